@@ -167,7 +167,7 @@ impl Sample {
         }
     }
 
-    /// Nothing, in the same form.
+    /// A sample without a call, in the form of this one.
     #[must_use]
     pub fn none(&self) -> Self {
         match self {

@@ -128,7 +128,11 @@ impl Search<'_> {
             (Compared::Groups(groups), HypothesisKind::Rank | HypothesisKind::Rest) => {
                 self.rank_statistic(groups, x)
             }
-            _ => self.tails(x).z,
+            (Compared::Counts(_), _)
+            | (
+                Compared::Groups(_),
+                HypothesisKind::NonZero | HypothesisKind::Tail { .. } | HypothesisKind::Rate,
+            ) => self.tails(x).z,
         };
         let down = places.falling(statistic, places.middle)?;
         if self.has_many() {
@@ -239,7 +243,7 @@ fn thin(group: &Group, every: usize) -> (Group, f64) {
         SortedSide::Points(values) if values.len() >= 2 * every => {
             SortedSide::Points(values.iter().skip(every / 2).step_by(every).copied().collect())
         }
-        _ => side.clone(),
+        SortedSide::Points(_) | SortedSide::Cells(_) => side.clone(),
     };
     let (m, n) = (group.baseline.count(), group.canary.count());
     let thin = Group { baseline: side(&group.baseline), canary: side(&group.canary), ..*group };

@@ -34,7 +34,14 @@ pub fn evidence(judgement: &Judgement, strata: &[Stratum], decision: &Decision) 
     let mut judged = judgement.clone();
     let effect = match decision.obstacle {
         Some(Obstacle::Fault(_) | Obstacle::NoData { .. }) => None,
-        _ => effect(&judged, strata, decision),
+        Some(
+            Obstacle::Split(_)
+            | Obstacle::FewEffectivePoints(_)
+            | Obstacle::UnknownRunVariation
+            | Obstacle::Sticky { .. }
+            | Obstacle::FewGroups(_),
+        )
+        | None => effect(&judged, strata, decision),
     };
     let tests = judged
         .hypotheses

@@ -109,7 +109,9 @@ impl Judgement {
                     let below = hypothesis.high && ln_below(counts.events, counts.calls, floor) >= least;
                     below || (*rho > 0.0 && hypothesis.ln_better(*inflation, *rho) >= least)
                 }
-                _ => *rho > 0.0 && hypothesis.ln_better(*inflation, *rho) >= -level.ln(),
+                Question::Location | Question::Quantile(_) | Question::Rate { .. } => {
+                    *rho > 0.0 && hypothesis.ln_better(*inflation, *rho) >= -level.ln()
+                }
             }
         });
         !self.hypotheses.is_empty() && safe.by_ref().all(|safe| safe)

@@ -205,7 +205,7 @@ pub fn cells(values: &Values, clock: Clock) -> Vec<Cell> {
     grid.cells()
 }
 
-/// The same of a histogram with buckets of any base.
+/// The cells of a histogram with buckets of any base, spread over the steps of the clock that its buckets show.
 pub fn histogram_cells(histogram: &Histogram) -> Vec<Cell> {
     let plain = histogram.cells();
     let Some(step) = step_of_buckets(histogram).filter(|_| !histogram.has_negative()) else { return plain };

@@ -198,7 +198,7 @@ impl Hypothesis {
         if values > 0.0 { self.errors / values } else { 0.0 }
     }
 
-    /// The same, as it is judged for a pass.
+    /// The hypothesis as it is judged for a pass: more strictly, where that makes a difference.
     pub fn for_pass(&self) -> &Self {
         self.strict.as_deref().unwrap_or(self)
     }

@@ -155,7 +155,7 @@ pub fn rank_sums(baseline: &SortedSide, canary: &SortedSide, map: Map) -> Sums {
     order.sums()
 }
 
-/// The same, weighted for a sum over strata.
+/// The sums of one stratum, weighted for a sum over strata.
 pub fn weighted_rank_sums(baseline: &SortedSide, canary: &SortedSide, map: Map) -> Sums {
     let sums = rank_sums(baseline, canary, map);
     let w = 1.0 / (sums.baseline + sums.canary + 1.0);
@@ -173,7 +173,7 @@ pub fn weighted_rank_sums(baseline: &SortedSide, canary: &SortedSide, map: Map) 
 pub fn rank_sum(baseline: &SortedSide, canary: &SortedSide, map: Map) -> f64 {
     match (baseline, canary) {
         (SortedSide::Points(baseline), SortedSide::Points(canary)) => pairs::rank_sum(baseline, canary, map),
-        _ => rank_sums(baseline, canary, map).s,
+        (SortedSide::Cells(_), _) | (_, SortedSide::Cells(_)) => rank_sums(baseline, canary, map).s,
     }
 }
 

@@ -75,7 +75,9 @@ pub(super) fn sentence(design: &Design, decision: &Decision, evidence: &Evidence
                 between(effect)
             )
         }
-        _ => format!("It goes on: {subject} is {found} the baseline so far{}{look}.", between(effect)),
+        Some(Verdict::NoData | Verdict::Error) | None => {
+            format!("It goes on: {subject} is {found} the baseline so far{}{look}.", between(effect))
+        }
     }
 }
 
@@ -225,7 +227,7 @@ fn excluded(effect: &Effect) -> String {
             format!(", from {} to {}", end(low, effect.relative), end(high, effect.relative))
         }
         (None, Some(high)) => format!(", at most {}", end(high, effect.relative)),
-        _ => String::new(),
+        (Some(_) | None, None) => String::new(),
     }
 }
 

@@ -258,7 +258,8 @@ impl Density {
         sum * apart
     }
 
-    /// The same for a grid of the same step: the kernel depends on the difference of places alone.
+    /// The density after one more step, at `count + 1` places from `top` down that are as far apart as those of this grid: the
+    /// kernel depends on the difference of places alone.
     fn convolved_evenly(&self, top: f64, step: f64, count: usize) -> Vec<f64> {
         let weighted = self.weighted();
         let offset = (top - self.top) / self.h;

@@ -11,7 +11,10 @@ use super::{
     failure::Failure,
     show,
 };
-use wire::api::{Child, LabelValue, UnknownCaller};
+use wire::{
+    ChildKind,
+    api::{Child, LabelValue, UnknownCaller},
+};
 
 /// Look at the children, and decide what they take part in.
 #[derive(Debug, clap::Args)]
@@ -183,9 +186,12 @@ fn table(children: &[Child]) -> String {
     show::table(&head, rows)
 }
 
-/// An agent is one; a manager has as many as it says.
+/// An agent is one; a manager has as many as it says, and so has what a newer manager may list.
 fn agents(child: &Child) -> String {
-    if child.kind == "agent" { "1".to_owned() } else { child.agents.to_string() }
+    match ChildKind::named(&child.kind) {
+        Some(ChildKind::Agent) => "1".to_owned(),
+        Some(ChildKind::Rm) | None => child.agents.to_string(),
+    }
 }
 
 fn labels(child: &Child) -> String {

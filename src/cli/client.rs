@@ -309,7 +309,7 @@ pub struct Tree<T> {
 }
 
 impl Client {
-    /// The same of every manager below, too, each asked for its own.
+    /// The items of a list of this manager and of every manager below it, each asked for its own.
     pub async fn list_tree<T: DeserializeOwned>(
         &self,
         path: &[&str],

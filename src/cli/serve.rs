@@ -1,19 +1,15 @@
 //! `choirmaster serve`: the release manager itself.
 
-use std::{io::Write, net::SocketAddr, os::unix::fs::DirBuilderExt as _, path::PathBuf};
+use std::{io::Write, net::SocketAddr, os::unix::fs::DirBuilderExt as _, path::PathBuf, sync::Arc};
 
 use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
-use tracing_subscriber::EnvFilter;
 
-use super::{
-    failure::Failure,
-    printable::{Passes, Printable},
-};
+use super::{failure::Failure, logging};
 use crate::{
     app,
-    config::{Config, Fault, Flag, Log, LogFormat, Tls},
+    config::{Config, Fault, Flag, LogFormat, Tls},
 };
 use engine::{
     TaskSettings,
@@ -112,7 +108,7 @@ impl Args {
 /// Runs until a signal, or until the engine ends by itself.
 pub async fn run(args: Args) -> Result<u8, Failure> {
     let config = Config::load(args.config.as_deref(), std::env::vars(), &args.flags())?;
-    start_logging(&config.log);
+    logging::start(&config.log.level, config.log.format == LogFormat::Json);
     let mut end = Signals::new().map_err(|error| Failure::ours(format!("no signals: {error}")))?;
     let options = options(&config)?;
     if options.open.wait {
@@ -165,21 +161,6 @@ impl Signals {
     }
 }
 
-fn start_logging(log: &Log) {
-    // The level was checked with the configuration.
-    let filter = EnvFilter::try_new(&log.level).unwrap_or_default();
-    let colours = super::terminal::colours(&std::io::stderr());
-    let logs = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(move || Printable::stderr(if colours { Passes::Drawings } else { Passes::None }))
-        .with_ansi(colours);
-    // A second logger in one process is a test's business; the first one stays.
-    let _ = match log.format {
-        LogFormat::Human => logs.try_init(),
-        LogFormat::Json => logs.json().try_init(),
-    };
-}
-
 /// From the configuration to what the manager is started with.
 fn options(config: &Config) -> Result<app::Options, Failure> {
     let open = if config.serve.standby { OpenOptions::standby() } else { OpenOptions::new() };
@@ -202,7 +183,8 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
             max_children: config.limits.max_children,
             max_open_releases: config.limits.max_open_releases,
             max_adopted: config.limits.max_adopted,
-            ..Rules::default()
+            // Made of the tokens, when these are read.
+            proven: Arc::default(),
         },
         task: TaskSettings {
             audit_retention: config.audit.retention,

@@ -50,16 +50,3 @@ pub fn colours(stream: &impl IsTerminal) -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     stream.is_terminal() && !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::painted;
-
-    #[test]
-    fn states_are_painted_as_whole_words_and_only_where_there_are_colours() {
-        let text = "a  Done  5 of 5\nb  DoneWithFailures (x) Donets";
-        assert_eq!(painted(text, false), text);
-        let expected = "a  \x1b[32mDone\x1b[0m  5 of 5\nb  \x1b[31mDoneWithFailures\x1b[0m (x) Donets";
-        assert_eq!(painted(text, true), expected);
-    }
-}

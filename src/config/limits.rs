@@ -49,15 +49,25 @@ impl Section for Limits {
     }
 
     fn fields(&mut self) -> Vec<Field<'_>> {
+        let Self {
+            max_children,
+            max_adopted,
+            max_agents,
+            max_open_releases,
+            max_connections,
+            max_wait,
+            max_waiters,
+            offer_jitter,
+        } = self;
         vec![
-            Field::within("max_children", &mut self.max_children, 1, 10_000_000),
-            Field::within("max_adopted", &mut self.max_adopted, 0, 10_000_000),
-            Field::within("max_agents", &mut self.max_agents, 1, 10_000_000),
-            Field::within("max_open_releases", &mut self.max_open_releases, 1, 100_000),
-            Field::within("max_connections", &mut self.max_connections, 1, 1_000_000),
-            Field::within("max_wait", &mut self.max_wait, 0, LONGEST_WAIT_MS),
-            Field::within("max_waiters", &mut self.max_waiters, 0, 1_000_000),
-            Field::within("offer_jitter", &mut self.offer_jitter, 0, LONGEST_JITTER_MS),
+            Field::within("max_children", max_children, 1, 10_000_000),
+            Field::within("max_adopted", max_adopted, 0, 10_000_000),
+            Field::within("max_agents", max_agents, 1, 10_000_000),
+            Field::within("max_open_releases", max_open_releases, 1, 100_000),
+            Field::within("max_connections", max_connections, 1, 1_000_000),
+            Field::within("max_wait", max_wait, 0, LONGEST_WAIT_MS),
+            Field::within("max_waiters", max_waiters, 0, 1_000_000),
+            Field::within("offer_jitter", offer_jitter, 0, LONGEST_JITTER_MS),
         ]
     }
 }

@@ -13,10 +13,10 @@ use tokio::task::spawn_blocking;
 use super::mailbox::EngineError;
 
 /// Items between two times when others may go first: to look at one takes about a microsecond.
-const ITEMS: usize = 16;
+pub const ITEMS: usize = 16;
 
 /// Bytes of JSON between two such times: to write as many takes some ten microseconds.
-const BYTES: usize = 8 * 1024;
+pub const BYTES: usize = 8 * 1024;
 
 /// Works on a thread apart. It goes on also where nobody waits for it any more.
 pub async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, EngineError> {
@@ -70,24 +70,5 @@ impl io::Write for JsonText {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn items_come_as_they_are_however_many() {
-        for count in [0, 1, ITEMS, 10 * ITEMS + 1] {
-            assert!(giving_way(0..count).eq(0..count));
-        }
-    }
-
-    #[tokio::test]
-    async fn json_is_what_it_is_without_giving_way() {
-        let long: Vec<String> = (0..BYTES).map(|at| format!("\"{at}\" \\ ü")).collect();
-        let expected = serde_json::to_vec(&long).unwrap();
-        assert_eq!(write_json(move || long).await.unwrap(), expected);
     }
 }

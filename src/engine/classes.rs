@@ -80,7 +80,7 @@ fn note(
     begun: &Begun,
 ) -> Result<(), StoreError> {
     for row in rows.iter().filter(|row| row.at_ms <= begun.at_ms) {
-        let stage = stored::slot(row)?.stage_index().and_then(|stage| strategy.stages.get(stage));
+        let stage = stored::slot_of(row, strategy)?.stage_index().map(|stage| &strategy.stages[stage]);
         let is_meant = |function: usize| {
             strategy.functions.get(function).is_some_and(|function| function.name == begun.function)
         };

@@ -27,7 +27,7 @@ use store::LEASE_TTL;
 const LEASE_MARGIN: Duration = Duration::from_secs(1);
 
 /// Answers may be given for so long from when a renewal was sent, in milliseconds.
-const SERVES_MS: u64 = LEASE_TTL.saturating_sub(LEASE_MARGIN).as_millis() as u64;
+pub const SERVES_MS: u64 = LEASE_TTL.saturating_sub(LEASE_MARGIN).as_millis() as u64;
 
 /// What a clock reads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -144,12 +144,12 @@ impl Clock {
     }
 
     /// To be called before a commit or a renewal is sent.
-    pub(super) fn sending(&self) -> Sent {
+    pub fn sending(&self) -> Sent {
         Sent { at_ms: self.raw().0 }
     }
 
     /// The store has renewed the lease, as it was asked to at `sent`. If that is too long ago, nothing is known.
-    pub(super) fn renewed(&self, sent: Sent) {
+    pub fn renewed(&self, sent: Sent) {
         let (now, until) = self.raw();
         let renewed = sent.at_ms + SERVES_MS;
         if now >= renewed {
@@ -161,7 +161,7 @@ impl Clock {
     }
 
     /// No answer is given any more.
-    pub(super) fn close(&self) {
+    pub fn close(&self) {
         self.serving.until_ms.fetch_min(self.raw().0, Ordering::Release);
     }
 }
@@ -186,81 +186,4 @@ fn machine_ms() -> u64 {
 #[expect(clippy::disallowed_methods, reason = "the one place where clocks are read")]
 pub fn wall_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A clock whose life began so long ago.
-    fn clock(served_before_ms: u64, lived_ms: u64) -> Clock {
-        let clock = Clock::start(ClockSource::Machine, served_before_ms);
-        Clock { began_ms: clock.began_ms - lived_ms, ..clock }
-    }
-
-    /// As if it had stood still for so long.
-    fn frozen(clock: &Clock, ms: u64) -> Clock {
-        Clock { began_ms: clock.began_ms - ms, ..clock.clone() }
-    }
-
-    /// Equal, but for what the test itself takes.
-    fn about(found: u64, expected: u64) -> bool {
-        (expected..expected + 2_000).contains(&found)
-    }
-
-    #[test]
-    fn without_a_lease_nothing_is_served() {
-        let clock = clock(5_000, 60_000);
-        assert_eq!(clock.served_ms(), 5_000);
-        assert!(!clock.is_serving());
-        assert_eq!(clock.lease_left(), Duration::ZERO);
-    }
-
-    #[test]
-    fn serving_time_begins_with_the_first_lease_and_stands_still_without_one() {
-        let clock = clock(5_000, 60_000);
-        clock.renewed(clock.sending());
-        assert!(clock.is_serving());
-        assert!(about(clock.served_ms(), 5_000));
-        let woken = frozen(&clock, 3_600_000);
-        assert!(!woken.is_serving());
-        assert_eq!(woken.served_ms(), 5_000 + SERVES_MS);
-        woken.renewed(woken.sending());
-        assert!(woken.is_serving());
-        assert!(about(woken.served_ms(), 5_000 + SERVES_MS));
-        let later = frozen(&woken, 4_000);
-        assert!(about(later.served_ms(), 9_000 + SERVES_MS));
-    }
-
-    #[test]
-    fn what_was_sent_before_a_standstill_renews_nothing_after_it() {
-        let clock = clock(0, 0);
-        clock.renewed(clock.sending());
-        let sent = clock.sending();
-        let woken = frozen(&clock, SERVES_MS + 1_000);
-        woken.renewed(sent);
-        assert!(!woken.is_serving());
-        assert_eq!(woken.served_ms(), SERVES_MS);
-    }
-
-    #[test]
-    fn an_answer_that_was_slow_counts_from_its_question() {
-        let clock = clock(0, 0);
-        clock.renewed(clock.sending());
-        let sent = clock.sending();
-        let later = frozen(&clock, SERVES_MS - 2_000);
-        later.renewed(sent);
-        assert!(later.is_serving());
-        assert!(later.lease_left() <= Duration::from_secs(2));
-    }
-
-    #[test]
-    fn closed_is_for_ever_the_same_moment() {
-        let clock = clock(0, 0);
-        clock.renewed(clock.sending());
-        clock.close();
-        let then = clock.served_ms();
-        assert!(!clock.is_serving());
-        assert_eq!(frozen(&clock, 10_000).served_ms(), then);
-    }
 }

@@ -9,7 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::stored::{self, AgentsForm, Boxed, EndingForm, Maybe};
+use super::stored::{self, AgentsForm, Boxed, EndingForm, HistoryForm, Maybe};
 use heart::release::{classes::Begun, ending::Ending, manager::Agents};
 use language::render::UNDO_STAGE;
 use model::{ReleaseId, StageStatus};
@@ -90,7 +90,7 @@ pub struct Owed {
     #[serde(default)]
     pub split: u8,
     /// The parent is told classes of children by their speed before the release: how these are found.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "Maybe::<HistoryForm>")]
     pub begun: Option<Begun>,
     /// Of the moment in which it was over.
     #[serde(default, with = "AgentsForm")]
@@ -151,7 +151,7 @@ impl Entry {
         Ok(match row.kind.as_str() {
             WEBHOOK => Self::Webhook(stored::payload(row)?),
             OWED => Self::Parent(ToParent::Owed(stored::payload(row)?)),
-            TAKING => Self::Parent(ToParent::Taking(row.payload.clone())),
+            TAKING => Self::Parent(ToParent::Taking(stored::taken_offer(row)?)),
             other => return Err(stored::bad("outbox", row.id, "kind", format!("{other:?} is none"))),
         })
     }

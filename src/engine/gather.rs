@@ -13,7 +13,7 @@ use std::time::Duration;
 const PART_OF_COMMIT: u32 = 4;
 
 /// No wait is longer than this, however slow the store.
-const LONGEST: Duration = Duration::from_millis(2);
+pub const LONGEST: Duration = Duration::from_millis(2);
 
 /// A wait has paid if what came is at least this part of what was there.
 const WORTHWHILE: usize = 4;
@@ -23,7 +23,7 @@ const MOST_SKIPPED: u32 = 256;
 
 /// What was learnt from the commits so far.
 #[derive(Debug, Default)]
-pub(super) struct Gathering {
+pub struct Gathering {
     answered: usize,
     commit: Duration,
     skip: u32,
@@ -32,7 +32,7 @@ pub(super) struct Gathering {
 
 /// Wait until so many commands are there, at most so long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Wait {
+pub struct Wait {
     pub until: usize,
     pub limit: Duration,
 }
@@ -65,40 +65,5 @@ impl Gathering {
             self.skip_next = (self.skip_next * 2).clamp(1, MOST_SKIPPED);
             self.skip = self.skip_next;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const COMMIT: Duration = Duration::from_millis(4);
-
-    #[test]
-    fn it_waits_for_those_who_were_answered_but_only_while_others_call() {
-        let mut gathering = Gathering::default();
-        assert_eq!(gathering.wait(5), None, "nobody was answered yet");
-        gathering.committed(30, COMMIT);
-        assert_eq!(gathering.wait(0), None);
-        assert_eq!(gathering.wait(34), Some(Wait { until: 64, limit: COMMIT / 4 }));
-        gathering.committed(30, Duration::from_secs(4));
-        assert_eq!(gathering.wait(34).map(|wait| wait.limit), Some(LONGEST));
-    }
-
-    #[test]
-    fn waits_that_bring_nothing_become_rare_and_come_back_when_they_pay() {
-        let mut gathering = Gathering::default();
-        gathering.committed(30, COMMIT);
-        let mut waits = 0;
-        for _ in 0..10_000 {
-            if gathering.wait(20).is_some() {
-                waits += 1;
-                gathering.waited(20, 1);
-            }
-        }
-        assert!((10..100).contains(&waits), "{waits}");
-        while gathering.wait(20).is_none() {}
-        gathering.waited(20, 20);
-        assert!(gathering.wait(20).is_some());
     }
 }

@@ -45,7 +45,7 @@ impl Setting {
 
     fn read(row: &SettingRow) -> Result<Self, StoreError> {
         match row.name.as_str() {
-            IDENTITY => Ok(Self::Identity(row.value.clone())),
+            IDENTITY => stored::identity(row).map(Self::Identity),
             ENROLLED => stored::enrolled(row).map(Self::Enrolled),
             other => Err(stored::bad("settings", other, "name", "it is none")),
         }
@@ -59,6 +59,11 @@ pub enum Enrolment {
     At(Enrolled),
     /// It may be.
     Unreadable,
+}
+
+/// Whether a setting is the id of this manager: without it the manager would give itself another.
+pub(super) fn is_identity(row: &SettingRow) -> bool {
+    row.name == IDENTITY
 }
 
 /// What was kept when this life began.

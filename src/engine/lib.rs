@@ -20,6 +20,7 @@ mod classes;
 pub mod clock;
 mod directory;
 pub mod effect;
+pub mod ended;
 mod gather;
 mod handle;
 pub mod judging;
@@ -55,3 +56,14 @@ pub use past::ReleasePage;
 pub use start::{Started, start};
 pub use stored::ReleaseDetail;
 pub use task::Settings as TaskSettings;
+
+/// Parts of the engine that tests try alone, without a store. Nobody else uses them.
+#[doc(hidden)]
+pub mod tried_alone {
+    pub use crate::{
+        gather::{Gathering, LONGEST, Wait},
+        judging::finite::{can_be_stored, has_only_numbers},
+        task::chores::{PRUNE_EVERY, PRUNE_SLICE, prune_again},
+        trouble::StoreTrouble,
+    };
+}

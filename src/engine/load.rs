@@ -15,6 +15,7 @@ use heart::{
         Child, Deployment, Profile, Variant,
         registration::{Live, Registration},
     },
+    plan::Shape,
     release::{
         assignment::{Assignment, FunctionSet, Heard, Led, Mark, Rare, RareSteps, Slot, Stepwise, Whole},
         assignments::Assignments,
@@ -51,6 +52,8 @@ pub(super) struct Beside {
     pub outbox: Vec<OutboxRow>,
     pub settings: Vec<SettingRow>,
     pub pointers: Vec<PointerRow>,
+    /// What can't be read, and of which everything else is known.
+    pub unreadable: Vec<StoreError>,
 }
 
 impl Loading {
@@ -85,6 +88,10 @@ impl Loader for Loading {
         }
         let record = child(row)?;
         self.state.hold_child(key, record);
+        if has_bad_area(&self.state, key) {
+            let why = "it is no area; where the child is isn't known until it calls";
+            self.beside.unreadable.push(bad("children", key.0, "area", why));
+        }
         Ok(())
     }
 
@@ -169,6 +176,18 @@ fn child(row: ChildRow) -> Result<Child, StoreError> {
         cordon: detail.cordon,
         labels: (!detail.labels.is_empty()).then(|| Box::new(detail.labels)),
         ..Child::new(registration, born)
+    })
+}
+
+/// Whether an area of a child is stored that can't be read. Then it is kept as it is until the child names its area
+/// again, which every call does; until then it is a child whose area isn't known, and no release that goes by location
+/// takes it in. To refuse the start, or such releases, would let one row of a child that may never call again stop all.
+fn has_bad_area(state: &State, key: ChildKey) -> bool {
+    let area = state.children.get(key).and_then(|child| child.area.as_deref());
+    area.is_some_and(|area| match state.children.areas().get(key) {
+        Some(entry) => entry.bounds().is_none(),
+        // Nobody plans with one whose place another has taken.
+        None => Shape::read(area).is_none(),
     })
 }
 

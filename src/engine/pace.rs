@@ -85,7 +85,7 @@ impl Pace {
 }
 
 /// From 0 to `jitter_ms`, spread evenly over children, also over those with neighbouring numbers (Fibonacci hashing).
-fn delay_ms(child: ChildKey, jitter_ms: u64) -> u64 {
+pub fn delay_ms(child: ChildKey, jitter_ms: u64) -> u64 {
     const GOLDEN: u32 = 0x9e37_79b9;
     let spread = u64::from(child.0.wrapping_mul(GOLDEN));
     (spread * (jitter_ms + 1)) >> u32::BITS
@@ -111,21 +111,4 @@ fn began_ms(release: &Release) -> u64 {
 /// The releases whose places are counted.
 pub(super) fn limited(state: &Snapshot) -> impl Iterator<Item = &Release> {
     state.releases.values().filter(|release| release.gates.levels.at_once.is_some())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn delays_are_spread_evenly_and_no_longer_than_the_jitter() {
-        let jitter = 1_000;
-        let mut tenths = [0_u32; 11];
-        for child in 0..10_000 {
-            let delay = delay_ms(ChildKey(child), jitter);
-            assert!(delay <= jitter);
-            tenths[delay as usize / 100] += 1;
-        }
-        assert!(tenths[..10].iter().all(|count| (900..1_100).contains(count)), "{tenths:?}");
-    }
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    effect::{Owed, Webhook},
+    effect::Owed,
     members::{SLICE_MEMBERS, pack, pack_parts},
     stored::{AssignmentDetail, ChildDetail, ReleaseDetail, form::Version, json},
 };
@@ -98,20 +98,6 @@ pub fn recount(release: &Release) -> Option<Owed> {
     let said = release.parent.as_ref()?.said?;
     let told = owed(release, said.stage, said.status)?;
     Some(Owed { next: None, recount: Some(said.recounts), ..told })
-}
-
-/// Tells a webhook of the end of a release.
-pub(super) fn ended(url: &str, release: &Release) -> Webhook {
-    let body = serde_json::json!({
-        "event": "release_ended",
-        "release": release.id.as_str(),
-        "state": release.state.name(),
-        "why": release.ending,
-        "unconfirmed": release.unproven(),
-        "counts": release.counts,
-        "ended_ms": release.ended.map(|now| now.wall_ms),
-    });
-    Webhook { url: url.to_owned(), body }
 }
 
 /// The id of a row that only keeps a number from being given again. No child and no release has such an id.

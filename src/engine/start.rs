@@ -12,7 +12,7 @@ use super::{
     clock::Clock,
     effect::{Due, ToParent, Webhook},
     handle::Engine,
-    kept::Setting,
+    kept::{Setting, is_identity},
     load::Loading,
     mailbox::MAILBOX,
     outbox::Effects,
@@ -69,9 +69,14 @@ async fn load_and_start(
     for row in &beside.pointers {
         effects.point(row);
     }
+    for error in &beside.unreadable {
+        view.stats.unreadable.note(error);
+    }
     for row in &beside.settings {
-        if let Err(error) = view.kept.load(row) {
-            view.stats.unreadable.note(&error);
+        match view.kept.load(row) {
+            Ok(()) => {}
+            Err(error) if is_identity(row) => return Err(error),
+            Err(error) => view.stats.unreadable.note(&error),
         }
     }
     let task = Task::new(state, writer, Arc::clone(&view), clock.clone(), events.clone(), effects, settings);

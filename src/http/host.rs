@@ -136,7 +136,8 @@ impl Hosts {
         }
     }
 
-    fn is_known(&self, host: &[u8], local: Option<IpAddr>) -> bool {
+    /// Whether this manager, called at the address `local`, is known under this name or address.
+    pub fn is_known(&self, host: &[u8], local: Option<IpAddr>) -> bool {
         let Ok(host) = std::str::from_utf8(host) else { return false };
         let Some(name) = name_of(host) else { return false };
         if let Some(address) = address_of(name) {
@@ -150,7 +151,13 @@ impl Hosts {
             || self.names.iter().any(|known| name.eq_ignore_ascii_case(known))
     }
 
-    fn warn(&self, name: &str, refused: bool) {
+    /// How many unknown names were warned of.
+    pub fn warned_count(&self) -> usize {
+        self.warned.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Logs that somebody calls under this name, once.
+    pub fn warn(&self, name: &str, refused: bool) {
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
         if warned.len() >= MAX_WARNED || !warned.insert(name.to_owned()) {
             return;
@@ -237,73 +244,4 @@ pub(super) fn is_of_another_site(headers: &HeaderMap, host: Option<&[u8]>) -> bo
 fn shown(name: &[u8]) -> String {
     let text = String::from_utf8_lossy(name);
     text.chars().filter(char::is_ascii_graphic).take(MAX_SHOWN).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn hosts(listen: &str) -> Hosts {
-        let names = ["Choir.Example".to_owned(), "10.9.8.7".to_owned()];
-        Hosts::new(&[listen.parse().unwrap()], &names, false)
-    }
-
-    #[test]
-    fn a_manager_knows_its_names_its_addresses_and_loopback() {
-        let hosts = hosts("192.0.2.5:9991");
-        for known in [
-            "localhost",
-            "LOCALHOST:80",
-            "localhost.",
-            "127.0.0.1:1",
-            "127.3.2.1",
-            "[::1]:9991",
-            "[::1]",
-            "192.0.2.5:9991",
-            "choir.example",
-            "CHOIR.example.:443",
-            "10.9.8.7:80",
-            "[::ffff:127.0.0.1]",
-        ] {
-            assert!(hosts.is_known(known.as_bytes(), None), "{known}");
-        }
-        for unknown in [
-            "",
-            ":80",
-            "evil.example",
-            "localhost.evil.example",
-            "127.0.0.1.evil.example",
-            "evil.example:9991",
-            "192.0.2.6",
-            "[::2]",
-            "[::1",
-            "localhost:80x",
-            "localhost:80:90",
-            "a b",
-            "xlocalhost",
-            "0.0.0.0",
-        ] {
-            assert!(!hosts.is_known(unknown.as_bytes(), None), "{unknown}");
-        }
-        assert!(hosts.is_known(b"192.0.2.6", Some("192.0.2.6".parse().unwrap())));
-    }
-
-    #[test]
-    fn who_listens_everywhere_has_every_address_of_the_machine_and_no_other() {
-        let hosts = hosts("0.0.0.0:9991");
-        assert!(hosts.is_known(b"0.0.0.0:9991", None));
-        // Reserved for documentation: nobody's.
-        assert!(!hosts.is_known(b"192.0.2.1", None));
-        assert!(!hosts.is_known(b"224.0.0.1", None));
-        assert!(!hosts.is_known(b"evil.example", None));
-    }
-
-    #[test]
-    fn warnings_are_bounded_however_many_names_are_tried() {
-        let hosts = hosts("127.0.0.1:9991");
-        for number in 0..10_000 {
-            hosts.warn(&format!("{number}.example"), true);
-        }
-        assert_eq!(hosts.warned.lock().unwrap().len(), MAX_WARNED);
-    }
 }

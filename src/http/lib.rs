@@ -23,4 +23,13 @@ pub mod service_area;
 pub mod v1;
 
 pub use context::Context;
+/// Parts of the edge that tests try alone, without a server. Nobody else uses them.
+#[doc(hidden)]
+pub mod tried_alone {
+    pub use crate::{
+        charged::{Account, Charged, FREE_BYTES},
+        child::survey,
+    };
+}
+
 pub use router::{child_router, operator_router, router};

@@ -127,8 +127,9 @@ fn statistic_name(statistic: Statistic) -> String {
 }
 
 fn push_target(text: &mut String, target: &Target) {
+    let Target { area, labels, partial } = target;
     text.push_str("target:\n");
-    if let Some(TargetArea(polygons)) = &target.area {
+    if let Some(TargetArea(polygons)) = area {
         text.push_str("  area:\n    type: MultiPolygon\n    coordinates: [");
         push_list(text, polygons, |text, rings| {
             push_list(text, rings, |text, ring| {
@@ -139,13 +140,13 @@ fn push_target(text: &mut String, target: &Target) {
         });
         text.push_str("]\n");
     }
-    if !target.labels.is_empty() {
+    if !labels.is_empty() {
         text.push_str("  labels:\n");
-        for (key, value) in &target.labels {
+        for (key, value) in labels {
             let _ = writeln!(text, "    {}: {}", quoted(key), quoted(value));
         }
     }
-    let partial = match target.partial {
+    let partial = match partial {
         Partial::Refuse => "refuse",
         Partial::Allow => "allow",
     };
@@ -162,42 +163,60 @@ fn push_list<T>(text: &mut String, items: &[T], push: impl Fn(&mut String, &T)) 
 }
 
 fn push_rollout(text: &mut String, strategy: &Strategy, rollout: &Rollout) {
+    let Rollout {
+        order,
+        max_failed,
+        max_timed_out,
+        max_unreachable,
+        // In `push_untested`.
+        max_untested: _,
+        no_calls: _,
+        untested: _,
+        on_failure,
+        min_succeeded,
+        silent_after,
+        max_in_progress,
+        soak,
+        approval,
+        late_joiners,
+        start_ms,
+        // The whole release is judged where it was planned.
+        analysis: _,
+    } = rollout;
     text.push_str("rollout:\n");
-    push_order(text, &rollout.order);
-    for (key, limit) in [
-        ("max_failed", rollout.max_failed),
-        ("max_timed_out", rollout.max_timed_out),
-        ("max_unreachable", rollout.max_unreachable),
-    ] {
+    push_order(text, order);
+    for (key, limit) in
+        [("max_failed", max_failed), ("max_timed_out", max_timed_out), ("max_unreachable", max_unreachable)]
+    {
         let _ = writeln!(text, "  {key}: {limit}");
     }
-    let on_failure = match rollout.on_failure {
+    let on_failure = match on_failure {
         OnLimit::Rollback => "rollback",
         OnLimit::Pause => "pause",
         OnLimit::Continue => "continue",
     };
-    if let Some(least) = rollout.min_succeeded {
+    if let Some(least) = min_succeeded {
         let _ = writeln!(text, "  min_succeeded: {least}");
     }
-    if let Some(silence) = rollout.silent_after {
-        let _ = writeln!(text, "  silent_after: {}", go_duration(silence));
+    if let Some(silence) = silent_after {
+        let _ = writeln!(text, "  silent_after: {}", go_duration(*silence));
     }
-    let late_joiners = match rollout.late_joiners {
+    let late_joiners = match late_joiners {
         LateJoiners::Exclude => "exclude",
         LateJoiners::Include => "include",
     };
     let _ = write!(text, "  on_failure: {on_failure}\n  late_joiners: {late_joiners}\n");
     push_untested(text, rollout);
-    if let Some(most) = rollout.max_in_progress {
+    if let Some(most) = max_in_progress {
         let _ = writeln!(text, "  max_in_progress: {most}");
     }
-    if !rollout.soak.is_zero() {
-        let _ = writeln!(text, "  soak: {}", go_duration(rollout.soak));
+    if !soak.is_zero() {
+        let _ = writeln!(text, "  soak: {}", go_duration(*soak));
     }
-    if let Some(approval) = &rollout.approval {
+    if let Some(approval) = approval {
         push_approval(text, strategy, approval);
     }
-    if let Some(start) = rollout.start_ms.and_then(|ms| Timestamp::from_millisecond(ms).ok()) {
+    if let Some(start) = start_ms.and_then(|ms| Timestamp::from_millisecond(ms).ok()) {
         let _ = writeln!(text, "  start: {start}");
     }
 }

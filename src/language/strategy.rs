@@ -111,7 +111,17 @@ pub struct ReleaseDeadlines {
     pub stage: Option<Duration>,
 }
 
+/// A strategy that can't be written down, so that nothing can be said of what is in it.
+#[derive(Debug, thiserror::Error)]
+#[error("a strategy has no JSON form: {0}")]
+pub struct NoForm(#[from] serde_json::Error);
+
 impl Strategy {
+    /// What digests are made over: the same for what means the same, however it was written.
+    pub fn digest_form(&self) -> Result<Vec<u8>, NoForm> {
+        Ok(serde_json::to_vec(self)?)
+    }
+
     /// Whether all calls of one user go to one version in a stage, or, without one, in any.
     pub fn is_sticky(&self, stage: Option<usize>) -> bool {
         let is_sticky = |function: usize| self.functions.get(function).is_some_and(|of| of.sticky.is_some());

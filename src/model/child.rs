@@ -212,7 +212,10 @@ name_outcomes! {
 impl Outcome {
     /// Whether a release with such a child ended with failures.
     pub const fn is_failure(self) -> bool {
-        matches!(self, Self::Failed | Self::TimedOut | Self::Unreachable | Self::Lost)
+        match self {
+            Self::Failed | Self::TimedOut | Self::Unreachable | Self::Lost => true,
+            Self::Succeeded | Self::Undone | Self::Untested | Self::Excluded(_) => false,
+        }
     }
 }
 

@@ -6,13 +6,14 @@
 pub mod address;
 pub mod area;
 pub mod child;
+pub mod coordinates;
 pub mod duration;
 pub mod id;
 pub mod manager_clock;
 mod names;
 pub mod pages;
 pub mod pairs;
-mod ring;
+pub mod ring;
 mod secret;
 pub mod status;
 pub mod steps;

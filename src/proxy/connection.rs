@@ -7,6 +7,7 @@ use tokio::io::AsyncWriteExt;
 
 use crate::{
     answer::Own,
+    count::Unserved,
     drive::{self, Next},
     head::{Refusal, Request},
     patience::Patience,
@@ -42,6 +43,7 @@ pub(crate) async fn serve<S: Stream>(mut stream: S, caller: Caller, worker: Rc<W
         match next_head(&mut stream, &mut inbox, &mut patience, &worker).await {
             Head::Ended => return,
             Head::Refused(refusal) => {
+                worker.counts().note_unserved(Unserved::Refused);
                 let _ = stream.write_all(&Own::refusal(refusal).write(None, true)).await;
                 return linger(&mut stream, &mut inbox, &mut patience, &worker).await;
             }

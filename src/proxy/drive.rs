@@ -8,8 +8,10 @@ use traffic::{Choice, Failure, Retry, may_repeat};
 
 use crate::{
     Limits,
+    access_log::Line,
     answer::Own,
     connection::Caller,
+    count::{CallCount, Outcome, Unserved},
     exchange::{Call, Detail, Ended, Rules},
     head::{Asked, Forwarded, Framing, Refusal, Request},
     live::{Place, Served},
@@ -39,7 +41,11 @@ struct Prepared {
     /// Where it goes if the chosen version fails it; none where that is the stable one already.
     stable: Option<Rc<Served>>,
     retry: Retry,
-    is_counted: bool,
+    /// A header asked for the chosen one.
+    by_header: bool,
+    /// Of the call's key, among all keys.
+    group: Option<u8>,
+    line: Option<Box<Line>>,
     /// `Set-Cookie` with its line end.
     cookie: Vec<u8>,
 }
@@ -53,9 +59,11 @@ pub(crate) async fn call<S: Stream>(
     worker: &Worker,
 ) -> Next {
     let began = Instant::now();
-    let prepared = match prepare(inbox, caller, worker) {
+    let mut prepared = match prepare(inbox, caller, worker) {
         Ok(prepared) => prepared,
         Err((own, asked)) => {
+            let why = if asked.is_some() { Unserved::NoService } else { Unserved::Refused };
+            worker.counts().note_unserved(why);
             let stays = asked.is_some_and(|asked| asked.keep_alive && asked.framing == Framing::None);
             let stays = stays && !worker.is_draining();
             inbox.advance(asked.map_or(inbox.len(), |asked| asked.head_len));
@@ -68,29 +76,26 @@ pub(crate) async fn call<S: Stream>(
     };
     inbox.advance(prepared.asked.head_len);
     let may_be_repeated = prepared.retry == Retry::Failed;
+    let counted = prepared.chosen.counted(prepared.by_header);
+    let count = worker.counts().begin(counted, prepared.group, began, prepared.line.take());
     let with = (stream, inbox, patience);
     let mut call = Call::new(with, worker.limits(), (prepared.asked, &prepared.head), may_be_repeated);
-    drive(&mut call, &prepared, began, worker).await
+    drive(&mut call, &prepared, count, worker).await
 }
 
 /// Tries the chosen version, then the stable one where that is allowed.
 async fn drive<S: Stream>(
     call: &mut Call<'_, S>,
     prepared: &Prepared,
-    began: Instant,
+    mut count: CallCount<'_>,
     worker: &Worker,
 ) -> Next {
     let chosen = &prepared.chosen;
-    let is_counted = prepared.is_counted;
-    {
-        let mut tally = chosen.tally.borrow_mut();
-        *(if is_counted { &mut tally.calls } else { &mut tally.by_header }) += 1;
-    }
     let mut served = chosen;
     if let Some(stable) = &prepared.stable
         && chosen.version.is_passed_over()
     {
-        chosen.tally.borrow_mut().passed_over += 1;
+        count.pass_over();
         served = stable;
     }
     loop {
@@ -102,28 +107,24 @@ async fn drive<S: Stream>(
         }
         match ended {
             Ended::Failed(failure, detail) => {
-                if is_counted && Rc::ptr_eq(served, chosen) {
-                    chosen.tally.borrow_mut().note_failure(failure);
-                }
                 let untouched = failure == Failure::Refused && !call.has_begun();
                 if let Some(stable) = stable
                     && may_repeat(prepared.retry, failure)
                     && (untouched || call.can_be_sent_again())
                 {
-                    if is_counted {
-                        chosen.tally.borrow_mut().repeated += 1;
-                    }
+                    count.repeat(failure);
                     served = stable;
                     continue;
                 }
                 let is_base = served.variation.is_stable();
                 Worker::report_failure(served.version.shared(), is_base, failure, &detail.text);
-                return answer_failure(call, served, failure, &detail, worker).await;
+                let own = own_failure(served, failure, &detail);
+                count.end(Outcome::Failed(failure), Some(own.status));
+                return answer_failure(call, &own, worker).await;
             }
-            Ended::Answered { answered, again: _, caller_again } => {
-                if is_counted && Rc::ptr_eq(served, chosen) {
-                    chosen.tally.borrow_mut().note_answer(answered.status, began.elapsed());
-                }
+            Ended::Answered { answered, again: _, caller_again, read } => {
+                let took = count.took(read.at, read.held);
+                count.end(Outcome::Answered { status: answered.status, took }, Some(answered.status));
                 return if caller_again {
                     Next::Call
                 } else if call.is_body_taken() {
@@ -133,19 +134,22 @@ async fn drive<S: Stream>(
                 };
             }
             Ended::BrokenOff => {
-                if is_counted && Rc::ptr_eq(served, chosen) {
-                    chosen.tally.borrow_mut().broken_off += 1;
-                }
+                count.end(Outcome::BrokenOff, None);
                 return Next::Close;
             }
             Ended::Upgraded { stream, came } => {
+                count.end(Outcome::Upgraded, Some(101));
                 tunnel::run((call.caller, call.inbox), (stream, came), worker.limits().tunnel_idle).await;
                 drop(place);
                 return Next::Close;
             }
-            Ended::CallerGone => return Next::Close,
+            Ended::CallerGone => {
+                count.end(Outcome::CallerGone, None);
+                return Next::Close;
+            }
             Ended::BadBody(fault) => {
                 let own = Own::refusal(Refusal::bad(fault.0));
+                count.end(Outcome::BadBody, Some(own.status));
                 let _ = call.caller.write_all(&own.write(Some(&call.asked), true)).await;
                 return Next::Linger;
             }
@@ -170,7 +174,7 @@ async fn try_version<S: Stream>(
     let rules = Rules {
         status_fails: can_go_elsewhere && may_repeat(prepared.retry, Failure::Status),
         fields: &fields,
-        close: worker.is_draining(),
+        close: worker.draining(),
     };
     let idle_less_than = if prepared.retry == Retry::Failed { limits.pooled } else { FRESH };
     let targets = version.shared().targets();
@@ -184,7 +188,7 @@ async fn try_version<S: Stream>(
             if !(went_stale && call.can_be_sent_again()) {
                 return (ended, Some(place));
             }
-            served.tally.borrow_mut().sent_again += 1;
+            worker.counts().note_sent_again(served.counted(prepared.by_header));
         }
         match pool::connect(&targets[at], limits).await {
             Ok(stream) => return (keep(call.attempt(stream, &rules).await, served, at, limits), Some(place)),
@@ -206,21 +210,15 @@ fn keep(mut ended: Ended, served: &Served, target: usize, limits: &Limits) -> En
     ended
 }
 
-/// Says to the caller that nothing came of it.
-async fn answer_failure<S: Stream>(
-    call: &mut Call<'_, S>,
-    served: &Served,
-    failure: Failure,
-    detail: &Detail,
-    worker: &Worker,
-) -> Next {
+/// What the caller gets when nothing came of its call.
+fn own_failure(served: &Served, failure: Failure, detail: &Detail) -> Own {
     let is_full = failure == Failure::Refused && detail.is_full;
     let status = match failure {
         Failure::Refused if is_full => 503,
         Failure::TimedOut => 504,
         Failure::Refused | Failure::Died | Failure::Nonsense | Failure::Status => 502,
     };
-    let own = Own {
+    Own {
         status,
         error: failure.name(),
         text: format!(
@@ -229,7 +227,11 @@ async fn answer_failure<S: Stream>(
             detail.text
         ),
         retry_after: is_full.then_some(1),
-    };
+    }
+}
+
+/// Says to the caller that nothing came of its call.
+async fn answer_failure<S: Stream>(call: &mut Call<'_, S>, own: &Own, worker: &Worker) -> Next {
     let stays = call.is_body_taken() && call.asked.keep_alive && !worker.is_draining();
     match (call.caller.write_all(&own.write(Some(&call.asked), !stays)).await, stays) {
         (Ok(()), true) => Next::Call,
@@ -258,6 +260,8 @@ fn prepare(inbox: &BytesMut, caller: Caller, worker: &Worker) -> Result<Prepared
     let chosen = Rc::clone(service.served(choice.variation));
     let stable =
         (!choice.variation.is_stable()).then(|| Rc::clone(service.served(traffic::Variation::STABLE)));
+    let number = (local.table().epoch(), local.table().generation());
+    let line = worker.log().map(|log| Box::new(log.line(request.field("traceparent"), number)));
     let mut head = Vec::new();
     let added = Forwarded {
         caller: caller.address,
@@ -272,7 +276,9 @@ fn prepare(inbox: &BytesMut, caller: Caller, worker: &Worker) -> Result<Prepared
         chosen,
         stable,
         retry: shared.retry(request.method),
-        is_counted: !choice.by_header,
+        by_header: choice.by_header,
+        group: choice.group,
+        line,
         cookie: cookie(shared.sticky(), &choice),
     })
 }

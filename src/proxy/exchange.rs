@@ -5,14 +5,19 @@
 //! kept of its body.
 
 use std::{
+    cell::Cell,
     future::poll_fn,
     io,
     pin::Pin,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use bytes::{Buf, BytesMut};
-use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::{
+    io::{AsyncWrite, AsyncWriteExt},
+    time::Instant,
+};
 use traffic::Failure;
 
 use crate::{
@@ -52,7 +57,7 @@ pub(crate) enum Ended {
     /// Nothing was passed on.
     Failed(Failure, Detail),
     /// The answer was passed on. The version's connection can be used again where it is given back.
-    Answered { answered: Answered, again: Option<ToVersion>, caller_again: bool },
+    Answered { answered: Answered, again: Option<ToVersion>, caller_again: bool, read: Read },
     /// The answer broke off, at the version's end; the caller's connection has to end as well.
     BrokenOff,
     /// The version and the caller go on in another protocol.
@@ -61,6 +66,15 @@ pub(crate) enum Ended {
     CallerGone,
     /// The caller's body is none.
     BadBody(BodyFault),
+}
+
+/// When the answer was read from the version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Read {
+    /// When its last byte was.
+    pub at: Instant,
+    /// For how long nothing could be read before, because the caller took nothing.
+    pub held: Duration,
 }
 
 /// What is said about a failed attempt.
@@ -100,8 +114,8 @@ pub(crate) struct Rules<'r> {
     pub status_fails: bool,
     /// Fields that the answer gets.
     pub fields: &'r [u8],
-    /// The caller's connection ends with this answer.
-    pub close: bool,
+    /// Whether the caller's connection ends with the answer, as it stands once the head of that is there.
+    pub close: &'r Cell<bool>,
 }
 
 /// The way up, to the version: what is still to be written.
@@ -232,7 +246,7 @@ impl<'c, S: Stream> Call<'c, S> {
             Err(fault) => return Seen::Failure(Failure::Nonsense, fault.0),
         };
         let answered = response.answered;
-        let close = rules.close || answered.framing == Framing::UntilClose || !self.asked.keep_alive;
+        let close = rules.close.get() || answered.framing == Framing::UntilClose || !self.asked.keep_alive;
         let mut out = Vec::new();
         response.write(&self.asked, &Added { close, fields: rules.fields }, &mut out);
         let seen = match answered.status {
@@ -362,13 +376,15 @@ impl<'c, S: Stream> Call<'c, S> {
         out.extend_from_slice(&came[..small]);
         came.advance(small);
         ready -= small;
-        let mut down = Down { out, written: 0, ready, body };
+        let read_at = body.is_done().then(Instant::now);
+        let mut down = Down { out, written: 0, ready, body, read_at, held: Duration::ZERO, held_since: None };
         self.patience.begin(self.limits.body_idle);
         match poll_fn(|cx| self.poll_pass_on(&mut stream, &mut up, &mut came, &mut down, cx)).await {
             Passed::Whole => {
                 let is_call_sent = up.broken.is_none() && self.is_sent(&up);
                 let again = (is_call_sent && answered.keep_alive && came.is_empty()).then_some(stream);
-                Ended::Answered { answered, again, caller_again: !close && is_call_sent }
+                let read = Read { at: down.read_at.unwrap_or_else(Instant::now), held: down.held };
+                Ended::Answered { answered, again, caller_again: !close && is_call_sent, read }
             }
             Passed::BrokenOff => Ended::BrokenOff,
             Passed::CallerGone => Ended::CallerGone,
@@ -403,7 +419,7 @@ impl<'c, S: Stream> Call<'c, S> {
                 return Poll::Ready(Passed::Whole);
             } else {
                 match poll_fill(stream, came, MUCH_ROOM, cx) {
-                    Poll::Pending => Poll::Pending,
+                    Poll::Pending => return self.patience.poll_over(cx).map(|()| Passed::BrokenOff),
                     Poll::Ready(Ok(0)) if down.body.ends_with_connection() => {
                         return Poll::Ready(Passed::Whole);
                     }
@@ -411,6 +427,7 @@ impl<'c, S: Stream> Call<'c, S> {
                     Poll::Ready(Ok(_)) => match down.body.take(came) {
                         Ok(ready) => {
                             down.ready = ready;
+                            down.read_at = down.body.is_done().then(Instant::now);
                             Poll::Ready(Ok(()))
                         }
                         Err(_) => return Poll::Ready(Passed::BrokenOff),
@@ -418,9 +435,16 @@ impl<'c, S: Stream> Call<'c, S> {
                 }
             };
             match written {
-                Poll::Ready(Ok(())) => self.patience.begin(self.limits.body_idle),
+                Poll::Ready(Ok(())) => {
+                    down.go_on();
+                    self.patience.begin(self.limits.body_idle);
+                }
                 Poll::Ready(Err(_)) => return Poll::Ready(Passed::CallerGone),
-                Poll::Pending => return self.patience.poll_over(cx).map(|()| Passed::BrokenOff),
+                // It is the caller who takes nothing.
+                Poll::Pending => {
+                    down.hold();
+                    return self.patience.poll_over(cx).map(|()| Passed::CallerGone);
+                }
             }
         }
     }
@@ -434,6 +458,27 @@ struct Down {
     /// How many bytes at the beginning of what came belong to the body and were not written.
     ready: usize,
     body: Body,
+    /// When the last byte of the answer was read.
+    read_at: Option<Instant>,
+    /// For how long nothing could be read, and since when it can't.
+    held: Duration,
+    held_since: Option<Instant>,
+}
+
+impl Down {
+    /// The caller takes nothing, so that the rest of the answer can't be read.
+    fn hold(&mut self) {
+        if self.read_at.is_none() && self.held_since.is_none() {
+            self.held_since = Some(Instant::now());
+        }
+    }
+
+    /// The caller takes something again.
+    fn go_on(&mut self) {
+        if let Some(since) = self.held_since.take() {
+            self.held += since.elapsed();
+        }
+    }
 }
 
 enum Passed {

@@ -14,18 +14,27 @@
 //! 4. What may have been carried out is sent again only where that is declared or harmless, and each time is counted.
 //! 5. What passes has one meaning (`head`).
 
+pub mod access_log;
 mod answer;
 mod body;
 mod connection;
+pub mod control;
 mod count;
 mod drive;
 mod exchange;
 pub mod form;
+mod handover;
 mod head;
+pub mod holder;
+pub mod kept;
+pub mod ledger;
 mod limits;
 pub mod live;
+mod metrics;
 mod patience;
 mod pool;
+pub mod run;
+mod side_door;
 mod stream;
 mod tunnel;
 mod worker;
@@ -38,32 +47,72 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
 
-pub use self::{count::Tally, limits::Limits, worker::Gathered};
 use self::{
+    access_log::{AccessLog, Log},
+    count::Basket,
     form::TableForm,
+    ledger::{Collector, Cursor, Ledger, Reading, Room, Row, Timeline},
     live::{LiveTable, TableFault, Version},
     worker::{Crew, Order, Worker},
 };
+pub use self::{count::UnservedCalls, ledger::Tally, limits::Limits};
+
+/// What is measured, and what is written about calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Measuring {
+    /// How many seconds an interval of the counts has.
+    pub interval_seconds: u32,
+    pub room: Room,
+    pub access_log: AccessLog,
+}
+
+impl Default for Measuring {
+    fn default() -> Self {
+        Self { interval_seconds: 10, room: Room::default(), access_log: AccessLog::default() }
+    }
+}
 
 /// A running proxy.
 #[derive(Debug)]
 pub struct Proxy {
     crew: Arc<Crew>,
+    collector: Arc<Collector>,
+    /// Dropped with the proxy, which ends collecting.
+    _collecting: oneshot::Sender<()>,
     threads: Vec<JoinHandle<()>>,
     in_force: Mutex<Arc<LiveTable>>,
     /// Versions that were named by a table and are not any more, while somebody holds them.
-    leaving: Mutex<Vec<Weak<Version>>>,
+    leaving: Mutex<Vec<(Box<str>, Weak<Version>)>>,
+}
+
+/// A version that the table in force doesn't name and that somebody still holds.
+#[derive(Debug)]
+pub struct Leaving {
+    pub service: Box<str>,
+    pub version: Arc<Version>,
 }
 
 impl Proxy {
     /// Starts so many threads, which serve nothing yet.
     pub fn start(threads: usize, limits: Limits) -> io::Result<Self> {
+        Self::start_measuring(threads, limits, &Measuring::default())
+    }
+
+    /// Starts so many threads, which serve nothing yet, and measures in this way. Refused if the access log can't be written.
+    pub fn start_measuring(threads: usize, limits: Limits, measuring: &Measuring) -> io::Result<Self> {
         let (senders, receivers): (Vec<_>, Vec<_>) =
             (0..threads.max(1)).map(|_| mpsc::unbounded_channel()).unzip();
         let connections = senders.iter().map(|_| AtomicUsize::default()).collect();
-        let crew = Arc::new(Crew { limits, connections, orders: senders.into() });
+        let timeline = Arc::new(Timeline::new(Instant::now(), measuring.interval_seconds));
+        let log = Log::start(&measuring.access_log)?;
+        let (orders, basket) = (senders.into(), Basket::default());
+        let crew =
+            Arc::new(Crew { limits, connections, orders, timeline: Arc::clone(&timeline), basket, log });
         let mut running = Vec::new();
         for (index, orders) in receivers.into_iter().enumerate() {
             let crew = Arc::clone(&crew);
@@ -71,8 +120,23 @@ impl Proxy {
             let thread = std::thread::Builder::new().name(format!("proxy-{index}"));
             running.push(thread.spawn(move || runtime.block_on(Worker::run(crew, index, orders)))?);
         }
+        let ledger = Ledger::new(*timeline, measuring.room, fastrand::u64(1..));
+        let collector = Collector::new(Arc::clone(&crew), timeline, ledger);
+        let (collecting, stopped) = oneshot::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        let (weak, thread) = (Arc::downgrade(&collector), std::thread::Builder::new());
+        thread
+            .name("proxy-counts".to_owned())
+            .spawn(move || runtime.block_on(Collector::run(weak, stopped)))?;
         let in_force = Mutex::new(Arc::new(LiveTable::empty()));
-        Ok(Self { crew, threads: running, in_force, leaving: Mutex::default() })
+        Ok(Self {
+            crew,
+            collector,
+            _collecting: collecting,
+            threads: running,
+            in_force,
+            leaving: Mutex::default(),
+        })
     }
 
     /// Takes calls from a socket that listens already.
@@ -90,9 +154,8 @@ impl Proxy {
             let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
             let next = Arc::new(in_force.next(form)?);
             let mut leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
-            leaving.retain(|version| version.strong_count() > 0);
-            let versions = in_force.services().iter().flat_map(|service| service.versions());
-            leaving.extend(versions.map(Arc::downgrade));
+            leaving.retain(|(_, version)| version.strong_count() > 0);
+            leaving.extend(in_force.not_named_by(&next));
             *in_force = Arc::clone(&next);
             let tell = |orders: &mpsc::UnboundedSender<Order>| {
                 let (done, acknowledged) = oneshot::channel();
@@ -115,37 +178,41 @@ impl Proxy {
 
     /// Versions that the table in force doesn't name and that still answer calls.
     #[must_use]
-    pub fn leaving(&self) -> Vec<Arc<Version>> {
-        let table = self.table();
-        let mut leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut versions: Vec<Arc<Version>> = leaving.iter().filter_map(Weak::upgrade).collect();
-        let is_named = |version: &Arc<Version>| {
-            table
-                .services()
-                .iter()
-                .any(|service| service.versions().iter().any(|named| Arc::ptr_eq(named, version)))
-        };
-        versions.retain(|version| !is_named(version));
-        versions.sort_by_key(Arc::as_ptr);
-        versions.dedup_by_key(|version| Arc::as_ptr(version));
-        leaving.clear();
-        leaving.extend(versions.iter().map(Arc::downgrade));
-        versions
+    pub fn leaving(&self) -> Vec<Leaving> {
+        let leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = leaving.iter().filter_map(|(service, version)| {
+            Some(Leaving { service: service.clone(), version: version.upgrade()? })
+        });
+        held.collect()
     }
 
-    /// What was counted since this was asked last, a thread, version and split at a time.
-    pub async fn gather(&self) -> Vec<Gathered> {
-        let ask = |orders: &mpsc::UnboundedSender<Order>| {
-            let (to, gathered) = oneshot::channel();
-            let _ = orders.send(Order::Gather(to));
-            gathered
-        };
-        let asked: Vec<_> = self.crew.orders.iter().map(ask).collect();
-        let mut all = Vec::new();
-        for gathered in asked {
-            all.extend(gathered.await.unwrap_or_default());
+    /// What was counted after a cursor, until now; see [`ledger`]. With `Cursor::default()` it is all that is kept.
+    pub async fn counts_since(&self, cursor: Cursor) -> Reading {
+        self.collector.collect().await;
+        self.collector.ledger().since(cursor)
+    }
+
+    /// All that was counted until now and is still kept, as one.
+    pub async fn gather(&self) -> Vec<Row> {
+        self.collector.collect().await;
+        self.collector.ledger().sum()
+    }
+
+    /// Metrics in the text format of Prometheus, version 0.0.4.
+    pub async fn metrics(&self) -> String {
+        self.collector.collect().await;
+        let mut text = metrics::Text::default();
+        text.proxy(&self.table(), self.connections(), &self.leaving());
+        text.counts(&self.collector.ledger(), &self.table());
+        text.losses(self.collector.unserved(), self.crew.log.as_ref().map_or(0, Log::dropped));
+        text.finish()
+    }
+
+    /// Waits until every line of the access log so far was written.
+    pub async fn flush_log(&self) {
+        if let Some(log) = &self.crew.log {
+            log.flush().await;
         }
-        all
     }
 
     /// Connections of callers.
@@ -155,7 +222,7 @@ impl Proxy {
     }
 
     /// Accepts nothing more and ends each connection with its next answer, until none is left or the time is over. Gives how many
-    /// connections are left.
+    /// connections are left. What was counted until then can be read, and is in the access log.
     pub async fn drain(&self, at_most: Duration) -> usize {
         for orders in &self.crew.orders {
             let _ = orders.send(Order::Drain);
@@ -164,6 +231,8 @@ impl Proxy {
         while self.connections() > 0 && tokio::time::Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        self.collector.collect().await;
+        self.flush_log().await;
         self.connections()
     }
 

@@ -16,14 +16,17 @@ use tokio::{
     net::{TcpListener, TcpStream},
     sync::{mpsc, oneshot},
     task::LocalSet,
+    time::Instant,
 };
 use traffic::Failure;
 
 use crate::{
     Limits,
+    access_log::Log,
     connection::{self, Caller},
-    count::Tally,
-    live::{LiveTable, Local, Served, Version},
+    count::{Basket, Counts},
+    ledger::Timeline,
+    live::{LiveTable, Local, Version},
 };
 
 /// How long accepting rests when it can't go on: too many connections, or no file descriptor left.
@@ -39,20 +42,10 @@ pub(crate) enum Order {
     Listen(StdListener),
     /// A connection that another thread accepted.
     Serve(std::net::TcpStream),
-    /// What was counted since this was asked last.
-    Gather(oneshot::Sender<Vec<Gathered>>),
+    /// What was counted goes into the basket. Answered once it is there.
+    Gather(oneshot::Sender<()>),
     /// Accepts nothing more, and ends each connection with its next answer.
     Drain,
-}
-
-/// What one thread counted of a version under the shares of one table.
-#[derive(Debug)]
-pub struct Gathered {
-    pub service: Box<str>,
-    pub split: Box<str>,
-    pub variation: Box<str>,
-    pub version: Box<str>,
-    pub tally: Tally,
 }
 
 /// What all workers know of each other.
@@ -62,6 +55,9 @@ pub(crate) struct Crew {
     /// Connections of each worker.
     pub connections: Box<[AtomicUsize]>,
     pub orders: Box<[mpsc::UnboundedSender<Order>]>,
+    pub timeline: Arc<Timeline>,
+    pub basket: Basket,
+    pub log: Option<Log>,
 }
 
 impl Crew {
@@ -80,6 +76,7 @@ pub(crate) struct Worker {
     crew: Arc<Crew>,
     index: usize,
     local: RefCell<Rc<Local>>,
+    counts: Counts,
     is_draining: Cell<bool>,
     accepting: RefCell<Vec<tokio::task::AbortHandle>>,
 }
@@ -88,8 +85,10 @@ impl Worker {
     /// Serves until everybody who gives orders is gone and no connection is left.
     pub(crate) async fn run(crew: Arc<Crew>, index: usize, mut orders: mpsc::UnboundedReceiver<Order>) {
         let table = Rc::new(Local::new(Arc::new(LiveTable::empty()), None));
+        let counts = Counts::new(Arc::clone(&crew.timeline));
         let worker = Rc::new(Self {
             crew,
+            counts,
             index,
             local: RefCell::new(table),
             is_draining: Cell::new(false),
@@ -133,8 +132,9 @@ impl Worker {
                     tracing::warn!(%error, "an accepted connection can't be used");
                 }
             },
-            Order::Gather(to) => {
-                let _ = to.send(self.gather());
+            Order::Gather(done) => {
+                self.crew.basket.put(self.counts.take(Instant::now()));
+                let _ = done.send(());
             }
             Order::Drain => {
                 self.is_draining.set(true);
@@ -189,20 +189,17 @@ impl Worker {
         });
     }
 
-    fn gather(&self) -> Vec<Gathered> {
-        let local = self.local();
-        let take = |(service, served): (&Arc<crate::live::LiveService>, &Rc<Served>)| Gathered {
-            service: service.name().into(),
-            split: service.split().into(),
-            variation: served.version.shared().name().into(),
-            version: served.version.shared().digest().into(),
-            tally: served.tally.take(),
-        };
-        local.served().map(take).collect()
-    }
-
     pub(crate) fn local(&self) -> Rc<Local> {
         Rc::clone(&self.local.borrow())
+    }
+
+    pub(crate) fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// The access log, if this call is to be in it.
+    pub(crate) fn log(&self) -> Option<&Log> {
+        self.crew.log.as_ref().filter(|log| log.wants())
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -211,6 +208,11 @@ impl Worker {
 
     pub(crate) fn is_draining(&self) -> bool {
         self.is_draining.get()
+    }
+
+    /// The same, as it will be when it is looked at.
+    pub(crate) fn draining(&self) -> &Cell<bool> {
+        &self.is_draining
     }
 
     /// Says that a version failed a call and nothing could be done about it.

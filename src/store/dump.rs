@@ -41,7 +41,6 @@ const DEPLOYMENTS: &str = concat!("SELECT ", columns!(DeploymentRow), " FROM dep
 pub(crate) const LEASE: &str = concat!("SELECT ", part!(LeaseRow), " FROM lease");
 
 /// Everything above, for the test that prepares each statement.
-#[cfg(test)]
 pub(crate) const STATEMENTS: &[&str] = &[
     HEADS,
     OPEN_RELEASES,
@@ -116,7 +115,6 @@ macro_rules! any_row {
         }
 
         /// The statements that read whole tables, for the test that prepares each.
-        #[cfg(test)]
         pub(crate) const WHOLE: &[&str] = &[$($row::SELECT),*];
     };
 }

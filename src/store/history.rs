@@ -102,7 +102,6 @@ pub(crate) const AWAITING: &str =
 pub(crate) const PING: &str = "SELECT 1";
 
 /// Everything above, for the test that prepares each statement.
-#[cfg(test)]
 pub(crate) const STATEMENTS: &[&str] = &[
     RELEASE,
     ARCHIVE,

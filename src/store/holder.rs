@@ -6,18 +6,18 @@
 use std::{fmt, fs};
 
 /// Stands for a part that this system doesn't tell. A holder with an unknown part is never provably dead.
-const UNKNOWN: &str = "-";
+pub const UNKNOWN: &str = "-";
 
 /// A process that may hold a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    host: String,
-    pid: u32,
+    pub host: String,
+    pub pid: u32,
     /// When the process started, in the kernel's ticks since boot: process numbers are used again.
-    started: String,
+    pub started: String,
     /// The namespace that `pid` belongs to: containers on one kernel share host name and boot id.
-    namespace: String,
-    boot: String,
+    pub namespace: String,
+    pub boot: String,
 }
 
 impl Holder {
@@ -94,34 +94,5 @@ fn started(pid: u32) -> std::io::Result<Option<String>> {
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_running_process_is_not_dead_and_one_of_an_earlier_start_is() {
-        let me = Holder::this_process();
-        assert!(!me.proves_dead(&me.to_string()));
-        let earlier = Holder { started: "1".to_owned(), ..me.clone() };
-        assert!(me.proves_dead(&earlier.to_string()));
-    }
-
-    #[test]
-    fn nothing_is_proven_about_other_hosts_boots_namespaces_and_unreadable_texts() {
-        let me = Holder::this_process();
-        let gone = Holder { started: "1".to_owned(), ..me.clone() };
-        for other in [
-            Holder { host: "elsewhere".to_owned(), ..gone.clone() },
-            Holder { boot: "another".to_owned(), ..gone.clone() },
-            Holder { namespace: "pid:[1]".to_owned(), ..gone.clone() },
-            Holder { started: UNKNOWN.to_owned(), ..gone.clone() },
-        ] {
-            assert!(!me.proves_dead(&other.to_string()), "{other}");
-        }
-        assert!(!me.proves_dead(""));
-        assert!(!me.proves_dead("host=a pid=x started=1 namespace=b boot=c"));
     }
 }

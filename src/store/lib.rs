@@ -31,6 +31,30 @@ use futures_util::future::BoxFuture;
 
 pub use tables::TABLES;
 
+/// Parts of the stores that tests try alone. Nobody else uses them.
+#[doc(hidden)]
+pub mod tried_alone {
+    pub use crate::{
+        transfer::ImportFile,
+        url::{StorePlace, parse},
+    };
+
+    pub mod sqlite {
+        pub use crate::sqlite::{
+            prepared::all_statements,
+            schema::{APPLICATION_ID, MARK, SET_VERSION, migrate},
+        };
+    }
+
+    pub mod postgres {
+        pub use crate::postgres::{
+            prepared::all_statements,
+            schema::migrate,
+            short::{Folded, Short, fold, shorten},
+        };
+    }
+}
+
 use rows::{
     AnalysisRunRow, AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow, MembersRow, OutboxRow,
     OverRow, PointerRow, PrecedentRow, ReleaseRow, SettingRow, StageResultRow, WallMs,

@@ -398,7 +398,7 @@ macro_rules! declare_parts {
     ($($row:ident $table:ident [$($key:ident),*] [$($column:ident),*];)*) => {
         $(from_row!($row, $table, Writing::Insert, Ends::Alone, [$($key),*] [$($column),*]);)*
 
-        /// The columns of a part, likewise.
+        /// The columns of a part as a literal, for statements that are written by hand.
         macro_rules! part {
             $(($row) => { $crate::tables::list!($($key,)* $($column),*) };)*
         }

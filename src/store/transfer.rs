@@ -110,13 +110,14 @@ impl Source {
 
 /// The one number that a statement answers.
 async fn number(session: &mut dyn Session, sql: &'static str) -> Result<i64, StoreError> {
-    let mut found = 0;
+    let mut found = Ok(None);
     let mut take = |columns: &dyn Columns| {
-        found = columns.int(0).ok().flatten().unwrap_or(0);
+        found = columns.int(0);
         Ok(())
     };
     session.rows(sql, &[], &mut take).await?;
-    Ok(found)
+    let uncounted = |why: &str| StoreError::Refused(format!("{sql:?} counts nothing: {why}"));
+    found.map_err(|why| uncounted(&why))?.ok_or_else(|| uncounted("there is no number"))
 }
 
 #[derive(Serialize, Deserialize)]
@@ -205,7 +206,7 @@ pub async fn import(
 }
 
 /// An export that is being read.
-struct ImportFile<'a> {
+pub struct ImportFile<'a> {
     input: &'a mut (dyn BufRead + Send),
     digest: Sha256,
     line: Vec<u8>,
@@ -218,8 +219,14 @@ struct ImportFile<'a> {
     moved: BTreeMap<String, SettingRow>,
 }
 
+impl fmt::Debug for ImportFile<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ImportFile").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
 impl<'a> ImportFile<'a> {
-    fn open(input: &'a mut (dyn BufRead + Send)) -> Result<Self, StoreError> {
+    pub fn open(input: &'a mut (dyn BufRead + Send)) -> Result<Self, StoreError> {
         let (digest, line) = (Sha256::new(), Vec::new());
         let (progress, moved) = (None, BTreeMap::new());
         let mut file =
@@ -261,7 +268,7 @@ impl<'a> ImportFile<'a> {
     }
 
     /// The next rows; `None` after the last line, which is where the file proves to be whole.
-    fn slice(&mut self) -> Result<Option<Slice>, StoreError> {
+    pub fn slice(&mut self) -> Result<Option<Slice>, StoreError> {
         if self.ended {
             return Ok(None);
         }
@@ -335,59 +342,5 @@ impl<'a> ImportFile<'a> {
             Some(Progress { seq, served_ms }) if i64::try_from(seq.max(served_ms)).is_ok() => Ok(()),
             _ => Err(self.bad("ends an export without a usable lease row")),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const BEFORE: &str = r#"{"format":"choirmaster-store","version":2}
-{"lease":{"epoch":1,"seq":9,"holder":"","served_ms":5}}
-{"outbox":{"id":0,"kind":"identity","at_ms":1,"payload":"me"}}
-{"outbox":{"id":3,"kind":"enrolled","at_ms":2,"payload":"{\"url\":\"http://a/\",\"id\":\"old\"}"}}
-{"outbox":{"id":4,"kind":"forwarded","at_ms":3,"payload":"{\"release\":\"r\",\"to\":\"http://a/\"}","served_ms":3}}
-{"outbox":{"id":5,"kind":"enrolled","at_ms":4,"payload":"{\"url\":\"http://a/\",\"id\":\"new\"}"}}
-{"outbox":{"id":6,"kind":"webhook","at_ms":5,"payload":"{}","served_ms":4}}
-{"outbox":{"id":7,"kind":"identity","at_ms":6,"payload":"another"}}
-"#;
-
-    /// With its last line.
-    fn whole(text: &str) -> String {
-        let rows = text.lines().count() - 1;
-        let sha256 = hex(&Sha256::digest(text));
-        format!("{text}{{\"end\":{{\"rows\":{rows},\"sha256\":\"{sha256}\"}}}}\n")
-    }
-
-    fn read(text: &str) -> Writes {
-        let text = whole(text);
-        let mut input = text.as_bytes();
-        let mut file = ImportFile::open(&mut input).unwrap();
-        let slice = file.slice().unwrap().unwrap();
-        assert_eq!(slice.progress, Some(Progress { seq: 9, served_ms: 5 }));
-        assert!(file.slice().unwrap().is_none());
-        slice.writes
-    }
-
-    #[test]
-    fn an_export_in_which_everything_lay_in_the_outbox_has_settings_and_pointers() {
-        let enrolled = r#"{"url":"http://a/","id":"new"}"#;
-        let setting = |name: &str, value: &str, at_ms| SettingRow {
-            name: name.to_owned(),
-            value: value.to_owned(),
-            at_ms,
-        };
-        let pointer = r#"{"release":"r","to":"http://a/"}"#.to_owned();
-        let writes = read(BEFORE);
-        assert_eq!(writes.settings, [setting("enrolled", enrolled, 4), setting("identity", "me", 1)]);
-        assert_eq!(writes.pointers, [PointerRow { pointer_key: 4, at_ms: 3, detail: pointer }]);
-        let left: Vec<u64> = writes.outbox.iter().map(|row| row.id).collect();
-        assert_eq!(left, [6]);
-    }
-
-    #[test]
-    fn rows_of_the_outbox_are_what_they_are_since_there_are_settings() {
-        let writes = read(&BEFORE.replace(r#""version":2"#, r#""version":3"#));
-        assert_eq!((writes.outbox.len(), writes.settings.len(), writes.pointers.len()), (6, 0, 0));
     }
 }

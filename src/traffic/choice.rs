@@ -1,6 +1,6 @@
 use std::net::IpAddr;
 
-use crate::{Bucket, HashFunction, Table, Variation};
+use crate::{Bucket, HashFunction, Table, Variation, hash::group_of_key};
 
 /// What makes two calls the same caller's, who then keeps the variation while the shares stay.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub struct Choice {
     pub new_key: Option<u64>,
     /// The caller asked for this variation by the header rule: the call isn't part of the split.
     pub by_header: bool,
+    /// The group of the call's key; none where the call was drawn by itself.
+    pub group: Option<u8>,
 }
 
 /// Which variation a call gets. `draw` gives a random number, each as likely, and is asked only where the call has no key.
@@ -47,14 +49,15 @@ pub fn choose(
     draw: impl FnOnce() -> u64,
 ) -> Choice {
     if let Some(variation) = rule.and_then(|rule| named(rule, call)) {
-        return Choice { variation, new_key: None, by_header: true };
+        return Choice { variation, new_key: None, by_header: true, group: None };
     }
-    let of_key = |key: &[u8]| Bucket::of_key(function, salt, key);
-    let (bucket, new_key) = match sticky {
-        None => (Bucket::of_random(draw() as u32), None),
+    let of_key = |key: &[u8]| (Bucket::of_key(function, salt, key), Some(group_of_key(key)));
+    let drawn = |drawn: u64| (Bucket::of_random(drawn as u32), None);
+    let ((bucket, group), new_key) = match sticky {
+        None => (drawn(draw()), None),
         Some(Sticky::Header(name)) => match call.header(name) {
             Some(key) => (of_key(key), None),
-            None => (Bucket::of_random(draw() as u32), None),
+            None => (drawn(draw()), None),
         },
         Some(Sticky::Cookie(name)) => {
             if let Some(key) = call.cookie(name) {
@@ -66,7 +69,7 @@ pub fn choose(
         }
         Some(Sticky::Address) => (of_key(call.address().to_canonical().to_string().as_bytes()), None),
     };
-    Choice { variation: table.variation(bucket), new_key, by_header: false }
+    Choice { variation: table.variation(bucket), new_key, by_header: false, group }
 }
 
 impl Choice {

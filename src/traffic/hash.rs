@@ -48,6 +48,16 @@ impl Bucket {
     }
 }
 
+/// How many groups keys are told apart into, so that it can be seen how much alike the calls of one caller are.
+pub const GROUPS: u8 = 64;
+
+/// The group of a key, below [`GROUPS`]. It depends on the key alone, and so stays whatever the shares, the salt and the function
+/// of a service are; each variation has keys of every group, for other bits of a hash decide about the bucket.
+#[must_use]
+pub fn group_of_key(key: &[u8]) -> u8 {
+    (murmur2(key) % u32::from(GROUPS)) as u8
+}
+
 /// Which hundredth of all 32-bit numbers a hash lies in, with the bounds of nginx: the k-th begins at k times the whole part of
 /// `0xffff_ffff` / 100, and the last takes what is left.
 fn part_of_100(hash: u32) -> u16 {

@@ -24,7 +24,7 @@ mod table;
 
 pub use self::{
     choice::{Call, Choice, HeaderRule, Sticky, choose},
-    hash::{Bucket, HashFunction, murmur2},
+    hash::{Bucket, GROUPS, HashFunction, group_of_key, murmur2},
     repeat::{Failure, Recent, Retry, may_repeat},
     shares::{MAX_VARIATIONS, Shares, SharesError},
     table::{Run, Table, TableError},

@@ -88,7 +88,7 @@ pub fn count<'de, D: Deserializer<'de>, T: TryFrom<u64>>(d: D) -> Result<T, D::E
     Whole::deserialize(d).map(|Whole(number)| number)
 }
 
-/// The same, where it may be missing.
+/// A number that counts something, where it may be missing.
 pub fn optional_count<'de, D: Deserializer<'de>, T: TryFrom<u64>>(d: D) -> Result<Option<T>, D::Error> {
     Option::deserialize(d).map(|found| found.map(|Whole(number)| number))
 }

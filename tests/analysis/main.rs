@@ -7,11 +7,14 @@ extern crate choirmaster_analysis as analysis;
 
 mod beyond;
 mod boundaries;
+#[path = "../shared/cases.rs"]
+mod cases;
 #[path = "../shared/counts.rs"]
 mod counts;
 mod dist;
 mod early;
 mod extension;
+mod forms;
 mod judge;
 mod power;
 #[path = "../shared/random.rs"]

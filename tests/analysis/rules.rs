@@ -50,7 +50,7 @@ fn histogram(gamma: f64, values: &[f64]) -> Histogram {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(crate::cases::cases(64))]
 
     #[test]
     fn a_power_of_two_changes_nothing(x in sample(), y in sample(), power in -30..30_i32) {

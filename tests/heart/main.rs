@@ -7,6 +7,9 @@ extern crate choirmaster_heart as heart;
 
 #[path = "../shared/areas.rs"]
 mod areas;
+#[path = "../shared/cases.rs"]
+mod cases;
+mod children;
 #[path = "../shared/counts.rs"]
 mod counts;
 #[path = "../shared/load.rs"]

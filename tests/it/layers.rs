@@ -1,8 +1,13 @@
 //! The members of the workspace: what they may use is what Cargo lets them use, and the architecture shows exactly that.
 
-use std::{collections::BTreeMap, fs, path::Path, process};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process,
+};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Members that take the time and everything random as arguments, and know nothing of the outside.
 const PURE: &[&str] = &["model", "language", "analysis", "wire", "heart"];
@@ -18,6 +23,8 @@ struct Member {
     description: String,
     /// Names of libraries, also of other members.
     uses: Vec<String>,
+    /// Libraries and programs that are compiled a second time, as tests.
+    built_twice: Vec<String>,
 }
 
 /// By the name under which the others use it; the program is "".
@@ -37,7 +44,10 @@ fn member(package: &Value) -> Member {
     let dependencies = package["dependencies"].as_array().unwrap().iter();
     let of_the_program = dependencies.filter(|one| one["kind"].is_null());
     let uses = of_the_program.map(|one| short(one["name"].as_str().unwrap())).collect();
-    Member { description: package["description"].as_str().unwrap().to_owned(), uses }
+    let targets = package["targets"].as_array().unwrap().iter();
+    let twice = targets.filter(|target| target["kind"] != json!(["test"]) && target["test"] == true);
+    let built_twice = twice.map(|target| target["name"].to_string()).collect();
+    Member { description: package["description"].as_str().unwrap().to_owned(), uses, built_twice }
 }
 
 fn short(package: &str) -> String {
@@ -100,5 +110,34 @@ fn only_the_adapters_use_the_libraries_of_their_edge() {
         let using = members.iter().filter(|(_, member)| member.uses.iter().any(|used| used == library));
         let using: Vec<&str> = using.map(|(name, _)| name.as_str()).collect();
         assert_eq!(using, *homes, "{library}");
+    }
+}
+
+#[test]
+fn nothing_is_built_a_second_time_as_its_own_tests() {
+    for (name, member) in members() {
+        assert!(member.built_twice.is_empty(), "{name} needs `test = false` for {:?}", member.built_twice);
+    }
+}
+
+#[test]
+fn no_test_stands_where_it_would_never_run() {
+    let mut found = Vec::new();
+    find_tests(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
+    assert!(found.is_empty(), "tests belong into the folder `tests`; nothing runs those in {found:?}");
+}
+
+/// Adds the files with tests in this folder and below.
+fn find_tests(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            find_tests(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            if ["cfg(test)", "#[test]", "::test]", "::test("].iter().any(|mark| text.contains(mark)) {
+                found.push(path);
+            }
+        }
     }
 }

@@ -5,6 +5,8 @@
 
 #[path = "../shared/areas.rs"]
 mod areas;
+#[path = "../shared/cases.rs"]
+mod cases;
 mod cli;
 mod config;
 mod crash;
@@ -16,6 +18,7 @@ mod frozen;
 mod http;
 mod judging;
 mod layers;
+mod model;
 mod notify;
 mod plan;
 mod provider;

@@ -7,6 +7,8 @@ extern crate choirmaster_language as language;
 
 mod analysis;
 mod blocks;
+#[path = "../shared/cases.rs"]
+mod cases;
 mod faults;
 mod functions;
 mod import;

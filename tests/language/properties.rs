@@ -14,7 +14,7 @@ fn sound(bytes: &[u8]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(crate::cases::cases(300))]
 
     #[test]
     fn arbitrary_bytes_are_accepted_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {

@@ -283,7 +283,7 @@ fn as_handed_out(mut stage: Stage) -> Stage {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(crate::cases::cases(200))]
 
     #[test]
     fn the_full_language_says_the_same_again(strategy in in_a_row()) {

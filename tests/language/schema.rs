@@ -61,7 +61,7 @@ fn positions_are_bounded_as_the_check_bounds_them() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(crate::cases::cases(300))]
 
     #[test]
     fn durations_that_the_schema_allows_are_read(text in string_regex(&pattern("/$defs/DurationForm/pattern")).unwrap()) {

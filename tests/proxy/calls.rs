@@ -25,7 +25,7 @@ async fn a_new_version_that_fails_each_call_is_felt_by_no_caller_and_counted_to_
         assert_eq!(&body, b"base");
     }
     let gathered = running.proxy.gather().await;
-    let of_new = gathered.iter().filter(|of_one| &*of_one.variation == "new").map(|of_one| &of_one.tally);
+    let of_new = gathered.iter().filter(|of_one| &*of_one.key.variation == "new").map(|of_one| &of_one.tally);
     let (mut calls, mut repeated, mut passed_over) = (0, 0, 0);
     for tally in of_new {
         calls += tally.calls;

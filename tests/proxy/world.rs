@@ -60,3 +60,13 @@ pub async fn read_head(stream: &mut TcpStream) -> Option<String> {
     }
     Some(String::from_utf8(head).unwrap())
 }
+
+/// Waits until something is so.
+pub async fn wait_until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let so = async {
+        while !is_so().await {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_mins(1), so).await.expect(what);
+}

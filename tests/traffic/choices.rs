@@ -76,7 +76,7 @@ fn an_address_is_a_key_too_and_the_whole_share_is_spread_over_addresses() {
 fn the_header_rule_is_stronger_than_share_and_stickiness_and_marks_the_call() {
     let call = From { header: Some(("X-Variation", "B".into())), ..From::default() };
     let choice = ask(&table(0), Some(&Sticky::Address), &call, 0);
-    assert_eq!(choice, Choice { variation: Variation(1), new_key: None, by_header: true });
+    assert_eq!(choice, Choice { variation: Variation(1), new_key: None, by_header: true, group: None });
     let stranger = From { header: Some(("X-Variation", "C".into())), ..From::default() };
     assert_eq!(ask(&table(0), None, &stranger, 0).variation, Variation::STABLE);
 }

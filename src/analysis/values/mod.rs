@@ -160,7 +160,7 @@ impl Values {
         Ok(Self { form: Storage::Sketch { buckets, sum_ns: None }, clock: Clock::UNKNOWN, width })
     }
 
-    /// The same, read by a clock of which more is known now.
+    /// These values, read by a clock of which more is known now.
     #[must_use]
     pub fn with_clock(self, clock: Clock) -> Self {
         Self { clock: clock.check().unwrap_or(self.clock), ..self }

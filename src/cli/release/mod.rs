@@ -6,7 +6,7 @@ mod differences;
 mod import;
 mod list;
 mod live;
-mod progress;
+pub mod progress;
 mod show;
 pub(super) mod submit;
 mod watch;

@@ -19,16 +19,32 @@ pub fn state_beside_waiting(release: &Release) -> String {
 
 /// The outcomes there are, largest interest first: `12 succeeded, 3 failed`.
 pub fn outcomes(counts: &ReleaseCounts) -> String {
+    let ReleaseCounts {
+        participants: _,
+        todo: _,
+        doing: _,
+        done: _,
+        failed_status: _,
+        succeeded,
+        failed,
+        timed_out,
+        unreachable,
+        lost,
+        undone,
+        untested,
+        excluded,
+        undoing,
+    } = *counts;
     let named = [
-        (counts.succeeded, "succeeded"),
-        (counts.failed, "failed"),
-        (counts.timed_out, "timed out"),
-        (counts.unreachable, "unreachable"),
-        (counts.lost, "lost"),
-        (counts.undone, "undone"),
-        (counts.untested, "untested"),
-        (counts.undoing, "to confirm the undo"),
-        (counts.excluded, "excluded"),
+        (succeeded, "succeeded"),
+        (failed, "failed"),
+        (timed_out, "timed out"),
+        (unreachable, "unreachable"),
+        (lost, "lost"),
+        (undone, "undone"),
+        (untested, "untested"),
+        (undoing, "to confirm the undo"),
+        (excluded, "excluded"),
     ];
     let some: Vec<String> =
         named.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}")).collect();
@@ -37,21 +53,19 @@ pub fn outcomes(counts: &ReleaseCounts) -> String {
 
 /// `3000: 2990 succeeded, 10 failed`.
 pub fn agents(agents: &AgentCounts) -> String {
+    let AgentCounts { participants, succeeded, failed, timed_out, unreachable, untested, unconfirmed } =
+        *agents;
     let named = [
-        (agents.succeeded, "succeeded"),
-        (agents.failed, "failed"),
-        (agents.timed_out, "timed out"),
-        (agents.unreachable, "unreachable"),
-        (agents.untested, "untested"),
-        (agents.unconfirmed, "did not confirm the undo"),
+        (succeeded, "succeeded"),
+        (failed, "failed"),
+        (timed_out, "timed out"),
+        (unreachable, "unreachable"),
+        (untested, "untested"),
+        (unconfirmed, "did not confirm the undo"),
     ];
     let some = named.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}"));
     let some: Vec<String> = some.collect();
-    if some.is_empty() {
-        agents.participants.to_string()
-    } else {
-        format!("{}: {}", agents.participants, some.join(", "))
-    }
+    if some.is_empty() { participants.to_string() } else { format!("{participants}: {}", some.join(", ")) }
 }
 
 /// `Running: 12 of 20 children over; 12 succeeded; …` and what it waits for; without times.
@@ -77,44 +91,4 @@ pub fn line(release: &Release) -> String {
         parts.extend(release.waits_for.as_deref().map(one_line).as_deref().map(short_ids));
     }
     parts.join("; ")
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::line;
-    use wire::api::Release;
-
-    fn release(state: &str, reason: Option<&str>, waits_for: Option<&str>) -> Release {
-        let counts = json!({"participants": 5, "todo": 3, "doing": 1, "done": 1, "failed_status": 0, "succeeded": 1,
-            "failed": 0, "timed_out": 0, "unreachable": 0, "lost": 0, "undone": 0, "untested": 0, "excluded": 0,
-            "undoing": 0});
-        let release = json!({"id": "r", "name": "R", "state": state, "reason": reason, "why": null,
-            "waits_for": waits_for, "functions": ["f"], "attempt": 1, "submitted": "2026-03-01T12:00:00Z",
-            "started": null, "ended": null, "counts": counts, "unconfirmed": 0, "agents": null, "left_out": 0});
-        serde_json::from_value(release).unwrap()
-    }
-
-    #[test]
-    fn nothing_is_said_twice_in_a_line() {
-        let id = "7c3d2b67-9a23-4bbc-a80b-2913d09a1c26";
-        let table = [
-            (
-                release("Running", None, Some("1 of 5 children has ended, 3 have yet to begin, 1 at work")),
-                "Running: 1 of 5 children has ended, 3 have yet to begin, 1 at work; 1 succeeded",
-            ),
-            (
-                release("Paused", Some("lunch"), Some("is paused (lunch): resume or abort it")),
-                "Paused: 1 of 5 children over; 1 succeeded; is paused (lunch): resume or abort it",
-            ),
-            (
-                release("RolledBack", Some(&format!("{id} failed: 1 failed, max_failed is 0")), None),
-                "RolledBack (7c3d2b67 failed: 1 failed, max_failed is 0): 1 of 5 children over; 1 succeeded",
-            ),
-        ];
-        for (release, expected) in table {
-            assert_eq!(line(&release), expected);
-        }
-    }
 }

@@ -2,13 +2,16 @@
 
 use serde::{Serialize, Serializer, ser::Error as _};
 
-use crate::stored::StandingForm;
+use super::{
+    step::ToldStep,
+    words::{ArrivalForm, ForgettingForm, VariantForm},
+};
+use crate::stored::{AllExcluded, As, CordonForm, EndForm, StandingForm, SummaryForm};
 use ::analysis::evidence::Evidence;
 use heart::{
     children::{Arrival, Forgetting, Variant},
     release::{
         analysis::{Run, Standing},
-        assignment::Step,
         state::{End, Release},
         summary::Summary,
     },
@@ -21,6 +24,7 @@ use model::{Cordon, Exclusion};
 pub(super) enum Event<'a> {
     ChildArrived {
         child: &'a str,
+        #[serde(with = "ArrivalForm")]
         how: Arrival,
     },
     ChildMoved {
@@ -46,10 +50,12 @@ pub(super) enum Event<'a> {
     },
     ChildCordoned {
         child: &'a str,
+        #[serde(with = "CordonForm")]
         cordon: Cordon,
     },
     ChildForgotten {
         child: &'a str,
+        #[serde(with = "ForgettingForm")]
         why: Forgetting,
     },
     ReleaseSubmitted {
@@ -68,6 +74,7 @@ pub(super) enum Event<'a> {
     ReleaseStarted {
         release: &'a str,
         participants: usize,
+        #[serde(serialize_with = "AllExcluded::serialize")]
         excluded: &'a [(Exclusion, u32)],
     },
     ReleasePaused {
@@ -190,6 +197,7 @@ pub(super) enum Event<'a> {
     },
     ReleaseEnded {
         release: &'a str,
+        #[serde(with = "EndForm")]
         end: End,
         unconfirmed: u32,
     },
@@ -197,20 +205,27 @@ pub(super) enum Event<'a> {
         release: &'a str,
         child: &'a str,
         #[serde(flatten)]
-        step: &'a Step,
+        step: ToldStep<'a>,
     },
     LateResult {
         release: &'a str,
         child: &'a str,
         stage: Option<&'a str>,
+        #[serde(serialize_with = "write_summary")]
         summary: &'a Summary,
     },
     Deployed {
         release: &'a str,
         child: &'a str,
         function: &'a str,
+        #[serde(with = "VariantForm")]
         variant: Variant,
     },
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference to the field")]
+fn write_summary<S: Serializer>(summary: &&Summary, serializer: S) -> Result<S::Ok, S::Error> {
+    As::<_, SummaryForm>::of(*summary).serialize(serializer)
 }
 
 /// What a look found of one metric.

@@ -1,6 +1,6 @@
 //! What changes of one child's part in a release are called in the trail.
 
-use super::event::Event;
+use super::{event::Event, step::ToldStep};
 use heart::release::members::Change;
 use heart::release::state::Release;
 
@@ -13,10 +13,15 @@ pub(super) fn event<'a>(
 ) -> Option<Event<'a>> {
     Some(match change {
         Change::Joined { .. } => Event::ChildJoined { release: release_id, child: child_id },
-        Change::Stepped { step, .. } => Event::Child { release: release_id, child: child_id, step },
-        Change::LateKept { stage, summary, .. } => {
-            Event::LateResult { release: release_id, child: child_id, stage: stage.as_deref(), summary }
+        Change::Stepped { step, .. } => {
+            Event::Child { release: release_id, child: child_id, step: ToldStep(step) }
         }
+        Change::LateKept { stage, report, .. } => Event::LateResult {
+            release: release_id,
+            child: child_id,
+            stage: stage.as_deref(),
+            summary: &report.summary,
+        },
         Change::Deployed { function, variant, .. } => {
             let function = release.and_then(|r| r.strategy.functions.get(*function));
             let function = function.map_or("?", |function| &function.name);

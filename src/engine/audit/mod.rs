@@ -8,11 +8,13 @@ mod members;
 mod parent;
 mod rollout;
 mod stages;
+mod step;
+mod words;
 
 use serde::Serialize;
 
 use self::event::Event;
-use crate::stored;
+use crate::stored::{self, EventVersion};
 use heart::{
     children::Change as OfChild,
     release::{change::Change, state::State},
@@ -47,6 +49,8 @@ impl Actor {
 /// An event as it is stored: what happened, beside a note of whoever did it.
 #[derive(Serialize)]
 struct Noted<'a> {
+    #[serde(skip_serializing_if = "EventVersion::is_first")]
+    version: EventVersion,
     #[serde(flatten)]
     event: Event<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,7 +58,7 @@ struct Noted<'a> {
 }
 
 /// The events of the changes that one command came to, each with its release. The changes are applied already.
-pub(super) fn events(
+pub fn events(
     state: &State,
     changes: &[Change],
     note: Option<&str>,
@@ -76,7 +80,10 @@ pub(super) fn events(
         .filter_map(|change| {
             let child_id = change.child().map_or("?", id);
             let event = event(state, change, child_id)?;
-            Some(stored::json(&Noted { event, note }).map(|text| (change.release(), text)))
+            Some(
+                stored::json(&Noted { version: EventVersion::NOW, event, note })
+                    .map(|text| (change.release(), text)),
+            )
         })
         .collect()
 }

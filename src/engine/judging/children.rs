@@ -78,7 +78,13 @@ pub(super) async fn read(
     let (mut reports, mut after) = (Vec::new(), None);
     loop {
         let (members, more) = find_members(engine, due, after).await?;
-        reports.extend(read_some(engine, due.release, &members, due.whose.slot, final_in.as_ref()).await?);
+        let of = Wanted {
+            release: due.release,
+            strategy: &due.strategy,
+            slot: due.whose.slot,
+            final_in: final_in.as_ref(),
+        };
+        reports.extend(of.read_some(engine, &members).await?);
         match more {
             Some(_) => after = more,
             None => return Ok(reports),
@@ -86,55 +92,56 @@ pub(super) async fn read(
     }
 }
 
-async fn read_release(
-    engine: &Engine,
+/// Which reports of a release are wanted.
+struct Wanted<'a> {
     release: ReleaseKey,
-    members: &[ChildKey],
-) -> Result<Vec<StageReport>, String> {
-    let mut reports = Vec::new();
-    for some in members.chunks(SLICE) {
-        reports.extend(read_some(engine, release, some, None, None).await?);
-    }
-    Ok(reports)
+    strategy: &'a Strategy,
+    /// `None`: of all stages.
+    slot: Option<Slot>,
+    /// Only those that became final in this time.
+    final_in: Option<&'a Range<i64>>,
 }
 
-async fn read_some(
-    engine: &Engine,
-    release: ReleaseKey,
-    members: &[ChildKey],
-    slot: Option<Slot>,
-    final_in: Option<&Range<i64>>,
-) -> Result<Vec<StageReport>, String> {
-    let (Some(first), Some(last)) = (members.first(), members.last()) else { return Ok(Vec::new()) };
-    let rows = read_rows(engine, release, *first, *last).await?;
-    keep_latest(&rows, members, slot, final_in)
-        .map_err(|error| explain_unread_reports(engine, release, &error))
-}
-
-/// The latest report of each child.
-fn keep_latest(
-    rows: &[StageResultRow],
-    members: &[ChildKey],
-    slot: Option<Slot>,
-    final_in: Option<&Range<i64>>,
-) -> Result<Vec<StageReport>, StoreError> {
-    let mut latest: BTreeMap<(ChildKey, Slot), Summary> = BTreeMap::new();
-    for row in rows {
-        let (child, of) = (ChildKey(row.child_key), stored::slot(row)?);
-        let is_meant = slot.map_or_else(|| of.stage_index().is_some(), |slot| slot == of);
-        if !is_meant || members.binary_search(&child).is_err() || !is_counted(row, final_in)? {
-            continue;
+impl Wanted<'_> {
+    async fn read_all(&self, engine: &Engine, members: &[ChildKey]) -> Result<Vec<StageReport>, String> {
+        let mut reports = Vec::new();
+        for some in members.chunks(SLICE) {
+            reports.extend(self.read_some(engine, some).await?);
         }
-        let summary = stored::summary(row)?;
-        // A manager's later waves report the earlier ones once more: what is added to would count twice.
-        let says_again = summary.agents.is_some() && row.attempt > 1 && final_in.is_some();
-        if !says_again {
-            // They come in the order of attempts.
-            latest.insert((child, of), summary);
-        }
+        Ok(reports)
     }
-    let report = |((child, slot), summary)| StageReport { child, slot, summary };
-    Ok(latest.into_iter().map(report).collect())
+
+    async fn read_some(&self, engine: &Engine, members: &[ChildKey]) -> Result<Vec<StageReport>, String> {
+        let (Some(first), Some(last)) = (members.first(), members.last()) else { return Ok(Vec::new()) };
+        let rows = read_rows(engine, self.release, *first, *last).await?;
+        let latest = self.keep_latest(&rows, members);
+        latest.map_err(|error| explain_unread_reports(engine, self.release, &error))
+    }
+
+    /// The latest report of each child.
+    fn keep_latest(
+        &self,
+        rows: &[StageResultRow],
+        members: &[ChildKey],
+    ) -> Result<Vec<StageReport>, StoreError> {
+        let mut latest: BTreeMap<(ChildKey, Slot), Summary> = BTreeMap::new();
+        for row in rows {
+            let (child, of) = (ChildKey(row.child_key), stored::slot_of(row, self.strategy)?);
+            let is_meant = self.slot.map_or_else(|| of.stage_index().is_some(), |slot| slot == of);
+            if !is_meant || members.binary_search(&child).is_err() || !is_counted(row, self.final_in)? {
+                continue;
+            }
+            let summary = stored::summary(row)?;
+            // A manager's later waves report the earlier ones once more: what is added to would count twice.
+            let says_again = summary.agents.is_some() && row.attempt > 1 && self.final_in.is_some();
+            if !says_again {
+                // They come in the order of attempts.
+                latest.insert((child, of), summary);
+            }
+        }
+        let report = |((child, slot), summary)| StageReport { child, slot, summary };
+        Ok(latest.into_iter().map(report).collect())
+    }
 }
 
 /// The new version of now beside the one of an earlier release, child by child: of those who reported both times, each a
@@ -153,7 +160,8 @@ pub(super) async fn strata_since(
     let mut members: Vec<ChildKey> = reports.iter().map(|report| report.child).collect();
     members.sort_unstable();
     members.dedup();
-    let earlier = read_release(engine, ReleaseKey(key), &members).await?;
+    let wanted = Wanted { release: ReleaseKey(key), strategy: &before, slot: None, final_in: None };
+    let earlier = wanted.read_all(engine, &members).await?;
     let earlier: BTreeMap<(ChildKey, &str), &StageReport> = earlier
         .iter()
         .filter_map(|report| Some(((report.child, report.stage(&before)?.name.as_str()), report)))

@@ -141,7 +141,7 @@ impl Merged {
         // The attempts of a child in a stage follow one another, the latest last.
         let mut attempts: BTreeMap<(u32, Slot), Vec<Summary>> = BTreeMap::new();
         for row in rows.iter().filter(|row| members.binary_search(&ChildKey(row.child_key)).is_ok()) {
-            let of = stored::slot(row)?;
+            let of = stored::slot_of(row, strategy)?;
             if of.stage_index().is_none() || slot.is_some_and(|slot| slot != of) {
                 continue;
             }
@@ -153,17 +153,16 @@ impl Merged {
             of_child.push(summary);
         }
         for ((child, of), summaries) in attempts {
+            // Of roll-outs nothing was kept above.
             let Some(index) = of.stage_index() else { continue };
-            if let Some(stage) = strategy.stages.get(index) {
-                self.off.note(ChildKey(child), &summaries, stage.new_traffic);
-            }
+            self.off.note(ChildKey(child), &summaries, strategy.stages[index].new_traffic);
             self.is_interim |= summaries.iter().any(|summary| summary.status == StageStatus::InProgress);
             let class = classes.get(index).and_then(|classes| classes.of(ChildKey(child)));
             class_of.entry(index as u8).or_default().extend(summaries.iter().map(|_| class));
             found.entry(index as u8).or_default().extend(summaries);
         }
         for (index, summaries) in found {
-            let Some(stage) = strategy.stages.get(usize::from(index)) else { continue };
+            let stage = &strategy.stages[usize::from(index)];
             if let Some(told) = measured::effects(&summaries, stage.new_traffic) {
                 self.effects.entry(index).or_default().add(&told);
             }

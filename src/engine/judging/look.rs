@@ -6,10 +6,7 @@ use super::{
     agenda::Due, background, beside, children, compare, conditions, finite, interim::Reports, judge::ended,
     metric_look::MetricLook, ranges,
 };
-use crate::{
-    Engine,
-    stored::{As, MeteredForm},
-};
+use crate::Engine;
 use analysis::Verdict;
 use heart::release::analysis::{Look, Metered, is_passed_early};
 use language::analysis::{Analysis, Metric, MetricSource, Rule};
@@ -139,7 +136,7 @@ fn note_error(mut before: Metered, why: &str, analysis: &Analysis) -> Metered {
 
 /// A number that is none could not be read back, and would keep the manager from starting again.
 fn refuse_unstorable(found: Metered) -> Metered {
-    if finite::has_only_numbers(&As::<_, MeteredForm>::of(&found)) {
+    if finite::can_be_stored(&found) {
         return found;
     }
     let sentence = format!("the data led to numbers that can't be kept; {}", found.sentence);

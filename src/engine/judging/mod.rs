@@ -22,7 +22,7 @@ mod beside;
 mod children;
 mod compare;
 mod conditions;
-mod finite;
+pub(crate) mod finite;
 mod interim;
 mod judge;
 mod look;

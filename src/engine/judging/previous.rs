@@ -89,10 +89,11 @@ pub(super) async fn read_kept(
         stage.and_then(|stage| strategy.stages.get(stage)).map(|stage| stage.name.clone())
     };
     let wanted = name(&due.strategy, due.stage);
+    let rows = stored::runs_by_block(&rows, &earlier).map_err(unread)?;
     let mut values = Vec::new();
     for (block, (stage, analysis)) in earlier.analyses().enumerate() {
-        let row = rows.iter().find(|row| usize::try_from(row.block) == Ok(block));
-        let Some(row) = row.filter(|_| name(&earlier, stage) == wanted) else { continue };
+        let row = rows.get(&block).filter(|_| name(&earlier, stage) == wanted);
+        let Some(row) = row else { continue };
         let run = stored::run(row).map_err(unread)?;
         let same = analysis.metrics.iter().zip(&run.metrics).find(|(metric, _)| match &metric.source {
             MetricSource::Query(then) => {

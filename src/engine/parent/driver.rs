@@ -339,11 +339,9 @@ impl Driver {
         let (caller, below) = (Arc::clone(&self.caller), Arc::clone(&self.below));
         let owed = match &call {
             Call::Result { row, .. } => self.results.get(row).cloned(),
-            Call::Poll(_)
-            | Call::Take { .. }
-            | Call::Ready { .. }
-            | Call::Interim { .. }
-            | Call::EndStage { .. } => None,
+            Call::Poll(_) | Call::Take { .. } | Call::Ready(_) | Call::Interim(_) | Call::EndStage { .. } => {
+                None
+            }
         };
         let task = self.tasks.spawn(async move { Ended::Call(id, caller.make(call, &below, owed).await) });
         self.calls.insert(id, task);
@@ -389,12 +387,12 @@ impl ParentCaller {
                 }
                 Ok(Answer::Reported)
             }
-            Call::Ready { id, release, offer, stage, name } => {
-                self.tell_waiting(&id, &offer, release.as_str(), stage, &name).await?;
+            Call::Ready(told) => {
+                self.tell_waiting(told).await?;
                 Ok(Answer::Reported)
             }
-            Call::Interim { id, release, offer, stage, name } => {
-                self.tell_interim(&id, &offer, release.as_str(), stage, &name).await?;
+            Call::Interim(told) => {
+                self.tell_interim(told).await?;
                 Ok(Answer::Reported)
             }
             Call::EndStage { id, offer, name, skipped, wait_ms } => {

@@ -17,7 +17,7 @@ use model::{ReleaseId, StageStatus};
 enum Refused {
     /// The parent is told of an error in the first stage, if that is known, for it waits for a result.
     ForGood { why: String, stage: Option<String> },
-    /// The same, unless what came was not the parent's word: a proxy may answer for it, or cut it short.
+    /// Refused for good, unless what came was not the parent's word: a proxy may answer for it, or cut it short.
     Doubtful { why: String, stage: Option<String> },
     /// It is tried again.
     Now(CallTrouble),
@@ -97,7 +97,10 @@ impl ParentCaller {
             why: format!("its functions: {error}"),
             stage: first_stage(&strategy),
         })?;
-        let submission = offered::submission(offer, &text, strategy, archive.digest);
+        let submission = offered::submission(offer, &text, strategy, archive.digest).map_err(|error| {
+            tracing::error!(%error, offer, "an offer of the parent has no digest");
+            EngineError::Failed
+        })?;
         self.submit(offer, submission, &archive).await
     }
 

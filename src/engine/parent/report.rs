@@ -9,18 +9,21 @@ use std::{
 use super::{CallTrouble, PATIENCE, ParentCaller};
 use crate::{effect::Owed, stored};
 use analysis::{Values, effects::EffectsTold};
-use heart::release::{
-    assignment::Slot,
-    classes::Begun,
-    ending::Ending,
-    manager::Agents,
-    measured,
-    parent::aggregate,
-    strata::{Strata, Understood},
-    summary::{self, Reported, Summary},
+use heart::{
+    parent::ToldStage,
+    release::{
+        assignment::Slot,
+        classes::Begun,
+        ending::Ending,
+        manager::Agents,
+        measured,
+        parent::aggregate,
+        strata::{Strata, Understood},
+        summary::{self, Reported, Summary},
+    },
 };
 use model::{ChildKey, FEATURE_GROUPS, FEATURE_VALUES, ManagerInstant, ReleaseKey, StageStatus};
-use store::{MAX_PAGE, StoreError, rows::StageResultRow};
+use store::{MAX_PAGE, StoreError};
 use wire::child::{Buckets, HistogramForm, ManagerTime, StageSummary, StratumForm, TimesForm, Why};
 
 /// Stages remembered of which it is known what the parent was told last.
@@ -65,25 +68,17 @@ impl ParentCaller {
     }
 
     /// What was measured so far of a stage that goes on, unless the parent has heard just that. Its answer tells its time.
-    pub(super) async fn tell_interim(
-        &self,
-        id: &str,
-        offer: &str,
-        release: &str,
-        stage: u8,
-        name: &str,
-    ) -> Result<(), CallTrouble> {
-        let Some(told) = self.preliminary(StageStatus::InProgress, release, stage, name).await? else {
-            return Ok(());
-        };
+    pub(super) async fn tell_interim(&self, of: ToldStage) -> Result<(), CallTrouble> {
+        let Some(told) = self.preliminary(StageStatus::InProgress, &of).await? else { return Ok(()) };
         let digest = digest(&told)?;
-        let place = (offer.to_owned(), stage);
+        let ToldStage { id, offer, stage, .. } = of;
+        let place = (offer, stage);
         if self.told().get(&place) == Some(&digest) {
             return Ok(());
         }
         let clock = self.engine.clock();
         let sent = clock.served_ms();
-        let time = self.parent.result(id, offer, told).await?;
+        let time = self.parent.result(&id, &place.0, told).await?;
         if let Some(ManagerTime { time_ms: ms, time_error_ms }) = time {
             let told = ManagerInstant { ms, error_ms: time_error_ms.into() };
             self.engine.view().lineage.heard_time(sent, clock.served_ms(), told);
@@ -101,17 +96,9 @@ impl ParentCaller {
     }
 
     /// Every child is ready to end a stage: the parent hears so, with preliminary numbers.
-    pub(super) async fn tell_waiting(
-        &self,
-        id: &str,
-        offer: &str,
-        release: &str,
-        stage: u8,
-        name: &str,
-    ) -> Result<(), CallTrouble> {
-        let summary = self.preliminary(StageStatus::SuccessWaiting, release, stage, name).await?;
-        if let Some(summary) = summary {
-            self.parent.result(id, offer, summary).await?;
+    pub(super) async fn tell_waiting(&self, of: ToldStage) -> Result<(), CallTrouble> {
+        if let Some(summary) = self.preliminary(StageStatus::SuccessWaiting, &of).await? {
+            self.parent.result(&of.id, &of.offer, summary).await?;
         }
         Ok(())
     }
@@ -120,13 +107,11 @@ impl ParentCaller {
     async fn preliminary(
         &self,
         status: StageStatus,
-        release: &str,
-        stage: u8,
-        name: &str,
+        of: &ToldStage,
     ) -> Result<Option<StageSummary>, CallTrouble> {
-        let release = release.to_owned();
+        let (release, stage) = (of.release.clone(), of.stage);
         let found = self.engine.read(PATIENCE, move |state| {
-            let release = state.release_by_id(&release)?;
+            let release = state.release_by_id(release.as_str())?;
             let split = release.strategy.stages.get(usize::from(stage))?.new_traffic;
             let next = release.stage_after(stage).map(str::to_owned);
             let stage = usize::from(stage);
@@ -136,7 +121,7 @@ impl ParentCaller {
         let Some((key, slot, split, begun, agents, next)) = found.await? else { return Ok(None) };
         let told = self.below(key, slot, split, begun).await?.told(status, self.understood());
         let sum = Summary { agents: Some(agents), ..told };
-        Ok(Some(wire(sum, Some(name.to_owned()), next, self.tells_values())))
+        Ok(Some(wire(sum, Some(of.name.clone()), next, self.tells_values())))
     }
 
     /// What the children reported of a stage, the last attempt of each; with `begun` apart by their classes. Nothing is
@@ -169,8 +154,12 @@ impl ParentCaller {
             let rows = reader.assignments(release, after, MAX_PAGE).await?;
             let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(below) };
             let results = reader.stage_results(release, first.child_key, last.child_key).await?;
-            let of_slot = results.into_iter().filter(|row| row.stage == i16::from(slot));
-            let latest: BTreeMap<u32, StageResultRow> = of_slot.map(|row| (row.child_key, row)).collect();
+            let mut latest = BTreeMap::new();
+            for row in results {
+                if stored::slot(&row)? == Slot(slot) {
+                    latest.insert(row.child_key, row);
+                }
+            }
             let summaries = latest.into_iter().map(|(child, row)| {
                 let class = classes.as_ref().and_then(|classes| classes.of(ChildKey(child)));
                 Ok((stored::summary(&row)?, class))
@@ -204,7 +193,11 @@ impl Subtree {
     /// As one summary.
     fn told(self, status: StageStatus, understood: Understood) -> Summary {
         let whole = aggregate(status, &self.summaries);
-        Summary { strata: self.strata.told(understood), effects: self.effects, ..whole }
+        Summary {
+            strata: self.strata.told(understood, stored::stratum_bytes),
+            effects: self.effects,
+            ..whole
+        }
     }
 }
 

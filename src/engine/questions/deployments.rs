@@ -11,7 +11,7 @@ use super::{
     kind::{LOOK_PATIENCE, PATIENCE, QuestionKind, ToAnswer, ask},
     path::next_hop,
 };
-use crate::{Engine, EngineError};
+use crate::{Engine, EngineError, stored, unreadable::Unreadable};
 use heart::release::state::Snapshot;
 use model::{ChildKey, ReleaseId, ReleaseKey};
 use store::{DeploymentFilter, StoreError, rows::DeploymentRow};
@@ -93,27 +93,37 @@ pub async fn page(engine: &Engine, filter: &DeploymentFilter) -> Result<Page<Dep
     let state = engine.snapshot(LOOK_PATIENCE).await?;
     // Few releases stand behind many rows.
     let keys: HashSet<ReleaseKey> = rows.iter().map(|row| ReleaseKey(row.release_key)).collect();
-    let items = name(&state, &engine.view().releases.ids_of(&keys), rows);
+    let named = Named { state: &state, releases: engine.view().releases.ids_of(&keys) };
+    let items = rows.into_iter().map(|row| named.show(row, engine.unreadable())).collect();
     Ok(Page { items, next })
 }
 
-/// Puts ids in place of numbers.
-fn name(
-    state: &Snapshot,
-    releases: &HashMap<ReleaseKey, ReleaseId>,
-    rows: Vec<DeploymentRow>,
-) -> Vec<Deployment> {
-    let one = |row: DeploymentRow| {
-        let child = state.children.get(ChildKey(row.child_key));
+/// The ids that stand behind numbers.
+struct Named<'s> {
+    state: &'s Snapshot,
+    releases: HashMap<ReleaseKey, ReleaseId>,
+}
+
+impl Named<'_> {
+    /// With ids in place of numbers. A release leaves the history after the last child that runs it: one that isn't known is
+    /// a fault of the row, and said to be.
+    fn show(&self, row: DeploymentRow, unreadable: &Unreadable) -> Deployment {
+        let child = self.state.children.get(ChildKey(row.child_key));
         let forgotten = || format!("forgotten child {}", row.child_key);
+        let unknown = || {
+            unreadable.note(&stored::unknown_release(&row));
+            format!("unknown release {}", row.release_key)
+        };
         Deployment {
             child: child.map_or_else(forgotten, |child| child.id.to_string()),
+            release: self
+                .releases
+                .get(&ReleaseKey(row.release_key))
+                .map_or_else(unknown, ToString::to_string),
             function: row.function,
-            release: releases.get(&ReleaseKey(row.release_key)).map(ToString::to_string).unwrap_or_default(),
             variant: row.variant,
             path: row.path,
             since: rfc3339(row.at_ms),
         }
-    };
-    rows.into_iter().map(one).collect()
+    }
 }

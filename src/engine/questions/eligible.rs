@@ -12,8 +12,14 @@ use crate::Engine;
 use heart::{
     plan,
     plan::Needs,
-    release::{command::Seen as _, state::Snapshot, turn},
+    release::{
+        command::Seen as _,
+        state::Snapshot,
+        turn,
+        turnout::{SilenceLimit, SilenceLimits},
+    },
 };
+use language::Target;
 use model::{ChildKey, Exclusion};
 
 /// The kind `eligible`.
@@ -23,9 +29,37 @@ pub struct Eligible;
 /// What is needed, and how long an agent may be silent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EligibleWanted {
+    #[serde(with = "NeedsForm")]
     pub needs: Needs,
-    /// In milliseconds of serving time.
-    pub silent_after_ms: u64,
+    #[serde(rename = "silent_after_ms", with = "limits_form")]
+    pub limits: SilenceLimits,
+}
+
+/// As it goes down the tree: in milliseconds of serving time.
+mod limits_form {
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    use super::SilenceLimits;
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+    pub fn serialize<S: Serializer>(limits: &SilenceLimits, to: S) -> Result<S::Ok, S::Error> {
+        let SilenceLimits { after_ms } = *limits;
+        to.serialize_u64(after_ms)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<SilenceLimits, D::Error> {
+        Ok(SilenceLimits { after_ms: u64::deserialize(from)? })
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Needs")]
+struct NeedsForm {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    target: Option<Target>,
+    runtimes: Vec<[String; 2]>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    functions: Vec<String>,
 }
 
 /// Agents by whether they can take part.
@@ -90,8 +124,9 @@ impl QuestionKind for Eligible {
     async fn answer(asked: ToAnswer, wanted: EligibleWanted) -> Result<Able, String> {
         wanted.needs.validate()?;
         let needs = wanted.needs.clone();
-        let fits = asked.look(move |state| Fits::of(state, &needs)).await?;
-        let own = fits.own(&asked.engine, wanted.silent_after_ms);
+        let limits = wanted.limits;
+        let fits = asked.look(move |state| Fits::of(state, &needs, limits)).await?;
+        let own = fits.own(&asked.engine);
         let below = asked.ask_below::<Self>(fits.questions(&wanted)).await;
         Ok(fits.sum(own, below))
     }
@@ -107,17 +142,26 @@ struct ManagerBelow {
     area: Option<std::sync::Arc<str>>,
 }
 
+/// An agent that fits.
+#[derive(Debug)]
+struct AgentBelow {
+    key: ChildKey,
+    /// How many it counts for.
+    agents: u32,
+    /// `None`: it has something in hand, and is never silent.
+    limit: Option<SilenceLimit>,
+}
+
 /// The children that fit.
 #[derive(Debug, Default)]
 struct Fits {
-    /// Agents, how many each counts for, and whether it has something in hand.
-    agents: Vec<(ChildKey, u32, bool)>,
+    agents: Vec<AgentBelow>,
     managers: Vec<ManagerBelow>,
     excluded: BTreeMap<Exclusion, u32>,
 }
 
 impl Fits {
-    fn of(state: &Snapshot, needs: &Needs) -> Self {
+    fn of(state: &Snapshot, needs: &Needs, limits: SilenceLimits) -> Self {
         let mut fits = Self::default();
         plan::able(needs, state, |key, entry, judged| {
             let Some(child) = state.children.get(key) else { return };
@@ -132,18 +176,21 @@ impl Fits {
                     agents: entry.agents,
                     area: child.area.clone(),
                 }),
-                Ok(()) => fits.agents.push((key, entry.agents, turn::has_in_hand(state, key))),
+                Ok(()) => {
+                    let limit = (!turn::has_in_hand(state, key)).then(|| limits.of_child(child));
+                    fits.agents.push(AgentBelow { key, agents: entry.agents, limit });
+                }
             }
         });
         fits
     }
 
-    fn own(&self, engine: &Engine, silent_after_ms: u64) -> Able {
+    fn own(&self, engine: &Engine) -> Able {
         let served_ms = engine.clock().served_ms();
         let mut own = Able { excluded: self.excluded.clone(), ..Able::default() };
-        for (key, agents, has_in_hand) in &self.agents {
+        for AgentBelow { key, agents, limit } in &self.agents {
             let last = engine.view().children.last_call(*key).unwrap_or_default();
-            let is_silent = !has_in_hand && served_ms.saturating_sub(last) >= silent_after_ms;
+            let is_silent = limit.is_some_and(|limit| limit.is_passed(last, served_ms));
             let sum = if is_silent { &mut own.silent } else { &mut own.live };
             *sum = sum.saturating_add(*agents);
         }

@@ -8,7 +8,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::kind::{QuestionKind, ToAnswer, Unanswered, ask_all};
-use crate::{Engine, stored};
+use crate::{
+    Engine,
+    stored::{self, AgentsForm},
+};
 use heart::release::{
     manager::Agents,
     parent::offered,
@@ -42,6 +45,7 @@ pub struct PartStanding {
     /// `None` once it is over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
+    #[serde(with = "AgentsForm")]
     pub agents: Agents,
     /// Stage → status → agents whose current stage that is, on every level.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -62,6 +66,7 @@ pub struct PartBelow {
     pub reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
+    #[serde(with = "AgentsForm")]
     pub agents: Agents,
     /// It was not heard, and why; then the rest says nothing.
     #[serde(skip_serializing_if = "Option::is_none")]

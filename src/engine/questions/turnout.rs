@@ -20,7 +20,7 @@ use heart::{
         command::Command,
         rollout,
         state::{Release, Snapshot},
-        turnout::{ASKED_FOR, Told, Turnouts},
+        turnout::{ASKED_FOR, SilenceLimits, Told, Turnouts},
     },
 };
 use model::{ChildKey, ReleaseKey};
@@ -99,7 +99,10 @@ async fn ask_and_tell(engine: &Engine, (key, until): (ReleaseKey, u64)) {
 }
 
 fn wanted(release: &Release) -> EligibleWanted {
-    EligibleWanted { needs: Needs::of(&release.strategy), silent_after_ms: release.silent_after_ms() }
+    EligibleWanted {
+        needs: Needs::of(&release.strategy),
+        limits: SilenceLimits::of_strategy(&release.strategy),
+    }
 }
 
 fn candidates(state: &Snapshot, managers: Vec<ChildKey>) -> Vec<AskedManager> {

@@ -4,10 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     form::{Maybe, Version, forms},
-    parts::{ExclusionForm, PieceForm},
+    parts::{AgentsForm, ExclusionForm, FunctionSetForm, PieceForm, PlannedForm},
 };
 use heart::release::{
-    assignment::{FunctionSet, Idle, ReleaseMs, StageSet, Undo, Whole},
+    assignment::{FunctionSet, Idle, Rare, ReleaseMs, StageSet, Undo, Whole},
+    manager::{Agents, Planned},
     offer::Piece,
 };
 use model::{ChildKey, Exclusion};
@@ -26,13 +27,13 @@ pub struct AssignmentDetail {
     pub led: bool,
     #[serde(default, skip_serializing_if = "Option::is_none", with = "Maybe::<IdleForm>")]
     pub idle: Option<Idle>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "Maybe::<WholeForm>")]
     pub manager: Option<Whole>,
     #[serde(default, skip_serializing_if = "is_first")]
     pub wave: u32,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub admitted: bool,
-    #[serde(default, skip_serializing_if = "no_stages")]
+    #[serde(default, skip_serializing_if = "no_stages", with = "StageSetForm")]
     pub passed: StageSet,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub joined: Option<u8>,
@@ -40,11 +41,11 @@ pub struct AssignmentDetail {
     pub stage_since: ReleaseMs,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub polls: u8,
-    #[serde(default, skip_serializing_if = "no_functions")]
+    #[serde(default, skip_serializing_if = "no_functions", with = "FunctionSetForm")]
     pub lacks: FunctionSet,
-    #[serde(default, skip_serializing_if = "no_functions")]
+    #[serde(default, skip_serializing_if = "no_functions", with = "FunctionSetForm")]
     pub tainted: FunctionSet,
-    #[serde(default, skip_serializing_if = "no_functions")]
+    #[serde(default, skip_serializing_if = "no_functions", with = "FunctionSetForm")]
     pub rolled_out: FunctionSet,
     #[serde(default, skip_serializing_if = "Option::is_none", with = "Maybe::<UndoForm>")]
     pub undo: Option<Undo>,
@@ -63,6 +64,29 @@ pub struct AssignmentDetail {
     pub late: Vec<u64>,
 }
 
+/// Of a child that has the whole strategy in hand. What is rare of it stands among the fields of [`AssignmentDetail`].
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Whole")]
+struct WholeForm {
+    #[serde(flatten, with = "PlannedForm")]
+    planned: Planned,
+    #[serde(default, with = "AgentsForm")]
+    reported: Agents,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    continues: Option<u16>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    retries: bool,
+    #[serde(default, skip_serializing_if = "is_never")]
+    recounts: u32,
+    #[serde(skip)]
+    rare: Rare,
+}
+
+/// One bit a stage.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "StageSet")]
+struct StageSetForm(u64);
+
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Idle")]
 struct IdleForm {
@@ -75,6 +99,7 @@ struct IdleForm {
 #[serde(remote = "Undo")]
 struct UndoForm {
     number: u16,
+    #[serde(with = "FunctionSetForm")]
     functions: FunctionSet,
     fetched: bool,
     since: ReleaseMs,
@@ -84,7 +109,7 @@ struct UndoForm {
     overdue: bool,
 }
 
-forms! { IdleForm = Idle, UndoForm = Undo }
+forms! { WholeForm = Whole, IdleForm = Idle, UndoForm = Undo }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
 fn is_zero(number: &u8) -> bool {
@@ -94,6 +119,11 @@ fn is_zero(number: &u8) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
 fn is_first(wave: &u32) -> bool {
     *wave == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_never(count: &u32) -> bool {
+    *count == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]

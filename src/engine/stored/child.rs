@@ -39,9 +39,10 @@ struct ReplacedForm {
     at: u64,
 }
 
+/// Told in the audit trail as well.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Cordon", rename_all = "lowercase")]
-enum CordonForm {
+pub(crate) enum CordonForm {
     Open,
     Cordoned,
     Drained,

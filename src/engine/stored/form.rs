@@ -76,7 +76,7 @@ impl<F> Maybe<F> {
 }
 
 /// Of a list.
-pub(super) struct Each<F>(PhantomData<F>);
+pub(crate) struct Each<F>(PhantomData<F>);
 
 impl<F> Each<F> {
     pub fn serialize<T, S: Serializer>(values: &[T], serializer: S) -> Result<S::Ok, S::Error>

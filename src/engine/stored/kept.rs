@@ -1,9 +1,10 @@
-//! The stored forms of what a manager keeps of itself, and of where strategies went.
+//! The stored forms of what a manager keeps of itself, of where strategies went, and of what the parent is owed.
 
 use serde::{Deserialize, Serialize};
 
-use super::form::Version;
+use super::form::{Version, forms};
 use crate::{kept::Enrolled, pointers::Pointer};
+use heart::release::classes::Begun;
 
 /// The value of the setting `enrolled`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -50,3 +51,13 @@ impl From<PointerForm> for Pointer {
         Self { release, to }
     }
 }
+
+/// By what the history of children is found, for the parent's classes of them.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Begun")]
+pub(crate) struct HistoryForm {
+    function: String,
+    at_ms: i64,
+}
+
+forms! { HistoryForm = Begun }

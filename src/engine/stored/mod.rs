@@ -14,22 +14,29 @@ mod child;
 pub mod form;
 mod kept;
 mod parts;
+mod pause;
 mod release;
+mod summary;
 
 pub(crate) use self::{
     analysis::{MeteredForm, RunForm, StandingForm},
+    child::CordonForm,
     form::{As, Boxed, Maybe, Version},
-    kept::{EnrolledForm, PointerForm},
-    parts::AgentsForm,
-    release::EndingForm,
+    kept::{EnrolledForm, HistoryForm, PointerForm},
+    parts::{AgentsForm, AllExcluded, FunctionSetForm, PieceForm, SlotForm},
+    release::{EndForm, EndingForm},
+    summary::SummaryForm,
 };
 pub use self::{
     assignment::AssignmentDetail,
     child::ChildDetail,
     release::{ReleaseDetail, Times},
+    summary::{kept, received, stratum_bytes},
 };
 
-use serde::{Serialize, de::DeserializeOwned};
+use std::collections::BTreeMap;
+
+use serde::{Deserialize as _, Serialize, de::DeserializeOwned};
 
 use self::form::Read;
 use crate::{kept::Enrolled, members, pointers::Pointer};
@@ -39,7 +46,8 @@ use model::{ChildKey, ReleaseKey, StageStatus};
 use store::{
     StoreError,
     rows::{
-        AnalysisRunRow, AuditRow, MembersRow, OutboxRow, PointerRow, PrecedentRow, SettingRow, StageResultRow,
+        AnalysisRunRow, AuditRow, DeploymentRow, MembersRow, OutboxRow, PointerRow, PrecedentRow, ReleaseRow,
+        SettingRow, StageResultRow,
     },
 };
 
@@ -113,13 +121,20 @@ pub fn strategy(key: u32, text: &str) -> Result<Strategy, StoreError> {
     language::check_stored(text).strategy.ok_or_else(|| bad("releases", key, "strategy", why))
 }
 
+/// `releases.archive`: of which functions it consists.
+pub fn archive(row: &ReleaseRow) -> Result<[u8; 32], StoreError> {
+    let digest = row.archive.as_slice().try_into();
+    digest.map_err(|_| bad("releases", row.release_key, "archive", "not 32 bytes"))
+}
+
 fn result_key(row: &StageResultRow) -> String {
     format!("({}, {}, {}, {})", row.release_key, row.child_key, row.attempt, row.stage)
 }
 
 /// What a child reported.
 pub fn summary(row: &StageResultRow) -> Result<Summary, StoreError> {
-    read_marked("stage_results", result_key(row), "summary", &row.summary)
+    read_marked::<Read<_, SummaryForm>>("stage_results", result_key(row), "summary", &row.summary)
+        .map(Read::into_inner)
 }
 
 /// What a child reported, in the words in which it is stored.
@@ -134,6 +149,29 @@ pub fn slot(row: &StageResultRow) -> Result<Slot, StoreError> {
         .map_err(|_| bad("stage_results", result_key(row), "stage", "out of range"))
 }
 
+/// Of what a child reported in a release with this strategy: of its roll-out, or of a stage that there is.
+pub fn slot_of(row: &StageResultRow, strategy: &Strategy) -> Result<Slot, StoreError> {
+    let slot = slot(row)?;
+    let is_known = slot.stage_index().is_none_or(|stage| stage < strategy.stages.len());
+    let unknown = || bad("stage_results", result_key(row), "stage", "the strategy has no such stage");
+    is_known.then_some(slot).ok_or_else(unknown)
+}
+
+/// The rows of a release's analyses by the place of their block in its strategy. Refused is a row of a block that there isn't.
+pub fn runs_by_block<'r>(
+    rows: &'r [AnalysisRunRow],
+    strategy: &Strategy,
+) -> Result<BTreeMap<usize, &'r AnalysisRunRow>, StoreError> {
+    let blocks = strategy.analyses().count();
+    let placed = |row: &'r AnalysisRunRow| {
+        let block = usize::try_from(row.block).ok().filter(|block| *block < blocks);
+        let key = || format!("({}, {})", row.release_key, row.block);
+        let unknown = || bad("analysis_runs", key(), "block", "the strategy has no such analysis");
+        block.map(|block| (block, row)).ok_or_else(unknown)
+    };
+    rows.iter().map(placed).collect()
+}
+
 /// How the stage stood that a child reported.
 pub fn stage_status(row: &StageResultRow) -> Result<StageStatus, StoreError> {
     let status = u64::try_from(row.status).ok().and_then(StageStatus::from_wire);
@@ -143,6 +181,12 @@ pub fn stage_status(row: &StageResultRow) -> Result<StageStatus, StoreError> {
 /// In which attempt of a child a stage was reported.
 pub fn attempt(row: &StageResultRow) -> Result<u16, StoreError> {
     u16::try_from(row.attempt).map_err(|_| bad("stage_results", result_key(row), "attempt", "out of range"))
+}
+
+/// That a child is said to run a release that there isn't.
+pub(crate) fn unknown_release(row: &DeploymentRow) -> StoreError {
+    let key = format!("({}, {:?})", row.child_key, row.function);
+    bad("deployments", key, "release_key", format!("there is no release {}", row.release_key))
 }
 
 /// Who takes part, of a slice.
@@ -173,9 +217,26 @@ pub fn times(row: &PrecedentRow) -> Result<Vec<Time>, StoreError> {
     read_marked("precedents", key, "times", &row.times).map(|Times(times)| times)
 }
 
+/// The version of an event of the audit trail: a field beside those that tell what happened.
+pub(crate) type EventVersion = Version<1>;
+
 /// What one commit did, as it is told in the audit trail.
 pub fn events(row: &AuditRow) -> Result<Vec<serde_json::Value>, StoreError> {
-    read("audit", format!("({}, {})", row.seq, row.idx), "events", &row.events)
+    let key = || format!("({}, {})", row.seq, row.idx);
+    let events: Vec<serde_json::Value> = read("audit", key(), "events", &row.events)?;
+    let versions = events.iter().filter_map(|event| event.get("version"));
+    for version in versions {
+        EventVersion::deserialize(version).map_err(|error| bad("audit", key(), "events", error))?;
+    }
+    Ok(events)
+}
+
+/// The id of this manager among managers. Its first form is the plain id; a later one is an object that names its version.
+pub(crate) fn identity(row: &SettingRow) -> Result<String, StoreError> {
+    match newer(&row.value) {
+        Some(why) => Err(bad("settings", &row.name, "value", why)),
+        None => Ok(row.value.clone()),
+    }
 }
 
 /// Who this manager is at its parent.
@@ -188,11 +249,22 @@ pub(crate) fn pointer(row: &PointerRow) -> Result<Pointer, StoreError> {
     read("pointers", row.pointer_key, "detail", &row.detail).map(PointerForm::into)
 }
 
+/// The offer that is to be taken over. Its first form is the plain id; a later one is an object that names its version.
+pub(crate) fn taken_offer(row: &OutboxRow) -> Result<String, StoreError> {
+    refuse_newer(row)?;
+    Ok(row.payload.clone())
+}
+
+fn refuse_newer(row: &OutboxRow) -> Result<(), StoreError> {
+    match newer(&row.payload) {
+        Some(_) => Err(bad("outbox", row.id, "payload", "its form is newer than this program")),
+        None => Ok(()),
+    }
+}
+
 /// What an effect is about. The error tells the place and the kind of the fault alone.
 pub(crate) fn payload<T: DeserializeOwned>(row: &OutboxRow) -> Result<T, StoreError> {
-    if newer(&row.payload).is_some() {
-        return Err(bad("outbox", row.id, "payload", "its form is newer than this program"));
-    }
+    refuse_newer(row)?;
     serde_json::from_str(&row.payload).map_err(|error| {
         let why = format!("{:?} fault in column {}", error.classify(), error.column());
         bad("outbox", row.id, "payload", why)

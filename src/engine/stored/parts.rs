@@ -3,8 +3,12 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::form::{As, Each, Form, Read, forms};
-use heart::release::{manager::Agents, offer::Piece};
-use model::{Exclusion, Now};
+use heart::release::{
+    assignment::{FunctionSet, Slot},
+    manager::{Agents, Planned},
+    offer::Piece,
+};
+use model::{ChildKey, Exclusion, Now};
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Now")]
@@ -15,11 +19,20 @@ pub(super) struct NowForm {
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Piece", rename_all = "snake_case")]
-pub(super) enum PieceForm {
+pub(crate) enum PieceForm {
     Whole,
     Stage(u8),
     Rollout(u8),
 }
+
+/// One bit a function.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "FunctionSet")]
+pub(crate) struct FunctionSetForm(u64);
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Slot")]
+pub(crate) struct SlotForm(u8);
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(remote = "Agents", default)]
@@ -32,6 +45,14 @@ pub(crate) struct AgentsForm {
     #[serde(skip_serializing_if = "is_zero")]
     untested: u32,
     unconfirmed: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Planned")]
+pub(super) struct PlannedForm {
+    agents: u32,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    quotas: Vec<(u32, u32)>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -54,10 +75,16 @@ pub(super) enum ExclusionForm {
     Replaced,
 }
 
-forms! { NowForm = Now, AgentsForm = Agents, ExclusionForm = Exclusion }
+forms! {
+    NowForm = Now,
+    SlotForm = Slot,
+    AgentsForm = Agents,
+    PlannedForm = Planned,
+    ExclusionForm = Exclusion,
+}
 
 /// How many take no part, by why: pairs.
-pub(super) struct ExcludedForm;
+pub(crate) struct ExcludedForm;
 
 impl Form<(Exclusion, u32)> for ExcludedForm {
     fn write<S: Serializer>((why, count): &(Exclusion, u32), serializer: S) -> Result<S::Ok, S::Error> {
@@ -70,8 +97,25 @@ impl Form<(Exclusion, u32)> for ExcludedForm {
     }
 }
 
-/// Of all of them.
-pub(super) type AllExcluded = Each<ExcludedForm>;
+/// Of all of them. Told in the audit trail as well.
+pub(crate) type AllExcluded = Each<ExcludedForm>;
+
+/// A manager as it was planned: a pair.
+pub(super) struct PlannedManagerForm;
+
+impl Form<(ChildKey, Planned)> for PlannedManagerForm {
+    fn write<S: Serializer>(
+        (child, planned): &(ChildKey, Planned),
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        (child, As::<_, PlannedForm>::of(planned)).serialize(serializer)
+    }
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(ChildKey, Planned), D::Error> {
+        let (child, planned) = <(ChildKey, Read<Planned, PlannedForm>)>::deserialize(deserializer)?;
+        Ok((child, planned.into_inner()))
+    }
+}
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
 fn is_zero(number: &u32) -> bool {

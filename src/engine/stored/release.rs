@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::{
     analysis::RunForm,
     form::{Boxed, Each, Maybe, Version, forms},
-    parts::{AgentsForm, AllExcluded, NowForm, PieceForm},
+    parts::{AgentsForm, AllExcluded, NowForm, PieceForm, PlannedManagerForm},
+    pause::PauseForm,
 };
 use heart::release::{
     analysis::Run,
@@ -71,7 +72,7 @@ pub struct ReleaseDetail {
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub left_out: u32,
     /// Children that are managers themselves: few.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "Each::<PlannedManagerForm>")]
     pub managers: Vec<(ChildKey, Planned)>,
     /// Where there are any, what became of all agents; memory has it from the children.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "Maybe::<AgentsForm>")]
@@ -88,7 +89,7 @@ pub struct Times(#[serde(with = "Each::<TimeForm>")] pub Vec<Time>);
 enum StateForm {
     Planned,
     Running,
-    Paused(Pause),
+    Paused(#[serde(with = "PauseForm")] Pause),
     AwaitingApproval {
         what: String,
         since: ReleaseMs,
@@ -105,9 +106,10 @@ enum StateForm {
     },
 }
 
+/// Told in the audit trail as well.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "End")]
-enum EndForm {
+pub(crate) enum EndForm {
     Done,
     DoneWithFailures,
     RolledBack,

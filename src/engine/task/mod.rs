@@ -1,6 +1,6 @@
 //! The one task that writes.
 
-mod chores;
+pub(crate) mod chores;
 mod ledger;
 mod publish;
 mod round;

@@ -1,7 +1,7 @@
 //! What changes of a release's life touch, and whom its end is told.
 
 use super::Touched;
-use crate::{effect::Entry, rows::ended, stored::Times};
+use crate::{effect::Entry, ended::ended, stored::Times};
 use heart::release::{
     lifecycle::Change,
     state::{End, State},
@@ -51,7 +51,10 @@ impl Touched {
             Change::Ended { release, .. } => {
                 let Some(release) = state.find(*release) else { return };
                 for url in webhooks {
-                    self.effect(&Entry::Webhook(ended(url, release)));
+                    match ended(url, release) {
+                        Ok(webhook) => self.effect(&Entry::Webhook(webhook)),
+                        Err(error) => self.unwritable = Some(error),
+                    }
                 }
             }
             Change::Started { .. }

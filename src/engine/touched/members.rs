@@ -1,6 +1,7 @@
 //! What changes of one child's part in a release touch: its row, its results, what it runs.
 
 use super::Touched;
+use crate::stored;
 use heart::{
     children::Variant,
     release::{
@@ -12,6 +13,44 @@ use heart::{
 };
 use model::{ChildKey, Now, ReleaseKey, StageStatus};
 use store::rows::{DeploymentRow, StageResultRow};
+
+/// What a child measured, and of which stage or roll-out.
+struct ShownResult<'k> {
+    slot: Slot,
+    status: StageStatus,
+    kept: &'k Kept,
+}
+
+/// Of which stage or roll-out a step shows a result that is kept, and with which status.
+const fn shown_by(step: &Step) -> Option<(Slot, StageStatus)> {
+    match step {
+        Step::Waiting { slot } => Some((*slot, StageStatus::SuccessWaiting)),
+        Step::Reported { slot, status, .. } => Some((*slot, *status)),
+        Step::Offered
+        | Step::Admitted
+        | Step::Fetched
+        | Step::Signalled
+        | Step::SignalledIdle
+        | Step::StageAgain
+        | Step::StageBegan { .. }
+        | Step::Counted { .. }
+        | Step::NextWave { .. }
+        | Step::NextOffer { .. }
+        | Step::Ended { .. }
+        | Step::Lacks { .. }
+        | Step::Retried
+        | Step::PolledWhileBusy
+        | Step::ReplacedBy { .. }
+        | Step::StandsInFor { .. }
+        | Step::Reinstated
+        | Step::UndoOffered { .. }
+        | Step::UndoFetched
+        | Step::UndoConfirmed { .. }
+        | Step::UndoOverdue
+        | Step::UndoDropped
+        | Step::Late { .. } => None,
+    }
+}
 
 impl Touched {
     pub(super) fn note_members(&mut self, state: &State, change: &Change, now: Now) {
@@ -25,7 +64,8 @@ impl Touched {
                 self.note_summary(state, *release, *child, step, summary.as_deref(), now);
             }
             Change::Numbers { release, child, slot, status, summary } => {
-                self.keep_result(state, *release, *child, *slot, *status, summary, now);
+                let result = ShownResult { slot: *slot, status: *status, kept: summary };
+                self.keep_result(state, *release, *child, &result, now);
             }
             Change::Deployed { child, release, function, variant } => {
                 self.deploy(state, *child, *release, *function, *variant, now);
@@ -43,34 +83,29 @@ impl Touched {
         summary: Option<&Kept>,
         now: Now,
     ) {
-        let Some(summary) = summary else { return };
-        match step {
-            Step::Waiting { slot } => {
-                self.keep_result(state, release, child, *slot, StageStatus::SuccessWaiting, summary, now);
-            }
-            Step::Reported { slot, status, .. } => {
-                self.keep_result(state, release, child, *slot, *status, summary, now);
-            }
-            _ => {}
+        if let (Some(kept), Some((slot, status))) = (summary, shown_by(step)) {
+            self.keep_result(state, release, child, &ShownResult { slot, status, kept }, now);
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "they are the columns")]
     fn keep_result(
         &mut self,
         state: &State,
         release: ReleaseKey,
         child: ChildKey,
-        slot: Slot,
-        status: StageStatus,
-        kept: &Kept,
+        result: &ShownResult<'_>,
         now: Now,
     ) {
+        let ShownResult { slot, status, kept } = *result;
         let Some(assignment) = state.find(release).and_then(|found| found.assignments.get(&child)) else {
             return;
         };
+        let (summary, digest) = match stored::kept(kept, status) {
+            Ok(written) => written,
+            Err(error) => return self.unwritable = Some(error),
+        };
         // What follows from a result may have begun the next attempt already.
-        let is_of = |mark: &&Mark| mark.slot == slot && mark.digest == kept.digest;
+        let is_of = |mark: &&Mark| mark.slot == slot && mark.digest == digest;
         let mark = assignment.marks().iter().rev().find(is_of);
         let attempt = mark.map_or(assignment.attempt, |mark| mark.attempt);
         let row = StageResultRow {
@@ -80,8 +115,8 @@ impl Touched {
             stage: i16::from(slot.0),
             status: i16::from(status.wire()),
             at_ms: now.wall_ms,
-            digest: kept.digest.cast_signed(),
-            summary: kept.json.clone(),
+            digest: digest.cast_signed(),
+            summary,
         };
         self.results.insert((release, child, attempt, slot), row);
     }

@@ -2,14 +2,11 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use serde::{Deserialize, Serialize};
-
 use super::{Child, Profile, recheck::Recheck};
 use model::{ChildId, ChildKey, Cordon, Now};
 
 /// How a child came to be known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
     Registered,
     /// It brought an id along that was not known here.
@@ -17,8 +14,7 @@ pub enum Arrival {
 }
 
 /// Why a child was forgotten.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forgetting {
     /// It never called again after its birth, or it is gone and never took part in anything.
     Ghost,

@@ -2,23 +2,19 @@
 
 use std::{collections::BTreeMap, ops::Deref, sync::Arc};
 
-use serde::{Deserialize, Serialize};
-
 use super::{open::OpenReleases, registration::Registration};
 use model::{Capabilities, ChildKey, ChildKind, Cordon, Now};
 
 /// What a child says of itself beyond the plain protocol, and what operators say of it.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Profile {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     pub kind: ChildKind,
     pub capabilities: Capabilities,
 }
 
 /// Who has taken the place of a child, and when.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replaced {
     pub by: ChildKey,
     /// In serving time, in milliseconds.
@@ -74,8 +70,10 @@ impl Child {
     /// How many agents it stands for. One that says nothing of its kind but has children is a manager of the plain
     /// protocol.
     pub fn counted_agents(&self) -> u32 {
+        if self.replaced.is_some() {
+            return 0;
+        }
         match self.kind() {
-            _ if self.replaced.is_some() => 0,
             ChildKind::Agent if self.profile.is_some() => 1,
             ChildKind::Agent => self.agents.max(1),
             ChildKind::Rm => self.agents,

@@ -82,26 +82,3 @@ impl fmt::Debug for OpenReleases {
         f.debug_list().entries(self.iter()).finish()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn it_is_a_list_however_many_there_are() {
-        assert_eq!(size_of::<OpenReleases>(), 16);
-        let (mut open, mut model) = (OpenReleases::default(), Vec::new());
-        for key in [5, 1, 9, 3] {
-            let at = open.binary_search(&ReleaseKey(key)).unwrap_err();
-            open.insert(at, ReleaseKey(key));
-            model.insert(at, ReleaseKey(key));
-            assert_eq!(open.as_slice(), model);
-        }
-        for key in [9, 7, 1, 5, 3] {
-            open.remove(ReleaseKey(key));
-            model.retain(|other| *other != ReleaseKey(key));
-            assert_eq!(open.as_slice(), model);
-        }
-        assert_eq!(open, OpenReleases::default());
-    }
-}

@@ -9,6 +9,18 @@ pub struct CallId(pub u64);
 /// A row of the outbox.
 pub type Row = u64;
 
+/// A stage that goes on, of which the parent is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToldStage {
+    /// The one that this manager has there.
+    pub id: String,
+    pub release: ReleaseId,
+    pub offer: String,
+    /// Index in the strategy.
+    pub stage: u8,
+    pub name: String,
+}
+
 /// A call to the parent. Each carries the id that this manager has there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {
@@ -26,21 +38,9 @@ pub enum Call {
         row: Row,
     },
     /// Tells that every child waits for the end of a stage: a result `SuccessWaiting` with preliminary numbers.
-    Ready {
-        id: String,
-        release: ReleaseId,
-        offer: String,
-        stage: u8,
-        name: String,
-    },
+    Ready(ToldStage),
     /// Tells what was measured so far of a stage that goes on: a result `InProgress`.
-    Interim {
-        id: String,
-        release: ReleaseId,
-        offer: String,
-        stage: u8,
-        name: String,
-    },
+    Interim(ToldStage),
     /// Asks whether a stage may end.
     EndStage {
         id: String,

@@ -132,6 +132,7 @@ impl Below {
             return None;
         }
         let labels_below = self.labels.clone().filter(|_| !features.is_empty()).map(Box::new);
-        Some(Capabilities { runtimes, labels_below, features, ..Capabilities::default() })
+        // A manager has no labels of its own: what is known of those below it is said apart.
+        Some(Capabilities { runtimes, labels: BTreeMap::new(), labels_below, features })
     }
 }

@@ -5,7 +5,7 @@
 
 use super::{
     About, Link,
-    act::{Act, Call, CallId},
+    act::{Act, Call, CallId, ToldStage},
 };
 
 /// Reports of one stage in an interval.
@@ -75,9 +75,8 @@ impl Link {
         let of = self.facts.0.get(&offer)?;
         let waiting = of.waiting.as_ref()?;
         let (release, name) = (of.release.clone(), waiting.name.clone());
-        let call =
-            Call::Interim { id: id.to_owned(), release, offer: offer.clone(), stage: waiting.stage, name };
-        let act = self.begin(About::Interim { offer: offer.clone() }, call);
+        let told = ToldStage { id: id.to_owned(), release, offer: offer.clone(), stage: waiting.stage, name };
+        let act = self.begin(About::Interim { offer: offer.clone() }, Call::Interim(told));
         let call = (CallId(self.last_call), now);
         self.interims.get_mut(&offer)?.call = Some(call);
         Some(act)

@@ -38,7 +38,7 @@ mod lane;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub use self::{
-    act::{Act, Answer, Call, CallId, Errand, Poll, Polled, Question, Row, Said, Trouble},
+    act::{Act, Answer, Call, CallId, Errand, Poll, Polled, Question, Row, Said, ToldStage, Trouble},
     below::{Below, Survey},
     facts::{Facts, FromParent, PauseFact},
 };
@@ -406,7 +406,8 @@ impl Link {
         let (_, offer, of, waiting) = self.ready().find(|(due, ..)| *due <= now)?;
         let (offer, stage, name) = (offer.clone(), waiting.stage, waiting.name.clone());
         let about = About::Ready { offer: offer.clone(), stage, name: name.clone() };
-        Some((about, Call::Ready { id, release: of.release.clone(), offer, stage, name }))
+        let told = ToldStage { id, release: of.release.clone(), offer, stage, name };
+        Some((about, Call::Ready(told)))
     }
 
     /// Results before which no other of the same offer waits.

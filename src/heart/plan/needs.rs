@@ -1,7 +1,5 @@
 //! What a release needs of whoever takes part: the part of a strategy by which children are chosen.
 
-use serde::{Deserialize, Serialize};
-
 use super::clipped;
 use language::{MAX_FUNCTIONS, MAX_TARGET_LABELS, MAX_TARGET_POSITIONS, Strategy, Target};
 use model::area::check_polygon;
@@ -10,13 +8,11 @@ use model::area::check_polygon;
 const MAX_RUNTIME_BYTES: usize = 256;
 
 /// A target, and for each function the runtimes of its base and its new version.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Needs {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
     pub runtimes: Vec<[String; 2]>,
     /// Their names, by which it is known who has not come back from an earlier release of one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<String>,
 }
 
@@ -51,11 +47,11 @@ impl Needs {
                 "at most {MAX_FUNCTIONS} functions are named, each with at most {MAX_RUNTIME_BYTES} bytes"
             ));
         }
-        let Some(target) = &self.target else { return Ok(()) };
-        if target.labels.len() > MAX_TARGET_LABELS {
+        let Some(Target { area, labels, partial: _ }) = &self.target else { return Ok(()) };
+        if labels.len() > MAX_TARGET_LABELS {
             return Err(format!("a target has at most {MAX_TARGET_LABELS} labels"));
         }
-        let Some(area) = &target.area else { return Ok(()) };
+        let Some(area) = area else { return Ok(()) };
         if area.0.iter().flatten().map(Vec::len).sum::<usize>() > MAX_TARGET_POSITIONS {
             return Err(format!("a target has at most {MAX_TARGET_POSITIONS} positions"));
         }

@@ -1,13 +1,12 @@
 //! An area as the planner needs it: oriented rings, their bounds, their size on the globe.
 
-use std::borrow::Cow;
-
 use geo::{Coord, LineString, MultiPolygon, Polygon};
-use serde::{Deserialize, Deserializer, de};
-use serde_json::value::RawValue;
 
 use super::edges::{Edges, Point, Segment, Where, locate};
-use model::area;
+use model::{
+    area,
+    coordinates::{self, Position},
+};
 
 /// Radius of the sphere with the surface of the WGS 84 ellipsoid (its authalic radius), in kilometres. Areas on it
 /// differ from those on the ellipsoid by at most 0.7 %.
@@ -191,50 +190,19 @@ fn signed_area(ring: &[Point]) -> f64 {
         .sum()
 }
 
-/// What of GeoJSON matters, borrowed. Much quicker than the general parser, which builds a tree.
-#[derive(Deserialize)]
-struct GeoJsonParts<'t> {
-    #[serde(rename = "type", borrow)]
-    kind: Cow<'t, str>,
-    #[serde(borrow)]
-    coordinates: &'t RawValue,
-}
-
+/// Much quicker than [`area::parse`].
 fn quick(text: &str) -> Option<Shape> {
-    let GeoJsonParts { kind, coordinates } = serde_json::from_str(text).ok()?;
-    let polygons: Vec<Vec<Vec<Point>>> = match kind.as_ref() {
-        "Polygon" => vec![serde_json::from_str(coordinates.get()).ok()?],
-        "MultiPolygon" => serde_json::from_str(coordinates.get()).ok()?,
-        _ => return None,
-    };
     let mut shape = Shape::empty();
-    for rings in polygons {
+    for rings in coordinates::polygons(text)? {
         for (place, ring) in rings.into_iter().enumerate() {
-            shape.ring(ring, place == 0);
+            shape.ring(ring.into_iter().map(Point::from).collect(), place == 0);
         }
     }
     (!shape.points.is_empty()).then_some(shape)
 }
 
-impl<'de> Deserialize<'de> for Point {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Position;
-
-        impl<'de> de::Visitor<'de> for Position {
-            type Value = Point;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("longitude and latitude")
-            }
-
-            fn visit_seq<A: de::SeqAccess<'de>>(self, mut numbers: A) -> Result<Point, A::Error> {
-                let mut next = || numbers.next_element()?.ok_or_else(|| de::Error::invalid_length(0, &self));
-                let (x, y) = (next()?, next()?);
-                while numbers.next_element::<de::IgnoredAny>()?.is_some() {}
-                Ok(Point { x, y })
-            }
-        }
-
-        deserializer.deserialize_seq(Position)
+impl From<Position> for Point {
+    fn from(Position { x, y }: Position) -> Self {
+        Self { x, y }
     }
 }

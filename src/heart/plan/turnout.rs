@@ -1,9 +1,7 @@
 //! How many of a child's agents are heard of.
 
-use serde::{Deserialize, Serialize};
-
 /// How many agents a child stands for, by whether they are heard of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Turnout {
     pub live: u32,
     /// They have nothing in hand, and were not heard of for too long.

@@ -129,8 +129,10 @@ impl<'s> Rules<'s> {
         if child.cordon != Cordon::Open {
             return Err(Why::Cordoned);
         }
-        let labels = self.target.into_iter().flat_map(|target| &target.labels);
-        for (at, (key, value)) in labels.enumerate() {
+        let anybody = Target::default();
+        // Whether it lies in the area is judged for all children together.
+        let Target { area: _, labels, partial } = self.target.unwrap_or(&anybody);
+        for (at, (key, value)) in labels.iter().enumerate() {
             if !may_have(child, key, value) {
                 return Err(Why::Label(at as u16));
             }
@@ -147,10 +149,9 @@ impl<'s> Rules<'s> {
                 first.get_or_insert(Why::Runtime(at as u16, version));
             }
         }
-        let partial = self.target.map(|target| target.partial).unwrap_or_default();
         let runs_any = (0..self.runtimes.len()).any(|at| part.has(at)) && !self.passes_over_all(part);
         match first {
-            Some(why) if partial == Partial::Refuse || !runs_any => Err(why),
+            Some(why) if *partial == Partial::Refuse || !runs_any => Err(why),
             _ => Ok(part),
         }
     }

@@ -6,8 +6,6 @@
 //!
 //! Deliberately not here: what a class is ([`analysis::classes`]), and how the earlier release is read (`engine`).
 
-use serde::{Deserialize, Serialize};
-
 use super::{state::Release, strata::Strata, summary::Summary};
 use analysis::{Values, classes::class_of};
 use model::ChildKey;
@@ -20,7 +18,7 @@ const LEAST_STEPS: f64 = 16.0;
 const MAX_WIDTH: f64 = 1.02;
 
 /// By what the history of a release's children is found.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Begun {
     /// Its function.
     pub function: String,

@@ -1,14 +1,12 @@
 //! The clock of a release: it stands still while the release is paused, so that no deadline passes meanwhile.
 
-use serde::{Deserialize, Serialize};
-
 use model::Now;
 
 /// Milliseconds of a release's own clock: serving time, without pauses.
 pub type ReleaseMs = u64;
 
 /// The clock of a release: serving time since the store began, without the time that the release was paused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReleaseClock {
     pub paused_ms: u64,
     pub paused_since: Option<u64>,

@@ -50,7 +50,7 @@ pub enum Form {
     Stage {
         stage: u8,
     },
-    /// The same, to an agent that reports it while it goes on.
+    /// One stage, to an agent that reports it while it goes on. It waits for its signal and leaves the base version.
     ReportedStage {
         stage: u8,
     },

@@ -4,11 +4,9 @@
 //! What a manager below says of the end of its part is the same: `middle: agent-3 failed in stage Canary (…)`.
 
 use model::name_variants;
-use serde::{Deserialize, Serialize};
 
 /// What brought a release to its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// Somebody aborted it.
     Operator,
@@ -21,7 +19,6 @@ pub enum Cause {
     /// The verdict of an analysis.
     Analysis,
     /// The parent took it back.
-    #[serde(rename = "above")]
     Parent,
     /// The parent refuses to hear of it.
     Disowned,
@@ -48,24 +45,19 @@ impl Cause {
 }
 
 /// Why a release was taken back, or why it didn't end well for everybody.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ending {
     pub cause: Cause,
     /// All of it in one line.
     pub text: String,
     /// The child that tipped the scales: an id, or `middle: agent-3` for one below a manager.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<String>,
     /// What that child reported there, in words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numbers: Option<String>,
     /// Who wanted it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// Why, in their words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 

@@ -10,7 +10,7 @@ use super::{
     manager::Agents,
     members,
     state::{Release, State},
-    summary::Told,
+    summary::Summary,
 };
 use model::{ChildKey, Exclusion, Outcome, ReleaseKey};
 
@@ -84,8 +84,8 @@ impl Fault {
         let stage = assignment.and_then(|assignment| assignment.slot.stage_index());
         let stage = stage.and_then(|stage| Some(release.strategy.stages.get(stage)?.name.clone()));
         let reported = reported(release.key, child, changes);
-        let numbers = reported.map(|(told, why)| why.clone().unwrap_or_else(|| numbers(told)));
-        let below = reported.and_then(|(told, _)| told.why.clone());
+        let numbers = reported.map(|(summary, why)| why.clone().unwrap_or_else(|| numbers(summary)));
+        let below = reported.and_then(|(summary, _)| summary.why.clone());
         Self { child, id, verb, stage, numbers, below }
     }
 
@@ -139,7 +139,7 @@ pub(super) fn noted(state: &State, release: &Release, changes: &[&Change]) -> Op
     Some(Change::Lifecycle(lifecycle::Change::FaultNoted { release: release.key, child, ending }))
 }
 
-/// The same of any of them, when a release ends and none is noted.
+/// That some child ended badly, when a release ends and none is noted.
 pub(super) fn noted_at_the_end(state: &State, release: &Release) -> Option<Change> {
     let fault = Fault::any(state, release)?;
     let (child, text) = (fault.child, fault.text());
@@ -179,20 +179,20 @@ fn reported<'c>(
     release: ReleaseKey,
     child: ChildKey,
     changes: &[&'c Change],
-) -> Option<(&'c Told, &'c Option<String>)> {
+) -> Option<(&'c Summary, &'c Option<String>)> {
     changes.iter().rev().find_map(|change| {
         let Change::Members(members::Change::Stepped { release: of, child: by, step, summary, .. }) = change
         else {
             return None;
         };
         let Step::Reported { why, .. } = step else { return None };
-        (*of == release && *by == child).then_some((&summary.as_deref()?.told, why))
+        (*of == release && *by == child).then_some((&summary.as_deref()?.report.summary, why))
     })
 }
 
 /// Of the new version.
-fn numbers(told: &Told) -> String {
-    let (errors, median) = (told.errors * 100.0, told.median);
+fn numbers(summary: &Summary) -> String {
+    let (errors, median) = (summary.f2_err_rate * 100.0, summary.f2_times_summary.median);
     let median = if median < 0.0 { "no call".to_owned() } else { format!("median {median:.1} ms") };
     format!("errors {errors:.1} %, {median}")
 }

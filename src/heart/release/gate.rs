@@ -26,8 +26,6 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use serde::{Deserialize, Serialize};
-
 use super::{
     assignment::{Assignment, Slot},
     clock::ReleaseMs,
@@ -136,7 +134,7 @@ impl Levels {
         (level..=self.rollout).find(|level| self.barriers & (1 << level) != 0).unwrap_or(ALL_OPEN)
     }
 
-    /// The same of those barriers that only the parent opens.
+    /// The first barrier before this level or a higher one of those that only the parent opens.
     pub fn signalled_from(&self, level: u8) -> u8 {
         (level..=self.rollout).find(|level| self.signalled & (1 << level) != 0).unwrap_or(ALL_OPEN)
     }
@@ -196,8 +194,7 @@ fn stage_levels(strategy: &Strategy) -> Vec<u8> {
 }
 
 /// What is waited for before the next children, or the next stage, may begin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gate {
     /// The wave of this number, from 0.
     Wave(u32),
@@ -206,7 +203,7 @@ pub enum Gate {
 }
 
 /// A gate that nobody has to come to any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reached {
     pub gate: Gate,
     pub at: ReleaseMs,
@@ -214,7 +211,7 @@ pub struct Reached {
 }
 
 /// How far a release has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stand {
     /// Open waves; those from this number on are not.
     pub waves: u32,
@@ -224,7 +221,6 @@ pub struct Stand {
     pub level: u8,
     pub reached: Option<Reached>,
     /// An operator goes on although too few have succeeded; until the next gate opens.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waived: bool,
 }
 

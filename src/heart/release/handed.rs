@@ -62,7 +62,9 @@ impl Release {
         let count = |limit: Amount| Amount::Count(limit.of(all, Round::Down));
         let order = match &rollout.order {
             Order::Waves(_) => Order::Waves(waves_for(planned)),
-            other => other.clone(),
+            other @ (Order::Parallel | Order::GlobalIncremental | Order::LocationSequential { .. }) => {
+                other.clone()
+            }
         };
         Rollout {
             soak: match order {

@@ -19,7 +19,7 @@ use super::{
     state::{Bad, End, Release, ReleaseState, State},
 };
 use language::{Amount, ApprovalOf, OnLimit, Order, Rollout, Round, Untested};
-use model::{ChildKey, Now, Outcome};
+use model::{ChildKey, Now};
 
 impl Release {
     /// The gate that nobody has to come to any more.
@@ -247,43 +247,33 @@ struct Passed {
     most: u32,
     count: u32,
     accepted: u32,
-    is_counted: fn(Outcome) -> bool,
+    of: fn(Bad) -> u32,
 }
 
-/// A limit by its name, the children it counts, and whether an outcome is one of theirs.
-type Limit = (&'static str, Amount, fn(Bad) -> u32, fn(Outcome) -> bool);
+/// A limit by its name, and the agents it counts.
+type Limit = (&'static str, Amount, fn(Bad) -> u32);
 
 fn passed(release: &Release, rollout: &Rollout) -> Option<Passed> {
     let planned = release.agents_planned();
     let (bad, accepted) = (release.counts.bad(), release.accepted);
     let limits: [Limit; 4] = [
-        ("max_failed", rollout.max_failed, |bad| bad.failed, |outcome| outcome == Outcome::Failed),
-        (
-            "max_timed_out",
-            rollout.max_timed_out,
-            |bad| bad.timed_out,
-            |outcome| matches!(outcome, Outcome::TimedOut | Outcome::Lost),
-        ),
-        (
-            "max_unreachable",
-            rollout.max_unreachable,
-            |bad| bad.unreachable,
-            |outcome| outcome == Outcome::Unreachable,
-        ),
-        ("max_untested", rollout.max_untested, |bad| bad.untested, |outcome| outcome == Outcome::Untested),
+        ("max_failed", rollout.max_failed, |bad| bad.failed),
+        ("max_timed_out", rollout.max_timed_out, |bad| bad.timed_out),
+        ("max_unreachable", rollout.max_unreachable, |bad| bad.unreachable),
+        ("max_untested", rollout.max_untested, |bad| bad.untested),
     ];
-    limits.into_iter().find_map(|(key, limit, of, is_counted)| {
+    limits.into_iter().find_map(|(key, limit, of)| {
         let most = limit.of(planned, Round::Down);
         let (count, accepted) = (of(bad), of(accepted));
         let passed = count.saturating_sub(accepted) > most;
-        passed.then_some(Passed { key, limit, most, count, accepted, is_counted })
+        passed.then_some(Passed { key, limit, most, count, accepted, of })
     })
 }
 
 /// Which child it was, in which stage, with which numbers, and which limit: `agent-3 failed in stage Canary (errors
 /// 12.5 %, median 31 ms): 2 failed, max_failed is 1`.
 fn evidence(state: &State, release: &Release, passed: &Passed, changes: &[&Change]) -> Ending {
-    let fault = Fault::last(state, release, changes, passed.is_counted);
+    let fault = Fault::last(state, release, changes, |outcome| (passed.of)(Bad::counting(outcome)) > 0);
     let mut text = String::new();
     if let Some(fault) = &fault {
         let _ = write!(text, "{}: ", fault.text());

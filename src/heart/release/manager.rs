@@ -5,13 +5,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use serde::{Deserialize, Serialize};
-
 use model::{ChildKey, Outcome, steps};
 
 /// Agents by what became of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Agents {
     /// For whom it was planned.
     pub participants: u32,
@@ -21,15 +18,9 @@ pub struct Agents {
     pub timed_out: u32,
     pub unreachable: u32,
     /// Neither failed nor succeeded, for want of calls. A manager that knows nothing of it says nothing.
-    #[serde(skip_serializing_if = "is_zero")]
     pub untested: u32,
     /// They may run what was taken back.
     pub unconfirmed: u32,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 impl Agents {
@@ -82,13 +73,12 @@ impl Agents {
 }
 
 /// A child manager as it was planned.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Planned {
     /// Agents below it.
     pub agents: u32,
     /// The waves (from 0) in which more of them have their turn, ascending, and how many have had it then. Empty: all in
     /// one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quotas: Vec<(u32, u32)>,
 }
 

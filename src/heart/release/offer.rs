@@ -17,8 +17,6 @@
 
 use std::fmt::Write as _;
 
-use serde::{Deserialize, Serialize};
-
 /// Highest attempt of a release: names of offers stay short.
 pub const MAX_ATTEMPT: u16 = 999;
 
@@ -26,8 +24,7 @@ pub const MAX_ATTEMPT: u16 = 999;
 pub const MAX_UNDO: u16 = 999;
 
 /// Which part of a release an offer is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Piece {
     /// The whole strategy, as managers below get it. Agents got it from earlier builds; see [`super::by_itself`].
     Whole,

@@ -1,11 +1,8 @@
 //! Who paused a release. That decides who may let it go on, and what is accepted by that; the reason is for people, and
 //! nothing is decided by its words.
 
-use serde::{Deserialize, Serialize};
-
 /// A release stands still.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "Stored", from = "Stored")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pause {
     /// In words.
     pub reason: String,
@@ -38,7 +35,7 @@ impl PausedBy {
     }
 
     /// As earlier builds meant it, which stored the words alone.
-    fn of_words(reason: &str, is_limit: bool) -> Self {
+    pub fn of_words(reason: &str, is_limit: bool) -> Self {
         match (reason, is_limit) {
             (BY_PARENT, at_limit) => Self::Parent { at_limit },
             (reason, true) if reason.starts_with(UNPROVEN) => Self::Unproven,
@@ -65,53 +62,5 @@ impl Pause {
 
     pub fn by_parent(at_limit: bool) -> Self {
         Self::new(PausedBy::Parent { at_limit }, BY_PARENT)
-    }
-}
-
-/// As it is stored.
-#[derive(Serialize, Deserialize)]
-struct Stored {
-    reason: String,
-    by_limit: bool,
-    /// Earlier builds have no such field.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    by: Option<By>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum By {
-    Operator,
-    #[serde(rename = "above")]
-    Parent,
-    Limit,
-    Unproven,
-    Analysis,
-}
-
-impl From<Pause> for Stored {
-    fn from(pause: Pause) -> Self {
-        let by = match pause.by {
-            PausedBy::Operator => By::Operator,
-            PausedBy::Parent { .. } => By::Parent,
-            PausedBy::Limit => By::Limit,
-            PausedBy::Unproven => By::Unproven,
-            PausedBy::Analysis => By::Analysis,
-        };
-        Self { reason: pause.reason, by_limit: pause.by.is_limit(), by: Some(by) }
-    }
-}
-
-impl From<Stored> for Pause {
-    fn from(stored: Stored) -> Self {
-        let by = match stored.by {
-            Some(By::Operator) => PausedBy::Operator,
-            Some(By::Parent) => PausedBy::Parent { at_limit: stored.by_limit },
-            Some(By::Limit) => PausedBy::Limit,
-            Some(By::Unproven) => PausedBy::Unproven,
-            Some(By::Analysis) => PausedBy::Analysis,
-            None => PausedBy::of_words(&stored.reason, stored.by_limit),
-        };
-        Self { reason: stored.reason, by }
     }
 }

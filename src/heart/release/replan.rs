@@ -13,7 +13,6 @@ use super::{
     assignment::{Assignment, FunctionSet, Step},
     change::Change,
     decide::take_out,
-    lifecycle,
     lifecycle::lacks_of,
     members,
     offer::{MAX_ATTEMPT, Piece},
@@ -80,17 +79,9 @@ impl News {
                 | children::Change::Forgotten { .. }
                 | children::Change::Seen { .. } => Self::None,
             },
-            Change::Lifecycle(change) => match change {
-                lifecycle::Change::Retried { release, .. } => Self::TriedAgain(*release),
-                lifecycle::Change::Submitted { .. }
-                | lifecycle::Change::Started { .. }
-                | lifecycle::Change::Paused { .. }
-                | lifecycle::Change::Resumed { .. }
-                | lifecycle::Change::Aborted { .. }
-                | lifecycle::Change::FaultNoted { .. }
-                | lifecycle::Change::Replanned { .. }
-                | lifecycle::Change::Ended { .. }
-                | lifecycle::Change::Removed { .. } => Self::None,
+            Change::Lifecycle(change) => match change.retried() {
+                Some(release) => Self::TriedAgain(release),
+                None => Self::None,
             },
             Change::Rollout(_)
             | Change::Stages(_)

@@ -95,7 +95,7 @@ pub struct MemberDeadlines {
     pub undo_ms: u64,
     /// For one that calls while it runs a stage: a call within this time moves that deadline on.
     pub stage_silence_ms: Option<u64>,
-    /// The same of one that calls while it goes back.
+    /// For one that calls while it goes back: a call within this time moves that deadline on.
     pub undo_silence_ms: Option<u64>,
 }
 

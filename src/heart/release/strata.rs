@@ -99,7 +99,7 @@ impl Strata {
         Self::classed(summaries.into_iter().map(|summary| (summary, None)), split).without_classes()
     }
 
-    /// The same, each child with its class.
+    /// Of what children reported of a stage that gives the new version `split` percent of the calls, by each child's class.
     pub fn classed<'a>(summaries: impl IntoIterator<Item = (&'a Summary, Option<u8>)>, split: u8) -> Self {
         let mut strata = Self::default();
         for (summary, class) in summaries {
@@ -179,18 +179,19 @@ impl Strata {
 
     /// As they are told to a parent: at most [`MAX_STRATA`] and [`MAX_STRATA_BYTES`], those with the fewest calls left out.
     /// Groups beside them: those of at most [`MAX_GROUPED_SPLITS`] splits and [`MAX_GROUPED_BYTES`]. Who doesn't understand
-    /// groups is told nothing of calls that depend on each other.
-    pub fn told(self, parent: Understood) -> Vec<Stratum> {
+    /// groups is told nothing of calls that depend on each other. `bytes`: how much text a stratum is, which whoever writes it
+    /// knows.
+    pub fn told(self, parent: Understood, bytes: impl Fn(&Stratum) -> usize) -> Vec<Stratum> {
         let all = self.0.into_iter().filter(|(key, _)| parent.groups || !key.assignment.is_sticky());
         let (grouped, others): (Vec<_>, Vec<_>) = all.partition(|(key, _)| key.group.is_some());
-        let mut told = fullest(others);
-        told.extend(whole_families(grouped));
+        let mut told = fullest(others, &bytes);
+        told.extend(whole_families(grouped, &bytes));
         told.sort_by_key(|(key, _)| *key);
         told.into_iter().map(|(_, stratum)| stratum).collect()
     }
 }
 
-fn fullest(mut all: Vec<(Key, Sides)>) -> Vec<(Key, Stratum)> {
+fn fullest(mut all: Vec<(Key, Sides)>, text_bytes: impl Fn(&Stratum) -> usize) -> Vec<(Key, Stratum)> {
     all.sort_by_key(|(key, sides)| (std::cmp::Reverse(sides.calls()), *key));
     let mut bytes = 0_usize;
     let strata = all.into_iter().take(MAX_STRATA).map(|(key, sides)| (key, sides.told(key)));
@@ -202,7 +203,7 @@ fn fullest(mut all: Vec<(Key, Sides)>) -> Vec<(Key, Stratum)> {
 }
 
 /// Some of the groups of a split would be other users than all of them.
-fn whole_families(grouped: Vec<(Key, Sides)>) -> Vec<(Key, Stratum)> {
+fn whole_families(grouped: Vec<(Key, Sides)>, text_bytes: impl Fn(&Stratum) -> usize) -> Vec<(Key, Stratum)> {
     let mut families: BTreeMap<Key, Vec<(Key, Sides)>> = BTreeMap::new();
     for (key, sides) in grouped {
         families.entry(key.family()).or_default().push((key, sides));
@@ -226,10 +227,6 @@ fn whole_families(grouped: Vec<(Key, Sides)>) -> Vec<(Key, Stratum)> {
         }
     }
     told
-}
-
-fn text_bytes(stratum: &Stratum) -> usize {
-    serde_json::to_string(stratum).map_or(usize::MAX, |text| text.len())
 }
 
 /// What an agent says of a whole stage.

@@ -274,11 +274,15 @@ impl<S: Seen + ?Sized> Look<'_, S> {
         .min_by_key(|(due, _)| *due);
         match due {
             Some((due, _)) if due <= at => line.push_str(", gives up now"),
-            Some((due, missed)) if missed == Missed::SetUp || release.gates.queues(assignment) => {
-                let _ = write!(line, ", gives up in {} unless it calls", Span(due - at));
-            }
-            Some((due, _)) => {
-                let _ = write!(line, ", gives up in {}", Span(due - at));
+            Some((due, missed)) => {
+                let is_put_off_by_calls = match missed {
+                    Missed::SetUp => true,
+                    Missed::Offer | Missed::Stage | Missed::Calls | Missed::Undo => {
+                        release.gates.queues(assignment)
+                    }
+                };
+                let unless = if is_put_off_by_calls { " unless it calls" } else { "" };
+                let _ = write!(line, ", gives up in {}{unless}", Span(due - at));
             }
             None => {}
         }
@@ -419,31 +423,4 @@ pub fn release(state: &Snapshot, release: &Release, now: Now) -> Option<String> 
         }
         ReleaseState::Over { .. } => return None,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Span;
-
-    #[test]
-    fn a_span_is_shown_in_its_two_largest_units() {
-        let shown = |seconds: u64| Span(seconds * 1_000).to_string();
-        let table = [
-            (0, "0s"),
-            (59, "59s"),
-            (60, "1m"),
-            (61, "1m 1s"),
-            (599, "9m 59s"),
-            (600, "10m"),
-            (899, "14m"),
-            (3_600, "1h"),
-            (3_900, "1h 5m"),
-            (86_400, "1d"),
-            (90_000, "1d 1h"),
-            (10 * 86_400, "10d"),
-        ];
-        for (seconds, text) in table {
-            assert_eq!(shown(seconds), text);
-        }
-    }
 }

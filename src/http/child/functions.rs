@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use super::{caller::check_token, patience::until_answered, refused::Refused};
 use crate::{Context, context::PATIENCE};
-use engine::{EngineError, view::Resolved};
+use engine::{EngineError, stored, view::Resolved};
 use store::StoreError;
 
 /// Who fetches; deployed agents don't say.
@@ -105,6 +105,7 @@ async fn find(ctx: &Context, resolved: &Resolved, offer: &str) -> Result<Option<
     };
     let found = until_answered(ctx, attempt).await.ok_or_else(|| Refused::unavailable(ctx))?;
     found.map_err(|error| {
+        ctx.engine.unreadable().note(&error);
         tracing::error!(%error, offer, "the functions of a release could not be read");
         Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "the functions could not be read")
     })
@@ -121,8 +122,7 @@ async fn look_up(
     } else {
         let Some(id) = ctx.view().releases.id_of(offer) else { return Ok(None) };
         let Some(row) = reader.release(id.as_str()).await? else { return Ok(None) };
-        let Ok(digest) = row.archive.as_slice().try_into() else { return Ok(None) };
-        digest
+        stored::archive(&row)?
     };
     if let Some(bytes) = ctx.view().archives.get(&digest) {
         return Ok(Some((digest, bytes)));

@@ -15,7 +15,7 @@ mod refused;
 mod release;
 mod reply;
 mod result;
-mod survey;
+pub mod survey;
 mod wait;
 
 use utoipa_axum::{router::OpenApiRouter, routes};

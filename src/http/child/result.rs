@@ -3,7 +3,7 @@
 use axum::{
     Json,
     extract::State,
-    http::{HeaderValue, header},
+    http::{HeaderValue, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
 
@@ -14,7 +14,7 @@ use super::{
     reply::note_unknown,
 };
 use crate::{Context, context::PATIENCE};
-use engine::{By, stats::Stats};
+use engine::{By, stats::Stats, stored};
 use heart::release::{
     command::Command,
     ending::{Cause, Ending},
@@ -55,11 +55,16 @@ pub(super) async fn handle(
     let goes_on = request.stage_summaries.iter().any(|summary| summary.status == StageStatus::InProgress);
     let next: Vec<Option<String>> =
         (0..request.stage_summaries.len()).map(|index| request.says_next(index).map(str::to_owned)).collect();
-    let summaries = request.stage_summaries.into_iter().zip(next).map(|(sent, next)| read(sent, next));
+    let reports = request.stage_summaries.into_iter().zip(next);
+    let reports = reports.map(|(sent, next)| stored::received(read(sent, next))).collect::<Result<_, _>>();
+    let reports = reports.map_err(|error| {
+        tracing::error!(%error, child = %request.id, "a result could not be written");
+        Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "the result could not be written")
+    })?;
     let command = Command::Members(members::Command::Result {
         child: request.id.into_owned(),
         offer: request.release_id.into_owned(),
-        summaries: summaries.collect(),
+        reports,
     });
     if let Err(error) = ctx.engine.call(command, By::CHILD, PATIENCE).await {
         note_unknown(&ctx, "/result", &error);

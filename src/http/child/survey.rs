@@ -17,7 +17,7 @@ use crate::{Context, context::PATIENCE};
 use model::area::{self, AreaError};
 
 /// Longest area that is checked at once, in bytes: some 60 vertices, which take some microseconds.
-const SMALL_BYTES: usize = 2 * 1024;
+pub const SMALL_BYTES: usize = 2 * 1024;
 
 /// Most rings of such an area: each is held against each other one.
 const SMALL_RINGS: usize = 3;
@@ -37,12 +37,12 @@ pub(super) async fn checked(ctx: &Context, id: &str, text: &str) -> Result<Optio
     Ok(Some(text))
 }
 
-fn is_small(text: &str) -> bool {
+pub fn is_small(text: &str) -> bool {
     text.len() <= SMALL_BYTES && rings(text) <= SMALL_RINGS
 }
 
 /// How many rings a text of GeoJSON has, at least: a ring is a list of lists in which no list begins.
-fn rings(text: &str) -> usize {
+pub fn rings(text: &str) -> usize {
     let (mut rings, mut opened) = (0, 0);
     for byte in text.bytes().filter(|byte| !byte.is_ascii_whitespace()) {
         if byte == b'[' {
@@ -55,7 +55,7 @@ fn rings(text: &str) -> usize {
     rings
 }
 
-fn check(text: &str) -> Result<(), AreaError> {
+pub fn check(text: &str) -> Result<(), AreaError> {
     area::parse(text).map(|_| ())
 }
 
@@ -74,32 +74,4 @@ async fn in_turn(ctx: &Context, text: Arc<str>) -> Result<Result<(), AreaError>,
         drop(turn);
     });
     checked.await.map_err(|_| Refused::unavailable(ctx))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_takes_long_to_check_is_never_checked_where_it_comes_in() {
-        let polygon = r#"{"type": "Polygon", "coordinates": [[ [0, 0], [1, 0], [1, 1], [0, 0] ]]}"#;
-        assert!(is_small(polygon));
-        assert_eq!(rings(polygon), 1);
-        // Triangles that don't meet, but whose boxes do.
-        let triangles: Vec<String> =
-            (0..50).map(|at| format!("[[[{at},0],[89,{}],[{at}.3,0],[{at},0]]]", 89 - at)).collect();
-        let many = format!(r#"{{"type":"MultiPolygon","coordinates":[{}]}}"#, triangles.join(","));
-        assert!(many.len() <= SMALL_BYTES && check(&many).is_ok());
-        assert_eq!(rings(&many), 50);
-        assert!(!is_small(&many));
-        let holes: Vec<String> =
-            (1..40).map(|at| format!("[[{at},1],[{at},2],[{at}.5,1],[{at},1]]")).collect();
-        let holed = format!(
-            r#"{{"type":"Polygon","coordinates":[[[0,0],[50,0],[50,9],[0,9],[0,0]],{}]}}"#,
-            holes.join(", ")
-        );
-        assert!(holed.len() <= SMALL_BYTES && check(&holed).is_ok());
-        assert!(!is_small(&holed));
-        assert!(!is_small(&" ".repeat(SMALL_BYTES + 1)));
-    }
 }

@@ -9,7 +9,7 @@ use crate::{
     v1::MAX_LIMIT,
 };
 use heart::release::state::ReleaseState;
-use model::{ChildStatus, MAX_OFFER_ID_LEN, Outcome};
+use model::{ChildKind, ChildStatus, MAX_OFFER_ID_LEN, Outcome};
 use wire::child::{MAX_HISTOGRAM_CALLS, MAX_LABEL_BYTES};
 
 /// Durations: whole numbers with units.
@@ -46,7 +46,7 @@ fn of(name: &str, operation: &str) -> Option<Value> {
         ("after", "list_deployments") => json!({"pattern": DEPLOYMENT}),
         ("after", _) => json!({"pattern": NUMBER}),
         ("label", _) => json!({"pattern": "^[^:]*:"}),
-        ("kind", _) => json!({"enum": ["agent", "rm"]}),
+        ("kind", _) => json!({"enum": ChildKind::NAMES}),
         ("cordon", _) => json!({"enum": ["open", "cordoned", "drained"]}),
         ("children", "plan_release") => json!({"enum": ["none", "participants", "all"]}),
         ("state", "list_releases") => json!({"enum": ReleaseState::NAMES}),

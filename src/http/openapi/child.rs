@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::bounds::PRINTABLE;
-use model::MAX_OFFER_ID_LEN;
+use model::{ChildKind, MAX_OFFER_ID_LEN};
 use wire::{
     child::{
         MAX_CHILD_NAME_BYTES, MAX_GROUPED_STRATA, MAX_GROUPS, MAX_LABEL_BYTES, MAX_LABELS, MAX_RM_IDS,
@@ -68,6 +68,7 @@ fn area() -> Value {
 
 fn poll() -> Value {
     let ids = json!({"type": "array", "maxItems": MAX_RM_IDS, "items": text(MAX_OFFER_ID_LEN)});
+    let kinds: Vec<Option<&str>> = ChildKind::NAMES.into_iter().map(Some).chain([None]).collect();
     json!({
         "type": "object",
         "description": "`geographic_area` may be left out by children that say their `kind`.",
@@ -76,7 +77,7 @@ fn poll() -> Value {
             "geographic_area": area(),
             "number_of_children": {"type": ["integer", "null"], "minimum": 0, "maximum": u32::MAX},
             "name": optional_text(MAX_CHILD_NAME_BYTES),
-            "kind": {"enum": ["agent", "rm", null]},
+            "kind": {"enum": kinds},
             "capabilities": {
                 "type": ["object", "null"],
                 "properties": {

@@ -271,7 +271,7 @@ impl Metric {
     pub(super) fn weight(&self) -> Option<f64> {
         match &self.rule {
             Rule::Compare(compare) if !self.dry_run => Some(compare.weight),
-            _ => None,
+            Rule::Compare(_) | Rule::Threshold { .. } | Rule::Condition(_) => None,
         }
     }
 }

@@ -133,7 +133,7 @@ fn namespace(root: &mut Node, findings: &mut Findings<'_>) -> Option<Node> {
     let node = child(root, NAMESPACE)?;
     let fault = match &node.kind {
         NodeKind::Scalar(text) => amount::namespace(text).err(),
-        _ => amount::namespace("").err(),
+        NodeKind::Null | NodeKind::Sequence(_) | NodeKind::Mapping(_) => amount::namespace("").err(),
     };
     match fault {
         None => Some(placed(node, node.at)),
@@ -173,7 +173,7 @@ fn child<'n>(node: &'n mut Node, key: &str) -> Option<&'n mut Node> {
 fn items(node: &mut Node) -> &mut [Node] {
     match &mut node.kind {
         NodeKind::Sequence(items) => items,
-        _ => &mut [],
+        NodeKind::Null | NodeKind::Scalar(_) | NodeKind::Mapping(_) => &mut [],
     }
 }
 
@@ -281,7 +281,7 @@ fn value(node: &Node) -> Value {
                 .iter()
                 .filter_map(|(key, node)| match &key.kind {
                     NodeKind::Scalar(key) => Some((key.clone(), value(node))),
-                    _ => None,
+                    NodeKind::Null | NodeKind::Sequence(_) | NodeKind::Mapping(_) => None,
                 })
                 .collect(),
         ),

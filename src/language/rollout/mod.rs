@@ -172,6 +172,24 @@ name_variants!(OrderWord {
     Waves => "waves",
 });
 
+impl OrderWord {
+    /// Whether each child goes through all stages at its own pace as soon as it can.
+    pub const fn is_free(self) -> bool {
+        match self {
+            Self::Parallel => true,
+            Self::LocationSequential | Self::GlobalIncremental | Self::Waves => false,
+        }
+    }
+
+    /// Whether groups begin one after the other, of which a manager below may be in several.
+    pub const fn is_in_waves(self) -> bool {
+        match self {
+            Self::Waves => true,
+            Self::Parallel | Self::LocationSequential | Self::GlobalIncremental => false,
+        }
+    }
+}
+
 impl Order {
     /// The word by which it is written.
     pub const fn word(&self) -> OrderWord {
@@ -185,10 +203,7 @@ impl Order {
 
     /// Whether each child goes through all stages at its own pace as soon as it can.
     pub const fn is_free(&self) -> bool {
-        match self {
-            Self::Parallel => true,
-            Self::LocationSequential { .. } | Self::GlobalIncremental | Self::Waves(_) => false,
-        }
+        self.word().is_free()
     }
 
     /// Whether no stage starts anywhere before the one before it has passed everywhere.
@@ -209,9 +224,14 @@ impl Order {
 
     /// Whether groups begin one after the other, of which a manager below may be in several.
     pub const fn is_in_waves(&self) -> bool {
+        self.word().is_in_waves()
+    }
+
+    /// Where it starts: the (longitude, latitude) from which distances decide who comes first. `None`: they decide nothing.
+    pub const fn start_at(&self) -> Option<[f64; 2]> {
         match self {
-            Self::Waves(_) => true,
-            Self::Parallel | Self::LocationSequential { .. } | Self::GlobalIncremental => false,
+            Self::LocationSequential { start_at } => Some(*start_at),
+            Self::Parallel | Self::GlobalIncremental | Self::Waves(_) => None,
         }
     }
 }

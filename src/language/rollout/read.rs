@@ -213,14 +213,13 @@ fn silent_after(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Dura
 fn soak(fields: &Fields<'_>, order: Option<OrderWord>, findings: &mut Findings<'_>) -> Duration {
     let Some(entry) = fields.filled("soak", "10m", findings) else { return Duration::ZERO };
     let soak = read_scalar(entry, "bad-duration", scalar::duration, findings).unwrap_or_default();
-    if order == Some(OrderWord::Parallel) && !soak.is_zero() {
-        findings
-            .error(
-                entry.at,
-                "no-effect",
-                "soak has no meaning with order: parallel, where nothing waits for others",
-            )
-            .fix("choose another order, or leave soak out");
+    if let Some(order) = order
+        && order.is_free()
+        && !soak.is_zero()
+    {
+        let name = order.name();
+        let message = format!("soak has no meaning with order: {name}, where nothing waits for others");
+        findings.error(entry.at, "no-effect", message).fix("choose another order, or leave soak out");
     }
     soak
 }
@@ -255,7 +254,7 @@ fn approval(fields: &Fields<'_>, order: Option<OrderWord>, findings: &mut Findin
     let Some(which) = read_word(entry, "approval", &words, findings) else { return (None, None) };
     let [(_, waves), (_, rollout)] = known;
     let of = if which == 0 { waves } else { rollout };
-    if of == ApprovalOf::Waves && order.is_some_and(|order| order != OrderWord::Waves) {
+    if of == ApprovalOf::Waves && order.is_some_and(|order| !order.is_in_waves()) {
         findings
             .error(entry.at, "no-effect", "approval: before_each_wave has a meaning only with order: waves")
             .fix("write order: waves, or approval: before_rollout");

@@ -7,7 +7,7 @@ use std::{
 use traffic::{Recent, Variation};
 
 use super::{LiveService, LiveTable, Version};
-use crate::{count::Tally, pool::Pool};
+use crate::{count::Counted, ledger::Key, pool::Pool};
 
 /// A thread's view of the table in force.
 #[derive(Debug)]
@@ -28,7 +28,10 @@ pub(crate) struct LocalService {
 pub(crate) struct Served {
     pub variation: Variation,
     pub version: Rc<LocalVersion>,
-    pub tally: Rc<RefCell<Tally>>,
+    /// What is counted of the calls that the table gives to it.
+    pub split: Rc<Counted>,
+    /// What is counted of the calls that a header asked it for.
+    pub by_header: Rc<Counted>,
     /// `X-Choirmaster-Version` with its line end.
     pub field: Box<[u8]>,
 }
@@ -65,13 +68,9 @@ impl Local {
 
     /// Closes connections to versions that were idle for too long.
     pub(crate) fn sweep(&self) {
-        let pools = self.served().flat_map(|(_, served)| &served.version.pools);
+        let served = self.services.iter().flat_map(|service| &service.served);
+        let pools = served.flat_map(|served| &served.version.pools);
         pools.for_each(|pool| pool.borrow_mut().sweep());
-    }
-
-    /// What was counted under this table, for whoever gathers it.
-    pub(crate) fn served(&self) -> impl Iterator<Item = (&Arc<LiveService>, &Rc<Served>)> {
-        self.services.iter().flat_map(|service| service.served.iter().map(|served| (&service.shared, served)))
     }
 }
 
@@ -85,13 +84,13 @@ impl LocalService {
             if let (Some(known), Some(was)) = (known, was)
                 && known.variation == variation
                 && was.shared.split() == shared.split()
+                && was.shared.shares() == shared.shares()
             {
                 return Rc::clone(known);
             }
             let local =
                 known.map_or_else(|| Rc::new(LocalVersion::new(version)), |known| Rc::clone(&known.version));
-            let field = format!("X-Choirmaster-Version: {}\r\n", version.name()).into_bytes().into();
-            Rc::new(Served { variation, version: local, tally: Rc::default(), field })
+            Rc::new(Served::new(shared, variation, local))
         });
         Self { shared: Arc::clone(shared), served: served.collect() }
     }
@@ -102,6 +101,30 @@ impl LocalService {
 
     pub(crate) fn served(&self, variation: Variation) -> &Rc<Served> {
         &self.served[variation.index()]
+    }
+}
+
+impl Served {
+    fn new(service: &LiveService, variation: Variation, version: Rc<LocalVersion>) -> Self {
+        let shared = version.shared();
+        let counted = |by_header| {
+            Counted::new(Key {
+                service: service.name().to_owned(),
+                split: service.split().to_owned(),
+                shares: Arc::clone(service.shares()),
+                variation: shared.name().to_owned(),
+                version: shared.digest().to_owned(),
+                by_header,
+            })
+        };
+        let field = format!("X-Choirmaster-Version: {}\r\n", shared.name()).into_bytes().into();
+        let (split, by_header) = (counted(false), counted(true));
+        Self { variation, version, split, by_header, field }
+    }
+
+    /// Where a call is counted.
+    pub(crate) fn counted(&self, by_header: bool) -> &Rc<Counted> {
+        if by_header { &self.by_header } else { &self.split }
     }
 }
 

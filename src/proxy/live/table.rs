@@ -1,4 +1,7 @@
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Weak},
+};
 
 use traffic::{
     HashFunction, HeaderRule, MAX_VARIATIONS, Retry, Run, Shares, SharesError, Sticky, Table, TableError,
@@ -36,6 +39,7 @@ pub struct LiveService {
     prefix: Option<Box<str>>,
     strip: bool,
     table: Table,
+    shares: Arc<[u16]>,
     function: HashFunction,
     salt: Box<[u8]>,
     sticky: Option<Sticky>,
@@ -165,6 +169,18 @@ impl LiveTable {
         self.routes.find(&self.services, host, target)
     }
 
+    /// Versions of this table that the next one doesn't name, with their services.
+    pub(crate) fn not_named_by(&self, next: &Self) -> Vec<(Box<str>, Weak<Version>)> {
+        let named: HashSet<*const Version> =
+            next.services.iter().flat_map(|service| service.versions.iter().map(Arc::as_ptr)).collect();
+        let mut gone = Vec::new();
+        for service in &self.services {
+            let not_named = service.versions.iter().filter(|version| !named.contains(&Arc::as_ptr(version)));
+            gone.extend(not_named.map(|version| (service.name.clone(), Arc::downgrade(version))));
+        }
+        gone
+    }
+
     fn service(&self, name: &str) -> Option<(usize, &Arc<LiveService>)> {
         self.routes.index_of(name).map(|index| (index, &self.services[index]))
     }
@@ -214,6 +230,7 @@ impl LiveService {
             name: form.name.as_str().into(),
             prefix: hosts.is_empty().then(|| format!("/{}", form.name).into()),
             strip: form.strip,
+            shares: table.hundredths().into(),
             table,
             function: match form.hash {
                 HashForm::Murmur2 => HashFunction::Murmur2,
@@ -254,6 +271,12 @@ impl LiveService {
     #[must_use]
     pub fn table(&self) -> &Table {
         &self.table
+    }
+
+    /// Units of 0.01 %, a variation each.
+    #[must_use]
+    pub fn shares(&self) -> &Arc<[u16]> {
+        &self.shares
     }
 
     /// What its shares are called in counts.

@@ -47,7 +47,6 @@ const ONE_BY_ONE: [&Table; 2] = [ReleaseRow::TABLE, ArchiveRow::TABLE];
 const IMPORTED: u64 = 0;
 
 /// Everything above, for the test that prepares each statement.
-#[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[SEEN, NOTE_AGE, PRUNE_AUDIT, PRUNE_AGES, SET_PROGRESS];
 
 /// A statement with its parameters.
@@ -274,47 +273,4 @@ pub(super) async fn fill(
         }
     }
     transaction.commit().await.map_err(store_error)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::env;
-
-    use sqlx::{Executor, SqlSafeStr};
-
-    use super::*;
-    use crate::{
-        dump, history,
-        postgres::{schema, session},
-        tables,
-    };
-
-    #[tokio::test]
-    async fn every_statement_can_be_prepared() {
-        let url = env::var("CHOIRMASTER_TEST_POSTGRES")
-            .expect("CHOIRMASTER_TEST_POSTGRES is not set: run the tests with tests/run");
-        let mut conn = PgConnection::connect(&url).await.unwrap();
-        // In a schema that lasts as long as the connection.
-        sqlx::raw_sql("SET search_path = pg_temp").execute(&mut conn).await.unwrap();
-        schema::migrate(&mut conn).await.unwrap();
-        let here = [
-            schema::VERSION,
-            schema::CLEAR_VERSION,
-            schema::SET_VERSION,
-            lease::LOOK,
-            lease::TAKE,
-            lease::RENEW,
-            lease::GIVE_BACK,
-            session::RELEASES,
-        ];
-        let counts = tables::COUNTS.map(|(_, sql)| sql);
-        let declared = statements::all();
-        let removal = super::super::removal::STATEMENTS;
-        let shared = [history::STATEMENTS, dump::STATEMENTS, dump::WHOLE, &counts].concat();
-        for sql in [STATEMENTS, &shared, &here, &declared, removal].concat() {
-            if let Err(error) = conn.prepare(sql.into_sql_str()).await {
-                panic!("{sql}\n{error}");
-            }
-        }
-    }
 }

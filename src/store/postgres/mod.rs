@@ -14,10 +14,11 @@ mod commit;
 mod connect;
 mod error;
 mod lease;
+pub(crate) mod prepared;
 mod removal;
-mod schema;
+pub(crate) mod schema;
 mod session;
-mod short;
+pub(crate) mod short;
 mod statements;
 
 use std::{fmt, str::FromStr, sync::Arc, time::Duration};

@@ -22,7 +22,6 @@ const RELEASE: &str = "DELETE FROM releases WHERE release_key = $1 AND state = '
     AND release_key < (SELECT max(release_key) FROM releases) AND EXISTS (SELECT 1 FROM lease WHERE epoch = $2)";
 
 /// Everything above, for the test that prepares each statement.
-#[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[NEXT, ARCHIVES, RELEASE];
 
 /// Removes at most `limit` rows; answers how many.

@@ -43,7 +43,7 @@ async fn look(conn: &mut PgConnection) -> Result<i64, sqlx::Error> {
 }
 
 /// Brings the schema to the version this program knows, each step all or nothing.
-pub(super) async fn migrate(conn: &mut PgConnection) -> Result<(), StoreError> {
+pub async fn migrate(conn: &mut PgConnection) -> Result<(), StoreError> {
     for (step, sql) in (0_i64..).zip(MIGRATIONS) {
         if check(conn).await? <= step {
             migrate_one(conn, step, sql).await.map_err(store_error)?;

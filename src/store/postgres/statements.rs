@@ -165,7 +165,6 @@ fn step_and_write_more() -> String {
 }
 
 /// Everything above, for the test that prepares each statement.
-#[cfg(test)]
 pub(super) fn all() -> Vec<&'static str> {
     let each = EACH.iter().flat_map(|table| [table.write.as_str(), table.delete.as_str()]);
     let gone = GONE_WITH_CHILDREN.iter().chain(GONE_WITH_RELEASE.iter()).map(String::as_str);

@@ -48,7 +48,6 @@ const PRUNE_AGES: &str = "DELETE FROM commit_ages
     WHERE seq < (SELECT max(seq) FROM commit_ages WHERE served_ms <= ?1)
       AND EXISTS (SELECT 1 FROM lease WHERE epoch = ?2)";
 /// Everything above, for the test that prepares each statement.
-#[cfg(test)]
 pub(super) const STATEMENTS: &[&str] =
     &[TAKE, STEP, RENEW, GIVE_BACK, LOOK, SET_PROGRESS, SEEN, NOTE_AGE, PRUNE_AUDIT, PRUNE_AGES];
 
@@ -226,27 +225,4 @@ pub(super) async fn fill(
         }
     }
     transaction.commit().await.map_err(store_error)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{dump, history, sqlite::schema};
-
-    #[tokio::test]
-    async fn every_statement_can_be_prepared() {
-        use sqlx::{Executor, SqlSafeStr};
-        let mut conn = SqliteConnection::connect("sqlite::memory:").await.unwrap();
-        schema::migrate(&mut conn).await.unwrap();
-        let here = [schema::VERSION, schema::LOOK, super::super::session::RELEASES];
-        let declared = statements::all();
-        let removal = super::super::removal::STATEMENTS;
-        for sql in [STATEMENTS, history::STATEMENTS, dump::STATEMENTS, dump::WHOLE, &here, &declared, removal]
-            .concat()
-        {
-            if let Err(error) = conn.prepare(sql.into_sql_str()).await {
-                panic!("{sql}\n{error}");
-            }
-        }
-    }
 }

@@ -13,8 +13,9 @@ mod commit;
 mod connect;
 mod error;
 mod lock;
+pub(crate) mod prepared;
 mod removal;
-mod schema;
+pub(crate) mod schema;
 mod session;
 mod statements;
 

@@ -68,7 +68,6 @@ fn of_table(table: &Table) -> Statements {
 }
 
 /// Everything above, for the test that prepares each statement.
-#[cfg(test)]
 pub(super) fn all() -> Vec<&'static str> {
     let each = EACH.iter().flat_map(|table| [table.write.as_str(), table.delete.as_str()]);
     let gone = GONE_WITH_CHILDREN.iter().chain(GONE_WITH_RELEASE.iter()).map(String::as_str);

@@ -78,11 +78,12 @@ fn check_ids(field: &str, ids: &[String]) -> Result<(), WireError> {
 
 /// Checks the limits of reported capabilities.
 fn check_capabilities(capabilities: &Capabilities) -> Result<(), WireError> {
-    let runtimes = capabilities.runtimes.as_deref().unwrap_or_default();
+    let Capabilities { runtimes, labels, labels_below, features } = capabilities;
+    let runtimes = runtimes.as_deref().unwrap_or_default();
     at_most("capabilities.runtimes", runtimes.len(), MAX_RUNTIMES)?;
-    at_most("capabilities.labels", capabilities.labels.len(), MAX_LABELS)?;
-    check_features("capabilities.features", &capabilities.features)?;
-    if let Some(below) = &capabilities.labels_below {
+    at_most("capabilities.labels", labels.len(), MAX_LABELS)?;
+    check_features("capabilities.features", features)?;
+    if let Some(below) = labels_below {
         // A key without a value is one, too.
         let pairs = below.values().map(|values| values.len().max(1)).sum();
         at_most("capabilities.labels_below", pairs, MAX_LABELS_BELOW)?;
@@ -93,7 +94,7 @@ fn check_capabilities(capabilities: &Capabilities) -> Result<(), WireError> {
     for runtime in runtimes {
         within("capabilities.runtimes", runtime, MAX_LABEL_BYTES)?;
     }
-    for (key, value) in &capabilities.labels {
+    for (key, value) in labels {
         within("capabilities.labels", key, MAX_LABEL_BYTES)?;
         within("capabilities.labels", value, MAX_LABEL_BYTES)?;
     }

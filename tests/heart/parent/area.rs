@@ -100,7 +100,7 @@ fn star() -> impl Strategy<Value = Arc<str>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(crate::cases::cases(32))]
 
     #[test]
     fn every_childs_area_is_within_what_is_reported(areas in proptest::collection::vec(star(), 1..160)) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use heart::parent::{Act, Answer, Call, CallId, Polled, Trouble};
+use heart::parent::{Act, Answer, Call, CallId, Polled, ToldStage, Trouble};
 use proptest::prelude::*;
 
 use super::{Bench, POLL_MS, away, facts};
@@ -59,10 +59,10 @@ impl Watch {
                 *self.asks.entry(offer.clone()).or_default() += 1;
             }
             Call::Take { offer, .. } => assert!(self.noted.contains(offer)),
-            Call::Interim { offer, .. } => {
+            Call::Interim(ToldStage { offer, .. }) => {
                 assert!(self.owed.get(offer).is_none_or(Vec::is_empty), "{offer} is owed a result");
             }
-            Call::Ready { .. } => {}
+            Call::Ready(_) => {}
         }
         assert!(self.polls <= 1 && self.asks.values().all(|count| *count <= 1), "one call a lane");
     }
@@ -83,7 +83,7 @@ fn well(call: &Call, offer: Option<u8>) -> Answer {
             Answer::Polled(Polled { id: "c1".to_owned(), offer, ..Polled::default() })
         }
         Call::Take { .. } => Answer::Taken,
-        Call::Result { .. } | Call::Ready { .. } | Call::Interim { .. } => Answer::Reported,
+        Call::Result { .. } | Call::Ready(_) | Call::Interim(_) => Answer::Reported,
         Call::EndStage { .. } => Answer::EndStage { end: true, undo: false, skip: Vec::new() },
     }
 }

@@ -124,7 +124,7 @@ fn results_of_one_offer_go_up_in_their_order_and_nothing_is_asked_meanwhile() {
     assert!(matches!(acts.as_slice(), [Act::Done(_), Act::Call(_, Call::Result { row: 8, .. })]), "{acts:?}");
     let Act::Call(second, _) = acts[1] else { panic!() };
     let acts = bench.answer(second, Answer::Reported);
-    let is_told = |act: &Act| matches!(act, Act::Call(_, Call::Ready { .. }));
+    let is_told = |act: &Act| matches!(act, Act::Call(_, Call::Ready(_)));
     let is_asked = |act: &Act| matches!(act, Act::Call(_, Call::EndStage { .. }));
     assert!(acts.iter().any(is_told) && acts.iter().any(is_asked), "{acts:?}");
 }
@@ -432,7 +432,7 @@ fn measured(bench: &mut Bench, stage: u8) {
 /// The calls about it that are due; what else is to be done goes unanswered.
 fn interims(bench: &mut Bench) -> Vec<heart::parent::CallId> {
     let calls = bench.calls();
-    calls.into_iter().filter(|(_, call)| matches!(call, Call::Interim { .. })).map(|(id, _)| id).collect()
+    calls.into_iter().filter(|(_, call)| matches!(call, Call::Interim(_))).map(|(id, _)| id).collect()
 }
 
 #[test]
@@ -468,10 +468,10 @@ fn what_is_final_is_told_first_and_a_stage_that_is_over_no_more() {
     else {
         panic!("{calls:?}")
     };
-    assert!(!calls.iter().any(|(_, call)| matches!(call, Call::Interim { .. })), "{calls:?}");
+    assert!(!calls.iter().any(|(_, call)| matches!(call, Call::Interim(_))), "{calls:?}");
     let acts = bench.answer(*result, Answer::Reported);
     let told = acts.iter().find_map(|act| match act {
-        Act::Call(id, Call::Interim { .. }) => Some(*id),
+        Act::Call(id, Call::Interim(_)) => Some(*id),
         _ => None,
     });
     // The stage is over: nobody waits for what is under way, and the next one has its own time.

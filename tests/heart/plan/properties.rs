@@ -125,7 +125,7 @@ fn expected(child: &Child, area: Option<&Polygon>, strategy: &Strategy) -> Optio
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(crate::cases::cases(400))]
 
     #[test]
     fn the_quick_way_finds_what_the_slow_way_finds(target in areas(), children in prop::collection::vec(star(3), 1..20)) {

@@ -1,8 +1,8 @@
-//! How a child is led, and what is stored of that.
+//! How a child is led.
 
 use heart::release::{
-    assignment::{Assignment, FunctionSet, Step, Whole},
-    manager::{Agents, Planned},
+    assignment::{Assignment, FunctionSet, Step},
+    manager::Planned,
     offer::Piece,
 };
 
@@ -10,27 +10,6 @@ use super::world::two_functions;
 
 fn planned(agents: u32) -> Planned {
     Planned { agents, quotas: vec![(0, 1), (2, agents)] }
-}
-
-#[test]
-fn what_is_stored_of_a_child_that_is_led_whole_says_nothing_of_what_is_stored_beside_it() {
-    let mut part = Assignment::new_whole(planned(3), 0);
-    let fresh = r#"{"agents":3,"quotas":[[0,1],[2,3]],"reported":{"participants":0,"succeeded":0,"failed":0,"timed_out":0,"unreachable":0,"unconfirmed":0}}"#;
-    assert_eq!(serde_json::to_string(part.whole().unwrap()).unwrap(), fresh);
-    part.change_rare(|rare| rare.joined = Some(2));
-    assert_eq!(serde_json::to_string(part.whole().unwrap()).unwrap(), fresh);
-    let whole = part.whole_mut().unwrap();
-    *whole = Whole {
-        reported: Agents { participants: 3, failed: 1, ..Agents::default() },
-        continues: Some(1),
-        retries: true,
-        recounts: 2,
-        ..whole.clone()
-    };
-    let stored = serde_json::to_string(whole).unwrap();
-    assert!(stored.ends_with(r#""continues":1,"retries":true,"recounts":2}"#), "{stored}");
-    let read: Whole = serde_json::from_str(&stored).unwrap();
-    assert_eq!(Whole { rare: whole.rare.clone(), ..read }, *whole);
 }
 
 #[test]

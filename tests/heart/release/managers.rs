@@ -289,7 +289,7 @@ fn a_stage_reports_lead_a_manager_from_stage_to_stage() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(crate::cases::cases(64))]
 
     #[test]
     fn what_is_said_of_agents_is_the_sum_over_the_children(

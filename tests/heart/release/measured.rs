@@ -13,7 +13,7 @@ use heart::release::{
 use language::{Stage, analysis::ChildMetric, check_stored};
 use model::StageStatus;
 
-use super::world::summary;
+use super::{told, world::summary};
 use crate::random::Random;
 
 /// A stage that gives the new version half of the calls.
@@ -56,11 +56,11 @@ fn with_ratio(ratio: f64, share: f64, calls: u64, random: &mut Random) -> Summar
 
 /// What a manager tells of its children, as it is written and read.
 fn manager(children: &[Summary]) -> Summary {
-    let strata = Strata::of(children, 50).told(Understood { groups: true });
+    let strata = Strata::of(children, 50).told(Understood { groups: true }, told::bytes);
     let effects = effects(children, 50);
     let sum =
         Summary { strata, effects, agents: Some(Agents::default()), ..summary("", StageStatus::Completed) };
-    serde_json::from_str(&sum.keep().json).unwrap()
+    told::again(sum)
 }
 
 /// Two levels up.

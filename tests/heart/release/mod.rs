@@ -1,6 +1,7 @@
 //! The heart, driven without any shell: rules as stories, and properties over arbitrary sequences of commands.
 
 mod analysis;
+mod assignments;
 mod by_itself;
 mod ending;
 mod frozen;
@@ -14,7 +15,6 @@ mod model;
 mod one_stage;
 mod parent;
 mod partial;
-mod pause;
 mod precedent;
 mod properties;
 mod prospect;
@@ -26,6 +26,8 @@ mod skip;
 mod steps;
 mod strata;
 mod succession;
+mod told;
 mod turnout;
 mod untested;
+mod waits;
 pub mod world;

@@ -3,18 +3,25 @@
 #![allow(clippy::float_cmp, reason = "a minimum is one of the numbers it is the minimum of")]
 
 use heart::release::{
+    advance,
     change::Change,
     command::{Command, Refusal, Reply},
     ending::Cause,
     lifecycle,
     parent::{self, ParentOffer, aggregate, led},
-    rollout, stages,
+    pause::{Pause, PausedBy},
+    rollout,
+    settings::Settings,
+    stages,
+    state::{ReleaseState, State},
     summary::{Histogram, Reported, Summary, Times},
 };
 use model::StageStatus;
 use proptest::prelude::*;
 
-use super::world::{AB, WAIT, World, canary, histogram, strategy_text, submission, summary, two_stage};
+use super::world::{
+    AB, Calls, WAIT, World, canary, histogram, strategy_text, submission, summary, two_stage,
+};
 
 const AREA: &str =
     r#"{"type":"Polygon","coordinates":[[[13.3,52.4],[13.4,52.4],[13.4,52.5],[13.3,52.5],[13.3,52.4]]]}"#;
@@ -399,6 +406,89 @@ fn what_the_parent_paused_is_resumed_by_nobody_here_and_by_whom_it_was_paused() 
     assert_eq!(world.state_of("h"), "Paused");
     world.command(&resume).unwrap();
     assert_eq!(world.state_of("h"), "Running");
+}
+
+/// Two children, and a release of the parent that the limit has paused here; then the parent's own is paused too.
+fn paused_at_limit_and_held() -> (World, [String; 2]) {
+    let mut world = World::new();
+    let children = pair(&mut world);
+    let text =
+        canary("h", "a").replace("WaitForSignal", "A/B") + "rollout: {order: parallel, on_failure: pause}\n";
+    offered(&mut world, &text);
+    fail(&mut world, &children[0]);
+    assert!(world.waits("h").contains("1 failed, max_failed is 0"), "{}", world.waits("h"));
+    hold(&mut world, "h", true);
+    (world, children)
+}
+
+fn fail(world: &mut World, child: &str) {
+    let (offer, _) = world.take(child);
+    world.report(child, &offer, summary("Canary", StageStatus::Failure)).unwrap();
+}
+
+#[test]
+fn what_is_accepted_here_while_the_parent_holds_a_release_stays_accepted_after_another_pause_here() {
+    let (mut world, _) = paused_at_limit_and_held();
+    world.resume("h");
+    world.pause("h");
+    world.resume("h");
+    assert_eq!(world.state_of("h"), "Paused", "the parent holds it");
+    hold(&mut world, "h", false);
+    assert_eq!(world.state_of("h"), "Running");
+
+    // The parent goes on in between.
+    let (mut world, _) = paused_at_limit_and_held();
+    world.resume("h");
+    world.pause("h");
+    hold(&mut world, "h", false);
+    assert_eq!(world.state_of("h"), "Paused");
+    world.resume("h");
+    assert_eq!(world.state_of("h"), "Running");
+}
+
+#[test]
+fn nothing_is_accepted_by_the_parent_that_goes_on_nor_by_a_pause() {
+    let (mut world, _) = paused_at_limit_and_held();
+    hold(&mut world, "h", false);
+    assert_eq!(world.state_of("h"), "Paused", "nobody here has accepted it");
+    world.resume("h");
+    assert_eq!(world.state_of("h"), "Running");
+
+    let mut world = World::new();
+    let children = pair(&mut world);
+    let text =
+        canary("h", "a").replace("WaitForSignal", "A/B") + "rollout: {order: parallel, on_failure: pause}\n";
+    offered(&mut world, &text);
+    let (offer, _) = world.take(&children[0]);
+    hold(&mut world, "h", true);
+    world.report(&children[0], &offer, summary("Canary", StageStatus::Failure)).unwrap();
+    world.pause("h");
+    world.resume("h");
+    hold(&mut world, "h", false);
+    assert!(world.waits("h").contains("1 failed, max_failed is 0"), "{}", world.waits("h"));
+}
+
+#[test]
+fn a_release_that_is_resumed_unproven_while_the_parent_holds_it_goes_on_without_that_proof() {
+    let (world, _) = paused_at_limit_and_held();
+    let mut release = world.release("h").clone();
+    // Releases of a parent are proven there; earlier builds may have stored one that was judged here as well.
+    release.state = ReleaseState::Paused(Pause::new(PausedBy::Unproven, "unproven: 0 agents have succeeded"));
+    let key = release.key;
+    let mut state = State::new(Settings::default());
+    state.hold(release);
+    let said = [
+        Command::Lifecycle(lifecycle::Command::Resume { release: "h".into() }),
+        Command::Parent(parent::Command::Hold { release: "h".into(), hold: false }),
+    ];
+    for command in said {
+        let (changes, answer) = advance(&mut state, &Calls::default(), &command, world.now);
+        assert!(answer.is_ok(), "{answer:?}");
+        assert!(!changes.is_empty());
+    }
+    let release = state.release(key).unwrap();
+    assert_eq!(release.state, ReleaseState::Running);
+    assert!(release.gates.stand.waived, "to resume is to go on although too few have succeeded");
 }
 
 #[test]

@@ -16,6 +16,7 @@ use proptest::prelude::*;
 
 use super::{
     model::Model,
+    told::received,
     world::{World, canary, forked, numbered, strategy_text, submission, two_functions, two_stage},
 };
 
@@ -238,8 +239,8 @@ impl Run {
 
     fn report(&mut self, child: usize, stage: &str, status: StageStatus, number: u8) {
         let (id, offer) = (self.ids[child].clone(), self.offers[child].clone());
-        let summaries = vec![numbered(stage, status, f64::from(number) + 5.0)];
-        self.command(Command::Members(members::Command::Result { child: id, offer, summaries }));
+        let reports = vec![received(numbered(stage, status, f64::from(number) + 5.0))];
+        self.command(Command::Members(members::Command::Result { child: id, offer, reports }));
     }
 
     fn carry_all_out(&mut self, deeds: &[Deed]) {
@@ -286,11 +287,11 @@ impl Run {
                 let offers = if *earlier { &self.earlier } else { &self.offers };
                 let (id, offer) = (self.ids[*child].clone(), offers[*child].clone());
                 let named = |at: usize| STAGES.get(stage[at]).copied().unwrap_or_default();
-                let mut summaries = vec![numbered(named(0), status[0], 5.0)];
+                let mut reports = vec![received(numbered(named(0), status[0], 5.0))];
                 if named(1) != named(0) {
-                    summaries.push(numbered(named(1), status[1], 6.0));
+                    reports.push(received(numbered(named(1), status[1], 6.0)));
                 }
-                self.command(Command::Members(members::Command::Result { child: id, offer, summaries }));
+                self.command(Command::Members(members::Command::Result { child: id, offer, reports }));
             }
             Deed::AskEnd { child, stage } => {
                 let (id, offer) = (self.ids[*child].clone(), self.offers[*child].clone());

@@ -15,7 +15,10 @@ use heart::{
 };
 use model::{ChildId, ChildKind, StageStatus, steps};
 
-use super::world::{canary, submission, summary};
+use super::{
+    told::received,
+    world::{canary, submission, summary},
+};
 use model::{ChildKey, Now};
 
 const SIZES: [usize; 3] = [1_000, 10_000, 100_000];
@@ -142,14 +145,10 @@ impl Fleet {
             offer: of.clone(),
             stage: "Canary".to_owned(),
         }));
-        let summaries = vec![summary("Canary", StageStatus::SuccessWaiting)];
-        self.call(&Command::Members(members::Command::Result {
-            child: owned(),
-            offer: of.clone(),
-            summaries,
-        }));
-        let summaries = vec![summary("Canary", StageStatus::Failure)];
-        self.call(&Command::Members(members::Command::Result { child: owned(), offer: of, summaries }));
+        let reports = vec![received(summary("Canary", StageStatus::SuccessWaiting))];
+        self.call(&Command::Members(members::Command::Result { child: owned(), offer: of.clone(), reports }));
+        let reports = vec![received(summary("Canary", StageStatus::Failure))];
+        self.call(&Command::Members(members::Command::Result { child: owned(), offer: of, reports }));
     }
 
     fn check(&self, what: &str, children: usize) {
@@ -230,11 +229,11 @@ fn nor_with_the_managers_in_a_release() {
                 child: id.clone(),
                 offer: "7".to_owned(),
             }));
-            let summaries = vec![summary("Canary", StageStatus::SuccessWaiting)];
+            let reports = vec![received(summary("Canary", StageStatus::SuccessWaiting))];
             fleet.call(&Command::Members(members::Command::Result {
                 child: id.clone(),
                 offer: "7".to_owned(),
-                summaries,
+                reports,
             }));
         }
         fleet.check("managers", managers);

@@ -15,7 +15,7 @@ use heart::release::{
 use model::{ChildKey, StageStatus};
 use proptest::prelude::*;
 
-use super::world::summary;
+use super::{told, world::summary};
 
 /// The split of the stage, in percent.
 const ORDERED: u8 = 5;
@@ -96,9 +96,9 @@ fn agent(measured: &[Measured]) -> Summary {
 
 /// What a manager tells of its children, as it is written and read.
 fn manager(children: &[Summary]) -> Summary {
-    let strata = Strata::of(children, ORDERED).told(Understood { groups: true });
+    let strata = Strata::of(children, ORDERED).told(Understood { groups: true }, told::bytes);
     let sum = Summary { strata, agents: Some(Agents::default()), ..summary("", StageStatus::Completed) };
-    serde_json::from_str(&sum.keep().json).unwrap()
+    told::again(sum)
 }
 
 fn values() -> impl Strategy<Value = Vec<f64>> {
@@ -221,7 +221,7 @@ fn who_needs_more_buckets_than_a_histogram_may_have_is_told_so_and_the_finest_co
     assert_eq!((fine.count(), fine.buckets().count()), (1, 1));
     let written =
         r#"{"mapping": {"gamma": 1.001}, "positiveValues": {"binCounts": {"-4608": 1, "10684": 1}}}"#;
-    let refused = serde_json::from_str::<Reported>(written).unwrap_err();
+    let refused = serde_json::from_str::<wire::HistogramForm>(written).unwrap_err();
     assert_eq!(refused.to_string(), "more than 4096 buckets of one sign");
     // As wide as may be.
     fine.record(0.01 * 1.001_f64.powi(MAX_BUCKETS as i32 - 2)).unwrap();
@@ -267,9 +267,11 @@ fn strata_are_what_was_ordered_and_never_what_came_out() {
     let side = |calls| Counts { calls, events: 3 };
     assert_eq!(first.counts, Some([side(23_970), side(6_030)]));
     // What an earlier build set apart by what came out is added to the others.
-    let told = r#"[{"split": 5, "interval": 0, "f1_calls": 950, "f2_calls": 50, "f1_errors": 0, "f2_errors": 0},
-        {"split": 5, "measured_split": 50, "interval": 0, "f1_calls": 50, "f2_calls": 50, "f1_errors": 1, "f2_errors": 0}]"#;
-    let strata = serde_json::from_str(told).unwrap();
+    let told = [
+        r#"{"split": 5, "interval": 0, "f1_calls": 950, "f2_calls": 50, "f1_errors": 0, "f2_errors": 0}"#,
+        r#"{"split": 5, "measured_split": 50, "interval": 0, "f1_calls": 50, "f2_calls": 50, "f1_errors": 1, "f2_errors": 0}"#,
+    ];
+    let strata = told.map(told::read).into();
     let manager = Summary { strata, agents: Some(Agents::default()), ..summary("", StageStatus::Completed) };
     let strata = Strata::of([&manager], ORDERED);
     let all: Vec<_> = strata.iter().map(|(_, sides)| sides.counts.unwrap().map(|side| side.calls)).collect();
@@ -366,7 +368,7 @@ fn a_parent_is_told_the_strata_with_the_most_calls() {
         ..Stratum::default()
     });
     let agent = Summary { strata: strata.collect(), ..summary("", StageStatus::Completed) };
-    let told = Strata::of([&agent], ORDERED).told(Understood { groups: true });
+    let told = Strata::of([&agent], ORDERED).told(Understood { groups: true }, told::bytes);
     let intervals: Vec<u32> = told.iter().map(|stratum| stratum.interval).collect();
     assert_eq!(intervals, (100 - MAX_STRATA as u32..100).collect::<Vec<_>>());
     let all = Strata::of([&agent], ORDERED);
@@ -395,7 +397,7 @@ fn sticky(values: usize) -> Summary {
 }
 
 fn text_bytes(strata: &[Stratum]) -> usize {
-    strata.iter().map(|stratum| serde_json::to_string(stratum).unwrap().len()).sum()
+    strata.iter().map(told::bytes).sum()
 }
 
 #[test]
@@ -431,14 +433,14 @@ fn a_parent_that_does_not_understand_groups_is_told_nothing_of_calls_that_depend
     let lone = Summary { assignment: Assignment::User, ..counted(500, 500) };
     let strata = Strata::of([&sticky(4), &lone], ORDERED);
     assert!(strata.are_sticky());
-    assert_eq!(strata.clone().told(Understood { groups: true }).len(), 65);
-    assert_eq!(strata.told(Understood::default()), []);
+    assert_eq!(strata.clone().told(Understood { groups: true }, told::bytes).len(), 65);
+    assert_eq!(strata.told(Understood::default(), told::bytes), []);
     // What doesn't depend on each other is told as before.
     let mixed = Strata::of([&sticky(4), &counted(500, 500)], ORDERED);
-    let told = mixed.told(Understood::default());
+    let told = mixed.told(Understood::default(), told::bytes);
     let calls = |told: &[Stratum]| told.iter().map(|of| (of.group, of.f1_calls)).collect::<Vec<_>>();
     assert_eq!(calls(&told), [(None, Some(500))]);
-    assert!(!serde_json::to_string(&told).unwrap().contains("assignment"));
+    assert!(told.iter().all(|stratum| !told::text(stratum).contains("assignment")));
 }
 
 #[test]
@@ -468,7 +470,7 @@ fn groups_keep_their_values_exactly_while_they_are_few_and_fit_into_a_report() {
         let strata = Strata::of([&agent], ORDERED);
         let mut times = strata.iter().flat_map(|(_, sides)| sides.times.clone().unwrap());
         assert!(times.all(|side| side.exact().is_some() == is_exact), "{values}");
-        let told = strata.clone().told(Understood { groups: true });
+        let told = strata.clone().told(Understood { groups: true }, told::bytes);
         assert_eq!(told.len(), 64);
         assert!(text_bytes(&told) <= MAX_GROUPED_BYTES, "{}", text_bytes(&told));
         assert!(told.iter().all(|stratum| stratum.f1_values.is_some()));
@@ -520,7 +522,7 @@ fn of_groups_that_do_not_fit_a_parent_is_told_calls_and_errors_and_never_some_of
     };
     let strata = [wide(5, 900), wide(10, 700), wide(20, 800), wide(50, 600), wide(90, 1_000)].concat();
     let agent = Summary { strata, ..summary("", StageStatus::Completed) };
-    let told = Strata::of([&agent], ORDERED).told(Understood { groups: true });
+    let told = Strata::of([&agent], ORDERED).told(Understood { groups: true }, told::bytes);
     assert!(text_bytes(&told) <= MAX_GROUPED_BYTES);
     let mut splits: BTreeMap<u8, (usize, usize)> = BTreeMap::new();
     for stratum in &told {
@@ -586,11 +588,11 @@ fn classes_are_merged_apart_and_come_to_the_same_over_any_managers() {
     assert_eq!(keys, [(0, Some(3), 3), (0, Some(4), 1), (1, None, 1)], "a class has no intervals");
     let managers: Vec<Summary> = [0..2, 2..4]
         .map(|some| {
-            let strata =
-                Strata::classed(each().skip(some.start).take(2), ORDERED).told(Understood::default());
+            let strata = Strata::classed(each().skip(some.start).take(2), ORDERED)
+                .told(Understood::default(), told::bytes);
             let sum =
                 Summary { strata, agents: Some(Agents::default()), ..summary("", StageStatus::Completed) };
-            serde_json::from_str(&sum.keep().json).unwrap()
+            told::again(sum)
         })
         .into();
     // What is known of a manager itself says nothing of its children.

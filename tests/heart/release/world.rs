@@ -28,6 +28,8 @@ use heart::{
 use language::{Action, Strategy, render::ROLLOUT_STAGE};
 use model::{ChildId, ChildKey, ChildKind, Cordon, Now, ReleaseKey, StageStatus};
 
+use super::told::received;
+
 /// When children called last, in serving time.
 #[derive(Debug, Default)]
 pub struct Calls(HashMap<ChildKey, u64>);
@@ -321,7 +323,7 @@ impl World {
         let command = Command::Members(members::Command::Result {
             child: child.to_owned(),
             offer: offer.to_owned(),
-            summaries,
+            reports: summaries.into_iter().map(received).collect(),
         });
         self.command(&command).map(|_| ())
     }

@@ -30,6 +30,7 @@ fn the_help_names_every_command() {
       store        Look into a store, back it up, or move it to another database
       fleet        Run simulated children against a release manager, or a whole tree of managers with
                    children
+      proxy        Share calls among the versions of services, by a table, and lose none
       completions  Print the completions of a shell
       help         Print this message or the help of the given subcommand(s)
 
@@ -126,5 +127,13 @@ fn the_help_names_every_state_by_which_releases_are_listed() {
     let text = help(&["release", "list", "--help"]);
     for state in heart::release::state::ReleaseState::NAMES {
         assert!(text.split([' ', ',', '\n']).any(|word| word == state), "{state}:\n{text}");
+    }
+}
+
+#[test]
+fn the_help_names_every_outcome_by_which_children_are_shown() {
+    let text = help(&["release", "show", "--help"]);
+    for outcome in model::Outcome::NAMES {
+        assert!(text.split([' ', ',', '\n']).any(|word| word == *outcome), "{outcome}:\n{text}");
     }
 }

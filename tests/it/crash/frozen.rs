@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use engine::stored;
 use heart::{
     children::{self, Poll, Variant},
     release::{
@@ -78,7 +79,7 @@ impl Story {
         self.ask(&Command::Members(members::Command::Result {
             child: CHILD.into(),
             offer: offer.into(),
-            summaries: vec![summary(stage, status)],
+            reports: vec![stored::received(summary(stage, status)).unwrap()],
         }))
     }
 

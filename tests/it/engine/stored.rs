@@ -8,11 +8,11 @@ use choirmaster::{app, app::Options};
 use engine::stored::{self, AssignmentDetail, ChildDetail, ReleaseDetail, Times};
 use heart::release::{
     analysis::{Metered, Run},
-    assignment::{FunctionSet, Shows, Slot, Step},
-    manager::Agents,
-    offer::Piece,
+    assignment::{Assignment, Whole},
+    manager::{Agents, Planned},
+    summary::{Kept, Stratum, Summary},
 };
-use model::{ChildKey, ChildStatus, Outcome, StageStatus};
+use model::StageStatus;
 use serde::{Serialize, de::DeserializeOwned};
 use sqlx::{Connection as _, SqliteConnection};
 use store::{
@@ -109,7 +109,7 @@ fn with_version(text: &str, version: u32) -> String {
     text.replacen('{', &format!("{{\"version\":{version},"), 1)
 }
 
-fn report(summary: String) -> StageResultRow {
+pub(super) fn report(summary: String) -> StageResultRow {
     let (release_key, child_key, attempt, stage, status, at_ms, digest) = (1, 2, 1, 0, 4, 5, 6);
     StageResultRow { release_key, child_key, attempt, stage, status, at_ms, digest, summary }
 }
@@ -164,9 +164,9 @@ async fn a_store_with_a_newer_form_is_not_opened_and_says_which_row_has_it() {
 }
 
 /// Everything that is kept of a run, with all that may be absent.
-const RUN: &str = r#"{"block":1,"number":2,"of":3,"began":4,"looks":5,"looked_ms":6,"metrics":[{"judgement":{"design":{"question":"location","deviation":"HIGH","tolerance":{"ratio":1.5},"alpha":0.05,"end":"once","sampling":"calls","runVariation":null},"hypotheses":[],"steps":[{"divisor":0.0,"largest":0.0,"distinct":[],"fine":false},{"divisor":0.0,"largest":0.0,"distinct":[],"fine":false}],"seen":0,"splits":[],"looks":0,"intervals":0,"spent":0.0,"verdict":null},"strata":[{"stage":"s","interval":0,"baseline":{"counts":{"calls":1,"events":2}},"canary":{"counts":{"calls":3,"events":4}}}],"parts":[{"stage":1,"split":2,"interval":3,"assignment":"user","group":4,"class":5},{"stage":6,"split":7,"interval":0}],"is_classed":true,"previous":{"release":"r","began_ms":1,"ended_ms":2},"until_ms":[3,null],"measured":4,"empty":5,"outside":6,"errors":7,"verdict":"noData","sentence":"s","evidence":{"sentence":"e","baseline":{"count":1},"canary":{"count":2},"tests":[],"looks":3,"alpha":0.05,"alphaSpent":0.01}},{"until_ms":[null,null],"measured":0,"empty":0,"outside":0,"errors":0,"sentence":""}],"standing":"paused","verdict":"inconclusive","why":"w","extended":{"for_ms":8,"calls":9,"begun":{"elapsed_ms":10,"calls":11}}}"#;
+pub(super) const RUN: &str = r#"{"block":1,"number":2,"of":3,"began":4,"looks":5,"looked_ms":6,"metrics":[{"judgement":{"design":{"question":"location","deviation":"HIGH","tolerance":{"ratio":1.5},"alpha":0.05,"end":"once","sampling":"calls","runVariation":null},"hypotheses":[],"steps":[{"divisor":0.0,"largest":0.0,"distinct":[],"fine":false},{"divisor":0.0,"largest":0.0,"distinct":[],"fine":false}],"seen":0,"splits":[],"looks":0,"intervals":0,"spent":0.0,"verdict":null},"strata":[{"stage":"s","interval":0,"baseline":{"counts":{"calls":1,"events":2}},"canary":{"counts":{"calls":3,"events":4}}}],"parts":[{"stage":1,"split":2,"interval":3,"assignment":"user","group":4,"class":5},{"stage":6,"split":7,"interval":0}],"is_classed":true,"previous":{"release":"r","began_ms":1,"ended_ms":2},"until_ms":[3,null],"measured":4,"empty":5,"outside":6,"errors":7,"verdict":"noData","sentence":"s","evidence":{"sentence":"e","baseline":{"count":1},"canary":{"count":2},"tests":[],"looks":3,"alpha":0.05,"alphaSpent":0.01}},{"until_ms":[null,null],"measured":0,"empty":0,"outside":0,"errors":0,"sentence":""}],"standing":"paused","verdict":"inconclusive","why":"w","extended":{"for_ms":8,"calls":9,"begun":{"elapsed_ms":10,"calls":11}}}"#;
 
-fn analysis_run(detail: &str) -> AnalysisRunRow {
+pub(super) fn analysis_run(detail: &str) -> AnalysisRunRow {
     AnalysisRunRow { release_key: 1, block: 3, detail: detail.to_owned() }
 }
 
@@ -190,7 +190,7 @@ fn every_field_of_a_run_has_the_name_that_it_had() {
 }
 
 /// A release of which hardly anything is known.
-fn release_detail(state: &str, more: &str) -> String {
+pub(super) fn release_detail(state: &str, more: &str) -> String {
     format!(
         r#"{{"state":{state},"clock":{{"paused_ms":0,"paused_since":null}},"facts":[],"submitted":{{"wall_ms":1,"served_ms":2}},"started":null,"started_at":0,"ended":null,{more}"attempt":1,"participants":1,"excluded":[],"counts":{{"no":0,"todo":0,"doing":0,"done":0,"failed":0,"succeeded":0,"outcome_failed":0,"timed_out":0,"unreachable":0,"lost":0,"undone":0,"untested":0,"excluded":0,"undoing":0,"undo_overdue":0,"awaited":0}},"stand":{{"waves":1,"opened":0,"level":0,"reached":null}},"accepted":{{"failed":0,"timed_out":0,"unreachable":0,"untested":0}}}}"#
     )
@@ -253,6 +253,38 @@ fn every_field_of_a_child_that_has_the_whole_strategy_has_the_name_that_it_had()
     assert_eq!(written_again::<AssignmentDetail>(&[text(r#"{"agents":2}"#)]), texts[1..]);
 }
 
+/// What is stored of a child that has the whole strategy in hand, and what is read of that.
+fn stored_whole(whole: &Whole) -> (String, Whole) {
+    let bare = r#"{"named":1,"piece":"whole","fetched":false,"since":0,"stage_since":0,"facts":0}"#;
+    let detail = AssignmentDetail {
+        manager: Some(whole.clone()),
+        ..serde_json::from_str::<AssignmentDetail>(bare).unwrap()
+    };
+    let text = stored::json(&detail).unwrap();
+    let read = serde_json::from_str::<AssignmentDetail>(&text).unwrap().manager.unwrap();
+    (text, read)
+}
+
+#[test]
+fn what_is_stored_of_a_child_that_is_led_whole_says_nothing_of_what_is_stored_beside_it() {
+    let mut part = Assignment::new_whole(Planned { agents: 3, quotas: vec![(0, 1), (2, 3)] }, 0);
+    let fresh = r#""manager":{"agents":3,"quotas":[[0,1],[2,3]],"reported":{"participants":0,"succeeded":0,"failed":0,"timed_out":0,"unreachable":0,"unconfirmed":0}},"#;
+    assert!(stored_whole(part.whole().unwrap()).0.contains(fresh));
+    part.change_rare(|rare| rare.joined = Some(2));
+    assert!(stored_whole(part.whole().unwrap()).0.contains(fresh));
+    let whole = part.whole_mut().unwrap();
+    *whole = Whole {
+        reported: Agents { participants: 3, failed: 1, ..Agents::default() },
+        continues: Some(1),
+        retries: true,
+        recounts: 2,
+        ..whole.clone()
+    };
+    let (stored, read) = stored_whole(whole);
+    assert!(stored.contains(r#""continues":1,"retries":true,"recounts":2},"#), "{stored}");
+    assert_eq!(Whole { rare: whole.rare.clone(), ..read }, *whole);
+}
+
 #[test]
 fn every_field_of_a_report_has_the_name_that_it_had() {
     let times = r#"{"median":1.5,"minimum":1.0,"maximum":-1.0}"#;
@@ -279,74 +311,49 @@ fn every_field_of_a_report_has_the_name_that_it_had() {
     ];
     for text in texts {
         let summary = stored::summary(&report(text.clone())).unwrap();
-        assert_eq!(summary.keep().json, text);
+        let (report, says_next) = (stored::received(summary).unwrap(), Some("n".to_owned()));
+        assert_eq!(report.text, text);
         let next = format!(r#"{},"next_stage":"n"}}"#, text.strip_suffix('}').unwrap());
-        assert_eq!(summary.keep_with_next("n").json, next);
+        let kept = Kept { report, says_next };
+        assert_eq!(stored::kept(&kept, StageStatus::Completed).unwrap(), (next, kept.report.digest));
+        assert!(stored::summary(&report_again(&kept)).is_ok());
+    }
+}
+
+fn report_again(kept: &Kept) -> StageResultRow {
+    report(stored::kept(kept, StageStatus::Completed).unwrap().0)
+}
+
+/// Repeats of a report are known by it across builds.
+#[test]
+fn the_digest_of_a_report_is_that_of_its_text_and_of_nothing_beside_it() {
+    let text = r#"{"status":"InProgress","proxy_times":{"median":1.5,"minimum":1.0,"maximum":-1.0},"f1_times_summary":{"median":1.5,"minimum":1.0,"maximum":-1.0},"f2_times_summary":{"median":1.5,"minimum":1.0,"maximum":-1.0},"f1_err_rate":0.25,"f2_err_rate":0.5}"#;
+    let summary = stored::summary(&report(text.to_owned())).unwrap();
+    let named =
+        Summary { stage_name: Some("Canary".to_owned()), says_next: Some("n".to_owned()), ..summary.clone() };
+    for summary in [summary, named] {
+        let report = stored::received(summary).unwrap();
+        assert_eq!((report.text.as_str(), report.digest), (text, 0xabc9_63ad_bb42_95e2));
+        // A child that was ready to end the stage stays so.
+        let kept = Kept { report, says_next: None };
+        let (ready, digest) = stored::kept(&kept, StageStatus::SuccessWaiting).unwrap();
+        assert_eq!((ready, digest), (text.replace("InProgress", "SuccessWaiting"), 0x25fd_8a13_67c4_ef6a));
     }
 }
 
 #[test]
-fn every_step_of_a_child_is_told_in_the_words_that_it_had() {
-    let (slot, functions, agents) = (Slot(3), FunctionSet(5), Agents { failed: 1, ..Agents::default() });
-    let counted = r#""agents":{"participants":0,"succeeded":0,"failed":1,"timed_out":0,"unreachable":0,"unconfirmed":0}"#;
-    let status = StageStatus::Completed;
-    let reported = |shows, why| Step::Reported { slot, status, digest: 9, shows, why };
-    let late = |slot| Step::Late { slot, status, shows: Shows::Nothing, digest: 9 };
-    let told = [
-        (Step::Offered, r#""offered""#.to_owned()),
-        (Step::Admitted, r#""admitted""#.to_owned()),
-        (Step::Fetched, r#""fetched""#.to_owned()),
-        (Step::Waiting { slot }, r#""waiting","slot":3"#.to_owned()),
-        (Step::Signalled, r#""signalled""#.to_owned()),
-        (Step::SignalledIdle, r#""signalled_idle""#.to_owned()),
-        (Step::StageAgain, r#""stage_again""#.to_owned()),
-        (
-            reported(Shows::New, None),
-            r#""reported","slot":3,"status":"Completed","digest":9,"shows":"new","why":null"#.to_owned(),
-        ),
-        (
-            reported(Shows::Base, Some("w".to_owned())),
-            r#""reported","slot":3,"status":"Completed","digest":9,"shows":"base","why":"w""#.to_owned(),
-        ),
-        (Step::StageBegan { slot }, r#""stage_began","slot":3"#.to_owned()),
-        (Step::Counted { agents, recount: None }, format!(r#""counted",{counted}"#)),
-        (Step::Counted { agents, recount: Some(2) }, format!(r#""counted",{counted},"recount":2"#)),
-        (Step::NextWave { wave: 2 }, r#""next_wave","wave":2"#.to_owned()),
-        (Step::NextOffer { piece: Piece::Whole }, r#""next_offer","piece":"whole""#.to_owned()),
-        (Step::NextOffer { piece: Piece::Rollout(1) }, r#""next_offer","piece":{"rollout":1}"#.to_owned()),
-        (
-            Step::Ended { status: ChildStatus::Done, outcome: Outcome::Succeeded },
-            r#""ended","status":"Done","outcome":"succeeded""#.to_owned(),
-        ),
-        (Step::Lacks { functions }, r#""lacks","functions":5"#.to_owned()),
-        (Step::Retried, r#""retried""#.to_owned()),
-        (Step::PolledWhileBusy, r#""polled_while_busy""#.to_owned()),
-        (
-            Step::ReplacedBy { successor: ChildKey(7), at_work: true },
-            r#""replaced_by","successor":7,"at_work":true"#.to_owned(),
-        ),
-        (
-            Step::StandsInFor { predecessor: ChildKey(7), functions, wave: 1 },
-            r#""stands_in_for","predecessor":7,"functions":5,"wave":1"#.to_owned(),
-        ),
-        (Step::Reinstated, r#""reinstated""#.to_owned()),
-        (Step::UndoOffered { functions }, r#""undo_offered","functions":5"#.to_owned()),
-        (Step::UndoFetched, r#""undo_fetched""#.to_owned()),
-        (Step::UndoConfirmed { function: 1 }, r#""undo_confirmed","function":1"#.to_owned()),
-        (Step::UndoOverdue, r#""undo_overdue""#.to_owned()),
-        (Step::UndoDropped, r#""undo_dropped""#.to_owned()),
-        (late(None), r#""late","slot":null,"status":"Completed","shows":"nothing","digest":9"#.to_owned()),
-        (late(Some(slot)), r#""late","slot":3,"status":"Completed","shows":"nothing","digest":9"#.to_owned()),
-    ];
-    for (step, words) in told {
-        assert_eq!(told_step(&step), format!(r#"{{"step":{words}}}"#));
-    }
+fn what_an_earlier_build_set_apart_is_passed_over_and_a_histogram_that_is_too_wide_is_refused() {
+    let kept = summary(&[1.0; 11], None, None);
+    let with = |more: &str| report(format!("{},{more}}}", kept.strip_suffix('}').unwrap()));
+    let read = stored::summary(&with(r#""strata":[{"split":5,"measured_split":50,"f1_calls":50}]"#)).unwrap();
+    let stratum = Stratum { split: Some(5), f1_calls: Some(50), ..Stratum::default() };
+    assert_eq!(read.strata, [stratum]);
+    let wide =
+        r#""f1_histogram":{"mapping":{"gamma":1.001},"positiveValues":{"binCounts":{"-4608":1,"10684":1}}}"#;
+    let refused = stored::summary(&with(wide)).unwrap_err().to_string();
+    assert!(refused.contains("more than 4096 buckets of one sign"), "{refused}");
 }
 
 fn written_run(run: &Run) -> String {
     stored::run_text(run).unwrap()
-}
-
-fn told_step(step: &Step) -> String {
-    stored::json(step).unwrap()
 }

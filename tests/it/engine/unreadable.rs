@@ -1,14 +1,16 @@
 //! Rows that can't be read, and what is done instead of taking them for absent.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
+use choirmaster::{app, app::Options};
 use engine::stored;
 use heart::release::analysis::{Metered, Run, Standing};
 use serde_json::json;
-use store::StoreError;
+use sqlx::{Connection as _, SqliteConnection};
+use store::{StoreError, rows::AuditRow};
 use tokio::time::{sleep, timeout};
 
-use crate::world::{STAGE, World, strategy};
+use crate::world::{AREA, STAGE, World, strategy};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -62,6 +64,51 @@ async fn what_happened_and_can_not_be_read_is_shown_as_unreadable() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_of_the_first_version_is_shown_and_a_newer_one_is_unreadable_and_named() {
+    let world = World::start().await;
+    world.child().await;
+    let versions = [
+        (
+            r#"UPDATE audit SET events = '[{"version":1,"event":"child_moved"}]' WHERE seq = (SELECT min(seq) FROM audit)"#,
+            "child_moved",
+        ),
+        (
+            r#"UPDATE audit SET events = '[{"version":2,"event":"child_moved"}]' WHERE seq = (SELECT min(seq) FROM audit)"#,
+            "unreadable",
+        ),
+    ];
+    for (update, shown) in versions {
+        world.sql(update).await;
+        let page = world.get("/api/v1/audit").await.ok().json();
+        assert_eq!(page["items"][0]["events"][0]["event"], shown, "{page:#}");
+    }
+    assert_eq!(world.unreadable("audit").await, 1);
+    let events = r#"[{"event":"a"},{"version":2,"event":"b"}]"#.to_owned();
+    let (actor, release_key) = ("child".to_owned(), None);
+    let row = AuditRow { seq: 3, idx: 4, at_ms: 5, release_key, actor, events };
+    let error = stored::events(&row).unwrap_err().to_string();
+    let said = "table audit, key (3, 4), column events: its form has version 2, and this program knows those up to 1";
+    assert!(error.contains(said), "{error}");
+    world.stop().await;
+}
+
+/// Without its id it would take another, and be another manager for its parent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_manager_whose_own_id_has_a_newer_form_does_not_start_and_keeps_it() {
+    let world = World::start().await;
+    world.sql(r#"UPDATE settings SET value = '{"version":2,"id":"me"}' WHERE name = 'identity'"#).await;
+    let url = world.store();
+    world.manager.stop().await.unwrap();
+    let options = Options::local(url.clone(), Path::new(env!("CARGO_MANIFEST_DIR")).to_owned());
+    let error = format!("{:#}", app::start(options).await.expect_err("it is newer"));
+    assert!(error.contains("table settings, key identity, column value: its form has version 2"), "{error}");
+    let mut store = SqliteConnection::connect(&url).await.unwrap();
+    let kept: Vec<String> =
+        sqlx::query_scalar("SELECT value FROM settings").fetch_all(&mut store).await.unwrap();
+    assert_eq!(kept, [r#"{"version":2,"id":"me"}"#]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_call_about_members_that_can_not_be_read_is_refused_and_not_taken_for_a_strangers() {
     let world = World::start().await;
     let child = world.child().await;
@@ -89,6 +136,70 @@ async fn a_result_for_the_parent_that_can_not_be_read_is_kept_and_holds_no_histo
     assert!(timeout(PATIENCE, leaving).await.is_ok(), "the release stays");
     assert_eq!(world.unreadable("outbox").await, 1);
     world.sql("UPDATE outbox SET at_ms = 0 WHERE id = 1").await;
+    world.stop().await;
+}
+
+/// A release of the place where every child of a world is.
+fn at_home(id: &str) -> String {
+    format!("target: {{area: {AREA}}}\nrollout: {{late_joiners: include}}\n{}", strategy(id))
+}
+
+/// Why children take no part in a release: `its reason: how many`.
+async fn excluded(world: &World, yaml: &str) -> Vec<String> {
+    let plan = world.submit_to("/api/v1/plan", yaml).await.ok().json();
+    let excluded = plan["excluded"].as_array().unwrap().iter();
+    excluded.map(|why| format!("{}: {}", why["reason"].as_str().unwrap(), why["children"])).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_child_whose_area_can_not_be_read_is_known_and_is_nowhere_until_it_names_its_area_again() {
+    let world = World::start().await;
+    let children = [world.child().await, world.child().await];
+    assert_eq!(excluded(&world, &at_home("home")).await, [] as [String; 0]);
+    world.sql("UPDATE children SET area = substr(area, 1, 40) WHERE child_key = 1").await;
+    let world = world.restart().await;
+    assert_eq!(world.unreadable("children").await, 1);
+    assert_eq!(excluded(&world, &at_home("home")).await, ["no area known: 1"]);
+    // It stays as it is in the store, and is said again.
+    let world = world.restart().await;
+    assert_eq!(world.unreadable("children").await, 1);
+
+    world.submit(&at_home("home")).await.ok();
+    assert_eq!(world.poll(&children[0]).await.1, "home");
+    // Every call names the area.
+    assert_eq!(world.poll(&children[1]).await.1, "home");
+    let world = world.restart().await;
+    assert_eq!(world.unreadable("children").await, 0);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deployment_of_a_release_that_there_is_not_names_its_number_and_is_counted() {
+    let world = World::start().await;
+    let child = world.child().await;
+    world.submit(&strategy("one")).await.ok();
+    world.run(&child, "one").await;
+    world.sql("UPDATE deployments SET release_key = 77").await;
+    let shown = world.get("/api/v1/deployments").await.ok().json();
+    assert_eq!(shown["items"][0]["child"], child, "{shown:#}");
+    assert_eq!(shown["items"][0]["release"], "unknown release 77", "{shown:#}");
+    assert_eq!(world.unreadable("deployments").await, 1);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn functions_of_which_it_can_not_be_read_which_they_are_are_not_as_if_there_were_none() {
+    let world = World::start().await;
+    let child = world.child().await;
+    world.submit(&strategy("one")).await.ok();
+    world.run(&child, "one").await;
+    let download = async || world.get("/release/functions/one").await;
+    assert_eq!(download().await.status, 200);
+    world.sql("UPDATE releases SET archive = x'00'").await;
+    let world = world.restart().await;
+    let answer = world.get("/release/functions/one").await;
+    assert_eq!(answer.status, 500, "{}", answer.text());
+    assert!(world.unreadable("releases").await >= 1);
     world.stop().await;
 }
 

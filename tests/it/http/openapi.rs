@@ -160,3 +160,23 @@ async fn every_reference_of_the_document_leads_somewhere() {
     }
     world.stop().await;
 }
+
+#[tokio::test]
+async fn the_document_tells_of_every_outcome_and_kind_of_child() {
+    let world = World::start().await;
+    let document = world.get("/openapi.json").await.ok().json();
+    let schemas = &document["components"]["schemas"];
+    let said = |schema: &str, field: &str| {
+        let text = &schemas[schema]["properties"][field]["description"];
+        text.as_str().unwrap_or_else(|| panic!("{schema}.{field}: {text}")).to_owned()
+    };
+    let outcomes = said("ReleaseChild", "outcome");
+    for outcome in model::Outcome::NAMES {
+        assert!(outcomes.contains(&format!("`{outcome}`")), "{outcome}: {outcomes}");
+    }
+    let kinds = said("Child", "kind");
+    for kind in model::ChildKind::NAMES {
+        assert!(kinds.contains(&format!("`{kind}`")), "{kind}: {kinds}");
+    }
+    world.stop().await;
+}

@@ -2,6 +2,7 @@
 
 mod children;
 mod conditions;
+mod finite;
 mod fleets;
 mod foresight;
 mod history;

@@ -62,6 +62,57 @@ async fn a_report_that_can_not_be_read_pauses_the_release() {
     world.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_report_of_a_stage_that_the_strategy_does_not_have_pauses_the_release() {
+    let world = World::start().await;
+    let children = [world.child().await, world.child().await];
+    registered(&world, 2).await;
+    let slowly = judged("broken", &REPORTED.replace("interval: 1s", "interval: 3s"));
+    world.submit(&slowly).await.ok();
+    for child in &children {
+        assert_eq!(world.poll(child).await.1, "broken");
+        world.fetch(child, "broken").await.ok();
+        report(&world, child, "broken", 1).await;
+    }
+    world.sql("UPDATE stage_results SET stage = 9 WHERE child_key = 1").await;
+    let shown = in_state(&world, "broken", "Paused").await;
+    assert_eq!(shown["analyses"][0]["verdict"], "error", "{shown:#}");
+    let said = "there was no answer: what children reported is in the store, and can't be read: stage_results, key \
+                (0, 1, 1, 9), stage; see the manager's log";
+    assert_eq!(found(&shown), said);
+    let counted = world.unreadable("stage_results").await;
+    assert!(counted >= 1);
+    let shown = world.get("/api/v1/releases/broken/children").await.ok().json();
+    let of_other =
+        shown["items"].as_array().unwrap().iter().find(|item| item["child"] == children[1]).unwrap();
+    assert_eq!(
+        of_other["results"][0]["status"], "InProgress",
+        "somebody sees that something is there: {shown:#}"
+    );
+    assert!(world.unreadable("stage_results").await > counted, "and it is counted");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_report_before_of_a_stage_that_there_was_not_is_not_as_if_the_child_had_been_unknown() {
+    let world = World::start().await;
+    let agents = Agents::below(&world, 1, |config| config.kind = FleetKind::Modern);
+    registered(&world, 1).await;
+    world.submit(&strategy("one")).await.ok();
+    in_state(&world, "one", "Done").await;
+    world.sql("UPDATE stage_results SET stage = 9 WHERE release_key = 0 AND stage = 0").await;
+    let block = "duration: 1s, interval: 1s, consecutiveErrorLimit: 0, metrics: [{name: times, provider: children, metric: responseTime, \
+        strategy: CANARY_BASELINE, deviation: HIGH, tolerance: 10%}]";
+    world.submit(&judged("two", block)).await.ok();
+    let shown = in_state(&world, "two", "Paused").await;
+    let said =
+        "what children did before is in the store, and can't be read: stage_results, key (0, 0, 1, 9), stage";
+    assert!(found(&shown).contains(said), "{shown:#}");
+    assert!(world.unreadable("stage_results").await >= 1);
+    agents.end().await;
+    world.stop().await;
+}
+
 /// A look counts what earlier looks did not take. Where that can't be said, it counts nothing a second time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_earlier_looks_took_and_can_not_be_made_out_pauses_the_release() {
@@ -116,6 +167,11 @@ async fn what_the_release_before_was_and_can_not_be_read_is_not_as_if_there_had_
             "UPDATE stage_results SET summary = 'cut' WHERE release_key = 0 AND stage = 0",
             "what children reported is in the store, and can't be read: stage_results, key (0, 0, 1, 0), summary",
         ),
+        (
+            "stage_results",
+            "UPDATE stage_results SET stage = 9 WHERE release_key = 0 AND stage = 0",
+            "what children reported is in the store, and can't be read: stage_results, key (0, 0, 1, 9), stage",
+        ),
     ] {
         let world = World::start().await;
         let agents = Agents::below(&world, 1, |_| ());
@@ -150,10 +206,19 @@ async fn a_plan_says_nothing_of_an_earlier_release_of_which_something_can_not_be
     };
     let known = plan().await;
     assert!(known["basis"].to_string().contains("one"), "{known:#}");
-    world.sql("UPDATE stage_results SET summary = '[]'").await;
-    let unknown = plan().await;
-    assert!(!unknown["basis"].to_string().contains("one"), "{unknown:#}");
-    assert!(world.unreadable("stage_results").await >= 1);
+    for broken in [
+        "UPDATE stage_results SET stage = 9 WHERE stage = 0",
+        "UPDATE stage_results SET summary = '[]', stage = 0 WHERE stage = 9",
+    ] {
+        let before = world.unreadable("stage_results").await;
+        world.sql(broken).await;
+        let unknown = plan().await;
+        assert!(!unknown["basis"].to_string().contains("one"), "{broken}: {unknown:#}");
+        assert!(world.unreadable("stage_results").await > before, "{broken}");
+    }
+    world.sql("INSERT INTO analysis_runs (release_key, block, detail) VALUES (0, 9, '{}')").await;
+    plan().await;
+    assert_eq!(world.unreadable("analysis_runs").await, 1, "the earlier release has no tenth analysis");
     agents.end().await;
     world.stop().await;
 }

@@ -123,5 +123,10 @@ async fn a_webhook_is_told_why_a_release_ended_who_wanted_it_and_their_words() {
     assert_eq!((&body["release"], &body["state"]), (&json!("cut"), &json!("Aborted")));
     assert_eq!((&body["why"]["cause"], &body["why"]["note"]), (&json!("operator"), &json!("the fair is on")));
     assert_eq!(body["why"], shown["why"], "it is what is shown");
+    let ended_ms = body["ended_ms"].as_i64().unwrap();
+    let text = format!(
+        r#"{{"counts":{{"awaited":0,"doing":0,"done":0,"excluded":1,"failed":0,"lost":0,"no":1,"outcome_failed":0,"succeeded":0,"timed_out":0,"todo":0,"undo_overdue":0,"undoing":0,"undone":0,"unreachable":0,"untested":0}},"ended_ms":{ended_ms},"event":"release_ended","release":"cut","state":"Aborted","unconfirmed":0,"why":{{"by":"operator:dee","cause":"operator","note":"the fair is on","text":"the fair is on"}}}}"#
+    );
+    assert_eq!(body.to_string(), text);
     world.stop().await;
 }

@@ -5,6 +5,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
+use engine::stored;
 use heart::{
     children::{self, Poll},
     release::{
@@ -504,7 +505,7 @@ impl Agent {
         heart(Command::Members(members::Command::Result {
             child: self.id.clone(),
             offer: work.id.clone(),
-            summaries: vec![summary],
+            reports: vec![stored::received(summary).unwrap()],
         }))
     }
 

@@ -5,10 +5,15 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use engine::effect::{OWED, Owed, TAKING};
+use engine::{
+    effect::{OWED, Owed, TAKING},
+    stored,
+};
 use heart::{
     children::{self, Poll, Profile},
-    parent::{Act, Answer, Below, Call, CallId, Facts, Link, Polled, Row, Settings, Survey, Trouble},
+    parent::{
+        Act, Answer, Below, Call, CallId, Facts, Link, Polled, Row, Settings, Survey, ToldStage, Trouble,
+    },
     release::{
         assignment::Slot,
         command::{Command, Offer, Refusal, Reply},
@@ -311,19 +316,15 @@ impl World {
                     Command::Members(members::Command::Result {
                         child: id,
                         offer: owed.offer,
-                        summaries: vec![summary],
+                        reports: vec![stored::received(summary).unwrap()],
                     })
                 });
                 (sent, None)
             }
-            Call::Ready { .. } | Call::Interim { .. } => {
-                let (status, (id, release, offer, stage, name)) = match what {
-                    Call::Ready { id, release, offer, stage, name } => {
-                        (StageStatus::SuccessWaiting, (id, release, offer, stage, name))
-                    }
-                    Call::Interim { id, release, offer, stage, name } => {
-                        (StageStatus::InProgress, (id, release, offer, stage, name))
-                    }
+            Call::Ready(_) | Call::Interim(_) => {
+                let (status, ToldStage { id, release, offer, stage, name }) = match what {
+                    Call::Ready(told) => (StageStatus::SuccessWaiting, told),
+                    Call::Interim(told) => (StageStatus::InProgress, told),
                     _ => return,
                 };
                 let found = self.managers[manager].state.release_by_id(release.as_str());
@@ -332,7 +333,8 @@ impl World {
                 let sent = about.map(|about| {
                     let sum = self.sum_up(manager, Some(about), status, Some(name));
                     let summary = Summary { agents, ..sum };
-                    Command::Members(members::Command::Result { child: id, offer, summaries: vec![summary] })
+                    let reports = vec![stored::received(summary).unwrap()];
+                    Command::Members(members::Command::Result { child: id, offer, reports })
                 });
                 (sent, None)
             }
@@ -543,7 +545,7 @@ impl World {
     }
 
     fn unpacked(&mut self, manager: usize, call: CallId, offer: &str, text: &str, strategy: Strategy) {
-        let submission = offered::submission(offer, text.as_bytes(), strategy, [1; 32]);
+        let submission = offered::submission(offer, text.as_bytes(), strategy, [1; 32]).unwrap();
         let left: Vec<ReleaseId> = offered::ids(offer).collect();
         self.try_next(manager, call, offer.to_owned(), submission, left);
     }

@@ -25,8 +25,10 @@ use ::heart::{
 use engine::{
     effect::{OWED, Owed},
     rows::{owed, recount},
+    stored,
 };
-use model::{ChildId, ChildKey, Now, ReleaseKey};
+use model::{ChildId, ChildKey, Now, ReleaseKey, StageStatus};
+use store::rows::StageResultRow;
 
 use super::{
     call::{Caller, Request, Response},
@@ -294,7 +296,7 @@ impl Manager {
     /// What goes with the changes to the disk.
     fn note(&mut self, changes: &[Change], at: u64) {
         for change in changes {
-            let (release, child, slot, kept) = match change {
+            let (release, child, slot, status, kept) = match change {
                 Change::Parent(parent::Change::StageReported { release, stage, status, .. }) => {
                     let effect = self.release(*release).and_then(|found| owed(found, *stage, *status));
                     if let Some(effect) = effect {
@@ -316,19 +318,27 @@ impl Manager {
                 Change::Members(members::Change::Stepped {
                     release,
                     child,
-                    step: Step::Waiting { slot } | Step::Reported { slot, .. },
+                    step: Step::Waiting { slot },
                     summary: Some(kept),
                     ..
-                }) => (release, child, slot, kept),
-                Change::Members(members::Change::Numbers { release, child, slot, summary, .. }) => {
-                    (release, child, slot, summary)
+                }) => (release, child, slot, StageStatus::SuccessWaiting, kept),
+                Change::Members(members::Change::Stepped {
+                    release,
+                    child,
+                    step: Step::Reported { slot, status, .. },
+                    summary: Some(kept),
+                    ..
+                }) => (release, child, slot, *status, kept),
+                Change::Members(members::Change::Numbers { release, child, slot, status, summary }) => {
+                    (release, child, slot, *status, summary)
                 }
                 _ => continue,
             };
             let attempt =
                 self.release(*release).and_then(|found| Some(found.assignments.get(child)?.attempt));
             let Some(attempt) = attempt else { continue };
-            self.fresh_results.insert((*release, *slot, *child), (attempt, kept.json.clone()));
+            let (text, _) = stored::kept(kept, status).unwrap();
+            self.fresh_results.insert((*release, *slot, *child), (attempt, text));
         }
     }
 
@@ -354,7 +364,7 @@ impl Manager {
         let of_stage = (release, slot, ChildKey(0))..=(release, slot, ChildKey(u32::MAX));
         let rows = self.results.range(of_stage);
         let mut found: Vec<(ChildKey, Summary)> = rows
-            .filter_map(|((_, _, child), (_, json))| Some((*child, serde_json::from_str(json).ok()?)))
+            .map(|((_, _, child), (_, text))| (*child, stored::summary(&result_row(text.clone())).unwrap()))
             .collect();
         if self.flaw == Some(Flaw::SumsOneShort) {
             found.pop();
@@ -483,5 +493,19 @@ fn refusal(why: NoReply) -> Refusal {
     match why {
         NoReply::Refused(refusal) => refusal,
         NoReply::Missing(release) => panic!("{release:?} was recalled, and is missing still"),
+    }
+}
+
+/// A row of which only what was reported is read.
+fn result_row(summary: String) -> StageResultRow {
+    StageResultRow {
+        release_key: 0,
+        child_key: 0,
+        attempt: 0,
+        stage: 0,
+        status: 0,
+        at_ms: 0,
+        digest: 0,
+        summary,
     }
 }

@@ -110,7 +110,7 @@ impl Overseer {
         let (Request::Heart(command), Response::Heart(answer)) = (&pending.request, &pending.response) else {
             return;
         };
-        let (Command::Members(members::Command::Result { child, offer, summaries }), Ok(Reply::Stored)) =
+        let (Command::Members(members::Command::Result { child, offer, reports }), Ok(Reply::Stored)) =
             (&**command, &**answer)
         else {
             return;
@@ -123,7 +123,7 @@ impl Overseer {
         else {
             return;
         };
-        for summary in summaries {
+        for summary in reports.iter().map(|report| &report.summary) {
             // What is said anew of agents measures nothing.
             let Some(stage) = summary.stage_name.as_ref().filter(|_| summary.recount.is_none()) else {
                 continue;

@@ -141,17 +141,17 @@ impl Witness {
                     self.promises.push(Promise::Taken { release, child, name });
                 }
             }
-            (Command::Members(members::Command::Result { child, offer, summaries }), Reply::Stored) => {
+            (Command::Members(members::Command::Result { child, offer, reports }), Reply::Stored) => {
                 if let (Some(child), Some((release, _))) = (key(child), named(offer)) {
                     // What is said anew of agents is kept with the child, and counts once.
-                    let ended = summaries
+                    let ended = reports
                         .iter()
-                        .filter(|summary| summary.status.is_over() && summary.recount.is_none());
-                    self.promises.extend(ended.map(|summary| Promise::Result {
+                        .filter(|report| report.summary.status.is_over() && report.summary.recount.is_none());
+                    self.promises.extend(ended.map(|report| Promise::Result {
                         release,
                         child,
-                        status: summary.status,
-                        digest: summary.keep().digest,
+                        status: report.summary.status,
+                        digest: report.digest,
                     }));
                 }
             }

@@ -632,8 +632,9 @@ fn brief(request: &Request) -> String {
                 format!("Submit {}", submission.id)
             }
             Command::Children(children::Command::Poll(poll)) => format!("Poll {:?}", poll.child),
-            Command::Members(members::Command::Result { child, offer, summaries }) => {
-                format!("Result {child} {offer} {:?} {}", summaries[0].stage_name, summaries[0].status)
+            Command::Members(members::Command::Result { child, offer, reports }) => {
+                let summary = &reports[0].summary;
+                format!("Result {child} {offer} {:?} {}", summary.stage_name, summary.status)
             }
             other => format!("{other:?}"),
         },

@@ -2,10 +2,15 @@
 
 mod conformance;
 pub mod everything;
+mod export_before;
+mod holder;
 mod lease;
 pub mod place;
 mod power_loss;
 mod precedents;
 pub mod rows;
+mod short;
+mod statements;
 mod strategies;
 mod transfer;
+mod url;

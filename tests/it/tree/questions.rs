@@ -6,7 +6,7 @@ use engine::questions::{
     PATIENCE, Unanswered, ask,
     eligible::{Able, Eligible, EligibleWanted},
 };
-use heart::plan::Needs;
+use heart::{plan::Needs, release::turnout::SilenceLimits};
 use model::ChildKey;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -20,9 +20,9 @@ use crate::world::{AREA, Answer, World};
 /// Nobody is silent for so long here.
 const NEVER_MS: u64 = 3_600_000;
 
-fn wanted(rest: &str, silent_after_ms: u64) -> EligibleWanted {
+fn wanted(rest: &str, after_ms: u64) -> EligibleWanted {
     let checked = language::check(&(crate::world::strategy("asked") + rest));
-    EligibleWanted { needs: Needs::of(&checked.strategy.unwrap()), silent_after_ms }
+    EligibleWanted { needs: Needs::of(&checked.strategy.unwrap()), limits: SilenceLimits { after_ms } }
 }
 
 /// The manager below, once it stands for so many agents and is known to answer.

@@ -80,7 +80,7 @@ impl Release {
         self.look_due_after(run, run.looked_ms)
     }
 
-    /// The same, where a look so long after the initial delay found nothing new, which nobody took note of.
+    /// When a run is to be looked at next, if a look so long after the initial delay found nothing new, which nobody took note of.
     pub fn look_due_after(&self, run: &Run, looked_ms: u64) -> Option<ReleaseMs> {
         let (_, analysis) = self.block(run.block).filter(|_| run.is_open())?;
         let (interval, duration) = (ms(analysis.interval).max(1), self.end_of(run));

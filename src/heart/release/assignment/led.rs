@@ -8,8 +8,6 @@
 //! Deployed agents are led stepwise, managers below whole. Each way has what only it needs; the rest of an [`Assignment`](super::Assignment) is
 //! the same for both.
 
-use serde::{Deserialize, Serialize};
-
 use super::{Rare, Rarely};
 use crate::release::{
     manager::{Agents, Planned},
@@ -35,30 +33,19 @@ pub struct Stepwise {
     pub rare: Rarely,
 }
 
-/// What is known of a child that has the whole strategy in hand. It is stored without what is rare.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+/// What is known of a child that has the whole strategy in hand.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Whole {
-    #[serde(flatten)]
     pub planned: Planned,
     /// What it said last of its agents.
-    #[serde(default)]
     pub reported: Agents,
     /// The attempt that the name of the offer carries which the present one continues.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continues: Option<u16>,
     /// That one is over, and the agents that ended badly in it get another attempt.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub retries: bool,
     /// How often it said anew what became of its agents, after it was done.
-    #[serde(default, skip_serializing_if = "is_never")]
     pub recounts: u32,
-    #[serde(skip)]
     pub rare: Rare,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn is_never(count: &u32) -> bool {
-    *count == 0
 }
 
 impl Stepwise {

@@ -239,7 +239,7 @@ impl Assignment {
         }
     }
 
-    /// The same of one that does not run some functions, which makes no difference to one that is led whole.
+    /// The assignment of a child that does not run some functions, which makes no difference to one that is led whole.
     #[must_use]
     pub fn lacking(mut self, lacks: FunctionSet, strategy: &Strategy) -> Self {
         if let Some(steps) = self.stepwise_mut().filter(|_| !lacks.is_empty()) {

@@ -3,8 +3,6 @@
 
 use std::ops::Deref;
 
-use serde::{Deserialize, Serialize};
-
 use super::{FunctionSet, StageSet, Undo};
 use crate::release::clock::ReleaseMs;
 use model::ChildKey;
@@ -21,7 +19,7 @@ pub struct Rare {
     pub joined: Option<u8>,
 }
 
-/// The same of a child that is led step by step, and what only such a child has.
+/// What is out of the ordinary in the part of a child that is led step by step, with what only such a child has.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RareSteps {
     pub rare: Rare,
@@ -34,12 +32,11 @@ pub struct RareSteps {
 }
 
 /// A stage that does not get the calls it needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Idle {
     /// When it began for the first time.
     pub since: ReleaseMs,
     /// The child was told to end it for want of calls.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub told: bool,
 }
 

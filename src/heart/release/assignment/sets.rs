@@ -1,13 +1,10 @@
 //! Functions and stages of one strategy, by index, each set in one word.
 
-use serde::{Deserialize, Serialize};
-
 use crate::release::offer::Piece;
 use language::Strategy;
 
 /// A set of functions of one strategy, by index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FunctionSet(pub u64);
 
 impl FunctionSet {
@@ -55,9 +52,8 @@ impl FunctionSet {
 }
 
 /// A set of stages of one strategy, by index; there are at most [`language::MAX_STAGES`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct StageSet(u64);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StageSet(pub u64);
 
 impl StageSet {
     pub const EMPTY: Self = Self(0);
@@ -77,8 +73,7 @@ impl StageSet {
 }
 
 /// Numbers the stages of the strategy, and after them the roll-outs, in one small space.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub u8);
 
 /// The slots from here on are roll-outs of functions.

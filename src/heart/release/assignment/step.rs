@@ -1,15 +1,12 @@
 //! What happens to one child in a release, and to all of them at once.
 
-use serde::{Deserialize, Serialize};
-
 use super::{FunctionSet, Slot};
 use crate::release::clock::ReleaseMs;
 use crate::release::{manager::Agents, offer::Piece};
 use model::{ChildKey, ChildStatus, Outcome, StageStatus};
 
 /// What a reported stage shows of the versions that run at the child now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shows {
     /// It may be either.
     Nothing,
@@ -18,8 +15,7 @@ pub enum Shows {
 }
 
 /// What happens to one child in a release.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "step")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Step {
     /// Its turn has come: nothing else keeps the child busy.
     Offered,
@@ -51,7 +47,6 @@ pub enum Step {
     /// A manager said what became of its agents; after it was done, for the how manyth time.
     Counted {
         agents: Agents,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         recount: Option<u32>,
     },
     /// A manager is done with one wave; more of its agents have their turn in a later one.
@@ -83,8 +78,7 @@ pub enum Step {
     StandsInFor {
         predecessor: ChildKey,
         functions: FunctionSet,
-        /// That of the other one: it may go on in its place.
-        #[serde(default)]
+        /// The predecessor's: it may go on in its place.
         wave: u32,
     },
     /// It was not lost after all: the same offer goes on as a new attempt.
@@ -106,7 +100,6 @@ pub enum Step {
         status: StageStatus,
         shows: Shows,
         /// By which a repeat is known.
-        #[serde(default)]
         digest: u64,
     },
 }
@@ -158,8 +151,7 @@ impl Fact {
 }
 
 /// What happens to a whole release at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "fact")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fact {
     /// The barriers below `level` are open.
     Resumed {
@@ -185,9 +177,8 @@ pub enum Fact {
 }
 
 /// A fact and when it became one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dated {
-    #[serde(flatten)]
     pub fact: Fact,
     pub at: ReleaseMs,
 }

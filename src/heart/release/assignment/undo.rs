@@ -1,12 +1,10 @@
 //! The undo that a child is offered.
 
-use serde::{Deserialize, Serialize};
-
 use super::FunctionSet;
 use crate::release::{clock::ReleaseMs, offer::MAX_UNDO};
 
 /// A child is to go back to the base version.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Undo {
     /// From 1; names the offer.
     pub number: u16,
@@ -16,7 +14,6 @@ pub struct Undo {
     pub since: ReleaseMs,
     /// When the child was first asked for the first of [`Self::functions`]. The release waits so long, however often
     /// the undo is lost and offered again.
-    #[serde(default)]
     pub asked: ReleaseMs,
     /// Polls since it was fetched.
     pub polls: u8,

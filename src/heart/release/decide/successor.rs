@@ -362,9 +362,9 @@ fn begin_for(walk: &mut Walk<'_>, newcomer: ChildKey, now: Now) {
 enum Course {
     /// It ends here: nobody goes on with it.
     Ends,
-    /// The other one has a part of its own.
+    /// The newcomer has a part of its own.
     GoesOn,
-    /// The other one begins it anew.
+    /// The newcomer begins it anew.
     Begins,
 }
 

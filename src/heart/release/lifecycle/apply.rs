@@ -22,6 +22,9 @@ pub(in crate::release) fn apply(state: &mut State, change: &Change) {
         Change::Paused { release, pause, now } => state.with_release(*release, |release| {
             release.clock.pause(*now);
             release.asking = None;
+            // A pause gives way to another only while the parent holds the release: somebody here has let it go on, and may
+            // pause it again.
+            release.accept_pause();
             release.state = ReleaseState::Paused(pause.clone());
         }),
         Change::Resumed { release, now } => state.resume(*release, *now),
@@ -57,6 +60,15 @@ pub(in crate::release) fn apply(state: &mut State, change: &Change) {
 }
 
 impl Release {
+    /// Takes note of what is accepted where it goes on after the pause in which it is. Verdicts are accepted apart, by those
+    /// who have waited for them.
+    fn accept_pause(&mut self) {
+        self.gates.stand.waived |= self.is_unproven();
+        if self.state.pause().is_some_and(|pause| pause.by.is_limit()) {
+            self.accepted = self.counts.bad();
+        }
+    }
+
     fn try_again(&mut self) {
         (self.ending, self.first_fault) = (None, None);
         if self.state.is_over() {
@@ -84,10 +96,7 @@ impl State {
         }
         let level = release.gates.stand.level;
         release.clock.resume(now);
-        release.gates.stand.waived |= release.is_unproven();
-        if release.state.pause().is_some_and(|pause| pause.by.is_limit()) {
-            release.accepted = release.counts.bad();
-        }
+        release.accept_pause();
         release.accept_verdicts();
         release.state = ReleaseState::Running;
         self.fold(key, Fact::Resumed { level }, now);

@@ -63,6 +63,22 @@ pub enum Change {
 }
 
 impl Change {
+    /// The release in which those who ended badly get another attempt.
+    pub(in crate::release) const fn retried(&self) -> Option<ReleaseKey> {
+        match self {
+            Self::Retried { release, .. } => Some(*release),
+            Self::Submitted { .. }
+            | Self::Started { .. }
+            | Self::Paused { .. }
+            | Self::Resumed { .. }
+            | Self::Aborted { .. }
+            | Self::FaultNoted { .. }
+            | Self::Replanned { .. }
+            | Self::Ended { .. }
+            | Self::Removed { .. } => None,
+        }
+    }
+
     /// The release it belongs to.
     pub const fn release(&self) -> ReleaseKey {
         match self {

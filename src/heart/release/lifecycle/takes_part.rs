@@ -10,10 +10,10 @@ use crate::{
         command::Seen,
         manager::Planned,
         state::{Release, Snapshot, State},
-        turnout::{self, Turnouts},
+        turnout::{self, SilenceLimits, Turnouts},
     },
 };
-use language::{Rollout, Strategy};
+use language::Strategy;
 use model::{ChildKey, Exclusion, Now};
 
 /// Who takes part in a release that starts now, with what managers below said.
@@ -24,9 +24,8 @@ pub fn membership(
     told: &Turnouts,
     now: Now,
 ) -> Membership {
-    let silent_after_ms = strategy.rollout.as_ref().map_or(u64::MAX, Rollout::silent_after_ms);
-    let turnout =
-        |child: ChildKey, _: &plan::Entry| turnout::of_child(state, seen, told, silent_after_ms, child, now);
+    let limits = SilenceLimits::of_strategy(strategy);
+    let turnout = |child: ChildKey, _: &plan::Entry| turnout::of_child(state, seen, told, limits, child, now);
     let plan = plan::plan_of(strategy, &state.shared, turnout);
     let excluded = excluded(&plan);
     let waves = waves(&plan);

@@ -1,11 +1,13 @@
 //! Every way in which one child's part in a release changes.
 
+use std::sync::Arc;
+
 use crate::{
     children::Variant,
     release::{
         assignment::{FunctionSet, Slot, Step},
         clock::ReleaseMs,
-        summary::{Kept, Summary},
+        summary::{Kept, Received},
     },
 };
 use model::{ChildKey, Now, ReleaseKey, StageStatus};
@@ -38,7 +40,7 @@ pub enum Change {
         at: ReleaseMs,
         summary: Option<Box<Kept>>,
     },
-    /// Preliminary numbers, refreshed. `status`: whether the child is ready to end the stage.
+    /// Preliminary numbers, refreshed. `status`: whether the child is ready to end the stage; they are kept as numbers of that.
     Numbers {
         release: ReleaseKey,
         child: ChildKey,
@@ -51,7 +53,7 @@ pub enum Change {
         release: ReleaseKey,
         child: ChildKey,
         stage: Option<String>,
-        summary: Box<Summary>,
+        report: Arc<Received>,
     },
     Deployed {
         child: ChildKey,

@@ -1,6 +1,8 @@
 //! What is asked about one child's part in a release, by itself or by an operator.
 
-use crate::release::summary::Summary;
+use std::sync::Arc;
+
+use crate::release::summary::Received;
 
 /// What is asked about one child's part.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,7 +15,7 @@ pub enum Command {
     Result {
         child: String,
         offer: String,
-        summaries: Vec<Summary>,
+        reports: Vec<Arc<Received>>,
     },
     EndStage {
         child: String,

@@ -16,8 +16,8 @@ use model::Now;
 pub(in crate::release) fn decide(state: &State, command: &Command, now: Now) -> Decision {
     match command {
         Command::Fetch { child, offer } => called(state, child, fetch::decide(state, child, offer, now)),
-        Command::Result { child, offer, summaries } => {
-            called(state, child, report::decide(state, child, offer, summaries, now))
+        Command::Result { child, offer, reports } => {
+            called(state, child, report::decide(state, child, offer, reports, now))
         }
         Command::EndStage { child, offer, stage } => {
             called(state, child, end_stage::decide(state, child, offer, stage, now))

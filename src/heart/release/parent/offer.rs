@@ -1,37 +1,30 @@
 //! What this manager and its parent have said to each other of a release.
 
-use serde::{Deserialize, Serialize};
-
 use crate::release::manager::Agents;
 use model::StageStatus;
 
 /// Where a release came from, and what was said of it there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParentOffer {
     /// The id of the parent's offer.
     pub offer: String,
     /// So many stages of the success path were reported; [`ALL_REPORTED`]: nothing more is to be said.
-    #[serde(default)]
     pub reported: u8,
     /// Orders of the parent to take it back, which are to be answered when that is done.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undos: Vec<String>,
     /// The parent's own release is paused.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
     /// What it was told last, under this offer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said: Option<Said>,
 }
 
 /// The last stage that was reported.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Said {
     pub stage: u8,
     pub status: StageStatus,
     pub agents: Agents,
     /// How often that was said anew of the agents.
-    #[serde(default)]
     pub recounts: u32,
 }
 

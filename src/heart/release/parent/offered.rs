@@ -9,7 +9,7 @@ use crate::release::{
     offer::{MAX_ATTEMPT, OfferName, Piece},
     parent::ParentOffer,
 };
-use language::{Order, Rollout, Strategy};
+use language::{NoForm, Order, Rollout, Strategy};
 use model::ReleaseId;
 
 /// An offer that is refused or can't be right is fetched so often before that is believed.
@@ -25,16 +25,21 @@ pub fn led(strategy: Strategy) -> Strategy {
 }
 
 /// The release that an offer becomes.
-pub fn submission(offer: &str, text: &[u8], strategy: Strategy, archive: [u8; 32]) -> Submitted {
-    Submitted {
+pub fn submission(
+    offer: &str,
+    text: &[u8],
+    strategy: Strategy,
+    archive: [u8; 32],
+) -> Result<Submitted, NoForm> {
+    Ok(Submitted {
         id: strategy.id.clone(),
-        digest: digest(offer, &strategy, archive),
+        digest: digest(offer, &strategy, archive)?,
         archive,
         strategy: Arc::new(led(strategy)),
         text: String::from_utf8_lossy(text).into(),
         parent: Some(ParentOffer::new(offer.to_owned())),
         deferred: false,
-    }
+    })
 }
 
 /// What it may be called here: as the parent calls it, or by an id of this manager's own where that is taken. The same
@@ -58,11 +63,11 @@ fn own_id(offer: &str) -> String {
 ///
 /// What the parent makes of it for this manager is not in it: that changes with the children of both, and the parent may be
 /// asked again for what was taken over already.
-fn digest(offer: &str, strategy: &Strategy, archive: [u8; 32]) -> [u8; 32] {
+fn digest(offer: &str, strategy: &Strategy, archive: [u8; 32]) -> Result<[u8; 32], NoForm> {
     let plain = Strategy { target: None, rollout: None, from_parent: None, ..strategy.clone() };
-    let form = serde_json::to_vec(&plain).unwrap_or_default();
+    let form = plain.digest_form()?;
     let offer = format!("from above: {offer}\n");
-    Sha256::new().chain_update(offer).chain_update(form).chain_update(archive).finalize().into()
+    Ok(Sha256::new().chain_update(offer).chain_update(form).chain_update(archive).finalize().into())
 }
 
 /// An offer of nothing, as a manager answers for one that it showed and took back.

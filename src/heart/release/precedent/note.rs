@@ -25,7 +25,9 @@ impl Release {
         match self.strategy.rollout.as_ref().map(|rollout| &rollout.order) {
             None => 0,
             Some(Order::GlobalIncremental) => u32::from(self.gates.front()),
-            Some(_) => self.gates.stand.waves.saturating_sub(1),
+            Some(Order::Parallel | Order::LocationSequential { .. } | Order::Waves(_)) => {
+                self.gates.stand.waves.saturating_sub(1)
+            }
         }
     }
 

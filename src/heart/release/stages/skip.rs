@@ -14,7 +14,7 @@ use crate::release::{
     change::Change,
     command::{Decision, NoReply, Reply},
     decide::checks::{another_fact, find, held, stage_of, wrong},
-    lifecycle, members,
+    members,
     offer::Piece,
     stages,
     state::{Release, State},
@@ -88,18 +88,7 @@ pub(in crate::release) fn again(state: &State, changes: &[Change], now: Now) -> 
             | members::Change::LateKept { .. }
             | members::Change::Deployed { .. } => None,
         },
-        Change::Lifecycle(change) => match change {
-            lifecycle::Change::Retried { release, .. } => all_again(state.release(*release)?, now),
-            lifecycle::Change::Submitted { .. }
-            | lifecycle::Change::Started { .. }
-            | lifecycle::Change::Paused { .. }
-            | lifecycle::Change::Resumed { .. }
-            | lifecycle::Change::Aborted { .. }
-            | lifecycle::Change::FaultNoted { .. }
-            | lifecycle::Change::Replanned { .. }
-            | lifecycle::Change::Ended { .. }
-            | lifecycle::Change::Removed { .. } => None,
-        },
+        Change::Lifecycle(change) => all_again(state.release(change.retried()?)?, now),
         Change::Children(_)
         | Change::Rollout(_)
         | Change::Stages(_)

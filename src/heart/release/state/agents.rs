@@ -14,7 +14,7 @@ impl Release {
         Agents { participants: self.agents_planned(), ..self.counts.agents }
     }
 
-    /// The same, where managers take part.
+    /// The sums over all agents; `None` where no manager takes part, and each child is an agent.
     pub fn agents_below(&self) -> Option<Agents> {
         (!self.managers.is_empty()).then(|| self.agents())
     }

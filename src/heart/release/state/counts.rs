@@ -1,13 +1,10 @@
 //! How many children of a release are where, kept up to date with each step.
 
-use serde::{Deserialize, Serialize};
-
 use crate::release::{assignment::Assignment, gate::Gates, manager::Agents};
 use model::Outcome;
 
 /// Agents that did not end well, by what limits there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bad {
     pub failed: u32,
     /// Not heard of in time, or their result was lost.
@@ -16,9 +13,23 @@ pub struct Bad {
     pub untested: u32,
 }
 
+impl Bad {
+    /// Of agents, those that did not end well.
+    pub const fn of(agents: Agents) -> Self {
+        let Agents { failed, timed_out, unreachable, untested, .. } = agents;
+        Self { failed, timed_out, unreachable, untested }
+    }
+
+    /// As one agent counts that ended like this.
+    pub(in crate::release) fn counting(outcome: Outcome) -> Self {
+        let mut agents = Agents::default();
+        agents.count(Some(outcome), 1);
+        Self::of(agents)
+    }
+}
+
 /// How many children of a release are where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     pub no: u32,
     pub todo: u32,
@@ -40,28 +51,20 @@ pub struct Counts {
     /// Neither over nor without an undo that is waited for.
     pub awaited: u32,
     /// Children that are neither over nor without an undo that is waited for, and whose wave has begun.
-    #[serde(skip)]
     pub awaited_now: u32,
     /// Children whose wave has begun and that have not ended.
-    #[serde(skip)]
     pub in_play: u32,
     /// Children whose wave has begun, that have not ended and have not come to the next barrier.
-    #[serde(skip)]
     pub behind: u32,
     /// Children in play that are still below what others may run already.
-    #[serde(skip)]
     pub trailing: u32,
     /// Places of `max_in_progress` that are taken.
-    #[serde(skip)]
     pub in_progress: u32,
     /// Untested agents that the new version was not offered to.
-    #[serde(skip)]
     pub left_untested: u32,
     /// Children, other than managers, whose wave has begun.
-    #[serde(skip)]
     pub opened: u32,
     /// Agents, those of managers below among them.
-    #[serde(skip)]
     pub agents: Agents,
 }
 
@@ -116,10 +119,23 @@ impl Counts {
         self.agents.remove(assignment.agents());
     }
 
+    /// How many ended how, in the order of [`Outcome::NAMES`], so that none can be left out.
+    pub const fn by_outcome(&self) -> [u32; Outcome::NAMES.len()] {
+        [
+            self.succeeded,
+            self.outcome_failed,
+            self.timed_out,
+            self.unreachable,
+            self.lost,
+            self.undone,
+            self.untested,
+            self.excluded,
+        ]
+    }
+
     /// Agents that did not end well, as limits count them.
     pub const fn bad(&self) -> Bad {
-        let Agents { failed, timed_out, unreachable, untested, .. } = self.agents;
-        Bad { failed, timed_out, unreachable, untested }
+        Bad::of(self.agents)
     }
 
     /// Agents that ended badly.

@@ -1,12 +1,10 @@
 //! Where a release stands, and how it ended.
 
-use model::name_variants;
-use serde::{Deserialize, Serialize};
-
 use crate::release::{clock::ReleaseMs, pause::Pause};
+use model::name_variants;
 
 /// How a release ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     Done,
     DoneWithFailures,
@@ -56,8 +54,7 @@ name_variants!(End {
 ///     Done --> Running: retry of those that were left untested
 ///     DoneUntested --> Running: retry of those that were left untested
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "state")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReleaseState {
     Planned,
     Running,

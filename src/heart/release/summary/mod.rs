@@ -1,4 +1,6 @@
 //! What a child reports of a stage: as a whole, and apart by [`Stratum`].
+//!
+//! Deliberately not here: how any of it is written, to be kept or to be told a parent.
 
 mod stratum;
 mod times;
@@ -6,8 +8,7 @@ mod times;
 pub use stratum::Stratum;
 pub use times::{Histogram, Reported, Times};
 
-use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
+use std::sync::Arc;
 
 use super::{ending::Ending, manager::Agents};
 use analysis::{Assignment, Values};
@@ -15,13 +16,11 @@ use language::{Metric, Stage, Statistic};
 use model::StageStatus;
 
 /// One stage as a child reports it. The numbers are finite: they were checked at the edge.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
     /// `None`: the stage the child is in.
-    #[serde(skip)]
     pub stage_name: Option<String>,
     /// What it says that it runs next: the name of a stage, or empty for none. `None`: it says nothing of it.
-    #[serde(skip)]
     pub says_next: Option<String>,
     pub status: StageStatus,
     pub proxy_times: Times,
@@ -29,75 +28,51 @@ pub struct Summary {
     pub f2_times_summary: Times,
     pub f1_err_rate: f64,
     pub f2_err_rate: f64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f1_calls: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f2_calls: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f1_errors: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f2_errors: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f1_histogram: Option<Box<Reported>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f2_histogram: Option<Box<Reported>>,
     /// Times of successful calls, told more exactly than by a histogram; where they are there, that doesn't count.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f1_values: Option<Box<Values>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f2_values: Option<Box<Values>>,
     /// How it was chosen which version a call goes to, where no stratum says otherwise.
-    #[serde(default, skip_serializing_if = "Assignment::is_call")]
     pub assignment: Assignment,
     /// The same numbers apart by split and interval, or by group of users; a manager's are those of its children, merged
     /// within each of them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub strata: Vec<Stratum>,
     /// What a manager says of how its children differ.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effects: Option<analysis::effects::EffectsTold>,
     /// What a manager says of its agents.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents: Option<Agents>,
     /// What a manager says of why its part ended badly.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<Box<Ending>>,
     /// A manager that is done says this anew of its agents, for the how manyth time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recount: Option<u32>,
 }
 
-/// A summary as it is kept: its text, and a digest by which a repeat is known.
+/// A summary as it came, with what it is kept as. The rules read the summary and compare digests; the text is handed on unread, so
+/// that it is made once, by whoever keeps it and before the call waits for its turn.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Kept {
-    pub json: String,
+pub struct Received {
+    pub summary: Summary,
+    /// Equal summaries have equal texts, whatever stage they name and whatever they say runs next.
+    pub text: String,
+    /// Of the text: by which a repeat is known.
     pub digest: u64,
-    /// What people are told of it where the stage ended badly.
-    pub told: Told,
 }
 
-/// What people are told of a report: the new version's part of calls that failed, its median in milliseconds (below 0 for
-/// no call), and of a manager why its part ended badly.
+/// What is kept of a report that counts.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Told {
-    pub errors: f64,
-    pub median: f64,
-    pub why: Option<Box<Ending>>,
+pub struct Kept {
+    pub report: Arc<Received>,
+    /// What the child says that it runs next, where its offer says otherwise: kept beside the summary, and no part of what makes
+    /// two reports the same.
+    pub says_next: Option<String>,
 }
 
 impl Summary {
-    /// The stored form. Equal summaries have equal forms.
-    pub fn keep(&self) -> Kept {
-        // Finite numbers and strings always have a JSON form.
-        let json = serde_json::to_string(self).unwrap_or_default();
-        let hash = Sha256::digest(json.as_bytes());
-        let mut first = [0; 8];
-        first.copy_from_slice(&hash[..8]);
-        let told =
-            Told { errors: self.f2_err_rate, median: self.f2_times_summary.median, why: self.why.clone() };
-        Kept { json, digest: u64::from_be_bytes(first), told }
-    }
-
     /// Whether a failure is for want of calls: the new version got none. Times of -1 with errors are calls that failed.
     pub fn has_no_calls(&self) -> bool {
         let Times { median, minimum, maximum } = self.f2_times_summary;
@@ -118,16 +93,6 @@ impl Summary {
     pub fn has_calls(&self, least: u64) -> bool {
         let calls = self.f1_calls.zip(self.f2_calls).map(|(base, new)| base.saturating_add(new));
         calls.is_some_and(|calls| calls >= least)
-    }
-
-    /// Its stored form with what it said of the next stage, which is no part of what makes two reports the same.
-    pub fn keep_with_next(&self, next: &str) -> Kept {
-        let mut kept = self.keep();
-        if kept.json.pop() == Some('}') {
-            let next = serde_json::to_string(next).unwrap_or_default();
-            kept.json.extend([",\"next_stage\":", next.as_str(), "}"]);
-        }
-        kept
     }
 
     /// Judges the conditions that an agent can't: quantiles. `Ok` where none fails; else says which and why.

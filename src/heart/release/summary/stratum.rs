@@ -1,42 +1,27 @@
 //! Numbers of a part of a stage.
 
-use serde::{Deserialize, Serialize};
-
 use super::Reported;
 use analysis::{Assignment, Values};
 
 /// A stratum as it is reported and kept. f1 is the base version, f2 the new one.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stratum {
     /// Percentage of the calls that the new version was to get; `None`: that of the stage.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<u8>,
-    #[serde(default)]
     pub interval: u32,
     /// How it was chosen which version a call goes to; `None`: as the summary says, and by user where there is a group.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assignment: Option<Assignment>,
     /// To which group of users all of these belong, over the whole stage.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<u8>,
     /// Of children that were about as fast before the release ([`analysis::classes`]); only managers tell it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<u8>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f1_calls: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f2_calls: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f1_errors: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f2_errors: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f1_histogram: Option<Box<Reported>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f2_histogram: Option<Box<Reported>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f1_values: Option<Box<Values>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f2_values: Option<Box<Values>>,
 }
 

@@ -1,9 +1,7 @@
 //! Response times, as children report them.
 
-use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
-
 /// Median, minimum and maximum of response times in milliseconds; -1 where no call succeeded.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Times {
     pub median: f64,
     pub minimum: f64,
@@ -12,7 +10,7 @@ pub struct Times {
 
 /// Response times counted in buckets: `counts[i]` calls took at most `bounds_ms[i]`; one count more than bounds
 /// is for the calls above the last.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
     pub bounds_ms: Vec<f64>,
     pub counts: Vec<u64>,
@@ -36,23 +34,11 @@ impl Histogram {
 }
 
 /// Response times in milliseconds, in one of the forms in which children count them.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(untagged)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Reported {
     /// In logarithmic buckets, which merge exactly.
     Sketch(analysis::Histogram),
     Bounds(Histogram),
-}
-
-impl<'de> Deserialize<'de> for Reported {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = serde_json::Value::deserialize(deserializer)?;
-        let found = match value.get("mapping") {
-            Some(_) => serde_json::from_value(value).map(Self::Sketch),
-            None => serde_json::from_value(value).map(Self::Bounds),
-        };
-        found.map_err(D::Error::custom)
-    }
 }
 
 impl Reported {

@@ -1,6 +1,9 @@
 //! Who can take part, as far as is known, and who is asked.
 
-use super::Turnouts;
+use super::{
+    Turnouts,
+    silence::{SilenceLimit, SilenceLimits},
+};
 use crate::{
     plan::{self, Turnout},
     release::{
@@ -13,11 +16,10 @@ use crate::{
 };
 use model::{ChildKey, FEATURE_QUESTIONS, Now};
 
-/// Whether a child has nothing in hand and was not heard of for so long.
-pub fn is_silent(state: &Snapshot, seen: &dyn Seen, child: ChildKey, silent_after_ms: u64, now: Now) -> bool {
+/// Whether a child has nothing in hand and was not heard of for too long.
+fn is_silent(state: &Snapshot, seen: &dyn Seen, child: ChildKey, limit: SilenceLimit, now: Now) -> bool {
     let last = seen.last_call(child);
-    last.is_some_and(|last| now.served_ms.saturating_sub(last) >= silent_after_ms)
-        && !turn::has_in_hand(state, child)
+    last.is_some_and(|last| limit.is_passed(last, now.served_ms)) && !turn::has_in_hand(state, child)
 }
 
 /// How many agents of a child can take part, as far as is known.
@@ -25,7 +27,7 @@ pub fn of_child(
     state: &Snapshot,
     seen: &dyn Seen,
     told: &Turnouts,
-    silent_after_ms: u64,
+    limits: SilenceLimits,
     child: ChildKey,
     now: Now,
 ) -> Turnout {
@@ -34,7 +36,7 @@ pub fn of_child(
         return *said;
     }
     let agents = record.counted_agents();
-    if is_silent(state, seen, child, silent_after_ms, now) {
+    if is_silent(state, seen, child, limits.of_child(record), now) {
         Turnout { live: 0, silent: agents }
     } else {
         Turnout { live: agents, silent: 0 }
@@ -52,11 +54,6 @@ pub fn is_askable(state: &Snapshot, child: ChildKey) -> bool {
 }
 
 impl Release {
-    /// After so much silence a child is silent.
-    pub fn silent_after_ms(&self) -> u64 {
-        self.strategy.rollout.as_ref().map_or(u64::MAX, language::Rollout::silent_after_ms)
-    }
-
     /// The managers to be asked before this opens: those whose agents, or more of them, have their turn in it or later.
     pub fn to_ask(&self, state: &Snapshot) -> Vec<ChildKey> {
         let open = self.gates.stand.waves;

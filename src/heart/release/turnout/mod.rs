@@ -16,8 +16,10 @@
 
 mod asked;
 mod proven;
+mod silence;
 mod told;
 mod waves;
 
-pub use asked::{is_askable, is_silent, of_child};
+pub use asked::{is_askable, of_child};
+pub use silence::{SilenceLimit, SilenceLimits};
 pub use told::{ASKED_FOR, Told, Turnouts};

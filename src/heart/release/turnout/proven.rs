@@ -35,7 +35,13 @@ impl Release {
             {
                 self.agents_ready().saturating_add(self.counts.agents.succeeded)
             }
-            (Gate::Level(_), _) => return true,
+            (
+                Gate::Level(_),
+                Order::Parallel
+                | Order::GlobalIncremental
+                | Order::LocationSequential { .. }
+                | Order::Waves(_),
+            ) => return true,
         };
         let planned = self.agents_planned();
         succeeded >= rollout.must_succeed(planned, u32::MAX)
@@ -80,12 +86,12 @@ impl Release {
 
     /// Whether nobody took part in what ends now: nobody was there, all were taken out, or managers had nobody.
     pub(in crate::release) fn is_without_participants(&self) -> bool {
-        let counts = &self.counts;
-        let outcomes =
-            counts.outcome_failed + counts.timed_out + counts.unreachable + counts.lost + counts.undone;
-        outcomes == 0
-            && counts.agents.succeeded == 0
-            && counts.agents.bad() == 0
-            && counts.agents.untested == 0
+        let [_succeeded, failed, timed_out, unreachable, lost, undone, _untested, _excluded] =
+            self.counts.by_outcome();
+        let agents = self.counts.agents;
+        failed + timed_out + unreachable + lost + undone == 0
+            && agents.succeeded == 0
+            && agents.bad() == 0
+            && agents.untested == 0
     }
 }

@@ -1,6 +1,6 @@
 //! What opens a wave, and who has their turn in those that are not open: who is heard of first, who is silent last.
 
-use super::{Turnouts, of_child};
+use super::{SilenceLimits, Turnouts, of_child};
 use crate::{
     plan::{Filled, Turnout, cut},
     release::{
@@ -120,17 +120,17 @@ impl Release {
 
     /// Everybody whose turn, or the turn of some of whose agents, is in a wave that is not open.
     fn waiting(&self, state: &State, seen: &dyn Seen, told: &Turnouts, now: Now) -> Vec<WaitingRelease> {
-        let (open, silent_after_ms) = (self.gates.stand.waves, self.silent_after_ms());
+        let (open, limits) = (self.gates.stand.waves, SilenceLimits::of_strategy(&self.strategy));
         let waits = |(child, part): (&ChildKey, &Assignment)| {
             if part.status.is_over() || part.wave < open {
                 return None;
             }
             let Some(planned) = self.managers.get(child) else {
-                let turnout = of_child(state, seen, &Turnouts::new(), silent_after_ms, *child, now);
+                let turnout = of_child(state, seen, &Turnouts::new(), limits, *child, now);
                 return Some(WaitingRelease { child: *child, wave: part.wave, turnout, done: 0 });
             };
             let done = planned.done_before(open);
-            let said = of_child(state, seen, told, silent_after_ms, *child, now);
+            let said = of_child(state, seen, told, limits, *child, now);
             // Those that are not live any more come last, as those that are silent: it has them in its own last wave.
             let left = planned.agents.saturating_sub(done);
             let live = said.live.saturating_sub(done).min(left);

@@ -14,7 +14,7 @@ use crate::{
 };
 use engine::questions::children::{self, ChildrenWanted, Filter};
 use heart::children::Child as Record;
-use model::ChildKey;
+use model::{ChildKey, ChildKind};
 use wire::api::{Child, Page};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -43,8 +43,8 @@ pub(super) struct Parameters {
 fn read(parameters: Parameters) -> Result<Filter, Problem> {
     let Parameters { label, kind, cordon, silent_for, .. } = parameters;
     let none = |what: &str, known: &str| Problem::bad_request(format!("`{what}` is one of {known}"));
-    if kind.as_deref().is_some_and(|kind| !matches!(kind, "agent" | "rm")) {
-        return Err(none("kind", "agent, rm"));
+    if kind.as_deref().is_some_and(|kind| ChildKind::named(kind).is_none()) {
+        return Err(none("kind", &ChildKind::NAMES.join(", ")));
     }
     if cordon.as_deref().is_some_and(|cordon| !matches!(cordon, "open" | "cordoned" | "drained")) {
         return Err(none("cordon", "open, cordoned, drained"));

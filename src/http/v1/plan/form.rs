@@ -10,10 +10,10 @@ use heart::{
         command::Seen,
         prospect::Reporting,
         state::Snapshot,
-        turnout::{self, Turnouts},
+        turnout::{self, SilenceLimits, Turnouts},
     },
 };
-use language::{Order, Rollout, Strategy};
+use language::Strategy;
 use model::{ChildKey, FEATURE_INTERIM, Now, ReleaseKey};
 use wire::api::{
     self, PlannedAlpha, PlannedChild, PlannedExclusion, PlannedGroup, PlannedWave, WithoutSurface,
@@ -82,9 +82,9 @@ pub fn plan(
     told: &(Turnouts, Vec<ChildKey>),
     now: Now,
 ) -> Planned {
-    let silent_after_ms = silent_after_ms(strategy);
+    let limits = SilenceLimits::of_strategy(strategy);
     let plan = plan::plan_of(strategy, state, |child, _| {
-        turnout::of_child(state, seen, &told.0, silent_after_ms, child, now)
+        turnout::of_child(state, seen, &told.0, limits, child, now)
     });
     let partly = (plan.partly.len() <= MAX_CLIPPED).then(|| {
         let member = |at: &u32| state.children.get(plan.members[*at as usize])?.area.clone();
@@ -175,10 +175,6 @@ const MAX_MANAGERS_NAMED: usize = 100;
 fn not_asked(state: &Snapshot, managers: &[ChildKey]) -> Vec<String> {
     let ids = managers.iter().filter_map(|key| Some(state.children.get(*key)?.id.to_string()));
     ids.take(MAX_MANAGERS_NAMED).collect()
-}
-
-pub fn silent_after_ms(strategy: &Strategy) -> u64 {
-    strategy.rollout.as_ref().map_or(u64::MAX, Rollout::silent_after_ms)
 }
 
 /// Managers below that would take part: those that can be asked who of their agents can, and those that can't.
@@ -300,9 +296,7 @@ impl<'a> Listing<'a> {
     }
 
     fn metres(&self, record: &Child) -> Option<f64> {
-        let Order::LocationSequential { start_at: [x, y] } = self.strategy.rollout.as_ref()?.order else {
-            return None;
-        };
+        let [x, y] = self.strategy.rollout.as_ref()?.order.start_at()?;
         Some(metres_from(Point { x, y }, &Shape::read(record.area.as_deref()?)?))
     }
 }

@@ -90,10 +90,10 @@ impl Earlier {
     /// What its analyses measured by queries.
     fn measured(&self) -> Result<Vec<Measured>, StoreError> {
         let strategy = stored::strategy(self.key, &self.strategy)?;
+        let rows = stored::runs_by_block(&self.runs, &strategy)?;
         let mut all = Vec::new();
         for (block, (stage, analysis)) in strategy.analyses().enumerate() {
-            let row = self.runs.iter().find(|row| usize::try_from(row.block) == Ok(block));
-            let Some(row) = row else { continue };
+            let Some(row) = rows.get(&block) else { continue };
             let run = stored::run(row)?;
             let stage = stage.and_then(|stage| strategy.stages.get(stage)).map(|stage| stage.name.clone());
             let queries = analysis.metrics.iter().zip(run.metrics);
@@ -122,7 +122,7 @@ impl Earlier {
         let seconds = (time.ended_ms - time.began_ms) as f64 / 1e3;
         let mut latest = BTreeMap::new();
         for row in &self.rows {
-            if stored::slot(row)? == Slot::stage(at) {
+            if stored::slot_of(row, &strategy)? == Slot::stage(at) {
                 latest.insert(row.child_key, stored::summary(row)?);
             }
         }

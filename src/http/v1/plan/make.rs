@@ -30,7 +30,10 @@ use crate::{
 use engine::{EngineError, questions, questions::eligible::EligibleWanted};
 use heart::{
     plan::Needs,
-    release::{state, turnout::Turnouts},
+    release::{
+        state,
+        turnout::{SilenceLimits, Turnouts},
+    },
 };
 use language::{Diagnostic, Strategy};
 use model::ChildKey;
@@ -124,8 +127,7 @@ async fn turnouts(ctx: &Context, strategy: &Arc<Strategy>) -> Result<(Turnouts, 
     let planned = Arc::clone(strategy);
     let (able, unable) =
         ctx.engine.read_apart(PATIENCE, move |state| form::managers(state, &planned)).await?;
-    let wanted =
-        EligibleWanted { needs: Needs::of(strategy), silent_after_ms: form::silent_after_ms(strategy) };
+    let wanted = EligibleWanted { needs: Needs::of(strategy), limits: SilenceLimits::of_strategy(strategy) };
     let (told, mut unheard) = questions::turnout::of_managers(&ctx.engine, &wanted, able).await?;
     unheard.extend(unable);
     Ok((told, unheard))

@@ -74,7 +74,7 @@ pub fn stage_name(strategy: &Strategy, slot: Slot) -> Option<&str> {
 pub fn result(strategy: &Strategy, row: &StageResultRow, unreadable: &Unreadable) -> StageResult {
     let note = |error: &StoreError| unreadable.note(error);
     let status = stored::stage_status(row).inspect_err(note).ok();
-    let slot = stored::slot(row).inspect_err(note).ok();
+    let slot = stored::slot_of(row, strategy).inspect_err(note).ok();
     StageResult {
         attempt: stored::attempt(row).inspect_err(note).unwrap_or_default(),
         stage: slot.and_then(|slot| stage_name(strategy, slot)).unwrap_or_default().to_owned(),

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use super::analysis;
 use crate::{problem::Problem, v1::time::rfc3339};
-use engine::{ReleaseDetail as StoredDetail, questions::part::PartBelow, stored, unreadable::Unreadable};
+use engine::{
+    ReleaseDetail as StoredDetail, ended::told_ending, questions::part::PartBelow, stored,
+    unreadable::Unreadable,
+};
 use heart::release::{
     assignment::{Dated, Fact},
     ending::Ending,
@@ -25,7 +28,7 @@ pub fn release(state: &Snapshot, release: &Release, now: Now) -> api::Release {
         name: release.strategy.name.clone(),
         state: release.state.name().to_owned(),
         reason: reason(&release.state, release.ending.as_deref()),
-        why: release.ending.as_deref().map(ending),
+        why: release.ending.as_deref().map(told_ending),
         waits_for: waits::release(state, release, now),
         functions: function_names(&release.strategy),
         attempt: release.attempt,
@@ -119,7 +122,7 @@ fn with_name(
         name,
         state: detail.state.name().to_owned(),
         reason: reason(&detail.state, detail.ending.as_deref()),
-        why: detail.ending.as_deref().map(ending),
+        why: detail.ending.as_deref().map(told_ending),
         waits_for: None,
         functions,
         attempt: detail.attempt,
@@ -153,11 +156,6 @@ fn reason(state: &ReleaseState, ending: Option<&Ending>) -> Option<String> {
     }
 }
 
-fn ending(ending: &Ending) -> api::Ending {
-    let Ending { cause, text, child, stage, numbers, by, note } = ending.clone();
-    api::Ending { cause: cause.name().to_owned(), text, child, stage, numbers, by, note }
-}
-
 /// Undo offers outlive a release; some of them may have been confirmed since it ended.
 fn unconfirmed(state: &ReleaseState, counts: &Counts) -> u32 {
     match state {
@@ -179,20 +177,21 @@ fn excluded(excluded: &[(Exclusion, u32)]) -> BTreeMap<String, u32> {
 }
 
 fn counts(counts: &Counts, participants: u32) -> api::ReleaseCounts {
+    let [succeeded, failed, timed_out, unreachable, lost, undone, untested, excluded] = counts.by_outcome();
     api::ReleaseCounts {
         participants,
         todo: counts.todo,
         doing: counts.doing,
         done: counts.done,
         failed_status: counts.failed,
-        succeeded: counts.succeeded,
-        failed: counts.outcome_failed,
-        timed_out: counts.timed_out,
-        unreachable: counts.unreachable,
-        lost: counts.lost,
-        undone: counts.undone,
-        untested: counts.untested,
-        excluded: counts.excluded,
+        succeeded,
+        failed,
+        timed_out,
+        unreachable,
+        lost,
+        undone,
+        untested,
+        excluded,
         undoing: counts.undoing,
     }
 }

@@ -208,8 +208,8 @@ fn unpacked(
 
 /// Over the parsed strategy, so that comments and spelling make no difference, and the functions.
 fn digest(strategy: &Strategy, archive: &Archive) -> Result<[u8; 32], Problem> {
-    let form = serde_json::to_vec(strategy).map_err(|error| {
-        tracing::error!(%error, "a strategy has no JSON form");
+    let form = strategy.digest_form().map_err(|error| {
+        tracing::error!(%error, "a strategy has no digest");
         Problem::from(EngineError::Failed)
     })?;
     Ok(Sha256::new().chain_update(form).chain_update(archive.digest).finalize().into())

@@ -22,7 +22,7 @@ pub(super) fn count(walk: &mut Walk<'_>, agents: Agents) {
 /// What was said before and comes late changes nothing.
 pub(super) fn recount(walk: &mut Walk<'_>, report: &Report<'_>, number: u32) {
     let assignment = &walk.assignment;
-    let Some((manager, agents)) = assignment.whole().zip(report.summary.agents) else {
+    let Some((manager, agents)) = assignment.whole().zip(report.summary().agents) else {
         return;
     };
     let is_last = report.name.attempt == assignment.named && assignment.status.is_over();

@@ -1,6 +1,6 @@
 //! A stage has ended for a child: what it does next.
 
-use super::shows::shows;
+use super::{read::Report, shows::shows};
 use crate::{
     children::Variant,
     release::{
@@ -9,15 +9,16 @@ use crate::{
         decide::walk::Walk,
         offer::{MAX_ATTEMPT, Piece},
         settings::Member,
-        summary::{Kept, Summary},
+        summary::Summary,
     },
 };
 use language::Action;
 use model::{ChildStatus, Exclusion, Outcome, StageStatus};
 
-pub(super) fn ended(walk: &mut Walk<'_>, slot: Slot, summary: &Summary, kept: Kept) {
+pub(super) fn ended(walk: &mut Walk<'_>, report: &Report<'_>) {
+    let (slot, summary) = (report.slot, report.summary());
     if let Some(why) = untested(walk, slot, summary) {
-        return ended_untested(walk, slot, summary, kept, why);
+        return ended_untested(walk, report, why);
     }
     let strategy = walk.strategy();
     let piece = walk.assignment.piece();
@@ -32,8 +33,9 @@ pub(super) fn ended(walk: &mut Walk<'_>, slot: Slot, summary: &Summary, kept: Ke
     let function = walk.assignment.current_function(strategy);
     let functions = walk.assignment.current_functions(strategy);
     let shows = shows(&walk.assignment, strategy, piece, slot, summary.status);
-    let (status, digest) = (summary.status, kept.digest);
-    walk.step_with(Step::Reported { slot, status, digest, shows, why: verdict.err() }, Some(kept));
+    let (status, digest) = (summary.status, report.received.digest);
+    let step = Step::Reported { slot, status, digest, shows, why: verdict.err() };
+    walk.step_with(step, Some(report.keep()));
     match shows {
         Shows::Base => walk.deployed_all(functions, Variant::Base),
         Shows::New => walk.deployed_all(functions, Variant::New),
@@ -88,16 +90,16 @@ fn untested(walk: &Walk<'_>, slot: Slot, summary: &Summary) -> Option<&'static s
 const MAX_IDLE_ATTEMPT: u16 = MAX_ATTEMPT - 100;
 
 /// Nothing failed, and nothing was tested. Who ended the stage by itself tries it again, as long as it may.
-fn ended_untested(walk: &mut Walk<'_>, slot: Slot, summary: &Summary, kept: Kept, why: &str) {
+fn ended_untested(walk: &mut Walk<'_>, report: &Report<'_>, why: &str) {
     let by_itself = walk.assignment.stage_status < StageStatus::ShouldEnd;
     let deadlines = walk.state.settings.deadlines(walk.strategy(), &walk.state.children);
     let deadlines = deadlines.of_member(Member { child: walk.child, part: &walk.assignment });
     let longest = deadline::without_calls(&walk.assignment, walk.strategy()).unwrap_or(deadlines.stage_ms);
     let has_time = walk.at < walk.assignment.stage_begun().saturating_add(longest);
     let functions = walk.assignment.current_functions(walk.strategy());
-    let (status, digest) = (summary.status, kept.digest);
+    let (slot, status, digest) = (report.slot, report.summary().status, report.received.digest);
     let step = Step::Reported { slot, status, digest, shows: Shows::Base, why: Some(why.to_owned()) };
-    walk.step_with(step, Some(kept));
+    walk.step_with(step, Some(report.keep()));
     walk.deployed_all(functions, Variant::Base);
     let piece = walk.assignment.piece();
     match walk.release.instead_of(piece) {

@@ -64,7 +64,7 @@ pub(super) fn past(
         }
     } else if assignment.marks().iter().any(|mark| {
         let earlier = mark.attempt >= report.name.attempt && mark.attempt < assignment.named;
-        earlier && mark.slot == report.slot && mark.digest == report.kept.digest
+        earlier && mark.slot == report.slot && mark.digest == report.received.digest
     }) {
         return Ok(());
     }
@@ -85,7 +85,7 @@ fn keep(walk: &mut Walk<'_>, report: &Report<'_>, late: &mut Late) {
     late.changes.push(report.keep_late(walk));
     let before = walk.changes.len();
     let strategy = walk.strategy();
-    let status = report.summary.status;
+    let status = report.summary().status;
     // What an earlier attempt left behind was replaced by what the present one tests.
     let is_replaced = report.name.attempt < walk.assignment.named && walk.assignment.has_begun();
     let shows = if is_replaced {
@@ -96,7 +96,7 @@ fn keep(walk: &mut Walk<'_>, report: &Report<'_>, late: &mut Late) {
         shows(&walk.assignment, strategy, report.piece, report.slot, status)
     };
     walk.step(Step::Late { slot: Some(report.slot), status, shows, digest: report.late_digest() });
-    unconfirmed_below(walk, report.summary);
+    unconfirmed_below(walk, report.summary());
     let functions = match walk.assignment.led {
         Led::Whole(_) => walk.assignment.current_functions(strategy),
         Led::Stepwise(_) => FunctionSet::of(report.slot.function(strategy)),

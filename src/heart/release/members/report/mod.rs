@@ -13,16 +13,18 @@ mod undo;
 
 pub(super) use read::find_slot;
 
+use std::sync::Arc;
+
 use super::call::Call;
 use crate::release::{
-    assignment::{Slot, Step},
+    assignment::Step,
     change::Change,
     command::{Decision, Refusal, Reply},
     decide::walk::Walk,
     members,
     offer::OfferKind,
     state::State,
-    summary::{Kept, Summary},
+    summary::Received,
 };
 use below::{count, recount};
 use ended::ended;
@@ -35,7 +37,7 @@ pub(in crate::release) fn decide(
     state: &State,
     child: &str,
     offer: &str,
-    summaries: &[Summary],
+    reports: &[Arc<Received>],
     now: Now,
 ) -> Decision {
     let call = match Call::resolve(state, child, offer) {
@@ -49,12 +51,12 @@ pub(in crate::release) fn decide(
     walk.reinstate();
     let kept_even_if_refused = walk.changes.len();
     let mut late = Late::default();
-    for summary in summaries {
+    for received in reports {
         let taken = match call.name.kind {
-            OfferKind::Undo(number) => undo(&mut walk, number, offer, summary),
+            OfferKind::Undo(number) => undo(&mut walk, number, offer, &received.summary),
             OfferKind::First | OfferKind::Stage(_) | OfferKind::Rollout(_) => {
-                Report::read(&walk, call.name, offer, summary)
-                    .and_then(|report| work(&mut walk, report, kept_even_if_refused, &mut late))
+                Report::read(&walk, call.name, offer, received)
+                    .and_then(|report| work(&mut walk, &report, kept_even_if_refused, &mut late))
             }
         };
         if let Err(refusal) = taken {
@@ -72,17 +74,17 @@ pub(in crate::release) fn decide(
 
 fn work(
     walk: &mut Walk<'_>,
-    report: Report<'_>,
+    report: &Report<'_>,
     changes_before: usize,
     late: &mut Late,
 ) -> Result<(), Refusal> {
-    if let Some(number) = report.summary.recount {
-        recount(walk, &report, number);
+    if let Some(number) = report.summary().recount {
+        recount(walk, report, number);
         return Ok(());
     }
     let is_current = report.name == walk.assignment.offer_name();
     if !is_current || walk.assignment.status.is_over() {
-        return past(walk, &report, changes_before, late);
+        return past(walk, report, changes_before, late);
     }
     if !walk.assignment.fetched {
         return Err(report.not_started(walk.strategy()));
@@ -90,19 +92,19 @@ fn work(
     if let Some(mark) = walk.assignment.mark(report.slot) {
         return report.beside(mark.digest, walk.strategy());
     }
-    if report.summary.status == StageStatus::InProgress {
-        return under_way(walk, &report);
+    if report.summary().status == StageStatus::InProgress {
+        return under_way(walk, report);
     }
     if report.slot != walk.assignment.slot {
-        return skipped(walk, &report, changes_before, late);
+        return skipped(walk, report, changes_before, late);
     }
-    if let Some(agents) = report.summary.agents {
+    if let Some(agents) = report.summary().agents {
         count(walk, agents);
     }
     if report.waits() {
-        return wait(walk, report.slot, report.kept);
+        return wait(walk, report);
     }
-    ended(walk, report.slot, report.summary, report.kept);
+    ended(walk, report);
     Ok(())
 }
 
@@ -119,13 +121,14 @@ fn under_way(walk: &mut Walk<'_>, report: &Report<'_>) -> Result<(), Refusal> {
     // Who is ready to end it stays so.
     let waits = assignment.stage_status >= StageStatus::SuccessWaiting;
     let status = if waits { StageStatus::SuccessWaiting } else { StageStatus::InProgress };
-    let summary = Box::new(Summary { status, ..report.summary.clone() }.keep());
+    let summary = Box::new(report.keep());
     let (release, child) = (walk.release.key, walk.child);
     walk.changes.push(Change::Members(members::Change::Numbers { release, child, slot, status, summary }));
     Ok(())
 }
 
-fn wait(walk: &mut Walk<'_>, slot: Slot, kept: Kept) -> Result<(), Refusal> {
+fn wait(walk: &mut Walk<'_>, report: &Report<'_>) -> Result<(), Refusal> {
+    let slot = report.slot;
     if let Some(stage) = slot.stage_index()
         && walk.assignment.stepwise().is_some()
         && !walk.assignment.ends_on_signal(stage, walk.strategy())
@@ -134,7 +137,7 @@ fn wait(walk: &mut Walk<'_>, slot: Slot, kept: Kept) -> Result<(), Refusal> {
     }
     if walk.assignment.stage_status >= StageStatus::SuccessWaiting {
         let (release, child) = (walk.release.key, walk.child);
-        let (status, summary) = (StageStatus::SuccessWaiting, Box::new(kept));
+        let (status, summary) = (StageStatus::SuccessWaiting, Box::new(report.keep()));
         walk.changes.push(Change::Members(members::Change::Numbers {
             release,
             child,
@@ -144,7 +147,7 @@ fn wait(walk: &mut Walk<'_>, slot: Slot, kept: Kept) -> Result<(), Refusal> {
         }));
         return Ok(());
     }
-    walk.step_with(Step::Waiting { slot }, Some(kept));
+    walk.step_with(Step::Waiting { slot }, Some(report.keep()));
     if walk.release.is_running() && walk.release.gates.may_end(slot) {
         walk.step(Step::Signalled);
     }

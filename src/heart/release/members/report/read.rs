@@ -1,5 +1,7 @@
 //! Which stage of which offer a summary is about.
 
+use std::sync::Arc;
+
 use crate::release::{
     assignment::Slot,
     change::Change,
@@ -7,7 +9,7 @@ use crate::release::{
     decide::walk::Walk,
     members,
     offer::{OfferName, Piece},
-    summary::{Kept, Summary},
+    summary::{Kept, Received, Summary},
 };
 use language::{Action, Strategy, render};
 use model::StageStatus;
@@ -18,8 +20,9 @@ pub(super) struct Report<'s> {
     pub(super) offer: &'s str,
     pub(super) piece: Piece,
     pub(super) slot: Slot,
-    pub(super) summary: &'s Summary,
-    pub(super) kept: Kept,
+    pub(super) received: &'s Arc<Received>,
+    /// What the child says that it runs next, where its offer says otherwise.
+    says_next: Option<&'s str>,
 }
 
 impl<'s> Report<'s> {
@@ -27,13 +30,13 @@ impl<'s> Report<'s> {
         walk: &Walk<'_>,
         name: OfferName,
         offer: &'s str,
-        summary: &'s Summary,
+        received: &'s Arc<Received>,
     ) -> Result<Self, Refusal> {
+        let summary = &received.summary;
         let is_told = matches!(summary.status, StageStatus::InProgress | StageStatus::SuccessWaiting);
         if !is_told && !summary.status.is_over() {
             return Err(Refusal::NotAReport(summary.status));
         }
-        let kept = summary.keep();
         let strategy = walk.strategy();
         let stage = || summary.stage_name.clone().unwrap_or_default();
         let piece = walk
@@ -43,28 +46,33 @@ impl<'s> Report<'s> {
             .ok_or_else(|| Refusal::NotStarted { offer: offer.to_owned(), stage: stage() })?;
         let slot = match &summary.stage_name {
             Some(stage) => find_slot(strategy, piece, stage),
-            None => Some(unnamed(walk, name, piece, &kept)),
+            None => Some(unnamed(walk, name, piece, received.digest)),
         };
         let slot = slot.ok_or_else(|| Refusal::UnknownStage { offer: offer.to_owned(), stage: stage() })?;
-        let kept = match says_otherwise(walk, piece, slot, summary) {
-            Some(next) => summary.keep_with_next(next),
-            None => kept,
-        };
-        Ok(Self { name, offer, piece, slot, summary, kept })
+        let says_next = says_otherwise(walk, piece, slot, summary);
+        Ok(Self { name, offer, piece, slot, received, says_next })
+    }
+
+    pub(super) fn summary(&self) -> &'s Summary {
+        &self.received.summary
+    }
+
+    pub(super) fn keep(&self) -> Kept {
+        Kept { report: Arc::clone(self.received), says_next: self.says_next.map(str::to_owned) }
     }
 
     pub(super) fn waits(&self) -> bool {
-        self.summary.status == StageStatus::SuccessWaiting
+        self.summary().status == StageStatus::SuccessWaiting
     }
 
     /// It says how far a stage is that goes on.
     pub(super) fn is_preliminary(&self) -> bool {
-        self.waits() || self.summary.status == StageStatus::InProgress
+        self.waits() || self.summary().status == StageStatus::InProgress
     }
 
     /// By which a repeat is known once it came too late.
     pub(super) fn late_digest(&self) -> u64 {
-        self.kept.digest ^ u64::from(self.slot.0).rotate_left(56) ^ u64::from(self.name.attempt)
+        self.received.digest ^ u64::from(self.slot.0).rotate_left(56) ^ u64::from(self.name.attempt)
     }
 
     pub(super) fn not_started(&self, strategy: &Strategy) -> Refusal {
@@ -73,7 +81,7 @@ impl<'s> Report<'s> {
 
     /// The answer where a result of this stage is stored.
     pub(super) fn beside(&self, stored: u64, strategy: &Strategy) -> Result<(), Refusal> {
-        if stored == self.kept.digest || self.is_preliminary() {
+        if stored == self.received.digest || self.is_preliminary() {
             return Ok(());
         }
         let (offer, stage) = (self.offer.to_owned(), stage_name(strategy, self.slot));
@@ -85,7 +93,7 @@ impl<'s> Report<'s> {
             release: walk.release.key,
             child: walk.child,
             stage: Some(stage_name(walk.strategy(), self.slot)),
-            summary: Box::new(self.summary.clone()),
+            report: Arc::clone(self.received),
         })
     }
 }
@@ -109,7 +117,7 @@ fn says_otherwise<'s>(walk: &Walk<'_>, piece: Piece, slot: Slot, summary: &'s Su
 }
 
 /// The stage that a summary without a name is about: the one the child is in, unless it repeats the last stored.
-fn unnamed(walk: &Walk<'_>, name: OfferName, piece: Piece, kept: &Kept) -> Slot {
+fn unnamed(walk: &Walk<'_>, name: OfferName, piece: Piece, digest: u64) -> Slot {
     if piece != Piece::Whole {
         return piece.slot();
     }
@@ -131,7 +139,7 @@ fn unnamed(walk: &Walk<'_>, name: OfferName, piece: Piece, kept: &Kept) -> Slot 
     let last = path.iter().rposition(|stage| ended(stage).is_some());
     let stage = match last {
         None => path.first(),
-        Some(last) if ended(&path[last]) == Some(kept.digest) => path.get(last),
+        Some(last) if ended(&path[last]) == Some(digest) => path.get(last),
         // After a failure an agent walks on to what is listed next.
         Some(last) => path.get(last + 1).or_else(|| path.get(last)),
     };

@@ -62,8 +62,8 @@ pub(super) fn shows(
     }
 }
 
-/// The same of a report about an offer of an earlier attempt, which an earlier build may have handed out: its last stage
-/// may have rolled out.
+/// What a report shows about an offer of an earlier attempt, which an earlier build may have handed out: its last stage may
+/// have rolled out.
 pub(super) fn earlier_shows(
     assignment: &Assignment,
     strategy: &Strategy,

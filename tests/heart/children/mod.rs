@@ -1,0 +1,3 @@
+//! What the heart knows of children.
+
+mod open;

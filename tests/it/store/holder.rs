@@ -1,0 +1,27 @@
+//! Which holders of a lease are certainly gone.
+
+use store::holder::{Holder, UNKNOWN};
+
+#[test]
+fn a_running_process_is_not_dead_and_one_of_an_earlier_start_is() {
+    let me = Holder::this_process();
+    assert!(!me.proves_dead(&me.to_string()));
+    let earlier = Holder { started: "1".to_owned(), ..me.clone() };
+    assert!(me.proves_dead(&earlier.to_string()));
+}
+
+#[test]
+fn nothing_is_proven_about_other_hosts_boots_namespaces_and_unreadable_texts() {
+    let me = Holder::this_process();
+    let gone = Holder { started: "1".to_owned(), ..me.clone() };
+    for other in [
+        Holder { host: "elsewhere".to_owned(), ..gone.clone() },
+        Holder { boot: "another".to_owned(), ..gone.clone() },
+        Holder { namespace: "pid:[1]".to_owned(), ..gone.clone() },
+        Holder { started: UNKNOWN.to_owned(), ..gone.clone() },
+    ] {
+        assert!(!me.proves_dead(&other.to_string()), "{other}");
+    }
+    assert!(!me.proves_dead(""));
+    assert!(!me.proves_dead("host=a pid=x started=1 namespace=b boot=c"));
+}
