@@ -1,4 +1,3 @@
-//! What stands beside a node: it runs versions, leads the proxy that shares calls among them, measures, and answers to a
-//! manager.
+//! What stands beside a node, and runs versions of functions there.
 
 pub mod runtime;

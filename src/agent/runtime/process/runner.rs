@@ -1,4 +1,14 @@
 //! The forms that functions have, and what each needs of the machine.
+//!
+//! | form | its folder holds | a call |
+//! |---|---|---|
+//! | `nodejs` | `index.js`, or what `package.json` names: `module.exports = (req, res) => …` | `req` and `res` of node, with `req.body` (text), `query`, `params`, `path`, `get` and `res.status`, `send`, `json`, `set`, `type`, `sendStatus`, `redirect` as express has them |
+//! | `python` | `fn.py`: `def fn(input, headers)`, or without `headers` | the body as text, `None` for an empty one; what it returns is the answer, an exception is 500 with its text |
+//! | `binary` | `fn.sh`, a program or a text for `sh` | the body to its standard input, its standard output is the answer, an exit status other than 0 is 500; `REQUEST_METHOD`, `PATH_INFO` and `QUERY_STRING` say the rest |
+//! | `program` | `run`, any program | it takes calls at `$HOST:$PORT` until SIGTERM |
+//!
+//! Packages are not installed: what a function needs lies in its folder (`node_modules`, `pip install --target .`) or on the machine.
+//! What is written to standard error, and by all forms but `binary` to standard output, is the log.
 
 use std::{
     ffi::OsStr,
