@@ -1,5 +1,6 @@
 use std::{
     io::{self, PipeWriter},
+    os::unix::process::CommandExt,
     process::{Command, Stdio},
     time::Duration,
 };
@@ -7,10 +8,13 @@ use std::{
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait};
 use tokio::time::Instant;
 
-use super::super::{
-    super::Exit,
-    run::{Run, Spec},
-    tree,
+use super::{
+    super::{
+        super::Exit,
+        run::{Run, Spec},
+        tree,
+    },
+    PROGRAM,
 };
 
 /// How long is waited for processes that were killed.
@@ -33,6 +37,7 @@ impl Function {
             Ok(()) | Err(_) => {}
         }
         let child = Command::new("/proc/self/exe")
+            .arg0(PROGRAM)
             .args(&spec.shim)
             .arg("launch")
             .arg(run.folder())

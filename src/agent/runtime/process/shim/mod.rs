@@ -67,6 +67,8 @@ pub(super) struct Status {
     pub last_exit: Option<Exit>,
 }
 
+/// What its processes are called in lists of processes; they are started by what they are, whatever lies at its place by then.
+const PROGRAM: &str = "choirmaster";
 /// How it is called.
 const USAGE: &str = "this is called by `choirmaster agent`: start|watch FOLDER, launch FOLDER PARENT, binary";
 

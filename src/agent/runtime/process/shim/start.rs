@@ -1,6 +1,6 @@
 use std::{
     io::{BufRead, BufReader, Write},
-    os::unix::fs::PermissionsExt,
+    os::unix::{fs::PermissionsExt, process::CommandExt},
     process::{Command, Stdio},
 };
 
@@ -9,7 +9,7 @@ use rustix::{
     process::{getpid, set_child_subreaper, setsid, umask},
 };
 
-use super::{super::run::Run, watch::Watch};
+use super::{super::run::Run, PROGRAM, watch::Watch};
 
 /// What a shim says once it answers.
 const READY: &str = "ready";
@@ -18,6 +18,7 @@ const READY: &str = "ready";
 pub(super) fn start(run: &Run) -> Result<(), String> {
     let spec = run.spec().map_err(|error| error.to_string())?;
     let mut shim = Command::new("/proc/self/exe")
+        .arg0(PROGRAM)
         .args(&spec.shim)
         .arg("watch")
         .arg(run.folder())
