@@ -12,6 +12,8 @@ use choirmaster_agent::runtime::{
     process::{ProcessRuntime, Settings},
 };
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::functions::{self, Behaviour};
 
 /// What a runtime brings along to be put through the conformance suite.
@@ -92,6 +94,17 @@ impl World for ProcessWorld {
     fn log_bytes(&self, version: &VersionId) -> u64 {
         let size = |name: &str| self.run_folder(version).join(name).metadata().map_or(0, |about| about.len());
         size("log") + size("log.1")
+    }
+}
+
+/// A test that fails leaves nothing on the machine either.
+impl Drop for ProcessWorld {
+    fn drop(&mut self) {
+        let pids = self.left_behind().into_iter();
+        for pid in pids.filter_map(|line| Pid::from_raw(line.split_once(':')?.0.parse().ok()?)) {
+            // It may have ended with the one before.
+            let _ = kill_process(pid, Signal::KILL);
+        }
     }
 }
 
