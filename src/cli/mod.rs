@@ -117,6 +117,13 @@ impl Command {
 ///
 /// No `async fn`: whoever awaits one compiles all of it again, here the whole program a second time.
 pub fn main() -> ExitCode {
+    // Who is started beside each version that runs takes nothing of what follows.
+    let arguments: Vec<_> = std::env::args_os().collect();
+    if let [_, command, role, rest @ ..] = arguments.as_slice()
+        && (command == "agent" && role == "shim")
+    {
+        return agent::runtime::process::shim::main(rest);
+    }
     // TLS asks the process which cryptography it uses; a second answer (there is none) would be ignored.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let cli = match Cli::try_parse() {

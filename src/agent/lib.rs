@@ -1,0 +1,3 @@
+//! What stands beside a node, and runs versions of functions there.
+
+pub mod runtime;

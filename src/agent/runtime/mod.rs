@@ -1,0 +1,70 @@
+//! Runtimes start and stop versions of functions. What a call is answered by is the proxy's to say: a runtime knows no shares.
+//!
+//! Invariants, which the conformance suite in `tests/agent/` asserts of each runtime:
+//!
+//! 1. A version is named by the digest of its content. Nothing is replaced: versions are added and removed, and the content of
+//!    one that runs is a copy that nobody else changes.
+//! 2. When `start` returns a version, it answers. When it fails, nothing of the version is left, unless it was there before.
+//! 3. Versions outlive the runtime's own process. Whoever opens the runtime again finds them by `list`, with their targets.
+//! 4. After `stop`, nothing of a version is left: no process, however it was made, no socket and no folder.
+//! 5. `start` and `stop` may be repeated: who asks for what is there already gets it.
+//!
+//! The calls in flight are the proxy's too: it drains a version before it is stopped.
+
+mod error;
+mod order;
+pub mod process;
+mod state;
+mod version;
+
+use std::{fmt, future::Future, pin::Pin, time::Duration};
+
+use proxy::live::Target;
+
+pub use self::{
+    error::{Fault, RuntimeError},
+    order::{Health, Limits, Order, WarmUp},
+    state::{Exit, Phase},
+    version::{VersionId, VersionIdError},
+};
+
+/// What a runtime answers with; it is asked through a pointer, so that an agent can have several.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, RuntimeError>> + Send + 'a>>;
+
+/// Something that can run versions.
+pub trait Runtime: fmt::Debug + Send + Sync {
+    /// What it is called in configuration and offers.
+    fn name(&self) -> &'static str;
+
+    /// The forms of functions that it can run on this machine, in order of their names: `nodejs`, `python`, …
+    fn runners(&self) -> Vec<&'static str>;
+
+    /// Starts a version and waits until it answers and is warm. One that runs already is not started twice, but waited for.
+    ///
+    /// Who drops the answer before it is there leaves a version that is listed and may be stopped.
+    fn start<'a>(&'a self, order: &'a Order) -> Answer<'a, Running>;
+
+    /// All versions that are there, in order of their names. Called first, it finds those of a former process, and clears away
+    /// what that left half done.
+    fn list(&self) -> Answer<'_, Vec<Running>>;
+
+    /// Ends a version: it is asked to, and after the grace it is killed. A version that isn't there is ended already.
+    fn stop<'a>(&'a self, version: &'a VersionId, grace: Duration) -> Answer<'a, ()>;
+}
+
+/// A version that was started and not stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Running {
+    pub version: VersionId,
+    /// The form that its function has.
+    pub runner: String,
+    /// Where it listens, for as long as it is there.
+    pub target: Target,
+    pub phase: Phase,
+    /// The process that was started for it; `None` while there is none.
+    pub pid: Option<u32>,
+    /// How often it ended by itself and was started again.
+    pub restarts: u64,
+    /// How it ended when it last did.
+    pub last_exit: Option<Exit>,
+}

@@ -1,0 +1,143 @@
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, Read, Seek, SeekFrom},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use super::super::{Limits, VersionId, error::Tail};
+
+/// The form of what is written below. One that this program doesn't know is left alone.
+pub(super) const FORMAT: u32 = 1;
+/// What marks the processes of a run, in their environment.
+pub(super) const MARK: &str = "CHOIRMASTER_RUN";
+/// Bytes of a log's end that are shown with an error.
+const TAIL: u64 = 4096;
+/// The most bytes of a specification.
+const MAX_SPEC: u64 = 1024 * 1024;
+
+/// What a shim runs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Spec {
+    pub format: u32,
+    pub version: VersionId,
+    /// A name that no other run ever had.
+    pub mark: String,
+    pub runner: String,
+    pub program: PathBuf,
+    pub arguments: Vec<String>,
+    pub environment: BTreeMap<String, String>,
+    pub target: String,
+    pub limits: Limits,
+    /// What stands before a role where the shim calls its own program.
+    pub shim: Vec<String>,
+}
+
+impl Spec {
+    /// The entry that the environment of all its processes holds.
+    pub(super) fn entry(&self) -> String {
+        format!("{MARK}={}", self.mark)
+    }
+}
+
+/// The folder of a version that runs.
+#[derive(Debug, Clone)]
+pub(super) struct Run(PathBuf);
+
+/// Held while a shim watches a run, and while a run without one is cleared away. It ends with the process that holds it.
+#[derive(Debug)]
+pub(super) struct Held(#[expect(dead_code, reason = "held, and never read")] File);
+
+impl Run {
+    pub(super) fn at(folder: PathBuf) -> Self {
+        Self(folder)
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.0
+    }
+
+    pub(super) fn spec_file(&self) -> PathBuf {
+        self.0.join("run.json")
+    }
+
+    /// Where its shim answers.
+    pub(super) fn shim_socket(&self) -> PathBuf {
+        self.0.join("shim.sock")
+    }
+
+    /// Where its function listens, where that is no port.
+    pub(super) fn function_socket(&self) -> PathBuf {
+        self.0.join("fn.sock")
+    }
+
+    pub(super) fn content(&self) -> PathBuf {
+        self.0.join("content")
+    }
+
+    pub(super) fn scratch(&self) -> PathBuf {
+        self.0.join("tmp")
+    }
+
+    pub(super) fn log(&self) -> PathBuf {
+        self.0.join("log")
+    }
+
+    pub(super) fn older_log(&self) -> PathBuf {
+        self.0.join("log.1")
+    }
+
+    pub(super) fn spec(&self) -> io::Result<Spec> {
+        let mut text = Vec::new();
+        File::open(self.spec_file())?.take(MAX_SPEC).read_to_end(&mut text)?;
+        let spec: Spec = serde_json::from_slice(&text)?;
+        if spec.format == FORMAT {
+            Ok(spec)
+        } else {
+            Err(io::Error::other(format!(
+                "{} has format {}, and this program knows {FORMAT}: it is of another version",
+                self.spec_file().display(),
+                spec.format
+            )))
+        }
+    }
+
+    /// Takes the run, unless somebody has it (`None`) or it is gone (an error of that kind).
+    pub(super) fn take(&self) -> io::Result<Option<Held>> {
+        let path = self.spec_file();
+        let file = File::open(&path)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+        // What was cleared away between the two calls can be locked still.
+        let (named, opened) = (fs::metadata(&path)?, file.metadata()?);
+        if (named.dev(), named.ino()) == (opened.dev(), opened.ino()) {
+            Ok(Some(Held(file)))
+        } else {
+            Err(io::ErrorKind::NotFound.into())
+        }
+    }
+
+    /// The last lines that it wrote.
+    pub(super) fn tail(&self) -> Tail {
+        let end = |path: PathBuf| -> io::Result<Vec<u8>> {
+            let mut file = File::open(path)?;
+            let length = file.metadata()?.len();
+            file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
+            let mut bytes = Vec::new();
+            file.take(TAIL).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        let mut bytes = end(self.log()).unwrap_or_default();
+        if bytes.len() < TAIL as usize / 4 {
+            bytes = [end(self.older_log()).unwrap_or_default(), bytes].concat();
+        }
+        Tail(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}

@@ -1,0 +1,141 @@
+//! The forms that functions have, and what each needs of the machine.
+//!
+//! | form | its folder holds | a call |
+//! |---|---|---|
+//! | `nodejs` | `index.js`, or what `package.json` names: `module.exports = (req, res) => …` | `req` and `res` of node, with `req.body` (text), `query`, `params`, `path`, `get` and `res.status`, `send`, `json`, `set`, `type`, `sendStatus`, `redirect` as express has them |
+//! | `python` | `fn.py`: `def fn(input, headers)`, or without `headers` | the body as text, `None` for an empty one; what it returns is the answer, an exception is 500 with its text |
+//! | `binary` | `fn.sh`, a program or a text for `sh` | the body to its standard input, its standard output is the answer, an exit status other than 0 is 500; `REQUEST_METHOD`, `PATH_INFO` and `QUERY_STRING` say the rest |
+//! | `program` | `run`, any program | it takes calls at `$HOST:$PORT` until SIGTERM |
+//!
+//! Packages are not installed: what a function needs lies in its folder (`node_modules`, `pip install --target .`) or on the machine.
+//! What is written to standard error, and by all forms but `binary` to standard output, is the log.
+
+use std::{
+    ffi::OsStr,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use super::super::error::Fault;
+
+/// Names the socket on which a runner listens, in its environment.
+pub(super) const SOCKET: &str = "CHOIRMASTER_SOCKET";
+/// What a function of the form `binary` is called.
+pub(super) const BINARY_FILE: &str = "fn.sh";
+/// What a program that listens on `$PORT` is called.
+pub(super) const PROGRAM_FILE: &str = "run";
+
+/// A form of function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Runner {
+    /// `module.exports = (req, res) => …`
+    Nodejs,
+    /// `def fn(input, headers)` in `fn.py`
+    Python,
+    /// `fn.sh`: a call's body to its standard input, its standard output to the answer
+    Binary,
+    /// `run`: anything that takes calls at `$HOST:$PORT`
+    Program,
+}
+
+const ALL: [Runner; 4] = [Runner::Binary, Runner::Nodejs, Runner::Program, Runner::Python];
+
+impl Runner {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Nodejs => "nodejs",
+            Self::Python => "python",
+            Self::Binary => "binary",
+            Self::Program => "program",
+        }
+    }
+
+    /// What a folder of this form holds; one of them is enough.
+    fn files(self) -> &'static [&'static str] {
+        match self {
+            Self::Nodejs => &["index.js", "package.json"],
+            Self::Python => &["fn.py"],
+            Self::Binary => &[BINARY_FILE],
+            Self::Program => &[PROGRAM_FILE],
+        }
+    }
+
+    /// The program that it needs on the path.
+    fn needs(self) -> Option<&'static str> {
+        match self {
+            Self::Nodejs => Some("node"),
+            Self::Python => Some("python3"),
+            Self::Binary | Self::Program => None,
+        }
+    }
+
+    /// The source that is written beside a version and serves it.
+    pub(super) fn source(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Nodejs => Some(("runner.js", include_str!("runners/nodejs.js"))),
+            Self::Python => Some(("runner.py", include_str!("runners/python.py"))),
+            Self::Binary | Self::Program => None,
+        }
+    }
+
+    pub(super) fn listens_on_a_port(self) -> bool {
+        match self {
+            Self::Program => true,
+            Self::Nodejs | Self::Python | Self::Binary => false,
+        }
+    }
+
+    fn hint(self) -> &'static str {
+        match self {
+            Self::Nodejs => ": install the package `nodejs`, so that `node` is on the agent's PATH",
+            Self::Python => ": install the package `python3`, so that it is on the agent's PATH",
+            Self::Binary | Self::Program => "",
+        }
+    }
+
+    /// The program that it needs, where it is; an empty path where it needs none.
+    pub(super) fn interpreter(self) -> Option<PathBuf> {
+        match self.needs() {
+            None => Some(PathBuf::new()),
+            Some(name) => on_path(name, std::env::var_os("PATH").as_deref()),
+        }
+    }
+
+    /// The one that is named, or else that of the folder's files. A number behind the name is no part of it (`python3`).
+    pub(super) fn of(name: Option<&str>, folder: &Path) -> Result<Self, Fault> {
+        let Some(name) = name else { return Self::by_files(folder) };
+        let bare = name.trim_end_matches(|digit: char| digit.is_ascii_digit() || digit == '.');
+        let bare = if bare == "node" { "nodejs" } else { bare };
+        ALL.into_iter().find(|runner| runner.name() == bare).ok_or_else(|| Fault::NoRunner {
+            name: name.to_owned(),
+            has: here().join(", "),
+            hint: "",
+        })
+    }
+
+    fn by_files(folder: &Path) -> Result<Self, Fault> {
+        let holds = |runner: &Runner| runner.files().iter().any(|file| folder.join(file).is_file());
+        let mut found = ALL.into_iter().filter(holds);
+        match (found.next(), found.next()) {
+            (None, _) => Err(Fault::NoForm(folder.to_owned())),
+            (Some(one), None) => Ok(one),
+            (Some(one), Some(other)) => Err(Fault::TwoForms(one.name(), other.name())),
+        }
+    }
+
+    pub(super) fn missing(self) -> Fault {
+        Fault::NoRunner { name: self.name().to_owned(), has: here().join(", "), hint: self.hint() }
+    }
+}
+
+/// Those that this machine has, in order of their names.
+pub(super) fn here() -> Vec<&'static str> {
+    ALL.into_iter().filter(|runner| runner.interpreter().is_some()).map(Runner::name).collect()
+}
+
+fn on_path(name: &str, path: Option<&OsStr>) -> Option<PathBuf> {
+    let is_program = |file: &PathBuf| {
+        file.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+    };
+    std::env::split_paths(path?).map(|folder| folder.join(name)).find(is_program)
+}

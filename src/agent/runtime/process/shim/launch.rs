@@ -1,0 +1,46 @@
+use std::{
+    os::unix::process::CommandExt,
+    process::{Command, Stdio},
+};
+
+use rustix::process::{
+    Resource, Rlimit, Signal, getppid, set_parent_process_death_signal, setrlimit, setsid,
+};
+
+use super::super::{super::Limits, run::Run};
+
+/// What one process may have mapped besides the memory that all have in use together: stacks of threads and heaps that are set
+/// aside and never used.
+const MAPPED_BESIDES: u64 = 512 * 1024 * 1024;
+
+/// Sets the limits of a function on this process, which then becomes the function. Returns where it can't.
+pub(super) fn launch(run: &Run, parent: Option<i32>) -> Result<(), String> {
+    let spec = run.spec().map_err(|error| error.to_string())?;
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| error.to_string())?;
+    // It may have died before that.
+    if parent.is_none() || getppid().map(|parent| parent.as_raw_nonzero().get()) != parent {
+        return Err("its shim is gone".to_owned());
+    }
+    setsid().map_err(|error| format!("no session of its own: {error}"))?;
+    limit(&spec.limits)?;
+    std::env::set_current_dir(run.content()).map_err(|error| error.to_string())?;
+    let error = Command::new(&spec.program).args(&spec.arguments).stdin(Stdio::null()).exec();
+    Err(format!("{} can't be started: {error}", spec.program.display()))
+}
+
+/// A second wall behind what the shim looks at now and then: no process gets far beyond a limit in between.
+fn limit(limits: &Limits) -> Result<(), String> {
+    let at_most = [
+        (Resource::Core, 0),
+        (Resource::Nofile, limits.files),
+        (Resource::Fsize, limits.room),
+        (Resource::Data, limits.memory.saturating_mul(2).saturating_add(MAPPED_BESIDES)),
+    ];
+    for (resource, wanted) in at_most {
+        // Who started the agent may have set less.
+        let most = rustix::process::getrlimit(resource).maximum.map_or(wanted, |most| most.min(wanted));
+        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
+            .map_err(|error| format!("{resource:?} can't be limited to {most}: {error}"))?;
+    }
+    Ok(())
+}

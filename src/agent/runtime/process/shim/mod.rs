@@ -1,0 +1,100 @@
+//! The process beside each running version, and what else is started under its name.
+//!
+//! ```text
+//!  agent ──▶ start ──▶ watch ──▶ launch = function ──▶ …
+//!            ends once   │         sets limits on itself, then becomes the function
+//!            watch       ├─ log, log.1 (by a pipe)
+//!            answers     └─ shim.sock: one JSON text a line
+//! ```
+//!
+//! Nobody but `watch` has a pipe to the function or is its parent, so nothing happens to it when the agent dies. What a function
+//! leaves without a parent becomes a child of `watch`, so that all of it is found and ended with the function. Where `watch`
+//! itself is killed, the function is ended by the kernel, and what that left is found by a mark in its environment.
+
+mod binary;
+mod function;
+mod launch;
+mod log;
+mod serve;
+mod start;
+mod usage;
+mod watch;
+
+use std::{ffi::OsString, path::PathBuf, process::ExitCode};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::{Exit, Phase, VersionId},
+    run::Run,
+};
+
+/// What a shim is asked, one a line: `{"ask":"status"}`, `{"ask":"stop","grace_ms":10000}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "snake_case")]
+pub(super) enum Ask {
+    Status,
+    /// Answered once nothing is left of the function. The shim ends then.
+    Stop {
+        grace_ms: u64,
+    },
+}
+
+/// What it answers, likewise.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "said", rename_all = "snake_case")]
+pub(super) enum Said {
+    Status(Box<Status>),
+    /// With the processes that even SIGKILL didn't end.
+    Stopped {
+        left: Vec<u32>,
+    },
+    Refused {
+        why: String,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Status {
+    pub version: VersionId,
+    pub phase: Phase,
+    /// The shim's own process.
+    pub shim: u32,
+    /// The function's process, and when it was started (ticks since the machine was).
+    pub pid: Option<u32>,
+    pub started: Option<u64>,
+    pub restarts: u64,
+    pub last_exit: Option<Exit>,
+}
+
+/// What its processes are called in lists of processes; they are started by what they are, whatever lies at its place by then.
+const PROGRAM: &str = "choirmaster";
+/// How it is called.
+const USAGE: &str = "this is called by `choirmaster agent`: start|watch FOLDER, launch FOLDER PARENT, binary";
+
+/// What `choirmaster agent shim` does, given what stands behind it on the command line.
+#[must_use]
+pub fn main(arguments: &[OsString]) -> ExitCode {
+    let mut words = arguments.iter();
+    let role = words.next().and_then(|role| role.to_str());
+    let folder = words.next().map(|folder| Run::at(PathBuf::from(folder)));
+    let done = match (role, folder) {
+        (Some("start"), Some(run)) => start::start(&run),
+        (Some("watch"), Some(run)) => start::watch(run),
+        (Some("launch"), Some(run)) => {
+            let parent = words.next().and_then(|parent| parent.to_str()?.parse().ok());
+            launch::launch(&run, parent)
+        }
+        (Some("binary"), None) => binary::serve(),
+        _ => Err(USAGE.to_owned()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            // Whoever started it may have gone.
+            let _ =
+                std::io::Write::write_all(&mut std::io::stderr(), format!("choirmaster: {why}\n").as_bytes());
+            ExitCode::from(127)
+        }
+    }
+}

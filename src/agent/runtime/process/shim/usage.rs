@@ -1,0 +1,70 @@
+use std::{fs, path::Path, time::Duration};
+
+use tokio::time::Instant;
+
+use super::super::{super::Limits, run::Run, tree};
+
+/// How often processes and memory are looked at.
+pub(super) const PROCESSES_EVERY: Duration = Duration::from_millis(250);
+/// How often the folder is at most.
+const FOLDER_EVERY: Duration = Duration::from_secs(1);
+/// A look at a folder is followed by so many times its duration without one.
+const REST: u32 = 50;
+/// Entries of a folder that are looked at. Who has more is beyond its room, whatever they hold.
+const ENTRIES: usize = 1_000_000;
+/// What an entry takes besides its bytes.
+const ENTRY: u64 = 512;
+
+/// What a version uses, against its limits.
+#[derive(Debug)]
+pub(super) struct Usage {
+    limits: Limits,
+    folder_next: Instant,
+}
+
+impl Usage {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self { limits, folder_next: Instant::now() }
+    }
+
+    /// The limit that is passed, in words.
+    pub(super) fn look(&mut self, run: &Run) -> Option<String> {
+        let Limits { memory, processes, room, .. } = self.limits;
+        let all = tree::descendants(std::process::id());
+        if all.len() as u64 > processes {
+            return Some(format!("it had {} processes, and its limit is {processes}", all.len()));
+        }
+        let used: u64 = all.into_iter().map(tree::memory).sum();
+        if used > memory {
+            return Some(format!("it used {used} bytes of memory, and its limit is {memory}"));
+        }
+        let begun = Instant::now();
+        if begun < self.folder_next {
+            return None;
+        }
+        let held = held(&[run.content().as_path(), run.scratch().as_path()]);
+        self.folder_next = Instant::now() + FOLDER_EVERY.max(begun.elapsed() * REST);
+        (held > room).then(|| format!("its folder held {held} bytes, and its limit is {room}"))
+    }
+}
+
+/// Bytes that these folders take. Holes of files take none.
+fn held(folders: &[&Path]) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let mut open: Vec<_> = folders.iter().map(|folder| folder.to_path_buf()).collect();
+    let (mut bytes, mut entries) = (0_u64, 0);
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            entries += 1;
+            if entries > ENTRIES {
+                return u64::MAX;
+            }
+            let Ok(about) = entry.metadata() else { continue };
+            bytes = bytes.saturating_add(about.blocks() * 512 + ENTRY);
+            if about.is_dir() {
+                open.push(entry.path());
+            }
+        }
+    }
+    bytes
+}

@@ -1,0 +1,253 @@
+use std::{
+    io::{self, PipeWriter},
+    os::fd::OwnedFd,
+    time::Duration,
+};
+
+use rustix::process::Signal;
+use tokio::{
+    net::{UnixListener, unix::pipe::Receiver},
+    signal::unix::{SignalKind, signal},
+    sync::{mpsc, oneshot},
+    task::JoinHandle,
+    time::Instant,
+};
+
+use super::{
+    super::{
+        super::{Exit, Phase},
+        run::{Run, Spec},
+    },
+    Ask, Said, Status,
+    function::{Function, end_what_is_left, reap},
+    log::Log,
+    serve::{self, Answered},
+    usage::{PROCESSES_EVERY, Usage},
+};
+
+/// The pause before a function that ended is started again; it doubles each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// What a function has to live for its next pause to be the first again.
+const LONG_LIFE: Duration = Duration::from_mins(1);
+/// What a function has to end in where the machine asks for it.
+const GRACE: Duration = Duration::from_secs(10);
+/// How long answers that are on their way may take.
+const FAREWELL: Duration = Duration::from_millis(200);
+
+/// ```text
+///            ends by itself                 asked to stop
+///   Runs ──────────────────▶ Pauses     Runs ─────────▶ Stops ──▶ over
+///     ▲──────────────────────┘ │                          ▲
+///         after the pause      └──────────────────────────┘
+/// ```
+#[derive(Debug)]
+enum Now {
+    Runs(Function),
+    Pauses { until: Instant },
+    Stops { function: Option<Function>, kill_at: Instant },
+}
+
+/// A function, and who looks after it.
+#[derive(Debug)]
+pub(super) struct Watch {
+    run: Run,
+    spec: Spec,
+    now: Now,
+    restarts: u64,
+    last_exit: Option<Exit>,
+    /// The limit for which it was killed just now.
+    because: Option<String>,
+    pause: Duration,
+    usage: Usage,
+    /// When it is looked at what the function uses.
+    look_at: Instant,
+    log: PipeWriter,
+    notes: mpsc::UnboundedSender<String>,
+    keeper: JoinHandle<()>,
+    /// Who waits for the end.
+    told: Vec<oneshot::Sender<Answered>>,
+}
+
+impl Watch {
+    pub(super) fn new(run: Run, spec: Spec) -> io::Result<Self> {
+        let (reader, log) = io::pipe()?;
+        let (notes, noted) = mpsc::unbounded_channel();
+        let reader = Receiver::from_owned_fd(OwnedFd::from(reader))?;
+        let keeper = tokio::spawn(Log::open(run.clone(), spec.limits.log)?.keep(reader, noted));
+        let usage = Usage::new(spec.limits.clone());
+        Ok(Self {
+            run,
+            spec,
+            now: Now::Pauses { until: Instant::now() },
+            restarts: 0,
+            last_exit: None,
+            because: None,
+            pause: FIRST_PAUSE,
+            usage,
+            look_at: Instant::now(),
+            log,
+            notes,
+            keeper,
+            told: Vec::new(),
+        })
+    }
+
+    pub(super) async fn until_stopped(mut self, listener: UnixListener) -> io::Result<()> {
+        let mut ended = signal(SignalKind::child())?;
+        let mut machine = signal(SignalKind::terminate())?;
+        let (asks, mut asked) = mpsc::channel(1);
+        let serving = tokio::spawn(serve::serve(listener, asks));
+        self.start();
+        while !self.is_over() {
+            tokio::select! {
+                _ = ended.recv() => self.reap().await,
+                _ = machine.recv() => self.stop(GRACE),
+                Some((ask, to)) = asked.recv() => self.answer(&ask, to),
+                () = tokio::time::sleep_until(self.next()) => self.turn().await,
+            }
+        }
+        let left = end_what_is_left().await;
+        serving.abort();
+        let Self { notes, keeper, told, log, .. } = self;
+        drop((notes, log));
+        let _ = keeper.await;
+        for to in told {
+            let (receipt, written) = oneshot::channel();
+            let said = Said::Stopped { left: left.clone() };
+            let _ = to.send(Answered { said, receipt: Some(receipt) });
+            let _ = tokio::time::timeout(FAREWELL, written).await;
+        }
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(self.now, Now::Stops { function: None, .. })
+    }
+
+    fn next(&self) -> Instant {
+        match &self.now {
+            Now::Runs(_) => self.look_at,
+            Now::Pauses { until } => *until,
+            Now::Stops { kill_at, .. } => *kill_at,
+        }
+    }
+
+    async fn turn(&mut self) {
+        match &mut self.now {
+            Now::Runs(function) => {
+                self.look_at = Instant::now() + PROCESSES_EVERY;
+                if self.because.is_none()
+                    && let Some(because) = self.usage.look(&self.run)
+                {
+                    let _ = self.notes.send(format!("{because}: it is killed"));
+                    self.because = Some(because);
+                    function.signal(Signal::KILL);
+                }
+            }
+            Now::Pauses { until } if *until <= Instant::now() => {
+                self.restarts += 1;
+                self.start();
+            }
+            Now::Pauses { .. } => {}
+            Now::Stops { function, kill_at } => {
+                let _ = self.notes.send("its grace is over: it is killed".to_owned());
+                if let Some(function) = function {
+                    function.signal(Signal::KILL);
+                }
+                *kill_at = Instant::now() + GRACE;
+                self.reap().await;
+            }
+        }
+    }
+
+    fn start(&mut self) {
+        self.because = None;
+        match Function::start(&self.run, &self.spec, &self.log) {
+            Ok(function) => {
+                let _ = self.notes.send(format!("started as process {}", function.pid));
+                self.now = Now::Runs(function);
+            }
+            Err(error) => self.pause(Exit { code: None, signal: None, because: Some(error.to_string()) }),
+        }
+    }
+
+    fn pause(&mut self, exit: Exit) {
+        let pause = self.pause;
+        self.pause = (pause * 2).min(LONGEST_PAUSE);
+        let _ =
+            self.notes.send(format!("it ended ({exit}) and is started again in {} ms", pause.as_millis()));
+        self.last_exit = Some(exit);
+        self.now = Now::Pauses { until: Instant::now() + pause };
+    }
+
+    async fn reap(&mut self) {
+        let function = match &self.now {
+            Now::Runs(function) => Some(*function),
+            Now::Stops { function, .. } => *function,
+            Now::Pauses { .. } => None,
+        };
+        let Some(mut exit) = reap(function.map(|function| function.pid)) else { return };
+        exit.because = self.because.take();
+        end_what_is_left().await;
+        match &mut self.now {
+            Now::Runs(function) => {
+                if function.since.elapsed() >= LONG_LIFE {
+                    self.pause = FIRST_PAUSE;
+                }
+                self.pause(exit);
+            }
+            Now::Stops { function, .. } => {
+                let _ = self.notes.send(format!("it was stopped ({exit})"));
+                *function = None;
+                self.last_exit = Some(exit);
+            }
+            Now::Pauses { .. } => {}
+        }
+    }
+
+    fn answer(&mut self, ask: &Ask, to: oneshot::Sender<Answered>) {
+        match ask {
+            Ask::Status => {
+                let said = Said::Status(Box::new(self.status()));
+                let _ = to.send(Answered { said, receipt: None });
+            }
+            Ask::Stop { grace_ms } => {
+                self.told.push(to);
+                self.stop(Duration::from_millis(*grace_ms));
+            }
+        }
+    }
+
+    /// Who asks twice may shorten the grace, not lengthen it.
+    fn stop(&mut self, grace: Duration) {
+        let kill_by = Instant::now() + grace;
+        self.now = match self.now {
+            Now::Runs(function) => {
+                function.signal(Signal::TERM);
+                // One that was stopped by a signal has to go on to end.
+                function.signal(Signal::CONT);
+                Now::Stops { function: Some(function), kill_at: kill_by }
+            }
+            Now::Pauses { .. } => Now::Stops { function: None, kill_at: kill_by },
+            Now::Stops { function, kill_at } => Now::Stops { function, kill_at: kill_at.min(kill_by) },
+        };
+    }
+
+    fn status(&self) -> Status {
+        let (phase, function) = match &self.now {
+            Now::Runs(function) => (Phase::Runs, Some(*function)),
+            Now::Pauses { .. } => (Phase::Pauses, None),
+            Now::Stops { function, .. } => (Phase::Stops, *function),
+        };
+        Status {
+            version: self.spec.version.clone(),
+            phase,
+            shim: std::process::id(),
+            pid: function.map(|function| function.pid),
+            started: function.map(|function| function.started),
+            restarts: self.restarts,
+            last_exit: self.last_exit.clone(),
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! What each runtime has to do, whatever it runs versions on. `conformance!` makes the tests of one.
+
+use std::{sync::Arc, time::Duration};
+
+use choirmaster_agent::runtime::{Fault, Phase, Running, Runtime, RuntimeError, VersionId, WarmUp};
+
+use crate::{
+    calls::{call, get, post},
+    functions::Behaviour,
+    world::{World, wait_until},
+};
+
+/// What a version that obeys needs at most.
+const GRACE: Duration = Duration::from_secs(10);
+const MIB: u64 = 1024 * 1024;
+
+async fn one(runtime: &Arc<dyn Runtime>, version: &VersionId) -> Option<Running> {
+    runtime.list().await.unwrap().into_iter().find(|running| running.version == *version)
+}
+
+/// Waits until a version was started again, and gives what it is then.
+async fn restarted(runtime: &Arc<dyn Runtime>, version: &VersionId) -> Running {
+    wait_until("it is started again", async || {
+        let running = one(runtime, version).await.unwrap();
+        (running.restarts > 0 && running.phase == Phase::Runs).then_some(running)
+    })
+    .await
+}
+
+fn fault(error: RuntimeError) -> (Fault, String) {
+    let text = error.to_string();
+    (error.fault, text)
+}
+
+pub async fn a_version_starts_answers_and_stops<W: World>() {
+    let world = W::new();
+    let runtime = world.open();
+    let order = world.order(Behaviour::Obeys);
+    let running = runtime.start(&order).await.unwrap();
+    assert_eq!((running.phase, running.restarts), (Phase::Runs, 0));
+    assert_eq!(get(&running.target, "/").await.body, "Hello, world!");
+    assert_eq!(post(&running.target, "Ada").await.body, "Hello, Ada!");
+    let failed = post(&running.target, "fail").await;
+    assert_eq!((failed.status, failed.body.trim()), (500, "as it was asked to"));
+    assert_eq!(runtime.list().await.unwrap(), [running]);
+    runtime.stop(&order.version, GRACE).await.unwrap();
+    assert_eq!(runtime.list().await.unwrap(), []);
+    assert_eq!(world.left_behind(), [""; 0]);
+}
+
+pub async fn start_and_stop_may_be_repeated<W: World>() {
+    let world = W::new();
+    let runtime = world.open();
+    let order = world.order(Behaviour::Obeys);
+    runtime.stop(&order.version, GRACE).await.unwrap();
+    let first = runtime.start(&order).await.unwrap();
+    let (second, third) = tokio::join!(runtime.start(&order), runtime.start(&order));
+    assert_eq!((second.unwrap(), third.unwrap()), (first.clone(), first));
+    runtime.stop(&order.version, GRACE).await.unwrap();
+    runtime.stop(&order.version, GRACE).await.unwrap();
+    assert_eq!(world.left_behind(), [""; 0]);
+}
+
+pub async fn a_version_keeps_the_content_that_it_was_started_with<W: World>() {
+    let world = W::new();
+    let runtime = world.open();
+    let order = world.order(Behaviour::Obeys);
+    let running = runtime.start(&order).await.unwrap();
+    std::fs::remove_dir_all(&order.folder).unwrap();
+    let _ = call(&running.target, "POST", "/", "die").await;
+    restarted(&runtime, &order.version).await;
+    wait_until("it answers", async || call(&running.target, "GET", "/", "").await.ok()).await;
+    runtime.stop(&order.version, GRACE).await.unwrap();
+}
+
+pub async fn versions_outlive_the_agent_and_are_found_again<W: World>() {
+    let world = W::new();
+    let (one, other) = (world.order(Behaviour::Obeys), world.order(Behaviour::Obeys));
+    let runtime = world.open();
+    let mut before = vec![runtime.start(&one).await.unwrap(), runtime.start(&other).await.unwrap()];
+    before.sort_by(|a, b| a.version.cmp(&b.version));
+    drop(runtime);
+    for running in &before {
+        assert_eq!(get(&running.target, "/").await.status, 200);
+    }
+    let runtime = world.open();
+    assert_eq!(runtime.list().await.unwrap(), before);
+    assert_eq!(
+        runtime.start(&one).await.unwrap().pid,
+        before.iter().find(|r| r.version == one.version).unwrap().pid
+    );
+    runtime.stop(&one.version, GRACE).await.unwrap();
+    runtime.stop(&other.version, GRACE).await.unwrap();
+    assert_eq!(world.left_behind(), [""; 0]);
+}
+
+pub async fn an_agent_that_dies_while_it_starts_a_version_leaves_one_that_can_be_stopped<W: World>() {
+    let world = W::new();
+    let order = world.order(Behaviour::NeverHealthy);
+    let runtime = world.open();
+    let given_up = tokio::time::timeout(Duration::from_millis(300), runtime.start(&order)).await;
+    assert!(given_up.is_err(), "it never becomes healthy");
+    drop(runtime);
+    let runtime = world.open();
+    runtime.stop(&order.version, GRACE).await.unwrap();
+    assert_eq!(world.left_behind(), [""; 0]);
+}
+
+pub async fn a_version_that_crashes_is_started_again_at_its_target<W: World>() {
+    let world = W::new();
+    let runtime = world.open();
+    let order = world.order(Behaviour::Obeys);
+    let before = runtime.start(&order).await.unwrap();
+    let _ = call(&before.target, "POST", "/", "die").await;
+    let after = restarted(&runtime, &order.version).await;
+    assert_eq!(after.last_exit.unwrap().code, Some(3));
+    assert_eq!(after.target, before.target);
+    let again = wait_until("it answers", async || call(&before.target, "POST", "/", "pid").await.ok()).await;
+    assert_eq!(again.body.parse().ok(), one(&runtime, &order.version).await.unwrap().pid);
+    runtime.stop(&order.version, GRACE).await.unwrap();
+    assert_eq!(world.left_behind(), [""; 0]);
+}
+
+pub async fn a_version_that_takes_too_much_memory_is_ended_and_started_again<W: World>() {
+    let world = W::new();
+    let runtime = world.open();
+    let mut order = world.order(Behaviour::Obeys);
+    order.limits.memory = 100 * MIB;
+    let running = runtime.start(&order).await.unwrap();
+    wait_until("it passes its limit", async || {
+        let _ = call(&running.target, "POST", "/", "grow").await;
+        let exit = one(&runtime, &order.version).await.unwrap().last_exit?;
+        exit.because.unwrap_or_default().contains("memory").then_some(())
+    })
+    .await;
+    restarted(&runtime, &order.version).await;
+    runtime.stop(&order.version, GRACE).await.unwrap();
+    assert_eq!(world.left_behind(), [""; 0]);
+}
+
+pub async fn a_version_that_fills_its_folder_is_ended_and_started_again<W: World>() {
+    let world = W::new();
+    let runtime = world.open();
+    let mut order = world.order(Behaviour::Obeys);
+    order.limits.room = 8 * MIB;
+    let running = runtime.start(&order).await.unwrap();
+    let _ = call(&running.target, "POST", "/", "fill").await;
+    let exit = restarted(&runtime, &order.version).await.last_exit.unwrap();
+    assert!(exit.because.as_ref().unwrap().contains("folder"), "{exit:?}");
+    runtime.stop(&order.version, GRACE).await.unwrap();
+    assert_eq!(world.left_behind(), [""; 0]);
+}
+
+pub async fn a_start_that_never_becomes_healthy_is_given_up<W: World>() {
+    let world = W::new();
+    let runtime = world.open();
+    let mut order = world.order(Behaviour::NeverHealthy);
+    order.health.give_up = Duration::from_secs(1);
+    let (fault, text) = fault(runtime.start(&order).await.unwrap_err());
+    assert!(matches!(fault, Fault::NeverHealthy { .. }), "{fault:?}");
+    assert!(text.contains("not healthy within 1 s") && text.contains("thinking"), "{text}");
+    assert!(text.contains(&order.version.as_str()[..16]), "{text}");
+    assert_eq!(world.left_behind(), [""; 0]);
+}
+
+pub async fn a_version_that_dies_at_once_is_told_with_its_status_and_log<W: World>() {
+    let world = W::new();
+    let runtime = world.open();
+    let order = world.order(Behaviour::DiesAtOnce);
+    let (fault, text) = fault(runtime.start(&order).await.unwrap_err());
+    assert!(matches!(fault, Fault::DiedAtOnce { .. }), "{fault:?}");
+    assert!(text.contains("exit status 3") && text.contains("no such setting"), "{text}");
+    assert_eq!(world.left_behind(), [""; 0]);
+}
+
+pub async fn a_version_that_listens_elsewhere_is_told_so<W: World>() {
+    let world = W::new();
+    let runtime = world.open();
+    let mut order = world.order(Behaviour::ListensElsewhere);
+    order.health.give_up = Duration::from_secs(3);
+    let (fault, text) = fault(runtime.start(&order).await.unwrap_err());
+    assert!(matches!(fault, Fault::NeverHealthy { .. }), "{fault:?}");
+    assert!(text.contains("it listens on ") && text.contains("not on $PORT"), "{text}");
+    assert_eq!(world.left_behind(), [""; 0]);
+}
+
+pub async fn a_version_that_ignores_being_asked_is_killed_after_its_grace<W: World>() {
+    let world = W::new();
+    let runtime = world.open();
+    let order = world.order(Behaviour::IgnoresTerm);
+    let running = runtime.start(&order).await.unwrap();
+    let grace = Duration::from_millis(500);
+    let begun = tokio::time::Instant::now();
+    runtime.stop(&order.version, grace).await.unwrap();
+    assert!(begun.elapsed() >= grace, "it has its grace");
+    assert!(call(&running.target, "GET", "/", "").await.is_err());
+    assert_eq!(world.left_behind(), [""; 0]);
+}
+
+pub async fn what_a_version_forked_ends_with_it<W: World>() {
+    let world = W::new();
+    let runtime = world.open();
+    let order = world.order(Behaviour::Obeys);
+    let running = runtime.start(&order).await.unwrap();
+    let forked = post(&running.target, "fork").await.body;
+    assert!(world.left_behind().iter().any(|line| line.starts_with(&format!("{forked}:"))), "it forked");
+    runtime.stop(&order.version, GRACE).await.unwrap();
+    assert_eq!(world.left_behind(), [""; 0]);
+
+    // A crash leaves nothing either.
+    let running = runtime.start(&order).await.unwrap();
+    let forked = post(&running.target, "fork").await.body;
+    let _ = call(&running.target, "POST", "/", "die").await;
+    restarted(&runtime, &order.version).await;
+    assert!(!world.left_behind().iter().any(|line| line.starts_with(&format!("{forked}:"))), "it is gone");
+    runtime.stop(&order.version, GRACE).await.unwrap();
+    assert_eq!(world.left_behind(), [""; 0]);
+}
+
+pub async fn a_version_that_floods_its_log_answers_and_keeps_to_its_limit<W: World>() {
+    let world = W::new();
+    let runtime = world.open();
+    let mut order = world.order(Behaviour::Floods);
+    order.limits.log = MIB;
+    let running = runtime.start(&order).await.unwrap();
+    wait_until("the log is full", async || (world.log_bytes(&order.version) > MIB / 2).then_some(())).await;
+    for _ in 0..50 {
+        assert_eq!(get(&running.target, "/").await.body, "Hello!");
+        assert!(world.log_bytes(&order.version) <= MIB);
+    }
+    runtime.stop(&order.version, GRACE).await.unwrap();
+    assert_eq!(world.left_behind(), [""; 0]);
+}
+
+pub async fn first_calls_are_made_before_the_version_is_given_away<W: World>() {
+    let world = W::new();
+    let runtime = world.open();
+    let mut order = world.order(Behaviour::Obeys);
+    order.health.path = Some("/health".to_owned());
+    order.warm_up =
+        Some(WarmUp { calls: 3, method: "POST".to_owned(), body: "fail".to_owned(), ..WarmUp::default() });
+    let running = runtime.start(&order).await.unwrap();
+    assert_eq!(running.restarts, 0, "calls that fail are no reason not to run it");
+    runtime.stop(&order.version, GRACE).await.unwrap();
+
+    order.warm_up = order.warm_up.map(|warm_up| WarmUp { body: "die".to_owned(), ..warm_up });
+    let (fault, text) = fault(runtime.start(&order).await.unwrap_err());
+    assert!(matches!(fault, Fault::DiedAtOnce { .. }), "{text}");
+    assert_eq!(world.left_behind(), [""; 0]);
+}
+
+pub async fn many_versions_side_by_side_are_told_apart<W: World>() {
+    let world = W::new();
+    let runtime = world.open();
+    let orders: Vec<_> = (0..5).map(|_| world.order(Behaviour::Obeys)).collect();
+    let mut pids = Vec::new();
+    for order in &orders {
+        let running = runtime.start(order).await.unwrap();
+        let said = post(&running.target, "pid").await.body;
+        assert_eq!(said.parse().ok(), running.pid);
+        pids.push(said);
+    }
+    pids.sort();
+    pids.dedup();
+    assert_eq!((pids.len(), runtime.list().await.unwrap().len()), (5, 5));
+    for order in &orders {
+        runtime.stop(&order.version, GRACE).await.unwrap();
+    }
+    assert_eq!(world.left_behind(), [""; 0]);
+}
+
+/// The tests of a runtime.
+macro_rules! conformance {
+    ($world:ty: $($name:ident)*) => {$(
+        #[tokio::test]
+        async fn $name() {
+            $crate::conformance::$name::<$world>().await;
+        }
+    )*};
+    ($world:ty) => {
+        $crate::conformance::conformance! { $world:
+            a_version_starts_answers_and_stops
+            start_and_stop_may_be_repeated
+            a_version_keeps_the_content_that_it_was_started_with
+            versions_outlive_the_agent_and_are_found_again
+            an_agent_that_dies_while_it_starts_a_version_leaves_one_that_can_be_stopped
+            a_version_that_crashes_is_started_again_at_its_target
+            a_version_that_takes_too_much_memory_is_ended_and_started_again
+            a_version_that_fills_its_folder_is_ended_and_started_again
+            a_start_that_never_becomes_healthy_is_given_up
+            a_version_that_dies_at_once_is_told_with_its_status_and_log
+            a_version_that_listens_elsewhere_is_told_so
+            a_version_that_ignores_being_asked_is_killed_after_its_grace
+            what_a_version_forked_ends_with_it
+            a_version_that_floods_its_log_answers_and_keeps_to_its_limit
+            first_calls_are_made_before_the_version_is_given_away
+            many_versions_side_by_side_are_told_apart
+        }
+    };
+}
+pub(crate) use conformance;

@@ -1,0 +1,270 @@
+//! The runtime `process`: the conformance suite, and what only it has.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
+
+use choirmaster_agent::runtime::{
+    Fault, Order, Phase, Runtime, VersionId,
+    process::{ProcessRuntime, Settings},
+};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{
+    calls::{call, get},
+    conformance::conformance,
+    functions::Behaviour,
+    world::{ProcessWorld, World, any_version, wait_until},
+};
+
+conformance!(ProcessWorld);
+
+const GRACE: Duration = Duration::from_secs(10);
+/// How often a version is started and stopped by the test that looks for what is left behind.
+const STARTS: &str = "CHOIRMASTER_TEST_STARTS";
+
+/// A function of the form `binary`.
+fn binary(world: &ProcessWorld, script: &str) -> Order {
+    let folder = world.source();
+    fs::write(folder.join("fn.sh"), script).unwrap();
+    Order::new(any_version(), folder)
+}
+
+fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid.try_into().unwrap()).unwrap(), signal).unwrap();
+}
+
+/// The process that watches a version: the parent of its function.
+fn shim_of(function: u32) -> u32 {
+    let stat = fs::read_to_string(format!("/proc/{function}/stat")).unwrap();
+    stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn nothing_is_left_behind_by_many_starts_and_stops() {
+    let world = ProcessWorld::new();
+    let runtime = world.open();
+    let mut order = binary(&world, "cat");
+    let starts = std::env::var(STARTS).map_or(50, |starts| starts.parse().unwrap());
+    for _ in 0..starts {
+        order.version = any_version();
+        let running = runtime.start(&order).await.unwrap();
+        assert_eq!(call(&running.target, "POST", "/", "round").await.unwrap().body, "round");
+        runtime.stop(&order.version, GRACE).await.unwrap();
+    }
+    assert_eq!(world.left_behind(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_function_whose_shim_is_killed_ends_with_it_and_leaves_nothing() {
+    let world = ProcessWorld::new();
+    let runtime = world.open();
+    let order = world.order(Behaviour::Obeys);
+    let running = runtime.start(&order).await.unwrap();
+    let forked = call(&running.target, "POST", "/", "fork").await.unwrap().body;
+    signal(shim_of(running.pid.unwrap()), Signal::KILL);
+    wait_until("the function has ended", async || {
+        call(&running.target, "GET", "/", "").await.is_err().then_some(())
+    })
+    .await;
+    assert!(
+        world.left_behind().iter().any(|line| line.starts_with(&format!("{forked}:"))),
+        "it is there still"
+    );
+    assert_eq!(runtime.list().await.unwrap(), []);
+    assert_eq!(world.left_behind(), [""; 0]);
+
+    let again = runtime.start(&order).await.unwrap();
+    assert_eq!(get(&again.target, "/").await.status, 200);
+    runtime.stop(&order.version, GRACE).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_version_whose_shim_does_not_answer_is_listed_and_can_be_stopped() {
+    let world = ProcessWorld::new();
+    let runtime = world.open();
+    let order = world.order(Behaviour::Obeys);
+    let running = runtime.start(&order).await.unwrap();
+    let shim = shim_of(running.pid.unwrap());
+    signal(shim, Signal::STOP);
+    let listed = runtime.list().await.unwrap();
+    assert_eq!((listed[0].phase, &listed[0].target), (Phase::Silent, &running.target));
+    assert_eq!(get(&running.target, "/").await.status, 200, "calls are not the shim's");
+    runtime.stop(&order.version, Duration::ZERO).await.unwrap();
+    assert_eq!(world.left_behind(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_shim_that_is_asked_by_the_machine_to_end_ends_its_function() {
+    let world = ProcessWorld::new();
+    let runtime = world.open();
+    let order = world.order(Behaviour::Obeys);
+    let running = runtime.start(&order).await.unwrap();
+    signal(shim_of(running.pid.unwrap()), Signal::TERM);
+    wait_until("it is gone", async || runtime.list().await.unwrap().is_empty().then_some(())).await;
+    assert_eq!(world.left_behind(), [""; 0]);
+}
+
+#[tokio::test]
+async fn two_agents_can_not_have_the_same_folder() {
+    let world = ProcessWorld::new();
+    let _runtime = world.open();
+    let error = ProcessRuntime::open(world.settings()).unwrap_err();
+    assert!(matches!(error.fault, Fault::Taken(_)), "{error}");
+}
+
+#[tokio::test]
+async fn a_folder_whose_path_is_too_long_for_sockets_is_refused() {
+    let world = ProcessWorld::new();
+    let folder = world.state().join("x".repeat(100));
+    let error = ProcessRuntime::open(Settings { folder, ..world.settings() }).unwrap_err();
+    assert!(error.to_string().contains("choose a shorter one"), "{error}");
+}
+
+#[tokio::test]
+async fn a_port_at_which_somebody_else_answers_is_not_taken_for_the_versions() {
+    let world = ProcessWorld::new();
+    let foreign = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = foreign.local_addr().unwrap().port();
+    // Free while it is chosen, and somebody else's when the function would listen.
+    drop(foreign);
+    let runtime = ProcessRuntime::open(Settings { ports: (port, port), ..world.settings() }).unwrap();
+    let folder = world.source();
+    fs::write(folder.join("run"), "#!/bin/sh\nsleep 600\n").unwrap();
+    let mut order = Order::new(any_version(), folder);
+    order.health.give_up = Duration::from_secs(2);
+    let take = async {
+        let run = world.run_folder(&order.version).join("run.json");
+        wait_until("the port is chosen", async || run.exists().then_some(())).await;
+        tokio::net::TcpListener::bind(("127.0.0.1", port)).await.unwrap()
+    };
+    let (started, _foreign) = tokio::join!(runtime.start(&order), take);
+    let text = started.unwrap_err().to_string();
+    assert!(text.contains(&format!("it doesn't listen on $PORT, which is {port}")), "{text}");
+    assert_eq!(world.left_behind(), [""; 0]);
+
+    let text = runtime.start(&order).await.unwrap_err().to_string();
+    assert!(text.contains(&format!("none of the ports {port} to {port} is free")), "{text}");
+}
+
+#[tokio::test]
+async fn nobody_else_can_read_what_runs_or_ask_its_shim() {
+    fn check(path: &Path) {
+        let about = path.symlink_metadata().unwrap();
+        assert_eq!(about.permissions().mode() & 0o077, 0, "{}", path.display());
+        if about.is_dir() {
+            for entry in fs::read_dir(path).unwrap() {
+                check(&entry.unwrap().path());
+            }
+        }
+    }
+    let world = ProcessWorld::new();
+    let runtime = world.open();
+    let order = world.order(Behaviour::Obeys);
+    runtime.start(&order).await.unwrap();
+    check(&world.state().join("runs"));
+    let socket = world.run_folder(&order.version).join("shim.sock");
+    assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    runtime.stop(&order.version, GRACE).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_function_has_the_environment_it_is_given_and_nothing_of_the_agents() {
+    let world = ProcessWorld::new();
+    let runtime = world.open();
+    let mut order = binary(&world, "env");
+    order.environment.insert("GREETING".to_owned(), "good day".to_owned());
+    order.environment.insert("CHOIRMASTER_RUN".to_owned(), "forged".to_owned());
+    let running = runtime.start(&order).await.unwrap();
+    let said = get(&running.target, "/below?a=b").await.body;
+    for line in ["GREETING=good day", "REQUEST_METHOD=GET", "PATH_INFO=/below", "QUERY_STRING=a=b"] {
+        assert!(said.lines().any(|one| one == line), "{line}: {said}");
+    }
+    assert!(said.lines().any(|one| one == format!("CHOIRMASTER_VERSION={}", order.version)), "{said}");
+    // Cargo sets it for tests.
+    assert!(
+        std::env::var_os("CARGO_MANIFEST_DIR").is_some() && !said.contains("CARGO_MANIFEST_DIR"),
+        "{said}"
+    );
+    assert!(!said.contains("forged"), "{said}");
+    runtime.stop(&order.version, GRACE).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_folder_that_is_no_function_is_refused_with_what_to_do() {
+    let world = ProcessWorld::new();
+    let runtime = world.open();
+    let empty = world.source();
+    let both = world.source();
+    fs::write(both.join("fn.py"), "").unwrap();
+    fs::write(both.join("fn.sh"), "").unwrap();
+    let outside = world.source();
+    fs::write(outside.join("fn.sh"), "cat").unwrap();
+    std::os::unix::fs::symlink("../../..", outside.join("link")).unwrap();
+    let large = world.source();
+    fs::write(large.join("fn.sh"), vec![b'#'; 100_000]).unwrap();
+
+    let order = |folder: &Path| Order::new(any_version(), folder.to_owned());
+    let mut unknown = order(&both);
+    unknown.runner = Some("cobol".to_owned());
+    let mut tight = order(&large);
+    tight.limits.room = 50_000;
+    for (order, says) in [
+        (order(&empty), "holds none of index.js"),
+        (order(&both), "can be run as binary and as python"),
+        (order(&outside), "link, which is neither file, folder nor a link within it"),
+        (unknown, "\"cobol\" can't be run on this machine, but binary,"),
+        (tight, "its limit is 50000: raise `room`"),
+        (order(Path::new("/nowhere/at/all")), "holds none of"),
+    ] {
+        let text = runtime.start(&order).await.unwrap_err().to_string();
+        assert!(text.contains(says), "{text}");
+    }
+    assert_eq!(world.left_behind(), [""; 0]);
+}
+
+#[tokio::test]
+async fn of_two_versions_with_the_same_first_digits_the_second_is_refused() {
+    let world = ProcessWorld::new();
+    let runtime = world.open();
+    let mut order = binary(&world, "cat");
+    runtime.start(&order).await.unwrap();
+    let first = order.version.clone();
+    order.version = format!("{}{}", &first.as_str()[..16], "0".repeat(48)).parse().unwrap();
+    let error = runtime.start(&order).await.unwrap_err();
+    assert!(matches!(&error.fault, Fault::Same(other) if *other == first), "{error}");
+    runtime.stop(&order.version, GRACE).await.unwrap();
+    assert_eq!(runtime.list().await.unwrap().len(), 1, "the other one runs on");
+    runtime.stop(&first, GRACE).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_folder_that_was_never_finished_is_taken_away() {
+    let world = ProcessWorld::new();
+    let runs = world.state().join("runs");
+    for name in [".new-0123456789abcdef", "0123456789abcdef"] {
+        fs::create_dir_all(runs.join(name).join("content")).unwrap();
+    }
+    assert_eq!(world.open().list().await.unwrap(), []);
+    assert_eq!(world.left_behind(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_folder_that_a_function_closed_is_taken_away() {
+    let world = ProcessWorld::new();
+    let runtime = world.open();
+    let order = binary(&world, "mkdir -p deep/er && touch deep/er/file && chmod 0500 deep/er deep");
+    let running = runtime.start(&order).await.unwrap();
+    assert_eq!(get(&running.target, "/").await.status, 200);
+    runtime.stop(&order.version, GRACE).await.unwrap();
+    assert_eq!(world.left_behind(), [""; 0]);
+}
+
+#[test]
+fn a_version_is_named_by_a_digest() {
+    for good in ["0123456789abcdef", &"f".repeat(64)] {
+        assert_eq!(good.parse::<VersionId>().unwrap().as_str(), good);
+    }
+    for bad in ["", "0123456789abcde", &"f".repeat(65), "0123456789ABCDEF", "../../../../../etc"] {
+        assert!(bad.parse::<VersionId>().is_err(), "{bad}");
+        assert!(serde_json::from_value::<VersionId>(serde_json::json!(bad)).is_err(), "{bad}");
+    }
+}
