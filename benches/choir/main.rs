@@ -60,7 +60,7 @@ struct Arguments {
     /// Small numbers: shows that everything works, measures nothing.
     #[arg(long)]
     quick: bool,
-    /// Only these rows (and what they need); may be given several times.
+    /// Only these rows (and what they need); may be given several times. `benches/run` also knows `proxy`.
     #[arg(long)]
     only: Vec<Row>,
     /// Length of a round, in seconds.

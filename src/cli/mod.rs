@@ -19,9 +19,11 @@ pub mod deployments;
 pub mod failure;
 #[cfg(feature = "manager")]
 pub mod fleet;
+pub mod logging;
 pub mod outcome;
 pub mod plan;
 pub mod printable;
+pub mod proxy;
 pub mod release;
 pub mod schema;
 #[cfg(feature = "manager")]
@@ -85,6 +87,7 @@ pub enum Command {
     Store(store::StoreArgs),
     #[cfg(feature = "manager")]
     Fleet(Box<fleet::FleetArgs>),
+    Proxy(Box<proxy::Args>),
     Completions(completions::Args),
 }
 
@@ -104,6 +107,7 @@ impl Command {
             | Self::Children(_)
             | Self::Deployments(_)
             | Self::Audit(_)
+            | Self::Proxy(_)
             | Self::Completions(_) => Passes::None,
         }
     }
@@ -152,6 +156,7 @@ async fn run(command: Command) -> Result<u8, Failure> {
         Command::Store(args) => Ok(store::run(args, &mut out).await),
         #[cfg(feature = "manager")]
         Command::Fleet(args) => fleet::run(&args, &mut out).await,
+        Command::Proxy(args) => proxy::run(*args, &mut out).await,
         Command::Completions(args) => completions::run(&args, Cli::command(), &mut out),
     }
 }

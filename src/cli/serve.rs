@@ -5,15 +5,11 @@ use std::{io::Write, net::SocketAddr, os::unix::fs::DirBuilderExt as _, path::Pa
 use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
-use tracing_subscriber::EnvFilter;
 
-use super::{
-    failure::Failure,
-    printable::{Passes, Printable},
-};
+use super::{failure::Failure, logging};
 use crate::{
     app,
-    config::{Config, Fault, Flag, Log, LogFormat, Tls},
+    config::{Config, Fault, Flag, LogFormat, Tls},
 };
 use engine::{
     TaskSettings,
@@ -112,7 +108,7 @@ impl Args {
 /// Runs until a signal, or until the engine ends by itself.
 pub async fn run(args: Args) -> Result<u8, Failure> {
     let config = Config::load(args.config.as_deref(), std::env::vars(), &args.flags())?;
-    start_logging(&config.log);
+    logging::start(&config.log.level, config.log.format == LogFormat::Json);
     let mut end = Signals::new().map_err(|error| Failure::ours(format!("no signals: {error}")))?;
     let options = options(&config)?;
     if options.open.wait {
@@ -163,21 +159,6 @@ impl Signals {
             _ = self.int.recv() => {}
         }
     }
-}
-
-fn start_logging(log: &Log) {
-    // The level was checked with the configuration.
-    let filter = EnvFilter::try_new(&log.level).unwrap_or_default();
-    let colours = super::terminal::colours(&std::io::stderr());
-    let logs = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(move || Printable::stderr(if colours { Passes::Drawings } else { Passes::None }))
-        .with_ansi(colours);
-    // A second logger in one process is a test's business; the first one stays.
-    let _ = match log.format {
-        LogFormat::Human => logs.try_init(),
-        LogFormat::Json => logs.json().try_init(),
-    };
 }
 
 /// From the configuration to what the manager is started with.

@@ -30,6 +30,7 @@ fn the_help_names_every_command() {
       store        Look into a store, back it up, or move it to another database
       fleet        Run simulated children against a release manager, or a whole tree of managers with
                    children
+      proxy        Share calls among the versions of services, by a table, and lose none
       completions  Print the completions of a shell
       help         Print this message or the help of the given subcommand(s)
 

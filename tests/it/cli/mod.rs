@@ -10,6 +10,7 @@ mod outcome;
 mod packaged;
 mod printable;
 mod progress;
+mod proxy;
 mod release;
 mod samples;
 mod serve;

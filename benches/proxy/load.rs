@@ -1,0 +1,166 @@
+//! The load generator: closed loops over keep-alive connections.
+//!
+//! Requests are prebuilt bytes, and how long the answer's body is is known; so of an answer only its first line and the end of
+//! its head are looked for. Each thread has a runtime of its own and an equal share of the connections.
+
+use std::{net::SocketAddr, thread, time::Duration};
+
+use anyhow::{Context as _, anyhow, bail, ensure};
+use hdrhistogram::Histogram;
+use memchr::memmem;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    task::JoinSet,
+    time::Instant,
+};
+
+/// Latencies beyond this are recorded as this, in nanoseconds.
+const LONGEST: u64 = 60_000_000_000;
+/// What is read at once.
+const ROOM: usize = 128 * 1024;
+/// The longest head of an answer.
+const HEAD: usize = 4 * 1024;
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub struct Load {
+    pub at: SocketAddr,
+    pub connections: usize,
+    pub threads: usize,
+    pub time: Duration,
+    /// Sent in turn.
+    pub paths: Vec<String>,
+    /// Bytes of the answer's body.
+    pub body: usize,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Nanoseconds.
+    pub latency: Histogram<u64>,
+    pub took: Duration,
+}
+
+impl Outcome {
+    pub fn per_second(&self) -> f64 {
+        self.latency.len() as f64 / self.took.as_secs_f64()
+    }
+
+    /// Microseconds.
+    pub fn quantile(&self, quantile: f64) -> f64 {
+        self.latency.value_at_quantile(quantile) as f64 / 1_000.0
+    }
+}
+
+fn histogram() -> anyhow::Result<Histogram<u64>> {
+    Ok(Histogram::new_with_bounds(1, LONGEST, 3)?)
+}
+
+/// Makes calls for the time of the load.
+pub fn run(load: &Load) -> anyhow::Result<Outcome> {
+    let threads = load.threads.clamp(1, load.connections);
+    let workers: Vec<_> = (0..threads)
+        .map(|index| {
+            let connections = load.connections / threads + usize::from(index < load.connections % threads);
+            let load = load.clone();
+            thread::spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+                runtime.block_on(run_thread(&load, connections))
+            })
+        })
+        .collect();
+    let mut all = Outcome { latency: histogram()?, took: Duration::ZERO };
+    for worker in workers {
+        let outcome = worker.join().map_err(|_| anyhow!("a thread of the generator panicked"))??;
+        all.latency.add(&outcome.latency)?;
+        all.took = all.took.max(outcome.took);
+    }
+    Ok(all)
+}
+
+async fn run_thread(load: &Load, connections: usize) -> anyhow::Result<Outcome> {
+    let began = Instant::now();
+    let until = began + load.time;
+    let mut tasks = JoinSet::new();
+    for index in 0..connections {
+        let load = load.clone();
+        tasks.spawn(async move {
+            let mut connection = Connection::open(load.at).await?;
+            let mut latency = histogram()?;
+            let requests: Vec<_> = load.paths.iter().map(|path| request(path)).collect();
+            for request in requests.iter().cycle().skip(index * 7 % requests.len()) {
+                let began = Instant::now();
+                if began >= until {
+                    break;
+                }
+                connection.call(request, load.body).await?;
+                latency.saturating_record(began.elapsed().as_nanos() as u64);
+            }
+            anyhow::Ok(latency)
+        });
+    }
+    let mut latency = histogram()?;
+    while let Some(of_one) = tasks.join_next().await {
+        latency.add(of_one??)?;
+    }
+    Ok(Outcome { latency, took: began.elapsed() })
+}
+
+pub fn request(path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nHost: bench\r\nUser-Agent: choirmaster-bench\r\nAccept: */*\r\n\r\n")
+        .into_bytes()
+}
+
+/// One keep-alive connection.
+pub struct Connection {
+    stream: TcpStream,
+    answer: Vec<u8>,
+}
+
+impl Connection {
+    pub async fn open(at: SocketAddr) -> anyhow::Result<Self> {
+        let stream = TcpStream::connect(at).await.with_context(|| format!("connecting to {at}"))?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, answer: vec![0; ROOM] })
+    }
+
+    /// Gives up the room for answers: for connections that are to be idle.
+    pub fn into_idle(self) -> TcpStream {
+        self.stream
+    }
+
+    /// Makes a call, and gives the head of the answer, which must be a 200 with a body of this length.
+    pub async fn call(&mut self, request: &[u8], body: usize) -> anyhow::Result<&[u8]> {
+        self.stream.write_all(request).await?;
+        let mut got = 0;
+        let head = loop {
+            got += self.read(got).await?;
+            if let Some(at) = memmem::find(&self.answer[..got.min(HEAD)], b"\r\n\r\n") {
+                break at + 4;
+            }
+            ensure!(got < HEAD, "the head of an answer has no end");
+        };
+        ensure!(
+            self.answer.starts_with(b"HTTP/1.1 200"),
+            "the answer is {}",
+            String::from_utf8_lossy(&self.answer[..head])
+        );
+        let mut left = (head + body).checked_sub(got).context("an answer longer than it should be")?;
+        while left > 0 {
+            // What comes is read over what came: the head stays.
+            let read = self.read(head).await?;
+            left = left.checked_sub(read).context("an answer longer than it should be")?;
+        }
+        Ok(&self.answer[..head])
+    }
+
+    async fn read(&mut self, behind: usize) -> anyhow::Result<usize> {
+        let read = self.stream.read(&mut self.answer[behind..]).await?;
+        if read == 0 {
+            bail!("the connection was closed");
+        }
+        Ok(read)
+    }
+}

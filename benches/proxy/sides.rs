@@ -1,0 +1,277 @@
+//! What is measured: this program again as the version and as the proxy, and nginx and `HAProxy` where they are installed.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Write as _},
+    net::{SocketAddr, TcpListener},
+    path::Path,
+    process::{Child, ChildStdout, Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context as _, bail, ensure};
+use choirmaster_proxy::{Limits, Proxy, form::TableForm};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    time::Instant,
+};
+
+/// Bodies of small and of large answers.
+pub const SMALL: usize = 64;
+pub const LARGE: usize = 1024 * 1024;
+/// Threads of each proxy.
+pub const THREADS: usize = 2;
+/// Connections that are there at once may be so many.
+const CONNECTIONS: usize = 8_000;
+/// A program that serves nothing after this time won't.
+const START: Duration = Duration::from_secs(20);
+
+/// A program that serves.
+#[derive(Debug)]
+pub struct Side {
+    pub name: &'static str,
+    pub at: SocketAddr,
+    child: Child,
+    answers: Option<BufReader<ChildStdout>>,
+}
+
+impl Side {
+    /// What calls end at: answers at once, whatever the path is, with as much as its last letter says.
+    pub fn version() -> anyhow::Result<Self> {
+        Self::own("direct", &["version"])
+    }
+
+    /// The proxy, with so many services.
+    pub fn ours(version: &Self, services: usize) -> anyhow::Result<Self> {
+        Self::own("proxy", &["proxy", &version.at.to_string(), &services.to_string()])
+    }
+
+    fn own(name: &'static str, arguments: &[&str]) -> anyhow::Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("--serve").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn()?;
+        let mut answers = BufReader::new(child.stdout.take().context("it has an output")?);
+        let mut line = String::new();
+        answers.read_line(&mut line)?;
+        let at = line.trim().parse().with_context(|| format!("{name} did not start"))?;
+        Ok(Self { name, at, child, answers: Some(answers) })
+    }
+
+    /// nginx with one upstream, whose connections it keeps.
+    pub fn nginx(version: &Self, folder: &Path) -> anyhow::Result<Option<Self>> {
+        let at = free_address()?;
+        let (to, folder_text) = (version.at, folder.display());
+        let configuration = format!(
+            "worker_processes {THREADS};\ndaemon off;\npid {folder_text}/nginx.pid;\nerror_log {folder_text}/nginx.log;\n\
+             worker_rlimit_nofile {CONNECTIONS};\nevents {{ worker_connections {CONNECTIONS}; }}\n\
+             http {{\n  access_log off;\n  client_body_temp_path {folder_text}/body;\n  proxy_temp_path {folder_text}/proxy;\n  \
+             fastcgi_temp_path {folder_text}/fastcgi;\n  uwsgi_temp_path {folder_text}/uwsgi;\n  \
+             scgi_temp_path {folder_text}/scgi;\n  keepalive_requests 100000000;\n  \
+             upstream version {{ server {to}; keepalive 256; keepalive_requests 100000000; }}\n  \
+             server {{\n    listen {at};\n    location / {{\n      proxy_pass http://version;\n      \
+             proxy_http_version 1.1;\n      proxy_set_header Connection \"\";\n    }}\n  }}\n}}\n"
+        );
+        let path = folder.join("nginx.conf");
+        fs::write(&path, configuration)?;
+        let mut command = Command::new("nginx");
+        command.arg("-c").arg(&path).arg("-e").arg(folder.join("nginx.log"));
+        Self::foreign("nginx", at, command)
+    }
+
+    pub fn haproxy(version: &Self, folder: &Path) -> anyhow::Result<Option<Self>> {
+        let at = free_address()?;
+        let to = version.at;
+        let configuration = format!(
+            "global\n  nbthread {THREADS}\n  maxconn {CONNECTIONS}\ndefaults\n  mode http\n  timeout connect 1s\n  \
+             timeout client 75s\n  timeout server 30s\n  option http-keep-alive\n  http-reuse always\n\
+             frontend calls\n  bind {at}\n  default_backend version\nbackend version\n  server version {to}\n"
+        );
+        let path = folder.join("haproxy.cfg");
+        fs::write(&path, configuration)?;
+        let mut command = Command::new("haproxy");
+        command.arg("-db").arg("-f").arg(&path);
+        Self::foreign("HAProxy", at, command)
+    }
+
+    /// Nothing where it isn't installed.
+    fn foreign(name: &'static str, at: SocketAddr, mut command: Command) -> anyhow::Result<Option<Self>> {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).with_context(|| format!("starting {name}")),
+        };
+        let mut side = Self { name, at, child, answers: None };
+        let until = Instant::now() + START;
+        while std::net::TcpStream::connect(at).is_err() {
+            if let Some(status) = side.child.try_wait()? {
+                bail!("{name} ended at its start: {status}");
+            }
+            ensure!(Instant::now() < until, "{name} does not listen");
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(Some(side))
+    }
+
+    /// Tells the proxy something and waits until it is done.
+    pub fn tell(&mut self, order: &str) -> anyhow::Result<()> {
+        let input = self.child.stdin.as_mut().context("it takes no orders")?;
+        writeln!(input, "{order}")?;
+        let mut line = String::new();
+        self.answers.as_mut().context("it gives no answers")?.read_line(&mut line)?;
+        ensure!(line.trim() == "done", "{} said {line:?}", self.name);
+        Ok(())
+    }
+
+    /// Its processes.
+    fn processes(&self) -> Vec<u32> {
+        let own = self.child.id();
+        let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap_or_default();
+        let children = children.split_whitespace().filter_map(|child| child.parse().ok());
+        std::iter::once(own).chain(children).collect()
+    }
+
+    /// Processor time that it took so far, in seconds.
+    pub fn cpu(&self) -> f64 {
+        let of_one = |process: u32| {
+            let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+            let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+            let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok());
+            // Ticks of user and of system; all machines that have this file have a hundred a second.
+            Some((ticks(11)? + ticks(12)?) / 100.0)
+        };
+        self.processes().into_iter().filter_map(of_one).sum()
+    }
+
+    /// Bytes that are its own: neither shared with others nor kept in the kernel.
+    pub fn memory(&self) -> u64 {
+        let of_one = |process: u32| {
+            let rollup = fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?;
+            let line = |name: &str| rollup.lines().find(|line| line.starts_with(name)).map(str::to_owned);
+            let kib = |name| line(name)?.split_whitespace().nth(1)?.parse::<u64>().ok();
+            Some((kib("Private_Dirty:")? + kib("Private_Clean:")?) * 1024)
+        };
+        self.processes().into_iter().filter_map(of_one).sum()
+    }
+}
+
+impl Drop for Side {
+    fn drop(&mut self) {
+        // nginx's workers end with their master where it is asked to end.
+        let _ = Command::new("kill").arg(self.child.id().to_string()).status();
+        let _ = self.child.wait();
+    }
+}
+
+fn free_address() -> anyhow::Result<SocketAddr> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+}
+
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
+}
+
+/// The version's process: it ends with its input.
+pub fn serve_version() -> anyhow::Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    println!("{}", listener.local_addr()?);
+    listener.set_nonblocking(true)?;
+    thread::spawn(|| {
+        std::io::stdin().lines().map_while(Result::ok).for_each(drop);
+        std::process::exit(0);
+    });
+    runtime()?.block_on(async {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        loop {
+            let (stream, _) = listener.accept().await?;
+            stream.set_nodelay(true)?;
+            tokio::spawn(answer_all(stream));
+        }
+    })
+}
+
+fn answer(body: usize) -> Vec<u8> {
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {body}\r\n\r\n");
+    let mut answer = head.into_bytes();
+    answer.resize(answer.len() + body, b'.');
+    answer
+}
+
+async fn answer_all(mut stream: TcpStream) -> std::io::Result<()> {
+    let small = answer(SMALL);
+    let mut large = Vec::new();
+    let mut came = vec![0; 4096];
+    let mut got = 0;
+    loop {
+        let read = stream.read(&mut came[got..]).await?;
+        if read == 0 {
+            return Ok(());
+        }
+        got += read;
+        if !came[..got].ends_with(b"\r\n\r\n") {
+            continue;
+        }
+        let line = came.split(|&byte| byte == b' ').nth(1).unwrap_or_default();
+        if line.ends_with(b"/large") {
+            if large.is_empty() {
+                large = answer(LARGE);
+            }
+            stream.write_all(&large).await?;
+        } else {
+            stream.write_all(&small).await?;
+        }
+        got = 0;
+    }
+}
+
+/// The proxy's process: it ends with its input, of which each line is the new version's share.
+pub fn serve_proxy(version: &str, services: &str) -> anyhow::Result<()> {
+    let services: usize = services.parse()?;
+    let limits = Limits { connections: CONNECTIONS, ..Limits::default() };
+    let proxy = Proxy::start(THREADS, limits)?;
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let at = proxy.listen(&listener)?;
+    let runtime = runtime()?;
+    runtime.block_on(proxy.apply(&table(version, services, 1, 500)?))?;
+    println!("{at}");
+    let gathering = Gathering::start(proxy);
+    for (generation, share) in (2..).zip(std::io::stdin().lines()) {
+        let table = table(version, services, generation, share?.trim().parse()?)?;
+        runtime.block_on(gathering.0.apply(&table))?;
+        println!("done");
+    }
+    std::process::exit(0);
+}
+
+/// A proxy whose counts are taken every second, as they are in service.
+struct Gathering(std::sync::Arc<Proxy>);
+
+impl Gathering {
+    fn start(proxy: Proxy) -> Self {
+        let proxy = std::sync::Arc::new(proxy);
+        let of_thread = std::sync::Arc::clone(&proxy);
+        thread::spawn(move || {
+            let runtime = runtime();
+            while let Ok(runtime) = &runtime {
+                thread::sleep(Duration::from_secs(1));
+                drop(runtime.block_on(of_thread.gather()));
+            }
+        });
+        Self(proxy)
+    }
+}
+
+/// Services `s0`, `s1` and so on, each with two versions at the same address.
+fn table(version: &str, services: usize, generation: u64, share: u16) -> anyhow::Result<TableForm> {
+    let service = |index: usize| {
+        serde_json::json!({
+            "name": format!("s{index}"),
+            "variations": [{"name": "base", "targets": [version]}, {"name": "new", "targets": [version]}],
+            "shares": [10_000 - share, share],
+        })
+    };
+    let services: Vec<_> = (0..services).map(service).collect();
+    Ok(serde_json::from_value(serde_json::json!({"generation": generation, "services": services}))?)
+}

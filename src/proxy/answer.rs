@@ -1,0 +1,62 @@
+//! What the proxy answers by itself.
+
+use crate::head::{Asked, Refusal};
+
+/// The header that marks an answer as the proxy's own, and says why it came to that.
+pub(crate) const ERROR_FIELD: &str = "X-Choirmaster-Error";
+
+/// An answer of the proxy's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Own {
+    pub status: u16,
+    /// One word for programs.
+    pub error: &'static str,
+    /// A sentence for people.
+    pub text: String,
+    pub retry_after: Option<u32>,
+}
+
+impl Own {
+    pub(crate) fn refusal(refusal: Refusal) -> Self {
+        Self { status: refusal.status, error: "refused", text: refusal.why.to_owned(), retry_after: None }
+    }
+
+    /// Writes it whole, head and body.
+    pub(crate) fn write(&self, asked: Option<&Asked>, close: bool) -> Vec<u8> {
+        let reason = reason(self.status);
+        let version = if asked.is_some_and(|asked| asked.is_http10) { "1.0" } else { "1.1" };
+        let body = format!("{}\n", self.text);
+        let length = body.len();
+        let mut head = format!(
+            "HTTP/{version} {} {reason}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {length}\r\n\
+             {ERROR_FIELD}: {}\r\n",
+            self.status, self.error
+        );
+        if let Some(seconds) = self.retry_after {
+            head.extend(["Retry-After: ", &seconds.to_string(), "\r\n"]);
+        }
+        if close {
+            head.push_str("Connection: close\r\n");
+        }
+        head.push_str("\r\n");
+        if !asked.is_some_and(|asked| asked.is_head) {
+            head.push_str(&body);
+        }
+        head.into_bytes()
+    }
+}
+
+fn reason(status: u16) -> &'static str {
+    match status {
+        400 => "Bad Request",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        431 => "Request Header Fields Too Large",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        505 => "HTTP Version Not Supported",
+        _ => "Error",
+    }
+}

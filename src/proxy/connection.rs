@@ -1,0 +1,148 @@
+//! A caller's connection: one call after the other.
+
+use std::{future::poll_fn, io, net::IpAddr, rc::Rc, task::Poll};
+
+use bytes::{Buf, BytesMut};
+use tokio::io::AsyncWriteExt;
+
+use crate::{
+    answer::Own,
+    count::Unserved,
+    drive::{self, Next},
+    head::{Refusal, Request},
+    patience::Patience,
+    stream::{Stream, poll_fill},
+    worker::Worker,
+};
+
+/// How much is read at once of a head.
+const ROOM: usize = 8 * 1024;
+/// How much of a refused body is read on, so that the caller gets to read the answer.
+const LINGER_BYTES: usize = 256 * 1024;
+
+/// A caller, as far as the connection tells.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Caller {
+    pub address: IpAddr,
+    pub scheme: &'static str,
+}
+
+/// What is there of the next call.
+enum Head {
+    Whole,
+    /// The caller left, or was idle for too long.
+    Ended,
+    Refused(Refusal),
+}
+
+/// Serves a connection until it ends.
+pub(crate) async fn serve<S: Stream>(mut stream: S, caller: Caller, worker: Rc<Worker>) {
+    let mut inbox = BytesMut::new();
+    let mut patience = Patience::new(worker.limits().idle);
+    loop {
+        match next_head(&mut stream, &mut inbox, &mut patience, &worker).await {
+            Head::Ended => return,
+            Head::Refused(refusal) => {
+                worker.counts().note_unserved(Unserved::Refused);
+                let _ = stream.write_all(&Own::refusal(refusal).write(None, true)).await;
+                return linger(&mut stream, &mut inbox, &mut patience, &worker).await;
+            }
+            Head::Whole => {}
+        }
+        match drive::call(&mut stream, &mut inbox, &mut patience, caller, &worker).await {
+            Next::Call => {}
+            Next::Close => {
+                let _ = stream.shutdown().await;
+                return;
+            }
+            Next::Linger => return linger(&mut stream, &mut inbox, &mut patience, &worker).await,
+        }
+    }
+}
+
+/// Waits until the head of a call is whole, which is looked for only behind what was looked through already.
+async fn next_head<S: Stream>(
+    stream: &mut S,
+    inbox: &mut BytesMut,
+    patience: &mut Patience,
+    worker: &Worker,
+) -> Head {
+    let limits = worker.limits();
+    if inbox.is_empty() {
+        // An idle connection holds no buffer.
+        *inbox = BytesMut::new();
+        patience.begin(limits.idle);
+        let input = poll_fn(|cx| match stream.poll_input(cx) {
+            Poll::Ready(ready) => Poll::Ready(Some(ready)),
+            Poll::Pending => patience.poll_over(cx).map(|()| None),
+        });
+        if !matches!(input.await, Some(Ok(()))) {
+            return Head::Ended;
+        }
+    }
+    patience.begin(if inbox.is_empty() { limits.idle } else { limits.head_time });
+    let mut looked = 0;
+    loop {
+        cut_blank_lines(inbox);
+        if ends_behind(inbox, looked) {
+            return Head::Whole;
+        }
+        // What can't become a head is refused at once.
+        if looked == 0 && !inbox.is_empty() {
+            let mut room = Request::room();
+            if let Err(refusal) = Request::read(inbox, &mut room, limits) {
+                return Head::Refused(refusal);
+            }
+        }
+        if inbox.len() > limits.head_bytes {
+            return Head::Refused(Refusal { status: 431, why: "the head is too large" });
+        }
+        let was_empty = inbox.is_empty();
+        looked = inbox.len();
+        let read = poll_fn(|cx| match poll_fill(stream, inbox, ROOM, cx) {
+            Poll::Ready(read) => Poll::Ready(Some(read)),
+            Poll::Pending => patience.poll_over(cx).map(|()| None),
+        });
+        match read.await {
+            Some(Ok(1..)) if was_empty => patience.begin(limits.head_time),
+            Some(Ok(1..)) => {}
+            None if !inbox.is_empty() => {
+                return Head::Refused(Refusal { status: 408, why: "the head of the call took too long" });
+            }
+            None | Some(Ok(0) | Err(_)) => return Head::Ended,
+        }
+    }
+}
+
+/// Some callers send an empty line behind a body; it belongs to nothing.
+fn cut_blank_lines(inbox: &mut BytesMut) {
+    while inbox.starts_with(b"\r\n") {
+        inbox.advance(2);
+    }
+}
+
+/// Whether a head ends in what came behind `looked`: at an empty line, whatever its line ends are.
+fn ends_behind(came: &[u8], looked: usize) -> bool {
+    let from = looked.saturating_sub(3);
+    memchr::memchr_iter(b'\n', &came[from..])
+        .any(|at| matches!(came[from + at + 1..], [b'\n', ..] | [b'\r', b'\n', ..]))
+}
+
+/// Closes a connection whose caller may still be sending: first the end is said, then what comes is read for a while, since a
+/// connection that is closed with unread bytes takes the answer with it.
+async fn linger<S: Stream>(stream: &mut S, inbox: &mut BytesMut, patience: &mut Patience, worker: &Worker) {
+    let _: io::Result<()> = stream.shutdown().await;
+    patience.begin(worker.limits().connect);
+    let mut left = LINGER_BYTES;
+    while left > 0 {
+        inbox.clear();
+        let read = poll_fn(|cx| match poll_fill(stream, inbox, ROOM, cx) {
+            Poll::Ready(read) => Poll::Ready(Some(read)),
+            Poll::Pending => patience.poll_over(cx).map(|()| None),
+        });
+        match read.await {
+            Some(Ok(came @ 1..)) => left = left.saturating_sub(came),
+            Some(Ok(0) | Err(_)) | None => return,
+        }
+    }
+}

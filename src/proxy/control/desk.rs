@@ -1,0 +1,289 @@
+//! What stands behind the control: whoever changes the table, looks at it, or takes over from this process.
+
+use std::{
+    io,
+    path::Path,
+    sync::{Arc, Mutex as StdMutex, PoisonError},
+};
+
+use tokio::sync::{Mutex, watch};
+
+use super::form::{self, Applied, Drained, Finishing, Status, TableNumber};
+use crate::{
+    Proxy,
+    form::TableForm,
+    handover::{HandoverError, Speaking, Word},
+    kept::Kept,
+    live::{LiveTable, TableFault},
+    side_door::Neighbour,
+};
+
+/// Where this process stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Serving,
+    /// Another one is about to take over, and the table stays as it is.
+    Frozen,
+    /// Another one has taken over, or the end was asked for.
+    Finishing,
+}
+
+/// Why this process is to finish what it has and end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Finish {
+    HandedOver,
+    Stop,
+}
+
+/// Why the table that was sent isn't in force.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    #[error(transparent)]
+    Table(#[from] TableFault),
+    #[error("the table can't be kept on disk, so the one before stays in force: {0}")]
+    NotKept(#[source] io::Error),
+    #[error("another process is taking over: ask again")]
+    HandsOver,
+}
+
+#[derive(Debug)]
+pub struct Desk {
+    pub(crate) proxy: Proxy,
+    pub(crate) program: &'static str,
+    kept: Kept,
+    listen: Vec<String>,
+    /// Held by whoever changes the table, so that two changes never meet.
+    phase: Mutex<Phase>,
+    /// Whether the control takes connections.
+    open: watch::Sender<bool>,
+    finish: watch::Sender<Option<Finish>>,
+    /// Those that handed over to this process.
+    finishing: StdMutex<Vec<Neighbour>>,
+    /// Where words to the holder go.
+    holder: Mutex<Option<Speaking>>,
+    upgrade_failed: StdMutex<Option<String>>,
+}
+
+impl Desk {
+    pub fn new(proxy: Proxy, state: &Path, listen: Vec<String>, program: &'static str) -> io::Result<Self> {
+        Ok(Self {
+            proxy,
+            program,
+            kept: Kept::open(state)?,
+            listen,
+            phase: Mutex::new(Phase::Serving),
+            open: watch::Sender::new(false),
+            finish: watch::Sender::new(None),
+            finishing: StdMutex::default(),
+            holder: Mutex::default(),
+            upgrade_failed: StdMutex::default(),
+        })
+    }
+
+    pub fn proxy(&self) -> &Proxy {
+        &self.proxy
+    }
+
+    /// Puts a table in force: first on disk, then here, then in processes that finish.
+    pub async fn change(&self, form: &TableForm) -> Result<Applied, Refused> {
+        let phase = self.phase.lock().await;
+        if *phase != Phase::Serving {
+            return Err(Refused::HandsOver);
+        }
+        let before = self.proxy.table();
+        let checked = before.next(form)?;
+        // With each bucket's variation, so that whoever reads it comes to the same buckets.
+        let form = checked.form();
+        if is_other(&before, &checked) {
+            let (kept, copy) = (self.kept.clone(), form.clone());
+            let written = tokio::task::spawn_blocking(move || kept.keep(&copy)).await;
+            written.map_err(io::Error::other).flatten().map_err(Refused::NotKept)?;
+        }
+        drop((checked, before));
+        let table = self.proxy.apply(&form).await?;
+        let not_told = self.tell_finishing(&form).await;
+        drop(phase);
+        Ok(Applied { table: TableNumber::of(&table), not_told })
+    }
+
+    /// Puts the table of the process before in force, which is on disk already; or in a process that finishes, that of the one
+    /// that took over.
+    pub(crate) async fn follow(&self, form: &TableForm) -> Result<(), TableFault> {
+        self.proxy.apply(form).await.map(drop)
+    }
+
+    async fn tell_finishing(&self, form: &TableForm) -> Vec<u32> {
+        let mut not_told = Vec::new();
+        for neighbour in self.finishing() {
+            match neighbour.ask(&Word::Table { table: form.clone() }).await {
+                Ok(Some(Word::Done)) => {}
+                Ok(None) => self.forget(&neighbour),
+                answer => {
+                    let answer = answer.map(|word| word.map(Word::unexpected));
+                    tracing::error!(
+                        pid = neighbour.pid,
+                        ?answer,
+                        "a process that finishes can't be told of the table"
+                    );
+                    not_told.push(neighbour.pid);
+                }
+            }
+        }
+        not_told
+    }
+
+    pub(crate) async fn status(&self) -> Status {
+        let (finishing, _) = self.ask_finishing().await;
+        Status {
+            program: self.program.to_owned(),
+            pid: std::process::id(),
+            table: TableNumber::of(&self.proxy.table()),
+            listen: self.listen.clone(),
+            threads: self.proxy.threads(),
+            connections: self.proxy.connections(),
+            services: form::services(&self.proxy),
+            leaving: form::leaving(&self.proxy),
+            finishing,
+            held: self.holder.lock().await.is_some(),
+            upgrade_failed: self.upgrade_failed.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+
+    /// Whether nobody holds a version that no table names; none if the table in force names it.
+    pub(crate) async fn drained(&self, (service, variation, version): (&str, &str, &str)) -> Option<Drained> {
+        let table = self.proxy.table();
+        let is_named = table.services().iter().filter(|named| named.name() == service).any(|named| {
+            named.versions().iter().any(|named| named.name() == variation && named.digest() == version)
+        });
+        drop(table);
+        if is_named {
+            return None;
+        }
+        let (finishing, all_known) = self.ask_finishing().await;
+        let here = form::leaving(&self.proxy);
+        let everywhere = here.iter().chain(finishing.iter().flat_map(|process| &process.leaving));
+        let held = everywhere
+            .filter(|held| held.service == service && held.variation == variation && held.version == version);
+        let (mut drained, mut in_flight) = (all_known, 0);
+        for held in held {
+            drained = false;
+            in_flight += held.in_flight;
+        }
+        Some(Drained { drained, in_flight })
+    }
+
+    /// How those stand that handed over, and whether all that they hold is known.
+    async fn ask_finishing(&self) -> (Vec<Finishing>, bool) {
+        let in_force = TableNumber::of(&self.proxy.table());
+        let (mut all, mut all_known) = (Vec::new(), true);
+        for neighbour in self.finishing() {
+            match neighbour.ask(&Word::Ask).await {
+                Ok(Some(Word::Holds { table, connections, leaving })) => {
+                    // By an older table it may still give calls to what this one doesn't name.
+                    all_known &= table == in_force;
+                    all.push(Finishing { pid: neighbour.pid, answers: true, connections, leaving });
+                }
+                Ok(None) => self.forget(&neighbour),
+                Ok(Some(_)) | Err(_) => {
+                    all_known = false;
+                    all.push(Finishing {
+                        pid: neighbour.pid,
+                        answers: false,
+                        connections: 0,
+                        leaving: Vec::new(),
+                    });
+                }
+            }
+        }
+        (all, all_known)
+    }
+
+    fn finishing(&self) -> Vec<Neighbour> {
+        self.finishing.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn forget(&self, gone: &Neighbour) {
+        self.finishing.lock().unwrap_or_else(PoisonError::into_inner).retain(|neighbour| neighbour != gone);
+    }
+
+    pub(crate) fn follows(&self, neighbours: Vec<Neighbour>) {
+        *self.finishing.lock().unwrap_or_else(PoisonError::into_inner) = neighbours;
+    }
+
+    /// What is said to a process that took over and asks.
+    pub(crate) fn holds(&self) -> Word {
+        Word::Holds {
+            table: TableNumber::of(&self.proxy.table()),
+            connections: self.proxy.connections(),
+            leaving: form::leaving(&self.proxy),
+        }
+    }
+
+    /// Changes the table no more, and takes no further connection at the control. Gives where it stood before; a change that is
+    /// under way ends first.
+    pub(crate) async fn freeze(&self) -> Phase {
+        let mut phase = self.phase.lock().await;
+        let before = *phase;
+        if before == Phase::Serving {
+            *phase = Phase::Frozen;
+            self.open.send_replace(false);
+        }
+        before
+    }
+
+    /// Goes on: nobody takes over after all.
+    pub(crate) async fn thaw(&self) {
+        let mut phase = self.phase.lock().await;
+        if *phase == Phase::Frozen {
+            *phase = Phase::Serving;
+            self.open.send_replace(true);
+        }
+    }
+
+    /// From now on this process finishes what it has. A stop is more than a hand-over.
+    pub(crate) async fn finish(&self, why: Finish) {
+        *self.phase.lock().await = Phase::Finishing;
+        self.open.send_replace(false);
+        self.finish.send_modify(|finish| {
+            if *finish != Some(Finish::Stop) {
+                *finish = Some(why);
+            }
+        });
+    }
+
+    pub(crate) fn is_to_finish(&self) -> watch::Receiver<Option<Finish>> {
+        self.finish.subscribe()
+    }
+
+    pub(crate) async fn phase(&self) -> Phase {
+        *self.phase.lock().await
+    }
+
+    pub fn open(&self) {
+        self.open.send_replace(true);
+    }
+
+    pub(crate) fn is_open(&self) -> watch::Receiver<bool> {
+        self.open.subscribe()
+    }
+
+    pub(crate) async fn set_holder(&self, holder: Option<Speaking>) {
+        *self.holder.lock().await = holder;
+    }
+
+    /// Says something to the holder.
+    pub(crate) async fn tell_holder(&self, word: &Word) -> Result<(), HandoverError> {
+        match &*self.holder.lock().await {
+            Some(holder) => Ok(holder.say(word, &[]).await?),
+            None => Err(HandoverError::Ended),
+        }
+    }
+
+    pub(crate) fn note_upgrade(&self, failed: Option<String>) {
+        *self.upgrade_failed.lock().unwrap_or_else(PoisonError::into_inner) = failed;
+    }
+}
+
+fn is_other(before: &Arc<LiveTable>, next: &LiveTable) -> bool {
+    TableNumber::of(before) != TableNumber::of(next) || before.form() != next.form()
+}

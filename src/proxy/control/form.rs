@@ -1,0 +1,138 @@
+//! What the control answers, as it travels.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Proxy;
+
+/// How a proxy stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// The version of the program that serves.
+    pub program: String,
+    pub pid: u32,
+    pub table: TableNumber,
+    /// Addresses on which calls are taken.
+    pub listen: Vec<String>,
+    pub threads: usize,
+    /// Connections of callers.
+    pub connections: usize,
+    pub services: Vec<ServiceStatus>,
+    /// Versions that the table doesn't name and that still answer calls.
+    pub leaving: Vec<LeavingStatus>,
+    /// Processes that handed over and finish what they have.
+    pub finishing: Vec<Finishing>,
+    /// Whether a holder keeps the listening sockets and would start this process again.
+    pub held: bool,
+    /// Why the last upgrade did not come about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upgrade_failed: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableNumber {
+    pub epoch: u64,
+    pub generation: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceStatus {
+    pub name: String,
+    pub split: String,
+    pub variations: Vec<VariationStatus>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VariationStatus {
+    pub name: String,
+    pub version: String,
+    /// Units of 0.01 %.
+    pub share: u16,
+    pub targets: Vec<String>,
+    pub in_flight: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeavingStatus {
+    pub service: String,
+    pub variation: String,
+    pub version: String,
+    pub in_flight: u32,
+}
+
+/// A process that handed over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finishing {
+    pub pid: u32,
+    /// It answered; else nothing else here is known, and what it holds counts as held.
+    pub answers: bool,
+    pub connections: usize,
+    pub leaving: Vec<LeavingStatus>,
+}
+
+/// The answer to a table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Applied {
+    pub table: TableNumber,
+    /// Processes that handed over and could not be told of the table. They go on by the one before until they end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_told: Vec<u32>,
+}
+
+/// Whether a version is drained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drained {
+    pub drained: bool,
+    /// Calls in flight at it.
+    pub in_flight: u32,
+}
+
+/// An answer that isn't what was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    pub error: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_force: Option<TableNumber>,
+}
+
+/// The order to hand over to a process of the program that is on disk now was passed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Upgrading {
+    /// The process that serves until then.
+    pub pid: u32,
+}
+
+impl TableNumber {
+    pub(crate) fn of(table: &crate::live::LiveTable) -> Self {
+        Self { epoch: table.epoch(), generation: table.generation() }
+    }
+}
+
+pub(crate) fn services(proxy: &Proxy) -> Vec<ServiceStatus> {
+    let table = proxy.table();
+    let of_service = |service: &crate::live::LiveService| {
+        let shares = service.table().hundredths();
+        let variations = service.versions().iter().zip(shares).map(|(version, share)| VariationStatus {
+            name: version.name().to_owned(),
+            version: version.digest().to_owned(),
+            share,
+            targets: version.targets().iter().map(ToString::to_string).collect(),
+            in_flight: version.in_flight(),
+        });
+        ServiceStatus {
+            name: service.name().to_owned(),
+            split: service.split().to_owned(),
+            variations: variations.collect(),
+        }
+    };
+    table.services().iter().map(|service| of_service(service)).collect()
+}
+
+pub(crate) fn leaving(proxy: &Proxy) -> Vec<LeavingStatus> {
+    let of_version = |leaving: crate::Leaving| LeavingStatus {
+        service: leaving.service.into(),
+        variation: leaving.version.name().to_owned(),
+        version: leaving.version.digest().to_owned(),
+        in_flight: leaving.version.in_flight(),
+    };
+    proxy.leaving().into_iter().map(of_version).collect()
+}

@@ -1,0 +1,25 @@
+//! The control of a proxy: a small HTTP over a unix socket, for the agent and for people.
+//!
+//! | call | answer |
+//! |---|---|
+//! | `GET /table` | the table in force |
+//! | `PUT /table` | puts a table in force; 409 for one that is older, or changed without a new number; 422 for a fault in it; 507 where it can't be kept |
+//! | `GET /status` | how the proxy stands |
+//! | `GET /drained?service=S&variation=V&version=D&wait=30` | whether nobody holds this version any more; 409 while the table names it |
+//! | `POST /upgrade` | hands over to a process of the program that is on disk now |
+//! | `POST /drain` | ends the proxy once all that it has is finished |
+//!
+//! An answer that isn't 2xx says why: `{"error": "…"}`.
+
+pub mod client;
+pub mod desk;
+pub mod form;
+mod serve;
+
+pub use self::serve::serve;
+
+/// The most bytes of a table that is sent.
+pub const MAX_TABLE: usize = 32 * 1024 * 1024;
+
+/// The most bytes of an answer: a table that is told bucket by bucket is longer than one that is sent.
+pub const MAX_ANSWER: usize = 256 * 1024 * 1024;

@@ -1,0 +1,214 @@
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::{Method, Request, Response, StatusCode, body::Incoming, header, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde::Serialize;
+use tokio::{
+    net::{UnixListener, UnixStream},
+    sync::Semaphore,
+    time::{Instant, sleep, timeout},
+};
+
+use super::{
+    MAX_TABLE,
+    desk::{Desk, Finish, Refused},
+    form::{Drained, Refusal, TableNumber, Upgrading},
+};
+use crate::{form::TableForm, handover::Word, live::TableFault};
+
+/// Connections at once.
+const MAX_CONNECTIONS: usize = 64;
+/// How long a head or a body may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest wait for a version to be drained.
+const MAX_WAIT: Duration = Duration::from_mins(1);
+/// How often it is looked whether a version is drained.
+const LOOK: Duration = Duration::from_millis(10);
+/// How long accepting rests when it can't go on.
+const REST: Duration = Duration::from_millis(50);
+
+type Answer = Response<Full<Bytes>>;
+
+/// Answers on the socket whenever the desk is open, until the task is dropped.
+pub async fn serve(listener: UnixListener, desk: Arc<Desk>) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut open = desk.is_open();
+    loop {
+        if open.wait_for(|is_open| *is_open).await.is_err() {
+            return;
+        }
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let accepted = tokio::select! {
+            biased;
+            _ = open.wait_for(|is_open| !*is_open) => continue,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let connection = converse(stream, Arc::clone(&desk));
+                tokio::spawn(async move {
+                    connection.await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the control can accept nothing for now");
+                sleep(REST).await;
+            }
+        }
+    }
+}
+
+/// Answers one question. A further one on the same connection would have to be turned away once another process takes over.
+async fn converse(stream: UnixStream, desk: Arc<Desk>) {
+    let service = service_fn(|request| {
+        let desk = Arc::clone(&desk);
+        async move { Ok::<_, Infallible>(answer(request, desk).await) }
+    });
+    let mut server = hyper::server::conn::http1::Builder::new();
+    server.keep_alive(false).timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+    // A caller that leaves is none of ours.
+    let _ = server.serve_connection(TokioIo::new(stream), service).await;
+}
+
+async fn answer(request: Request<Incoming>, desk: Arc<Desk>) -> Answer {
+    let path = request.uri().path().to_owned();
+    let method = request.method().clone();
+    match (path.as_str(), &method) {
+        ("/table", &Method::GET) => json(StatusCode::OK, &desk.proxy().table().form()),
+        ("/table", &Method::PUT) => put_table(request, desk).await,
+        ("/status", &Method::GET) => json(StatusCode::OK, &desk.status().await),
+        ("/drained", &Method::GET) => drained(request.uri().query().unwrap_or_default(), &desk).await,
+        ("/upgrade", &Method::POST) => upgrade(&desk).await,
+        ("/drain", &Method::POST) => drain(&desk).await,
+        ("/table" | "/status" | "/drained" | "/upgrade" | "/drain", method) => {
+            refusal(StatusCode::METHOD_NOT_ALLOWED, format!("{path} has no {method}"))
+        }
+        _ => refusal(StatusCode::NOT_FOUND, format!("there is no {path}")),
+    }
+}
+
+async fn put_table(request: Request<Incoming>, desk: Arc<Desk>) -> Answer {
+    let body = match timeout(PATIENCE, Limited::new(request.into_body(), MAX_TABLE).collect()).await {
+        Ok(Ok(body)) => body.to_bytes(),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            let why = format!("a table has at most {MAX_TABLE} bytes");
+            return refusal(StatusCode::PAYLOAD_TOO_LARGE, why);
+        }
+        Ok(Err(error)) => return refusal(StatusCode::BAD_REQUEST, format!("the table broke off: {error}")),
+        Err(_) => return refusal(StatusCode::REQUEST_TIMEOUT, "the table took too long"),
+    };
+    let form: TableForm = match serde_json::from_slice(&body) {
+        Ok(form) => form,
+        Err(error) => return refusal(StatusCode::UNPROCESSABLE_ENTITY, format!("this is no table: {error}")),
+    };
+    // A task of its own: a caller that leaves ends nothing half way.
+    let changing = Arc::clone(&desk);
+    let changed = tokio::spawn(async move { changing.change(&form).await }).await;
+    let refused = match changed {
+        Ok(Ok(applied)) => return json(StatusCode::OK, &applied),
+        Ok(Err(refused)) => refused,
+        Err(error) => return refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    };
+    let status = match &refused {
+        Refused::Table(TableFault::Old { .. } | TableFault::Changed(_)) => StatusCode::CONFLICT,
+        Refused::Table(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        Refused::NotKept(_) => StatusCode::INSUFFICIENT_STORAGE,
+        Refused::HandsOver => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    if let Refused::NotKept(error) = &refused {
+        tracing::error!(%error, "a table can't be kept on disk");
+    }
+    let in_force = Some(TableNumber::of(&desk.proxy().table()));
+    json(status, &Refusal { error: refused.to_string(), in_force })
+}
+
+async fn drained(query: &str, desk: &Desk) -> Answer {
+    let asked = match Asked::read(query) {
+        Ok(asked) => asked,
+        Err(why) => return refusal(StatusCode::BAD_REQUEST, why),
+    };
+    let until = Instant::now() + asked.wait;
+    let open = desk.is_open();
+    loop {
+        let Some(drained) = desk.drained((&asked.service, &asked.variation, &asked.version)).await else {
+            return refusal(StatusCode::CONFLICT, "the table in force names this version");
+        };
+        let Drained { drained: is_drained, .. } = drained;
+        // Who takes over answers the next question.
+        if is_drained || Instant::now() >= until || !*open.borrow() {
+            return json(StatusCode::OK, &drained);
+        }
+        sleep(LOOK).await;
+    }
+}
+
+/// What is asked about a version.
+#[derive(Debug, Default)]
+struct Asked {
+    service: String,
+    variation: String,
+    version: String,
+    wait: Duration,
+}
+
+impl Asked {
+    fn read(query: &str) -> Result<Self, String> {
+        let mut asked = Self::default();
+        for (key, value) in form_urlencoded::parse(query.as_bytes()) {
+            match &*key {
+                "service" => asked.service = value.into_owned(),
+                "variation" => asked.variation = value.into_owned(),
+                "version" => asked.version = value.into_owned(),
+                "wait" => {
+                    let seconds =
+                        value.parse().map_err(|_| format!("wait={value} is no number of seconds"))?;
+                    asked.wait = Duration::from_secs(seconds).min(MAX_WAIT);
+                }
+                key => {
+                    return Err(format!(
+                        "there is no {key:?} here; there are service, variation, version, wait"
+                    ));
+                }
+            }
+        }
+        if asked.service.is_empty() || asked.variation.is_empty() {
+            return Err("name a service and a variation".to_owned());
+        }
+        Ok(asked)
+    }
+}
+
+async fn upgrade(desk: &Desk) -> Answer {
+    desk.note_upgrade(None);
+    match desk.tell_holder(&Word::UpgradeWanted).await {
+        Ok(()) => json(StatusCode::ACCEPTED, &Upgrading { pid: std::process::id() }),
+        Err(_) => refusal(
+            StatusCode::CONFLICT,
+            "no process holds the listening sockets, so nobody can start another: run `choirmaster proxy` again, which \
+             takes them over",
+        ),
+    }
+}
+
+async fn drain(desk: &Desk) -> Answer {
+    // Without a holder this process ends by itself.
+    if desk.tell_holder(&Word::StopWanted).await.is_err() {
+        desk.finish(Finish::Stop).await;
+    }
+    json(StatusCode::ACCEPTED, &desk.status().await)
+}
+
+fn json(status: StatusCode, body: &impl Serialize) -> Answer {
+    let text = serde_json::to_vec(body).unwrap_or_default();
+    let mut answer = Response::new(Full::new(Bytes::from(text)));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+    answer
+}
+
+fn refusal(status: StatusCode, why: impl Into<String>) -> Answer {
+    json(status, &Refusal { error: why.into(), in_force: None })
+}

@@ -1,0 +1,105 @@
+//! The wanted table as it travels: over the control socket, and in the file in which it is kept.
+//!
+//! What a newer agent adds is passed over by an older proxy, unless it raises `format`: that is refused by name.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The newest form of the table that this program knows.
+pub const FORMAT: u32 = 1;
+
+/// All services of a proxy, whole; never a difference to what was before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableForm {
+    #[serde(default = "format_1")]
+    pub format: u32,
+    /// Of the lease of whoever decides. A table of an older one is refused.
+    #[serde(default)]
+    pub epoch: u64,
+    /// Grows with each table of an epoch. An older one is refused; the same again changes nothing.
+    pub generation: u64,
+    #[serde(default)]
+    pub services: Vec<ServiceForm>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceForm {
+    pub name: String,
+    /// Host names that lead here, whatever the path. Without any, `/NAME` and everything below it does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
+    /// The version gets the path without `/NAME`, as a program that knows nothing of its name expects it.
+    #[serde(default = "yes")]
+    pub strip: bool,
+    /// The first is the stable one.
+    pub variations: Vec<VariationForm>,
+    /// Units of 0.01 %, a variation each. Without `runs`, the buckets that must move do, beginning with the table in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares: Option<Vec<u16>>,
+    /// Each bucket's variation: from, to before, variation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs: Option<Vec<(u16, u16, u8)>>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub salt: String,
+    #[serde(default)]
+    pub hash: HashForm,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sticky: Option<StickyForm>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub header: Option<HeaderForm>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryForm>,
+    /// What these shares are called in counts, for instance the stage of a release.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub split: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VariationForm {
+    pub name: String,
+    /// What names the version's content.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// `127.0.0.1:9000` or `unix:/run/version.sock`.
+    pub targets: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HashForm {
+    #[default]
+    Murmur2,
+    Xxh32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StickyForm {
+    Cookie(String),
+    Header(String),
+    Address,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeaderForm {
+    pub name: String,
+    /// Values, and the names of the variations that they ask for.
+    pub values: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RetryForm {
+    Failed,
+    Refused,
+    Never,
+}
+
+fn format_1() -> u32 {
+    1
+}
+
+fn yes() -> bool {
+    true
+}

@@ -1,0 +1,34 @@
+//! Heads of requests and answers: read, judged, and written anew for the other side.
+//!
+//! Invariants:
+//! - what passes has one meaning: a head from which two programs could read bodies of different lengths is refused;
+//! - lines end in CR LF, no field is folded, and a name has no space before its colon;
+//! - fields of one connection (`Connection` and what it names, `Keep-Alive`, `Proxy-Connection`, `TE`, `Upgrade`) don't pass;
+//!   everything else passes byte for byte, in its order.
+
+mod fields;
+mod framing;
+mod request;
+mod response;
+
+pub(crate) use self::{
+    framing::Framing,
+    request::{Asked, Forwarded, Request},
+    response::{Added, Answered, Response},
+};
+
+/// The most fields that can be read of a head, whatever the limits say.
+pub(crate) const MOST_FIELDS: usize = 256;
+
+/// Why a request is refused, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub status: u16,
+    pub why: &'static str,
+}
+
+impl Refusal {
+    pub(crate) const fn bad(why: &'static str) -> Self {
+        Self { status: 400, why }
+    }
+}

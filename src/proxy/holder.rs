@@ -1,0 +1,420 @@
+//! The holder: keeps the listening sockets, starts what serves and starts it again, and carries no traffic.
+//!
+//! Invariants:
+//!
+//! 1. While the holder lives, the sockets listen: a connection that comes while nobody serves waits in their queue.
+//! 2. At most one holder has a control socket (a lock beside it says so), so nobody else starts what serves there.
+//! 3. The end of the holder ends nothing else. The next one takes the sockets from the process that serves, and has another one
+//!    take over from that, so that its own settings hold.
+
+mod sockets;
+mod systemd;
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    io,
+    net::{SocketAddr, TcpListener},
+    os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
+    path::PathBuf,
+    process::Stdio,
+    time::Duration,
+};
+
+use tokio::{
+    net::UnixStream,
+    process::{Child, Command},
+    signal::unix::{Signal, SignalKind, signal},
+    sync::{mpsc, oneshot},
+    time::{Instant, sleep_until, timeout},
+};
+
+pub use self::systemd::inherited;
+use crate::{
+    handover::{self, Forms, HandoverError, Listening, PATIENCE, Sockets, Speaking, Word},
+    run::Signals,
+    side_door::{self, Neighbour},
+};
+
+/// How long a process may take from its start until it serves.
+const START: Duration = Duration::from_mins(1);
+/// A process that served for less ended early.
+const SHORT_LIFE: Duration = Duration::from_secs(1);
+/// The rest before a process is started again, after so many early ends in a row: none after the first two.
+const FIRST_REST: Duration = Duration::from_millis(50);
+const LONGEST_REST: Duration = Duration::from_secs(5);
+
+/// Told once calls are served, each time by another process, with the addresses.
+pub type Serving = Box<dyn Fn(&[SocketAddr]) + Send + Sync>;
+
+/// What a holder is started with.
+pub struct Plan {
+    /// Addresses to listen on. Port 0 takes a free one.
+    pub listen: Vec<SocketAddr>,
+    /// Sockets that listen already, from whoever started this process.
+    pub inherited: Vec<TcpListener>,
+    pub control: PathBuf,
+    /// Makes the command of a serving process, which finds its link as standard input.
+    pub command: Box<dyn Fn() -> std::process::Command + Send + Sync>,
+    pub serving: Serving,
+}
+
+impl std::fmt::Debug for Plan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Plan")
+            .field("listen", &self.listen)
+            .field("control", &self.control)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a holder ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// It was asked to, and everything had ended.
+    Stopped,
+    /// It was asked twice.
+    AtOnce,
+    /// The first process that it started ended with this code, before it served. It has said why.
+    NeverServed(Option<i32>),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum HoldError {
+    #[error("no address to listen on")]
+    NoAddress,
+    #[error("more than {} addresses to listen on", handover::MAX_SOCKETS - 1)]
+    TooMany,
+    #[error("the path of the control socket has more than {} bytes: {path}", side_door::MAX_PATH)]
+    LongPath { path: PathBuf },
+    #[error("a proxy with the control socket {0} is there already; `choirmaster proxy upgrade` renews it")]
+    Running(PathBuf),
+    #[error("can't listen on {address}: {source}")]
+    Listen { address: SocketAddr, source: io::Error },
+    #[error("can't use the control socket {path}: {source}")]
+    Control { path: PathBuf, source: io::Error },
+    #[error("process {pid}, which serves here, can't be taken over: {source}")]
+    Take { pid: u32, source: HandoverError },
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Number of a process, in the order in which this holder got to know it.
+type Number = u64;
+
+/// What happened.
+enum Event {
+    Said(Word),
+    /// It is gone, with the code with which it ended where that is known.
+    Gone(Option<i32>),
+}
+
+/// A serving process.
+struct Process {
+    speaking: Speaking,
+    since: Instant,
+    /// Kills it, where this holder started it.
+    kill: oneshot::Sender<()>,
+}
+
+struct Holder {
+    plan: Plan,
+    sockets: Option<Sockets>,
+    addresses: Vec<SocketAddr>,
+    processes: HashMap<Number, Process>,
+    last_number: Number,
+    /// The one that takes connections.
+    serving: Option<Number>,
+    /// The one that was started to do so.
+    coming: Option<(Number, Instant)>,
+    has_served: bool,
+    is_stopping: bool,
+    early_ends: u32,
+    start_at: Option<Instant>,
+    events: mpsc::UnboundedSender<(Number, Event)>,
+    /// Given back when the holder ends, however that is.
+    _lock: File,
+}
+
+/// Holds until it is asked to stop.
+pub async fn hold(plan: Plan) -> Result<Ended, HoldError> {
+    let lock = sockets::lock(&plan)?;
+    let mut signals = Signals::new()?;
+    let mut upgrades = [signal(SignalKind::hangup())?, signal(SignalKind::user_defined2())?];
+    let (events, mut happened) = mpsc::unbounded_channel();
+    let taken = sockets::take(&plan.control).await?;
+    let sockets = sockets::make(&plan, taken.sockets)?;
+    let addresses = sockets.calls.iter().filter_map(|(_, socket)| socket.local_addr().ok()).collect();
+    let mut holder = Holder {
+        plan,
+        sockets: Some(sockets),
+        addresses,
+        processes: HashMap::new(),
+        last_number: 0,
+        serving: None,
+        coming: None,
+        has_served: false,
+        is_stopping: false,
+        early_ends: 0,
+        start_at: None,
+        events,
+        _lock: lock,
+    };
+    for (serves, listening, speaking) in taken.links {
+        let number = holder.know(listening, speaking, None);
+        if serves {
+            holder.serving = Some(number);
+            holder.has_served = true;
+        }
+    }
+    holder.start().await?;
+    loop {
+        let start_at = holder.start_at;
+        let too_late = holder.coming.map(|(_, until)| until);
+        let [hangup, user] = &mut upgrades;
+        tokio::select! {
+            Some((number, event)) = happened.recv() => {
+                if let Some(ended) = holder.obey(number, event).await? {
+                    return Ok(ended);
+                }
+            }
+            () = signals.next() => {
+                if holder.is_stopping {
+                    holder.say_to_all(&Word::End).await;
+                    return Ok(Ended::AtOnce);
+                }
+                if holder.stop().await {
+                    return Ok(Ended::Stopped);
+                }
+            }
+            () = either(hangup, user) => holder.upgrade().await?,
+            () = at(start_at) => holder.start().await?,
+            () = at(too_late) => holder.give_up_coming().await,
+        }
+    }
+}
+
+/// The code with which a process ends that has closed its link, or is to be killed.
+async fn code_of(mut child: Child) -> Option<i32> {
+    match timeout(PATIENCE, child.wait()).await {
+        Ok(status) => status.ok()?.code(),
+        // Nobody could tell it anything any more.
+        Err(_) => child.kill().await.ok().and(None),
+    }
+}
+
+async fn either(one: &mut Signal, other: &mut Signal) {
+    tokio::select! {
+        _ = one.recv() => {}
+        _ = other.recv() => {}
+    }
+}
+
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Holder {
+    /// Listens to a process from now on.
+    fn know(&mut self, mut listening: Listening, speaking: Speaking, child: Option<Child>) -> Number {
+        self.last_number += 1;
+        let number = self.last_number;
+        let (kill, mut killed) = oneshot::channel();
+        self.processes.insert(number, Process { speaking, since: Instant::now(), kill });
+        let events = self.events.clone();
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    next = listening.next() => match next {
+                        Ok(Some((word, _))) => drop(events.send((number, Event::Said(word)))),
+                        Ok(None) | Err(_) => break,
+                    },
+                    _ = &mut killed => break,
+                }
+            }
+            let code = match child {
+                Some(child) => code_of(child).await,
+                None => None,
+            };
+            let _ = events.send((number, Event::Gone(code)));
+        });
+        number
+    }
+
+    /// Starts a process that is to serve.
+    async fn start(&mut self) -> Result<(), HoldError> {
+        self.start_at = None;
+        let Some(sockets) = &self.sockets else { return Ok(()) };
+        let (ours, theirs) = StdUnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        let mut command = Command::from((self.plan.command)());
+        command.stdin(Stdio::from(OwnedFd::from(theirs))).process_group(0);
+        for variable in systemd::VARIABLES {
+            command.env_remove(variable);
+        }
+        let child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) if self.has_served => {
+                self.note_failed_start(&format!("it can't be started: {error}")).await;
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        drop(command);
+        let (listening, speaking) = handover::ends(UnixStream::from_std(ours)?);
+        let serve = Word::Serve { forms: Forms::OURS, sockets: sockets.names() };
+        // Whether it heard this shows in what it says.
+        let _ = speaking.say(&serve, &sockets.descriptors()).await;
+        let number = self.know(listening, speaking, Some(child));
+        self.coming = Some((number, Instant::now() + START));
+        Ok(())
+    }
+
+    async fn obey(&mut self, number: Number, event: Event) -> Result<Option<Ended>, HoldError> {
+        match event {
+            Event::Said(Word::Ready { pid }) => self.note_ready(number, pid),
+            Event::Said(Word::Leaving) if self.serving == Some(number) => {
+                self.serving = None;
+                self.upgrade().await?;
+            }
+            Event::Said(Word::Leaving) => {}
+            Event::Said(Word::UpgradeWanted) => self.upgrade().await?,
+            Event::Said(Word::StopWanted) => {
+                if self.stop().await {
+                    return Ok(Some(Ended::Stopped));
+                }
+            }
+            Event::Said(word) => tracing::warn!(?word, "a serving process said something else"),
+            Event::Gone(code) => return self.note_gone(number, code).await,
+        }
+        Ok(None)
+    }
+
+    fn note_ready(&mut self, number: Number, pid: u32) {
+        if self.coming.is_none_or(|(coming, _)| coming != number) {
+            return;
+        }
+        tracing::info!(pid, "serves");
+        self.coming = None;
+        self.serving = Some(number);
+        if let Some(process) = self.processes.get_mut(&number) {
+            process.since = Instant::now();
+        }
+        (self.plan.serving)(&self.addresses);
+        self.has_served = true;
+        systemd::notify("READY=1");
+    }
+
+    async fn note_gone(&mut self, number: Number, code: Option<i32>) -> Result<Option<Ended>, HoldError> {
+        let gone = self.processes.remove(&number);
+        if self.is_stopping {
+            return Ok(self.processes.is_empty().then_some(Ended::Stopped));
+        }
+        if self.coming.is_some_and(|(coming, _)| coming == number) {
+            self.coming = None;
+            if !self.has_served {
+                return Ok(Some(Ended::NeverServed(code)));
+            }
+            let how = code.map_or_else(|| "killed".to_owned(), |code| format!("with code {code}"));
+            self.note_failed_start(&format!(
+                "the new process ended before it served, {how}; its log says why"
+            ))
+            .await;
+        } else if self.serving == Some(number) {
+            tracing::error!(?code, "the serving process has ended; another one is started");
+            self.serving = None;
+            let lived = gone.map_or(Duration::ZERO, |process| process.since.elapsed());
+            self.early_ends = if lived < SHORT_LIFE { self.early_ends + 1 } else { 0 };
+            self.start_after_rest();
+        }
+        Ok(None)
+    }
+
+    /// Another one serves, which is told; or nobody does, and it is tried again.
+    async fn note_failed_start(&mut self, why: &str) {
+        tracing::error!("{why}");
+        let serving = self.serving.and_then(|serving| self.processes.get(&serving));
+        if let Some(serving) = serving {
+            let _ = serving.speaking.say(&Word::UpgradeFailed { why: why.to_owned() }, &[]).await;
+        } else {
+            self.early_ends += 1;
+            self.start_after_rest();
+        }
+    }
+
+    fn start_after_rest(&mut self) {
+        if self.coming.is_some() {
+            return;
+        }
+        let rest = match self.early_ends {
+            0..=2 => Duration::ZERO,
+            many => FIRST_REST.saturating_mul(1 << (many - 3).min(10)).min(LONGEST_REST),
+        };
+        self.start_at = Some(Instant::now() + rest);
+    }
+
+    async fn give_up_coming(&mut self) {
+        let Some((number, _)) = self.coming.take() else { return };
+        if let Some(process) = self.processes.remove(&number) {
+            let _ = process.speaking.say(&Word::End, &[]).await;
+            let _ = process.kill.send(());
+        }
+        let why = format!("the new process did not serve within {} seconds", START.as_secs());
+        self.note_failed_start(&why).await;
+    }
+
+    /// Has another process take over, of the program that is on disk now.
+    async fn upgrade(&mut self) -> Result<(), HoldError> {
+        if self.coming.is_some() || self.is_stopping {
+            return Ok(());
+        }
+        self.start().await
+    }
+
+    /// Gives the sockets up and has everything end; true if nothing is left.
+    async fn stop(&mut self) -> bool {
+        self.is_stopping = true;
+        self.start_at = None;
+        self.coming = None;
+        systemd::notify("STOPPING=1");
+        self.sockets = None;
+        let _ = std::fs::remove_file(&self.plan.control);
+        self.say_to_all(&Word::Stop).await;
+        self.processes.is_empty()
+    }
+
+    async fn say_to_all(&self, word: &Word) {
+        for process in self.processes.values() {
+            let _ = process.speaking.say(word, &[]).await;
+        }
+    }
+}
+
+/// What was taken from the processes of an earlier holder.
+struct Taken {
+    sockets: Option<Sockets>,
+    /// Whether each serves, and the link to it.
+    links: Vec<(bool, Listening, Speaking)>,
+}
+
+impl Taken {
+    async fn from(&mut self, neighbour: &Neighbour) -> Result<(), HandoverError> {
+        let Some((mut listening, speaking)) = neighbour.connect().await? else { return Ok(()) };
+        let take = Word::Take { forms: Forms::OURS };
+        match handover::ask((&mut listening, &speaking), &take).await? {
+            Some((Word::Taken { forms, serves, sockets, .. }, descriptors)) => {
+                Forms::OURS.agree(forms)?;
+                if serves {
+                    self.sockets = Some(Sockets::from_named(sockets, descriptors)?);
+                }
+                self.links.push((serves, listening, speaking));
+                Ok(())
+            }
+            Some((word, _)) => Err(word.unexpected()),
+            None => Ok(()),
+        }
+    }
+}

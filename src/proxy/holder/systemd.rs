@@ -1,0 +1,36 @@
+//! What systemd says to a service, and hears from it. Without systemd none of it is there, and nothing happens.
+
+use std::{
+    env, io,
+    net::TcpListener,
+    os::{
+        linux::net::SocketAddrExt as _,
+        unix::net::{SocketAddr, UnixDatagram},
+    },
+};
+
+use listenfd::ListenFd;
+
+/// Variables that are meant for this process alone.
+pub(super) const VARIABLES: [&str; 4] = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "NOTIFY_SOCKET"];
+
+/// The sockets of a socket unit.
+pub fn inherited() -> io::Result<Vec<TcpListener>> {
+    let mut given = ListenFd::from_env();
+    (0..given.len()).filter_map(|at| given.take_tcp_listener(at).transpose()).collect()
+}
+
+/// Tells systemd how this service stands.
+pub(super) fn notify(state: &str) {
+    let Some(path) = env::var_os("NOTIFY_SOCKET") else { return };
+    let sent = || -> io::Result<()> {
+        let address = match path.to_string_lossy().strip_prefix('@') {
+            Some(name) => SocketAddr::from_abstract_name(name)?,
+            None => SocketAddr::from_pathname(&path)?,
+        };
+        UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address).map(drop)
+    };
+    if let Err(error) = sent() {
+        tracing::warn!(%error, "systemd can't be told {state}");
+    }
+}

@@ -1,0 +1,86 @@
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use tokio::{
+    sync::oneshot,
+    time::{Instant, MissedTickBehavior, interval},
+};
+
+use super::{Ledger, Moment, Timeline};
+use crate::{
+    count::UnservedCalls,
+    worker::{Crew, Order},
+};
+
+/// How often counts are taken from the threads.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Takes what the threads counted into the ledger.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    crew: Arc<Crew>,
+    timeline: Arc<Timeline>,
+    ledger: Mutex<Ledger>,
+    unserved: Mutex<UnservedCalls>,
+    /// Held by whoever collects: what one has fetched is taken in before another can close an interval.
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl Collector {
+    pub(crate) fn new(crew: Arc<Crew>, timeline: Arc<Timeline>, ledger: Ledger) -> Arc<Self> {
+        let (ledger, unserved, turn) = (Mutex::new(ledger), Mutex::default(), tokio::sync::Mutex::default());
+        Arc::new(Self { crew, timeline, ledger, unserved, turn })
+    }
+
+    /// Takes in all that was counted until now. If this is dropped before its end, what was fetched is taken in the next time.
+    pub(crate) async fn collect(&self) {
+        let _turn = self.turn.lock().await;
+        // Every thread looks at the clock later than this, and so is done with all intervals before.
+        let open = self.timeline.interval_at(Instant::now());
+        let ask = |orders: &tokio::sync::mpsc::UnboundedSender<Order>| {
+            let (done, acknowledged) = oneshot::channel();
+            let _ = orders.send(Order::Gather(done));
+            acknowledged
+        };
+        let asked: Vec<_> = self.crew.orders.iter().map(ask).collect();
+        for acknowledged in asked {
+            let _ = acknowledged.await;
+        }
+        let (parts, unserved) = self.crew.basket.take();
+        let moment = Moment::now();
+        let mut ledger = self.ledger();
+        for part in &parts {
+            ledger.absorb(part.interval, &part.key, &part.tally, moment);
+        }
+        ledger.close(open);
+        drop(ledger);
+        self.unserved.lock().unwrap_or_else(PoisonError::into_inner).add(unserved);
+    }
+
+    pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn unserved(&self) -> UnservedCalls {
+        *self.unserved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Collects again and again, until the proxy is gone.
+    pub(crate) async fn run(this: Weak<Self>, mut stopped: oneshot::Receiver<()>) {
+        let mut ticks = interval(EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                _ = &mut stopped => return,
+            }
+            let Some(this) = this.upgrade() else { return };
+            tokio::select! {
+                () = this.collect() => {}
+                _ = &mut stopped => return,
+            }
+        }
+    }
+}

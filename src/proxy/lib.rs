@@ -1,0 +1,244 @@
+//! The data plane: takes calls, gives each to a version by the table in force, repeats on the stable version what a new one
+//! failed, and counts.
+//!
+//! One thread a core, each with a runtime, connections, pools and counters of its own. They share the listening sockets and the
+//! checked table, and nothing else that is written while calls are served, but for the calls in flight of each version.
+//!
+//! Invariants, which `tests/proxy/` asserts:
+//!
+//! 1. A call is answered by a version that had a share in the table in force when its head was read, or by the stable one.
+//! 2. A version that no table names any more is drained once the last call that holds it has ended; until then it is said to be
+//!    in use.
+//! 3. No connection of a caller is closed while it is idle, but for the limit on idleness: one that has to end is told so
+//!    in an answer.
+//! 4. What may have been carried out is sent again only where that is declared or harmless, and each time is counted.
+//! 5. What passes has one meaning (`head`).
+
+pub mod access_log;
+mod answer;
+mod body;
+mod connection;
+pub mod control;
+mod count;
+mod drive;
+mod exchange;
+pub mod form;
+mod handover;
+mod head;
+pub mod holder;
+pub mod kept;
+pub mod ledger;
+mod limits;
+pub mod live;
+mod metrics;
+mod patience;
+mod pool;
+pub mod run;
+mod side_door;
+mod stream;
+mod tunnel;
+mod worker;
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+    sync::{Arc, Mutex, PoisonError, Weak, atomic::AtomicUsize},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
+
+use self::{
+    access_log::{AccessLog, Log},
+    count::Basket,
+    form::TableForm,
+    ledger::{Collector, Cursor, Ledger, Reading, Room, Row, Timeline},
+    live::{LiveTable, TableFault, Version},
+    worker::{Crew, Order, Worker},
+};
+pub use self::{count::UnservedCalls, ledger::Tally, limits::Limits};
+
+/// What is measured, and what is written about calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Measuring {
+    /// How many seconds an interval of the counts has.
+    pub interval_seconds: u32,
+    pub room: Room,
+    pub access_log: AccessLog,
+}
+
+impl Default for Measuring {
+    fn default() -> Self {
+        Self { interval_seconds: 10, room: Room::default(), access_log: AccessLog::default() }
+    }
+}
+
+/// A running proxy.
+#[derive(Debug)]
+pub struct Proxy {
+    crew: Arc<Crew>,
+    collector: Arc<Collector>,
+    /// Dropped with the proxy, which ends collecting.
+    _collecting: oneshot::Sender<()>,
+    threads: Vec<JoinHandle<()>>,
+    in_force: Mutex<Arc<LiveTable>>,
+    /// Versions that were named by a table and are not any more, while somebody holds them.
+    leaving: Mutex<Vec<(Box<str>, Weak<Version>)>>,
+}
+
+/// A version that the table in force doesn't name and that somebody still holds.
+#[derive(Debug)]
+pub struct Leaving {
+    pub service: Box<str>,
+    pub version: Arc<Version>,
+}
+
+impl Proxy {
+    /// Starts so many threads, which serve nothing yet.
+    pub fn start(threads: usize, limits: Limits) -> io::Result<Self> {
+        Self::start_measuring(threads, limits, &Measuring::default())
+    }
+
+    /// Starts so many threads, which serve nothing yet, and measures in this way. Refused if the access log can't be written.
+    pub fn start_measuring(threads: usize, limits: Limits, measuring: &Measuring) -> io::Result<Self> {
+        let (senders, receivers): (Vec<_>, Vec<_>) =
+            (0..threads.max(1)).map(|_| mpsc::unbounded_channel()).unzip();
+        let connections = senders.iter().map(|_| AtomicUsize::default()).collect();
+        let timeline = Arc::new(Timeline::new(Instant::now(), measuring.interval_seconds));
+        let log = Log::start(&measuring.access_log)?;
+        let (orders, basket) = (senders.into(), Basket::default());
+        let crew =
+            Arc::new(Crew { limits, connections, orders, timeline: Arc::clone(&timeline), basket, log });
+        let mut running = Vec::new();
+        for (index, orders) in receivers.into_iter().enumerate() {
+            let crew = Arc::clone(&crew);
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let thread = std::thread::Builder::new().name(format!("proxy-{index}"));
+            running.push(thread.spawn(move || runtime.block_on(Worker::run(crew, index, orders)))?);
+        }
+        let ledger = Ledger::new(*timeline, measuring.room, fastrand::u64(1..));
+        let collector = Collector::new(Arc::clone(&crew), timeline, ledger);
+        let (collecting, stopped) = oneshot::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        let (weak, thread) = (Arc::downgrade(&collector), std::thread::Builder::new());
+        thread
+            .name("proxy-counts".to_owned())
+            .spawn(move || runtime.block_on(Collector::run(weak, stopped)))?;
+        let in_force = Mutex::new(Arc::new(LiveTable::empty()));
+        Ok(Self {
+            crew,
+            collector,
+            _collecting: collecting,
+            threads: running,
+            in_force,
+            leaving: Mutex::default(),
+        })
+    }
+
+    /// Takes calls from a socket that listens already.
+    pub fn listen(&self, socket: &TcpListener) -> io::Result<SocketAddr> {
+        socket.set_nonblocking(true)?;
+        for orders in &self.crew.orders {
+            let _ = orders.send(Order::Listen(socket.try_clone()?));
+        }
+        socket.local_addr()
+    }
+
+    /// Puts a table in force. Once this returns, no further call is given to a version by the old one.
+    pub async fn apply(&self, form: &TableForm) -> Result<Arc<LiveTable>, TableFault> {
+        let (next, acknowledged) = {
+            let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+            let next = Arc::new(in_force.next(form)?);
+            let mut leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
+            leaving.retain(|(_, version)| version.strong_count() > 0);
+            leaving.extend(in_force.not_named_by(&next));
+            *in_force = Arc::clone(&next);
+            let tell = |orders: &mpsc::UnboundedSender<Order>| {
+                let (done, acknowledged) = oneshot::channel();
+                let _ = orders.send(Order::Table(Arc::clone(&next), done));
+                acknowledged
+            };
+            (Arc::clone(&next), self.crew.orders.iter().map(tell).collect::<Vec<_>>())
+        };
+        for acknowledged in acknowledged {
+            let _ = acknowledged.await;
+        }
+        Ok(next)
+    }
+
+    /// The table in force.
+    #[must_use]
+    pub fn table(&self) -> Arc<LiveTable> {
+        Arc::clone(&self.in_force.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Versions that the table in force doesn't name and that still answer calls.
+    #[must_use]
+    pub fn leaving(&self) -> Vec<Leaving> {
+        let leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = leaving.iter().filter_map(|(service, version)| {
+            Some(Leaving { service: service.clone(), version: version.upgrade()? })
+        });
+        held.collect()
+    }
+
+    /// What was counted after a cursor, until now; see [`ledger`]. With `Cursor::default()` it is all that is kept.
+    pub async fn counts_since(&self, cursor: Cursor) -> Reading {
+        self.collector.collect().await;
+        self.collector.ledger().since(cursor)
+    }
+
+    /// All that was counted until now and is still kept, as one.
+    pub async fn gather(&self) -> Vec<Row> {
+        self.collector.collect().await;
+        self.collector.ledger().sum()
+    }
+
+    /// Metrics in the text format of Prometheus, version 0.0.4.
+    pub async fn metrics(&self) -> String {
+        self.collector.collect().await;
+        let mut text = metrics::Text::default();
+        text.proxy(&self.table(), self.connections(), &self.leaving());
+        text.counts(&self.collector.ledger(), &self.table());
+        text.losses(self.collector.unserved(), self.crew.log.as_ref().map_or(0, Log::dropped));
+        text.finish()
+    }
+
+    /// Waits until every line of the access log so far was written.
+    pub async fn flush_log(&self) {
+        if let Some(log) = &self.crew.log {
+            log.flush().await;
+        }
+    }
+
+    /// Connections of callers.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.crew.connections()
+    }
+
+    /// Accepts nothing more and ends each connection with its next answer, until none is left or the time is over. Gives how many
+    /// connections are left. What was counted until then can be read, and is in the access log.
+    pub async fn drain(&self, at_most: Duration) -> usize {
+        for orders in &self.crew.orders {
+            let _ = orders.send(Order::Drain);
+        }
+        let until = tokio::time::Instant::now() + at_most;
+        while self.connections() > 0 && tokio::time::Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        self.collector.collect().await;
+        self.flush_log().await;
+        self.connections()
+    }
+
+    /// How many threads serve.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.threads.len()
+    }
+}

@@ -1,0 +1,59 @@
+use std::time::Duration;
+
+/// What the proxy bears, and for how long. Each has an answer, which its text names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a request's head, line and fields together. Above: 431.
+    pub head_bytes: usize,
+    /// Fields of a head. Above: 431.
+    pub head_fields: usize,
+    /// How long a head may take from its first byte on. Longer: 408.
+    pub head_time: Duration,
+    /// How long a connection may stand idle between two calls. Longer: it is closed.
+    pub idle: Duration,
+    /// How long a body may stand still, in either direction. Longer: the connection is closed.
+    pub body_idle: Duration,
+    /// How long an upgraded connection may stand still. Longer: it is closed.
+    pub tunnel_idle: Duration,
+    /// How long a connection to a version may take to be made.
+    pub connect: Duration,
+    /// How long a version may take until the head of its answer is there. Longer: 504.
+    pub first_byte: Duration,
+    /// Connections of callers at once. At the limit no further one is accepted.
+    pub connections: usize,
+    /// Calls in flight at a version. Above: the call waits in the version's queue.
+    pub in_flight: u32,
+    /// Calls that wait for a place at a version. Above: 503.
+    pub queue: u32,
+    /// How long a call waits for a place. Longer: 503.
+    pub queue_time: Duration,
+    /// Bytes of a request's body that are kept so that the call can be repeated. A longer body is passed on, and the call is not
+    /// repeated once it was sent.
+    pub kept_body: usize,
+    /// How long a connection to a version is kept for a later call.
+    pub pooled: Duration,
+    /// Idle connections that each thread keeps to a target.
+    pub pool: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            head_bytes: 64 * 1024,
+            head_fields: 100,
+            head_time: Duration::from_secs(10),
+            idle: Duration::from_secs(75),
+            body_idle: Duration::from_mins(1),
+            tunnel_idle: Duration::from_hours(1),
+            connect: Duration::from_secs(1),
+            first_byte: Duration::from_secs(30),
+            connections: 10_000,
+            in_flight: 1_000,
+            queue: 100,
+            queue_time: Duration::from_secs(1),
+            kept_body: 1024 * 1024,
+            pooled: Duration::from_secs(30),
+            pool: 128,
+        }
+    }
+}

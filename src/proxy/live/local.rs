@@ -1,0 +1,165 @@
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    sync::Arc,
+};
+
+use traffic::{Recent, Variation};
+
+use super::{LiveService, LiveTable, Version};
+use crate::{count::Counted, ledger::Key, pool::Pool};
+
+/// A thread's view of the table in force.
+#[derive(Debug)]
+pub(crate) struct Local {
+    table: Arc<LiveTable>,
+    services: Vec<LocalService>,
+}
+
+/// A thread's view of a service.
+#[derive(Debug)]
+pub(crate) struct LocalService {
+    shared: Arc<LiveService>,
+    served: Vec<Rc<Served>>,
+}
+
+/// A version as it serves under the shares of one table: what a call holds from its choice to its end.
+#[derive(Debug)]
+pub(crate) struct Served {
+    pub variation: Variation,
+    pub version: Rc<LocalVersion>,
+    /// What is counted of the calls that the table gives to it.
+    pub split: Rc<Counted>,
+    /// What is counted of the calls that a header asked it for.
+    pub by_header: Rc<Counted>,
+    /// `X-Choirmaster-Version` with its line end.
+    pub field: Box<[u8]>,
+}
+
+/// What a thread keeps of a version, whatever table names it.
+#[derive(Debug)]
+pub(crate) struct LocalVersion {
+    shared: Arc<Version>,
+    pools: Box<[RefCell<Pool>]>,
+    next_target: Cell<usize>,
+    recent: Cell<Recent>,
+}
+
+impl Local {
+    pub(crate) fn new(table: Arc<LiveTable>, before: Option<&Self>) -> Self {
+        let services = table.services().iter().enumerate().map(|(at, service)| {
+            let same_place = before.and_then(|before| before.services.get(at));
+            let was = same_place
+                .filter(|was| was.shared.name() == service.name())
+                .or_else(|| before?.services.iter().find(|was| was.shared.name() == service.name()));
+            LocalService::new(service, was)
+        });
+        let services = services.collect();
+        Self { table, services }
+    }
+
+    pub(crate) fn table(&self) -> &Arc<LiveTable> {
+        &self.table
+    }
+
+    pub(crate) fn service(&self, index: usize) -> &LocalService {
+        &self.services[index]
+    }
+
+    /// Closes connections to versions that were idle for too long.
+    pub(crate) fn sweep(&self) {
+        let served = self.services.iter().flat_map(|service| &service.served);
+        let pools = served.flat_map(|served| &served.version.pools);
+        pools.for_each(|pool| pool.borrow_mut().sweep());
+    }
+}
+
+impl LocalService {
+    fn new(shared: &Arc<LiveService>, was: Option<&Self>) -> Self {
+        let served = shared.versions().iter().enumerate().map(|(at, version)| {
+            let variation = Variation(at as u8);
+            let known = was.and_then(|was| {
+                was.served.iter().find(|served| Arc::ptr_eq(&served.version.shared, version))
+            });
+            if let (Some(known), Some(was)) = (known, was)
+                && known.variation == variation
+                && was.shared.split() == shared.split()
+                && was.shared.shares() == shared.shares()
+            {
+                return Rc::clone(known);
+            }
+            let local =
+                known.map_or_else(|| Rc::new(LocalVersion::new(version)), |known| Rc::clone(&known.version));
+            Rc::new(Served::new(shared, variation, local))
+        });
+        Self { shared: Arc::clone(shared), served: served.collect() }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<LiveService> {
+        &self.shared
+    }
+
+    pub(crate) fn served(&self, variation: Variation) -> &Rc<Served> {
+        &self.served[variation.index()]
+    }
+}
+
+impl Served {
+    fn new(service: &LiveService, variation: Variation, version: Rc<LocalVersion>) -> Self {
+        let shared = version.shared();
+        let counted = |by_header| {
+            Counted::new(Key {
+                service: service.name().to_owned(),
+                split: service.split().to_owned(),
+                shares: Arc::clone(service.shares()),
+                variation: shared.name().to_owned(),
+                version: shared.digest().to_owned(),
+                by_header,
+            })
+        };
+        let field = format!("X-Choirmaster-Version: {}\r\n", shared.name()).into_bytes().into();
+        let (split, by_header) = (counted(false), counted(true));
+        Self { variation, version, split, by_header, field }
+    }
+
+    /// Where a call is counted.
+    pub(crate) fn counted(&self, by_header: bool) -> &Rc<Counted> {
+        if by_header { &self.by_header } else { &self.split }
+    }
+}
+
+impl LocalVersion {
+    fn new(shared: &Arc<Version>) -> Self {
+        let pools = shared.targets().iter().map(|_| RefCell::default()).collect();
+        Self { shared: Arc::clone(shared), pools, next_target: Cell::new(0), recent: Cell::default() }
+    }
+
+    pub(crate) fn shared(&self) -> &Version {
+        &self.shared
+    }
+
+    pub(crate) fn pool(&self, target: usize) -> &RefCell<Pool> {
+        &self.pools[target]
+    }
+
+    /// The target whose turn it is.
+    pub(crate) fn next_target(&self) -> usize {
+        let next = self.next_target.get();
+        self.next_target.set((next + 1) % self.pools.len());
+        next
+    }
+
+    /// Whether the next call is to go past it; see [`Recent`].
+    pub(crate) fn is_passed_over(&self) -> bool {
+        let mut recent = self.recent.get();
+        let passed = recent.passes_over();
+        self.recent.set(recent);
+        passed
+    }
+
+    pub(crate) fn note(&self, was_repeated: bool) {
+        let mut recent = self.recent.get();
+        recent.note(was_repeated);
+        self.recent.set(recent);
+    }
+}

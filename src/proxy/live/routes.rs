@@ -1,0 +1,71 @@
+use std::{collections::HashMap, sync::Arc};
+
+use super::table::LiveService;
+
+/// Which service a call is for.
+#[derive(Debug, Default)]
+pub(crate) struct Routes {
+    by_name: HashMap<Box<str>, usize>,
+    by_host: HashMap<Box<str>, usize>,
+}
+
+/// A service, and what its version sees of the path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Route<'t> {
+    pub index: usize,
+    pub target: &'t str,
+    pub prefix: Option<&'t str>,
+}
+
+impl Routes {
+    /// Refused is a host that leads to two services.
+    pub(super) fn new(services: &[Arc<LiveService>]) -> Result<Self, String> {
+        let mut routes = Self::default();
+        for (index, service) in services.iter().enumerate() {
+            routes.by_name.insert(service.name().into(), index);
+            for host in service.hosts() {
+                if routes.by_host.insert(host.as_str().into(), index).is_some() {
+                    return Err(host.clone());
+                }
+            }
+        }
+        Ok(routes)
+    }
+
+    pub(super) fn index_of(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The host decides where it names a service, else the first part of the path.
+    pub(super) fn find<'t>(
+        &self,
+        services: &[Arc<LiveService>],
+        host: Option<&[u8]>,
+        target: &'t str,
+    ) -> Option<Route<'t>> {
+        if !self.by_host.is_empty()
+            && let Some(index) = host.and_then(|host| self.of_host(host))
+        {
+            return Some(Route { index, target, prefix: None });
+        }
+        let below = target.strip_prefix('/')?;
+        let end = below.find(['/', '?']).unwrap_or(below.len());
+        let index = self.index_of(&below[..end])?;
+        services[index].prefix()?;
+        if !services[index].strips() {
+            return Some(Route { index, target, prefix: None });
+        }
+        let (prefix, rest) = target.split_at(end + 1);
+        let target = if rest.is_empty() { "/" } else { rest };
+        Some(Route { index, target, prefix: Some(prefix) })
+    }
+
+    fn of_host(&self, host: &[u8]) -> Option<usize> {
+        let host = std::str::from_utf8(host).ok()?;
+        let name = match host.rsplit_once(':') {
+            Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+            _ => host,
+        };
+        self.by_host.get(name).or_else(|| self.by_host.get(name.to_ascii_lowercase().as_str())).copied()
+    }
+}

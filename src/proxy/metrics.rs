@@ -1,0 +1,160 @@
+//! Metrics in the text format of Prometheus. Their labels are bounded by the table: services, variations, and classes that stand in
+//! this program; a version's digest is none.
+
+use std::{collections::BTreeMap, fmt::Write};
+
+use traffic::Failure;
+
+use crate::{
+    Leaving,
+    count::UnservedCalls,
+    ledger::{BOUNDS_US, Ledger, Seconds, Tally},
+    live::LiveTable,
+};
+
+/// What is shown of a variation.
+type Shown<'t> = (&'t str, &'t str, &'t Tally);
+
+/// The text, as far as it is written.
+#[derive(Debug, Default)]
+pub(crate) struct Text(String);
+
+impl Text {
+    pub(crate) fn finish(self) -> String {
+        self.0
+    }
+
+    /// The proxy itself: what it is, what it does just now.
+    pub(crate) fn proxy(&mut self, table: &LiveTable, connections: usize, leaving: &[Leaving]) {
+        self.family("build_info", "gauge", "The version of this program, as a label; always 1.");
+        self.sample("build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
+        self.single("connections", "gauge", "Connections of callers.", connections as u64);
+        let (epoch, generation) = (table.epoch(), table.generation());
+        self.single("table_epoch", "gauge", "The epoch of the table in force.", epoch);
+        self.single("table_generation", "gauge", "The generation of the table in force.", generation);
+        self.family("in_flight", "gauge", "Calls that a version of the table in force carries out.");
+        for service in table.services() {
+            for version in service.versions() {
+                let labels = [("service", service.name()), ("variation", version.name())];
+                self.sample("in_flight", &labels, version.in_flight().into());
+            }
+        }
+        let help = "Versions that the table in force doesn't name and that still answer calls.";
+        self.single("leaving_versions", "gauge", help, leaving.len() as u64);
+        let in_flight = leaving.iter().map(|of_one| u64::from(of_one.version.in_flight())).sum();
+        self.single("leaving_in_flight", "gauge", "Calls that these carry out.", in_flight);
+    }
+
+    /// What was counted since the proxy started.
+    pub(crate) fn counts(&mut self, ledger: &Ledger, table: &LiveTable) {
+        let named: BTreeMap<&str, _> =
+            table.services().iter().map(|service| (service.name(), service.versions())).collect();
+        let is_named = |service: &str, variation: &str| {
+            named.get(service).is_some_and(|versions| versions.iter().any(|v| v.name() == variation))
+        };
+        let all: Vec<Shown<'_>> = ledger.totals(is_named).collect();
+        let help = "Calls of the split that have ended, by the variation that the table gave them to.";
+        self.classes("calls_total", help, &all, |tally| tally.outcomes().to_vec());
+        let help =
+            "Calls that a variation failed before anything of an answer was passed on, repeated or not.";
+        let failures = |tally: &Tally| Failure::ALL.map(|class| (class.name(), tally.failed[class as usize]));
+        self.classes("failures_total", help, &all, |tally| failures(tally).to_vec());
+        let help = "Calls that a variation failed and that were repeated on the stable one.";
+        let repeats = |tally: &Tally| {
+            vec![("saved", tally.repeated - tally.repeats_failed), ("failed", tally.repeats_failed)]
+        };
+        self.classes("repeats_total", help, &all, repeats);
+        let help = "Calls sent again on a new connection, since the old one had ended.";
+        self.family("sent_again_total", "counter", help);
+        for (service, variation, tally) in &all {
+            let labels = [("service", *service), ("variation", *variation)];
+            self.sample("sent_again_total", &labels, tally.sent_again);
+        }
+        let help = "From the head of a call to the last byte of its answer, where its status is below 500.";
+        self.family("seconds", "histogram", help);
+        for (service, variation, tally) in &all {
+            self.histogram("seconds", &[("service", service), ("variation", variation)], &tally.seconds);
+        }
+        let help = "Calls whose counts had no place until somebody read them.";
+        self.single("counts_gone_total", "counter", help, ledger.gone());
+    }
+
+    /// What no version got, and what is in no log.
+    pub(crate) fn losses(&mut self, unserved: UnservedCalls, log_dropped: u64) {
+        self.family(
+            "unserved_total",
+            "counter",
+            "Calls that the proxy answered by itself, and no version got.",
+        );
+        self.sample("unserved_total", &[("class", "refused")], unserved.refused);
+        self.sample("unserved_total", &[("class", "no_service")], unserved.no_service);
+        let help = "Lines of the access log that had no place in its queue or couldn't be written.";
+        self.single("log_dropped_total", "counter", help, log_dropped);
+    }
+
+    fn classes(
+        &mut self,
+        name: &str,
+        help: &str,
+        all: &[Shown<'_>],
+        classes: impl Fn(&Tally) -> Vec<(&'static str, u64)>,
+    ) {
+        self.family(name, "counter", help);
+        for (service, variation, tally) in all {
+            for (class, count) in classes(tally) {
+                let labels = [("service", *service), ("variation", *variation), ("class", class)];
+                self.sample(name, &labels, count);
+            }
+        }
+    }
+
+    fn histogram(&mut self, name: &str, labels: &[(&str, &str); 2], seconds: &Seconds) {
+        let [service, variation] = *labels;
+        let mut below = 0;
+        let bucket = format!("{name}_bucket");
+        for (bound, count) in BOUNDS_US.iter().zip(seconds.buckets) {
+            below += count;
+            let bound = (f64::from(*bound) / 1e6).to_string();
+            self.sample(&bucket, &[service, variation, ("le", &bound)], below);
+        }
+        let all = seconds.buckets.iter().sum();
+        self.sample(&bucket, &[service, variation, ("le", "+Inf")], all);
+        let (micros, of_second) = (seconds.sum_us % 1_000_000, seconds.sum_us / 1_000_000);
+        self.line(&format!("{name}_sum"), labels, &format!("{of_second}.{micros:06}"));
+        self.sample(&format!("{name}_count"), labels, all);
+    }
+
+    fn single(&mut self, name: &str, kind: &str, help: &str, value: u64) {
+        self.family(name, kind, help);
+        self.sample(name, &[], value);
+    }
+
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        // Writing into a string can't fail.
+        let _ = write!(
+            self.0,
+            "# HELP choirmaster_proxy_{name} {help}\n# TYPE choirmaster_proxy_{name} {kind}\n"
+        );
+    }
+
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: u64) {
+        self.line(name, labels, &value.to_string());
+    }
+
+    fn line(&mut self, name: &str, labels: &[(&str, &str)], value: &str) {
+        self.0.extend(["choirmaster_proxy_", name]);
+        for (at, (label, text)) in labels.iter().enumerate() {
+            self.0.extend([if at == 0 { "{" } else { "," }, label, "=\""]);
+            for character in text.chars() {
+                match character {
+                    '\\' => self.0.push_str("\\\\"),
+                    '"' => self.0.push_str("\\\""),
+                    '\n' => self.0.push_str("\\n"),
+                    other => self.0.push(other),
+                }
+            }
+            self.0.push('"');
+        }
+        self.0.extend([if labels.is_empty() { " " } else { "} " }, value, "\n"]);
+    }
+}

@@ -1,0 +1,436 @@
+//! A serving process: takes the sockets from its holder, the table from the process before it or from the disk, and serves until
+//! another one takes over or the end is asked for.
+//!
+//! What takes over does so in this order, so that at each moment somebody takes connections and exactly one changes the table:
+//! the process before is frozen (its control takes no further connection and its table stays), the table that it has is put in
+//! force here, connections are taken here, the process before is told to finish, the control is opened here. Whoever dies in
+//! between leaves the other one serving: a frozen process goes on when the connection over which it was frozen ends.
+
+use std::{
+    io,
+    os::unix::net::UnixStream as StdUnixStream,
+    path::{Path, PathBuf},
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::{
+    net::{UnixListener, UnixStream},
+    signal::unix::{Signal, SignalKind, signal},
+};
+
+use crate::{
+    Limits, Proxy,
+    control::{
+        self,
+        desk::{Desk, Finish, Phase},
+    },
+    form::TableForm,
+    handover::{self, Forms, HandoverError, Listening, Sockets, Speaking, Word},
+    kept::{Found, Kept},
+    live::TableFault,
+    side_door::{Door, Neighbour},
+};
+
+/// How a serving process is set up.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub control: PathBuf,
+    /// The folder in which the table is kept.
+    pub state: PathBuf,
+    pub threads: usize,
+    pub limits: Limits,
+    /// How long calls and idle connections may take to end when the proxy stops.
+    pub stop_within: Duration,
+    /// How long they may when another process has taken over.
+    pub finish_within: Duration,
+    /// The version of the program.
+    pub program: &'static str,
+}
+
+/// How a serving process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// With nothing left to do.
+    Finished,
+    /// With so many connections left when the time was over.
+    LeftBehind(usize),
+    /// At once, since it was told so twice.
+    AtOnce,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error("the state folder {path} can't be used: {source}")]
+    State { path: PathBuf, source: io::Error },
+    #[error("this process is started by `choirmaster proxy` alone: {0}")]
+    Link(HandoverError),
+    #[error("process {pid} can't be taken over from: {source}")]
+    Before { pid: u32, source: HandoverError },
+    #[error("the table of the process before isn't taken: {0}")]
+    Table(TableFault),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// The process before, frozen: it goes on if this is dropped.
+struct Frozen {
+    neighbour: Neighbour,
+    listening: Listening,
+    speaking: Speaking,
+    table: TableForm,
+}
+
+/// Serves until the end. `link` leads to the holder.
+pub async fn serve(settings: Settings, link: StdUnixStream) -> Result<Ended, RunError> {
+    link.set_nonblocking(true)?;
+    let (mut from_holder, to_holder) = handover::ends(UnixStream::from_std(link)?);
+    let sockets = sockets(&mut from_holder).await.map_err(RunError::Link)?;
+    let signals = Signals::new()?;
+    let state = |source| RunError::State { path: settings.state.clone(), source };
+    let kept = Kept::open(&settings.state).map_err(state)?;
+    let (mut before, mut finishing) = freeze_before(&settings.control).await?;
+
+    let proxy = Proxy::start(settings.threads, settings.limits.clone())?;
+    let listen = sockets.calls.iter().filter_map(|(_, socket)| Some(socket.local_addr().ok()?.to_string()));
+    let desk =
+        Arc::new(Desk::new(proxy, &settings.state, listen.collect(), settings.program).map_err(state)?);
+    match before.first() {
+        Some(before) => desk.follow(&before.table).await.map_err(RunError::Table)?,
+        None => load(&kept, &desk).await.map_err(state)?,
+    }
+    let (door, door_socket) = Door::open(&settings.control)?;
+    let (new_links, links) = tokio::sync::mpsc::unbounded_channel();
+    let sockets = Arc::new(std::sync::Mutex::new(Some(sockets)));
+    let receiving = Receiving { desk: Arc::clone(&desk), sockets: Arc::clone(&sockets), links: new_links };
+    let receiving = tokio::spawn(receiving.run(door_socket));
+    let control = listen_on(&sockets, &desk)?;
+    for before in before.drain(..) {
+        finishing.push(before.let_finish().await?);
+    }
+    desk.follows(finishing);
+    desk.open();
+    let control = tokio::spawn(control::serve(control, Arc::clone(&desk)));
+    let _ = to_holder.say(&Word::Ready { pid: std::process::id() }, &[]).await;
+    desk.set_holder(Some(to_holder)).await;
+
+    let link = Link { from_holder: Some(from_holder), links };
+    let ended = Running { settings, desk, sockets, signals, link }.until_the_end().await;
+    control.abort();
+    receiving.abort();
+    drop(door);
+    Ok(ended)
+}
+
+/// The sockets that the holder gives to a process that it started.
+async fn sockets(from_holder: &mut Listening) -> Result<Sockets, HandoverError> {
+    match from_holder.answer().await? {
+        (Word::Serve { forms, sockets }, descriptors) => {
+            Forms::OURS.agree(forms)?;
+            Sockets::from_named(sockets, descriptors)
+        }
+        (word, _) => Err(word.unexpected()),
+    }
+}
+
+/// Freezes who serves, and finds who finishes.
+async fn freeze_before(control: &Path) -> Result<(Vec<Frozen>, Vec<Neighbour>), RunError> {
+    let (mut frozen, mut finishing) = (Vec::new(), Vec::new());
+    for neighbour in Neighbour::all(control)? {
+        let before = |source| RunError::Before { pid: neighbour.pid, source };
+        let Some((mut listening, speaking)) = neighbour.connect().await.map_err(before)? else { continue };
+        let asked = Word::Freeze { forms: Forms::OURS };
+        match handover::ask((&mut listening, &speaking), &asked).await.map_err(before)? {
+            Some((Word::Frozen { forms, table }, _)) => {
+                Forms::OURS.agree(forms).map_err(before)?;
+                frozen.push(Frozen { neighbour, listening, speaking, table });
+            }
+            Some((Word::Finishing { .. }, _)) => finishing.push(neighbour),
+            Some((word, _)) => return Err(before(word.unexpected())),
+            None => {}
+        }
+    }
+    // Should there be several, the one with the newest table is followed.
+    frozen.sort_by_key(|frozen| std::cmp::Reverse((frozen.table.epoch, frozen.table.generation)));
+    Ok((frozen, finishing))
+}
+
+impl Frozen {
+    async fn let_finish(mut self) -> Result<Neighbour, RunError> {
+        let before = |source| RunError::Before { pid: self.neighbour.pid, source };
+        match handover::ask((&mut self.listening, &self.speaking), &Word::Finish).await.map_err(before)? {
+            Some((Word::Done, _)) | None => Ok(self.neighbour),
+            Some((word, _)) => Err(before(word.unexpected())),
+        }
+    }
+}
+
+/// Puts the table that is on disk in force. A damaged one is put aside.
+async fn load(kept: &Kept, desk: &Desk) -> io::Result<()> {
+    match kept.load()? {
+        Found::Nothing => {
+            tracing::info!("no table is kept: every call is answered with 404 until there is one");
+        }
+        Found::Damaged { why, aside } => report_damaged(&why, &aside),
+        Found::Table(table) => {
+            if let Err(fault) = desk.follow(&table).await {
+                report_damaged(&fault.to_string(), &kept.put_aside()?);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn report_damaged(why: &str, aside: &Path) {
+    tracing::error!(
+        "the table on disk can't be used: {why}. It was put aside as {}; every call is answered with 404 until there is \
+         another table",
+        aside.display()
+    );
+}
+
+type Shared = Arc<std::sync::Mutex<Option<Sockets>>>;
+
+/// Takes calls from the sockets, and gives the control's.
+fn listen_on(sockets: &Shared, desk: &Desk) -> io::Result<UnixListener> {
+    let sockets = sockets.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let Some(sockets) = &*sockets else { return Err(io::Error::other("there are no sockets")) };
+    for (_, socket) in &sockets.calls {
+        desk.proxy().listen(socket)?;
+    }
+    let control = sockets.control.try_clone()?;
+    control.set_nonblocking(true)?;
+    UnixListener::from_std(control)
+}
+
+/// What other processes of this proxy ask at the door.
+struct Receiving {
+    desk: Arc<Desk>,
+    sockets: Shared,
+    links: tokio::sync::mpsc::UnboundedSender<(Listening, Speaking)>,
+}
+
+impl Receiving {
+    async fn run(self, door: UnixListener) {
+        let shared = Arc::new(self);
+        loop {
+            match door.accept().await {
+                Ok((stream, _)) => {
+                    let (listening, speaking) = handover::ends(stream);
+                    let shared = Arc::clone(&shared);
+                    tokio::spawn(async move {
+                        if let Err(error) = shared.converse(listening, speaking).await {
+                            tracing::warn!(%error, "a conversation with another process of this proxy broke off");
+                        }
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the door can accept nothing for now");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            }
+        }
+    }
+
+    async fn converse(&self, mut listening: Listening, speaking: Speaking) -> Result<(), HandoverError> {
+        while let Some((word, _)) = listening.next().await? {
+            let answer = match word {
+                Word::Take { forms } => {
+                    if let Err(error) = Forms::OURS.agree(forms) {
+                        Word::Refused { why: error.to_string() }
+                    } else {
+                        self.give(&speaking).await?;
+                        let _ = self.links.send((listening, speaking));
+                        return Ok(());
+                    }
+                }
+                Word::Freeze { forms } => match Forms::OURS.agree(forms) {
+                    Err(error) => Word::Refused { why: error.to_string() },
+                    Ok(_) => match self.desk.freeze().await {
+                        Phase::Serving => return self.hand_over(listening, speaking).await,
+                        Phase::Frozen => {
+                            Word::Refused { why: "another process takes over already".to_owned() }
+                        }
+                        Phase::Finishing => Word::Finishing { forms: Forms::OURS },
+                    },
+                },
+                Word::Table { table } => match self.desk.phase().await {
+                    Phase::Finishing => match self.desk.follow(&table).await {
+                        Ok(()) => Word::Done,
+                        Err(fault) => Word::Refused { why: fault.to_string() },
+                    },
+                    Phase::Serving | Phase::Frozen => {
+                        Word::Refused { why: "this process doesn't finish: its table is its own".to_owned() }
+                    }
+                },
+                Word::Ask => self.desk.holds(),
+                word => Word::Refused { why: word.unexpected().to_string() },
+            };
+            speaking.say(&answer, &[]).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives the sockets to a new holder.
+    async fn give(&self, speaking: &Speaking) -> Result<(), HandoverError> {
+        let serves = self.desk.phase().await != Phase::Finishing;
+        let copy = {
+            let sockets = self.sockets.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            sockets.as_ref().filter(|_| serves).map(Sockets::copy).transpose()?
+        };
+        let (names, descriptors) = match &copy {
+            Some(sockets) => (sockets.names(), sockets.descriptors()),
+            None => (Vec::new(), Vec::new()),
+        };
+        let serves = copy.is_some();
+        let taken = Word::Taken { forms: Forms::OURS, pid: std::process::id(), serves, sockets: names };
+        Ok(speaking.say(&taken, &descriptors).await?)
+    }
+
+    /// Says what the table is, and finishes when told so; else goes on.
+    async fn hand_over(&self, mut listening: Listening, speaking: Speaking) -> Result<(), HandoverError> {
+        let table = self.desk.proxy().table().form();
+        let said = speaking.say(&Word::Frozen { forms: Forms::OURS, table }, &[]).await;
+        let answer = match said {
+            Ok(()) => listening.next().await,
+            Err(error) => Err(error.into()),
+        };
+        if let Ok(Some((Word::Finish, _))) = answer {
+            self.desk.finish(Finish::HandedOver).await;
+            return Ok(speaking.say(&Word::Done, &[]).await?);
+        }
+        self.desk.thaw().await;
+        tracing::warn!("the process that was about to take over has ended: this one goes on");
+        answer.map(drop)
+    }
+}
+
+/// The connection to the holder, and those of holders to come.
+struct Link {
+    from_holder: Option<Listening>,
+    links: tokio::sync::mpsc::UnboundedReceiver<(Listening, Speaking)>,
+}
+
+/// What a serving process hears.
+enum Heard {
+    Holder(Option<Word>),
+    NewHolder(Listening, Speaking),
+    Signal,
+    Finish(Finish),
+    Drained(usize),
+}
+
+struct Running {
+    settings: Settings,
+    desk: Arc<Desk>,
+    sockets: Shared,
+    signals: Signals,
+    link: Link,
+}
+
+type Draining = Pin<Box<dyn Future<Output = usize> + Send>>;
+
+impl Running {
+    async fn until_the_end(mut self) -> Ended {
+        let mut draining: Option<Draining> = None;
+        let mut finish = self.desk.is_to_finish();
+        let mut signals = 0;
+        loop {
+            match self.hear(&mut draining, &mut finish).await {
+                Heard::Holder(Some(Word::Stop)) => self.desk.finish(Finish::Stop).await,
+                Heard::Holder(Some(Word::End)) => return Ended::AtOnce,
+                Heard::Holder(Some(Word::UpgradeFailed { why })) => self.desk.note_upgrade(Some(why)),
+                Heard::Holder(Some(word)) => tracing::warn!(?word, "the holder said something else"),
+                Heard::Holder(None) => {
+                    self.link.from_holder = None;
+                    self.desk.set_holder(None).await;
+                }
+                Heard::NewHolder(listening, speaking) => {
+                    self.link.from_holder = Some(listening);
+                    self.desk.set_holder(Some(speaking)).await;
+                }
+                Heard::Signal => {
+                    signals += 1;
+                    if signals > 1 {
+                        return Ended::AtOnce;
+                    }
+                    tracing::info!("draining; a second signal ends at once");
+                    if self.desk.phase().await != Phase::Finishing {
+                        let _ = self.desk.tell_holder(&Word::Leaving).await;
+                    }
+                    self.desk.finish(Finish::Stop).await;
+                }
+                Heard::Finish(why) => draining = Some(self.drain(why)),
+                Heard::Drained(0) => return Ended::Finished,
+                Heard::Drained(left) => return Ended::LeftBehind(left),
+            }
+        }
+    }
+
+    async fn hear(
+        &mut self,
+        draining: &mut Option<Draining>,
+        finish: &mut tokio::sync::watch::Receiver<Option<Finish>>,
+    ) -> Heard {
+        let from_holder = async {
+            match &mut self.link.from_holder {
+                Some(holder) => holder.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        let drained = async {
+            match draining {
+                Some(draining) => draining.await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            word = from_holder => match word {
+                Ok(word) => Heard::Holder(word.map(|(word, _)| word)),
+                Err(error) => {
+                    tracing::warn!(%error, "what the holder says can't be read");
+                    Heard::Holder(None)
+                }
+            },
+            Some((listening, speaking)) = self.link.links.recv() => Heard::NewHolder(listening, speaking),
+            () = self.signals.next() => Heard::Signal,
+            Ok(()) = finish.changed() => match *finish.borrow_and_update() {
+                Some(why) => Heard::Finish(why),
+                None => Heard::Drained(0),
+            },
+            left = drained => Heard::Drained(left),
+        }
+    }
+
+    /// Takes nothing more, and waits until all that is there has ended.
+    fn drain(&self, why: Finish) -> Draining {
+        *self.sockets.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
+        let within = match why {
+            Finish::HandedOver => self.settings.finish_within,
+            Finish::Stop => self.settings.stop_within,
+        };
+        let desk = Arc::clone(&self.desk);
+        Box::pin(async move { desk.proxy().drain(within).await })
+    }
+}
+
+/// SIGTERM and SIGINT.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    term: Signal,
+    int: Signal,
+}
+
+impl Signals {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
+    }
+
+    pub(crate) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.term.recv() => {}
+            _ = self.int.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,87 @@
+use std::{
+    future::poll_fn,
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::{
+    patience::Patience,
+    stream::{Stream, ToVersion, poll_fill},
+};
+
+/// How much is read at once, in each direction.
+const ROOM: usize = 16 * 1024;
+
+/// Passes bytes in both directions until both ends have closed, one fails, or nothing moved for `idle`. What came already goes first.
+pub(crate) async fn run<S: Stream>(
+    (caller, from_caller): (&mut S, &mut BytesMut),
+    (mut version, mut from_version): (ToVersion, BytesMut),
+    idle: Duration,
+) {
+    let mut patience = Patience::new(idle);
+    let (mut up, mut down) = (Way::Open, Way::Open);
+    poll_fn(|cx| {
+        let mut moved = false;
+        let up_ended = up.poll(caller, from_caller, &mut version, &mut moved, cx);
+        let down_ended = down.poll(&mut version, &mut from_version, caller, &mut moved, cx);
+        if moved {
+            patience.begin(idle);
+        }
+        match (up_ended, down_ended) {
+            (Poll::Ready(Err(_)), _)
+            | (_, Poll::Ready(Err(_)))
+            | (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => Poll::Ready(()),
+            _ => patience.poll_over(cx),
+        }
+    })
+    .await;
+}
+
+/// One direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Open,
+    /// The sender has closed; what came is still written.
+    Ending,
+    Ended,
+}
+
+impl Way {
+    fn poll<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
+        &mut self,
+        from: &mut R,
+        came: &mut BytesMut,
+        to: &mut W,
+        moved: &mut bool,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            if !came.is_empty() {
+                match std::task::ready!(Pin::new(&mut *to).poll_write(cx, came))? {
+                    0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                    written => came.advance(written),
+                }
+                *moved = true;
+                continue;
+            }
+            match self {
+                Self::Open => {
+                    if std::task::ready!(poll_fill(from, came, ROOM, cx))? == 0 {
+                        *self = Self::Ending;
+                    }
+                    *moved = true;
+                }
+                Self::Ending => {
+                    std::task::ready!(Pin::new(&mut *to).poll_shutdown(cx))?;
+                    *self = Self::Ended;
+                }
+                Self::Ended => return Poll::Ready(Ok(())),
+            }
+        }
+    }
+}

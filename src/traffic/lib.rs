@@ -1,0 +1,53 @@
+//! How calls are shared among the variations of a service.
+//!
+//! A service has [`BUCKETS`] buckets. The key of a call (a cookie, a header, the caller's address, or a number drawn for this one
+//! call) is hashed with a salt to a bucket, and a [`Table`] says which variation each bucket belongs to. Whoever has the table
+//! gives a key the same variation, on any machine and in any router that knows the hash function.
+//!
+//! Invariants, which `tests/traffic/` asserts:
+//!
+//! 1. A table's shares are exactly those asked for, in units of 0.01 %.
+//! 2. A change of shares moves exactly as many buckets as it must, and none between two variations of which neither shrinks
+//!    and grows.
+//! 3. While one variation only grows, no bucket leaves it.
+//! 4. With two variations the table depends on their shares alone, however they were reached.
+//!
+//! Pure: no clock, no input or output, and no randomness of its own.
+//!
+//! Deliberately not here: connections, counts, and how each kind of router is told a table.
+
+mod choice;
+mod hash;
+mod repeat;
+mod shares;
+mod table;
+
+pub use self::{
+    choice::{Call, Choice, HeaderRule, Sticky, choose},
+    hash::{Bucket, GROUPS, HashFunction, group_of_key, murmur2},
+    repeat::{Failure, Recent, Retry, may_repeat},
+    shares::{MAX_VARIATIONS, Shares, SharesError},
+    table::{Run, Table, TableError},
+};
+
+/// How many buckets a service has, so that a share is a whole number of them in units of 0.01 %.
+pub const BUCKETS: u16 = 10_000;
+
+/// Which of a service's variations; 0 is the stable one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Variation(pub u8);
+
+impl Variation {
+    /// The one that serves when no release is under way, and to which calls of the others are repeated.
+    pub const STABLE: Self = Self(0);
+
+    #[must_use]
+    pub fn is_stable(self) -> bool {
+        self == Self::STABLE
+    }
+
+    #[must_use]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}

@@ -1,0 +1,284 @@
+//! `choirmaster proxy` as people run it.
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use choirmaster::cli::proxy::settings::{Flag, Settings};
+
+use super::{code, err, out, program, repository, run};
+
+const TABLE: &str = "generation: 1\nservices:\n  - name: hello\n    variations:\n";
+
+/// A proxy as a process, stopped at the end of the test.
+struct Proxy {
+    folder: tempfile::TempDir,
+    holder: Child,
+    _lines: BufReader<ChildStdout>,
+    at: String,
+}
+
+impl Proxy {
+    fn start(args: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = program(folder.path());
+        command.args(["proxy", "--listen", "127.0.0.1:0", "--log-level", "error"]).args(args);
+        let mut holder = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(holder.stdout.take().unwrap());
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        let at = line
+            .trim_end()
+            .strip_prefix("listening on http://")
+            .unwrap_or_else(|| panic!("{line:?}"))
+            .to_owned();
+        Self { folder, holder, _lines: lines, at }
+    }
+
+    fn ask(&self, args: &[&str]) -> String {
+        let output = run(self.folder.path(), [&["proxy"], args].concat());
+        assert_eq!(code(&output), 0, "{}", err(&output));
+        out(&output)
+    }
+
+    fn status(&self) -> serde_json::Value {
+        serde_json::from_str(&self.ask(&["status", "--json"])).unwrap()
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn call(&self) -> String {
+        let mut stream = TcpStream::connect(&self.at).unwrap();
+        stream.write_all(b"GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        if let Ok(None) = self.holder.try_wait() {
+            signal("TERM", self.holder.id());
+            let _ = self.holder.wait();
+        }
+    }
+}
+
+fn signal(name: &str, pid: u32) {
+    assert!(Command::new("kill").args(["-s", name, &pid.to_string()]).status().unwrap().success());
+}
+
+/// A version that says its name.
+fn version(name: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            std::thread::spawn(move || {
+                let mut lines = BufReader::new(stream.unwrap());
+                let mut line = String::new();
+                while lines.read_line(&mut line).unwrap_or(0) > 0 {
+                    if line == "\r\n" {
+                        let answer =
+                            format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{name}", name.len());
+                        lines.get_mut().write_all(answer.as_bytes()).unwrap();
+                    }
+                    line.clear();
+                }
+            });
+        }
+    });
+    at
+}
+
+fn table(targets: &[(&str, &str)]) -> String {
+    let variations =
+        targets.iter().map(|(name, at)| format!("      - {{name: {name}, targets: [\"{at}\"]}}\n"));
+    TABLE.to_owned() + &variations.collect::<String>()
+}
+
+#[test]
+fn a_table_is_applied_shown_and_outlives_upgrades_and_kills() {
+    let proxy = Proxy::start(&["--threads", "2", "--set", "limits.idle=2s"]);
+    assert!(proxy.call().starts_with("HTTP/1.1 404 "));
+    proxy.write("table.yml", &table(&[("base", &version("from the base"))]));
+    assert_eq!(proxy.ask(&["apply", "table.yml"]), "table 0.1 is in force\n");
+    assert!(proxy.call().ends_with("from the base"));
+    assert!(proxy.ask(&["table"]).contains("hello    /hello  base       100 %"));
+    let first = proxy.status();
+    assert_eq!((&first["threads"], &first["held"]), (&2.into(), &true.into()));
+
+    let said = proxy.ask(&["upgrade"]);
+    let second = proxy.status()["pid"].as_u64().unwrap();
+    assert!(said.starts_with(&format!("process {second} of ")), "{said}");
+    assert!(said.ends_with(&format!(" has taken over from {}\n", first["pid"])), "{said}");
+    assert!(proxy.call().ends_with("from the base"));
+
+    signal("KILL", u32::try_from(second).unwrap());
+    assert!(proxy.call().ends_with("from the base"), "the connection waits until another process takes it");
+    assert_ne!(proxy.status()["pid"].as_u64(), Some(second));
+}
+
+#[test]
+fn what_is_wrong_is_said_with_what_to_do_and_whose_fault_it_is() {
+    let proxy = Proxy::start(&[]);
+    let folder = proxy.folder.path();
+    let refused = |args: &[&str]| {
+        let output = run(folder, [&["proxy"], args].concat());
+        assert_eq!(code(&output), 1, "{}", out(&output));
+        err(&output)
+    };
+    let at = version("x");
+    let two = table(&[("base", &at), ("new", &at)]) + "    shares: [9000, 900]\n";
+    proxy.write("wrong.yml", &two);
+    let said = refused(&["apply", "wrong.yml"]);
+    assert!(said.contains("9900 hundredths of a percent") && said.contains("In force: 0.0"), "{said}");
+    proxy.write("none.yml", "generation: 1\nservices: 3\n");
+    assert!(refused(&["apply", "none.yml"]).contains("none.yml holds no table"));
+    assert!(refused(&["apply", "nowhere.yml"]).contains("nowhere.yml can't be read"));
+    let said = refused(&["status", "--control", "nowhere.sock"]);
+    assert!(
+        said.contains("no proxy answers on nowhere.sock") && said.contains("choirmaster proxy"),
+        "{said}"
+    );
+    assert!(refused(&["--listen", "127.0.0.1:0"]).contains("is there already"));
+    let taken = refused(&["--listen", &proxy.at, "--control", "other.sock"]);
+    assert!(taken.contains(&format!("can't listen on {}", proxy.at)), "{taken}");
+    let said = refused(&["--set", "limits.idel=3s", "--set", "limits.queue=many", "--threads", "9999"]);
+    for part in ["no key \"limits.idel\"", "\"many\" is no whole number", "9999 is not from 0 to 1024"] {
+        assert!(said.contains(part), "{said}");
+    }
+    let said = refused(&["--listen", "127.0.0.1:0", "--control", "third.sock", "--state", "wrong.yml"]);
+    assert!(said.contains("the state folder wrong.yml can't be used"), "{said}");
+}
+
+#[test]
+fn it_ends_with_0_when_it_is_drained() {
+    let mut proxy = Proxy::start(&[]);
+    assert!(proxy.ask(&["drain"]).starts_with("the proxy takes nothing more"));
+    assert_eq!(proxy.holder.wait().unwrap().code(), Some(0));
+    assert!(!proxy.folder.path().join("data/proxy.sock").exists());
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let mut proxy = Proxy::start(&[]);
+    // An idle connection keeps it until the limit on idleness.
+    let mut idle = TcpStream::connect(&proxy.at).unwrap();
+    idle.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    idle.read_exact(&mut [0; 12]).unwrap();
+    signal("TERM", proxy.holder.id());
+    let until = Instant::now() + Duration::from_mins(1);
+    while TcpStream::connect(&proxy.at).is_ok() {
+        assert!(Instant::now() < until, "it still listens");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(proxy.holder.try_wait().unwrap().is_none());
+    signal("TERM", proxy.holder.id());
+    assert_eq!(proxy.holder.wait().unwrap().code(), Some(2));
+}
+
+/// `section.key` and the value of each commented-out key.
+fn documented(text: &str) -> BTreeMap<String, String> {
+    let mut section = "";
+    let mut found = BTreeMap::new();
+    for line in text.lines() {
+        if let Some(name) = line.strip_suffix(':').filter(|name| !name.starts_with([' ', '#'])) {
+            section = name;
+        } else if let Some((key, value)) = line.strip_prefix("  #").and_then(|rest| rest.split_once(':'))
+            && !key.contains(' ')
+        {
+            found.insert(format!("{section}.{key}"), value.trim().to_owned());
+        }
+    }
+    found
+}
+
+#[test]
+fn the_documented_file_lists_every_key_with_its_default_and_sets_nothing() {
+    let path = repository().join("config/proxy.yml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let defaults: BTreeMap<String, String> =
+        Settings::default().shown().into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    assert_eq!(documented(&text), defaults);
+    assert_eq!(Settings::load(Some(&path), [], &[]).unwrap(), Settings::default());
+    let uncommented = tempfile::tempdir().unwrap();
+    let file = uncommented.path().join("proxy.yml");
+    let lines = documented(&text).into_iter().map(|(key, value)| {
+        let (section, key) = key.split_once('.').unwrap();
+        format!("{section}: {{{key}: \"{value}\"}}\n")
+    });
+    for line in lines {
+        std::fs::write(&file, &line).unwrap();
+        assert_eq!(Settings::load(Some(&file), [], &[]).unwrap(), Settings::default(), "{line}");
+    }
+}
+
+#[test]
+fn flags_win_over_variables_and_variables_over_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("proxy.yml");
+    std::fs::write(&file, "proxy:\n  threads: 2\nlimits:\n  idle: 2s\n  queue: 7\n").unwrap();
+    let load = |variables: &[(&str, &str)], flags: &[Flag]| {
+        let variables = variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
+        Settings::load(Some(&file), variables, flags)
+    };
+    let flag = Flag { name: "--threads", key: "proxy.threads".to_owned(), value: "4".to_owned() };
+    let variables = [
+        ("CHOIRMASTER_PROXY_THREADS", "3"),
+        ("CHOIRMASTER_PROXY_LIMITS_IDLE", "3s"),
+        ("CHOIRMASTER_PROXY_CONFIG", "elsewhere"),
+        ("CHOIRMASTER_LISTEN", "of another command"),
+    ];
+    let settings = load(&variables, &[flag]).unwrap();
+    assert_eq!(
+        (settings.threads, settings.limits.idle, settings.limits.queue),
+        (4, Duration::from_secs(3), 7)
+    );
+    let error = load(&[("CHOIRMASTER_PROXY_IDLE", "3s"), ("CHOIRMASTER_PROXY_STATE", "")], &[]).unwrap_err();
+    let said = error.to_string();
+    assert!(said.contains("CHOIRMASTER_PROXY_IDLE: no such variable"), "{said}");
+    assert!(said.contains("CHOIRMASTER_PROXY_STATE: proxy.state: the path is empty"), "{said}");
+}
+
+#[test]
+fn the_unit_starts_the_proxy_with_flags_and_a_configuration_that_it_takes() {
+    let unit = std::fs::read_to_string(repository().join("config/choirmaster-proxy.service")).unwrap();
+    let value = |key: &str| {
+        let mut values = unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+        values.next().unwrap_or_else(|| panic!("no {key}")).to_owned()
+    };
+    assert_eq!((value("KillMode").as_str(), value("Type").as_str()), ("process", "notify"));
+    let (state, runtime) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let start = value("ExecStart")
+        .replace("/etc/choirmaster/proxy.yml", &repository().join("config/proxy.yml").display().to_string())
+        .replace("%S", &state.path().display().to_string())
+        .replace("%t", &runtime.path().display().to_string());
+    let mut words = start.split_whitespace();
+    assert_eq!(words.next(), Some("/usr/local/bin/choirmaster"));
+    let mut command = program(state.path());
+    let mut process = command
+        .args(words)
+        .env("CHOIRMASTER_PROXY_LISTEN", "127.0.0.1:0")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("listening on http://127.0.0.1:"), "{line:?}");
+    let folder = |name: &str, below: &Path| below.join(value(name));
+    assert!(folder("StateDirectory", state.path()).is_dir());
+    assert!(folder("RuntimeDirectory", runtime.path()).join("control.sock").exists());
+    signal("TERM", process.id());
+    assert_eq!(process.wait().unwrap().code(), Some(0));
+}

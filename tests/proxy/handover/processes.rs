@@ -1,0 +1,285 @@
+//! A proxy of real processes. This test program plays both parts; see [`a_process_of_a_proxy`].
+
+use std::{
+    io::{BufRead, BufReader},
+    net::SocketAddr,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixStream as StdUnixStream,
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use choirmaster_proxy::{
+    Limits,
+    control::{
+        client::Client,
+        form::{Applied, Status, Upgrading},
+    },
+    holder::{self, Plan},
+    run::{self, Settings},
+};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use tempfile::TempDir;
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::world::{self, read_head};
+
+const PART: &str = "CHOIRMASTER_TEST_PART";
+const FOLDER: &str = "CHOIRMASTER_TEST_FOLDER";
+
+/// The holder and the serving processes that the other tests start.
+#[test]
+#[ignore = "is no test: the others start it"]
+fn a_process_of_a_proxy() {
+    let (Ok(part), Ok(folder)) = (std::env::var(PART), std::env::var(FOLDER)) else { return };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let code = match part.as_str() {
+        "holder" => runtime.block_on(hold(folder.into())),
+        _ => runtime.block_on(serve(folder.into())),
+    };
+    std::process::exit(code);
+}
+
+fn part(part: &str, folder: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["handover::processes::a_process_of_a_proxy", "--exact", "--ignored", "--nocapture"]);
+    command.env(PART, part).env(FOLDER, folder);
+    command
+}
+
+async fn hold(folder: PathBuf) -> i32 {
+    let inherited = holder::inherited().unwrap();
+    let free = SocketAddr::from(([127, 0, 0, 1], 0));
+    let plan = Plan {
+        listen: if inherited.is_empty() { vec![free] } else { Vec::new() },
+        inherited,
+        control: folder.join("control.sock"),
+        command: Box::new(move || {
+            let mut command = part("serving", &folder);
+            command.stdout(Stdio::null());
+            command
+        }),
+        serving: Box::new(|addresses| println!("\nlistening on {}", addresses[0])),
+    };
+    match holder::hold(plan).await {
+        Ok(holder::Ended::Stopped) => 0,
+        Ok(ended) => {
+            println!("\n{ended:?}");
+            2
+        }
+        Err(error) => {
+            println!("\nfailed: {error}");
+            1
+        }
+    }
+}
+
+async fn serve(folder: PathBuf) -> i32 {
+    if folder.join("broken").exists() {
+        return 3;
+    }
+    let settings = Settings {
+        control: folder.join("control.sock"),
+        state: folder.join("state"),
+        threads: 2,
+        limits: Limits::default(),
+        stop_within: Duration::from_mins(1),
+        finish_within: Duration::from_mins(1),
+        program: "0.0.0-test",
+    };
+    let link = StdUnixStream::from(std::io::stdin().as_fd().try_clone_to_owned().unwrap());
+    match run::serve(settings, link).await {
+        Ok(run::Ended::Finished) => 0,
+        Ok(_) => 2,
+        Err(error) => {
+            eprintln!("{error}");
+            1
+        }
+    }
+}
+
+/// What a service manager gives.
+pub struct Given {
+    pub socket: std::net::TcpListener,
+    pub notify: PathBuf,
+}
+
+/// A proxy that a holder holds.
+pub struct Held {
+    folder: TempDir,
+    holder: Child,
+    pub at: SocketAddr,
+    pub client: Client,
+}
+
+impl Held {
+    pub async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let holder = part("holder", folder.path());
+        Self::of(folder, holder).await
+    }
+
+    /// Started as a service manager starts one that is to take its sockets.
+    pub async fn start_with(given: Given) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let program = part("holder", folder.path());
+        let mut holder = Command::new("sh");
+        // The pid stays, and the socket becomes descriptor 3.
+        holder.args(["-c", "exec 3<&0 0</dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"", "sh"]);
+        holder.arg(program.get_program()).args(program.get_args()).stdin(OwnedFd::from(given.socket));
+        let variables = program.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        holder.envs(variables).env("NOTIFY_SOCKET", given.notify);
+        Self::of(folder, holder).await
+    }
+
+    async fn of(folder: TempDir, mut holder: Command) -> Self {
+        let (holder, line) = started(&mut holder).await;
+        let at = line.strip_prefix("listening on ").unwrap_or_else(|| panic!("{line}")).parse().unwrap();
+        let client = Client::new(folder.path().join("control.sock"));
+        Self { folder, holder, at, client }
+    }
+
+    pub fn control(&self) -> PathBuf {
+        self.folder.path().join("control.sock")
+    }
+
+    pub async fn status(&self) -> Status {
+        self.client.get("/status").await.unwrap()
+    }
+
+    /// A table with the one version at `at`.
+    pub async fn put(&self, generation: u64, at: SocketAddr) {
+        let form = world::table(generation, at, at, 0);
+        let applied: Applied =
+            self.client.put("/table", serde_json::to_vec(&form).unwrap().into()).await.unwrap();
+        assert_eq!((applied.table.generation, applied.not_told), (generation, Vec::new()));
+    }
+
+    /// A call at a version `slow` that was not answered, with both ends of it.
+    pub async fn call_without_answer(&self, generation: u64) -> (TcpStream, TcpStream) {
+        let version = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = version.local_addr().unwrap();
+        let mut form = world::table(generation, at, at, 0);
+        "slow".clone_into(&mut form.services[0].variations[0].name);
+        let _: Applied = self.client.put("/table", serde_json::to_vec(&form).unwrap().into()).await.unwrap();
+        let mut caller = TcpStream::connect(self.at).await.unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut caller, b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n")
+            .await
+            .unwrap();
+        let (mut called, _) = version.accept().await.unwrap();
+        read_head(&mut called).await.unwrap();
+        (caller, called)
+    }
+
+    /// Asks for an upgrade, and waits until another process serves, whose pid is given.
+    pub async fn upgrade(&self) -> u32 {
+        let Upgrading { pid } = self.client.post("/upgrade").await.unwrap();
+        wait_until(async || self.client.get::<Status>("/status").await.is_ok_and(|status| status.pid != pid))
+            .await;
+        self.status().await.pid
+    }
+
+    /// The pids of serving processes that can be spoken to.
+    pub fn doors(&self) -> Vec<u32> {
+        let entries = std::fs::read_dir(self.folder.path()).unwrap();
+        let pid = |entry: std::io::Result<std::fs::DirEntry>| {
+            entry.unwrap().file_name().to_str()?.strip_prefix("control.sock.")?.parse().ok()
+        };
+        entries.filter_map(pid).collect()
+    }
+
+    /// From now on a serving process ends at its start, with code 3.
+    pub fn break_program(&self, is_broken: bool) {
+        let mark = self.folder.path().join("broken");
+        if is_broken { std::fs::write(mark, "").unwrap() } else { std::fs::remove_file(mark).unwrap() }
+    }
+
+    pub fn kill_holder(&mut self) {
+        self.holder.kill().unwrap();
+        self.holder.wait().unwrap();
+    }
+
+    pub async fn start_holder_again(&mut self) {
+        let (holder, line) = start_holder(self.folder.path()).await;
+        assert_eq!(line, format!("listening on {}", self.at));
+        self.holder = holder;
+    }
+
+    /// What a second holder says.
+    pub async fn second_holder(&self) -> String {
+        let (mut second, line) = start_holder(self.folder.path()).await;
+        assert_eq!(second.wait().unwrap().code(), Some(1));
+        line
+    }
+
+    /// Stops as a service manager does, and sees that nothing is left.
+    pub async fn stop(mut self) {
+        let serving = self.status().await.pid;
+        terminate(self.holder.id());
+        let ended = tokio::task::spawn_blocking(move || (self.holder.wait().unwrap(), self.folder)).await;
+        let (status, folder) = ended.unwrap();
+        assert_eq!(status.code(), Some(0));
+        assert!(!lives(serving));
+        let mut left: Vec<String> = std::fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        assert_eq!(left, ["control.sock.lock", "state"]);
+    }
+}
+
+async fn start_holder(folder: &Path) -> (Child, String) {
+    started(part("holder", folder).stdin(Stdio::null())).await
+}
+
+/// Starts a holder and gives its first line.
+async fn started(holder: &mut Command) -> (Child, String) {
+    let mut holder = holder.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(holder.stdout.take().unwrap());
+    tokio::task::spawn_blocking(move || {
+        let mut line = String::new();
+        while !line.starts_with("listening on ") && !line.starts_with("failed") {
+            line.clear();
+            assert!(lines.read_line(&mut line).unwrap() > 0, "it ended and said nothing");
+        }
+        // What it prints later is read by nobody.
+        std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+        (holder, line.trim_end().to_owned())
+    })
+    .await
+    .unwrap()
+}
+
+pub fn kill(pid: u32) {
+    let killed = kill_process(of(pid), Signal::KILL);
+    assert!(matches!(killed, Ok(()) | Err(rustix::io::Errno::SRCH)), "{killed:?}");
+}
+
+pub fn terminate(pid: u32) {
+    kill_process(of(pid), Signal::TERM).unwrap();
+}
+
+pub fn lives(pid: u32) -> bool {
+    // One that nobody has waited for yet is dead all the same.
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let is_zombie = stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z'));
+    test_kill_process(of(pid)).is_ok() && !is_zombie
+}
+
+fn of(pid: u32) -> Pid {
+    Pid::from_raw(i32::try_from(pid).unwrap()).unwrap()
+}
+
+/// Waits until it is so.
+pub async fn wait_until(is_so: impl AsyncFn() -> bool) {
+    let waited = tokio::time::timeout(Duration::from_mins(1), async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    });
+    waited.await.expect("it never came to be so");
+}

@@ -1,0 +1,67 @@
+use std::collections::BTreeMap;
+
+use choirmaster_proxy::{Proxy, Tally};
+
+/// What the proxy counted of one version.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counted {
+    pub calls: u64,
+    pub errors: u64,
+    pub failed: u64,
+    pub repeated: u64,
+    pub sent_again: u64,
+    pub passed_over: u64,
+    pub broken_off: u64,
+}
+
+/// What proxies that followed each other counted, by version.
+#[derive(Debug, Default)]
+pub struct Counts {
+    of_former: BTreeMap<String, Counted>,
+    of: BTreeMap<String, Counted>,
+}
+
+impl Counts {
+    /// Takes what a proxy has counted since its start.
+    pub async fn gather(&mut self, proxy: &Proxy) {
+        self.of = self.of_former.clone();
+        for row in proxy.gather().await {
+            self.of.entry(row.key.variation.clone()).or_default().add(&row.tally);
+        }
+    }
+
+    /// From now on another proxy counts.
+    pub fn begin_another(&mut self) {
+        self.of_former = self.of.clone();
+    }
+
+    pub fn of(&self, version: &str) -> Counted {
+        self.of.get(version).copied().unwrap_or_default()
+    }
+
+    pub fn all(&self) -> Counted {
+        let mut all = Counted::default();
+        for of_one in self.of.values() {
+            all.calls += of_one.calls;
+            all.errors += of_one.errors;
+            all.failed += of_one.failed;
+            all.repeated += of_one.repeated;
+            all.sent_again += of_one.sent_again;
+            all.passed_over += of_one.passed_over;
+            all.broken_off += of_one.broken_off;
+        }
+        all
+    }
+}
+
+impl Counted {
+    fn add(&mut self, tally: &Tally) {
+        self.calls += tally.calls;
+        self.errors += tally.errors;
+        self.failed += tally.failed.iter().sum::<u64>();
+        self.repeated += tally.repeated;
+        self.sent_again += tally.sent_again;
+        self.passed_over += tally.passed_over;
+        self.broken_off += tally.broken_off;
+    }
+}

@@ -1,0 +1,22 @@
+//! Is any call lost, cut or doubled while versions come and go?
+//!
+//! Callers number their calls, and versions write down each number that they carry out; afterwards the two are compared.
+//!
+//! - *lost*: a call without a whole answer, or with an error that the function didn't give;
+//! - *doubled*: a call that was carried out twice without a repeat that the proxy counted.
+//!
+//! A run of the tests makes a twentieth of all calls; `tests/long` makes the others, with other seeds and longer stages.
+
+mod callers;
+mod counts;
+mod imitation;
+mod ledger;
+mod message;
+mod mutations;
+mod proofs;
+mod releases;
+mod scale;
+mod splits;
+mod sticky;
+mod version;
+mod wait;

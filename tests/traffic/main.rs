@@ -1,0 +1,8 @@
+//! Shares, tables and choices, through the public surface of the crate.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
+mod choices;
+mod hashes;
+mod repeats;
+mod tables;
