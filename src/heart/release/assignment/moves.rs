@@ -32,7 +32,10 @@ impl Assignment {
                 self.show(*shows, self.current_functions(strategy));
                 self.report(*slot, *status, *digest, at);
             }
-            Step::StageBegan { slot } => self.begin(*slot, StageStatus::InProgress, at),
+            Step::StageBegan { slot } => {
+                self.set_idle(None);
+                self.begin(*slot, StageStatus::InProgress, at);
+            }
             Step::Counted { agents, recount } => {
                 if let Some(whole) = self.whole_mut() {
                     whole.reported = *agents;
