@@ -247,7 +247,10 @@ async fn take_calls(settings: Settings) -> Result<u8, Failure> {
             tracing::warn!(count, "connections were left when the time to drain was over");
             Ok(0)
         }
-        Ok(run::Ended::AtOnce) => Err(Failure::ours("ended before everything was drained")),
+        Ok(run::Ended::AtOnce) => {
+            tracing::warn!("ended before everything was drained");
+            Ok(super::failure::OURS)
+        }
         Err(error) => Err(match &error {
             run::RunError::State { .. } => Failure::user(error.to_string()),
             run::RunError::Link(_)

@@ -35,8 +35,10 @@ impl Own {
         if let Some(seconds) = self.retry_after {
             head.extend(["Retry-After: ", &seconds.to_string(), "\r\n"]);
         }
-        if close {
-            head.push_str("Connection: close\r\n");
+        match (close, version) {
+            (true, _) => head.push_str("Connection: close\r\n"),
+            (false, "1.0") => head.push_str("Connection: keep-alive\r\n"),
+            (false, _) => {}
         }
         head.push_str("\r\n");
         if !asked.is_some_and(|asked| asked.is_head) {

@@ -32,13 +32,31 @@ enum State {
     DataEnd {
         seen_return: bool,
     },
-    /// Trailers: how many bytes they have so far, and of the line that is being read.
+    /// Trailers: how many bytes they have so far, and what is being read of them.
     Trailers {
         bytes: u32,
-        of_line: u32,
-        seen_return: bool,
+        part: Trailer,
     },
 }
+
+/// What is being read of the trailers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trailer {
+    /// A field's name: how many bytes it has, and which of [`NO_TRAILERS`] it can still become, a bit each.
+    Name {
+        len: u8,
+        can_be: u8,
+    },
+    Value,
+    /// The line feed behind a field.
+    LineEnd,
+    /// The line feed behind the last line, which is empty.
+    End,
+}
+
+/// Fields that tell where a message goes and where it ends: who adds trailers to the head would read another message.
+const NO_TRAILERS: [&[u8]; 7] =
+    [b"content-length", b"transfer-encoding", b"host", b"connection", b"trailer", b"te", b"upgrade"];
 
 /// The most bytes of trailers.
 const TRAILER_BYTES: u32 = 16 * 1024;
@@ -106,14 +124,17 @@ impl Body {
                 State::Size { size: size * 16 + u64::from(digit), digits: digits + 1 }
             }
             (&State::Size { size, digits: 1.. }, b'\r') => State::SizeEnd { size },
-            (&State::SizeEnd { size: 0 }, b'\n') => {
-                State::Trailers { bytes: 0, of_line: 0, seen_return: false }
-            }
+            (&State::SizeEnd { size: 0 }, b'\n') => State::Trailers { bytes: 0, part: Trailer::START },
             (&State::SizeEnd { size }, b'\n') => State::Data { left: size },
             (State::DataEnd { seen_return: false }, b'\r') => State::DataEnd { seen_return: true },
             (State::DataEnd { seen_return: true }, b'\n') => State::Size { size: 0, digits: 0 },
-            (&State::Trailers { bytes, of_line, seen_return }, _) => {
-                trailer(bytes, of_line, seen_return, byte)?
+            (&State::Trailers { bytes: TRAILER_BYTES.., .. }, _) => {
+                return Err(BodyFault("trailers that are too large"));
+            }
+            (State::Trailers { part: Trailer::End, .. }, b'\n') => State::Done,
+            (&State::Trailers { bytes, part }, _) => {
+                let part = part.after(byte).ok_or(BodyFault("a trailer that isn't one"))?;
+                State::Trailers { bytes: bytes + 1, part }
             }
             _ => return Err(BodyFault("a chunk that isn't one")),
         };
@@ -121,16 +142,34 @@ impl Body {
     }
 }
 
-fn trailer(bytes: u32, of_line: u32, seen_return: bool, byte: u8) -> Result<State, BodyFault> {
-    if bytes >= TRAILER_BYTES {
-        return Err(BodyFault("trailers that are too large"));
+impl Trailer {
+    const START: Self = Self::Name { len: 0, can_be: u8::MAX };
+
+    /// What is read behind this byte; none if it can't stand here.
+    fn after(self, byte: u8) -> Option<Self> {
+        match (self, byte) {
+            (Self::Name { len: 0, .. }, b'\r') => Some(Self::End),
+            (Self::Name { len: 1.., .. }, b':') => (!self.is_refused()).then_some(Self::Value),
+            (Self::Name { len, can_be }, _) if is_of_name(byte) => {
+                let goes_on = |name: &[u8]| name.get(usize::from(len)) == Some(&byte.to_ascii_lowercase());
+                let going_on = (0..NO_TRAILERS.len()).filter(|&at| goes_on(NO_TRAILERS[at]));
+                let going_on = going_on.fold(0, |bits, at| bits | (1 << at));
+                Some(Self::Name { len: len.checked_add(1)?, can_be: can_be & going_on })
+            }
+            (Self::Value, b'\r') => Some(Self::LineEnd),
+            (Self::Value, b'\t' | b' '..=b'~' | 0x80..) => Some(Self::Value),
+            (Self::LineEnd, b'\n') => Some(Self::START),
+            (Self::Name { .. } | Self::Value | Self::LineEnd | Self::End, _) => None,
+        }
     }
-    match (seen_return, byte) {
-        (false, b'\r') => Ok(State::Trailers { bytes: bytes + 1, of_line, seen_return: true }),
-        (true, b'\n') if of_line == 0 => Ok(State::Done),
-        (true, b'\n') => Ok(State::Trailers { bytes: bytes + 1, of_line: 0, seen_return: false }),
-        (true, _) | (false, b'\n' | 0) => Err(BodyFault("a trailer that isn't one")),
-        (false, b' ' | b'\t' | b':') if of_line == 0 => Err(BodyFault("a trailer without a name")),
-        (false, _) => Ok(State::Trailers { bytes: bytes + 1, of_line: of_line + 1, seen_return: false }),
+
+    /// Whether the name that was read is whole and no trailer's.
+    fn is_refused(self) -> bool {
+        let Self::Name { len, can_be } = self else { return false };
+        (0..NO_TRAILERS.len()).any(|at| can_be & (1 << at) != 0 && NO_TRAILERS[at].len() == usize::from(len))
     }
+}
+
+fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }

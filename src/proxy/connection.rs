@@ -1,15 +1,15 @@
 //! A caller's connection: one call after the other.
 
-use std::{future::poll_fn, io, net::IpAddr, rc::Rc, task::Poll};
+use std::{future::poll_fn, io, net::IpAddr, rc::Rc, task::Poll, time::Duration};
 
 use bytes::{Buf, BytesMut};
-use tokio::io::AsyncWriteExt;
+use tokio::{io::AsyncWriteExt, time::Instant};
 
 use crate::{
     answer::Own,
     count::Unserved,
     drive::{self, Next},
-    head::{Refusal, Request},
+    head::{Refusal, Request, ends_behind},
     patience::Patience,
     stream::{Stream, poll_fill},
     worker::Worker,
@@ -17,8 +17,10 @@ use crate::{
 
 /// How much is read at once of a head.
 const ROOM: usize = 8 * 1024;
-/// How much of a refused body is read on, so that the caller gets to read the answer.
-const LINGER_BYTES: usize = 256 * 1024;
+/// How long a caller whose connection ends is read on altogether, so that it gets to read the answer.
+const LINGER: Duration = Duration::from_secs(10);
+/// How long it is waited for more of what it sends.
+const LINGER_IDLE: Duration = Duration::from_secs(1);
 
 /// A caller, as far as the connection tells.
 #[derive(Debug, Clone, Copy)]
@@ -44,18 +46,16 @@ pub(crate) async fn serve<S: Stream>(mut stream: S, caller: Caller, worker: Rc<W
             Head::Ended => return,
             Head::Refused(refusal) => {
                 worker.counts().note_unserved(Unserved::Refused);
-                let _ = stream.write_all(&Own::refusal(refusal).write(None, true)).await;
-                return linger(&mut stream, &mut inbox, &mut patience, &worker).await;
+                let own = Own::refusal(refusal).write(None, true);
+                let _ = patience.write_all(&mut stream, &own, worker.limits().body_idle).await;
+                return linger(&mut stream, &mut inbox, &mut patience).await;
             }
             Head::Whole => {}
         }
         match drive::call(&mut stream, &mut inbox, &mut patience, caller, &worker).await {
             Next::Call => {}
-            Next::Close => {
-                let _ = stream.shutdown().await;
-                return;
-            }
-            Next::Linger => return linger(&mut stream, &mut inbox, &mut patience, &worker).await,
+            Next::Close => return,
+            Next::Linger => return linger(&mut stream, &mut inbox, &mut patience).await,
         }
     }
 }
@@ -80,7 +80,11 @@ async fn next_head<S: Stream>(
             return Head::Ended;
         }
     }
-    patience.begin(if inbox.is_empty() { limits.idle } else { limits.head_time });
+    // Empty lines before a head don't prolong the wait for it.
+    let mut has_begun = !inbox.is_empty();
+    if has_begun {
+        patience.begin(limits.head_time);
+    }
     let mut looked = 0;
     loop {
         cut_blank_lines(inbox);
@@ -97,14 +101,16 @@ async fn next_head<S: Stream>(
         if inbox.len() > limits.head_bytes {
             return Head::Refused(Refusal { status: 431, why: "the head is too large" });
         }
-        let was_empty = inbox.is_empty();
         looked = inbox.len();
         let read = poll_fn(|cx| match poll_fill(stream, inbox, ROOM, cx) {
             Poll::Ready(read) => Poll::Ready(Some(read)),
             Poll::Pending => patience.poll_over(cx).map(|()| None),
         });
         match read.await {
-            Some(Ok(1..)) if was_empty => patience.begin(limits.head_time),
+            Some(Ok(1..)) if !has_begun => {
+                has_begun = true;
+                patience.begin(limits.head_time);
+            }
             Some(Ok(1..)) => {}
             None if !inbox.is_empty() => {
                 return Head::Refused(Refusal { status: 408, why: "the head of the call took too long" });
@@ -121,28 +127,29 @@ fn cut_blank_lines(inbox: &mut BytesMut) {
     }
 }
 
-/// Whether a head ends in what came behind `looked`: at an empty line, whatever its line ends are.
-fn ends_behind(came: &[u8], looked: usize) -> bool {
-    let from = looked.saturating_sub(3);
-    memchr::memchr_iter(b'\n', &came[from..])
-        .any(|at| matches!(came[from + at + 1..], [b'\n', ..] | [b'\r', b'\n', ..]))
-}
-
 /// Closes a connection whose caller may still be sending: first the end is said, then what comes is read for a while, since a
 /// connection that is closed with unread bytes takes the answer with it.
-async fn linger<S: Stream>(stream: &mut S, inbox: &mut BytesMut, patience: &mut Patience, worker: &Worker) {
+async fn linger<S: Stream>(stream: &mut S, inbox: &mut BytesMut, patience: &mut Patience) {
     let _: io::Result<()> = stream.shutdown().await;
-    patience.begin(worker.limits().connect);
-    let mut left = LINGER_BYTES;
-    while left > 0 {
+    let until = Instant::now() + LINGER;
+    while Instant::now() < until {
         inbox.clear();
+        patience.begin(LINGER_IDLE);
         let read = poll_fn(|cx| match poll_fill(stream, inbox, ROOM, cx) {
             Poll::Ready(read) => Poll::Ready(Some(read)),
             Poll::Pending => patience.poll_over(cx).map(|()| None),
         });
         match read.await {
-            Some(Ok(came @ 1..)) => left = left.saturating_sub(came),
+            Some(Ok(1..)) => {}
             Some(Ok(0) | Err(_)) | None => return,
         }
     }
+}
+
+/// Bytes of a task that serves a caller's connection, without its buffers, of which it holds none while it is idle.
+pub(crate) fn task_bytes<S: Stream>() -> usize {
+    fn of_output<A, B, C, F>(_: impl FnOnce(A, B, C) -> F) -> usize {
+        size_of::<F>()
+    }
+    of_output(serve::<S>)
 }

@@ -1,19 +1,20 @@
 //! A call from its head to the end of its answer: which version gets it, and where it goes when that fails it.
 
-use std::{net::IpAddr, rc::Rc};
+use std::{io, net::IpAddr, rc::Rc};
 
 use bytes::{Buf, BytesMut};
-use tokio::{io::AsyncWriteExt, time::Instant};
+use tokio::time::Instant;
 use traffic::{Choice, Failure, Retry, may_repeat};
 
 use crate::{
     Limits,
     access_log::Line,
     answer::Own,
+    call::Call,
     connection::Caller,
     count::{CallCount, Outcome, Unserved},
-    exchange::{Call, Detail, Ended, Rules},
-    head::{Asked, Forwarded, Framing, Refusal, Request},
+    exchange::{Detail, Ended, Rules},
+    head::{Asked, Forwarded, Refusal, Request},
     live::{Place, Served},
     patience::Patience,
     pool::{self, FRESH},
@@ -22,13 +23,17 @@ use crate::{
     worker::Worker,
 };
 
+/// How many targets of a version a call waits for that don't even refuse a connection.
+const SILENT_TARGETS: usize = 3;
+
 /// What becomes of the caller's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     /// It can bring a further call.
     Call,
+    /// It is closed at once.
     Close,
-    /// It is closed, and what the caller still sends is read for a while.
+    /// It is closed when the caller has read the answer: what it still sends is read for a while.
     Linger,
 }
 
@@ -59,28 +64,28 @@ pub(crate) async fn call<S: Stream>(
     worker: &Worker,
 ) -> Next {
     let began = Instant::now();
-    let mut prepared = match prepare(inbox, caller, worker) {
-        Ok(prepared) => prepared,
-        Err((own, asked)) => {
-            let why = if asked.is_some() { Unserved::NoService } else { Unserved::Refused };
-            worker.counts().note_unserved(why);
-            let stays = asked.is_some_and(|asked| asked.keep_alive && asked.framing == Framing::None);
-            let stays = stays && !worker.is_draining();
-            inbox.advance(asked.map_or(inbox.len(), |asked| asked.head_len));
-            return match (stream.write_all(&own.write(asked.as_ref(), !stays)).await, stays) {
-                (Ok(()), true) => Next::Call,
-                (Ok(()), false) => Next::Linger,
-                (Err(_), _) => Next::Close,
-            };
+    match prepare(inbox, caller, worker) {
+        Ok(mut prepared) => {
+            inbox.advance(prepared.asked.head_len);
+            let kept = (prepared.retry == Retry::Failed).then(|| worker.kept());
+            let counted = prepared.chosen.counted(prepared.by_header);
+            let count = worker.counts().begin(counted, prepared.group, began, prepared.line.take());
+            let head = (prepared.asked, &*prepared.head);
+            let mut call = Call::new((stream, inbox, patience), worker.limits(), head, kept);
+            drive(&mut call, &prepared, count, worker).await
         }
-    };
-    inbox.advance(prepared.asked.head_len);
-    let may_be_repeated = prepared.retry == Retry::Failed;
-    let counted = prepared.chosen.counted(prepared.by_header);
-    let count = worker.counts().begin(counted, prepared.group, began, prepared.line.take());
-    let with = (stream, inbox, patience);
-    let mut call = Call::new(with, worker.limits(), (prepared.asked, &prepared.head), may_be_repeated);
-    drive(&mut call, &prepared, count, worker).await
+        Err((own, Some(asked))) => {
+            worker.counts().note_unserved(Unserved::NoService);
+            inbox.advance(asked.head_len);
+            let mut call = Call::new((stream, inbox, patience), worker.limits(), (asked, &[]), None);
+            answer(&mut call, &own, worker).await
+        }
+        Err((own, None)) => {
+            worker.counts().note_unserved(Unserved::Refused);
+            let written = patience.write_all(stream, &own.write(None, true), worker.limits().body_idle).await;
+            if written.is_ok() { Next::Linger } else { Next::Close }
+        }
+    }
 }
 
 /// Tries the chosen version, then the stable one where that is allowed.
@@ -101,12 +106,12 @@ async fn drive<S: Stream>(
     loop {
         let stable = prepared.stable.as_ref().filter(|_| Rc::ptr_eq(served, chosen));
         let (ended, place) = try_version(call, served, prepared, stable.is_some(), worker).await;
-        let failed = matches!(ended, Ended::Failed(..));
         if stable.is_some() {
-            chosen.version.note(failed);
+            note_recent(chosen, &ended);
         }
-        match ended {
+        return match ended {
             Ended::Failed(failure, detail) => {
+                drop(place);
                 let untouched = failure == Failure::Refused && !call.has_begun();
                 if let Some(stable) = stable
                     && may_repeat(prepared.retry, failure)
@@ -118,42 +123,52 @@ async fn drive<S: Stream>(
                 }
                 let is_base = served.variation.is_stable();
                 Worker::report_failure(served.version.shared(), is_base, failure, &detail.text);
-                let own = own_failure(served, failure, &detail);
+                let own = failure_answer(served, failure, &detail);
                 count.end(Outcome::Failed(failure), Some(own.status));
-                return answer_failure(call, &own, worker).await;
+                answer(call, &own, worker).await
             }
             Ended::Answered { answered, again: _, caller_again, read } => {
                 let took = count.took(read.at, read.held);
                 count.end(Outcome::Answered { status: answered.status, took }, Some(answered.status));
-                return if caller_again {
-                    Next::Call
-                } else if call.is_body_taken() {
-                    Next::Close
-                } else {
-                    Next::Linger
-                };
-            }
-            Ended::BrokenOff => {
-                count.end(Outcome::BrokenOff, None);
-                return Next::Close;
+                if caller_again { Next::Call } else { Next::Linger }
             }
             Ended::Upgraded { stream, came } => {
                 count.end(Outcome::Upgraded, Some(101));
-                tunnel::run((call.caller, call.inbox), (stream, came), worker.limits().tunnel_idle).await;
+                tunnel::run((call.caller, call.inbox), (stream, came), call.limits).await;
                 drop(place);
-                return Next::Close;
+                Next::Close
+            }
+            Ended::BrokenOff => {
+                count.end(Outcome::BrokenOff, None);
+                Next::Close
             }
             Ended::CallerGone => {
                 count.end(Outcome::CallerGone, None);
-                return Next::Close;
+                Next::Close
+            }
+            Ended::CallerSlow => {
+                drop(place);
+                let why = "the body of the call stood still for too long";
+                let own = Own::refusal(Refusal { status: 408, why });
+                count.end(Outcome::CallerGone, Some(own.status));
+                answer(call, &own, worker).await
             }
             Ended::BadBody(fault) => {
+                drop(place);
                 let own = Own::refusal(Refusal::bad(fault.0));
                 count.end(Outcome::BadBody, Some(own.status));
-                let _ = call.caller.write_all(&own.write(Some(&call.asked), true)).await;
-                return Next::Linger;
+                answer(call, &own, worker).await
             }
-        }
+        };
+    }
+}
+
+/// Notes how a call of a new version went, unless its caller kept it from going anywhere.
+fn note_recent(chosen: &Served, ended: &Ended) {
+    match ended {
+        Ended::Failed(..) => chosen.version.note(true),
+        Ended::Answered { .. } | Ended::BrokenOff | Ended::Upgraded { .. } => chosen.version.note(false),
+        Ended::CallerGone | Ended::CallerSlow | Ended::BadBody(_) => {}
     }
 }
 
@@ -170,15 +185,15 @@ async fn try_version<S: Stream>(
     let Some(place) = Place::take(version, limits).await else {
         return (refused("all its places are taken", true), None);
     };
-    let fields = [&*served.field, &prepared.cookie].concat();
     let rules = Rules {
         status_fails: can_go_elsewhere && may_repeat(prepared.retry, Failure::Status),
-        fields: &fields,
+        fields: [&served.field, &prepared.cookie],
         close: worker.draining(),
     };
     let idle_less_than = if prepared.retry == Retry::Failed { limits.pooled } else { FRESH };
     let targets = version.shared().targets();
     let first = version.next_target();
+    let mut silent = 0;
     let mut last_error = None;
     for at in (0..targets.len()).map(|next| (first + next) % targets.len()) {
         let pooled = version.pool(at).borrow_mut().take(idle_less_than);
@@ -192,7 +207,13 @@ async fn try_version<S: Stream>(
         }
         match pool::connect(&targets[at], limits).await {
             Ok(stream) => return (keep(call.attempt(stream, &rules).await, served, at, limits), Some(place)),
-            Err(error) => last_error = Some(format!("{}: {error}", targets[at])),
+            Err(error) => {
+                silent += usize::from(error.kind() == io::ErrorKind::TimedOut);
+                last_error = Some(format!("{}: {error}", targets[at]));
+            }
+        }
+        if silent == SILENT_TARGETS {
+            break;
         }
     }
     (refused(last_error.as_deref().unwrap_or("it has no target"), false), Some(place))
@@ -210,30 +231,29 @@ fn keep(mut ended: Ended, served: &Served, target: usize, limits: &Limits) -> En
     ended
 }
 
-/// What the caller gets when nothing came of its call.
-fn own_failure(served: &Served, failure: Failure, detail: &Detail) -> Own {
-    let is_full = failure == Failure::Refused && detail.is_full;
-    let status = match failure {
-        Failure::Refused if is_full => 503,
-        Failure::TimedOut => 504,
-        Failure::Refused | Failure::Died | Failure::Nonsense | Failure::Status => 502,
+/// What the caller is told when a version failed its call. Addresses and the like stand in the log alone.
+fn failure_answer(served: &Served, failure: Failure, detail: &Detail) -> Own {
+    let (status, why) = match failure {
+        Failure::Refused if detail.is_full => (503, "all its places are taken"),
+        Failure::Refused => (502, "no connection to it could be made"),
+        Failure::Died => (502, "it ended the connection before its answer was there"),
+        Failure::TimedOut => (504, "it took too long"),
+        Failure::Nonsense => (502, "what it answered is no HTTP with one meaning"),
+        Failure::Status => (502, "it answered with a server error"),
     };
     Own {
         status,
         error: failure.name(),
-        text: format!(
-            "version {:?} did not answer this call: {}",
-            served.version.shared().name(),
-            detail.text
-        ),
-        retry_after: is_full.then_some(1),
+        text: format!("version {:?} did not answer this call: {why}", served.version.shared().name()),
+        retry_after: detail.is_full.then_some(1),
     }
 }
 
-/// Says to the caller that nothing came of its call.
-async fn answer_failure<S: Stream>(call: &mut Call<'_, S>, own: &Own, worker: &Worker) -> Next {
-    let stays = call.is_body_taken() && call.asked.keep_alive && !worker.is_draining();
-    match (call.caller.write_all(&own.write(Some(&call.asked), !stays)).await, stays) {
+/// Answers a call that nothing was passed on of. The next one can follow where no more of this one comes.
+async fn answer<S: Stream>(call: &mut Call<'_, S>, own: &Own, worker: &Worker) -> Next {
+    let stays = call.discard_rest() && call.asked.keep_alive && !worker.is_draining();
+    let bytes = own.write(Some(&call.asked), !stays);
+    match (call.patience.write_all(call.caller, &bytes, call.limits.body_idle).await, stays) {
         (Ok(()), true) => Next::Call,
         (Ok(()), false) => Next::Linger,
         (Err(_), _) => Next::Close,
@@ -251,7 +271,7 @@ fn prepare(inbox: &BytesMut, caller: Caller, worker: &Worker) -> Result<Prepared
     let asked = request.asked;
     let local = worker.local();
     let Some(route) = local.table().route(request.host, request.target) else {
-        let text = format!("no service is at {}", request.target);
+        let text = "no service has this host or path".to_owned();
         return Err((Own { status: 404, error: "no_service", text, retry_after: None }, Some(asked)));
     };
     let service = local.service(route.index);

@@ -17,6 +17,7 @@
 pub mod access_log;
 mod answer;
 mod body;
+mod call;
 mod connection;
 pub mod control;
 mod count;
@@ -31,6 +32,7 @@ pub mod ledger;
 mod limits;
 pub mod live;
 mod metrics;
+mod passing;
 mod patience;
 mod pool;
 pub mod run;
@@ -120,7 +122,7 @@ impl Proxy {
             let thread = std::thread::Builder::new().name(format!("proxy-{index}"));
             running.push(thread.spawn(move || runtime.block_on(Worker::run(crew, index, orders)))?);
         }
-        let ledger = Ledger::new(*timeline, measuring.room, fastrand::u64(1..));
+        let ledger = Ledger::new(*timeline, measuring.room, fastrand::u64(1..1 << 53));
         let collector = Collector::new(Arc::clone(&crew), timeline, ledger);
         let (collecting, stopped) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
@@ -234,6 +236,12 @@ impl Proxy {
         self.collector.collect().await;
         self.flush_log().await;
         self.connections()
+    }
+
+    /// Bytes of the task that serves a connection, without its buffers, of which it holds none while it is idle.
+    #[must_use]
+    pub fn connection_bytes() -> usize {
+        connection::task_bytes::<tokio::net::TcpStream>()
     }
 
     /// How many threads serve.

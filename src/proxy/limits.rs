@@ -11,13 +11,14 @@ pub struct Limits {
     pub head_time: Duration,
     /// How long a connection may stand idle between two calls. Longer: it is closed.
     pub idle: Duration,
-    /// How long a body may stand still, in either direction. Longer: the connection is closed.
+    /// How long a body may stand still, in either direction. Longer: 408 where the caller sends nothing and got no answer yet, 504
+    /// where the version takes nothing; else the connection is closed.
     pub body_idle: Duration,
     /// How long an upgraded connection may stand still. Longer: it is closed.
     pub tunnel_idle: Duration,
     /// How long a connection to a version may take to be made.
     pub connect: Duration,
-    /// How long a version may take until the head of its answer is there. Longer: 504.
+    /// How long a version that has the whole call may take until the head of its answer is there. Longer: 504.
     pub first_byte: Duration,
     /// Connections of callers at once. At the limit no further one is accepted.
     pub connections: usize,
@@ -30,6 +31,8 @@ pub struct Limits {
     /// Bytes of a request's body that are kept so that the call can be repeated. A longer body is passed on, and the call is not
     /// repeated once it was sent.
     pub kept_body: usize,
+    /// Bytes of all bodies that each thread keeps for repeats. A call whose body finds no room there is not repeated once it was sent.
+    pub kept_bodies: usize,
     /// How long a connection to a version is kept for a later call.
     pub pooled: Duration,
     /// Idle connections that each thread keeps to a target.
@@ -52,6 +55,7 @@ impl Default for Limits {
             queue: 100,
             queue_time: Duration::from_secs(1),
             kept_body: 1024 * 1024,
+            kept_bodies: 64 * 1024 * 1024,
             pooled: Duration::from_secs(30),
             pool: 128,
         }

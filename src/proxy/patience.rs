@@ -1,11 +1,15 @@
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
+    io,
     pin::Pin,
     task::{Context, Poll},
     time::Duration,
 };
 
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::{
+    io::AsyncWrite,
+    time::{Instant, Sleep, sleep_until},
+};
 
 /// How long a connection waits for whatever it waits for. One timer serves all its waits: it is armed anew only when it fires
 /// too early or would fire too late, and not once a call.
@@ -23,10 +27,43 @@ impl Patience {
 
     /// From now on it is waited so long.
     pub(crate) fn begin(&mut self, wait: Duration) {
-        self.deadline = Instant::now() + wait;
-        if self.timer.deadline() > self.deadline {
-            self.timer.as_mut().reset(self.deadline);
+        self.begin_until(Instant::now() + wait);
+    }
+
+    /// When the wait is over.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// From now on it is waited until then.
+    pub(crate) fn begin_until(&mut self, deadline: Instant) {
+        self.deadline = deadline;
+        if self.timer.deadline() > deadline {
+            self.timer.as_mut().reset(deadline);
         }
+    }
+
+    /// Writes all of it, as long as the other end takes some of it every so often.
+    pub(crate) async fn write_all<W: AsyncWrite + Unpin>(
+        &mut self,
+        to: &mut W,
+        bytes: &[u8],
+        wait: Duration,
+    ) -> io::Result<()> {
+        let mut written = 0;
+        self.begin(wait);
+        while written < bytes.len() {
+            let write = poll_fn(|cx| match Pin::new(&mut *to).poll_write(cx, &bytes[written..]) {
+                Poll::Ready(write) => Poll::Ready(write),
+                Poll::Pending => self.poll_over(cx).map(|()| Err(io::ErrorKind::TimedOut.into())),
+            });
+            match write.await? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                some => written += some,
+            }
+            self.begin(wait);
+        }
+        Ok(())
     }
 
     /// Ready once the wait is over.

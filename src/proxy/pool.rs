@@ -65,10 +65,10 @@ impl Pool {
         self.idle.push_back(Idle { stream, since, until: since + keep });
     }
 
-    /// Closes what was idle for too long.
+    /// Closes what was idle for too long, or was closed at the other end.
     pub(crate) fn sweep(&mut self) {
         let now = Instant::now();
-        self.idle.retain(|idle| idle.until > now);
+        self.idle.retain_mut(|idle| idle.until > now && is_quiet(&mut idle.stream));
     }
 }
 

@@ -31,6 +31,8 @@ impl Neighbour {
         let (Some(folder), Some(name)) = (control.parent(), control.file_name()) else {
             return Ok(Vec::new());
         };
+        // A name alone is one in the working directory.
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         let start = format!("{}.", name.to_string_lossy());
         let mut all = Vec::new();
         for entry in fs::read_dir(folder)? {

@@ -13,11 +13,19 @@ use tokio::{
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin {
     /// Ready once there may be something to read, so that an idle connection needs no buffer.
     fn poll_input(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Sees to it that the other end takes what comes for an error once this end is dropped, and not for an end.
+    fn break_off(&mut self);
 }
 
 impl Stream for TcpStream {
     fn poll_input(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_read_ready(cx)
+    }
+
+    fn break_off(&mut self) {
+        // Where that can't be, the connection is closed as ever.
+        let _ = self.set_zero_linger();
     }
 }
 
@@ -33,6 +41,14 @@ impl Stream for ToVersion {
         match self {
             Self::Tcp(stream) => stream.poll_read_ready(cx),
             Self::Unix(stream) => stream.poll_read_ready(cx),
+        }
+    }
+
+    fn break_off(&mut self) {
+        match self {
+            Self::Tcp(stream) => stream.break_off(),
+            // A local socket knows no such end.
+            Self::Unix(_) => {}
         }
     }
 }

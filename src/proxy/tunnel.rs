@@ -2,14 +2,14 @@ use std::{
     future::poll_fn,
     io,
     pin::Pin,
-    task::{Context, Poll},
-    time::Duration,
+    task::{Context, Poll, ready},
 };
 
 use bytes::{Buf, BytesMut};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::AsyncWrite;
 
 use crate::{
+    Limits,
     patience::Patience,
     stream::{Stream, ToVersion, poll_fill},
 };
@@ -17,20 +17,26 @@ use crate::{
 /// How much is read at once, in each direction.
 const ROOM: usize = 16 * 1024;
 
-/// Passes bytes in both directions until both ends have closed, one fails, or nothing moved for `idle`. What came already goes first.
+/// Passes bytes in both directions until both ends have closed, one fails, or nothing moved for too long, which is sooner where one
+/// end has closed already. What came already goes first.
 pub(crate) async fn run<S: Stream>(
     (caller, from_caller): (&mut S, &mut BytesMut),
     (mut version, mut from_version): (ToVersion, BytesMut),
-    idle: Duration,
+    limits: &Limits,
 ) {
-    let mut patience = Patience::new(idle);
+    let mut patience = Patience::new(limits.tunnel_idle);
     let (mut up, mut down) = (Way::Open, Way::Open);
     poll_fn(|cx| {
         let mut moved = false;
         let up_ended = up.poll(caller, from_caller, &mut version, &mut moved, cx);
         let down_ended = down.poll(&mut version, &mut from_version, caller, &mut moved, cx);
         if moved {
-            patience.begin(idle);
+            let is_open = up == Way::Open && down == Way::Open;
+            patience.begin(if is_open {
+                limits.tunnel_idle
+            } else {
+                limits.body_idle.min(limits.tunnel_idle)
+            });
         }
         match (up_ended, down_ended) {
             (Poll::Ready(Err(_)), _)
@@ -52,7 +58,7 @@ enum Way {
 }
 
 impl Way {
-    fn poll<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
+    fn poll<R: Stream, W: AsyncWrite + Unpin>(
         &mut self,
         from: &mut R,
         came: &mut BytesMut,
@@ -62,7 +68,7 @@ impl Way {
     ) -> Poll<io::Result<()>> {
         loop {
             if !came.is_empty() {
-                match std::task::ready!(Pin::new(&mut *to).poll_write(cx, came))? {
+                match ready!(Pin::new(&mut *to).poll_write(cx, came))? {
                     0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                     written => came.advance(written),
                 }
@@ -71,13 +77,19 @@ impl Way {
             }
             match self {
                 Self::Open => {
-                    if std::task::ready!(poll_fill(from, came, ROOM, cx))? == 0 {
+                    let input = from.poll_input(cx)?;
+                    if input.is_pending() && came.capacity() > 0 {
+                        // A quiet connection holds no buffer.
+                        *came = BytesMut::new();
+                    }
+                    ready!(input);
+                    if ready!(poll_fill(from, came, ROOM, cx))? == 0 {
                         *self = Self::Ending;
                     }
                     *moved = true;
                 }
                 Self::Ending => {
-                    std::task::ready!(Pin::new(&mut *to).poll_shutdown(cx))?;
+                    ready!(Pin::new(&mut *to).poll_shutdown(cx))?;
                     *self = Self::Ended;
                 }
                 Self::Ended => return Poll::Ready(Ok(())),

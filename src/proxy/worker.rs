@@ -78,6 +78,8 @@ pub(crate) struct Worker {
     local: RefCell<Rc<Local>>,
     counts: Counts,
     is_draining: Cell<bool>,
+    /// Bytes of bodies that are kept for repeats.
+    kept: Cell<usize>,
     accepting: RefCell<Vec<tokio::task::AbortHandle>>,
 }
 
@@ -92,6 +94,7 @@ impl Worker {
             index,
             local: RefCell::new(table),
             is_draining: Cell::new(false),
+            kept: Cell::new(0),
             accepting: RefCell::default(),
         });
         let tasks = LocalSet::new();
@@ -204,6 +207,11 @@ impl Worker {
 
     pub(crate) fn limits(&self) -> &Limits {
         &self.crew.limits
+    }
+
+    /// Bytes of bodies that are kept for repeats.
+    pub(crate) fn kept(&self) -> &Cell<usize> {
+        &self.kept
     }
 
     pub(crate) fn is_draining(&self) -> bool {

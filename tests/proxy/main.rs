@@ -2,11 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that meets an error is to end there")]
 
+mod bodies;
 mod calls;
 mod control;
 mod counts;
+mod drains;
 mod handover;
+mod limits;
 mod log;
-mod metrics;
 mod loss;
+mod metrics;
+mod repeats;
+mod smuggling;
+mod upgrades;
 mod world;

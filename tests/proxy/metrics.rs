@@ -1,7 +1,17 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use choirmaster_proxy::{Limits, ledger::Cursor};
-use tokio::{io::AsyncWriteExt, net::TcpStream};
+use choirmaster_proxy::{
+    Limits,
+    control::{self, client::Client, desk::Desk},
+    ledger::{Cursor, Reading},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpStream, UnixListener, UnixStream},
+};
 
 use crate::{
     counts::acting::{Act, Caller, acting},
@@ -119,4 +129,41 @@ async fn totals_go_on_when_a_table_changes_and_when_others_read_the_counts() {
         };
         assert_eq!(count("base") + count("new"), generation);
     }
+}
+
+#[tokio::test]
+async fn the_control_answers_with_counts_after_a_cursor_and_with_metrics() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(Limits::default());
+    let at = running.at;
+    let desk = Desk::new(running.proxy, &folder.path().join("state"), Vec::new(), "0.0.0-test").unwrap();
+    let (desk, path) = (Arc::new(desk), folder.path().join("control.sock"));
+    desk.open();
+    tokio::spawn(control::serve(UnixListener::bind(&path).unwrap(), Arc::clone(&desk)));
+    let ((base, _), (new, _)) = (acting(None).await, acting(None).await);
+    desk.change(&table(1, base, new, 0)).await.unwrap();
+    let mut caller = Caller::new(at);
+    for _ in 0..5 {
+        caller.call("GET", Act::Ok, "").await;
+    }
+    let client = Client::new(path.clone());
+    let reading: Reading = client.get("/counts").await.unwrap();
+    let rows =
+        reading.closed.iter().flat_map(|one| &one.rows).chain(reading.open.iter().flat_map(|one| &one.rows));
+    assert_eq!(rows.map(|row| row.tally.succeeded).sum::<u64>(), 5);
+    let Cursor { life, interval } = reading.next;
+    let after: Reading = client.get(&format!("/counts?life={life}&interval={}", interval + 1)).await.unwrap();
+    assert!(after.closed.len() <= 1 && after.next.life == life, "{after:?}");
+    for wrong in ["/counts?life=x", "/counts?since=3"] {
+        assert!(client.get::<Reading>(wrong).await.is_err(), "{wrong}");
+    }
+
+    let mut stream = UnixStream::connect(&path).await.unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: proxy\r\nConnection: close\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, text) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains("text/plain; version=0.0.4"), "{head}");
+    let name = "choirmaster_proxy_calls_total{service=\"a\",variation=\"base\",class=\"success\"}";
+    assert_eq!(samples(text)[name].to_bits(), 5.0_f64.to_bits());
 }

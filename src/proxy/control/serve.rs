@@ -12,7 +12,7 @@ use tokio::{
 };
 
 use super::{
-    MAX_TABLE,
+    MAX_TABLE, counted,
     desk::{Desk, Finish, Refused},
     form::{Drained, Refusal, TableNumber, Upgrading},
 };
@@ -81,9 +81,16 @@ async fn answer(request: Request<Incoming>, desk: Arc<Desk>) -> Answer {
         ("/table", &Method::PUT) => put_table(request, desk).await,
         ("/status", &Method::GET) => json(StatusCode::OK, &desk.status().await),
         ("/drained", &Method::GET) => drained(request.uri().query().unwrap_or_default(), &desk).await,
+        ("/counts", &Method::GET) => {
+            match counted::counts(request.uri().query().unwrap_or_default(), &desk).await {
+                Ok(reading) => json(StatusCode::OK, &reading),
+                Err(why) => refusal(StatusCode::BAD_REQUEST, why),
+            }
+        }
+        ("/metrics", &Method::GET) => counted::metrics(&desk).await,
         ("/upgrade", &Method::POST) => upgrade(&desk).await,
         ("/drain", &Method::POST) => drain(&desk).await,
-        ("/table" | "/status" | "/drained" | "/upgrade" | "/drain", method) => {
+        ("/table" | "/status" | "/drained" | "/counts" | "/metrics" | "/upgrade" | "/drain", method) => {
             refusal(StatusCode::METHOD_NOT_ALLOWED, format!("{path} has no {method}"))
         }
         _ => refusal(StatusCode::NOT_FOUND, format!("there is no {path}")),

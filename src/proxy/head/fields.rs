@@ -42,7 +42,7 @@ impl<'h> Connection<'h> {
         Ok(())
     }
 
-    /// Whether a field passes. Those that frame the message and name its host always do, whatever `Connection` names.
+    /// Whether a field passes, since neither its kind nor `Connection` says that it is of this connection alone.
     pub(super) fn passes(&self, name: &str) -> bool {
         let is_of_connection = match name.len() {
             2 => name.eq_ignore_ascii_case("te"),
@@ -57,8 +57,23 @@ impl<'h> Connection<'h> {
 
     /// Whether `Connection` names a field without which the message would mean something else.
     pub(super) fn names_what_must_pass(&self) -> bool {
-        const MUST_PASS: [&str; 5] =
-            ["content-length", "transfer-encoding", "host", "cookie", "authorization"];
+        const MUST_PASS: [&str; 15] = [
+            "authorization",
+            "cache-control",
+            "content-encoding",
+            "content-length",
+            "content-range",
+            "content-type",
+            "cookie",
+            "expect",
+            "forwarded",
+            "host",
+            "location",
+            "range",
+            "set-cookie",
+            "traceparent",
+            "transfer-encoding",
+        ];
         let named = |name: &&str| {
             self.named.iter().flatten().any(|named| named.eq_ignore_ascii_case(name.as_bytes()))
         };

@@ -4,7 +4,8 @@
 //! - what passes has one meaning: a head from which two programs could read bodies of different lengths is refused;
 //! - lines end in CR LF, no field is folded, and a name has no space before its colon;
 //! - fields of one connection (`Connection` and what it names, `Keep-Alive`, `Proxy-Connection`, `TE`, `Upgrade`) don't pass;
-//!   everything else passes byte for byte, in its order.
+//!   everything else passes byte for byte, in its order, but for what frames a call's body and names its host where the target
+//!   does: they are written anew, in the one way that nobody reads differently.
 
 mod fields;
 mod framing;
@@ -14,7 +15,7 @@ mod response;
 pub(crate) use self::{
     framing::Framing,
     request::{Asked, Forwarded, Request},
-    response::{Added, Answered, Response},
+    response::{Added, Answered, HEAD_BYTES, Response},
 };
 
 /// The most fields that can be read of a head, whatever the limits say.
@@ -31,4 +32,12 @@ impl Refusal {
     pub(crate) const fn bad(why: &'static str) -> Self {
         Self { status: 400, why }
     }
+}
+
+/// Whether a head ends in what came behind `looked`: at an empty line, whatever its line ends are. A head that comes byte by byte
+/// is so looked through once, and not once a byte.
+pub(crate) fn ends_behind(came: &[u8], looked: usize) -> bool {
+    let from = looked.saturating_sub(3);
+    memchr::memchr_iter(b'\n', &came[from..])
+        .any(|at| matches!(came[from + at + 1..], [b'\n', ..] | [b'\r', b'\n', ..]))
 }

@@ -2,7 +2,7 @@ use std::{mem::MaybeUninit, net::IpAddr};
 
 use super::{
     Framing, MOST_FIELDS, Refusal,
-    fields::{Connection, append_passing, lines_end_in_crlf, trimmed},
+    fields::{Connection, append_passing, lines_end_in_crlf, tokens, trimmed},
     framing::Lengths,
 };
 use crate::Limits;
@@ -14,8 +14,12 @@ pub(crate) struct Request<'h, 'f> {
     /// Path and query.
     pub target: &'h str,
     pub host: Option<&'h [u8]>,
+    /// The target was a whole URL, whose host takes the place of what the `Host` field says.
+    is_host_of_target: bool,
     fields: &'f [httparse::Header<'h>],
     connection: Connection<'h>,
+    /// It names a length, be it 0.
+    has_length: bool,
     pub asked: Asked,
 }
 
@@ -32,6 +36,8 @@ pub(crate) struct Asked {
     /// The caller would like another protocol from here on.
     pub upgrade: bool,
     pub is_head: bool,
+    /// The caller sends its body once it was told to go on.
+    pub awaits_continue: bool,
 }
 
 /// What the proxy adds to a request.
@@ -90,7 +96,7 @@ impl<'h, 'f> Request<'h, 'f> {
         let mut lengths = Lengths::default();
         let mut connection = Connection::default();
         let mut host = None;
-        let mut asks_upgrade = false;
+        let (mut asks_upgrade, mut awaits_continue) = (None, false);
         for field in fields {
             lengths.note(field.name, field.value).map_err(Refusal::bad)?;
             if field.name.eq_ignore_ascii_case("host") {
@@ -100,7 +106,10 @@ impl<'h, 'f> Request<'h, 'f> {
             } else if field.name.eq_ignore_ascii_case("connection") {
                 connection.note(field.value).map_err(Refusal::bad)?;
             } else if field.name.eq_ignore_ascii_case("upgrade") {
-                asks_upgrade = true;
+                let all_can = tokens(field.value).all(can_be_tunnelled);
+                asks_upgrade = Some(asks_upgrade.unwrap_or(true) && all_can);
+            } else if field.name.eq_ignore_ascii_case("expect") {
+                awaits_continue |= trimmed(field.value).eq_ignore_ascii_case(b"100-continue");
             }
         }
         if connection.names_what_must_pass() {
@@ -115,17 +124,38 @@ impl<'h, 'f> Request<'h, 'f> {
         if method == "CONNECT" {
             return Err(Refusal { status: 405, why: "CONNECT isn't served here" });
         }
+        if target == "*" && method != "OPTIONS" {
+            return Err(Refusal::bad("a target * for another method than OPTIONS"));
+        }
         let (target, named_host) = origin_form(target)?;
+        let is_host_of_target = named_host.is_some();
+        let host = named_host.map(str::as_bytes).or(host);
+        if !host.is_none_or(is_host) {
+            return Err(Refusal::bad("a host that isn't one"));
+        }
         let framing = match (lengths.chunked, lengths.length) {
             (true, _) => Framing::Chunked,
             (false, None | Some(0)) => Framing::None,
             (false, Some(length)) => Framing::Length(length),
         };
+        let has_length = lengths.length.is_some();
         let keep_alive = !connection.close && (!is_http10 || connection.keep_alive);
-        let upgrade = connection.upgrade && asks_upgrade && !is_http10;
-        let asked = Asked { head_len, framing, is_http10, keep_alive, upgrade, is_head: method == "HEAD" };
-        let host = named_host.map(str::as_bytes).or(host);
-        Ok(Some(Self { head, method, target, host, fields, connection, asked }))
+        let upgrade =
+            connection.upgrade && asks_upgrade == Some(true) && !is_http10 && framing == Framing::None;
+        let awaits_continue = awaits_continue && !is_http10 && framing != Framing::None;
+        let is_head = method == "HEAD";
+        let asked = Asked { head_len, framing, is_http10, keep_alive, upgrade, is_head, awaits_continue };
+        Ok(Some(Self {
+            head,
+            method,
+            target,
+            host,
+            is_host_of_target,
+            fields,
+            connection,
+            has_length,
+            asked,
+        }))
     }
 
     /// The value of the first field of a name.
@@ -148,11 +178,27 @@ impl<'h, 'f> Request<'h, 'f> {
         out.reserve(self.head.len() + 160);
         out.extend_from_slice(self.method.as_bytes());
         out.push(b' ');
+        if added.target.starts_with('?') {
+            out.push(b'/');
+        }
         out.extend_from_slice(added.target.as_bytes());
         out.extend_from_slice(if self.asked.is_http10 { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\n" });
         append_passing(out, self.head, self.fields, |field| {
-            self.connection.passes(field.name) && !is_replaced(field.name)
+            self.connection.passes(field.name)
+                && !is_replaced(field.name)
+                && !(self.is_host_of_target && field.name.eq_ignore_ascii_case("host"))
         });
+        if let Some(host) = self.host.filter(|_| self.is_host_of_target) {
+            out.extend_from_slice(b"Host: ");
+            out.extend_from_slice(host);
+            out.extend_from_slice(b"\r\n");
+        }
+        match self.asked.framing {
+            Framing::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+            Framing::Length(length) => append_display(out, format_args!("Content-Length: {length}\r\n")),
+            Framing::None if self.has_length => out.extend_from_slice(b"Content-Length: 0\r\n"),
+            Framing::None | Framing::UntilClose => {}
+        }
         out.extend_from_slice(b"X-Forwarded-For: ");
         for field in self.fields.iter().filter(|field| field.name.eq_ignore_ascii_case("x-forwarded-for")) {
             out.extend_from_slice(trimmed(field.value));
@@ -187,10 +233,27 @@ fn append_display(out: &mut Vec<u8>, value: impl std::fmt::Display) {
 }
 
 fn is_replaced(name: &str) -> bool {
-    matches!(name.len(), 15 | 17 | 18)
-        && ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-prefix"]
-            .iter()
-            .any(|replaced| name.eq_ignore_ascii_case(replaced))
+    let replaced = match name.len() {
+        14 => "content-length",
+        15 => "x-forwarded-for",
+        17 if name.starts_with(['t', 'T']) => "transfer-encoding",
+        17 => "x-forwarded-proto",
+        18 => "x-forwarded-prefix",
+        _ => return false,
+    };
+    name.eq_ignore_ascii_case(replaced)
+}
+
+/// Whether a protocol may be changed to without anybody looking at it from then on. Another HTTP would bring calls past everything
+/// that is decided here.
+fn can_be_tunnelled(protocol: &[u8]) -> bool {
+    let name = protocol.split(|&byte| byte == b'/').next().unwrap_or_default();
+    !["h2", "h2c", "http", "tls"].iter().any(|refused| name.eq_ignore_ascii_case(refused.as_bytes()))
+}
+
+/// Whether a host has only characters that hosts and ports are written with. It may be empty, which says that there is none.
+fn is_host(host: &[u8]) -> bool {
+    host.iter().all(|&byte| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:[]".contains(&byte))
 }
 
 fn too_large() -> Refusal {

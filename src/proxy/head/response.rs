@@ -6,7 +6,7 @@ use super::{
 };
 
 /// The most bytes of an answer's head.
-const HEAD_BYTES: usize = 256 * 1024;
+pub(crate) const HEAD_BYTES: usize = 256 * 1024;
 
 /// The head of an answer, as it lies in the buffer it was read into.
 pub(crate) struct Response<'h, 'f> {
@@ -52,12 +52,19 @@ impl<'h, 'f> Response<'h, 'f> {
             Err(_) => return Err(ResponseFault("no HTTP")),
         };
         let head = &came[..head_len];
+        // The parser passes over empty lines before the head.
+        if !head.starts_with(b"HTTP/1.") {
+            return Err(ResponseFault("no HTTP"));
+        }
         if !lines_end_in_crlf(head) {
             return Err(ResponseFault("a line of the head that doesn't end in CR LF"));
         }
         let (Some(minor), Some(status)) = (parsed.version, parsed.code) else {
             return Err(ResponseFault("no status line"));
         };
+        if !(100..1000).contains(&status) {
+            return Err(ResponseFault("a status that is none"));
+        }
         let mut lengths = Lengths::default();
         let mut connection = Connection::default();
         let mut keeps_idle = None;
@@ -71,6 +78,12 @@ impl<'h, 'f> Response<'h, 'f> {
         }
         if connection.names_what_must_pass() {
             return Err(ResponseFault("a connection field that names one which must pass"));
+        }
+        if lengths.chunked && minor == 0 {
+            return Err(ResponseFault("a transfer encoding in HTTP/1.0"));
+        }
+        if lengths.chunked && asked.is_http10 {
+            return Err(ResponseFault("a transfer encoding for a caller that speaks HTTP/1.0"));
         }
         let framing = if asked.is_head || matches!(status, 100..=199 | 204 | 304) {
             Framing::None
@@ -98,7 +111,11 @@ impl<'h, 'f> Response<'h, 'f> {
         out.extend_from_slice(if asked.is_http10 { b"HTTP/1.0 " } else { b"HTTP/1.1 " });
         out.extend_from_slice(self.line);
         out.extend_from_slice(b"\r\n");
-        append_passing(out, self.head, self.fields, |field| self.connection.passes(field.name));
+        // These never have a body: what says how long it is would only be misread.
+        let has_no_length = matches!(self.answered.status, 100..=199 | 204);
+        append_passing(out, self.head, self.fields, |field| {
+            self.connection.passes(field.name) && !(has_no_length && frames(field.name))
+        });
         if self.answered.status == 101 {
             out.extend_from_slice(b"Connection: upgrade\r\n");
             for field in self.fields.iter().filter(|field| field.name.eq_ignore_ascii_case("upgrade")) {
@@ -114,7 +131,7 @@ impl<'h, 'f> Response<'h, 'f> {
             });
         }
         if self.answered.status >= 200 {
-            out.extend_from_slice(added.fields);
+            added.fields.iter().for_each(|fields| out.extend_from_slice(fields));
         }
         out.extend_from_slice(b"\r\n");
     }
@@ -126,7 +143,11 @@ pub(crate) struct Added<'a> {
     /// The caller's connection ends with this answer.
     pub close: bool,
     /// Whole fields, each with its line end.
-    pub fields: &'a [u8],
+    pub fields: [&'a [u8]; 2],
+}
+
+fn frames(name: &str) -> bool {
+    name.eq_ignore_ascii_case("content-length") || name.eq_ignore_ascii_case("transfer-encoding")
 }
 
 /// `timeout=5` of a `Keep-Alive` field.

@@ -42,7 +42,7 @@ pub struct Room {
 
 impl Default for Room {
     fn default() -> Self {
-        Self { age: Duration::from_hours(1), bytes: 64 * 1024 * 1024, merged_rows: 10_000 }
+        Self { age: Duration::from_hours(1), bytes: 64 * 1024 * 1024, merged_rows: 25_000 }
     }
 }
 

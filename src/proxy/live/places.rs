@@ -28,12 +28,10 @@ impl Places {
     }
 
     fn try_take(&self, limit: u32) -> bool {
-        let taken = self.taken.fetch_add(1, Ordering::AcqRel);
-        if taken < limit {
-            return true;
-        }
-        self.give_back();
-        false
+        // Never above the limit, not even for a moment: a place that is only tried for must not be given back, which wakes up
+        // whoever waits, and that may be this one.
+        let one_more = |taken: u32| (taken < limit).then_some(taken + 1);
+        self.taken.fetch_update(Ordering::AcqRel, Ordering::Relaxed, one_more).is_ok()
     }
 
     fn give_back(&self) {

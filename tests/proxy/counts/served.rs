@@ -11,7 +11,7 @@ use std::{
 use choirmaster_proxy::{
     Limits, Measuring, Proxy, Tally,
     form::TableForm,
-    ledger::{Cursor, Row},
+    ledger::{Cursor, Moment, Row},
 };
 use proptest::{
     prelude::*,
@@ -404,4 +404,47 @@ async fn a_caller_who_takes_nothing_at_all_is_gone_and_no_failure_of_the_version
     let counted = of(&running.proxy.gather().await, "base");
     assert_eq!((counted.callers_gone, counted.failures()), (1, 0));
     version.abort();
+}
+
+#[tokio::test]
+async fn a_call_is_counted_in_the_interval_in_which_it_ended() {
+    /// Readings of the wall's clock are whole milliseconds.
+    const SLACK_MS: i64 = 20;
+    let measuring = Measuring { interval_seconds: 1, ..Measuring::default() };
+    let proxy = Proxy::start_measuring(2, Limits::default(), &measuring).unwrap();
+    let at = proxy.listen(&std::net::TcpListener::bind("127.0.0.1:0").unwrap()).unwrap();
+    let (base, _) = acting(None).await;
+    proxy.apply(&table(1, "s", &[("base", base, 10_000)], &json!({}))).await.unwrap();
+    let mut caller = Caller::new(at);
+    let mut calls = Vec::new();
+    let closed = async || proxy.counts_since(Cursor::default()).await.closed;
+    // Nobody asks meanwhile, so that it isn't the asking that puts calls into intervals.
+    let until = Instant::now() + Duration::from_millis(2_500);
+    while Instant::now() < until {
+        let before = Moment::now().wall_ms;
+        caller.call("GET", Act::Ok, "").await;
+        calls.push((before, Moment::now().wall_ms));
+        tokio::time::sleep(Duration::from_millis(3)).await;
+    }
+    wait_until("all intervals are closed", async || {
+        let counted =
+            closed().await.iter().flat_map(|one| one.rows.clone()).map(|row| row.tally.calls).sum::<u64>();
+        counted == calls.len() as u64
+    })
+    .await;
+    let intervals = closed().await;
+    assert!(intervals.len() >= 2, "{}", intervals.len());
+    let mut sure = 0;
+    for interval in intervals {
+        let (began, ended) = (interval.began_ms, interval.began_ms + 1_000);
+        let surely =
+            calls.iter().filter(|(before, after)| *before >= began + SLACK_MS && *after <= ended - SLACK_MS);
+        let perhaps =
+            calls.iter().filter(|(before, after)| *after >= began - SLACK_MS && *before <= ended + SLACK_MS);
+        let counted = interval.rows[0].tally.calls as usize;
+        let (least, most) = (surely.count(), perhaps.count());
+        assert!((least..=most).contains(&counted), "{counted} of {least} to {most}");
+        sure += least;
+    }
+    assert!(sure > 0);
 }

@@ -23,7 +23,10 @@ use choirmaster_proxy::{
 };
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tempfile::TempDir;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    time::timeout,
+};
 
 use crate::world::{self, read_head};
 
@@ -219,11 +222,17 @@ impl Held {
     pub async fn stop(mut self) {
         let serving = self.status().await.pid;
         terminate(self.holder.id());
-        let ended = tokio::task::spawn_blocking(move || (self.holder.wait().unwrap(), self.folder)).await;
-        let (status, folder) = ended.unwrap();
-        assert_eq!(status.code(), Some(0));
+        let ended = timeout(Duration::from_mins(2), async {
+            loop {
+                if let Some(status) = self.holder.try_wait().unwrap() {
+                    return status;
+                }
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        });
+        assert_eq!(ended.await.unwrap().code(), Some(0));
         assert!(!lives(serving));
-        let mut left: Vec<String> = std::fs::read_dir(folder.path())
+        let mut left: Vec<String> = std::fs::read_dir(self.folder.path())
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
@@ -234,6 +243,17 @@ impl Held {
 
 async fn start_holder(folder: &Path) -> (Child, String) {
     started(part("holder", folder).stdin(Stdio::null())).await
+}
+
+/// A test that fails leaves no process behind.
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Ok(None) = self.holder.try_wait() {
+            let _ = self.holder.kill();
+            let _ = self.holder.wait();
+            self.doors().into_iter().for_each(kill);
+        }
+    }
 }
 
 /// Starts a holder and gives its first line.
@@ -276,7 +296,7 @@ fn of(pid: u32) -> Pid {
 
 /// Waits until it is so.
 pub async fn wait_until(is_so: impl AsyncFn() -> bool) {
-    let waited = tokio::time::timeout(Duration::from_mins(1), async {
+    let waited = timeout(Duration::from_mins(1), async {
         while !is_so().await {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }

@@ -17,7 +17,7 @@ pub const SHORTEST_STAGE: Duration = Duration::from_millis(100);
 impl Scale {
     /// What `tests/long` says, or else the first part with short stages.
     pub fn find() -> Self {
-        let part = env::var("CHOIRMASTER_TEST_PART").map(|part| part.parse().unwrap());
+        let part = env::var("CHOIRMASTER_LOSS_PART").map(|part| part.parse().unwrap());
         Self {
             part: part.as_ref().copied().unwrap_or(1),
             longest_stage: if part.is_ok() { Duration::from_secs(2) } else { 2 * SHORTEST_STAGE },
