@@ -5,6 +5,7 @@ use std::time::Duration;
 use heart::{
     children::Profile,
     release::{
+        assignment::Assignment,
         command::{Command, Form, Reply},
         members, stages,
         state::ReleaseState,
@@ -310,7 +311,7 @@ fn what_it_lacks_of_a_strategy_it_is_led_around_step_by_step() {
     world.poll_as(&id, "north", Some(profile(&["nodejs"])));
     world.submit(&format!("target: {{partial: allow}}\n{text}"));
     let part = world.release("7").assignments.values().next();
-    assert!(part.is_none_or(|part| part.is_led_stepwise()), "{part:?}");
+    assert!(part.is_none_or(Assignment::is_led_stepwise), "{part:?}");
 }
 
 /// The new version got no call.
