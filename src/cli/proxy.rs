@@ -237,6 +237,7 @@ async fn take_calls(settings: Settings) -> Result<u8, Failure> {
         state: settings.state,
         threads: if settings.threads == 0 { cores() } else { settings.threads },
         limits: settings.limits,
+        measuring: settings.measuring,
         stop_within: settings.stop_within,
         finish_within: settings.upgrade_within,
         program: env!("CARGO_PKG_VERSION"),

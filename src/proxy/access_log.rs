@@ -56,6 +56,25 @@ pub struct AccessLog {
     pub to: LogTarget,
 }
 
+impl std::fmt::Display for Logged {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Off => f.write_str("off"),
+            Self::Sampled(one_in) => one_in.fmt(f),
+            Self::All => f.write_str("all"),
+        }
+    }
+}
+
+impl std::fmt::Display for LogTarget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Stdout => f.write_str("stdout"),
+            Self::File(path) => path.display().fmt(f),
+        }
+    }
+}
+
 /// `off`, `all`, or a number: one call in so many.
 impl std::str::FromStr for Logged {
     type Err = LoggedError;

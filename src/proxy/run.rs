@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use crate::{
-    Limits, Proxy,
+    Limits, Measuring, Proxy,
     control::{
         self,
         desk::{Desk, Finish, Phase},
@@ -41,6 +41,7 @@ pub struct Settings {
     pub state: PathBuf,
     pub threads: usize,
     pub limits: Limits,
+    pub measuring: Measuring,
     /// How long calls and idle connections may take to end when the proxy stops.
     pub stop_within: Duration,
     /// How long they may when another process has taken over.
@@ -92,7 +93,7 @@ pub async fn serve(settings: Settings, link: StdUnixStream) -> Result<Ended, Run
     let kept = Kept::open(&settings.state).map_err(state)?;
     let (mut before, mut finishing) = freeze_before(&settings.control).await?;
 
-    let proxy = Proxy::start(settings.threads, settings.limits.clone())?;
+    let proxy = Proxy::start_measuring(settings.threads, settings.limits.clone(), &settings.measuring)?;
     let listen = sockets.calls.iter().filter_map(|(_, socket)| Some(socket.local_addr().ok()?.to_string()));
     let desk =
         Arc::new(Desk::new(proxy, &settings.state, listen.collect(), settings.program).map_err(state)?);

@@ -9,7 +9,7 @@ use traffic::Failure;
 use crate::world::{GET, Running, Scripted, field, ok, start, start_with, until};
 
 /// A time that is over soon, and still longer than what has to be done in it takes.
-const SOON: Duration = Duration::from_millis(100);
+const SOON: Duration = Duration::from_millis(250);
 
 async fn with_base(limits: Limits) -> (Running, Scripted) {
     let running = start(limits);

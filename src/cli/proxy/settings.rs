@@ -10,7 +10,7 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use proxy::Limits;
+use proxy::{Limits, Measuring};
 
 use super::value::Slot;
 
@@ -38,6 +38,7 @@ pub struct Settings {
     pub stop_within: Duration,
     pub upgrade_within: Duration,
     pub limits: Limits,
+    pub measuring: Measuring,
     pub log_level: String,
     pub log_json: bool,
 }
@@ -53,6 +54,7 @@ impl Default for Settings {
             stop_within: Limits::default().idle + Duration::from_secs(5),
             upgrade_within: Duration::from_hours(1),
             limits: Limits::default(),
+            measuring: Measuring::default(),
             log_level: "info".to_owned(),
             log_json: false,
         }
@@ -178,6 +180,7 @@ impl Settings {
             queue,
             queue_time,
             kept_body,
+            kept_bodies,
             pooled,
             pool,
         } = &mut self.limits;
@@ -201,10 +204,14 @@ impl Settings {
             ("limits.queue", Slot::Places(queue, (0, 1_000_000))),
             ("limits.queue_time", Slot::Time(queue_time, TIMES)),
             ("limits.kept_body", Slot::Size(kept_body, (0, 1 << 30))),
+            ("limits.kept_bodies", Slot::Size(kept_bodies, (0, 1 << 40))),
             ("limits.pool", Slot::Count(pool, (0, 100_000))),
             ("limits.pooled", Slot::Time(pooled, (Duration::ZERO, DAY))),
+            ("counts.interval_seconds", Slot::Places(&mut self.measuring.interval_seconds, (1, 3_600))),
             ("log.level", Slot::Text(&mut self.log_level)),
             ("log.format", Slot::Json(&mut self.log_json)),
+            ("log.access", Slot::Logged(&mut self.measuring.access_log.logged)),
+            ("log.access_to", Slot::LogTarget(&mut self.measuring.access_log.to)),
         ]
     }
 }

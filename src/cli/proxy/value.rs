@@ -3,6 +3,7 @@
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 use model::duration;
+use proxy::access_log::{LogTarget, Logged};
 
 /// A place that a text can set.
 pub enum Slot<'s> {
@@ -10,6 +11,8 @@ pub enum Slot<'s> {
     Path(&'s mut PathBuf),
     Text(&'s mut String),
     Json(&'s mut bool),
+    Logged(&'s mut Logged),
+    LogTarget(&'s mut LogTarget),
     /// A number and its bounds, both accepted.
     Count(&'s mut usize, (usize, usize)),
     Places(&'s mut u32, (u32, u32)),
@@ -45,6 +48,13 @@ impl Slot<'_> {
                     _ => return Err(format!("{text:?} is neither human nor json")),
                 }
             }
+            Self::Logged(slot) => {
+                *slot = text.parse().map_err(|error: proxy::access_log::LoggedError| error.to_string())?;
+            }
+            Self::LogTarget(_) if text.is_empty() => return Err("the path is empty".to_owned()),
+            Self::LogTarget(slot) => {
+                *slot = if text == "stdout" { LogTarget::Stdout } else { LogTarget::File(text.into()) }
+            }
             Self::Count(slot, bounds) => *slot = within(number(text)?, bounds, usize::to_string)?,
             Self::Places(slot, bounds) => *slot = within(number(text)?, bounds, u32::to_string)?,
             Self::Size(slot, bounds) => {
@@ -72,6 +82,8 @@ impl fmt::Display for Slot<'_> {
             Self::Path(slot) => slot.display().fmt(f),
             Self::Text(slot) => f.write_str(slot),
             Self::Json(slot) => f.write_str(if **slot { "json" } else { "human" }),
+            Self::Logged(slot) => slot.fmt(f),
+            Self::LogTarget(slot) => slot.fmt(f),
             Self::Count(slot, _) => slot.fmt(f),
             Self::Places(slot, _) => slot.fmt(f),
             Self::Size(slot, _) => f.write_str(&show_size(**slot)),

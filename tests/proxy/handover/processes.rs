@@ -13,7 +13,7 @@ use std::{
 };
 
 use choirmaster_proxy::{
-    Limits,
+    Limits, Measuring,
     control::{
         client::Client,
         form::{Applied, Status, Upgrading},
@@ -89,6 +89,7 @@ async fn serve(folder: PathBuf) -> i32 {
         state: folder.join("state"),
         threads: 2,
         limits: Limits::default(),
+        measuring: Measuring::default(),
         stop_within: Duration::from_mins(1),
         finish_within: Duration::from_mins(1),
         program: "0.0.0-test",
