@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{tree::levels, world::World};
 
 /// Longest wait for what a test expects.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 const LOOK: Duration = Duration::from_millis(20);
 
