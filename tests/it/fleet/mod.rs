@@ -4,7 +4,6 @@ mod clock;
 mod command;
 mod deployed;
 mod manager;
-mod mixed;
 mod modern;
 mod numbers;
 mod places;
