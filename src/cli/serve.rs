@@ -177,6 +177,7 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
             offer_deadline: config.deadlines.offer,
             offer_jitter: config.limits.offer_jitter,
             setup_grace: config.deadlines.setup_grace,
+            whole_silence: config.deadlines.whole_silence,
             stage_deadline: config.deadlines.stage,
             undo_deadline: config.deadlines.undo,
             absence: Absences::of_all(config.deadlines.absence),

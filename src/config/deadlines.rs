@@ -19,6 +19,7 @@ const MAX_ABSENCE_MS: u64 = 60 * 60 * 1_000;
 pub struct Deadlines {
     pub offer: Duration,
     pub setup_grace: Duration,
+    pub whole_silence: Duration,
     pub stage: Duration,
     pub undo: Duration,
     pub absence: Duration,
@@ -30,6 +31,7 @@ impl Default for Deadlines {
         Self {
             offer: rules.offer_deadline,
             setup_grace: rules.setup_grace,
+            whole_silence: rules.whole_silence,
             stage: rules.stage_deadline,
             undo: rules.undo_deadline,
             absence: rules.absence.configured(),
@@ -46,6 +48,7 @@ impl Section for Deadlines {
         vec![
             Field::within("offer", &mut self.offer, MIN_DEADLINE_MS, MAX_TIME_MS),
             Field::within("setup_grace", &mut self.setup_grace, MIN_DEADLINE_MS, MAX_TIME_MS),
+            Field::within("whole_silence", &mut self.whole_silence, MIN_DEADLINE_MS, MAX_TIME_MS),
             Field::within("stage", &mut self.stage, MIN_DEADLINE_MS, MAX_TIME_MS),
             Field::within("undo", &mut self.undo, MIN_DEADLINE_MS, MAX_TIME_MS),
             Field::within("absence", &mut self.absence, MIN_ABSENCE_MS, MAX_ABSENCE_MS),

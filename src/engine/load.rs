@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    members,
+    members::{self, PackedPart},
     rows::TOMBSTONE,
     stored::{self, AssignmentDetail, ChildDetail, bad},
 };
@@ -17,7 +17,9 @@ use heart::{
     },
     plan::Shape,
     release::{
-        assignment::{Assignment, FunctionSet, Heard, Led, Mark, Rare, RareSteps, Slot, Stepwise, Whole},
+        assignment::{
+            Assignment, FunctionSet, Heard, InPlace, Led, Mark, Rare, RareSteps, Slot, Stepwise, Whole,
+        },
         assignments::Assignments,
         gate::{Gates, Turns},
         offer::Piece,
@@ -195,8 +197,7 @@ fn has_bad_area(state: &State, key: ChildKey) -> bool {
 #[derive(Debug)]
 pub(super) struct Building {
     pub release: Release,
-    /// Each with its wave.
-    members: Vec<(ChildKey, (u32, u64))>,
+    members: Vec<(ChildKey, PackedPart)>,
     rows: BTreeMap<ChildKey, Assignment>,
 }
 
@@ -317,6 +318,8 @@ impl Building {
         let by_itself = is_stage && detail.fetched && !detail.led;
         let led = if let Some(manager) = detail.manager {
             Led::Whole(Box::new(Whole { rare, ..manager }))
+        } else if detail.in_place {
+            Led::InPlace(Box::new(InPlace { admitted: detail.admitted, idle: detail.idle, rare }))
         } else {
             let (passed, idle, lacks) = (detail.passed, detail.idle, detail.lacks);
             let rare = RareSteps { rare, passed, idle, lacks }.into();
@@ -373,8 +376,9 @@ impl Building {
             .members
             .iter()
             .filter(|(key, _)| self.rows.contains_key(key) || state.children.get(*key).is_some())
-            .map(|(key, (wave, lacks))| {
-                let part = self.release.fresh_part(*key, FunctionSet(*lacks), self.release.started_at);
+            .map(|(key, PackedPart { wave, lacks, in_place })| {
+                let (lacks, at) = (FunctionSet(*lacks), self.release.started_at);
+                let part = self.release.fresh_part(*key, *in_place, lacks, at);
                 (*key, Assignment { wave: *wave, since: since(*wave), ..part })
             })
             .collect();
@@ -384,7 +388,7 @@ impl Building {
                 assignment.fold(dated, &strategy, &self.release.gates.levels);
             }
         }
-        let waves = self.members.into_iter().map(|(key, (wave, _))| (key, wave));
+        let waves = self.members.into_iter().map(|(key, part)| (key, part.wave));
         let (members, waves): (Vec<ChildKey>, Vec<u32>) = waves.unzip();
         let joined = assignments.iter().filter(|(_, assignment)| assignment.rare().joined.is_some());
         let joined: Vec<(ChildKey, u32)> = joined.map(|(key, assignment)| (*key, assignment.wave)).collect();

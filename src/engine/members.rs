@@ -1,6 +1,7 @@
 //! Child keys, ascending, packed: the gaps between them as base-128 numbers. A hundred thousand members are some
 //! hundred kilobytes. Their waves are base-128 numbers one after the other, nothing where all are in the first and run everything; where
-//! some don't, the functions that each does not run follow, as sets of two halves.
+//! some don't, the functions that each does not run follow, as sets of two halves; and where some walk through the whole strategy
+//! by themselves, which these are, as a last run of bits, 32 a number.
 
 use model::ChildKey;
 
@@ -17,20 +18,40 @@ pub(super) fn pack(keys: &[ChildKey]) -> Vec<u8> {
     packed
 }
 
-/// The wave of each member of a slice, and the functions that it does not run, as a set.
-pub(super) fn pack_parts(parts: &[(u32, u64)]) -> Vec<u8> {
+/// What is stored of a member that has not acted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct PackedPart {
+    pub wave: u32,
+    /// The functions that it does not run, as a set.
+    pub lacks: u64,
+    /// Whether it walks through the whole strategy by itself.
+    pub in_place: bool,
+}
+
+/// Bits in a number.
+const BITS: usize = u32::BITS as usize;
+
+/// The parts of the members of a slice.
+pub(super) fn pack_parts(parts: &[PackedPart]) -> Vec<u8> {
     let mut packed = Vec::new();
-    let some_lack = parts.iter().any(|(_, lacks)| *lacks > 0);
-    if some_lack || parts.iter().any(|(wave, _)| *wave > 0) {
+    let some_lack = parts.iter().any(|part| part.lacks > 0);
+    let some_in_place = parts.iter().any(|part| part.in_place);
+    if some_lack || some_in_place || parts.iter().any(|part| part.wave > 0) {
         packed.reserve(parts.len());
-        for (wave, _) in parts {
-            push(&mut packed, *wave);
+        for part in parts {
+            push(&mut packed, part.wave);
         }
     }
     if some_lack {
-        for (_, lacks) in parts {
-            push(&mut packed, *lacks as u32);
-            push(&mut packed, (*lacks >> 32) as u32);
+        for part in parts {
+            push(&mut packed, part.lacks as u32);
+            push(&mut packed, (part.lacks >> 32) as u32);
+        }
+    }
+    if some_in_place {
+        for parts in parts.chunks(BITS) {
+            let bit = |(at, part): (usize, &PackedPart)| u32::from(part.in_place) << at;
+            push(&mut packed, parts.iter().enumerate().map(bit).sum());
         }
     }
     packed
@@ -54,23 +75,31 @@ pub(super) fn unpack(packed: &[u8]) -> Option<Vec<ChildKey>> {
     numbers(packed)?.into_iter().map(&mut next).collect()
 }
 
-/// The wave of each of `members` members, and the functions that it does not run; `None` if there are not as many, or
-/// one can't be read.
-pub(super) fn unpack_parts(packed: &[u8], members: usize) -> Option<Vec<(u32, u64)>> {
+/// The parts of `members` members; `None` if there are not as many, or one can't be read.
+pub(super) fn unpack_parts(packed: &[u8], members: usize) -> Option<Vec<PackedPart>> {
     if packed.is_empty() {
-        return Some(vec![(0, 0); members]);
+        return Some(vec![PackedPart::default(); members]);
     }
     let numbers = numbers(packed)?;
-    let (waves, lacks) = numbers.split_at_checked(members)?;
-    if lacks.is_empty() {
-        return Some(waves.iter().map(|wave| (*wave, 0)).collect());
+    let (waves, rest) = numbers.split_at_checked(members)?;
+    // A set takes two numbers a member and the bits one for 32, so how many there are tells what they are.
+    let bits = members.div_ceil(BITS);
+    let (lacks, in_place) = match rest.len().checked_sub(2 * members) {
+        Some(_) => rest.split_at_checked(2 * members)?,
+        None => (&[][..], rest),
+    };
+    if !in_place.is_empty() && in_place.len() != bits {
+        return None;
     }
-    let lacks = lacks.chunks(2).map(|halves| match halves {
-        [low, high] => Some(u64::from(*low) | u64::from(*high) << 32),
-        _ => None,
-    });
-    let lacks = lacks.collect::<Option<Vec<u64>>>().filter(|lacks| lacks.len() == members)?;
-    Some(waves.iter().copied().zip(lacks).collect())
+    let part = |(at, wave): (usize, &u32)| {
+        let lacks = match lacks.get(2 * at..2 * at + 2) {
+            Some([low, high]) => u64::from(*low) | u64::from(*high) << 32,
+            _ => 0,
+        };
+        let in_place = in_place.get(at / BITS).is_some_and(|bits| bits >> (at % BITS) & 1 == 1);
+        PackedPart { wave: *wave, lacks, in_place }
+    };
+    Some(waves.iter().enumerate().map(part).collect())
 }
 
 fn numbers(packed: &[u8]) -> Option<Vec<u32>> {

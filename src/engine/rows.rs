@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::{
     effect::Owed,
-    members::{SLICE_MEMBERS, pack, pack_parts},
+    members::{PackedPart, SLICE_MEMBERS, pack, pack_parts},
     stored::{AssignmentDetail, ChildDetail, ReleaseDetail, form::Version, json},
 };
 use heart::{
@@ -211,14 +211,16 @@ pub(super) fn release_row(release: &Release, wall_ms: WallMs) -> Result<ReleaseR
 
 pub(super) fn member_rows(release: &Release) -> impl Iterator<Item = MembersRow> + '_ {
     let of = |key: &ChildKey| {
-        let lacks = release.assignments.get(key).map_or(0, |part| part.lacks().0);
-        (release.first_wave(*key), lacks)
+        let part = release.assignments.get(key);
+        let lacks = part.map_or(0, |part| part.lacks().0);
+        let in_place = part.is_some_and(Assignment::is_in_place);
+        PackedPart { wave: release.first_wave(*key), lacks, in_place }
     };
     release.members.chunks(SLICE_MEMBERS).zip(0..).map(move |(keys, slice)| MembersRow {
         release_key: release.key.0,
         slice,
         keys: pack(keys),
-        waves: pack_parts(&keys.iter().map(of).collect::<Vec<(u32, u64)>>()),
+        waves: pack_parts(&keys.iter().map(of).collect::<Vec<PackedPart>>()),
     })
 }
 
@@ -243,6 +245,7 @@ pub(super) fn assignment_row(
             && matches!(assignment.piece(), Piece::Stage(_)),
         idle: assignment.idle(),
         manager: assignment.whole().cloned(),
+        in_place: assignment.is_in_place(),
         wave: assignment.wave,
         admitted: assignment.is_admitted(),
         passed: assignment.passed(),

@@ -71,10 +71,16 @@ pub fn stage(strategy: &Strategy, stage: usize, offer_id: &str) -> String {
 /// The same, with how an agent that can reports it while it goes on.
 pub fn reported_stage(strategy: &Strategy, stage: usize, offer_id: &str) -> String {
     let text = self::stage(strategy, stage, offer_id);
-    let Some(Interim { every_ms, cut_ms }) = strategy.interim(stage) else { return text };
+    let Some(interim) = strategy.interim(stage) else { return text };
+    let mut text = text.strip_suffix(TAIL).unwrap_or(&text).to_owned();
+    push_interim(&mut text, interim);
+    text + TAIL
+}
+
+/// How the stage before is reported while it goes on.
+pub(super) fn push_interim(text: &mut String, Interim { every_ms, cut_ms }: Interim) {
     let (every, cut) = (millis(every_ms), millis(cut_ms));
-    let stages = text.strip_suffix(TAIL).unwrap_or(&text);
-    format!("{stages}    interim:\n      every: {every}\n      cut: {cut}\n{TAIL}")
+    let _ = write!(text, "    interim:\n      every: {every}\n      cut: {cut}\n");
 }
 
 pub(super) fn millis(ms: u64) -> String {

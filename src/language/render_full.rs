@@ -40,6 +40,30 @@ pub fn whole(strategy: &Strategy) -> String {
     text
 }
 
+/// The whole strategy for an agent that walks through it by itself: nothing of who else takes part, and in what order. It waits
+/// for the signal in every stage, whatever type that has, so that whoever leads the release can hold it anywhere.
+/// `is_reported`: with how it reports stages that go on.
+pub fn in_place(strategy: &Strategy, offer_id: &str, is_reported: bool) -> String {
+    let mut text = head(strategy, offer_id);
+    for (at, function) in strategy.functions.iter().enumerate() {
+        push_function(&mut text, function, &function.new, at == 0);
+    }
+    text.push_str("stages:\n");
+    for (at, stage) in strategy.stages.iter().enumerate() {
+        // An idle stage waits, and is no verdict.
+        let min_calls = stage.min_calls.max(u64::from(stage.new_traffic > 0));
+        push_stage(
+            &mut text,
+            strategy,
+            &Stage { kind: StageKind::WaitForSignal, min_calls, ..stage.clone() },
+        );
+        if let Some(interim) = strategy.interim(at).filter(|_| is_reported) {
+            render::push_interim(&mut text, interim);
+        }
+    }
+    text + TAIL
+}
+
 /// An order to take a release back, whatever became of it: a manager that knows it by its name needs no more, and to one
 /// that does not it is an undo like any agent's.
 pub fn undo(strategy: &Strategy, function: usize) -> String {

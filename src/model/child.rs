@@ -42,6 +42,30 @@ impl ChildKind {
     }
 }
 
+/// How an agent can be led through a release. Managers are handed whole strategies whatever they say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Leads {
+    /// One stage, or one roll-out, an offer: as deployed agents are.
+    #[default]
+    Stepwise,
+    /// The whole strategy in one offer. It walks through the stages by itself, changes shares in place and asks for the end of
+    /// each.
+    Whole,
+}
+
+name_variants!(Leads {
+    Stepwise => "stepwise",
+    Whole => "whole",
+});
+
+impl Leads {
+    /// Whether it takes one stage an offer, as everybody does who says nothing.
+    pub const fn is_stepwise(&self) -> bool {
+        matches!(self, Self::Stepwise)
+    }
+}
+
 /// Names, in the answer to a poll and among a child's capabilities, that questions are understood.
 pub const FEATURE_QUESTIONS: &str = "questions";
 
@@ -73,6 +97,9 @@ pub struct Capabilities {
     /// What it understands beyond the plain protocol.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<String>,
+    /// Of an agent: how much of a strategy it takes at once.
+    #[serde(skip_serializing_if = "Leads::is_stepwise")]
+    pub leads: Leads,
 }
 
 impl Capabilities {

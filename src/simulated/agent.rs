@@ -157,7 +157,7 @@ async fn until_signal(
             let answer = child.report(offer, waiting, stage.on_success.as_written()).await?;
             announced = answer == Some(hyper::StatusCode::OK);
         }
-        if child.ask_end("/end_stage", offer, stage).await?.end_stage {
+        if child.ask_end("/end_stage", offer, stage, &[]).await?.end_stage {
             return Ok(());
         }
         child.wait_with_calls(TICK, calls).await;

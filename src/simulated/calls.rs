@@ -206,6 +206,19 @@ impl Tally {
         }
     }
 
+    /// The time within which a share of the successful calls was answered.
+    pub fn quantile(&self, q: f64) -> Option<f64> {
+        let successful = self.calls - self.errors;
+        let rank = ((successful as f64 * q).ceil() as u64).max(1);
+        let mut seen = 0;
+        let at = self.buckets.iter().position(|count| {
+            seen += count;
+            seen >= rank
+        });
+        let at = at.filter(|_| successful > 0)?;
+        Some((bound(at) / GROWTH.sqrt()).clamp(self.minimum_ms, self.maximum_ms))
+    }
+
     /// Times of the successful calls, if they were kept and there were any.
     pub fn values(&self) -> Option<&Values> {
         self.exactly.as_ref().map(|(_, values)| values).filter(|values| !values.is_empty())

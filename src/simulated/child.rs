@@ -193,18 +193,20 @@ impl<'a> SimulatedChild<'a> {
         Ok(answer.and_then(|answer| serde_json::from_slice(&answer.body).ok()))
     }
 
-    /// Asks for the end of a stage; what can't be understood is a no. `target` is `/end_stage`, with or without a wait.
+    /// Asks for the end of a stage; what can't be understood is a no. `target` is `/end_stage`, with or without a wait; `skipped`:
+    /// the stages of which it knows that they are passed over.
     pub async fn ask_end(
         &mut self,
         target: &str,
         offer: &Offer,
         stage: &OfferStage,
+        skipped: &[String],
     ) -> Result<EndStageAnswer, ProcessEnd> {
         let request = EndStageRequest {
             id: self.id.clone().into(),
             strategy_id: offer.id.as_str().into(),
             stage_name: stage.name.as_str().into(),
-            skipped: Vec::new(),
+            skipped: skipped.to_vec(),
         };
         let answer = self.post(target, &request).await?.filter(|answer| answer.status == StatusCode::OK);
         let answer = answer.and_then(|answer| serde_json::from_slice(&answer.body).ok());

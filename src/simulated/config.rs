@@ -27,6 +27,8 @@ pub enum FleetKind {
     Deployed,
     /// With what newer children add to the protocol.
     Modern,
+    /// As modern ones, and with the whole strategy in hand: they change shares in place.
+    Own,
 }
 
 /// A simulated fleet. All durations but `run_for` and `until_idle` are on the children's own clocks, see `pace`.

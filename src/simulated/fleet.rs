@@ -12,7 +12,7 @@ use super::{
     config::{FleetConfig, FleetKind},
     error::FleetError,
     machine::Machine,
-    modern,
+    modern, own,
     report::{AgentReport, Board, Exit, FleetReport, Phase, Progress},
 };
 
@@ -134,8 +134,12 @@ async fn restart_until_exit(
         let end = match config.kind {
             FleetKind::Deployed => agent::run(child).await,
             FleetKind::Modern => modern::run(child).await,
+            FleetKind::Own => own::run(child).await,
         };
-        machine.abandon();
+        // What answers the callers of one's own agents outlives them.
+        if config.kind != FleetKind::Own {
+            machine.abandon();
+        }
         match end {
             ProcessEnd::Exit(exit) => return exit,
             ProcessEnd::Crash => {

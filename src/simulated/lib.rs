@@ -3,8 +3,9 @@
 //! Nothing here runs a function. A child polls, downloads, unpacks, "sets up", counts calls that never took place
 //! and reports their numbers; everything that shows its output has to say that it is simulated.
 //!
-//! Two kinds: [`FleetKind::Deployed`] imitates the agents that are out there, faults and all (`agent` lists the nine
-//! points it imitates), [`FleetKind::Modern`] uses the optional additions of the protocol (`modern`).
+//! Three kinds: [`FleetKind::Deployed`] imitates the agents that are out there, faults and all (`agent` lists the nine
+//! points it imitates), [`FleetKind::Modern`] uses the optional additions of the protocol (`modern`), and [`FleetKind::Own`] takes
+//! whole strategies besides (`own`).
 //!
 //! Invariants: a child's numbers are a function of the seed, its index and how long its own clock ran, never of
 //! how fast the machine or the manager is. A child is one task with one connection, like the real ones. What
@@ -27,6 +28,7 @@ mod limits;
 mod machine;
 mod modern;
 mod offer;
+mod own;
 mod report;
 mod sessions;
 mod summary;

@@ -1,7 +1,7 @@
 //! The machine an agent runs on: what survives the agent's restart.
 //!
 //! That is the working folder with the unpacked functions, the versions set up on it, what answers the
-//! callers of each function, and (for modern children) the id.
+//! callers of each function, and (for newer children) the id and what they have in hand.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,12 +31,22 @@ pub enum Role {
     New,
 }
 
+/// How far a child is with a strategy that it has in hand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Walk {
+    pub offer: String,
+    /// `None`: it has not begun the first.
+    pub stage: Option<String>,
+}
+
 #[derive(Debug)]
 pub struct Machine {
     /// The same over all restarts.
     pub area: Box<RawValue>,
     /// Where a modern child keeps its id.
     pub saved_id: Option<String>,
+    /// Where one that takes whole strategies keeps how far it is.
+    pub walk: Option<Walk>,
     pub ids: Vec<String>,
     pub restarts: u64,
     pub offers_run: u64,
@@ -60,6 +70,7 @@ impl Machine {
         Self {
             area: area_of(index, config.agents, config.seed, &config.spread),
             saved_id: None,
+            walk: None,
             ids: Vec::new(),
             restarts: 0,
             offers_run: 0,

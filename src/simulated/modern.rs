@@ -19,16 +19,16 @@ use super::{
     summary::{conditions_hold, full_summary, summary_of_none},
 };
 use model::{FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_VALUES, StageStatus};
-use wire::{Capabilities, ChildKind, EndStageAnswer, PollRequest, StageSummary, Then as Signal};
+use wire::{Capabilities, ChildKind, EndStageAnswer, Leads, PollRequest, StageSummary, Then as Signal};
 
 /// Between two questions for the end of a stage, and between two tries to send a result.
-const TICK: Duration = Duration::from_secs(1);
+pub(super) const TICK: Duration = Duration::from_secs(1);
 
 /// How often a result is sent before it is given up.
 const RESULT_TRIES: u32 = 60;
 
 /// Most stages run of one offer: a graph that loops ends here.
-const MAX_STAGES_RUN: usize = 256;
+pub(super) const MAX_STAGES_RUN: usize = 256;
 
 /// Runs the child until it dies.
 pub async fn run(mut child: SimulatedChild<'_>) -> ProcessEnd {
@@ -47,19 +47,13 @@ pub async fn run(mut child: SimulatedChild<'_>) -> ProcessEnd {
 
 async fn poll_once(child: &mut SimulatedChild<'_>) -> Result<(), ProcessEnd> {
     let (id, area) = (child.id.clone(), child.machine.area.clone());
-    let runtimes = &child.config.runtimes;
     let request = PollRequest {
         geographic_area: Some(&area),
         id: Some(id.into()),
         number_of_children: 0,
-        name: Some(Cow::Owned(format!("simulated-{}", child.index))),
+        name: Some(name(child)),
         kind: Some(ChildKind::Agent),
-        capabilities: Some(Capabilities {
-            runtimes: (!runtimes.is_empty()).then(|| runtimes.clone()),
-            labels: child.config.labels.clone(),
-            features: [FEATURE_INTERIM, FEATURE_VALUES, FEATURE_GROUPS].map(str::to_owned).into(),
-            ..Capabilities::default()
-        }),
+        capabilities: Some(capabilities(child, Leads::Stepwise)),
         ..PollRequest::default()
     };
     let target = child.config.waiting("/poll");
@@ -72,6 +66,21 @@ async fn poll_once(child: &mut SimulatedChild<'_>) -> Result<(), ProcessEnd> {
         child.offer_over();
     }
     Ok(())
+}
+
+pub(super) fn name(child: &SimulatedChild<'_>) -> Cow<'static, str> {
+    Cow::Owned(format!("simulated-{}", child.index))
+}
+
+pub(super) fn capabilities(child: &SimulatedChild<'_>, leads: Leads) -> Capabilities {
+    let runtimes = &child.config.runtimes;
+    Capabilities {
+        runtimes: (!runtimes.is_empty()).then(|| runtimes.clone()),
+        labels: child.config.labels.clone(),
+        features: [FEATURE_INTERIM, FEATURE_VALUES, FEATURE_GROUPS].map(str::to_owned).into(),
+        leads,
+        ..Capabilities::default()
+    }
 }
 
 async fn run_offer(child: &mut SimulatedChild<'_>, release: &str) -> Result<(), ProcessEnd> {
@@ -198,7 +207,7 @@ impl Running<'_, '_> {
             "/end_stage".to_owned()
         };
         let asked = Instant::now();
-        let answer = self.child.ask_end(&target, self.offer, self.stage).await?;
+        let answer = self.child.ask_end(&target, self.offer, self.stage, &[]).await?;
         *waited = if waits { self.child.config.of_child(asked.elapsed()) } else { Duration::ZERO };
         self.child.make_calls_of(*waited, calls);
         Ok(answer)
@@ -206,7 +215,7 @@ impl Running<'_, '_> {
 }
 
 /// Sends a result until the manager says yes or no to it.
-async fn report(
+pub(super) async fn report(
     child: &mut SimulatedChild<'_>,
     offer: &Offer,
     summary: StageSummary,

@@ -14,6 +14,9 @@ use serde::{
     de::{Error as _, Visitor},
 };
 
+/// The time of a call that there was not.
+const NO_CALL: f64 = -1.0;
+
 /// Shortest time between two reports of a stage that goes on.
 const SHORTEST_INTERIM: Duration = Duration::from_millis(10);
 
@@ -98,11 +101,20 @@ pub struct Condition {
     pub threshold: f64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Statistic {
     Median,
     Minimum,
     Maximum,
+    /// From 0 to 1. A deployed agent knows none.
+    Quantile(f64),
+}
+
+/// How much of a strategy is understood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    Narrow,
+    Whole,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,6 +128,15 @@ pub enum Comparator {
 
 impl Offer {
     pub fn read(yaml: &str) -> Result<Self, OfferError> {
+        Self::read_by(yaml, Reading::Narrow)
+    }
+
+    /// As one reads it that takes whole strategies: with percentiles, and every way through the stages.
+    pub fn read_whole(yaml: &str) -> Result<Self, OfferError> {
+        Self::read_by(yaml, Reading::Whole)
+    }
+
+    fn read_by(yaml: &str, reading: Reading) -> Result<Self, OfferError> {
         let raw: RawOffer =
             serde_saphyr::from_str(yaml).map_err(|error| OfferError(first_line(&error.to_string())))?;
         let stages = raw
@@ -123,7 +144,7 @@ impl Offer {
             .unwrap_or_default()
             .into_iter()
             .enumerate()
-            .map(|(position, stage)| stage.read(position == 0))
+            .map(|(position, stage)| stage.read(reading, position == 0))
             .collect::<Result<_, _>>()?;
         Ok(Self { id: raw.id, functions: raw.functions.unwrap_or_default(), stages })
     }
@@ -147,12 +168,19 @@ impl OfferStage {
 
 impl Condition {
     /// -1, no call, is compared like any other number, and 0 errors of 0 calls are a rate of 0.
-    pub fn holds(&self, times: &wire::TimesForm, error_rate: f64) -> bool {
+    /// `quantile`: the times of its calls by share.
+    pub fn holds(
+        &self,
+        times: &wire::TimesForm,
+        error_rate: f64,
+        quantile: impl Fn(f64) -> Option<f64>,
+    ) -> bool {
         let value = match self.response_time {
             None => error_rate,
             Some(Statistic::Median) => times.median,
             Some(Statistic::Minimum) => times.minimum,
             Some(Statistic::Maximum) => times.maximum,
+            Some(Statistic::Quantile(q)) => quantile(q).unwrap_or(NO_CALL),
         };
         match self.operator {
             Comparator::Less => value < self.threshold,
@@ -257,13 +285,16 @@ struct RawEnd {
 }
 
 impl RawStage {
-    fn read(self, first: bool) -> Result<OfferStage, OfferError> {
+    fn read(self, reading: Reading, first: bool) -> Result<OfferStage, OfferError> {
         let end = |name: &str| {
             let found = self.end_conditions.iter().flatten().find(|condition| condition.name == name);
             found.map_or_else(|| "0".into(), |condition| condition.threshold.clone())
         };
         let on_failure = NextAction::read(&self.end_action.on_failure);
-        if first && let NextAction::Stage(name) = &on_failure {
+        if first
+            && reading == Reading::Narrow
+            && let NextAction::Stage(name) = &on_failure
+        {
             return Err(OfferError(format!("the first stage can't go to {name:?} on failure")));
         }
         Ok(OfferStage {
@@ -274,7 +305,7 @@ impl RawStage {
                 .metrics_conditions
                 .unwrap_or_default()
                 .into_iter()
-                .map(RawCondition::read)
+                .map(|condition| condition.read(reading))
                 .collect::<Result<_, _>>()?,
             on_success: NextAction::read(&self.end_action.on_success),
             on_failure,
@@ -287,12 +318,16 @@ impl RawStage {
 }
 
 impl RawCondition {
-    fn read(self) -> Result<Condition, OfferError> {
+    fn read(self, reading: Reading) -> Result<Condition, OfferError> {
+        let quantile = |with: &str| Some(with.strip_prefix('P')?.parse::<f64>().ok()? / 100.0);
         let response_time = match (self.name.as_str(), self.compare_with.as_str()) {
             ("errorRate", _) => None,
             ("responseTime", "Median") => Some(Statistic::Median),
             ("responseTime", "Minimum") => Some(Statistic::Minimum),
             ("responseTime", "Maximum") => Some(Statistic::Maximum),
+            ("responseTime", with) if reading == Reading::Whole && quantile(with).is_some() => {
+                quantile(with).map(Statistic::Quantile)
+            }
             (name, with) => return Err(OfferError(format!("no condition {name:?} compared with {with:?}"))),
         };
         let number = self.threshold.trim_start_matches(['<', '>', '=']);

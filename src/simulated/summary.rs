@@ -21,7 +21,8 @@ pub struct Reads {
 /// Whether all conditions of a stage hold for its new version.
 pub fn conditions_hold(stage: &OfferStage, calls: &StageCalls) -> bool {
     let (times, error_rate) = (calls.new.times(), calls.new.error_rate());
-    stage.conditions.iter().all(|condition| condition.holds(&times, error_rate))
+    let quantile = |q| calls.new.quantile(q);
+    stage.conditions.iter().all(|condition| condition.holds(&times, error_rate, quantile))
 }
 
 /// The summary that every child can send. Errors of the base version are not in it: 0 stands for unknown.

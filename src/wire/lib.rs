@@ -20,7 +20,7 @@ pub use child::{
     ResultRequest, StageSummary, StratumForm, Then, TimesForm,
 };
 use model::text::is_unprintable;
-pub use model::{Capabilities, ChildKind};
+pub use model::{Capabilities, ChildKind, Leads};
 
 /// Longest text of a refusal, in bytes: what it quotes comes from the caller.
 pub const MAX_ERROR_BYTES: usize = 300;

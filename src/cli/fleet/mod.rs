@@ -33,7 +33,8 @@ pub struct FleetArgs {
     /// How many children
     #[arg(long, value_name = "N", default_value_t = 20)]
     agents: usize,
-    /// `deployed` imitates the agents that are out there, faults and all; `modern` uses the newer additions
+    /// `deployed` imitates the agents that are out there, faults and all; `modern` uses the newer additions; `own` takes whole
+    /// strategies besides, and changes shares in place
     #[arg(long, value_enum, default_value_t = FleetKind::Deployed)]
     kind: FleetKind,
     /// All that is random follows from it

@@ -66,6 +66,8 @@ enum StepForm {
     Lacks {
         #[serde(serialize_with = "FunctionSetForm::serialize")]
         functions: FunctionSet,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        in_place: bool,
     },
     Retried,
     PolledWhileBusy,

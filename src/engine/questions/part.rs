@@ -129,7 +129,7 @@ pub fn managers(state: &Snapshot, release: &Release) -> Vec<(ChildKey, String)> 
 
 fn show_own(state: &Snapshot, release: &Release, now: model::Now) -> PartStanding {
     let mut stages: BTreeMap<String, BTreeMap<String, u32>> = BTreeMap::new();
-    for assignment in release.assignments.values().filter(|assignment| assignment.stepwise().is_some()) {
+    for assignment in release.assignments.values().filter(|assignment| !assignment.is_whole()) {
         let stage = assignment.slot.stage_index().and_then(|stage| release.strategy.stages.get(stage));
         let Some(stage) = stage else { continue };
         let status = assignment.stage_status.name().to_owned();

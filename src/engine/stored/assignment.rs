@@ -29,6 +29,9 @@ pub struct AssignmentDetail {
     pub idle: Option<Idle>,
     #[serde(default, skip_serializing_if = "Option::is_none", with = "Maybe::<WholeForm>")]
     pub manager: Option<Whole>,
+    /// Of an agent: whether it has the whole strategy at once, and walks through it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_place: bool,
     #[serde(default, skip_serializing_if = "is_first")]
     pub wave: u32,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

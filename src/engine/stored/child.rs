@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::form::{Maybe, Version, forms};
 use heart::children::Replaced;
-use model::{Capabilities, ChildKey, Cordon};
+use model::{Capabilities, ChildKey, Cordon, Leads};
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -60,6 +60,15 @@ struct CapabilitiesForm {
     labels_below: Option<Box<BTreeMap<String, BTreeSet<String>>>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     features: Vec<String>,
+    #[serde(skip_serializing_if = "Leads::is_stepwise", with = "LeadsForm")]
+    leads: Leads,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Leads", rename_all = "lowercase")]
+enum LeadsForm {
+    Stepwise,
+    Whole,
 }
 
 forms! { ReplacedForm = Replaced }

@@ -34,7 +34,7 @@ pub enum Mode {
     Ask = 3,
     /// It waits for a place; where there is one, the engine gives it.
     Queued = 4,
-    /// A manager has an offer in hand: what it is handed and told of that, only the engine knows.
+    /// It has a whole strategy in hand, or takes one back: what it is handed and told of that, only the engine knows.
     Leads = 5,
     /// As [`Self::Ask`]: another id has taken its place.
     Replaced = 6,
@@ -131,7 +131,7 @@ pub(super) fn word(state: &Snapshot, key: ChildKey, child: &Child) -> u64 {
         }
         Turn::Busy { release, undo } => {
             let Some(assignment) =
-                state.assignment(release, key).filter(|found| undo || !found.acts_by_itself())
+                state.assignment(release, key).filter(|found| is_known(found, child, undo))
             else {
                 return ASK;
             };
@@ -139,9 +139,9 @@ pub(super) fn word(state: &Snapshot, key: ChildKey, child: &Child) -> u64 {
                 Some(undo) => OfferName::undo(undo.number),
                 None => assignment.offer_name(),
             };
-            let is_manager = assignment.is_whole();
+            let walks = assignment.is_whole() || assignment.polls_always(child.leads_itself());
             Published {
-                mode: if is_manager { Mode::Leads } else { Mode::InHand },
+                mode: if walks { Mode::Leads } else { Mode::InHand },
                 release,
                 name,
                 slot: assignment.slot,
@@ -152,8 +152,16 @@ pub(super) fn word(state: &Snapshot, key: ChildKey, child: &Child) -> u64 {
     published.pack()
 }
 
+/// Whether what a child has in hand says all that is to be known of its next call. An agent that says no longer that it takes
+/// whole strategies shows by its polls that it has lost the one that it had.
+fn is_known(part: &Assignment, child: &Child, undo: bool) -> bool {
+    let is_lost = part.is_in_place() && !child.leads_itself();
+    !is_lost && (undo || !part.acts_by_itself())
+}
+
 /// Whether an agent has something in hand that was taken back meanwhile.
 fn has_in_hand(state: &Snapshot, key: ChildKey, child: &Child) -> bool {
     let parts = child.open.iter().filter_map(|release| state.assignment(*release, key));
-    !child.kind().is_manager() && parts.into_iter().any(Assignment::is_in_hand)
+    let shows_by_polling = |part: &Assignment| part.is_in_hand() && !part.is_in_place();
+    !child.kind().is_manager() && parts.into_iter().any(shows_by_polling)
 }

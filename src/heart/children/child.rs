@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, ops::Deref, sync::Arc};
 
 use super::{open::OpenReleases, registration::Registration};
-use model::{Capabilities, ChildKey, ChildKind, Cordon, Now};
+use model::{Capabilities, ChildKey, ChildKind, Cordon, Leads, Now};
 
 /// What a child says of itself beyond the plain protocol, and what operators say of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -11,6 +11,13 @@ pub struct Profile {
     pub name: Option<String>,
     pub kind: ChildKind,
     pub capabilities: Capabilities,
+}
+
+impl Profile {
+    /// Whether it is that of an agent which takes a whole strategy in one offer.
+    pub fn leads_itself(&self) -> bool {
+        !self.kind.is_manager() && self.capabilities.leads == Leads::Whole
+    }
 }
 
 /// Who has taken the place of a child, and when.

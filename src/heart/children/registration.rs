@@ -35,6 +35,11 @@ impl Registration {
     pub fn kind(&self) -> ChildKind {
         self.profile.as_ref().map(|profile| profile.kind).unwrap_or_default()
     }
+
+    /// Whether it is an agent that takes a whole strategy in one offer.
+    pub fn leads_itself(&self) -> bool {
+        self.profile.as_deref().is_some_and(Profile::leads_itself)
+    }
 }
 
 /// What readers keep of a child: it changes with calls and publications, is not stored, and says nothing of what a child

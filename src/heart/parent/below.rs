@@ -7,7 +7,7 @@ use std::{
 
 use super::area::{self, Reported};
 use crate::children::{Child, Children};
-use model::Capabilities;
+use model::{Capabilities, Leads};
 
 /// Most runtimes that are reported one by one; with more of them nothing is said, which means all.
 const MAX_RUNTIMES: usize = 64;
@@ -133,6 +133,7 @@ impl Below {
         }
         let labels_below = self.labels.clone().filter(|_| !features.is_empty()).map(Box::new);
         // A manager has no labels of its own: what is known of those below it is said apart.
-        Some(Capabilities { runtimes, labels: BTreeMap::new(), labels_below, features })
+        let leads = Leads::default();
+        Some(Capabilities { runtimes, labels: BTreeMap::new(), labels_below, features, leads })
     }
 }

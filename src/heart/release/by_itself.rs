@@ -44,6 +44,7 @@ impl Assignment {
         let asks = strategy.rollout.is_some()
             || strategy.stages.get(stage).is_some_and(|stage| stage.kind == StageKind::WaitForSignal);
         match &self.led {
+            Led::InPlace(_) => true,
             Led::Whole(_) => asks,
             Led::Stepwise(steps) => !steps.by_itself || asks,
         }

@@ -46,6 +46,10 @@ pub enum Form {
     UndoOf {
         function: u8,
     },
+    /// To an agent that walks through the whole strategy by itself; it reports a stage while it goes on, if it can.
+    InPlace {
+        is_reported: bool,
+    },
     /// One stage, which waits for its signal and leaves the base version.
     Stage {
         stage: u8,

@@ -71,7 +71,7 @@ fn undo(assignment: &Assignment, deadlines: MemberDeadlines) -> Option<Deadline>
 pub fn without_calls(assignment: &Assignment, strategy: &Strategy) -> Option<u64> {
     let stage = assignment.slot.stage_index().and_then(|stage| strategy.stages.get(stage))?;
     match strategy.no_calls() {
-        NoCalls::After(time) if assignment.is_led_stepwise() => {
+        NoCalls::After(time) if assignment.is_led_stepwise() || assignment.is_in_place() => {
             Some((stage.min_duration + time).as_millis() as u64)
         }
         NoCalls::After(_) | NoCalls::Never => None,

@@ -72,8 +72,8 @@ impl Fault {
         let is_bad = |assignment: &Assignment| assignment.agents().bad() > 0;
         let (child, assignment) = release.assignments.iter().find(|(_, assignment)| is_bad(assignment))?;
         let verb = match (&assignment.led, assignment.outcome) {
-            (Led::Stepwise(_), Some(outcome)) => verb(outcome).to_owned(),
-            (Led::Stepwise(_), None) | (Led::Whole(_), _) => below(assignment.agents()),
+            (Led::Stepwise(_) | Led::InPlace(_), Some(outcome)) => verb(outcome).to_owned(),
+            (Led::Stepwise(_) | Led::InPlace(_), None) | (Led::Whole(_), _) => below(assignment.agents()),
         };
         Some(Self::of(state, release, *child, verb, &[]))
     }

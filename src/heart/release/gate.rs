@@ -278,7 +278,7 @@ impl Gates {
 
     /// Whether its next offer is shown only once it has a place.
     pub fn queues(&self, assignment: &Assignment) -> bool {
-        self.levels.at_once.is_some() && assignment.stepwise().is_some_and(|steps| !steps.admitted)
+        self.levels.at_once.is_some() && assignment.needs_place()
     }
 
     /// Whether it takes one of the places. One that has come to a barrier only goes on testing: if it kept its place,
@@ -292,7 +292,7 @@ impl Gates {
             return true;
         }
         // Who was told to end for want of calls has come to nothing yet.
-        let is_idle = assignment.idle().is_some_and(|idle| idle.told);
+        let is_idle = assignment.is_told_idle();
         let waits = assignment.fetched && assignment.stage_status >= StageStatus::SuccessWaiting;
         let is_ready = waits && !is_idle;
         is_ready && !self.may_end(assignment.slot)

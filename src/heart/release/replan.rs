@@ -13,7 +13,7 @@ use super::{
     assignment::{Assignment, FunctionSet, Step},
     change::Change,
     decide::take_out,
-    lifecycle::lacks_of,
+    lifecycle::{is_in_place, lacks_of},
     members,
     offer::{MAX_ATTEMPT, Piece},
     state::{Release, State},
@@ -57,6 +57,8 @@ enum News {
     There(ChildKey),
     /// Those who get another attempt in a release may have moved since the last one.
     TriedAgain(ReleaseKey),
+    /// One of them.
+    OneTriedAgain(ReleaseKey, ChildKey),
 }
 
 impl News {
@@ -83,6 +85,9 @@ impl News {
                 Some(release) => Self::TriedAgain(release),
                 None => Self::None,
             },
+            Change::Members(members::Change::Stepped { release, child, step: Step::Retried, .. }) => {
+                Self::OneTriedAgain(*release, *child)
+            }
             Change::Rollout(_)
             | Change::Stages(_)
             | Change::Members(_)
@@ -96,6 +101,7 @@ impl News {
 pub(super) fn follow(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
     let mut follow = Vec::new();
     let (mut changed, mut came) = (BTreeSet::new(), BTreeSet::new());
+    let mut again = Vec::new();
     for change in changes {
         match News::of(change) {
             News::None => {}
@@ -106,6 +112,7 @@ pub(super) fn follow(state: &State, changes: &[Change], now: Now) -> Vec<Change>
             News::There(child) => {
                 came.insert(child);
             }
+            News::OneTriedAgain(release, child) => again.push((release, child)),
             News::TriedAgain(release) => {
                 follow.extend(state.release(release).into_iter().flat_map(|release| {
                     let cover = release.cover(state);
@@ -114,6 +121,12 @@ pub(super) fn follow(state: &State, changes: &[Change], now: Now) -> Vec<Change>
                 }));
             }
         }
+    }
+    for (release, child) in again {
+        let to_begin = state.release(release).filter(|release| is_to_begin(release, child));
+        follow.extend(to_begin.and_then(|release| {
+            lacks_otherwise(state, release, child, lacks_of(state, release, child), now)
+        }));
     }
     for child in changed {
         // A target of many vertices takes a while to prepare: only where that decides something.
@@ -149,17 +162,25 @@ fn expel(state: &State, release: &Release, cover: Option<&Cover>, child: ChildKe
         // What it can run may be more now, or less.
         Some(Ok(_)) => {
             let functions = lacks_of(state, release, child);
-            lacks_otherwise(release, child, functions, now).into_iter().collect()
+            lacks_otherwise(state, release, child, functions, now).into_iter().collect()
         }
     }
 }
 
-/// Notes what it does not run, if that is not what was noted. Where its first offer is a roll-out it stays with that: it may
-/// have been shown.
-fn lacks_otherwise(release: &Release, child: ChildKey, functions: FunctionSet, now: Now) -> Option<Change> {
+/// Notes what it does not run and how it is led, if that is not what was noted. Where its first offer is a roll-out it stays
+/// with that: it may have been shown.
+fn lacks_otherwise(
+    state: &State,
+    release: &Release,
+    child: ChildKey,
+    functions: FunctionSet,
+    now: Now,
+) -> Option<Change> {
     let part = release.assignments.get(&child)?;
-    let changes = part.lacks() != functions && !matches!(part.piece(), Piece::Rollout(_));
-    let (step, at) = (Step::Lacks { functions }, release.at(now));
+    let in_place = !part.is_whole() && is_in_place(&state.shared, child, functions);
+    let is_otherwise = part.lacks() != functions || part.is_in_place() != in_place;
+    let changes = is_otherwise && !matches!(part.piece(), Piece::Rollout(_));
+    let (step, at) = (Step::Lacks { functions, in_place }, release.at(now));
     changes.then_some(Change::Members(members::Change::Stepped {
         release: release.key,
         child,
@@ -190,7 +211,7 @@ fn take_in(state: &State, child: ChildKey, now: Now) -> Vec<Change> {
                 at,
                 summary: None,
             });
-            let otherwise = lacks_otherwise(release, child, lacks_of(state, release, child), now);
+            let otherwise = lacks_otherwise(state, release, child, lacks_of(state, release, child), now);
             return std::iter::once(again).chain(otherwise).collect::<Vec<_>>();
         }
         let lacks = lacks_of(state, release, child);

@@ -35,6 +35,8 @@ pub struct Settings {
     pub offer_deadline: Duration,
     /// Silence after a download, an end signal or a result.
     pub setup_grace: Duration,
+    /// Silence of an agent that has a whole strategy in hand: it always has a call open.
+    pub whole_silence: Duration,
     /// A stage, from its beginning.
     pub stage_deadline: Duration,
     /// Until a child that is to go back has proven that it runs the base version again. Then the release waits no longer.
@@ -57,6 +59,7 @@ impl Default for Settings {
         Self {
             offer_deadline: Duration::from_mins(15),
             setup_grace: Duration::from_mins(15),
+            whole_silence: Duration::from_secs(90),
             stage_deadline: Duration::from_hours(24),
             undo_deadline: Duration::from_mins(30),
             absence: Absences::default(),
@@ -75,6 +78,7 @@ pub struct Deadlines<'a> {
     children: &'a Children,
     offer: u64,
     setup: u64,
+    whole_silence: u64,
     stage: u64,
     undo: u64,
 }
@@ -90,6 +94,7 @@ pub struct Member<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemberDeadlines {
     pub offer_ms: u64,
+    /// Silence of one that has something in hand.
     pub setup_ms: u64,
     pub stage_ms: u64,
     pub undo_ms: u64,
@@ -103,11 +108,13 @@ impl<'a> Deadlines<'a> {
     /// Those of a member. Whatever makes a difference between members makes it here: how they are led, or what is known of
     /// the child ([`Self::record`]).
     pub fn of_member(self, member: Member<'_>) -> MemberDeadlines {
-        let Self { offer: offer_ms, setup: setup_ms, stage: stage_ms, undo: undo_ms, .. } = self;
-        let (stage_silence_ms, undo_silence_ms) = match member.part.led {
-            Led::Stepwise(_) => (None, None),
+        let Self { offer: offer_ms, setup, whole_silence, stage: stage_ms, undo: undo_ms, .. } = self;
+        let (setup_ms, stage_silence_ms, undo_silence_ms) = match member.part.led {
+            Led::Stepwise(_) => (setup, None, None),
+            // It calls whatever it does.
+            Led::InPlace(_) => (whole_silence, None, None),
             // It runs a stage as long as its own children need, and takes a release back from them first.
-            Led::Whole(_) => (Some(setup_ms), Some(setup_ms)),
+            Led::Whole(_) => (setup, Some(setup), Some(setup)),
         };
         MemberDeadlines { offer_ms, setup_ms, stage_ms, undo_ms, stage_silence_ms, undo_silence_ms }
     }
@@ -132,6 +139,7 @@ impl Settings {
             children,
             offer: ms(own.offer, self.offer_deadline),
             setup: ms(own.setup_grace, self.setup_grace),
+            whole_silence: self.whole_silence.as_millis() as u64,
             stage: ms(own.stage, self.stage_deadline),
             undo: self.undo_deadline.as_millis() as u64,
         }

@@ -37,11 +37,11 @@ const NOT_YET: &[u8] = b"{\"end_stage\":false}\n";
 #[utoipa::path(post, path = "/end_stage", operation_id = "end_stage", tag = "child protocol",
     params(("wait" = Option<String>, Query, description = "Answer as soon as it may, at the latest after this \
         time: `30s`, `500ms`. Without it, at once.")),
-    request_body(content = Object, description = "`id`, `strategy_id`, `stage_name`; \
-        managers add which stages they have `skipped`."),
+    request_body(content = Object, description = "`id`, `strategy_id`, `stage_name`; managers and \
+        agents with a whole strategy add which stages they know to be `skipped`."),
     responses(
-        (status = 200, description = "`end_stage`: true once it may; to a manager also `then: rollback`, and \
-            the names of stages to `skip`.", content_type = "application/json",
+        (status = 200, description = "`end_stage`: true once it may; to whoever has a whole strategy also \
+            `then: rollback`, and the names of stages to `skip`.", content_type = "application/json",
             body = Object),
         (status = 400, description = "Malformed.", content_type = "text/plain", body = String),
         (status = 404, description = "No such stage, or never offered. A child or a release that is not known at all, \
@@ -99,7 +99,7 @@ async fn look(ctx: &Context, request: &EndStageRequest<'_>) -> Result<EndStageAn
     }
 }
 
-/// What only managers are told.
+/// What only those are told who have a whole strategy.
 fn written(answer: &EndStageAnswer) -> Result<Vec<u8>, Refused> {
     serde_json::to_vec(answer).map_err(|error| {
         tracing::error!(%error, "an answer could not be written");

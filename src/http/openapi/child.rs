@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::bounds::PRINTABLE;
-use model::{ChildKind, MAX_OFFER_ID_LEN};
+use model::{ChildKind, Leads, MAX_OFFER_ID_LEN};
 use wire::{
     child::{
         MAX_CHILD_NAME_BYTES, MAX_GROUPED_STRATA, MAX_GROUPS, MAX_LABEL_BYTES, MAX_LABELS, MAX_RM_IDS,
@@ -86,6 +86,8 @@ fn poll() -> Value {
                         "type": "object", "maxProperties": MAX_LABELS, "propertyNames": {"maxLength": MAX_LABEL_BYTES, "pattern": PRINTABLE},
                         "additionalProperties": text(MAX_LABEL_BYTES),
                     },
+                    "leads": {"enum": Leads::NAMES, "description": "How much of a strategy an agent takes at once: \
+                        `whole` takes all of it in one offer, changes shares in place and asks for the end of each stage."},
                 },
             },
             "rm_ids": ids,

@@ -16,7 +16,7 @@ pub struct EndStageRequest<'a> {
     /// The offer. A number is kept as it was written.
     #[serde(borrow, deserialize_with = "text::strategy_id")]
     pub strategy_id: Cow<'a, str>,
-    /// The stages that a manager passes over already.
+    /// The stages of which whoever has a whole strategy knows that they are passed over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<String>,
 }

@@ -78,7 +78,8 @@ fn check_ids(field: &str, ids: &[String]) -> Result<(), WireError> {
 
 /// Checks the limits of reported capabilities.
 fn check_capabilities(capabilities: &Capabilities) -> Result<(), WireError> {
-    let Capabilities { runtimes, labels, labels_below, features } = capabilities;
+    // How it leads is one of a few words, and checked where it is read.
+    let Capabilities { runtimes, labels, labels_below, features, leads: _ } = capabilities;
     let runtimes = runtimes.as_deref().unwrap_or_default();
     at_most("capabilities.runtimes", runtimes.len(), MAX_RUNTIMES)?;
     at_most("capabilities.labels", labels.len(), MAX_LABELS)?;

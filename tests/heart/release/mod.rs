@@ -7,6 +7,7 @@ mod ending;
 mod frozen;
 mod gates;
 mod history;
+mod in_place;
 mod led;
 mod lookups;
 mod managers;

@@ -104,6 +104,18 @@ fn a_form_without_a_version_is_the_first_and_a_newer_one_is_named_and_refused() 
     }
 }
 
+#[test]
+fn that_an_agent_has_the_whole_strategy_is_said_and_of_others_nothing() {
+    let text = r#"{"named":1,"piece":"whole","fetched":true,"in_place":true,"admitted":true,"since":3,"stage_since":2,"facts":1}"#;
+    assert_eq!(written_again::<AssignmentDetail>(&[text.to_owned()]), [text]);
+    assert!(serde_json::from_str::<AssignmentDetail>(text).unwrap().in_place);
+    let before = text.replace(r#""in_place":true,"#, "");
+    assert!(!serde_json::from_str::<AssignmentDetail>(&before).unwrap().in_place);
+
+    let child = r#"{"called_again":true,"born_served_ms":5,"cordon":"open","plain":false,"capabilities":{"leads":"whole"},"labels":{}}"#;
+    assert_eq!(written_again::<ChildDetail>(&[child.to_owned()]), [child]);
+}
+
 /// With the version as another field.
 fn with_version(text: &str, version: u32) -> String {
     text.replacen('{', &format!("{{\"version\":{version},"), 1)

@@ -300,7 +300,10 @@ fn every_step_of_a_child_is_told_in_the_words_that_it_had() {
             Step::Ended { status: ChildStatus::Done, outcome: Outcome::Succeeded },
             r#""ended","status":"Done","outcome":"succeeded""#,
         )],
-        Step::Lacks { .. } => [told(Step::Lacks { functions }, r#""lacks","functions":5"#)],
+        Step::Lacks { .. } => [
+            told(Step::Lacks { functions, in_place: false }, r#""lacks","functions":5"#),
+            told(Step::Lacks { functions, in_place: true }, r#""lacks","functions":5,"in_place":true"#),
+        ],
         Step::Retried => [told(Step::Retried, r#""retried""#)],
         Step::PolledWhileBusy => [told(Step::PolledWhileBusy, r#""polled_while_busy""#)],
         Step::ReplacedBy { .. } => [told(

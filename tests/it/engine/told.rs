@@ -121,6 +121,7 @@ fn every_event_of_a_release_is_told_in_the_words_that_it_had() {
         excluded: excluded.iter().zip(1..).map(|((why, _), count)| (*why, count)).collect(),
         waves: Vec::new(),
         managers: BTreeMap::new(),
+        in_place: Vec::new(),
         lacks: Vec::new(),
         left_out: 0,
     };

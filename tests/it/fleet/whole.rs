@@ -18,7 +18,7 @@ fn two_stages() -> String {
 
 #[tokio::test]
 async fn a_fleet_of_either_kind_runs_a_release_to_its_roll_out_over_one_connection_each() {
-    for kind in [FleetKind::Deployed, FleetKind::Modern] {
+    for kind in [FleetKind::Deployed, FleetKind::Modern, FleetKind::Own] {
         let manager = Manager::start(Script { end_at: Some(1), ..Script::of(&two_stages()) }).await;
         let mut config = FleetConfig { agents: 25, kind, ..manager.config() };
         // The first stage is ended early: one failed call of few would be too many.

@@ -21,4 +21,5 @@ mod submit;
 mod survey;
 mod wait;
 mod watching;
+mod whole;
 mod wiped;

@@ -555,6 +555,7 @@ fn read(offer: Offer, id: String) -> Work {
         }
         Form::Withdrawn => (0, Vec::new()),
         Form::Full | Form::UndoOf { .. } => panic!("an agent was handed a manager's offer"),
+        Form::InPlace { .. } => panic!("a deployed agent was handed a whole strategy"),
     };
     let function = strategy.functions[function].name.clone();
     Work { offer, id, function, parts, at: 0, was_rolled_back: false }

@@ -13,10 +13,9 @@ impl Assignment {
             Fact::Resumed { level } => self.let_end(level, strategy, levels, dated.at),
             Fact::Opened { level } => {
                 self.let_end(level, strategy, levels, dated.at);
-                // Behind a barrier all set up anew: not all at once.
-                if let Some(steps) = self.stepwise_mut() {
-                    steps.admitted = false;
-                }
+                // Behind a barrier all set up anew: not all at once. Who goes on in place sets nothing up, and needs no
+                // place any more.
+                self.set_admitted(false);
                 let waits = matches!(self.status, ChildStatus::Todo | ChildStatus::Doing) && !self.fetched;
                 if waits && levels.level_of(self) < level {
                     self.since = self.since.max(dated.at);
@@ -49,7 +48,8 @@ impl Assignment {
 
     /// What it has not begun it never will; what it runs it may end.
     fn pass_over(&mut self, stage: u8, then: Piece, strategy: &Strategy, at: ReleaseMs) {
-        let ends_on_signal = self.ends_on_signal(usize::from(stage), strategy);
+        // Who walks by itself hears which stages are skipped, and waits in this one for what the gates say.
+        let ends_on_signal = !self.is_in_place() && self.ends_on_signal(usize::from(stage), strategy);
         if !self.status.is_over() && !self.fetched && self.piece() == Piece::Stage(stage) {
             self.note_passed(stage);
             self.apply(&Step::NextOffer { piece: then }, strategy, at);

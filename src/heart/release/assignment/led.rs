@@ -3,12 +3,18 @@
 //! | led | offers | reports of |
 //! |---|---|---|
 //! | stepwise | one stage, or one roll-out, an offer | itself |
-//! | whole | the whole strategy in one, walked by the child itself | the agents below it |
+//! | in place | the whole strategy in one, walked by the child itself | itself |
+//! | whole | the whole strategy in one, walked by the child for its own children | the agents below it |
 //!
-//! Deployed agents are led stepwise, managers below whole. Each way has what only it needs; the rest of an [`Assignment`](super::Assignment) is
-//! the same for both.
+//! Deployed agents are led stepwise, agents that say `leads: whole` in place, managers below whole. Which it is, is decided when
+//! a child is planned, and anew as long as it has begun nothing: never by what a child says in between. Each way has
+//! what only it needs; the rest of an [`Assignment`](super::Assignment) is the same for all.
+//!
+//! An agent that is led in place counts as one, as a deployed one does. It waits in every stage for the signal, whatever its
+//! type, so that a pause, a limit and a barrier hold it; and it goes back function by function, by the offers that any
+//! agent understands, so that it doesn't matter which program comes for them.
 
-use super::{Rare, Rarely};
+use super::{Idle, Rare, Rarely};
 use crate::release::{
     manager::{Agents, Planned},
     offer::Piece,
@@ -18,7 +24,18 @@ use crate::release::{
 #[derive(Debug, Clone, PartialEq)]
 pub enum Led {
     Stepwise(Stepwise),
+    InPlace(Box<InPlace>),
     Whole(Box<Whole>),
+}
+
+/// What is known of an agent that walks through the whole strategy by itself.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct InPlace {
+    /// Whether it has one of the places that `max_in_progress` gives; its offer is shown then.
+    pub admitted: bool,
+    /// `None`: its stage waits for no calls.
+    pub idle: Option<Idle>,
+    pub rare: Rare,
 }
 
 /// Where a child stands that is led piece by piece.

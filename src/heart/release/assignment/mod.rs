@@ -28,7 +28,7 @@ use language::{Action, Strategy};
 use model::{ChildStatus, Exclusion, Outcome, StageStatus};
 
 pub use super::clock::ReleaseMs;
-pub use led::{Led, Stepwise, Whole};
+pub use led::{InPlace, Led, Stepwise, Whole};
 pub use rare::{Idle, Rare, RareSteps, Rarely};
 pub use sets::{FunctionSet, Slot, StageSet};
 pub use step::{Dated, Fact, Shows, Step};
@@ -94,32 +94,46 @@ impl Assignment {
     pub const fn stepwise(&self) -> Option<&Stepwise> {
         match &self.led {
             Led::Stepwise(steps) => Some(steps),
-            Led::Whole(_) => None,
+            Led::InPlace(_) | Led::Whole(_) => None,
         }
     }
 
     pub(super) const fn stepwise_mut(&mut self) -> Option<&mut Stepwise> {
         match &mut self.led {
             Led::Stepwise(steps) => Some(steps),
-            Led::Whole(_) => None,
+            Led::InPlace(_) | Led::Whole(_) => None,
         }
     }
 
-    /// What is known of it, if it has the whole strategy in hand.
+    /// Whether a poll says nothing of what it has in hand; `leads_itself`: whether it says that it takes whole strategies. Such an
+    /// agent always has a call open; another that has taken its place under its id has nothing of it.
+    pub fn polls_always(&self, leads_itself: bool) -> bool {
+        let is_rollout = matches!(self.piece(), Piece::Rollout(_));
+        let goes_back = self.pending_undo().is_some_and(|undo| undo.fetched);
+        leads_itself && (self.is_in_place() || is_rollout || goes_back)
+    }
+
+    /// Whether it is an agent that walks through the whole strategy by itself.
+    pub const fn is_in_place(&self) -> bool {
+        matches!(self.led, Led::InPlace(_))
+    }
+
+    /// What is known of it, if it leads children of its own through the strategy.
     pub fn whole(&self) -> Option<&Whole> {
         match &self.led {
-            Led::Stepwise(_) => None,
+            Led::Stepwise(_) | Led::InPlace(_) => None,
             Led::Whole(whole) => Some(whole),
         }
     }
 
     pub fn whole_mut(&mut self) -> Option<&mut Whole> {
         match &mut self.led {
-            Led::Stepwise(_) => None,
+            Led::Stepwise(_) | Led::InPlace(_) => None,
             Led::Whole(whole) => Some(whole),
         }
     }
 
+    /// Whether it leads children of its own through the strategy.
     pub const fn is_whole(&self) -> bool {
         matches!(self.led, Led::Whole(_))
     }
@@ -144,6 +158,7 @@ impl Assignment {
     pub fn rare(&self) -> &Rare {
         match &self.led {
             Led::Stepwise(steps) => &steps.rare.rare,
+            Led::InPlace(agent) => &agent.rare,
             Led::Whole(whole) => &whole.rare,
         }
     }
@@ -151,6 +166,7 @@ impl Assignment {
     pub fn change_rare(&mut self, change: impl FnOnce(&mut Rare)) {
         match &mut self.led {
             Led::Stepwise(steps) => steps.rare.change(|steps| change(&mut steps.rare)),
+            Led::InPlace(agent) => change(&mut agent.rare),
             Led::Whole(whole) => change(&mut whole.rare),
         }
     }
@@ -163,6 +179,7 @@ impl Assignment {
     pub(super) fn change_undo(&mut self, change: impl FnOnce(&mut Undo)) {
         let undo = match &mut self.led {
             Led::Stepwise(steps) => steps.rare.undo_mut(),
+            Led::InPlace(agent) => agent.rare.undo.as_deref_mut(),
             Led::Whole(whole) => whole.rare.undo.as_deref_mut(),
         };
         if let Some(undo) = undo {
@@ -180,20 +197,53 @@ impl Assignment {
         self.stepwise().map_or(StageSet::EMPTY, |steps| steps.rare.passed)
     }
 
-    /// Whether it has one of the places that `max_in_progress` gives. Who is led whole gives places of its own.
+    /// Whether it has one of the places that `max_in_progress` gives; `None`: it needs none, for it gives places of its own.
+    fn place(&self) -> Option<bool> {
+        match &self.led {
+            Led::Stepwise(steps) => Some(steps.admitted),
+            Led::InPlace(agent) => Some(agent.admitted),
+            Led::Whole(_) => None,
+        }
+    }
+
+    /// Whether it has one of the places that `max_in_progress` gives.
     pub fn is_admitted(&self) -> bool {
-        self.stepwise().is_some_and(|steps| steps.admitted)
+        self.place() == Some(true)
+    }
+
+    /// Whether it needs one of these places and has none.
+    pub fn needs_place(&self) -> bool {
+        self.place() == Some(false)
+    }
+
+    pub(super) fn set_admitted(&mut self, is_admitted: bool) {
+        match &mut self.led {
+            Led::Stepwise(steps) => steps.admitted = is_admitted,
+            Led::InPlace(agent) => agent.admitted = is_admitted,
+            Led::Whole(_) => {}
+        }
     }
 
     /// `None`: its stage was tried once, and waits for no calls.
     pub fn idle(&self) -> Option<Idle> {
-        self.stepwise().and_then(|steps| steps.rare.idle)
+        match &self.led {
+            Led::Stepwise(steps) => steps.rare.idle,
+            Led::InPlace(agent) => agent.idle,
+            Led::Whole(_) => None,
+        }
     }
 
     pub(super) fn set_idle(&mut self, idle: Option<Idle>) {
-        if let Some(steps) = self.stepwise_mut() {
-            steps.rare.change(|rare| rare.idle = idle);
+        match &mut self.led {
+            Led::Stepwise(steps) => steps.rare.change(|rare| rare.idle = idle),
+            Led::InPlace(agent) => agent.idle = idle,
+            Led::Whole(_) => {}
         }
+    }
+
+    /// Whether it was told to end its stage for want of calls.
+    pub fn is_told_idle(&self) -> bool {
+        self.idle().is_some_and(|idle| idle.told)
     }
 }
 
@@ -210,6 +260,11 @@ impl Assignment {
 
     pub fn heard_mut(&mut self) -> &mut Heard {
         self.heard.get_or_insert_default()
+    }
+
+    /// An agent that walks through the whole strategy by itself, and has not acted yet.
+    pub fn new_in_place(at: ReleaseMs) -> Self {
+        Self { led: Led::InPlace(Box::default()), slot: Piece::Whole.slot(), ..Self::new(at) }
     }
 
     /// A child that is led whole and has not acted yet.
@@ -265,7 +320,7 @@ impl Assignment {
 
     /// Leads it as it was planned anew, if that is otherwise than before.
     pub fn lead_as(&mut self, planned: &Self, strategy: &Strategy) {
-        if self.is_whole() || planned.is_whole() {
+        if self.stepwise().is_none() || planned.stepwise().is_none() {
             let rare = self.rare().clone();
             self.led = planned.led.clone();
             self.change_rare(|own| *own = rare);
@@ -348,7 +403,7 @@ impl Assignment {
     pub fn piece_of(&self, name: OfferName, strategy: &Strategy) -> Option<Piece> {
         let is_first = name.kind == OfferKind::First;
         match &self.led {
-            Led::Whole(_) => is_first.then_some(Piece::Whole),
+            Led::InPlace(_) | Led::Whole(_) => is_first.then_some(Piece::Whole),
             Led::Stepwise(steps) if is_first && name == self.offer_name() => Some(steps.piece),
             // In an earlier attempt it may have been handed all stages.
             Led::Stepwise(_) if is_first && name.attempt < self.named && strategy.rollout.is_none() => {
@@ -361,7 +416,9 @@ impl Assignment {
     /// The functions that the current offer changes.
     pub fn current_functions(&self, strategy: &Strategy) -> FunctionSet {
         match &self.led {
-            Led::Whole(_) => (0..strategy.functions.len()).fold(FunctionSet::EMPTY, FunctionSet::with),
+            Led::InPlace(_) | Led::Whole(_) => {
+                (0..strategy.functions.len()).fold(FunctionSet::EMPTY, FunctionSet::with)
+            }
             Led::Stepwise(_) => FunctionSet::of(self.current_function(strategy)),
         }
     }
@@ -414,10 +471,7 @@ impl Assignment {
     /// Whether it was left untested, and nothing else was offered to it.
     pub fn is_left_untested(&self) -> bool {
         let is_left = self.status.is_over() && self.outcome == Some(Outcome::Untested);
-        is_left
-            && self.stepwise().is_some()
-            && self.rare().successor.is_none()
-            && self.may_run_new().is_empty()
+        is_left && !self.is_whole() && self.rare().successor.is_none() && self.may_run_new().is_empty()
     }
 }
 

@@ -1,6 +1,8 @@
 //! What a step makes of one child's part. Whether it is right was decided before.
 
-use super::{Assignment, FunctionSet, Led, MAX_LATE, Mark, Shows, Slot, Step, Undo, Whole};
+use super::{
+    Assignment, FunctionSet, InPlace, Led, MAX_LATE, Mark, Shows, Slot, Step, Stepwise, Undo, Whole,
+};
 use crate::release::clock::ReleaseMs;
 use crate::release::{
     assignment::{Idle, RareSteps},
@@ -30,7 +32,10 @@ impl Assignment {
                 self.show(*shows, self.current_functions(strategy));
                 self.report(*slot, *status, *digest, at);
             }
-            Step::StageBegan { slot } => self.begin(*slot, StageStatus::InProgress, at),
+            Step::StageBegan { slot } => {
+                self.set_idle(None);
+                self.begin(*slot, StageStatus::InProgress, at);
+            }
             Step::Counted { agents, recount } => {
                 if let Some(whole) = self.whole_mut() {
                     whole.reported = *agents;
@@ -40,7 +45,7 @@ impl Assignment {
             Step::NextWave { wave } => self.go_on_in(*wave, strategy, at),
             Step::NextOffer { piece } => self.go_on_with(*piece, strategy, at),
             Step::Ended { status, outcome } => self.end(*status, *outcome, at),
-            Step::Lacks { functions } => self.lack(*functions, strategy),
+            Step::Lacks { functions, in_place } => self.lack(*functions, *in_place, strategy),
             Step::Retried => self.retry(strategy, at),
             Step::PolledWhileBusy => self.note_poll(),
             Step::ReplacedBy { successor, at_work } => self.change_rare(|rare| {
@@ -58,7 +63,7 @@ impl Assignment {
             Step::UndoDropped => self.drop_undo(),
             Step::Late { slot, shows, digest, .. } => {
                 let functions = match &self.led {
-                    Led::Whole(_) => self.current_functions(strategy),
+                    Led::InPlace(_) | Led::Whole(_) => self.current_functions(strategy),
                     Led::Stepwise(_) => FunctionSet::of(slot.map_or(0, |slot| slot.function(strategy))),
                 };
                 self.show(*shows, functions);
@@ -68,9 +73,7 @@ impl Assignment {
     }
 
     fn admit(&mut self, at: ReleaseMs) {
-        if let Some(steps) = self.stepwise_mut() {
-            steps.admitted = true;
-        }
+        self.set_admitted(true);
         self.since = at;
     }
 
@@ -116,8 +119,8 @@ impl Assignment {
     fn show(&mut self, shows: Shows, functions: FunctionSet) {
         match (shows, &self.led) {
             (Shows::Nothing, _) => {}
-            // What a manager takes back, it takes back of all waves.
-            (Shows::Base, Led::Whole(_)) => {
+            // What a manager takes back, it takes back of all waves; and an agent all that it has of the strategy.
+            (Shows::Base, Led::InPlace(_) | Led::Whole(_)) => {
                 self.tainted = self.tainted.minus(functions);
                 self.rolled_out = self.rolled_out.minus(functions);
             }
@@ -180,15 +183,24 @@ impl Assignment {
             return;
         }
         self.status = ChildStatus::Doing;
-        self.set_idle(None);
-        if let Some(steps) = self.stepwise_mut() {
-            steps.admitted = false;
+        // The roll-out is an offer of its own.
+        if let Led::InPlace(agent) = &mut self.led {
+            let rare = RareSteps { rare: std::mem::take(&mut agent.rare), ..RareSteps::NOTHING };
+            self.led = Led::Stepwise(Stepwise { rare: rare.into(), ..Stepwise::new() });
         }
+        self.set_idle(None);
+        self.set_admitted(false);
         self.try_anew(Piece::Rollout(0), at);
     }
 
     /// What it runs is known otherwise, and it has begun nothing.
-    fn lack(&mut self, functions: FunctionSet, strategy: &Strategy) {
+    fn lack(&mut self, functions: FunctionSet, in_place: bool, strategy: &Strategy) {
+        if !self.is_whole() && in_place != self.is_in_place() {
+            let rare = self.rare().clone();
+            let fresh = if in_place { Self::new_in_place(self.since) } else { Self::new(self.since) };
+            (self.led, self.slot) = (fresh.led, fresh.slot);
+            self.change_rare(|own| *own = rare);
+        }
         let Some(steps) = self.stepwise_mut() else { return };
         let before = steps.piece;
         steps.piece = Piece::FIRST;
@@ -244,8 +256,9 @@ impl Assignment {
         let led = match &self.led {
             Led::Stepwise(steps) => {
                 let rare = RareSteps { lacks: steps.rare.lacks, ..RareSteps::NOTHING };
-                Led::Stepwise(super::Stepwise { rare: rare.into(), ..super::Stepwise::new() })
+                Led::Stepwise(Stepwise { rare: rare.into(), ..Stepwise::new() })
             }
+            Led::InPlace(_) => Led::InPlace(Box::<InPlace>::default()),
             Led::Whole(before) => Led::Whole(Box::new(self.next_attempt_of(before))),
         };
         let mut fresh = Self { led, ..Self::new(at) };

@@ -61,9 +61,10 @@ pub enum Step {
         status: ChildStatus,
         outcome: Outcome,
     },
-    /// It does not run these functions; it has begun nothing yet.
+    /// It does not run these functions, and takes the whole strategy at once or doesn't; it has begun nothing yet.
     Lacks {
         functions: FunctionSet,
+        in_place: bool,
     },
     /// An operator gave it alone another attempt.
     Retried,

@@ -3,7 +3,7 @@
 use super::{successor::succeed, walk::Walk};
 use crate::{
     children::{
-        self, Arrival, Child, Poll,
+        self, Arrival, Child, Poll, Profile,
         registration::{Live, Registration},
     },
     release::{
@@ -13,7 +13,7 @@ use crate::{
         state::State,
     },
 };
-use model::{ChildKey, ChildKind, ChildStatus, Now, Outcome, address::for_limits};
+use model::{ChildKey, ChildStatus, Now, Outcome, address::for_limits};
 
 /// Polls after a download that show that the result was lost: a single one may have been under way.
 const POLLS_THAT_SHOW_A_LOSS: u8 = 2;
@@ -89,7 +89,7 @@ fn call_again(
     for release in child.open.iter().filter_map(|key| state.release(*key)) {
         let Some(mut walk) = Walk::start(state, release, key, now) else { continue };
         walk.reinstate();
-        notice(&mut walk, child.kind());
+        notice(&mut walk, child, poll);
         changes.append(&mut walk.changes);
     }
     if !child.called_again {
@@ -106,9 +106,11 @@ pub(in crate::release) fn signs_of_life(key: ChildKey, child: &Child) -> Vec<Cha
     again.into_iter().chain(back).collect()
 }
 
-/// An agent polls only when it has nothing in hand. A manager polls always.
-fn notice(walk: &mut Walk<'_>, kind: ChildKind) {
-    if kind.is_manager() {
+/// An agent polls only when it has nothing in hand. A manager polls always, and so does an agent that walks through a whole
+/// strategy; one that doesn't say so any more is another program, and has it no longer.
+fn notice(walk: &mut Walk<'_>, child: &Child, poll: &Poll) {
+    let says_so = poll.profile.as_ref().is_some_and(Profile::leads_itself);
+    if child.kind().is_manager() || walk.assignment.polls_always(says_so) {
         return;
     }
     let undo = walk.assignment.pending_undo().filter(|undo| undo.fetched).map(|undo| undo.functions);

@@ -224,6 +224,7 @@ fn silence_that_shows(state: &State, child: ChildKey, silent: u64, now: Now) -> 
         let deadlines = deadlines.of_member(Member { child, part });
         match part.pending_undo() {
             Some(undo) if undo.fetched => Some(deadlines.setup_ms),
+            _ if may_be_busy_with(part) && part.is_in_place() => Some(deadlines.setup_ms),
             _ if !may_be_busy_with(part) => None,
             _ if deadline::is_silent_by_nature(part, &release.strategy) => Some(deadlines.stage_ms),
             _ => {

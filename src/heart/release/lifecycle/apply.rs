@@ -105,7 +105,7 @@ impl State {
     fn start(&mut self, key: ReleaseKey, membership: &Membership, now: Now) {
         self.overtake(key);
         let Some(release) = self.shared.releases.get_mut(&key) else { return };
-        let Membership { members, excluded, waves, managers, lacks, left_out } = membership;
+        let Membership { members, excluded, waves, managers, in_place, lacks, left_out } = membership;
         release.state = ReleaseState::Running;
         release.asking = None;
         release.left_out = *left_out;
@@ -119,7 +119,8 @@ impl State {
         let wave = |at: usize| waves.get(at).copied().unwrap_or_default();
         let member = |(at, child): (usize, &ChildKey)| {
             let lacks = lacks.get(at).copied().unwrap_or_default();
-            let part = release.fresh_part(*child, lacks, release.started_at);
+            let is_in_place = in_place.binary_search(child).is_ok();
+            let part = release.fresh_part(*child, is_in_place, lacks, release.started_at);
             (*child, Assignment { wave: wave(at), ..part })
         };
         let mut assignments: Assignments = members.iter().enumerate().map(member).collect();

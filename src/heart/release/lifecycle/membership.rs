@@ -15,6 +15,8 @@ pub struct Membership {
     pub waves: Vec<u32>,
     /// The members that are managers themselves.
     pub managers: BTreeMap<ChildKey, Planned>,
+    /// The members that are agents and walk through the whole strategy by themselves, ascending.
+    pub in_place: Vec<ChildKey>,
     /// The functions that each member does not run, in their order. Empty: all run all.
     pub lacks: Vec<FunctionSet>,
     /// Agents that come last because they are silent.

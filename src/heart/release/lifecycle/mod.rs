@@ -17,5 +17,5 @@ pub(super) use decide::{decide, goes_on_as_another, retry};
 pub use membership::Membership;
 pub(super) use roll_back::roll_back;
 pub use submitted::Submitted;
-pub(super) use takes_part::lacks_of;
 pub use takes_part::membership;
+pub(super) use takes_part::{is_in_place, lacks_of};

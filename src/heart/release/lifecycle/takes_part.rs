@@ -31,6 +31,7 @@ pub fn membership(
     let waves = waves(&plan);
     let managers = managers(state, &plan);
     let lacks = lacks(strategy, &plan, &managers);
+    let in_place = in_place(state, &plan, &lacks);
     let has_turns = !plan.waves.is_empty() || !plan.sequence.is_empty();
     let silent = plan.turnouts.iter().map(|turnout| turnout.silent).fold(0, u32::saturating_add);
     Membership {
@@ -38,6 +39,7 @@ pub fn membership(
         excluded,
         waves,
         managers,
+        in_place,
         lacks,
         left_out: if has_turns { silent } else { 0 },
     }
@@ -68,6 +70,22 @@ fn lacks(strategy: &Strategy, plan: &Plan, managers: &BTreeMap<ChildKey, Planned
         if runs_all { FunctionSet::EMPTY } else { FunctionSet(plan.part(at).lacks(strategy)) }
     };
     plan.members.iter().enumerate().map(lacks).collect()
+}
+
+/// The agents that are led in place.
+fn in_place(state: &Snapshot, plan: &Plan, lacks: &[FunctionSet]) -> Vec<ChildKey> {
+    let lacks_at = |at: usize| lacks.get(at).copied().unwrap_or_default();
+    let members = plan.members.iter().enumerate();
+    members
+        .filter(|(at, child)| is_in_place(state, **child, lacks_at(*at)))
+        .map(|(_, child)| *child)
+        .collect()
+}
+
+/// Whether an agent is handed the whole strategy. One that doesn't run all of it is led stepwise, so that nobody has to agree
+/// with it on what is left of the strategy.
+pub(in crate::release) fn is_in_place(state: &Snapshot, child: ChildKey, lacks: FunctionSet) -> bool {
+    lacks.is_empty() && state.children.get(child).is_some_and(|record| record.leads_itself())
 }
 
 /// What one child does not run.

@@ -7,6 +7,7 @@ use crate::{
         assignment::{Assignment, FunctionSet, Step},
         clock::ReleaseMs,
         deadline,
+        lifecycle::is_in_place,
         manager::Planned,
         settings::Member,
         state::{End, Release, ReleaseState, State, Sweep},
@@ -64,10 +65,12 @@ impl State {
             let planned = Planned { agents: record.counted_agents(), ..Planned::default() };
             release.managers.insert(child, planned);
         }
+        let is_in_place = is_in_place(&self.shared, child, lacks);
+        let Some(release) = self.shared.releases.get_mut(&key) else { return };
         let mut newcomer = Assignment {
             wave,
             facts: release.facts.len() as u16,
-            ..release.fresh_part(child, lacks, release.at(now))
+            ..release.fresh_part(child, is_in_place, lacks, release.at(now))
         };
         newcomer.change_rare(|rare| rare.joined = Some(joined));
         release.joined += 1;

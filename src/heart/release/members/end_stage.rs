@@ -33,19 +33,26 @@ pub(in crate::release) fn decide(state: &State, child: &str, offer: &str, stage:
         };
     }
     let piece = walk.assignment.piece_of(call.name, walk.strategy());
-    let slot = piece.and_then(|piece| find_slot(walk.strategy(), piece, stage));
+    let slot = piece.and_then(|piece| find_slot(&walk.assignment, walk.strategy(), piece, stage));
     let Some(slot) = slot.filter(|_| walk.assignment.was_offered(call.name, walk.strategy())) else {
         return Decision { changes: walk.changes, answer: Err(unknown().into()) };
     };
     let current = call.name == walk.assignment.offer_name() && !walk.assignment.status.is_over();
     let end = if current { of_current(&mut walk, slot) } else { true };
     let rollback = is_taken_back(&walk.assignment, call.name);
-    let skip = if walk.assignment.is_whole() { walk.release.skipped_names() } else { Vec::new() };
+    let walks = walk.assignment.is_whole() || walk.assignment.is_in_place();
+    let skip = if walks { walk.release.skipped_names() } else { Vec::new() };
     Decision::new(walk.changes, Reply::EndStage { end, rollback, skip })
 }
 
-/// Whether a manager that still leads this is to take it back. One that was told to continue it with another offer is not.
+/// Whether a child that still walks through this is to take it back. A manager that was told to continue it with another
+/// offer is not; an agent is, also where its stage gets no calls: it would go on with what comes next.
 fn is_taken_back(assignment: &Assignment, name: OfferName) -> bool {
+    if assignment.is_in_place() {
+        let is_over = matches!(assignment.status, ChildStatus::No | ChildStatus::Failed);
+        let is_current = name.attempt == assignment.named;
+        return !is_current || is_over || assignment.pending_undo().is_some() || assignment.is_told_idle();
+    }
     let Some(manager) = assignment.whole() else { return false };
     if name.attempt < assignment.named {
         return manager.continues.is_none();

@@ -14,7 +14,7 @@ use crate::{
         by_itself,
         command::{Decision, Form, Offer, Refusal, Reply},
         decide::walk::Walk,
-        lifecycle::lacks_of,
+        lifecycle::{is_in_place, lacks_of},
         manager::{FEATURE_RETRY, Planned},
         offer::{OfferKind, OfferName, Piece},
         state::{Release, ReleaseState, Snapshot, State},
@@ -82,12 +82,14 @@ fn would_be(state: &Snapshot, release: &Release, child: ChildKey) -> Result<Assi
         Some(Err(why)) => Err(NoOffer::Unfit(why)),
         Some(Ok(_)) => {
             let record = state.children.get(child).filter(|record| record.kind().is_manager());
+            let lacks = lacks_of(state, release, child);
             Ok(match record {
                 Some(record) => {
                     let planned = Planned { agents: record.counted_agents(), quotas: Vec::new() };
                     Assignment::new_whole(planned, 0)
                 }
-                None => Assignment::new(0).lacking(lacks_of(state, release, child), strategy),
+                None if is_in_place(state, child, lacks) => Assignment::new_in_place(0),
+                None => Assignment::new(0).lacking(lacks, strategy),
             })
         }
     }
@@ -111,6 +113,7 @@ fn offer_of(
         {
             Form::ReportedStage { stage }
         }
+        Form::InPlace { .. } => Form::InPlace { is_reported: knows(FEATURE_INTERIM) },
         form => form,
     };
     let strategy = match form {
@@ -139,6 +142,7 @@ fn offer_of(
         | Form::Rollout { .. }
         | Form::Undo { .. }
         | Form::Withdrawn
+        | Form::InPlace { .. }
         | Form::Whole
         | Form::StageByItself { .. } => Arc::clone(&release.strategy),
     };
@@ -188,6 +192,7 @@ fn work(walk: &mut Walk<'_>, name: OfferName) -> Option<Form> {
 fn form_for(assignment: &Assignment, strategy: &Strategy) -> Form {
     match &assignment.led {
         Led::Whole(_) => Form::Full,
+        Led::InPlace(_) => Form::InPlace { is_reported: false },
         Led::Stepwise(steps) if steps.by_itself => by_itself::form(steps.piece, strategy),
         Led::Stepwise(steps) => form(steps.piece),
     }

@@ -38,6 +38,11 @@ fn end_stage(state: &State, id: &str, stage: &str, now: Now) -> Result<Decision,
                    promote the release instead";
         return Err(wrong(release, why));
     }
+    if inside.clone().any(Assignment::is_in_place) && !release.gates.may_end(Slot::stage(index)) {
+        let why = "a barrier stands after this stage, and agents that walk through the stages by themselves would go past \
+                   it: approve or promote the release instead";
+        return Err(wrong(release, why));
+    }
     if !inside.any(|assignment| assignment.ends_on_signal(index, &release.strategy)) {
         return Err(wrong(
             release,

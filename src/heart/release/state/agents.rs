@@ -38,9 +38,16 @@ impl Release {
     }
 
     /// The part of a child that has not acted yet, led as it was planned.
-    pub fn fresh_part(&self, child: ChildKey, lacks: FunctionSet, at: ReleaseMs) -> Assignment {
+    pub fn fresh_part(
+        &self,
+        child: ChildKey,
+        is_in_place: bool,
+        lacks: FunctionSet,
+        at: ReleaseMs,
+    ) -> Assignment {
         match self.managers.get(&child) {
             Some(planned) => Assignment::new_whole(planned.clone(), at),
+            None if is_in_place => Assignment::new_in_place(at),
             None => Assignment::new(at).lacking(lacks, &self.strategy),
         }
     }

@@ -102,7 +102,7 @@ impl Counts {
             gates.is_trailing(assignment).then_some(&mut self.trailing),
             gates.takes_place(assignment).then_some(&mut self.in_progress),
             assignment.is_left_untested().then_some(&mut self.left_untested),
-            (assignment.stepwise().is_some() && gates.admits(assignment)).then_some(&mut self.opened),
+            (!assignment.is_whole() && gates.admits(assignment)).then_some(&mut self.opened),
         ]
     }
 

@@ -46,6 +46,7 @@ pub(super) fn ended(walk: &mut Walk<'_>, report: &Report<'_>) {
             let wanted = summary.why.as_ref().is_some_and(|why| why.cause.is_wanted());
             after_manager(walk, slot, success, wanted);
         }
+        Piece::Whole if walk.assignment.is_in_place() => after_in_place(walk, slot, summary.status),
         Piece::Whole => after_whole(walk, slot, success, function),
         Piece::Stage(_) => after_stage(walk, slot, success, function),
         Piece::Rollout(rolled_out) => after_rollout(walk, rolled_out, success),
@@ -65,13 +66,17 @@ pub(super) fn ended(walk: &mut Walk<'_>, report: &Report<'_>) {
 fn untested(walk: &Walk<'_>, slot: Slot, summary: &Summary) -> Option<&'static str> {
     let assignment = &walk.assignment;
     let stage = slot.stage_index().and_then(|stage| walk.strategy().stages.get(stage))?;
-    if !assignment.is_led_stepwise() {
+    if !assignment.is_led_stepwise() && !assignment.is_in_place() {
         return None;
     }
-    let told = assignment.idle().is_some_and(|idle| idle.told);
+    let told = assignment.is_told_idle();
     match summary.status {
         StageStatus::Failure if stage.new_traffic > 0 && summary.has_no_calls() => {
             Some("the new version got no call")
+        }
+        // It was told to go back, whatever it has measured.
+        StageStatus::Completed if told && assignment.is_in_place() => {
+            Some("it got fewer calls than its minimum in time")
         }
         StageStatus::Completed if told && !summary.has_calls(stage.min_calls.max(1)) => {
             Some("it got fewer calls than its minimum")
@@ -104,7 +109,11 @@ fn ended_untested(walk: &mut Walk<'_>, report: &Report<'_>, why: &str) {
     let piece = walk.assignment.piece();
     match walk.release.instead_of(piece) {
         skipped if skipped != piece => walk.step(Step::NextOffer { piece: skipped }),
-        _ if by_itself && has_time && walk.assignment.attempt < MAX_IDLE_ATTEMPT => {
+        _ if walk.assignment.is_led_stepwise()
+            && by_itself
+            && has_time
+            && walk.assignment.attempt < MAX_IDLE_ATTEMPT =>
+        {
             walk.step(Step::StageAgain);
         }
         _ => {
@@ -121,6 +130,19 @@ fn after_whole(walk: &mut Walk<'_>, slot: Slot, success: bool, function: usize) 
         Action::Stage(next) => walk.step(Step::StageBegan { slot: Slot::stage(next) }),
         Action::Rollout if success => finish(walk, success, Some((function, Variant::New))),
         Action::Rollout | Action::Rollback => finish(walk, success, Some((function, Variant::Base))),
+    }
+}
+
+/// An agent that has the whole strategy goes the way that the strategy says, and is where that leads already.
+fn after_in_place(walk: &mut Walk<'_>, slot: Slot, status: StageStatus) {
+    let success = status == StageStatus::Completed;
+    if status == StageStatus::Error {
+        return finish(walk, false, None);
+    }
+    match slot.stage_index().map_or(Action::Rollback, |stage| walk.strategy().next(stage, success)) {
+        Action::Stage(next) => walk.step(Step::StageBegan { slot: Slot::stage(next) }),
+        Action::Rollout => finish(walk, true, None),
+        Action::Rollback => finish(walk, success, None),
     }
 }
 

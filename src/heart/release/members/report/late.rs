@@ -98,7 +98,7 @@ fn keep(walk: &mut Walk<'_>, report: &Report<'_>, late: &mut Late) {
     walk.step(Step::Late { slot: Some(report.slot), status, shows, digest: report.late_digest() });
     unconfirmed_below(walk, report.summary());
     let functions = match walk.assignment.led {
-        Led::Whole(_) => walk.assignment.current_functions(strategy),
+        Led::InPlace(_) | Led::Whole(_) => walk.assignment.current_functions(strategy),
         Led::Stepwise(_) => FunctionSet::of(report.slot.function(strategy)),
     };
     match shows {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::release::{
-    assignment::Slot,
+    assignment::{Assignment, Slot},
     change::Change,
     command::Refusal,
     decide::walk::Walk,
@@ -45,7 +45,7 @@ impl<'s> Report<'s> {
             .filter(|_| walk.assignment.was_offered(name, strategy))
             .ok_or_else(|| Refusal::NotStarted { offer: offer.to_owned(), stage: stage() })?;
         let slot = match &summary.stage_name {
-            Some(stage) => find_slot(strategy, piece, stage),
+            Some(stage) => find_slot(&walk.assignment, strategy, piece, stage),
             None => Some(unnamed(walk, name, piece, received.digest)),
         };
         let slot = slot.ok_or_else(|| Refusal::UnknownStage { offer: offer.to_owned(), stage: stage() })?;
@@ -122,6 +122,11 @@ fn unnamed(walk: &Walk<'_>, name: OfferName, piece: Piece, digest: u64) -> Slot 
         return piece.slot();
     }
     let assignment = &walk.assignment;
+    if assignment.is_in_place() {
+        // It may go any way, so only where it is now tells.
+        let last = assignment.marks().last().filter(|mark| mark.digest == digest);
+        return last.map_or(assignment.slot, |mark| mark.slot);
+    }
     let path = walk.strategy().success_path();
     let before = |attempt: u16| attempt >= name.attempt && attempt < assignment.named;
     let is_current = name.attempt == assignment.named;
@@ -148,7 +153,12 @@ fn unnamed(walk: &Walk<'_>, name: OfferName, piece: Piece, digest: u64) -> Slot 
 
 /// The slot of a stage by its name in an offer: `None` if that offer has none of this name. All roll-outs call theirs
 /// the same: which function one is of, only the offer tells.
-pub(in crate::release::members) fn find_slot(strategy: &Strategy, piece: Piece, stage: &str) -> Option<Slot> {
+pub(in crate::release::members) fn find_slot(
+    assignment: &Assignment,
+    strategy: &Strategy,
+    piece: Piece,
+    stage: &str,
+) -> Option<Slot> {
     let slot = match piece {
         Piece::Rollout(function) => {
             return (stage == render::ROLLOUT_STAGE).then_some(Slot::rollout(function));
@@ -157,7 +167,12 @@ pub(in crate::release::members) fn find_slot(strategy: &Strategy, piece: Piece, 
         Piece::Whole => None,
     };
     let found = strategy.stages.iter().position(|other| other.name == stage)?;
-    let is_listed = slot.map_or_else(|| strategy.success_path().contains(&found), |only| only == found);
+    let is_listed = match slot {
+        Some(only) => only == found,
+        // It walks the whole graph, and says so of each stage.
+        None if assignment.is_in_place() => true,
+        None => strategy.success_path().contains(&found),
+    };
     is_listed.then_some(Slot::stage(found))
 }
 

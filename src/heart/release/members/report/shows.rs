@@ -25,6 +25,14 @@ pub(super) fn shows(
         | StageStatus::ShouldEnd
         | StageStatus::Error => return Shows::Nothing,
     };
+    if assignment.is_in_place() {
+        let next = slot.stage_index().map_or(Action::Rollback, |stage| strategy.next(stage, success));
+        return match next {
+            Action::Rollout => Shows::New,
+            Action::Rollback => Shows::Base,
+            Action::Stage(_) => Shows::Nothing,
+        };
+    }
     if assignment.is_whole() {
         // It reports a failure when everything is taken back, and walks on nowhere.
         let next = slot.stage_index().map_or(Action::Rollback, |stage| strategy.next(stage, true));

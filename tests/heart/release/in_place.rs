@@ -1,0 +1,399 @@
+//! Agents that take the whole strategy in one offer and walk through it by themselves.
+
+use std::time::Duration;
+
+use heart::{
+    children::Profile,
+    release::{
+        assignment::Assignment,
+        command::{Command, Form, Reply},
+        members, stages,
+        state::ReleaseState,
+        summary::{Summary, Times},
+    },
+};
+use model::{Capabilities, ChildStatus, Leads, Outcome, StageStatus};
+
+use super::world::{AB, WAIT, World, canary, forked, strategy_text, summary, two_functions, two_stage};
+
+use StageStatus::{Completed, Failure, InProgress, ShouldEnd, SuccessWaiting};
+
+const WHOLE: Form = Form::InPlace { is_reported: false };
+
+fn own() -> Profile {
+    let capabilities = Capabilities { leads: Leads::Whole, ..Capabilities::default() };
+    Profile { capabilities, ..Profile::default() }
+}
+
+/// An agent that takes whole strategies, and has polled twice.
+fn own_agent(world: &mut World, area: &str) -> String {
+    let (id, _) = world.poll_as("", area, Some(own()));
+    world.poll_as(&id, area, Some(own()));
+    id
+}
+
+fn world_with(text: &str) -> (World, String) {
+    let mut world = World::new();
+    let agent = own_agent(&mut world, "north");
+    world.submit(text);
+    (world, agent)
+}
+
+/// Whether a stage may end, whether everything is taken back, and which stages are skipped.
+fn asks(world: &mut World, child: &str, offer: &str, stage: &str) -> (bool, bool, Vec<String>) {
+    let (child, offer, stage) = (child.to_owned(), offer.to_owned(), stage.to_owned());
+    match world.command(&Command::Members(members::Command::EndStage { child, offer, stage })).unwrap() {
+        Reply::EndStage { end, rollback, skip } => (end, rollback, skip),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// It has all it needs in a stage, is told to end it, and ends it well.
+fn passes(world: &mut World, agent: &str, offer: &str, stage: &str) {
+    world.report(agent, offer, summary(stage, SuccessWaiting)).unwrap();
+    assert_eq!(asks(world, agent, offer, stage), (true, false, vec![]), "{stage}");
+    world.report(agent, offer, summary(stage, Completed)).unwrap();
+}
+
+fn led(block: &str) -> String {
+    let stages = [["First", WAIT, "a", "Second", "rollback"], ["Second", AB, "a", "rollout", "rollback"]];
+    strategy_text("7", &format!("rollout: {{{block}}}\n"), &["a"], &stages)
+}
+
+#[test]
+fn it_takes_one_offer_and_goes_through_all_stages_with_it() {
+    let (mut world, agent) = world_with(&two_stage("7", "a"));
+    assert_eq!(world.take(&agent), ("7".to_owned(), WHOLE));
+    assert_eq!(asks(&mut world, &agent, "7", "First"), (false, false, vec![]));
+    passes(&mut world, &agent, "7", "First");
+    let part = world.assignment("7", &agent);
+    assert_eq!(
+        (part.status, part.slot.stage_index(), part.stage_status),
+        (ChildStatus::Doing, Some(1), InProgress)
+    );
+    assert_eq!(world.poll(&agent), "", "nothing new follows");
+    // Whatever the type of a stage is, it is held there until it may go on.
+    assert_eq!(asks(&mut world, &agent, "7", "Second"), (false, false, vec![]));
+    passes(&mut world, &agent, "7", "Second");
+    let part = world.assignment("7", &agent);
+    assert_eq!((part.status, part.outcome), (ChildStatus::Done, Some(Outcome::Succeeded)));
+    assert_eq!(world.runs(&agent, "a"), "new of 7");
+    assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
+}
+
+#[test]
+fn it_goes_the_way_that_the_strategy_says_after_a_failure() {
+    let (mut world, agent) = world_with(&forked("7", "a"));
+    world.take(&agent);
+    world.report(&agent, "7", summary("Bold", Failure)).unwrap();
+    assert_eq!(world.runs(&agent, "a"), "unheard of", "it goes on testing");
+    passes(&mut world, &agent, "7", "Careful");
+    assert_eq!(world.assignment("7", &agent).outcome, Some(Outcome::Succeeded));
+}
+
+#[test]
+fn a_failure_that_leads_nowhere_leaves_the_base_version_of_all_functions() {
+    let (mut world, agent) = world_with(&two_functions("7", "a", "b"));
+    world.take(&agent);
+    passes(&mut world, &agent, "7", "One");
+    world.report(&agent, "7", summary("Two", Failure)).unwrap();
+    assert_eq!(world.assignment("7", &agent).outcome, Some(Outcome::Failed));
+    assert_eq!([world.runs(&agent, "a"), world.runs(&agent, "b")], ["base of 7", "base of 7"]);
+    assert!(world.assignment("7", &agent).pending_undo().is_none(), "it has proven it");
+}
+
+#[test]
+fn a_result_that_comes_twice_changes_nothing() {
+    let (mut world, agent) = world_with(&two_stage("7", "a"));
+    world.take(&agent);
+    passes(&mut world, &agent, "7", "First");
+    world.report(&agent, "7", summary("First", Completed)).unwrap();
+    assert_eq!(world.changes, []);
+    assert_eq!(asks(&mut world, &agent, "7", "First"), (true, false, vec![]));
+    assert_eq!(world.assignment("7", &agent).slot.stage_index(), Some(1));
+}
+
+#[test]
+fn polls_are_no_sign_of_loss_as_long_as_it_says_what_it_takes() {
+    let (mut world, agent) = world_with(&two_stage("7", "a"));
+    world.take(&agent);
+    for _ in 0..20 {
+        world.pass(Duration::from_secs(30));
+        assert_eq!(world.poll(&agent), "");
+    }
+    assert_eq!(world.assignment("7", &agent).status, ChildStatus::Doing);
+    // Another program polls under its id.
+    assert_eq!(world.poll_as(&agent, "north", Some(Profile::default())).1, "");
+    assert_eq!(world.poll_as(&agent, "north", Some(Profile::default())).1, "7.undo");
+    assert_eq!(world.assignment("7", &agent).outcome, Some(Outcome::Lost));
+    assert_eq!(world.fetch(&agent, "7.undo").unwrap().form, Form::Undo { function: 0 });
+}
+
+#[test]
+fn it_is_gone_after_ninety_seconds_of_silence_and_not_before() {
+    let (mut world, agent) = world_with(&two_stage("7", "a"));
+    world.take(&agent);
+    world.pass(Duration::from_secs(89));
+    assert_eq!(world.assignment("7", &agent).status, ChildStatus::Doing);
+    assert!(!asks(&mut world, &agent, "7", "First").0);
+    world.pass(Duration::from_secs(89));
+    assert_eq!(world.assignment("7", &agent).status, ChildStatus::Doing, "it called in between");
+    world.pass(Duration::from_secs(2));
+    assert_eq!(world.assignment("7", &agent).outcome, Some(Outcome::TimedOut));
+    assert_eq!(world.poll(&agent), "7.undo");
+}
+
+#[test]
+fn a_stage_has_a_deadline_however_often_it_calls() {
+    let text = format!("stage_deadline: 10m\n{}", two_stage("7", "a"));
+    let (mut world, agent) = world_with(&text);
+    world.take(&agent);
+    for _ in 0..9 {
+        world.pass(Duration::from_mins(1));
+        assert!(!asks(&mut world, &agent, "7", "First").0);
+    }
+    world.pass(Duration::from_mins(1));
+    assert_eq!(asks(&mut world, &agent, "7", "First"), (true, true, vec![]), "it is taken back");
+    assert_eq!(world.assignment("7", &agent).outcome, Some(Outcome::TimedOut));
+}
+
+#[test]
+fn a_barrier_holds_it_beside_deployed_agents() {
+    let mut world = World::new();
+    let (agent, deployed) = (own_agent(&mut world, "north"), world.child("south"));
+    world.submit(&led("order: global_incremental"));
+    world.take(&agent);
+    world.report(&agent, "7", summary("First", SuccessWaiting)).unwrap();
+    assert_eq!(asks(&mut world, &agent, "7", "First"), (false, false, vec![]));
+    world.get_ready(&deployed, "First");
+    assert_eq!(asks(&mut world, &agent, "7", "First"), (true, false, vec![]));
+    world.report(&agent, "7", summary("First", Completed)).unwrap();
+    world.report(&agent, "7", summary("Second", SuccessWaiting)).unwrap();
+    assert_eq!(asks(&mut world, &agent, "7", "Second"), (false, false, vec![]));
+    world.report(&deployed, "7", summary("First", Completed)).unwrap();
+    let offer = world.get_ready(&deployed, "Second");
+    assert_eq!(asks(&mut world, &agent, "7", "Second"), (true, false, vec![]));
+    world.report(&agent, "7", summary("Second", Completed)).unwrap();
+    world.report(&deployed, &offer, summary("Second", Completed)).unwrap();
+    world.roll_out(&deployed);
+    assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
+}
+
+#[test]
+fn a_wave_that_is_not_open_offers_it_nothing_and_it_counts_as_one_agent() {
+    let mut world = World::new();
+    let first = own_agent(&mut world, "north");
+    let second = own_agent(&mut world, "south");
+    world.submit(&led("order: waves, waves: [1, 100%]"));
+    assert_eq!(world.release("7").agents_planned(), 2);
+    assert_eq!([world.poll(&first), world.poll(&second)], ["7", ""]);
+    world.take(&first);
+    for stage in ["First", "Second"] {
+        passes(&mut world, &first, "7", stage);
+    }
+    assert_eq!(world.poll(&second), "7", "the first wave has met its limits");
+    world.take(&second);
+    world.report(&second, "7", summary("First", Failure)).unwrap();
+    // No failure was allowed: everybody goes back.
+    assert_eq!(world.state_of("7"), "RollingBack");
+    assert_eq!(world.take(&first), ("7.undo".to_owned(), Form::Undo { function: 0 }));
+    world.report(&first, "7.undo", summary("choirmaster undo", Completed)).unwrap();
+    assert_eq!(world.ended(), ["RolledBack, 0 unconfirmed"]);
+}
+
+#[test]
+fn places_are_given_to_it_as_to_others() {
+    let mut world = World::new();
+    let first = own_agent(&mut world, "north");
+    let second = own_agent(&mut world, "south");
+    world.submit(&led("order: parallel, max_in_progress: 1"));
+    assert_eq!([world.poll(&first), world.poll(&second)], ["7", ""]);
+    world.take(&first);
+    for stage in ["First", "Second"] {
+        assert_eq!(world.poll(&second), "", "before {stage}");
+        passes(&mut world, &first, "7", stage);
+    }
+    assert_eq!(world.take(&second), ("7".to_owned(), WHOLE));
+}
+
+#[test]
+fn a_pause_holds_it_where_it_is() {
+    let (mut world, agent) = world_with(&two_stage("7", "a"));
+    world.take(&agent);
+    world.pause("7");
+    world.report(&agent, "7", summary("First", SuccessWaiting)).unwrap();
+    assert_eq!(asks(&mut world, &agent, "7", "First"), (false, false, vec![]));
+    world.resume("7");
+    assert_eq!(asks(&mut world, &agent, "7", "First"), (true, false, vec![]));
+}
+
+#[test]
+fn an_abort_takes_back_what_it_has_in_hand_and_its_late_result_proves_it() {
+    let (mut world, agent) = world_with(&two_stage("7", "a"));
+    world.take(&agent);
+    passes(&mut world, &agent, "7", "First");
+    world.abort("7");
+    assert_eq!(asks(&mut world, &agent, "7", "Second"), (true, true, vec![]));
+    assert_eq!(world.poll(&agent), "7.undo", "if it has lost what it had");
+    let late = world.report(&agent, "7", summary("Second", Failure));
+    assert!(late.is_err(), "{late:?}");
+    assert_eq!(world.ended(), ["Aborted, 0 unconfirmed"]);
+    assert_eq!(world.runs(&agent, "a"), "base of 7");
+}
+
+#[test]
+fn a_skipped_stage_is_told_and_waits_for_its_signal_as_others_do() {
+    let (mut world, agent) = world_with(&led("order: global_incremental"));
+    world.take(&agent);
+    let (release, stage) = ("7".to_owned(), "First".to_owned());
+    world.command(&Command::Stages(stages::Command::Skip { release, stage })).unwrap();
+    assert_eq!(asks(&mut world, &agent, "7", "First"), (false, false, vec!["First".to_owned()]));
+    world.report(&agent, "7", summary("First", SuccessWaiting)).unwrap();
+    assert!(asks(&mut world, &agent, "7", "First").0);
+    world.report(&agent, "7", summary("First", Completed)).unwrap();
+    passes_told(&mut world, &agent, "Second", &["First"]);
+    assert_eq!(world.assignment("7", &agent).outcome, Some(Outcome::Succeeded));
+}
+
+fn passes_told(world: &mut World, agent: &str, stage: &str, skipped: &[&str]) {
+    world.report(agent, "7", summary(stage, SuccessWaiting)).unwrap();
+    let skipped = skipped.iter().map(|name| (*name).to_owned()).collect();
+    assert_eq!(asks(world, agent, "7", stage), (true, false, skipped));
+    world.report(agent, "7", summary(stage, Completed)).unwrap();
+}
+
+#[test]
+fn a_stage_before_a_barrier_is_not_ended_by_hand_for_it_would_go_past() {
+    let mut world = World::new();
+    let (agent, _deployed) = (own_agent(&mut world, "north"), world.child("south"));
+    world.submit(&led("order: global_incremental"));
+    world.take(&agent);
+    let refused = world.end_now("7", "First").unwrap_err().to_string();
+    assert!(refused.contains("would go past it"), "{refused}");
+    assert_eq!(world.assignment("7", &agent).stage_status, InProgress);
+}
+
+#[test]
+fn a_stage_without_a_barrier_is_ended_by_hand() {
+    let (mut world, agent) = world_with(&two_stage("7", "a"));
+    world.take(&agent);
+    world.end_now("7", "First").unwrap();
+    assert_eq!(world.assignment("7", &agent).stage_status, ShouldEnd);
+}
+
+#[test]
+fn how_it_is_led_follows_what_it_says_until_it_begins_and_not_after() {
+    let plain = || Some(Profile::default());
+    let (mut world, agent) = world_with(&two_stage("7", "a"));
+    assert!(world.assignment("7", &agent).is_in_place());
+    world.poll_as(&agent, "north", plain());
+    assert!(world.assignment("7", &agent).is_led_stepwise());
+    assert_eq!(world.fetch(&agent, "7").unwrap().form, Form::Stage { stage: 0 });
+    // Now it has a stage in hand, and goes on with that.
+    world.poll_as(&agent, "north", Some(own()));
+    assert!(world.assignment("7", &agent).is_led_stepwise());
+    world.report(&agent, "7", summary("First", Failure)).unwrap();
+    assert_eq!(world.assignment("7", &agent).outcome, Some(Outcome::Failed));
+    // Another attempt is planned as it is by then.
+    world.retry("7").unwrap();
+    assert_eq!(world.take(&agent), ("7.r2".to_owned(), WHOLE));
+}
+
+#[test]
+fn what_it_lacks_of_a_strategy_it_is_led_around_step_by_step() {
+    let mut world = World::new();
+    let profile = |runtimes: &[&str]| {
+        let runtimes = Some(runtimes.iter().map(|name| (*name).to_owned()).collect());
+        Profile { capabilities: Capabilities { runtimes, ..own().capabilities }, ..Profile::default() }
+    };
+    let text = two_functions("7", "a", "b").replacen("env: nodejs", "env: python3", 1);
+    let (id, _) = world.poll_as("", "north", Some(profile(&["nodejs"])));
+    world.poll_as(&id, "north", Some(profile(&["nodejs"])));
+    world.submit(&format!("target: {{partial: allow}}\n{text}"));
+    let part = world.release("7").assignments.values().next();
+    assert!(part.is_none_or(Assignment::is_led_stepwise), "{part:?}");
+}
+
+/// The new version got no call.
+fn without_calls(stage: &str, status: StageStatus) -> Summary {
+    let none = Times { median: -1.0, minimum: -1.0, maximum: -1.0 };
+    Summary { f2_times_summary: none, ..summary(stage, status) }
+}
+
+#[test]
+fn a_stage_without_calls_is_taken_back_untested_and_rolled_out_with_the_others_where_that_is_wanted() {
+    let mut world = World::new();
+    let (idle, busy) = (own_agent(&mut world, "north"), own_agent(&mut world, "south"));
+    world.submit(&led("order: parallel, no_calls: after 10m, untested: rollout"));
+    world.take(&idle);
+    world.take(&busy);
+    for stage in ["First", "Second"] {
+        passes(&mut world, &busy, "7", stage);
+    }
+    for minute in 0..30 {
+        let (end, rollback, _) = asks(&mut world, &idle, "7", "First");
+        assert_eq!(end, rollback, "it would go on with what comes next");
+        if end {
+            assert!(minute >= 10, "{minute}");
+            break;
+        }
+        world.pass(Duration::from_mins(1));
+    }
+    world.report(&idle, "7", without_calls("First", Failure)).unwrap();
+    assert_eq!(world.assignment("7", &idle).outcome, Some(Outcome::Untested));
+    let (offer, form) = world.take(&idle);
+    assert_eq!(form, Form::Rollout { function: 0 });
+    // It has a call open while it sets that up, too.
+    for _ in 0..3 {
+        assert_eq!(world.poll(&idle), "");
+    }
+    world.report(&idle, &offer, summary("choirmaster rollout", Completed)).unwrap();
+    assert_eq!(world.runs(&idle, "a"), "new of 7");
+    assert_eq!(world.assignment("7", &idle).outcome, Some(Outcome::Untested));
+}
+
+#[test]
+fn an_own_agent_follows_a_deployed_one_and_the_other_way_round() {
+    for own_first in [true, false] {
+        let mut world = World::new();
+        let area = "north";
+        let old = if own_first { own_agent(&mut world, area) } else { world.child(area) };
+        world.submit(&canary("7", "a"));
+        world.take(&old);
+        world.pass(Duration::from_secs(30));
+        let new = if own_first { world.child(area) } else { own_agent(&mut world, area) };
+        for _ in 0..720 {
+            world.pass(Duration::from_secs(5));
+            if world.poll(&new) == "7.undo" {
+                break;
+            }
+        }
+        let (offer, form) = world.take(&new);
+        assert_eq!((offer.as_str(), form), ("7.undo", Form::Undo { function: 0 }), "own first: {own_first}");
+        world.report(&new, "7.undo", summary("choirmaster undo", Completed)).unwrap();
+        let (offer, form) = world.take(&new);
+        if own_first {
+            assert_eq!(form, Form::Stage { stage: 0 });
+            world.report(&new, &offer, summary("Canary", SuccessWaiting)).unwrap();
+            world.report(&new, &offer, summary("Canary", Completed)).unwrap();
+            world.roll_out(&new);
+        } else {
+            assert_eq!(form, WHOLE);
+            passes(&mut world, &new, &offer, "Canary");
+        }
+        assert_eq!(world.ended(), ["Done, 0 unconfirmed"], "own first: {own_first}");
+    }
+}
+
+#[test]
+fn an_error_of_its_own_is_undone() {
+    let (mut world, agent) = world_with(&canary("7", "a"));
+    world.take(&agent);
+    world.report(&agent, "7", summary("Canary", StageStatus::Error)).unwrap();
+    assert_eq!(world.assignment("7", &agent).outcome, Some(Outcome::Failed));
+    assert_eq!(world.take(&agent), ("7.undo".to_owned(), Form::Undo { function: 0 }));
+    assert!(matches!(
+        world.release("7").state,
+        ReleaseState::Running | ReleaseState::RollingBack { .. } | ReleaseState::Over { .. }
+    ));
+}
