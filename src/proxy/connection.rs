@@ -1,14 +1,15 @@
 //! A caller's connection: one call after the other.
 
-use std::{future::poll_fn, io, net::IpAddr, rc::Rc, task::Poll, time::Duration};
+use std::{future::poll_fn, io, rc::Rc, task::Poll, time::Duration};
 
 use bytes::{Buf, BytesMut};
 use tokio::{io::AsyncWriteExt, time::Instant};
 
 use crate::{
     answer::Own,
+    caller::{Caller, Next},
     count::Unserved,
-    drive::{self, Next},
+    drive,
     head::{Refusal, Request, ends_behind},
     http2::{self, PREFACE, Rewound},
     patience::Patience,
@@ -22,13 +23,6 @@ const ROOM: usize = 8 * 1024;
 const LINGER: Duration = Duration::from_secs(10);
 /// How long it is waited for more of what it sends.
 const LINGER_IDLE: Duration = Duration::from_secs(1);
-
-/// A caller, as far as the connection tells.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Caller {
-    pub address: IpAddr,
-    pub scheme: &'static str,
-}
 
 /// What is there of the next call.
 enum Head {

@@ -11,7 +11,7 @@ use crate::{
     access_log::Line,
     answer::Own,
     call::Call,
-    connection::Caller,
+    caller::{Caller, Next},
     count::{CallCount, Outcome, Unserved},
     decide::{self, Decided},
     exchange::{Detail, Ended, Rules},
@@ -27,17 +27,6 @@ use crate::{
 
 /// How many targets of a version a call waits for that don't even refuse a connection.
 const SILENT_TARGETS: usize = 3;
-
-/// What becomes of the caller's connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// It can bring a further call.
-    Call,
-    /// It is closed at once.
-    Close,
-    /// It is closed when the caller has read the answer: what it still sends is read for a while.
-    Linger,
-}
 
 /// A call that was read and given to a version.
 struct Prepared {

@@ -18,6 +18,7 @@ pub mod access_log;
 mod answer;
 mod body;
 mod call;
+mod caller;
 mod connection;
 pub mod control;
 mod count;
@@ -38,8 +39,10 @@ mod passing;
 mod patience;
 mod pool;
 pub mod run;
+mod secured;
 mod side_door;
 mod stream;
+mod thread;
 mod tls;
 mod tunnel;
 mod worker;
@@ -63,7 +66,7 @@ use self::{
     form::TableForm,
     ledger::{Collector, Cursor, Ledger, Reading, Room, Row, Timeline},
     live::{LiveTable, TableFault, Version},
-    worker::{Crew, Order, Worker},
+    worker::{Crew, Order},
 };
 pub use self::{
     count::UnservedCalls,
@@ -128,7 +131,7 @@ impl Proxy {
             let crew = Arc::clone(&crew);
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let thread = std::thread::Builder::new().name(format!("proxy-{index}"));
-            running.push(thread.spawn(move || runtime.block_on(Worker::run(crew, index, orders)))?);
+            running.push(thread.spawn(move || runtime.block_on(thread::run(crew, index, orders)))?);
         }
         let ledger = Ledger::new(*timeline, measuring.room, fastrand::u64(1..1 << 53));
         let collector = Collector::new(Arc::clone(&crew), timeline, ledger);
@@ -265,5 +268,14 @@ impl Proxy {
     #[must_use]
     pub fn threads(&self) -> usize {
         self.threads.len()
+    }
+}
+
+impl Drop for Proxy {
+    /// Ends the threads, and with them what they still carry out: whoever would have it end whole drains first.
+    fn drop(&mut self) {
+        for orders in &self.crew.orders {
+            let _ = orders.send(Order::Stop);
+        }
     }
 }

@@ -1,21 +1,17 @@
-//! A thread that serves calls: its connections, its view of the table, what it counted.
+//! What a thread that serves calls has of its own: its view of the table, what it counted; and what all of them share.
 
 use std::{
     cell::{Cell, RefCell},
-    io,
     net::TcpListener as StdListener,
     rc::Rc,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
 use tokio::{
-    net::{TcpListener, TcpStream},
     sync::{Notify, mpsc, oneshot},
-    task::LocalSet,
     time::Instant,
 };
 use traffic::Failure;
@@ -23,18 +19,11 @@ use traffic::Failure;
 use crate::{
     Limits,
     access_log::Log,
-    connection::{self, Caller},
     count::{Basket, Counts},
     ledger::Timeline,
     live::{LiveTable, Local, Version},
-    tls::{self, Tls},
+    tls::Tls,
 };
-
-/// How long accepting rests when it can't go on: too many connections, or no file descriptor left.
-const REST: Duration = Duration::from_millis(20);
-
-/// How often connections to versions that were idle for too long are closed.
-const SWEEP: Duration = Duration::from_secs(5);
 
 /// What a worker is told.
 pub(crate) enum Order {
@@ -48,6 +37,8 @@ pub(crate) enum Order {
     Gather(oneshot::Sender<()>),
     /// Accepts nothing more, and ends each connection with its next answer.
     Drain,
+    /// Ends the thread, and with it what it still carries out.
+    Stop,
 }
 
 /// What all workers know of each other.
@@ -67,7 +58,7 @@ impl Crew {
         self.connections.iter().map(|of_one| of_one.load(Ordering::Relaxed)).sum()
     }
 
-    fn least_loaded(&self) -> usize {
+    pub(crate) fn least_loaded(&self) -> usize {
         let loads = self.connections.iter().map(|of_one| of_one.load(Ordering::Relaxed));
         loads.enumerate().min_by_key(|&(_, load)| load).map_or(0, |(index, _)| index)
     }
@@ -84,121 +75,45 @@ pub(crate) struct Worker {
     drain_began: Notify,
     /// Bytes of bodies that are kept for repeats.
     kept: Cell<usize>,
-    accepting: RefCell<Vec<tokio::task::AbortHandle>>,
 }
 
 impl Worker {
-    /// Serves until everybody who gives orders is gone and no connection is left.
-    pub(crate) async fn run(crew: Arc<Crew>, index: usize, mut orders: mpsc::UnboundedReceiver<Order>) {
-        let table = Rc::new(Local::new(Arc::new(LiveTable::empty()), None));
+    pub(crate) fn new(crew: Arc<Crew>, index: usize) -> Self {
         let counts = Counts::new(Arc::clone(&crew.timeline));
-        let worker = Rc::new(Self {
+        Self {
             crew,
             counts,
             index,
-            local: RefCell::new(table),
+            local: RefCell::new(Rc::new(Local::new(Arc::new(LiveTable::empty()), None))),
             is_draining: Cell::new(false),
             drain_began: Notify::new(),
             kept: Cell::new(0),
-            accepting: RefCell::default(),
-        });
-        let tasks = LocalSet::new();
-        tasks
-            .run_until(async {
-                let mut sweep = tokio::time::interval(SWEEP);
-                loop {
-                    tokio::select! {
-                        order = orders.recv() => match order {
-                            Some(order) => worker.obey(order),
-                            None => return,
-                        },
-                        _ = sweep.tick() => worker.local().sweep(),
-                    }
-                }
-            })
-            .await;
-    }
-
-    fn obey(self: &Rc<Self>, order: Order) {
-        match order {
-            Order::Table(table, done) => {
-                let next = Local::new(table, Some(&**self.local.borrow()));
-                *self.local.borrow_mut() = Rc::new(next);
-                let _ = done.send(());
-            }
-            Order::Listen(listener, tls) => match TcpListener::from_std(listener) {
-                Ok(listener) => {
-                    let task = tokio::task::spawn_local(Rc::clone(self).accept(listener, tls));
-                    self.accepting.borrow_mut().push(task.abort_handle());
-                }
-                Err(error) => tracing::error!(%error, "a listening socket can't be used"),
-            },
-            Order::Serve(stream, tls) => match TcpStream::from_std(stream) {
-                Ok(stream) => self.serve(stream, tls),
-                Err(error) => {
-                    self.crew.connections[self.index].fetch_sub(1, Ordering::Relaxed);
-                    tracing::warn!(%error, "an accepted connection can't be used");
-                }
-            },
-            Order::Gather(done) => {
-                self.crew.basket.put(self.counts.take(Instant::now()));
-                let _ = done.send(());
-            }
-            Order::Drain => {
-                self.is_draining.set(true);
-                self.drain_began.notify_waiters();
-                self.accepting.borrow_mut().drain(..).for_each(|task| task.abort());
-            }
         }
     }
 
-    async fn accept(self: Rc<Self>, listener: TcpListener, tls: Option<Arc<Tls>>) {
-        loop {
-            if self.crew.connections() >= self.crew.limits.connections {
-                tokio::time::sleep(REST).await;
-                continue;
-            }
-            match listener.accept().await {
-                Ok((stream, _)) => self.place(stream, tls.clone()),
-                Err(error) if is_of_one_connection(&error) => {}
-                Err(error) => {
-                    tracing::warn!(%error, "no connection can be accepted for now");
-                    tokio::time::sleep(REST).await;
-                }
-            }
-        }
+    /// From now on this table holds.
+    pub(crate) fn exchange_table(&self, table: Arc<LiveTable>) {
+        let next = Local::new(table, Some(&**self.local.borrow()));
+        *self.local.borrow_mut() = Rc::new(next);
     }
 
-    /// Serves a connection on the thread that has the fewest.
-    fn place(self: &Rc<Self>, stream: TcpStream, tls: Option<Arc<Tls>>) {
-        let least = self.crew.least_loaded();
-        let count = |index: usize| self.crew.connections[index].load(Ordering::Relaxed);
-        let goes_to = if count(least) < count(self.index) { least } else { self.index };
-        self.crew.connections[goes_to].fetch_add(1, Ordering::Relaxed);
-        if goes_to == self.index {
-            return self.serve(stream, tls);
-        }
-        let sent = stream.into_std().map(|stream| self.crew.orders[goes_to].send(Order::Serve(stream, tls)));
-        if !matches!(sent, Ok(Ok(()))) {
-            self.crew.connections[goes_to].fetch_sub(1, Ordering::Relaxed);
-        }
+    /// What was counted goes into the basket.
+    pub(crate) fn hand_over_counts(&self) {
+        self.crew.basket.put(self.counts.take(Instant::now()));
     }
 
-    fn serve(self: &Rc<Self>, stream: TcpStream, tls: Option<Arc<Tls>>) {
-        let worker = Rc::clone(self);
-        tokio::task::spawn_local(async move {
-            let counted = Counted(Rc::clone(&worker));
-            if stream.set_nodelay(true).is_ok()
-                && let Ok(peer) = stream.peer_addr()
-            {
-                let caller = Caller { address: peer.ip().to_canonical(), scheme: "http" };
-                match tls {
-                    None => connection::serve(stream, caller, worker).await,
-                    Some(tls) => Box::pin(tls::serve(stream, caller, &tls, worker)).await,
-                }
-            }
-            drop(counted);
-        });
+    /// From now on each connection ends with its next answer.
+    pub(crate) fn begin_draining(&self) {
+        self.is_draining.set(true);
+        self.drain_began.notify_waiters();
+    }
+
+    pub(crate) fn crew(&self) -> &Crew {
+        &self.crew
+    }
+
+    pub(crate) fn index(&self) -> usize {
+        self.index
     }
 
     pub(crate) fn local(&self) -> Rc<Local> {
@@ -235,7 +150,7 @@ impl Worker {
         }
     }
 
-    /// The same, as it will be when it is looked at.
+    /// Whether each connection ends with its next answer, as it will be when it is looked at.
     pub(crate) fn draining(&self) -> &Cell<bool> {
         &self.is_draining
     }
@@ -254,19 +169,4 @@ impl Worker {
             tracing::warn!(version, failure, why, "a version failed a call that may not be repeated");
         }
     }
-}
-
-/// A connection among those of its worker, until it is dropped.
-struct Counted(Rc<Worker>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.crew.connections[self.0.index].fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Whether the trouble is the connection's alone, so that the next one can be accepted at once.
-fn is_of_one_connection(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
-    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }

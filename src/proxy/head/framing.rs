@@ -46,4 +46,13 @@ impl Lengths {
         }
         Ok(())
     }
+
+    /// How the end of a request's body is told.
+    pub(crate) fn of_request(self) -> Framing {
+        match (self.chunked, self.length) {
+            (true, _) => Framing::Chunked,
+            (false, None | Some(0)) => Framing::None,
+            (false, Some(length)) => Framing::Length(length),
+        }
+    }
 }

@@ -133,11 +133,7 @@ impl<'h, 'f> Request<'h, 'f> {
         if !host.is_none_or(is_host) {
             return Err(Refusal::bad("a host that isn't one"));
         }
-        let framing = match (lengths.chunked, lengths.length) {
-            (true, _) => Framing::Chunked,
-            (false, None | Some(0)) => Framing::None,
-            (false, Some(length)) => Framing::Length(length),
-        };
+        let framing = lengths.of_request();
         let has_length = lengths.length.is_some();
         let keep_alive = !connection.close && (!is_http10 || connection.keep_alive);
         let upgrade =

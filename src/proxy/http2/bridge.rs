@@ -9,7 +9,7 @@ use super::{
     upload::Upload,
 };
 use crate::{
-    count::CallCount, decide::Decided, drive::Next, head::Asked, patience::Patience, stream::Stream,
+    caller::Next, count::CallCount, decide::Decided, head::Asked, patience::Patience, stream::Stream,
     worker::Worker,
 };
 

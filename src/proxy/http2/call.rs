@@ -14,7 +14,7 @@ use super::{
     upload::Upload,
 };
 use crate::{
-    access_log::Line, answer::Own, connection::Caller, count::Unserved, decide::Decided, patience::Patience,
+    access_log::Line, answer::Own, caller::Caller, count::Unserved, decide::Decided, patience::Patience,
     worker::Worker,
 };
 

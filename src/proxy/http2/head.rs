@@ -8,7 +8,7 @@ use http_types::{
 };
 
 use crate::{
-    connection::Caller,
+    caller::Caller,
     head::{Asked, Framing, MOST_FIELDS, Refusal, Response},
     live::Route,
 };

@@ -13,13 +13,7 @@ use tokio::{
 };
 
 use super::{Rewound, call::call, carry::Outcome};
-use crate::{
-    Limits,
-    connection::{Caller, linger},
-    patience::Patience,
-    stream::Stream,
-    worker::Worker,
-};
+use crate::{Limits, caller::Caller, connection::linger, patience::Patience, stream::Stream, worker::Worker};
 
 /// How much a caller may send of a body before its version took any of it, and of all bodies of a connection.
 const STREAM_WINDOW: u32 = 256 * 1024;

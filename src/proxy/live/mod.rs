@@ -7,6 +7,7 @@
 //! lock and touches no counter that another thread writes, but for the number of calls in flight at its version.
 
 mod local;
+mod place;
 mod places;
 mod routes;
 mod table;
@@ -14,7 +15,7 @@ mod version;
 
 pub(crate) use self::{
     local::{Local, Served},
-    places::Place,
+    place::Place,
     routes::Route,
 };
 pub use self::{

@@ -1,0 +1,145 @@
+//! A thread that serves calls: it obeys orders, accepts connections and serves them.
+
+use std::{
+    cell::RefCell,
+    io,
+    rc::Rc,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::mpsc,
+    task::{AbortHandle, LocalSet, spawn_local},
+};
+
+use crate::{
+    caller::Caller,
+    connection, secured,
+    tls::Tls,
+    worker::{Crew, Order, Worker},
+};
+
+/// How long accepting rests when it can't go on: too many connections, or no file descriptor left.
+const REST: Duration = Duration::from_millis(20);
+
+/// How often connections to versions that were idle for too long are closed.
+const SWEEP: Duration = Duration::from_secs(5);
+
+/// Serves until it is told to stop.
+pub(crate) async fn run(crew: Arc<Crew>, index: usize, mut orders: mpsc::UnboundedReceiver<Order>) {
+    let worker = Rc::new(Worker::new(crew, index));
+    let accepting = RefCell::default();
+    let serving = async {
+        let mut sweep = tokio::time::interval(SWEEP);
+        loop {
+            tokio::select! {
+                order = orders.recv() => match order {
+                    Some(Order::Stop) | None => return,
+                    Some(order) => obey(&worker, &accepting, order),
+                },
+                _ = sweep.tick() => worker.local().sweep(),
+            }
+        }
+    };
+    LocalSet::new().run_until(serving).await;
+}
+
+fn obey(worker: &Rc<Worker>, accepting: &RefCell<Vec<AbortHandle>>, order: Order) {
+    match order {
+        Order::Table(table, done) => {
+            worker.exchange_table(table);
+            let _ = done.send(());
+        }
+        Order::Listen(listener, tls) => match TcpListener::from_std(listener) {
+            Ok(listener) => {
+                let task = spawn_local(accept(Rc::clone(worker), listener, tls));
+                accepting.borrow_mut().push(task.abort_handle());
+            }
+            Err(error) => tracing::error!(%error, "a listening socket can't be used"),
+        },
+        Order::Serve(stream, tls) => match TcpStream::from_std(stream) {
+            Ok(stream) => serve(worker, stream, tls),
+            Err(error) => {
+                worker.crew().connections[worker.index()].fetch_sub(1, Ordering::Relaxed);
+                tracing::warn!(%error, "an accepted connection can't be used");
+            }
+        },
+        Order::Gather(done) => {
+            worker.hand_over_counts();
+            let _ = done.send(());
+        }
+        Order::Drain => {
+            worker.begin_draining();
+            accepting.borrow_mut().drain(..).for_each(|task| task.abort());
+        }
+        Order::Stop => {}
+    }
+}
+
+async fn accept(worker: Rc<Worker>, listener: TcpListener, tls: Option<Arc<Tls>>) {
+    let crew = worker.crew();
+    loop {
+        if crew.connections() >= crew.limits.connections {
+            tokio::time::sleep(REST).await;
+            continue;
+        }
+        match listener.accept().await {
+            Ok((stream, _)) => place(&worker, stream, tls.clone()),
+            Err(error) if is_of_one_connection(&error) => {}
+            Err(error) => {
+                tracing::warn!(%error, "no connection can be accepted for now");
+                tokio::time::sleep(REST).await;
+            }
+        }
+    }
+}
+
+/// Serves a connection on the thread that has the fewest.
+fn place(worker: &Rc<Worker>, stream: TcpStream, tls: Option<Arc<Tls>>) {
+    let (crew, here) = (worker.crew(), worker.index());
+    let least = crew.least_loaded();
+    let count = |index: usize| crew.connections[index].load(Ordering::Relaxed);
+    let goes_to = if count(least) < count(here) { least } else { here };
+    crew.connections[goes_to].fetch_add(1, Ordering::Relaxed);
+    if goes_to == here {
+        return serve(worker, stream, tls);
+    }
+    let sent = stream.into_std().map(|stream| crew.orders[goes_to].send(Order::Serve(stream, tls)));
+    if !matches!(sent, Ok(Ok(()))) {
+        crew.connections[goes_to].fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn serve(worker: &Rc<Worker>, stream: TcpStream, tls: Option<Arc<Tls>>) {
+    let worker = Rc::clone(worker);
+    spawn_local(async move {
+        let counted = Counted(Rc::clone(&worker));
+        if stream.set_nodelay(true).is_ok()
+            && let Ok(peer) = stream.peer_addr()
+        {
+            let caller = Caller { address: peer.ip().to_canonical(), scheme: "http" };
+            match tls {
+                None => connection::serve(stream, caller, worker).await,
+                Some(tls) => Box::pin(secured::serve(stream, caller, &tls, worker)).await,
+            }
+        }
+        drop(counted);
+    });
+}
+
+/// A connection among those of its worker, until it is dropped.
+struct Counted(Rc<Worker>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.crew().connections[self.0.index()].fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether the trouble is the connection's alone, so that the next one can be accepted at once.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+}
