@@ -4,6 +4,7 @@ mod clock;
 mod command;
 mod deployed;
 mod manager;
+mod mixed;
 mod modern;
 mod numbers;
 mod places;
