@@ -5,7 +5,6 @@ use std::time::Duration;
 use heart::{
     children::Profile,
     release::{
-        assignment::Assignment,
         command::{Command, Form, Reply},
         members, stages,
         state::ReleaseState,
@@ -310,8 +309,10 @@ fn what_it_lacks_of_a_strategy_it_is_led_around_step_by_step() {
     let (id, _) = world.poll_as("", "north", Some(profile(&["nodejs"])));
     world.poll_as(&id, "north", Some(profile(&["nodejs"])));
     world.submit(&format!("target: {{partial: allow}}\n{text}"));
-    let part = world.release("7").assignments.values().next();
-    assert!(part.is_none_or(Assignment::is_led_stepwise), "{part:?}");
+    assert!(world.assignment("7", &id).is_led_stepwise());
+    // It takes part in what it can run.
+    let (offer, text) = world.take(&id);
+    assert!(offer.starts_with('7') && text != WHOLE, "{offer}: {text:?}");
 }
 
 /// The new version got no call.
