@@ -334,7 +334,7 @@ fn read_table(file: &std::path::Path) -> Result<TableForm, Failure> {
     if text.len() > MAX_TABLE {
         return Err(Failure::user(format!("{name} has more than {MAX_TABLE} bytes")));
     }
-    let options = serde_saphyr::options! { with_snippet: false };
+    let options = serde_saphyr::options! { with_snippet: false, emit_comments: false };
     serde_saphyr::from_str_with_options(&text, options)
         .map_err(|error| Failure::user(format!("{name} holds no table: {error}")))
 }

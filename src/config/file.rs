@@ -24,7 +24,7 @@ struct Entries<V>(Vec<(Spanned<String>, V)>);
 /// Sets what the text says.
 pub fn read(text: &str, name: &str, config: &mut Config, faults: &mut Vec<Fault>) {
     let place = |at: Location| format!("{name}:{}:{}", at.line(), at.column());
-    let options = serde_saphyr::options! { with_snippet: false };
+    let options = serde_saphyr::options! { with_snippet: false, emit_comments: false };
     let sections = match serde_saphyr::from_str_with_options::<Sections>(text, options) {
         Ok(sections) => sections,
         Err(error) => {

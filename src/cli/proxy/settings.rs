@@ -98,7 +98,7 @@ impl Settings {
     }
 
     fn take_text(&mut self, text: &str, place: &str, faults: &mut Vec<String>) {
-        let options = serde_saphyr::options! { with_snippet: false };
+        let options = serde_saphyr::options! { with_snippet: false, emit_comments: false };
         let sections = match serde_saphyr::from_str_with_options::<Sections>(text, options) {
             Ok(sections) => sections.unwrap_or_default(),
             Err(error) => {

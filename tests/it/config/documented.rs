@@ -32,6 +32,13 @@ fn the_documented_file_sets_nothing() {
 }
 
 #[test]
+fn comments_may_be_of_any_number() {
+    let text = TEXT.replace('\n', &format!("\n{}", "  # a remark\n".repeat(200)));
+    let config = Config::from_text(&text, "config/choirmaster.yml").unwrap();
+    assert_eq!(config.keys(), Config::default().keys());
+}
+
+#[test]
 fn the_documented_file_lists_every_key_with_its_default() {
     let defaults: BTreeMap<String, String> = Config::default().keys().into_iter().collect();
     assert_eq!(documented(), defaults);
