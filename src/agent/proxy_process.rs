@@ -7,98 +7,54 @@ use std::{
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     process::Stdio,
-    time::Duration,
 };
 
-use proxy::control::{
-    client::{Client, ClientError},
-    form::Status,
-};
-use tokio::{
-    process::{Child, Command},
-    time::{Instant, sleep},
-};
+use tokio::process::Command;
 
-use crate::settings::{ProxySettings, StartProxy};
+use crate::settings::StartProxy;
 
-/// How long a proxy that was started may take to answer.
-const STARTS: Duration = Duration::from_secs(20);
-/// How often it is asked meanwhile.
-const LOOK: Duration = Duration::from_millis(20);
 /// Bytes of its log after which a new one is begun at a start.
 const LOG: u64 = 4 * 1024 * 1024;
-/// Bytes of the log's end that are shown where it does not start.
+/// Bytes of the log's end that are shown when it ends by itself.
 const TAIL: usize = 2 * 1024;
 
+/// Why it could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
-    /// Nobody answers, and it isn't this agent's to start one.
-    #[error("{0}; start one (choirmaster proxy), or set proxy.start")]
-    Missing(#[source] ClientError),
-    /// Somebody is there and answers nothing that is understood.
-    #[error(transparent)]
-    Broken(ClientError),
-    #[error("the proxy can't be started: {doing}: {source}")]
-    Io { doing: String, source: io::Error },
-    #[error("the proxy that was started ended at once ({status}); the end of {log}:\n{tail}", log = .log.display())]
-    Ended { status: std::process::ExitStatus, log: PathBuf, tail: String },
-    #[error("the proxy that was started has not answered within {seconds} s; its log is {log}", seconds = STARTS.as_secs(), log = .log.display())]
-    Late { log: PathBuf },
+    #[error("its log {path} can't be opened: {source}")]
+    Log { path: PathBuf, source: io::Error },
+    #[error("{program} can't be called: {source}")]
+    Call { program: PathBuf, source: io::Error },
 }
 
-/// How the proxy stands; where nobody answers and it may be started, it is, and answers now.
-pub async fn ensure(settings: &ProxySettings) -> Result<Status, ProxyError> {
-    let client = Client::new(&settings.control);
-    match client.get("/status").await {
-        Ok(status) => Ok(status),
-        Err(error @ ClientError::Unreachable { .. }) => match &settings.start {
-            Some(start) => begin(start, &client).await,
-            None => Err(ProxyError::Missing(error)),
-        },
-        Err(error) => Err(ProxyError::Broken(error)),
-    }
-}
-
-async fn begin(start: &StartProxy, client: &Client) -> Result<Status, ProxyError> {
+/// Starts it. Whether it answers is seen at its control socket; if it ends while this process lives, the log tells so.
+///
+/// It has to be called within a runtime of tokio.
+pub fn start(start: &StartProxy) -> Result<(), ProxyError> {
     let path = start.state.join("proxy.log");
-    let doing = |what: String| move |source| ProxyError::Io { doing: what, source };
-    let log = open_log(&path).map_err(doing(format!("opening {}", path.display())))?;
-    let errors = log.try_clone().map_err(doing(format!("opening {}", path.display())))?;
+    let opened = open_log(&path).and_then(|log| Ok((log.try_clone()?, log)));
+    let (out, errors) = opened.map_err(|source| ProxyError::Log { path: path.clone(), source })?;
     let mut child = Command::new(&start.program)
         .args(&start.arguments)
         .stdin(Stdio::null())
-        .stdout(log)
+        .stdout(out)
         .stderr(errors)
         .spawn()
-        .map_err(doing(format!("calling {}", start.program.display())))?;
-    let answered = answers(&mut child, client, &path).await;
-    if answered.is_ok() {
-        tracing::info!(pid = child.id(), log = %path.display(), "a proxy was started, and stays when this agent ends");
-    }
+        .map_err(|source| ProxyError::Call { program: start.program.clone(), source })?;
+    tracing::info!(pid = child.id(), log = %path.display(), "a proxy is started, and stays when this agent ends");
     // Whoever starts a process has to learn of its end, or it stays in the table of processes.
     tokio::spawn(async move {
-        let _ = child.wait().await;
+        match child.wait().await {
+            Ok(status) if status.success() => tracing::info!("the proxy that this agent started has ended"),
+            Ok(status) => {
+                tracing::error!(%status, "the proxy that this agent started has ended; the end of its log:\n{}", tail(&path));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "how the proxy ended that this agent started can't be learnt")
+            }
+        }
     });
-    answered
-}
-
-async fn answers(child: &mut Child, client: &Client, log: &Path) -> Result<Status, ProxyError> {
-    let until = Instant::now() + STARTS;
-    while Instant::now() < until {
-        match client.get("/status").await {
-            Ok(status) => return Ok(status),
-            Err(ClientError::Unreachable { .. }) => {}
-            Err(error) => return Err(ProxyError::Broken(error)),
-        }
-        let ended = child.try_wait();
-        if let Some(status) =
-            ended.map_err(|source| ProxyError::Io { doing: "waiting for it".into(), source })?
-        {
-            return Err(ProxyError::Ended { status, log: log.to_owned(), tail: tail(log) });
-        }
-        sleep(LOOK).await;
-    }
-    Err(ProxyError::Late { log: log.to_owned() })
+    Ok(())
 }
 
 fn open_log(path: &Path) -> io::Result<File> {

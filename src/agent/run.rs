@@ -2,29 +2,24 @@
 
 use std::pin::Pin;
 
-use crate::{control::ControlError, proxy_process::ProxyError, settings::Settings};
+use crate::settings::Settings;
 
-/// Why an agent could not start, or go on.
+/// Why an agent could not begin, or had to end.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    #[error(transparent)]
-    Control(#[from] ControlError),
-    #[error(transparent)]
-    Proxy(#[from] ProxyError),
-    /// What is set can't be used, as this sentence tells.
-    #[error("{0}")]
-    Settings(String),
-    /// The folder of the state, or what is in it, can't be used.
-    #[error("{0}")]
-    State(String),
+    #[error("this build has nothing yet that drives an agent")]
+    NoDriver,
 }
 
-/// Runs an agent until it is told to end (SIGTERM, SIGINT).
+/// Runs an agent until `end` comes about.
 ///
 /// No `async fn`: whoever awaits one compiles all of it again.
-pub fn run(settings: Settings) -> Pin<Box<dyn Future<Output = Result<(), RunError>> + Send>> {
+pub fn run(
+    settings: Settings,
+    end: impl Future<Output = ()> + Send + 'static,
+) -> Pin<Box<dyn Future<Output = Result<(), RunError>> + Send>> {
     Box::pin(async move {
-        drop(settings);
-        Err(RunError::Settings("this build has nothing yet that drives an agent".to_owned()))
+        drop((settings, end));
+        Err(RunError::NoDriver)
     })
 }

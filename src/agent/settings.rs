@@ -13,7 +13,7 @@ pub struct Settings {
     pub manager: Manager,
     /// Shown at the manager; empty: none.
     pub name: String,
-    /// Where it is, as GeoJSON of a Polygon or a `MultiPolygon`.
+    /// Where it is, as GeoJSON of a Polygon or a `MultiPolygon`; empty: not said.
     pub area: String,
     pub labels: BTreeMap<String, String>,
     /// The folder that holds all that has to last: id, key, token, offer, results, content, versions that run. For its owner alone.
@@ -79,6 +79,8 @@ pub struct Versions {
     pub limits: Limits,
     pub health: Health,
     pub warm_up: Option<WarmUp>,
+    /// How long a version that gets no more calls may take to finish those that it has.
+    pub drain: Duration,
     /// How long a version that is to end may take until it is killed.
     pub grace: Duration,
 }

@@ -206,21 +206,12 @@ pub struct Undo {
     pub why: Option<String>,
 }
 
-/// What was undone: the proxy read back that no call gets the new version any more.
+/// What is taken back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undone {
-    pub functions: Vec<UndoneFunction>,
-    /// The manager knows of it already; else it is told as soon as it is reached.
-    pub told: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UndoneFunction {
-    pub name: String,
-    /// The digest of what was taken back.
-    pub from: String,
-    /// The digest of what serves now.
-    pub to: String,
+    pub functions: Vec<String>,
+    /// What becomes of it, in a sentence.
+    pub text: String,
 }
 
 /// A function that is to be served before any release of it.
@@ -242,10 +233,8 @@ pub struct NewFunction {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Added {
     pub name: String,
-    pub stable: VersionStatus,
-    /// The digest of what was served before, where that was another one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub before: Option<String>,
+    /// The digest of its content.
+    pub version: String,
     /// Where it is called: `http://127.0.0.1:8000/NAME`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at: Vec<String>,

@@ -75,7 +75,7 @@ pub fn open(
     let listener = UnixListener::from_std(listener).map_err(at)?;
     let open = watch::Sender::new(true);
     let mut tasks = Vec::new();
-    let address = metrics.map(|address| listen(address)).transpose()?;
+    let address = metrics.map(listen).transpose()?;
     let bound = address.as_ref().and_then(|listener| listener.local_addr().ok());
     if let Some(listener) = address {
         let orders = orders.clone();
