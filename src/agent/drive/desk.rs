@@ -73,16 +73,12 @@ impl Desk {
                 let _ = answer.send(status::status(core, self, tools, settings, now));
             }
             Order::Undo { undo, answer } => {
-                let before = status::stables(core);
                 match core.undo(undo.function.as_deref(), undo.why.as_deref(), now) {
                     Ok(undone) => {
-                        let functions = undone.functions.into_iter().map(|function| {
-                            let was = function.from.or_else(|| before.get(&function.name).cloned());
-                            UndoneFunction {
-                                from: was.map_or_else(String::new, |version| version.to_string()),
-                                to: function.to.to_string(),
-                                name: function.name,
-                            }
+                        let functions = undone.into_iter().map(|one| UndoneFunction {
+                            name: one.name,
+                            from: one.from.to_string(),
+                            to: one.to.to_string(),
                         });
                         self.wait(What::Undo { functions: functions.collect(), answer });
                     }
@@ -174,8 +170,7 @@ impl Desk {
                 }
             }
             What::Add { name, version, before, answer } => {
-                if let Some(why) = core.why_not_added(&name, &version) {
-                    core.forget_added(&name, &version);
+                if let Some(why) = core.why_not_added(&version) {
                     let _ = answer.send(Err(Refused::Wrong(why)));
                 } else if core.is_serving(&name, &version) {
                     let stable = status::version(core, self, &version);

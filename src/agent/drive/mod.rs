@@ -34,7 +34,6 @@ use crate::{
     control::{self, Control, ControlError, Order},
     core::{self, Act, Core, Event, Now, Said, Trouble},
     link::{About, LinkError, Manager},
-    proxy_process,
     runtime::{RuntimeError, VersionId},
     settings::{Settings, Stop},
 };
@@ -42,11 +41,11 @@ use crate::{
 /// Orders of people that wait to be taken.
 const ORDERS: usize = 64;
 
+/// While content is copied it is looked so often whether that is done.
+const COPY_LOOK: Duration = Duration::from_millis(20);
+
 /// After how long it is tried again to write what could not be written.
 const SAVE_AGAIN: Duration = Duration::from_millis(500);
-
-/// After how long a proxy that doesn't answer is started, and started again.
-const START_PROXY_EVERY: Duration = Duration::from_secs(5);
 
 /// Why an agent can't begin, or had to end.
 #[derive(Debug, thiserror::Error)]
@@ -91,7 +90,6 @@ struct Driver {
     orders: mpsc::Receiver<Order>,
     desk: Desk,
     _control: Control,
-    proxy_started: Option<Instant>,
     /// The state could not be written when this was tried last.
     is_unsaved: bool,
 }
@@ -136,7 +134,6 @@ impl Driver {
             orders,
             desk: Desk::default(),
             _control: control,
-            proxy_started: None,
             is_unsaved: false,
         })
     }
@@ -162,6 +159,8 @@ impl Driver {
         };
         Ok(Tools {
             manager: Manager::new(&link, token)?,
+            proxy_settings: settings.proxy.clone(),
+            proxy_seen: std::sync::Mutex::default(),
             about,
             join_token: settings.manager.join_token_file.clone(),
             proxy: proxy::control::client::Client::new(&settings.proxy.control),
@@ -185,8 +184,9 @@ impl Driver {
         if !self.is_unsaved {
             self.start_acts(now);
         }
-        self.desk.answer(&self.core, &self.tools);
+        self.desk.answer(&mut self.core, &self.tools, now);
         let wait = Duration::from_millis(self.core.wakes_in_ms(now));
+        let wait = if self.desk.is_copying() { wait.min(COPY_LOOK) } else { wait };
         let wait = if self.is_unsaved { wait.min(SAVE_AGAIN) } else { wait };
         tokio::select! {
             () = end => return true,
@@ -276,24 +276,23 @@ impl Driver {
                 act.failed(Trouble::passing("it broke off"))
             }
         };
-        self.note(&event);
+        if let Event::Listed(Ok(running)) = &event {
+            self.desk.note_running(running);
+        }
+        let ended = match &event {
+            Event::Stopped { version, stopped: Ok(()) } => Some(version.clone()),
+            _ => None,
+        };
         let now = self.now();
         self.core.handle(event, now);
-    }
-
-    /// What concerns more than the mind.
-    fn note(&mut self, event: &Event) {
-        match event {
-            Event::Listed(Ok(running)) => self.desk.note_running(running),
-            Event::Stopped { version, stopped: Ok(()) } => self.remove_content(version),
-            Event::Looked(Err(_)) => self.start_proxy(),
-            _ => {}
+        if let Some(version) = ended {
+            self.remove_content(&version);
         }
     }
 
     fn remove_content(&self, version: &VersionId) {
         let (content, version) = (self.tools.content.clone(), version.clone());
-        if self.core.is_wanted(&version) {
+        if self.core.is_known(&version) {
             return;
         }
         tokio::task::spawn_blocking(move || {
@@ -301,18 +300,6 @@ impl Driver {
                 tracing::warn!(%error, "the content of a version can't be removed; tried again at the next start");
             }
         });
-    }
-
-    fn start_proxy(&mut self) {
-        let Some(start) = &self.settings.proxy.start else { return };
-        if self.proxy_started.is_some_and(|at| at.elapsed() < START_PROXY_EVERY) {
-            return;
-        }
-        self.proxy_started = Some(Instant::now());
-        match proxy_process::start(start) {
-            Ok(()) => tracing::info!("no proxy answers, so one is started; it stays when this agent ends"),
-            Err(error) => tracing::error!("no proxy answers, and none can be started: {error}"),
-        }
     }
 
     fn order(&mut self, order: Order) {

@@ -1,7 +1,5 @@
 //! How the agent stands, for people.
 
-use std::collections::BTreeMap;
-
 use super::{desk::Desk, tools::Tools};
 use crate::{
     control::form::{
@@ -12,12 +10,6 @@ use crate::{
     runtime::{self, VersionId},
     settings::Settings,
 };
-
-/// What serves each function.
-pub fn stables(core: &Core) -> BTreeMap<String, VersionId> {
-    let functions = core.state().functions.iter();
-    functions.map(|(name, function)| (name.clone(), function.stable.clone())).collect()
-}
 
 /// How a version stands.
 pub fn version(core: &Core, desk: &Desk, version: &VersionId) -> VersionStatus {
@@ -73,7 +65,7 @@ pub fn status(core: &Core, desk: &Desk, tools: &Tools, settings: &Settings, now:
         work: state.work.as_ref().map(|work| of_work(core, work)),
         owed: Owed {
             results: state.owed.len() as u64,
-            next_try_ms: core.next_send_ms(now).map(wall_after(now)),
+            next_try_ms: core.next_send_ms().map(wall_after(now)),
         },
         stops: core.stops(),
     }
@@ -87,7 +79,7 @@ fn of_function(core: &Core, desk: &Desk, name: &str, function: &Function) -> Fun
     let candidate = function.candidate.as_ref().map(|candidate| {
         let walk = core.state().work.as_ref().and_then(|work| work.walk());
         let testing = walk.and_then(|walk| walk.testing.as_ref());
-        let testing = testing.filter(|testing| testing.counts.split() == candidate.split);
+        let testing = testing.filter(|testing| core.stage_name(testing.stage) == Some(&*candidate.stage));
         let side = testing.map(|testing| testing.counts.new_version().clone()).unwrap_or_default();
         CandidateStatus {
             version: version(core, desk, &candidate.version),

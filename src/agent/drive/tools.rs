@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -17,13 +17,17 @@ use proxy::{
     ledger::{Cursor, Reading},
 };
 
+use tokio::time::{Instant, sleep};
+
 use crate::{
     content::{Content, ContentError, Wanted},
+    control::Refused,
     core::{Act, Errand, Event, Fetched, Polled, Trouble, TroubleKind, VersionNote, table},
     link::{About, LinkError, Manager},
     measure::Reads,
     runtime::{Order, Runtime, RuntimeError, VersionId},
-    settings::{Settings, Versions},
+    proxy_process,
+    settings::{ProxySettings, Versions},
 };
 
 /// How long a call that waits may wait.
@@ -31,6 +35,9 @@ const WAIT: Duration = Duration::from_secs(30);
 
 /// How long the proxy may wait with its answer whether a version is drained.
 const DRAIN_WAIT: Duration = Duration::from_secs(10);
+
+/// How often it is looked whether the proxy has ended.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// The name of functions' archives while they are unpacked.
 const ARCHIVE: &str = "download.zip";
@@ -46,6 +53,9 @@ pub struct Tools {
     pub about: About,
     pub join_token: Option<PathBuf>,
     pub proxy: Client,
+    pub proxy_settings: ProxySettings,
+    /// What the proxy said of itself when it was looked at last.
+    pub proxy_seen: Mutex<Option<Status>>,
     /// In order of preference.
     pub runtimes: Vec<Arc<dyn Runtime>>,
     pub content: Content,
@@ -105,8 +115,10 @@ impl Tools {
     }
 
     async fn look(&self) -> Result<TableNumber, Trouble> {
-        let status: Status = self.proxy.get("/status").await.map_err(of_proxy)?;
-        Ok(status.table)
+        let looked = proxy_process::ensure(&self.proxy_settings).await;
+        let seen = looked.as_ref().ok().cloned();
+        *self.proxy_seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+        looked.map(|status| status.table).map_err(|error| Trouble::passing(error.to_string()))
     }
 
     async fn join(&self) -> Result<String, Trouble> {
@@ -243,6 +255,40 @@ impl Tools {
     }
 }
 
+impl Tools {
+    /// What the proxy said of itself when it was looked at last; `None`: it didn't answer.
+    pub fn proxy_status(&self) -> Option<Status> {
+        self.proxy_seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Where the proxy takes calls.
+    pub fn listens_on(&self) -> Vec<String> {
+        self.proxy_status().map(|status| status.listen).unwrap_or_default()
+    }
+
+    /// The newest of what a version wrote.
+    pub async fn log(&self, version: &VersionId, at_most: usize) -> Result<Vec<u8>, Refused> {
+        for runtime in &self.runtimes {
+            match runtime.log(version, at_most).await {
+                Ok(Some(log)) => return Ok(log),
+                Ok(None) => {}
+                Err(error) => return Err(Refused::Failed(error.to_string())),
+            }
+        }
+        Err(Refused::Wrong("no runtime has a log of this version".to_owned()))
+    }
+
+    /// Has the proxy end, and waits until it has, for so long at most.
+    pub async fn drain_proxy(&self, at_most: Duration) -> Result<(), ClientError> {
+        let _: Status = self.proxy.post("/drain").await?;
+        let until = Instant::now() + at_most;
+        while Instant::now() < until && self.proxy.get::<Status>("/status").await.is_ok() {
+            sleep(LOOK).await;
+        }
+        Ok(())
+    }
+}
+
 /// The first line of a file.
 pub fn read_secret(path: &Path) -> Result<String, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -276,9 +322,3 @@ fn of_content(error: ContentError) -> Trouble {
     }
 }
 
-impl Tools {
-    /// What runs versions, by the settings' order.
-    pub fn runtimes(settings: &Settings) -> Result<Vec<Arc<dyn Runtime>>, RuntimeError> {
-        super::runtimes::open(settings)
-    }
-}
