@@ -26,8 +26,7 @@ use crate::{
     link::{About, LinkError, Manager},
     measure::Reads,
     runtime::{Order, Runtime, RuntimeError, VersionId},
-    proxy_process,
-    settings::{ProxySettings, Versions},
+    settings::Versions,
 };
 
 /// How long a call that waits may wait.
@@ -53,7 +52,6 @@ pub struct Tools {
     pub about: About,
     pub join_token: Option<PathBuf>,
     pub proxy: Client,
-    pub proxy_settings: ProxySettings,
     /// What the proxy said of itself when it was looked at last.
     pub proxy_seen: Mutex<Option<Status>>,
     /// In order of preference.
@@ -115,10 +113,10 @@ impl Tools {
     }
 
     async fn look(&self) -> Result<TableNumber, Trouble> {
-        let looked = proxy_process::ensure(&self.proxy_settings).await;
+        let looked: Result<Status, ClientError> = self.proxy.get("/status").await;
         let seen = looked.as_ref().ok().cloned();
         *self.proxy_seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
-        looked.map(|status| status.table).map_err(|error| Trouble::passing(error.to_string()))
+        looked.map(|status| status.table).map_err(of_proxy)
     }
 
     async fn join(&self) -> Result<String, Trouble> {
@@ -126,7 +124,7 @@ impl Tools {
         let token = read_secret(file).map_err(Trouble::passing)?;
         let joined = self.manager.join(&token, &self.about).await.map_err(of_link)?;
         let identity = super::keep::Identity { id: joined.id.clone(), token: joined.token.clone() };
-        let path = self.folder.join("identity.json");
+        let path = super::keep::identity_path(&self.folder);
         super::keep::write(&path, &identity).map_err(|error| Trouble::passing(error.to_string()))?;
         self.manager.set_token(Some(joined.token));
         Ok(joined.id)
@@ -189,7 +187,7 @@ impl Tools {
             return Err(Trouble::refused("it isn't wanted any more"));
         };
         let runtime = self.runtime_of(&note.runner)?;
-        let Versions { limits, health, warm_up, grace: _ } = self.versions.clone();
+        let Versions { limits, health, warm_up, drain: _, grace: _ } = self.versions.clone();
         let runner = (!note.runner.is_empty()).then(|| note.runner.clone());
         let folder = self.content.folder(version);
         let order =
@@ -239,7 +237,7 @@ impl Tools {
         Ok(true)
     }
 
-    async fn stop(&self, version: &VersionId) -> Result<(), Trouble> {
+    pub async fn stop(&self, version: &VersionId) -> Result<(), Trouble> {
         for runtime in &self.runtimes {
             runtime.stop(version, self.versions.grace).await.map_err(of_runtime)?;
         }
