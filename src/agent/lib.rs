@@ -1,3 +1,5 @@
-//! What stands beside a node, and runs versions of functions there.
+//! What stands beside a node: runs versions of functions there, and measures and judges what becomes of their calls.
 
+pub mod judge;
+pub mod measure;
 pub mod runtime;
