@@ -4,7 +4,10 @@
 
 mod calls;
 mod conformance;
+mod content;
 mod functions;
+mod link;
 mod process;
 mod runners;
+mod scripted;
 mod world;
