@@ -4,8 +4,14 @@
 
 mod calls;
 mod conformance;
+<<<<<<< HEAD
 mod core;
+=======
+mod content;
+>>>>>>> w-link
 mod functions;
+mod link;
 mod process;
 mod runners;
+mod scripted;
 mod world;
