@@ -4,11 +4,8 @@
 
 mod calls;
 mod conformance;
-<<<<<<< HEAD
 mod core;
-=======
 mod content;
->>>>>>> w-link
 mod functions;
 mod link;
 mod process;

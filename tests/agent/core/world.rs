@@ -213,6 +213,10 @@ impl World {
             }
             Act::EndStage { offer, stage, skipped } => {
                 let answer = self.end.clone()?;
+                let is_announced = self.told.iter().any(|told| told.stage == stage);
+                if answer.then.is_none() && !is_announced {
+                    return None;
+                }
                 Event::EndStage { offer, stage, skipped, took_ms: 10, answer: Ok(answer) }
             }
             Act::Send(number) => {
@@ -330,7 +334,7 @@ impl World {
         self.core.state().owed.iter().cloned().collect()
     }
 
-    /// The signal at the end of a stage.
+    /// The signal at the end of a stage, for those that wait for it or are to be taken back.
     pub fn signal(&mut self, then: Option<Then>) {
         self.end = Some(EndStageAnswer { end_stage: true, then, skip: Vec::new() });
     }
