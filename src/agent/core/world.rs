@@ -186,7 +186,10 @@ impl Core {
         if self.world.decided.is_none() && !self.is_complete() {
             return;
         }
-        let is_new = self.state.generation == 0 && self.state.functions.is_empty();
+        // Who knows of nothing may have lost its memory: what serves by an earlier table goes on.
+        let is_new = self.world.decided.is_none()
+            && self.state.functions.is_empty()
+            && self.state.versions.is_empty();
         let services = table::services(&self.state.functions, &self.world.targets);
         if !is_new && self.world.decided.as_ref() != Some(&services) {
             self.decide(services);
