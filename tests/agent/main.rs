@@ -4,8 +4,8 @@
 
 mod calls;
 mod conformance;
-mod core;
 mod content;
+mod core;
 mod functions;
 mod link;
 mod process;

@@ -32,15 +32,15 @@ use language::offer::Offer;
 use model::ManagerClock;
 use proxy::{control::form::TableNumber, form::ServiceForm, live::Target};
 
+use self::tries::Tries;
 pub use self::{
     act::{Act, Errand, Event, Fetched, Polled, Trouble, TroubleKind},
     operators::{Refusal, Undone},
     state::{
-        Adding, Candidate, Ending, FORMAT, Function, Kept, Owed, Phase, Plan, Routing, State, Testing, VersionNote,
-        Walk, Work,
+        Adding, Candidate, Ending, FORMAT, Function, Kept, Owed, Phase, Plan, Routing, State, Testing,
+        VersionNote, Walk, Work,
     },
 };
-use self::tries::Tries;
 use crate::{control::form::Stops, measure::Reads, runtime::VersionId};
 
 /// How the agent goes about it.

@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use language::{Action, StageKind, Sticky, offer::Offer};
 use model::StageStatus;
-use proxy::{
-    form::StickyForm,
-    ledger::Reading,
-};
+use proxy::{form::StickyForm, ledger::Reading};
 
 use super::{
     Core, Ending, Function, MAX_STAGES_RUN, Now, Owed, Phase, Plan, Routing, Testing, Walk, state::Candidate,
@@ -125,7 +122,8 @@ impl Core {
         if let Some(served) = self.state.functions.get_mut(&function.name) {
             served.candidate = Some(candidate);
         }
-        let text = format!("stage {} of {}: {} % of {}", stage.name, offer.id, stage.new_traffic, function.name);
+        let text =
+            format!("stage {} of {}: {} % of {}", stage.name, offer.id, stage.new_traffic, function.name);
         self.report_at_ms = 0;
         self.inform(text);
         self.dirty();
@@ -322,12 +320,15 @@ fn written(offer: &Offer, action: Action) -> String {
     match action {
         Action::Rollout => "rollout".to_owned(),
         Action::Rollback => "rollback".to_owned(),
-        Action::Stage(next) => offer.stages.get(next).map_or_else(String::new, |stage| stage.stage.name.clone()),
+        Action::Stage(next) => {
+            offer.stages.get(next).map_or_else(String::new, |stage| stage.stage.name.clone())
+        }
     }
 }
 
 fn with_why(summary: StageSummary, text: Option<&str>) -> StageSummary {
-    let why = text.map(|text| Why { cause: "limit".to_owned(), text: text.to_owned(), ..Why::default() }.fitted());
+    let why =
+        text.map(|text| Why { cause: "limit".to_owned(), text: text.to_owned(), ..Why::default() }.fitted());
     StageSummary { why, ..summary }
 }
 

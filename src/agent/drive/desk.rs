@@ -1,17 +1,18 @@
 //! What people ask of the agent: told to the mind, and answered once it is so.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{status, tools::Tools};
 use crate::{
+    content::Content,
     control::{
         Answering, Order, Refused,
         form::{Added, NewFunction, Removed, Undone, Which},
     },
     core::{Core, Now, Refusal, Routing, VersionNote},
-    runtime::{Running, VersionId},
+    runtime::{Running, VersionId, form, process::form_of},
     settings::Settings,
 };
 
@@ -48,7 +49,7 @@ enum What {
 struct Copying {
     name: String,
     function: NewFunction,
-    copied: oneshot::Receiver<Result<VersionId, String>>,
+    copied: oneshot::Receiver<Result<(VersionId, String), String>>,
     answer: Answering<Added>,
 }
 
@@ -97,11 +98,9 @@ impl Desk {
     fn copy(&mut self, name: String, function: NewFunction, answer: Answering<Added>, tools: &Arc<Tools>) {
         let (sender, copied) = oneshot::channel();
         let (content, folder, called) = (tools.content.clone(), function.folder.clone(), name.clone());
-        let runner = function.runner.clone().unwrap_or_default();
+        let named = function.runner.clone();
         tokio::task::spawn_blocking(move || {
-            let limits = language::functions::Limits::default();
-            let added = content.add_folder(&folder, &called, &runner, &limits);
-            let _ = sender.send(added.map_err(|error| error.to_string()));
+            let _ = sender.send(add_folder(&content, &folder, &called, named.as_deref()));
         });
         self.adding.push(Copying { name, function, copied, answer });
     }
@@ -128,11 +127,11 @@ impl Desk {
             Ok(copied) => copied,
         };
         let Copying { name, function, answer, .. } = copying;
-        let version = match version {
-            Ok(version) => version,
+        let (version, runner) = match version {
+            Ok(copied) => copied,
             Err(why) => return drop(answer.send(Err(Refused::Wrong(why)))),
         };
-        let note = VersionNote { function: name.clone(), runner: function.runner.unwrap_or_default() };
+        let note = VersionNote { function: name.clone(), runner };
         let routing = Routing { sticky: function.sticky, retry: function.retry };
         match core.add(&name, version.clone(), note, routing, now) {
             Ok(()) => self.wait(What::Add { name, version, answer }),
@@ -179,6 +178,23 @@ impl Desk {
             }
         }
     }
+}
+
+/// Copies a folder of this machine; the version that it became, and its form. The same content is the same version, whether it comes
+/// from here or with a release.
+fn add_folder(
+    content: &Content,
+    folder: &Path,
+    function: &str,
+    named: Option<&str>,
+) -> Result<(VersionId, String), String> {
+    let runner = match named {
+        Some(name) => form(name),
+        None => form_of(folder).map_err(|fault| fault.to_string())?,
+    };
+    let limits = language::functions::Limits::default();
+    let version = content.add_folder(folder, function, runner, &limits).map_err(|error| error.to_string())?;
+    Ok((version, runner.to_owned()))
 }
 
 /// What becomes of a release that was taken back here, in a sentence.

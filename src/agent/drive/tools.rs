@@ -25,7 +25,7 @@ use crate::{
     core::{Act, Errand, Event, Fetched, Polled, Trouble, TroubleKind, VersionNote, table},
     link::{About, LinkError, Manager},
     measure::Reads,
-    runtime::{Order, Runtime, RuntimeError, VersionId},
+    runtime::{Order, Runtime, RuntimeError, VersionId, form},
     settings::Versions,
 };
 
@@ -161,7 +161,7 @@ impl Tools {
             [&function.base, &function.new].map(|version| Wanted {
                 function: function.name.clone(),
                 path: version.path.clone(),
-                runner: version.env.clone(),
+                runner: form(&version.env).to_owned(),
             })
         });
         let wanted: Vec<Wanted> = wanted.collect();
@@ -190,8 +190,7 @@ impl Tools {
         let Versions { limits, health, warm_up, drain: _, grace: _ } = self.versions.clone();
         let runner = (!note.runner.is_empty()).then(|| note.runner.clone());
         let folder = self.content.folder(version);
-        let order =
-            Order { runner, limits, health, warm_up, ..Order::new(version.clone(), folder) };
+        let order = Order { runner, limits, health, warm_up, ..Order::new(version.clone(), folder) };
         Ok(runtime.start(&order).await.map_err(of_runtime)?.target)
     }
 
@@ -319,4 +318,3 @@ fn of_content(error: ContentError) -> Trouble {
         _ => Trouble::refused(error.to_string()),
     }
 }
-
