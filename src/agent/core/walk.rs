@@ -76,20 +76,13 @@ impl Core {
         let Phase::Preparing(plan) = &work.phase else { return };
         for (function, [base, _]) in offer.functions.iter().zip(&plan.versions) {
             let routing = Routing { sticky: function.sticky.as_ref().map(sticky), retry: None };
-            match self.state.functions.get_mut(&function.name) {
-                Some(known) => {
-                    known.replace(base.clone(), self.settings.keep_base_ms);
-                    known.candidate = None;
-                    known.routing = Routing {
-                        sticky: routing.sticky.or(known.routing.sticky.take()),
-                        retry: routing.retry.or(known.routing.retry),
-                    };
-                }
-                None => {
-                    let fresh = Function::serving(base.clone(), routing);
-                    self.state.functions.insert(function.name.clone(), fresh);
-                }
-            }
+            let known = self.state.functions.entry(function.name.clone());
+            let known = known.or_insert_with(|| Function::serving(base.clone(), Routing::default()));
+            known.replace(base.clone(), self.settings.keep_base_ms);
+            known.candidate = None;
+            // What an offer doesn't say stays as an operator set it.
+            known.routing.sticky = routing.sticky.or(known.routing.sticky.take());
+            known.routing.retry = routing.retry.or(known.routing.retry);
         }
         let plan: Plan = plan.clone();
         work.phase = Phase::Walking(Box::new(Walk { plan, testing: None, ending: None }));
