@@ -5,6 +5,8 @@
 mod calls;
 mod conformance;
 mod functions;
+mod judge;
+mod measure;
 mod process;
 mod runners;
 mod world;
