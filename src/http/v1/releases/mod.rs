@@ -22,7 +22,6 @@ mod retry_child;
 mod show;
 mod skip_child;
 mod skip_stage;
-mod stops;
 mod strategy;
 pub(super) mod submit;
 pub(super) mod upload;

@@ -1,11 +1,11 @@
 //! What agents that are led in place do by themselves, and what of that is slow or left to chance for want of a word.
 
+use super::Advice;
 use analysis::beyond::calls_until;
-use heart::plan::Advice;
 use language::{Condition, Diagnostic, Severity, Stage, Strategy, TextPlaces};
 
 /// In words; nothing where no such agent takes part.
-pub fn warnings(strategy: &Strategy, places: &TextPlaces, advice: &Advice) -> Vec<Diagnostic> {
+pub fn stops(strategy: &Strategy, places: &TextPlaces, advice: &Advice) -> Vec<Diagnostic> {
     if advice.in_place == 0 {
         return Vec::new();
     }
@@ -33,8 +33,8 @@ fn slow(strategy: &Strategy, places: &TextPlaces, agents: u64) -> Vec<Diagnostic
     let each = strategy.stages.iter().zip(&places.stages).filter(|(stage, _)| stage.new_traffic > 0);
     each.filter_map(|(stage, place)| {
         let calls = (stage.min_calls * u64::from(stage.new_traffic) / 100).max(1);
-        let slowest = stage.conditions.iter().filter_map(|condition| stops(stage, condition, alpha));
-        let Stops { condition, at_worst, at_twice } = slowest.max_by_key(|stops| stops.at_twice)?;
+        let slowest = stage.conditions.iter().filter_map(|condition| stopped(stage, condition, alpha));
+        let Stopped { condition, at_worst, at_twice } = slowest.max_by_key(|found| found.at_twice)?;
         if at_twice <= calls {
             return None;
         }
@@ -50,7 +50,7 @@ fn slow(strategy: &Strategy, places: &TextPlaces, agents: u64) -> Vec<Diagnostic
 }
 
 /// Calls of the new version until it is stopped.
-struct Stops<'s> {
+struct Stopped<'s> {
     condition: &'s Condition,
     /// Where all of them break the condition.
     at_worst: u64,
@@ -58,11 +58,11 @@ struct Stops<'s> {
     at_twice: u64,
 }
 
-fn stops<'s>(stage: &Stage, condition: &'s Condition, alpha: f64) -> Option<Stops<'s>> {
+fn stopped<'s>(stage: &Stage, condition: &'s Condition, alpha: f64) -> Option<Stopped<'s>> {
     let most = condition.most_beyond().into_iter().max_by(f64::total_cmp).filter(|most| *most < 1.0)?;
     let level = stage.alpha_of_a_limit(alpha)?;
     let until = |share: f64| calls_until(share, most, level).unwrap_or(u64::MAX);
     // Where none may, one is too much.
     let twice = if most > 0.0 { (2.0 * most).min(1.0) } else { 1.0 };
-    Some(Stops { condition, at_worst: until(1.0), at_twice: until(twice) })
+    Some(Stopped { condition, at_worst: until(1.0), at_twice: until(twice) })
 }
