@@ -8,6 +8,8 @@ mod content;
 mod core;
 mod functions;
 mod link;
+mod judge;
+mod measure;
 mod process;
 mod runners;
 mod scripted;

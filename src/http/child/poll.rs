@@ -34,7 +34,9 @@ use heart::{
         turn,
     },
 };
-use model::{ChildId, ChildKey, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_VALUES};
+use model::{
+    ChildId, ChildKey, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_TRAFFIC, FEATURE_VALUES,
+};
 use wire::{
     PollRequest,
     child::{MAX_POLL_BODY_BYTES, MAX_RM_IDS, PollAnswer},
@@ -212,7 +214,7 @@ async fn for_manager(ctx: &Context, manager: &PollingManager, plain: &[u8]) -> R
     };
     let key = shows_undo.filter(|_| manager.answers).map(|(key, _)| key);
     let questions = key.map(|key| questions(ctx, key)).unwrap_or_default();
-    let of_managers = [FEATURE_QUESTIONS, FEATURE_RETRY, FEATURE_CLASSES].into_iter();
+    let of_managers = [FEATURE_QUESTIONS, FEATURE_RETRY, FEATURE_CLASSES, FEATURE_TRAFFIC].into_iter();
     let features = of_managers.chain(AGENT_FEATURES).map(str::to_owned).collect();
     serde_json::to_vec(&PollAnswer { rm_ids, hold, features, questions, ..answer })
         .map_err(|error| unwritten(&error))
