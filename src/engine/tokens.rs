@@ -41,7 +41,10 @@ pub struct Tokens {
 #[derive(Debug, Default)]
 struct All {
     by_child: HashMap<String, Standing>,
+    /// Whose a token is or was: who comes with one that was revoked is to hear that.
     holders: HashMap<[u8; 32], String>,
+    /// Tokens that open something.
+    valid: usize,
 }
 
 impl Tokens {
@@ -56,7 +59,7 @@ impl Tokens {
 
     /// Tokens that open something.
     pub fn valid(&self) -> usize {
-        self.read().holders.len()
+        self.read().valid
     }
 
     /// What is known of the token of a child; `None`: it has not joined.
@@ -67,7 +70,7 @@ impl Tokens {
         self.read().by_child.get(child).copied()
     }
 
-    /// The child that has the token of this digest.
+    /// The child that has the token of this digest, or had it until it was revoked.
     pub fn holder(&self, digest: &[u8; 32]) -> Option<String> {
         if self.is_empty() {
             return None;
@@ -75,12 +78,12 @@ impl Tokens {
         self.read().holders.get(digest).cloned()
     }
 
-    fn set(&self, child: &str, standing: Standing) {
+    fn set(&self, child: &str, standing: Standing, digest: Option<[u8; 32]>) {
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Standing::Holds(before)) = all.by_child.insert(child.to_owned(), standing) {
-            all.holders.remove(&before);
-        }
-        if let Standing::Holds(digest) = standing {
+        let is_valid = |standing| matches!(standing, Standing::Holds(_));
+        let was_valid = all.by_child.insert(child.to_owned(), standing).is_some_and(is_valid);
+        all.valid = all.valid + usize::from(is_valid(standing)) - usize::from(was_valid);
+        if let Some(digest) = digest {
             all.holders.insert(digest, child.to_owned());
         }
         self.many.store(all.by_child.len(), Ordering::Release);
@@ -96,7 +99,7 @@ impl Tokens {
             Ok(ChildToken { is_revoked: true, .. }) => Standing::Revoked,
             Ok(ChildToken { digest, .. }) => Standing::Holds(*digest),
         };
-        self.set(child, standing);
+        self.set(child, standing, token.as_ref().ok().map(|token| token.digest));
         token.map(|_| Some((child, standing)))
     }
 }

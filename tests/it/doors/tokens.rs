@@ -92,7 +92,7 @@ async fn calls_of_people_are_opened_by_an_operators_token_alone() {
 
 #[tokio::test]
 async fn calls_in_the_name_of_a_child_are_opened_by_its_own_token_alone() {
-    let tokens = wrong(&[OPERATOR, &secret("sis"), &secret("gone")]);
+    let tokens = wrong(&[OPERATOR, DOOR, &secret("sis"), &secret("gone")]);
     for required in [false, true] {
         let world = with_release(required).await;
         for routes::Call { method, target, body } in routes::of_child("kid", "a") {

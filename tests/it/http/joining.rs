@@ -87,10 +87,8 @@ async fn who_joined_is_in_the_trail_with_the_name_of_the_door_and_without_what_i
     let world = open().await;
     let (id, token) = joined(&world).await;
     assert!(token.len() == 64 && id.len() == 36);
-    world
-        .send(world.request("DELETE", &format!("/api/v1/children/{id}/token?by=ada&note=stolen")))
-        .await
-        .ok();
+    let revoke = world.request("DELETE", &format!("/api/v1/children/{id}/token"));
+    world.send(revoke.json(&json!({"by": "ada", "note": "stolen"}))).await.ok();
     let trail = world.get("/api/v1/audit").await.ok();
     let events: Vec<String> = trail.json()["items"]
         .as_array()
@@ -99,7 +97,10 @@ async fn who_joined_is_in_the_trail_with_the_name_of_the_door_and_without_what_i
         .map(|row| format!("{}: {}", row["actor"].as_str().unwrap(), row["events"]))
         .collect();
     let events = events.join("\n").replace(&id, "ID");
-    insta::assert_snapshot!(events, @"");
+    insta::assert_snapshot!(events, @r#"
+    child: [{"child":"ID","event":"child_enrolled","join_token":"edge","kind":"agent","name":"kiosk"}]
+    operator:ada: [{"child":"ID","event":"child_token_revoked","note":"stolen"}]
+    "#);
     for secret in [token.as_str(), DOOR] {
         assert!(!trail.text().contains(secret));
     }
@@ -226,7 +227,10 @@ async fn who_has_no_token_has_none_to_revoke() {
     let child = poll(&world, "", None).await.ok().json()["id"].as_str().unwrap().to_owned();
     for id in [child.as_str(), "nobody"] {
         let none = world.send(world.request("DELETE", &format!("/api/v1/children/{id}/token"))).await;
-        assert_eq!(none.problem(), format!("404 no-token: {id} has no token that it got by joining"));
+        assert_eq!(
+            none.problem(),
+            format!("404 /problems/no-token: {id} has no token that it got by joining")
+        );
     }
     world.stop().await;
 }
