@@ -36,7 +36,7 @@ impl Engine {
         let (id, token) = fresh()?;
         let kept = ChildToken { digest: digest(&token), door: newcomer.door.to_owned(), is_revoked: false };
         let Newcomer { name, kind, door } = *newcomer;
-        let event = audit::enrolled(id.as_str(), name, kind, door).map_err(unwritable)?;
+        let event = audit::enrolled(id.as_str(), name, kind, door).map_err(|error| unwritable(&error))?;
         self.keep_token(&id, kept, By::CHILD, event, patience).await?;
         Ok(Joined { id, token: Secret::new(token) })
     }
@@ -52,7 +52,7 @@ impl Engine {
             Standing::Unreadable => [0; 32],
         };
         let kept = ChildToken { digest, door: String::new(), is_revoked: true };
-        let event = audit::token_revoked(child, by.note.as_deref()).map_err(unwritable)?;
+        let event = audit::token_revoked(child, by.note.as_deref()).map_err(|error| unwritable(&error))?;
         self.keep_token(&id, kept, by, event, patience).await?;
         Ok(true)
     }
@@ -76,7 +76,7 @@ impl Engine {
     }
 }
 
-fn unwritable(error: StoreError) -> EngineError {
+fn unwritable(error: &StoreError) -> EngineError {
     tracing::error!(%error, "an event could not be written");
     EngineError::Failed
 }

@@ -5,6 +5,7 @@
 mod calls;
 mod conformance;
 mod content;
+mod download;
 mod functions;
 mod link;
 mod process;

@@ -3,6 +3,8 @@
 use std::{fs, process::Command, time::Duration};
 
 use agent::link::{About, LinkError, Manager, Settings};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use sha2::{Digest as _, Sha256};
 use store::{options::OpenOptions, transfer, url};
 
 use super::server::{Server, Start};
@@ -143,6 +145,8 @@ async fn functions_come_whole_over_a_manager_that_is_killed_meanwhile(place: &Pl
     let answer = answer.get(format!("http://{}/release/functions/{offer}", server.address));
     let answer = answer.bearer_auth(&joined.token).send().await.unwrap();
     let tag = answer.headers()["etag"].to_str().unwrap().to_owned();
+    let digest = format!("sha-256=:{}:", STANDARD.encode(Sha256::digest(&whole)));
+    assert_eq!(answer.headers()["repr-digest"], digest.as_str());
     server.kill();
     let half = whole.len() / 2;
     fs::write(folder.path().join("fns.zip.part"), &whole[..half]).unwrap();

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use http::auth::{ChildTokens, Settings, Token};
+use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 
 use crate::{
@@ -46,7 +47,7 @@ async fn joined(world: &World) -> (String, String) {
 async fn poll(world: &World, id: &str, token: Option<&str>) -> Answer {
     let area: Value = serde_json::from_str(AREA).unwrap();
     let request = world.request("POST", "/poll").json(&json!({"id": id, "geographic_area": area}));
-    world.send(token.into_iter().fold(request, |request, token| request.bearer_auth(token))).await
+    world.send(token.into_iter().fold(request, RequestBuilder::bearer_auth)).await
 }
 
 #[tokio::test]
