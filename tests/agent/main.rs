@@ -6,6 +6,7 @@ mod calls;
 mod conformance;
 mod content;
 mod core;
+mod download;
 mod functions;
 mod link;
 mod judge;

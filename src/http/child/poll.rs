@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::{
     body::ChildBody,
-    caller::{CallerAddress, check_token, expect_json},
+    caller::{CallerAddress, check_token, expect_json, holder, is_open},
     refused::Refused,
     reply::json,
     survey,
@@ -82,11 +82,10 @@ pub(super) async fn handle(
             "`geographic_area` is missing: only a child that says its `kind` may lack one",
         ));
     }
-    let tokens = &ctx.settings.auth.children;
-    if !tokens.is_open() {
+    if !is_open(&ctx) {
         // A child that asks for an id is the one whose token it has.
         if request.id().is_empty() {
-            request.id = tokens.holder(&headers).map(|id| id.to_owned().into());
+            request.id = holder(&ctx, &headers).map(Into::into);
         }
         check_token(&ctx, &headers, request.id())?;
     }
