@@ -4,6 +4,7 @@
 
 mod calls;
 mod conformance;
+mod control;
 mod functions;
 mod process;
 mod runners;
