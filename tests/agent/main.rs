@@ -7,6 +7,7 @@ mod conformance;
 mod content;
 mod core;
 mod download;
+mod control;
 mod functions;
 mod link;
 mod judge;
