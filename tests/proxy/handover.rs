@@ -1,5 +1,6 @@
 //! Processes that end, are killed and are renewed while calls go on: holder and serving processes are this test program itself.
 
+mod doors;
 mod load;
 mod processes;
 

@@ -4,7 +4,6 @@ use std::{
     io,
     path::Path,
     sync::{Arc, Mutex as StdMutex, PoisonError},
-    time::Duration,
 };
 
 use tokio::sync::{Mutex, watch};
@@ -18,9 +17,6 @@ use crate::{
     live::{LiveTable, TableFault},
     side_door::Neighbour,
 };
-
-/// How long a process that is ending may take until nothing is left of it.
-const ENDING: Duration = Duration::from_millis(200);
 
 /// Where this process stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,13 +116,7 @@ impl Desk {
         let mut not_told = Vec::new();
         for neighbour in self.finishing() {
             let word = Word::Table { table: form.clone() };
-            let mut answer = neighbour.ask(&word).await;
-            if answer.is_err() {
-                // It may just be ending, with its last connection: then it is gone by the next time.
-                tokio::time::sleep(ENDING).await;
-                answer = neighbour.ask(&word).await;
-            }
-            match answer {
+            match neighbour.ask(&word).await {
                 Ok(Some(Word::Done)) => {}
                 Ok(None) => self.forget(&neighbour),
                 answer => {
