@@ -226,7 +226,7 @@ fn prepare(inbox: &BytesMut, caller: Caller, worker: &Worker) -> Result<Prepared
     };
     let asked = request.asked;
     let local = worker.local();
-    let Some(route) = local.table().route(request.host, request.target) else {
+    let Some(route) = local.table().route((caller.port, request.host), request.target) else {
         return Err((Own::no_service(), Some(asked)));
     };
     let seen = Seen { request: &request, address: caller.address };

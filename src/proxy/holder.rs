@@ -14,7 +14,7 @@ use std::{
     collections::HashMap,
     fs::File,
     io,
-    net::{SocketAddr, TcpListener},
+    net::TcpListener,
     os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
     path::PathBuf,
     process::Stdio,
@@ -31,9 +31,10 @@ use tokio::{
 
 pub use self::systemd::inherited;
 use crate::{
-    handover::{self, Forms, HandoverError, Listening, PATIENCE, Sockets, Speaking, Word},
+    handover::{self, Forms, HandoverError, Listening, PATIENCE, Speaking, Word},
     run::Signals,
     side_door::{self, Neighbour},
+    sockets::{Listen, MAX_SOCKETS, Sockets},
 };
 
 /// How long a process may take from its start until it serves.
@@ -45,13 +46,14 @@ const FIRST_REST: Duration = Duration::from_millis(50);
 const LONGEST_REST: Duration = Duration::from_secs(5);
 
 /// Told once calls are served, each time by another process, with the addresses.
-pub type Serving = Box<dyn Fn(&[SocketAddr]) + Send + Sync>;
+pub type Serving = Box<dyn Fn(&[Listen]) + Send + Sync>;
 
 /// What a holder is started with.
 pub struct Plan {
     /// Addresses to listen on. Port 0 takes a free one.
-    pub listen: Vec<SocketAddr>,
-    /// Sockets that listen already, from whoever started this process.
+    pub listen: Vec<Listen>,
+    /// Sockets that listen already, from whoever started this process. Such a one is what `listen` says of its address; of an
+    /// address that isn't there it takes calls without TLS.
     pub inherited: Vec<TcpListener>,
     pub control: PathBuf,
     /// Makes the command of a serving process, which finds its link as standard input.
@@ -83,14 +85,14 @@ pub enum Ended {
 pub enum HoldError {
     #[error("no address to listen on")]
     NoAddress,
-    #[error("more than {} addresses to listen on", handover::MAX_SOCKETS - 1)]
+    #[error("more than {} addresses to listen on", MAX_SOCKETS - 1)]
     TooMany,
     #[error("the path of the control socket has more than {} bytes: {path}", side_door::MAX_PATH)]
     LongPath { path: PathBuf },
     #[error("a proxy with the control socket {0} is there already; `choirmaster proxy upgrade` renews it")]
     Running(PathBuf),
     #[error("can't listen on {address}: {source}")]
-    Listen { address: SocketAddr, source: io::Error },
+    Listen { address: std::net::SocketAddr, source: io::Error },
     #[error("can't use the control socket {path}: {source}")]
     Control { path: PathBuf, source: io::Error },
     #[error("process {pid}, which serves here, can't be taken over: {source}")]
@@ -115,12 +117,14 @@ struct Process {
     since: Instant,
     /// Kills it, where this holder started it.
     kill: oneshot::Sender<()>,
+    /// Why it can't serve, in its own words.
+    trouble: Option<String>,
 }
 
 struct Holder {
     plan: Plan,
     sockets: Option<Sockets>,
-    addresses: Vec<SocketAddr>,
+    addresses: Vec<Listen>,
     processes: HashMap<Number, Process>,
     last_number: Number,
     /// The one that takes connections.
@@ -137,14 +141,14 @@ struct Holder {
 }
 
 /// Holds until it is asked to stop.
-pub async fn hold(plan: Plan) -> Result<Ended, HoldError> {
+pub async fn hold(mut plan: Plan) -> Result<Ended, HoldError> {
     let lock = sockets::lock(&plan)?;
     let mut signals = Signals::new()?;
     let mut upgrades = [signal(SignalKind::hangup())?, signal(SignalKind::user_defined2())?];
     let (events, mut happened) = mpsc::unbounded_channel();
     let taken = sockets::take(&plan.control).await?;
-    let sockets = sockets::make(&plan, taken.sockets)?;
-    let addresses = sockets.calls.iter().filter_map(|(_, socket)| socket.local_addr().ok()).collect();
+    let sockets = sockets::make(&mut plan, taken.sockets)?;
+    let addresses = sockets.listens();
     let mut holder = Holder {
         plan,
         sockets: Some(sockets),
@@ -223,7 +227,7 @@ impl Holder {
         self.last_number += 1;
         let number = self.last_number;
         let (kill, mut killed) = oneshot::channel();
-        self.processes.insert(number, Process { speaking, since: Instant::now(), kill });
+        self.processes.insert(number, Process { speaking, since: Instant::now(), kill, trouble: None });
         let events = self.events.clone();
         tokio::spawn(async move {
             loop {
@@ -281,6 +285,11 @@ impl Holder {
                 self.upgrade().await?;
             }
             Event::Said(Word::Leaving) => {}
+            Event::Said(Word::CantServe { why }) => {
+                if let Some(process) = self.processes.get_mut(&number) {
+                    process.trouble = Some(why);
+                }
+            }
             Event::Said(Word::UpgradeWanted) => self.upgrade().await?,
             Event::Said(Word::StopWanted) => {
                 if self.stop().await {
@@ -319,10 +328,11 @@ impl Holder {
                 return Ok(Some(Ended::NeverServed(code)));
             }
             let how = code.map_or_else(|| "killed".to_owned(), |code| format!("with code {code}"));
-            self.note_failed_start(&format!(
-                "the new process ended before it served, {how}; its log says why"
-            ))
-            .await;
+            let why = gone.and_then(|process| process.trouble).map_or_else(
+                || format!("the new process ended before it served, {how}; its log says why"),
+                |trouble| format!("the new process can't serve: {trouble}"),
+            );
+            self.note_failed_start(&why).await;
         } else if self.serving == Some(number) {
             tracing::error!(?code, "the serving process has ended; another one is started");
             self.serving = None;

@@ -8,6 +8,7 @@
 
 use std::{
     io,
+    net::SocketAddr,
     os::unix::net::UnixStream as StdUnixStream,
     path::{Path, PathBuf},
     pin::Pin,
@@ -16,21 +17,23 @@ use std::{
 };
 
 use tokio::{
-    net::{UnixListener, UnixStream},
+    net::{TcpListener, UnixListener, UnixStream},
     signal::unix::{Signal, SignalKind, signal},
+    task::JoinSet,
 };
 
 use crate::{
-    Limits, Measuring, Proxy,
+    Kind, Limits, Measuring, Proxy, Tls, TlsFault, TlsFiles,
     control::{
-        self,
+        self, counting,
         desk::{Desk, Finish, Phase},
     },
     form::TableForm,
-    handover::{self, Forms, HandoverError, Listening, Sockets, Speaking, Word},
+    handover::{self, Forms, HandoverError, Listening, Speaking, Word},
     kept::{Found, Kept},
     live::TableFault,
     side_door::{Door, Neighbour},
+    sockets::{Open, Sockets},
 };
 
 /// How a serving process is set up.
@@ -42,6 +45,8 @@ pub struct Settings {
     pub threads: usize,
     pub limits: Limits,
     pub measuring: Measuring,
+    /// What callers of TLS are shown. Needed where the holder gives sockets for them.
+    pub tls: Option<TlsFiles>,
     /// How long calls and idle connections may take to end when the proxy stops.
     pub stop_within: Duration,
     /// How long they may when another process has taken over.
@@ -72,6 +77,10 @@ pub enum RunError {
     #[error("the table of the process before isn't taken: {0}")]
     Table(TableFault),
     #[error(transparent)]
+    Tls(#[from] TlsFault),
+    #[error("callers of {address} speak TLS, and no certificate is named: set tls.certificate and tls.key")]
+    NoCertificate { address: SocketAddr },
+    #[error(transparent)]
     Io(#[from] io::Error),
 }
 
@@ -87,41 +96,84 @@ struct Frozen {
 pub async fn serve(settings: Settings, link: StdUnixStream) -> Result<Ended, RunError> {
     link.set_nonblocking(true)?;
     let (mut from_holder, to_holder) = handover::ends(UnixStream::from_std(link)?);
-    let sockets = sockets(&mut from_holder).await.map_err(RunError::Link)?;
     let signals = Signals::new()?;
-    let state = |source| RunError::State { path: settings.state.clone(), source };
-    let kept = Kept::open(&settings.state).map_err(state)?;
-    let (mut before, mut finishing) = freeze_before(&settings.control).await?;
-
-    let proxy = Proxy::start_measuring(settings.threads, settings.limits.clone(), &settings.measuring)?;
-    let listen = sockets.calls.iter().filter_map(|(_, socket)| Some(socket.local_addr().ok()?.to_string()));
-    let desk =
-        Arc::new(Desk::new(proxy, &settings.state, listen.collect(), settings.program).map_err(state)?);
-    match before.first() {
-        Some(before) => desk.follow(&before.table).await.map_err(RunError::Table)?,
-        None => load(&kept, &desk).await.map_err(state)?,
-    }
-    let (door, door_socket) = Door::open(&settings.control)?;
-    let (new_links, links) = tokio::sync::mpsc::unbounded_channel();
-    let sockets = Arc::new(std::sync::Mutex::new(Some(sockets)));
-    let receiving = Receiving { desk: Arc::clone(&desk), sockets: Arc::clone(&sockets), links: new_links };
-    let receiving = tokio::spawn(receiving.run(door_socket));
-    let control = listen_on(&sockets, &desk)?;
-    for before in before.drain(..) {
-        finishing.push(before.let_finish().await?);
-    }
-    desk.follows(finishing);
-    desk.open();
-    let control = tokio::spawn(control::serve(control, Arc::clone(&desk)));
+    let started = match take_over(&settings, &mut from_holder).await {
+        Ok(started) => started,
+        Err(error) => {
+            let _ = to_holder.say(&Word::CantServe { why: error.to_string() }, &[]).await;
+            return Err(error);
+        }
+    };
+    let Started { desk, sockets, links, door, tasks } = started;
     let _ = to_holder.say(&Word::Ready { pid: std::process::id() }, &[]).await;
     desk.set_holder(Some(to_holder)).await;
 
     let link = Link { from_holder: Some(from_holder), links };
     let ended = Running { settings, desk, sockets, signals, link }.until_the_end().await;
-    control.abort();
-    receiving.abort();
+    drop(tasks);
     drop(door);
     Ok(ended)
+}
+
+/// A process that serves from now on.
+struct Started {
+    desk: Arc<Desk>,
+    sockets: Shared,
+    links: tokio::sync::mpsc::UnboundedReceiver<(Listening, Speaking)>,
+    door: Door,
+    /// What it does beside calls, until this is dropped.
+    tasks: JoinSet<()>,
+}
+
+/// Takes the sockets from the holder, and the place of the process before.
+async fn take_over(settings: &Settings, from_holder: &mut Listening) -> Result<Started, RunError> {
+    let sockets = sockets(from_holder).await.map_err(RunError::Link)?;
+    let tls = tls(settings, &sockets)?;
+    let state = |source| RunError::State { path: settings.state.clone(), source };
+    let kept = Kept::open(&settings.state).map_err(state)?;
+    let (mut before, mut finishing) = freeze_before(&settings.control).await?;
+
+    let proxy = Proxy::start_measuring(settings.threads, settings.limits.clone(), &settings.measuring)?;
+    let desk = Desk::new(proxy, &settings.state, sockets.listens(), settings.program).map_err(state)?;
+    let desk = Arc::new(desk);
+    match before.first() {
+        Some(before) => desk.follow(&before.table).await.map_err(RunError::Table)?,
+        None => load(&kept, &desk).await.map_err(state)?,
+    }
+    let mut tasks = JoinSet::new();
+    let (door, door_socket) = Door::open(&settings.control)?;
+    let (new_links, links) = tokio::sync::mpsc::unbounded_channel();
+    let (control, metrics) = listen_on(&sockets, tls.as_ref(), &desk)?;
+    let sockets = Arc::new(std::sync::Mutex::new(Some(sockets)));
+    let receiving = Receiving { desk: Arc::clone(&desk), sockets: Arc::clone(&sockets), links: new_links };
+    tasks.spawn(receiving.run(door_socket));
+    let mut all = Vec::new();
+    for before in before.drain(..) {
+        all.push(before.let_finish(&desk).await?);
+    }
+    for before in finishing.drain(..) {
+        counting::take_ledger_of(&before, &desk).await;
+        all.push(before);
+    }
+    for before in &all {
+        tasks.spawn(counting::gather(before.clone(), Arc::clone(&desk)));
+    }
+    desk.proxy().collector().ledger().cut_short(|pid| all.iter().any(|before| before.pid == pid));
+    desk.follows(all);
+    desk.open();
+    tasks.spawn(control::serve(control, Arc::clone(&desk)));
+    for metrics in metrics {
+        tasks.spawn(control::expose(metrics, Arc::clone(&desk)));
+    }
+    Ok(Started { desk, sockets, links, door, tasks })
+}
+
+/// What callers of TLS are shown, where any come.
+fn tls(settings: &Settings, sockets: &Sockets) -> Result<Option<Arc<Tls>>, RunError> {
+    let mut listens = sockets.listens().into_iter();
+    let Some(secured) = listens.find(|listen| listen.kind == Kind::Tls) else { return Ok(None) };
+    let files = settings.tls.clone().ok_or(RunError::NoCertificate { address: secured.address })?;
+    Ok(Some(Tls::load(files)?))
 }
 
 /// The sockets that the holder gives to a process that it started.
@@ -158,12 +210,18 @@ async fn freeze_before(control: &Path) -> Result<(Vec<Frozen>, Vec<Neighbour>), 
 }
 
 impl Frozen {
-    async fn let_finish(mut self) -> Result<Neighbour, RunError> {
+    async fn let_finish(mut self, desk: &Desk) -> Result<Neighbour, RunError> {
         let before = |source| RunError::Before { pid: self.neighbour.pid, source };
-        match handover::ask((&mut self.listening, &self.speaking), &Word::Finish).await.map_err(before)? {
-            Some((Word::Done, _)) | None => Ok(self.neighbour),
-            Some((word, _)) => Err(before(word.unexpected())),
+        let finish = Word::Finish { counts: true };
+        match handover::ask((&mut self.listening, &self.speaking), &finish).await.map_err(before)? {
+            Some((Word::Done, _)) => {
+                let ends = (&mut self.listening, &self.speaking);
+                counting::take_ledger(ends, self.neighbour.pid, desk).await;
+            }
+            None => {}
+            Some((word, _)) => return Err(before(word.unexpected())),
         }
+        Ok(self.neighbour)
     }
 }
 
@@ -193,16 +251,29 @@ fn report_damaged(why: &str, aside: &Path) {
 
 type Shared = Arc<std::sync::Mutex<Option<Sockets>>>;
 
-/// Takes calls from the sockets, and gives the control's.
-fn listen_on(sockets: &Shared, desk: &Desk) -> io::Result<UnixListener> {
-    let sockets = sockets.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let Some(sockets) = &*sockets else { return Err(io::Error::other("there are no sockets")) };
-    for (_, socket) in &sockets.calls {
-        desk.proxy().listen(socket)?;
+/// Takes calls from the sockets, and gives the control's and those for metrics.
+fn listen_on(
+    sockets: &Sockets,
+    tls: Option<&Arc<Tls>>,
+    desk: &Desk,
+) -> Result<(UnixListener, Vec<TcpListener>), RunError> {
+    let mut metrics = Vec::new();
+    for Open { kind, socket, .. } in &sockets.open {
+        match (kind, tls) {
+            (Kind::Plain, _) => drop(desk.proxy().listen(socket)?),
+            (Kind::Tls, Some(tls)) => drop(desk.proxy().listen_tls(socket, tls)?),
+            // Never calls that were to be secured without it.
+            (Kind::Tls, None) => return Err(RunError::NoCertificate { address: socket.local_addr()? }),
+            (Kind::Metrics, _) => {
+                let socket = socket.try_clone()?;
+                socket.set_nonblocking(true)?;
+                metrics.push(TcpListener::from_std(socket)?);
+            }
+        }
     }
     let control = sockets.control.try_clone()?;
     control.set_nonblocking(true)?;
-    UnixListener::from_std(control)
+    Ok((UnixListener::from_std(control)?, metrics))
 }
 
 /// What other processes of this proxy ask at the door.
@@ -249,7 +320,8 @@ impl Receiving {
                 Word::Freeze { forms } => match Forms::OURS.agree(forms) {
                     Err(error) => Word::Refused { why: error.to_string() },
                     Ok(_) => match self.desk.freeze().await {
-                        Phase::Serving => return self.hand_over(listening, speaking).await,
+                        Phase::Serving if self.hand_over(&mut listening, &speaking).await? => Word::Done,
+                        Phase::Serving => return Ok(()),
                         Phase::Frozen => {
                             Word::Refused { why: "another process takes over already".to_owned() }
                         }
@@ -266,6 +338,18 @@ impl Receiving {
                     }
                 },
                 Word::Ask => self.desk.holds(),
+                Word::TakeLedger => {
+                    counting::give_ledger(&speaking, &self.desk).await?;
+                    continue;
+                }
+                Word::CountsSince { cursor } => {
+                    counting::give_remainder(&speaking, &self.desk, cursor).await?;
+                    continue;
+                }
+                Word::AllCounted => {
+                    self.desk.counting().note_taken();
+                    continue;
+                }
                 word => Word::Refused { why: word.unexpected().to_string() },
             };
             speaking.say(&answer, &[]).await?;
@@ -289,21 +373,22 @@ impl Receiving {
         Ok(speaking.say(&taken, &descriptors).await?)
     }
 
-    /// Says what the table is, and finishes when told so; else goes on.
-    async fn hand_over(&self, mut listening: Listening, speaking: Speaking) -> Result<(), HandoverError> {
+    /// Says what the table is, and finishes when told so; else goes on. Gives whether it finishes.
+    async fn hand_over(&self, listening: &mut Listening, speaking: &Speaking) -> Result<bool, HandoverError> {
         let table = self.desk.proxy().table().form();
         let said = speaking.say(&Word::Frozen { forms: Forms::OURS, table }, &[]).await;
         let answer = match said {
             Ok(()) => listening.next().await,
             Err(error) => Err(error.into()),
         };
-        if let Ok(Some((Word::Finish, _))) = answer {
+        if let Ok(Some((Word::Finish { counts }, _))) = answer {
+            self.desk.counting().expect(counts);
             self.desk.finish(Finish::HandedOver).await;
-            return Ok(speaking.say(&Word::Done, &[]).await?);
+            return Ok(true);
         }
         self.desk.thaw().await;
         tracing::warn!("the process that was about to take over has ended: this one goes on");
-        answer.map(drop)
+        answer.map(|_| false)
     }
 }
 
@@ -339,7 +424,11 @@ impl Running {
         let mut signals = 0;
         loop {
             match self.hear(&mut draining, &mut finish).await {
-                Heard::Holder(Some(Word::Stop)) => self.desk.finish(Finish::Stop).await,
+                Heard::Holder(Some(Word::Stop)) => {
+                    // Nobody comes after this one.
+                    self.desk.counting().note_taken();
+                    self.desk.finish(Finish::Stop).await;
+                }
                 Heard::Holder(Some(Word::End)) => return Ended::AtOnce,
                 Heard::Holder(Some(Word::UpgradeFailed { why })) => self.desk.note_upgrade(Some(why)),
                 Heard::Holder(Some(word)) => tracing::warn!(?word, "the holder said something else"),
@@ -358,7 +447,8 @@ impl Running {
                     }
                     tracing::info!("draining; a second signal ends at once");
                     if self.desk.phase().await != Phase::Finishing {
-                        let _ = self.desk.tell_holder(&Word::Leaving).await;
+                        let told = self.desk.tell_holder(&Word::Leaving).await;
+                        self.desk.counting().expect(told.is_ok());
                     }
                     self.desk.finish(Finish::Stop).await;
                 }
@@ -412,7 +502,11 @@ impl Running {
             Finish::Stop => self.settings.stop_within,
         };
         let desk = Arc::clone(&self.desk);
-        Box::pin(async move { desk.proxy().drain(within).await })
+        Box::pin(async move {
+            let left = desk.proxy().drain(within).await;
+            desk.counting().end(desk.proxy()).await;
+            left
+        })
     }
 }
 

@@ -17,6 +17,7 @@ mod loss;
 mod metrics;
 mod repeats;
 mod smuggling;
+mod tables;
 mod tls;
 mod upgrades;
 mod world;

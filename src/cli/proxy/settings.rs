@@ -4,13 +4,14 @@
 //! ignored. `config/proxy.yml` lists every key with its default, which a test compares.
 
 use std::{
+    collections::HashSet,
     net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use indexmap::IndexMap;
-use proxy::{Limits, Measuring};
+use proxy::{Limits, Measuring, TlsFiles};
 
 use super::value::Slot;
 
@@ -31,6 +32,13 @@ type Sections = Option<IndexMap<String, Option<IndexMap<String, Option<String>>>
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     pub listen: Vec<SocketAddr>,
+    /// Where metrics are read.
+    pub metrics: Vec<SocketAddr>,
+    /// Where callers speak TLS, with these files.
+    pub tls_listen: Vec<SocketAddr>,
+    pub certificate: Option<PathBuf>,
+    pub key: Option<PathBuf>,
+    pub client_ca: Option<PathBuf>,
     pub control: PathBuf,
     pub state: PathBuf,
     /// 0: one for each core.
@@ -47,6 +55,11 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 8000))],
+            metrics: Vec::new(),
+            tls_listen: Vec::new(),
+            certificate: None,
+            key: None,
+            client_ca: None,
             control: DEFAULT_CONTROL.into(),
             state: "data/proxy".into(),
             threads: 0,
@@ -154,6 +167,34 @@ impl Settings {
         if let Err(error) = tracing_subscriber::EnvFilter::try_new(&self.log_level) {
             faults.push(format!("log.level: {:?} can't be read: {error}", self.log_level));
         }
+        self.check_tls(faults);
+        let mut seen = HashSet::new();
+        for address in self.listen.iter().chain(&self.tls_listen).chain(&self.metrics) {
+            if address.port() != 0 && !seen.insert(address) {
+                faults.push(format!(
+                    "{address} is to be listened on twice: in proxy.listen, tls.listen, proxy.metrics"
+                ));
+            }
+        }
+    }
+
+    fn check_tls(&self, faults: &mut Vec<String>) {
+        let files = [("tls.certificate", &self.certificate), ("tls.key", &self.key)];
+        if self.tls_listen.is_empty() {
+            let named = files.into_iter().chain([("tls.client_ca", &self.client_ca)]);
+            let named = named.filter(|(_, path)| path.is_some());
+            faults.extend(named.map(|(key, _)| format!("{key} is set, and tls.listen names no address")));
+        } else {
+            let missing = files.into_iter().filter(|(_, path)| path.is_none());
+            faults
+                .extend(missing.map(|(key, _)| format!("tls.listen names an address, and {key} isn't set")));
+        }
+    }
+
+    /// What callers of TLS are shown, where any are to come.
+    pub fn tls(&self) -> Option<TlsFiles> {
+        let (certificate, key) = (self.certificate.clone()?, self.key.clone()?);
+        Some(TlsFiles { certificate, key, client_ca: self.client_ca.clone() })
     }
 
     /// Every key with its value.
@@ -189,9 +230,14 @@ impl Settings {
         } = &mut self.limits;
         vec![
             ("proxy.listen", Slot::Addresses(&mut self.listen)),
+            ("proxy.metrics", Slot::Addresses(&mut self.metrics)),
             ("proxy.control", Slot::Path(&mut self.control)),
             ("proxy.state", Slot::Path(&mut self.state)),
             ("proxy.threads", Slot::Count(&mut self.threads, (0, 1_024))),
+            ("tls.listen", Slot::Addresses(&mut self.tls_listen)),
+            ("tls.certificate", Slot::MaybePath(&mut self.certificate)),
+            ("tls.key", Slot::MaybePath(&mut self.key)),
+            ("tls.client_ca", Slot::MaybePath(&mut self.client_ca)),
             ("drain.stop", Slot::Time(&mut self.stop_within, (Duration::ZERO, DAY))),
             ("drain.upgrade", Slot::Time(&mut self.upgrade_within, (SECOND, 30 * DAY))),
             ("limits.connections", Slot::Count(connections, (1, 10_000_000))),

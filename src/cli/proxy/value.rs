@@ -9,6 +9,8 @@ use proxy::access_log::{LogTarget, Logged};
 pub enum Slot<'s> {
     Addresses(&'s mut Vec<SocketAddr>),
     Path(&'s mut PathBuf),
+    /// A path, or nothing.
+    MaybePath(&'s mut Option<PathBuf>),
     Text(&'s mut String),
     Json(&'s mut bool),
     Logged(&'s mut Logged),
@@ -42,6 +44,7 @@ impl Slot<'_> {
                 return Err("the path is empty".to_owned());
             }
             Self::Path(slot) => *slot = PathBuf::from(text),
+            Self::MaybePath(slot) => *slot = Some(text).filter(|text| !text.is_empty()).map(PathBuf::from),
             Self::Text(slot) => text.clone_into(slot),
             Self::Json(slot) => {
                 *slot = match text {
@@ -81,6 +84,7 @@ impl fmt::Display for Slot<'_> {
                 f.write_str(&texts.join(", "))
             }
             Self::Path(slot) => slot.display().fmt(f),
+            Self::MaybePath(slot) => slot.iter().try_for_each(|path| path.display().fmt(f)),
             Self::Text(slot) => f.write_str(slot),
             Self::Json(slot) => f.write_str(if **slot { "json" } else { "human" }),
             Self::Logged(slot) => slot.fmt(f),

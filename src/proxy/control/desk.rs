@@ -8,12 +8,16 @@ use std::{
 
 use tokio::sync::{Mutex, watch};
 
-use super::form::{self, Applied, Drained, Finishing, Status, TableNumber};
+use super::{
+    counting::Counting,
+    form::{self, Applied, Drained, Finishing, Status, TableNumber},
+};
 use crate::{
-    Proxy,
+    Kind, Listen, Proxy,
     form::TableForm,
     handover::{HandoverError, Speaking, Word},
     kept::Kept,
+    ledger::{Cursor, Reading},
     live::{LiveTable, TableFault},
     side_door::Neighbour,
 };
@@ -51,7 +55,7 @@ pub struct Desk {
     pub(crate) proxy: Proxy,
     pub(crate) program: &'static str,
     kept: Kept,
-    listen: Vec<String>,
+    listen: Vec<Listen>,
     /// Held by whoever changes the table, so that two changes never meet.
     phase: Mutex<Phase>,
     /// Whether the control takes connections.
@@ -62,10 +66,12 @@ pub struct Desk {
     /// Where words to the holder go.
     holder: Mutex<Option<Speaking>>,
     upgrade_failed: StdMutex<Option<String>>,
+    counting: Counting,
 }
 
 impl Desk {
-    pub fn new(proxy: Proxy, state: &Path, listen: Vec<String>, program: &'static str) -> io::Result<Self> {
+    /// `listen`: where it is listened, of which ports a table may name those for calls.
+    pub fn new(proxy: Proxy, state: &Path, listen: Vec<Listen>, program: &'static str) -> io::Result<Self> {
         Ok(Self {
             proxy,
             program,
@@ -77,6 +83,7 @@ impl Desk {
             finishing: StdMutex::default(),
             holder: Mutex::default(),
             upgrade_failed: StdMutex::default(),
+            counting: Counting::default(),
         })
     }
 
@@ -92,6 +99,7 @@ impl Desk {
         }
         let before = self.proxy.table();
         let checked = before.next(form)?;
+        self.check_ports(&checked)?;
         // With each bucket's variation, so that whoever reads it comes to the same buckets.
         let form = checked.form();
         if is_other(&before, &checked) {
@@ -104,6 +112,28 @@ impl Desk {
         let not_told = self.tell_finishing(&form).await;
         drop(phase);
         Ok(Applied { table: TableNumber::of(&table), not_told })
+    }
+
+    /// A table opens no ports: it shares out those that the configuration opened.
+    fn check_ports(&self, table: &LiveTable) -> Result<(), TableFault> {
+        let takes_calls = |listen: &&Listen| listen.kind != Kind::Metrics;
+        let mut open: Vec<u16> =
+            self.listen.iter().filter(takes_calls).map(|listen| listen.address.port()).collect();
+        open.sort_unstable();
+        open.dedup();
+        for service in table.services() {
+            if let Some(&port) = service.ports().iter().find(|port| !open.contains(port)) {
+                let open: Vec<String> = open.iter().map(ToString::to_string).collect();
+                let (service, open) = (service.name().to_owned(), open.join(", "));
+                return Err(TableFault::NotListened { service, port, open });
+            }
+        }
+        Ok(())
+    }
+
+    fn addresses(&self, is_one: impl Fn(Kind) -> bool) -> Vec<String> {
+        let of_kind = self.listen.iter().filter(|listen| is_one(listen.kind));
+        of_kind.map(|listen| listen.address.to_string()).collect()
     }
 
     /// Puts the table of the process before in force, which is on disk already; or in a process that finishes, that of the one
@@ -139,7 +169,9 @@ impl Desk {
             program: self.program.to_owned(),
             pid: std::process::id(),
             table: TableNumber::of(&self.proxy.table()),
-            listen: self.listen.clone(),
+            listen: self.addresses(|kind| kind != Kind::Metrics),
+            tls: self.addresses(|kind| kind == Kind::Tls),
+            metrics: self.addresses(|kind| kind == Kind::Metrics),
             threads: self.proxy.threads(),
             connections: self.proxy.connections(),
             services: form::services(&self.proxy),
@@ -199,7 +231,7 @@ impl Desk {
         (all, all_known)
     }
 
-    fn finishing(&self) -> Vec<Neighbour> {
+    pub(crate) fn finishing(&self) -> Vec<Neighbour> {
         self.finishing.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -254,6 +286,19 @@ impl Desk {
 
     pub(crate) fn is_to_finish(&self) -> watch::Receiver<Option<Finish>> {
         self.finish.subscribe()
+    }
+
+    pub(crate) fn counting(&self) -> &Counting {
+        &self.counting
+    }
+
+    /// What was counted after a cursor. Not where another process is about to take that over: it answers next.
+    pub(crate) async fn counts_since(&self, cursor: Cursor) -> Result<Reading, Refused> {
+        let phase = self.phase.lock().await;
+        if *phase != Phase::Serving {
+            return Err(Refused::HandsOver);
+        }
+        Ok(self.proxy.counts_since(cursor).await)
     }
 
     pub(crate) async fn phase(&self) -> Phase {

@@ -1,5 +1,4 @@
 use std::{
-    collections::VecDeque,
     fs::{File, OpenOptions, TryLockError},
     io,
     net::{SocketAddr, TcpListener},
@@ -14,8 +13,8 @@ use rustix::fs::OFlags;
 
 use super::{HoldError, Plan, Taken};
 use crate::{
-    handover::{MAX_SOCKETS, Sockets},
     side_door::{self, MAX_PATH, Neighbour},
+    sockets::{Kind, Listen, MAX_SOCKETS, Open, Sockets},
 };
 
 /// How many connections wait while nobody accepts; the system may allow fewer.
@@ -23,7 +22,8 @@ const BACKLOG: i32 = 4_096;
 
 /// Makes sure that nobody else holds this control socket, for as long as the file is open.
 pub(super) fn lock(plan: &Plan) -> Result<File, HoldError> {
-    if plan.listen.is_empty() && plan.inherited.is_empty() {
+    let takes_calls = plan.listen.iter().any(|listen| listen.kind != Kind::Metrics);
+    if !takes_calls && plan.inherited.is_empty() {
         return Err(HoldError::NoAddress);
     }
     if plan.listen.len() + plan.inherited.len() >= MAX_SOCKETS {
@@ -63,38 +63,39 @@ pub(super) async fn take(control: &Path) -> Result<Taken, HoldError> {
     Ok(taken)
 }
 
-/// The sockets to listen on: those that were taken where they are asked for, others anew.
-pub(super) fn make(plan: &Plan, taken: Option<Sockets>) -> Result<Sockets, HoldError> {
+/// The sockets to listen on: those that were given or taken where they are asked for, others anew.
+pub(super) fn make(plan: &mut Plan, taken: Option<Sockets>) -> Result<Sockets, HoldError> {
     let path = &plan.control;
     let (mut there, control) = match taken {
-        Some(sockets) => (VecDeque::from(sockets.calls), Some(sockets.control)),
-        None => (VecDeque::new(), None),
+        Some(sockets) => (sockets.open, Some(sockets.control)),
+        None => (Vec::new(), None),
     };
-    let mut known = |asked: &str| {
-        let at = there.iter().position(|(known, _)| known == asked)?;
-        there.remove(at).map(|(_, socket)| socket)
-    };
-    let mut calls = Vec::new();
-    for socket in &plan.inherited {
-        let asked = socket.local_addr()?.to_string();
-        calls.push((asked, socket.try_clone()?));
+    let mut open = Vec::new();
+    let mut wanted = plan.listen.clone();
+    for socket in plan.inherited.drain(..) {
+        let address = socket.local_addr()?;
+        let at = wanted.iter().position(|wanted| wanted.is_met_by(address));
+        let kind = at.map_or(Kind::Plain, |at| wanted.remove(at).kind);
+        open.push(Open { kind, asked: address.to_string(), socket });
     }
-    for &address in &plan.listen {
+    for Listen { kind, address } in wanted {
         let asked = address.to_string();
-        let socket = match known(&asked) {
-            Some(socket) => socket,
+        // Several may have asked for any port; else an address is one socket, whatever it was for.
+        let same = |open: &Open| open.asked == asked && (open.kind == kind || address.port() != 0);
+        let socket = match there.iter().position(same) {
+            Some(at) => there.remove(at).socket,
             None => bind(address)?,
         };
-        calls.push((asked, socket));
+        open.push(Open { kind, asked, socket });
     }
-    for (_, socket) in &calls {
+    for Open { socket, .. } in &open {
         deepen(socket)?;
     }
     let control = match control.filter(|_| path.exists()) {
         Some(control) => control,
         None => side_door::bind(path).map_err(|source| HoldError::Control { path: path.clone(), source })?,
     };
-    Ok(Sockets { calls, control })
+    Ok(Sockets { open, control })
 }
 
 fn bind(address: SocketAddr) -> Result<TcpListener, HoldError> {

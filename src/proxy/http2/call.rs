@@ -62,7 +62,8 @@ fn prepare(head: &Parts, caller: Caller, worker: &Worker) -> Result<Prepared, (O
     let refused = |refusal| (Own::refusal(refusal), Unserved::Refused);
     let seen = Seen::judged(head, caller.address, worker.limits().head_fields).map_err(refused)?;
     let local = worker.local();
-    let Some(route) = local.table().route(seen.host.map(str::as_bytes), seen.target()) else {
+    let at = (caller.port, seen.host.map(str::as_bytes));
+    let Some(route) = local.table().route(at, seen.target()) else {
         return Err((Own::no_service(), Unserved::NoService));
     };
     let decided = Decided::new(&local, route.index, &seen, head.method.as_str());

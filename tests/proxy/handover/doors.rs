@@ -10,8 +10,8 @@ use std::{
     },
 };
 
+use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::{Value, json};
-use tokio::io::unix::AsyncFd;
 
 use super::{
     load::Counting,
@@ -33,23 +33,19 @@ impl Door {
     fn open(control: &Path, pid: u32, answer: fn(&Value) -> Value) -> Self {
         let path = PathBuf::from(format!("{}.{pid}", control.display()));
         let listener = UnixListener::bind(&path).unwrap();
-        listener.set_nonblocking(true).unwrap();
         let closes = Arc::<AtomicBool>::default();
         let (is_closing, own) = (Arc::clone(&closes), path.clone());
-        tokio::spawn(async move {
-            let listener = AsyncFd::register(listener).unwrap();
+        std::thread::spawn(move || {
             loop {
-                let mut ready = listener.readable().await.unwrap();
+                // Somebody is there, and was not accepted yet.
+                poll(&mut [PollFd::new(&listener, PollFlags::IN)], None).unwrap();
                 if is_closing.load(Ordering::SeqCst) {
-                    drop(ready);
                     drop(listener);
                     std::fs::remove_file(own).unwrap();
                     return;
                 }
-                match listener.get_ref().accept() {
-                    Ok((stream, _)) => drop(std::thread::spawn(move || converse(stream, answer))),
-                    Err(_) => ready.clear_ready(),
-                }
+                let (stream, _) = listener.accept().unwrap();
+                std::thread::spawn(move || converse(stream, answer));
             }
         });
         Self { path, closes }
@@ -57,7 +53,6 @@ impl Door {
 }
 
 fn converse(mut stream: UnixStream, answer: fn(&Value) -> Value) {
-    stream.set_nonblocking(false).unwrap();
     let mut length = [0; 4];
     while stream.read_exact(&mut length).is_ok() {
         let mut word = vec![0; u32::from_be_bytes(length) as usize];
@@ -97,7 +92,7 @@ async fn a_process_that_ends_while_it_is_told_of_the_table_is_gone_and_not_untol
     }
     // It says that everybody was told who is there.
     held.put(2, version.at).await;
-    assert!(doors.iter().all(|door| !door.path.exists()));
     wait_until(async || held.status().await.finishing.is_empty()).await;
+    wait_until(async || doors.iter().all(|door| !door.path.exists())).await;
     held.stop().await;
 }

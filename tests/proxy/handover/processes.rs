@@ -13,7 +13,7 @@ use std::{
 };
 
 use choirmaster_proxy::{
-    Limits, Measuring,
+    Kind, Limits, Listen, Measuring, TlsFiles,
     control::{
         client::Client,
         form::{Applied, Status, Upgrading},
@@ -55,9 +55,18 @@ fn part(part: &str, folder: &Path) -> Command {
 
 async fn hold(folder: PathBuf) -> i32 {
     let inherited = holder::inherited().unwrap();
-    let free = SocketAddr::from(([127, 0, 0, 1], 0));
+    let free = |kind| Listen { kind, address: SocketAddr::from(([127, 0, 0, 1], 0)) };
+    let mut listen = vec![free(Kind::Plain)];
+    if !inherited.is_empty() {
+        // As far as it is told, the first of those that are given is for TLS.
+        let address = inherited[0].local_addr().unwrap();
+        listen = if tls(&folder).is_some() { vec![Listen { kind: Kind::Tls, address }] } else { Vec::new() };
+    } else if tls(&folder).is_some() {
+        listen.push(free(Kind::Tls));
+    }
+    listen.push(free(Kind::Metrics));
     let plan = Plan {
-        listen: if inherited.is_empty() { vec![free] } else { Vec::new() },
+        listen,
         inherited,
         control: folder.join("control.sock"),
         command: Box::new(move || {
@@ -65,7 +74,7 @@ async fn hold(folder: PathBuf) -> i32 {
             command.stdout(Stdio::null());
             command
         }),
-        serving: Box::new(|addresses| println!("\nlistening on {}", addresses[0])),
+        serving: Box::new(|listens| println!("\nlistening on {}", listens[0].address)),
     };
     match holder::hold(plan).await {
         Ok(holder::Ended::Stopped) => 0,
@@ -89,7 +98,8 @@ async fn serve(folder: PathBuf) -> i32 {
         state: folder.join("state"),
         threads: 2,
         limits: Limits::default(),
-        measuring: Measuring::default(),
+        measuring: Measuring { interval_seconds: 1, ..Measuring::default() },
+        tls: tls(&folder),
         stop_within: Duration::from_mins(1),
         finish_within: Duration::from_mins(1),
         program: "0.0.0-test",
@@ -103,6 +113,12 @@ async fn serve(folder: PathBuf) -> i32 {
             1
         }
     }
+}
+
+/// Where the files for TLS are, if there are any.
+fn tls(folder: &Path) -> Option<TlsFiles> {
+    let (certificate, key) = (folder.join("tls.crt"), folder.join("tls.key"));
+    certificate.exists().then(|| TlsFiles { certificate, key, client_ca: None })
 }
 
 /// What a service manager gives.
@@ -121,14 +137,17 @@ pub struct Held {
 
 impl Held {
     pub async fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::start_in(tempfile::tempdir().unwrap()).await
+    }
+
+    /// In a folder in which there is something already.
+    pub async fn start_in(folder: TempDir) -> Self {
         let holder = part("holder", folder.path());
         Self::of(folder, holder).await
     }
 
     /// Started as a service manager starts one that is to take its sockets.
-    pub async fn start_with(given: Given) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+    pub async fn start_with(folder: TempDir, given: Given) -> Self {
         let program = part("holder", folder.path());
         let mut holder = Command::new("sh");
         // The pid stays, and the socket becomes descriptor 3.
@@ -144,6 +163,10 @@ impl Held {
         let at = line.strip_prefix("listening on ").unwrap_or_else(|| panic!("{line}")).parse().unwrap();
         let client = Client::new(folder.path().join("control.sock"));
         Self { folder, holder, at, client }
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     pub fn control(&self) -> PathBuf {
@@ -212,6 +235,11 @@ impl Held {
         self.holder = holder;
     }
 
+    /// The signal with which service managers ask for a reload.
+    pub fn hang_up(&self) {
+        kill_process(of(self.holder.id()), Signal::HUP).unwrap();
+    }
+
     /// What a second holder says.
     pub async fn second_holder(&self) -> String {
         let (mut second, line) = start_holder(self.folder.path()).await;
@@ -237,6 +265,7 @@ impl Held {
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
+        left.retain(|name| !name.starts_with("tls."));
         left.sort();
         assert_eq!(left, ["control.sock.lock", "state"]);
     }
