@@ -207,6 +207,11 @@ async fn hold(settings: Settings) -> Result<u8, Failure> {
     let program = std::env::current_exe()?;
     let args: Vec<_> = std::env::args_os().skip(1).collect();
     let said = Once::new();
+    if holder::is_renewed() {
+        // It was said before.
+        said.call_once(|| ());
+    }
+    let again = (program.clone(), args.clone());
     if let Some(files) = settings.tls() {
         files.check().map_err(|fault| Failure::user(fault.to_string()))?;
     }
@@ -217,6 +222,12 @@ async fn hold(settings: Settings) -> Result<u8, Failure> {
         command: Box::new(move || {
             let mut command = std::process::Command::new(&program);
             command.args(&args).arg("--serving");
+            command
+        }),
+        again: Box::new(move || {
+            let (program, args) = &again;
+            let mut command = std::process::Command::new(program);
+            command.args(args);
             command
         }),
         serving: Box::new(move |listens: &[Listen]| {

@@ -11,6 +11,7 @@ use std::{
     io::{self, IoSlice, IoSliceMut},
     mem::MaybeUninit,
     os::fd::{BorrowedFd, OwnedFd},
+    path::PathBuf,
     sync::Arc,
     time::Duration,
 };
@@ -32,6 +33,9 @@ use crate::{
 
 /// The most bytes of a word.
 const MAX_WORD: usize = 256 * 1024 * 1024;
+
+/// The most descriptors of a word: all sockets, and a lock.
+const MAX_DESCRIPTORS: usize = MAX_SOCKETS + 1;
 
 /// How much is read at once.
 const ROOM: usize = 64 * 1024;
@@ -103,7 +107,25 @@ pub(crate) enum Word {
     Serve {
         forms: Forms,
         sockets: Vec<SocketName>,
+        /// The path of the control socket.
+        #[serde(default)]
+        control: Option<PathBuf>,
     },
+    /// Holder to itself, as the program that is on disk now: go on with these, of which the last is the lock.
+    Hold {
+        forms: Forms,
+        sockets: Vec<SocketName>,
+        control: PathBuf,
+        /// The pids of the processes that it started.
+        children: Vec<u32>,
+        /// Start another process: that was asked for meanwhile.
+        start: bool,
+    },
+    /// Holder to a process: this link ends, and another holder is there at once. Answered with `Done`, behind which nothing more
+    /// is said.
+    Renewing,
+    /// Holder to a process: it came to nothing, and this link goes on.
+    Stays,
     /// To the holder: calls are taken, by the table that holds.
     Ready {
         pid: u32,
@@ -191,6 +213,7 @@ impl Word {
     fn sockets(&self) -> usize {
         match self {
             Self::Serve { sockets, .. } | Self::Taken { sockets, .. } => sockets.len(),
+            Self::Hold { sockets, .. } => sockets.len() + 1,
             _ => 0,
         }
     }
@@ -258,10 +281,10 @@ impl Speaking {
 
     async fn write(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<usize> {
         let sending = || {
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_SOCKETS))];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
             let mut control = SendAncillaryBuffer::new(&mut space);
             if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
-                return Err(io::Error::other(format!("more than {MAX_SOCKETS} sockets")));
+                return Err(io::Error::other(format!("more than {MAX_DESCRIPTORS} descriptors")));
             }
             let flags = SendFlags::NOSIGNAL;
             Ok(rustix::net::sendmsg(&*self.stream, &[IoSlice::new(bytes)], &mut control, flags)?)
@@ -309,7 +332,7 @@ impl Listening {
     async fn read(&mut self) -> io::Result<usize> {
         let mut room = vec![0; ROOM];
         let receiving = || {
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_SOCKETS))];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
             let mut control = RecvAncillaryBuffer::new(&mut space);
             let flags = RecvFlags::CMSG_CLOEXEC;
             let got =

@@ -6,6 +6,9 @@
 //! force here, connections are taken here, the process before is told to finish, the control is opened here. Whoever dies in
 //! between leaves the other one serving: a frozen process goes on when the connection over which it was frozen ends.
 
+mod receiving;
+mod signals;
+
 use std::{
     io,
     net::SocketAddr,
@@ -18,10 +21,11 @@ use std::{
 
 use tokio::{
     net::{TcpListener, UnixListener, UnixStream},
-    signal::unix::{Signal, SignalKind, signal},
     task::JoinSet,
 };
 
+use self::receiving::Receiving;
+pub(crate) use self::signals::Signals;
 use crate::{
     Kind, Limits, Measuring, Proxy, Tls, TlsFault, TlsFiles,
     control::{
@@ -93,11 +97,11 @@ struct Frozen {
 }
 
 /// Serves until the end. `link` leads to the holder.
-pub async fn serve(settings: Settings, link: StdUnixStream) -> Result<Ended, RunError> {
+pub async fn serve(mut settings: Settings, link: StdUnixStream) -> Result<Ended, RunError> {
     link.set_nonblocking(true)?;
     let (mut from_holder, to_holder) = handover::ends(UnixStream::from_std(link)?);
     let signals = Signals::new()?;
-    let started = match take_over(&settings, &mut from_holder).await {
+    let started = match take_over(&mut settings, &mut from_holder).await {
         Ok(started) => started,
         Err(error) => {
             let _ = to_holder.say(&Word::CantServe { why: error.to_string() }, &[]).await;
@@ -106,7 +110,7 @@ pub async fn serve(settings: Settings, link: StdUnixStream) -> Result<Ended, Run
     };
     let Started { desk, sockets, links, door, tasks } = started;
     let _ = to_holder.say(&Word::Ready { pid: std::process::id() }, &[]).await;
-    desk.set_holder(Some(to_holder)).await;
+    desk.set_holder(to_holder).await;
 
     let link = Link { from_holder: Some(from_holder), links };
     let ended = Running { settings, desk, sockets, signals, link }.until_the_end().await;
@@ -126,8 +130,12 @@ struct Started {
 }
 
 /// Takes the sockets from the holder, and the place of the process before.
-async fn take_over(settings: &Settings, from_holder: &mut Listening) -> Result<Started, RunError> {
-    let sockets = sockets(from_holder).await.map_err(RunError::Link)?;
+async fn take_over(settings: &mut Settings, from_holder: &mut Listening) -> Result<Started, RunError> {
+    let (sockets, control) = sockets(from_holder).await.map_err(RunError::Link)?;
+    if let Some(control) = control {
+        settings.control = control;
+    }
+    let settings = &*settings;
     let tls = tls(settings, &sockets)?;
     let state = |source| RunError::State { path: settings.state.clone(), source };
     let kept = Kept::open(&settings.state).map_err(state)?;
@@ -176,12 +184,13 @@ fn tls(settings: &Settings, sockets: &Sockets) -> Result<Option<Arc<Tls>>, RunEr
     Ok(Some(Tls::load(files)?))
 }
 
-/// The sockets that the holder gives to a process that it started.
-async fn sockets(from_holder: &mut Listening) -> Result<Sockets, HandoverError> {
+/// The sockets that the holder gives to a process that it started, and where the control's is, whatever the configuration says
+/// by now.
+async fn sockets(from_holder: &mut Listening) -> Result<(Sockets, Option<PathBuf>), HandoverError> {
     match from_holder.answer().await? {
-        (Word::Serve { forms, sockets }, descriptors) => {
+        (Word::Serve { forms, sockets, control }, descriptors) => {
             Forms::OURS.agree(forms)?;
-            Sockets::from_named(sockets, descriptors)
+            Ok((Sockets::from_named(sockets, descriptors)?, control))
         }
         (word, _) => Err(word.unexpected()),
     }
@@ -276,122 +285,6 @@ fn listen_on(
     Ok((UnixListener::from_std(control)?, metrics))
 }
 
-/// What other processes of this proxy ask at the door.
-struct Receiving {
-    desk: Arc<Desk>,
-    sockets: Shared,
-    links: tokio::sync::mpsc::UnboundedSender<(Listening, Speaking)>,
-}
-
-impl Receiving {
-    async fn run(self, door: UnixListener) {
-        let shared = Arc::new(self);
-        loop {
-            match door.accept().await {
-                Ok((stream, _)) => {
-                    let (listening, speaking) = handover::ends(stream);
-                    let shared = Arc::clone(&shared);
-                    tokio::spawn(async move {
-                        if let Err(error) = shared.converse(listening, speaking).await {
-                            tracing::warn!(%error, "a conversation with another process of this proxy broke off");
-                        }
-                    });
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "the door can accept nothing for now");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
-            }
-        }
-    }
-
-    async fn converse(&self, mut listening: Listening, speaking: Speaking) -> Result<(), HandoverError> {
-        while let Some((word, _)) = listening.next().await? {
-            let answer = match word {
-                Word::Take { forms } => {
-                    if let Err(error) = Forms::OURS.agree(forms) {
-                        Word::Refused { why: error.to_string() }
-                    } else {
-                        self.give(&speaking).await?;
-                        let _ = self.links.send((listening, speaking));
-                        return Ok(());
-                    }
-                }
-                Word::Freeze { forms } => match Forms::OURS.agree(forms) {
-                    Err(error) => Word::Refused { why: error.to_string() },
-                    Ok(_) => match self.desk.freeze().await {
-                        Phase::Serving if self.hand_over(&mut listening, &speaking).await? => Word::Done,
-                        Phase::Serving => return Ok(()),
-                        Phase::Frozen => {
-                            Word::Refused { why: "another process takes over already".to_owned() }
-                        }
-                        Phase::Finishing => Word::Finishing { forms: Forms::OURS },
-                    },
-                },
-                Word::Table { table } => match self.desk.phase().await {
-                    Phase::Finishing => match self.desk.follow(&table).await {
-                        Ok(()) => Word::Done,
-                        Err(fault) => Word::Refused { why: fault.to_string() },
-                    },
-                    Phase::Serving | Phase::Frozen => {
-                        Word::Refused { why: "this process doesn't finish: its table is its own".to_owned() }
-                    }
-                },
-                Word::Ask => self.desk.holds(),
-                Word::TakeLedger => {
-                    counting::give_ledger(&speaking, &self.desk).await?;
-                    continue;
-                }
-                Word::CountsSince { cursor } => {
-                    counting::give_remainder(&speaking, &self.desk, cursor).await?;
-                    continue;
-                }
-                Word::AllCounted => {
-                    self.desk.counting().note_taken();
-                    continue;
-                }
-                word => Word::Refused { why: word.unexpected().to_string() },
-            };
-            speaking.say(&answer, &[]).await?;
-        }
-        Ok(())
-    }
-
-    /// Gives the sockets to a new holder.
-    async fn give(&self, speaking: &Speaking) -> Result<(), HandoverError> {
-        let serves = self.desk.phase().await != Phase::Finishing;
-        let copy = {
-            let sockets = self.sockets.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            sockets.as_ref().filter(|_| serves).map(Sockets::copy).transpose()?
-        };
-        let (names, descriptors) = match &copy {
-            Some(sockets) => (sockets.names(), sockets.descriptors()),
-            None => (Vec::new(), Vec::new()),
-        };
-        let serves = copy.is_some();
-        let taken = Word::Taken { forms: Forms::OURS, pid: std::process::id(), serves, sockets: names };
-        Ok(speaking.say(&taken, &descriptors).await?)
-    }
-
-    /// Says what the table is, and finishes when told so; else goes on. Gives whether it finishes.
-    async fn hand_over(&self, listening: &mut Listening, speaking: &Speaking) -> Result<bool, HandoverError> {
-        let table = self.desk.proxy().table().form();
-        let said = speaking.say(&Word::Frozen { forms: Forms::OURS, table }, &[]).await;
-        let answer = match said {
-            Ok(()) => listening.next().await,
-            Err(error) => Err(error.into()),
-        };
-        if let Ok(Some((Word::Finish { counts }, _))) = answer {
-            self.desk.counting().expect(counts);
-            self.desk.finish(Finish::HandedOver).await;
-            return Ok(true);
-        }
-        self.desk.thaw().await;
-        tracing::warn!("the process that was about to take over has ended: this one goes on");
-        answer.map(|_| false)
-    }
-}
-
 /// The connection to the holder, and those of holders to come.
 struct Link {
     from_holder: Option<Listening>,
@@ -430,15 +323,17 @@ impl Running {
                     self.desk.finish(Finish::Stop).await;
                 }
                 Heard::Holder(Some(Word::End)) => return Ended::AtOnce,
+                Heard::Holder(Some(Word::Renewing)) => self.desk.expect_holder().await,
+                Heard::Holder(Some(Word::Stays)) => self.desk.holder_stays().await,
                 Heard::Holder(Some(Word::UpgradeFailed { why })) => self.desk.note_upgrade(Some(why)),
                 Heard::Holder(Some(word)) => tracing::warn!(?word, "the holder said something else"),
                 Heard::Holder(None) => {
                     self.link.from_holder = None;
-                    self.desk.set_holder(None).await;
+                    self.desk.holder_ended().await;
                 }
                 Heard::NewHolder(listening, speaking) => {
                     self.link.from_holder = Some(listening);
-                    self.desk.set_holder(Some(speaking)).await;
+                    self.desk.set_holder(speaking).await;
                 }
                 Heard::Signal => {
                     signals += 1;
@@ -507,25 +402,5 @@ impl Running {
             desk.counting().end(desk.proxy()).await;
             left
         })
-    }
-}
-
-/// SIGTERM and SIGINT.
-#[derive(Debug)]
-pub(crate) struct Signals {
-    term: Signal,
-    int: Signal,
-}
-
-impl Signals {
-    pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
-    }
-
-    pub(crate) async fn next(&mut self) {
-        tokio::select! {
-            _ = self.term.recv() => {}
-            _ = self.int.recv() => {}
-        }
     }
 }

@@ -4,6 +4,7 @@ mod counted;
 mod doors;
 mod load;
 mod processes;
+mod renewed;
 mod secured;
 
 use choirmaster_proxy::control::{client::ClientError, form::Status};

@@ -6,7 +6,10 @@ use std::{
     sync::{Arc, Mutex as StdMutex, PoisonError},
 };
 
-use tokio::sync::{Mutex, watch};
+use tokio::{
+    sync::{Mutex, Notify, watch},
+    time::{Instant, timeout_at},
+};
 
 use super::{
     counting::Counting,
@@ -15,7 +18,7 @@ use super::{
 use crate::{
     Kind, Listen, Proxy,
     form::TableForm,
-    handover::{HandoverError, Speaking, Word},
+    handover::{HandoverError, PATIENCE, Speaking, Word},
     kept::Kept,
     ledger::{Cursor, Reading},
     live::{LiveTable, TableFault},
@@ -30,6 +33,19 @@ pub(crate) enum Phase {
     Frozen,
     /// Another one has taken over, or the end was asked for.
     Finishing,
+}
+
+/// Where words to the holder go.
+#[derive(Debug, Default)]
+enum Holder {
+    #[default]
+    Nobody,
+    There(Speaking),
+    /// Another one is about to come.
+    Renewed {
+        before: Option<Speaking>,
+        until: Instant,
+    },
 }
 
 /// Why this process is to finish what it has and end.
@@ -63,8 +79,8 @@ pub struct Desk {
     finish: watch::Sender<Option<Finish>>,
     /// Those that handed over to this process.
     finishing: StdMutex<Vec<Neighbour>>,
-    /// Where words to the holder go.
-    holder: Mutex<Option<Speaking>>,
+    holder: Mutex<Holder>,
+    holder_came: Notify,
     upgrade_failed: StdMutex<Option<String>>,
     counting: Counting,
 }
@@ -82,6 +98,7 @@ impl Desk {
             finish: watch::Sender::new(None),
             finishing: StdMutex::default(),
             holder: Mutex::default(),
+            holder_came: Notify::new(),
             upgrade_failed: StdMutex::default(),
             counting: Counting::default(),
         })
@@ -177,7 +194,7 @@ impl Desk {
             services: form::services(&self.proxy),
             leaving: form::leaving(&self.proxy),
             finishing,
-            held: self.holder.lock().await.is_some(),
+            held: !matches!(*self.holder.lock().await, Holder::Nobody),
             upgrade_failed: self.upgrade_failed.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }
@@ -313,15 +330,53 @@ impl Desk {
         self.open.subscribe()
     }
 
-    pub(crate) async fn set_holder(&self, holder: Option<Speaking>) {
-        *self.holder.lock().await = holder;
+    pub(crate) async fn set_holder(&self, holder: Speaking) {
+        *self.holder.lock().await = Holder::There(holder);
+        self.holder_came.notify_waiters();
     }
 
-    /// Says something to the holder.
+    /// The holder is about to go on as another program.
+    pub(crate) async fn expect_holder(&self) {
+        let mut holder = self.holder.lock().await;
+        if let Holder::There(speaking) = std::mem::take(&mut *holder) {
+            let _ = speaking.say(&Word::Done, &[]).await;
+            *holder = Holder::Renewed { before: Some(speaking), until: Instant::now() + PATIENCE };
+        }
+    }
+
+    /// It goes on as it is.
+    pub(crate) async fn holder_stays(&self) {
+        let mut holder = self.holder.lock().await;
+        if let Holder::Renewed { before: Some(before), .. } = std::mem::take(&mut *holder) {
+            *holder = Holder::There(before);
+        }
+        drop(holder);
+        self.holder_came.notify_waiters();
+    }
+
+    pub(crate) async fn holder_ended(&self) {
+        let mut holder = self.holder.lock().await;
+        match &mut *holder {
+            Holder::There(_) | Holder::Nobody => *holder = Holder::Nobody,
+            Holder::Renewed { before, .. } => *before = None,
+        }
+    }
+
+    /// Says something to the holder. While that is being renewed, it is waited for.
     pub(crate) async fn tell_holder(&self, word: &Word) -> Result<(), HandoverError> {
-        match &*self.holder.lock().await {
-            Some(holder) => Ok(holder.say(word, &[]).await?),
-            None => Err(HandoverError::Ended),
+        loop {
+            let came = self.holder_came.notified();
+            let mut holder = self.holder.lock().await;
+            let until = match &*holder {
+                Holder::There(holder) => return Ok(holder.say(word, &[]).await?),
+                Holder::Renewed { until, .. } if Instant::now() < *until => *until,
+                Holder::Renewed { .. } | Holder::Nobody => {
+                    *holder = Holder::Nobody;
+                    return Err(HandoverError::Ended);
+                }
+            };
+            drop(holder);
+            let _ = timeout_at(until, came).await;
         }
     }
 

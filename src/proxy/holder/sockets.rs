@@ -2,18 +2,15 @@ use std::{
     fs::{File, OpenOptions, TryLockError},
     io,
     net::{SocketAddr, TcpListener},
-    os::{
-        fd::AsFd,
-        unix::{fs::OpenOptionsExt as _, net::UnixStream},
-    },
-    path::{Path, PathBuf},
+    os::{fd::AsFd, unix::fs::OpenOptionsExt as _},
+    path::PathBuf,
 };
 
 use rustix::fs::OFlags;
 
-use super::{HoldError, Plan, Taken};
+use super::{HoldError, Plan};
 use crate::{
-    side_door::{self, MAX_PATH, Neighbour},
+    side_door::{self, MAX_PATH},
     sockets::{Kind, Listen, MAX_SOCKETS, Open, Sockets},
 };
 
@@ -46,21 +43,6 @@ pub(super) fn lock(plan: &Plan) -> Result<File, HoldError> {
         Err(TryLockError::WouldBlock) => Err(HoldError::Running(path.clone())),
         Err(TryLockError::Error(error)) => Err(control(error)),
     }
-}
-
-/// Takes the sockets of whoever serves under this control socket, and links to all of its processes.
-pub(super) async fn take(control: &Path) -> Result<Taken, HoldError> {
-    let mut taken = Taken { sockets: None, links: Vec::new() };
-    let at = |source| HoldError::Control { path: control.to_owned(), source };
-    for neighbour in Neighbour::all(control).map_err(at)? {
-        let take = |source| HoldError::Take { pid: neighbour.pid, source };
-        taken.from(&neighbour).await.map_err(take)?;
-    }
-    // Its door is gone, and it lives: a second one on the same addresses would take half of its calls.
-    if taken.sockets.is_none() && UnixStream::connect(control).is_ok() {
-        return Err(HoldError::Running(control.to_owned()));
-    }
-    Ok(taken)
 }
 
 /// The sockets to listen on: those that were given or taken where they are asked for, others anew.

@@ -17,6 +17,10 @@ pub(super) const VARIABLES: [&str; 4] = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDN
 
 /// The sockets of a socket unit. No process that is started later has them by accident.
 pub fn inherited() -> io::Result<Vec<TcpListener>> {
+    // Whoever was renewed has them already, and the variables speak of descriptors of before.
+    if super::is_renewed() {
+        return Ok(Vec::new());
+    }
     let mut given = ListenFd::from_env();
     let sockets = (0..given.len()).filter_map(|at| given.take_tcp_listener(at).transpose());
     let kept_from_children = sockets.map(|socket| {

@@ -5,7 +5,7 @@ use std::{
     net::SocketAddr,
     os::{
         fd::{AsFd, OwnedFd},
-        unix::net::UnixStream as StdUnixStream,
+        unix::{fs::MetadataExt, net::UnixStream as StdUnixStream},
     },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -47,14 +47,17 @@ fn a_process_of_a_proxy() {
 }
 
 fn part(part: &str, folder: &Path) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
+    // Some have the program in their folder, so that it can be exchanged there.
+    let own = folder.join("program");
+    let program = if own.exists() { own } else { std::env::current_exe().unwrap() };
+    let mut command = Command::new(program);
     command.args(["handover::processes::a_process_of_a_proxy", "--exact", "--ignored", "--nocapture"]);
     command.env(PART, part).env(FOLDER, folder);
     command
 }
 
 async fn hold(folder: PathBuf) -> i32 {
-    let inherited = holder::inherited().unwrap();
+    let (inherited, again) = (holder::inherited().unwrap(), folder.clone());
     let free = |kind| Listen { kind, address: SocketAddr::from(([127, 0, 0, 1], 0)) };
     let mut listen = vec![free(Kind::Plain)];
     if !inherited.is_empty() {
@@ -74,6 +77,7 @@ async fn hold(folder: PathBuf) -> i32 {
             command.stdout(Stdio::null());
             command
         }),
+        again: Box::new(move || part("holder", &again)),
         serving: Box::new(|listens| println!("\nlistening on {}", listens[0].address)),
     };
     match holder::hold(plan).await {
@@ -169,6 +173,33 @@ impl Held {
         self.folder.path()
     }
 
+    /// In a folder that has a program of its own.
+    pub async fn start_with_own_program() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        copy_program(folder.path());
+        Self::start_in(folder).await
+    }
+
+    /// Puts another file there as the program.
+    pub fn exchange_program(&self) {
+        copy_program(self.folder.path());
+    }
+
+    /// Whether the holder, and the process that serves, are of the program that is there now.
+    pub async fn are_of_the_program_there(&self) -> (bool, bool) {
+        let file = |path: PathBuf| {
+            let about = std::fs::metadata(path).ok()?;
+            Some((about.dev(), about.ino()))
+        };
+        let there = file(self.folder.path().join("program"));
+        let is_of_it = |pid: u32| file(format!("/proc/{pid}/exe").into()) == there;
+        (is_of_it(self.holder.id()), is_of_it(self.status().await.pid))
+    }
+
+    pub fn holder(&self) -> u32 {
+        self.holder.id()
+    }
+
     pub fn control(&self) -> PathBuf {
         self.folder.path().join("control.sock")
     }
@@ -250,6 +281,7 @@ impl Held {
     /// Stops as a service manager does, and sees that nothing is left.
     pub async fn stop(mut self) {
         let serving = self.status().await.pid;
+        listens_to_signals(self.holder.id()).await;
         terminate(self.holder.id());
         let ended = timeout(Duration::from_mins(2), async {
             loop {
@@ -265,10 +297,16 @@ impl Held {
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
-        left.retain(|name| !name.starts_with("tls."));
+        left.retain(|name| !name.starts_with("tls.") && name != "program");
         left.sort();
         assert_eq!(left, ["control.sock.lock", "state"]);
     }
+}
+
+fn copy_program(folder: &Path) {
+    let new = folder.join("program.new");
+    std::fs::copy(std::env::current_exe().unwrap(), &new).unwrap();
+    std::fs::rename(new, folder.join("program")).unwrap();
 }
 
 async fn start_holder(folder: &Path) -> (Child, String) {
@@ -311,6 +349,20 @@ pub fn kill(pid: u32) {
 
 pub fn terminate(pid: u32) {
     kill_process(of(pid), Signal::TERM).unwrap();
+}
+
+/// One that was just renewed doesn't at once.
+async fn listens_to_signals(pid: u32) {
+    const TERM: u64 = 1 << (15 - 1);
+    let path = format!("/proc/{pid}/status");
+    let listens = || {
+        let status = std::fs::read_to_string(&path).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(caught.trim(), 16).unwrap() & TERM != 0
+    };
+    while !listens() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
 }
 
 pub fn lives(pid: u32) -> bool {
