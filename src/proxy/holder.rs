@@ -330,6 +330,9 @@ impl Holder {
 
     async fn note_gone(&mut self, number: Number, code: Option<i32>) -> Result<Option<Ended>, HoldError> {
         let gone = self.processes.remove(&number);
+        if let Some(pid) = gone.as_ref().and_then(|process| process.pid) {
+            side_door::clear(&self.plan.control, pid);
+        }
         self.note_parted(number);
         if self.is_stopping {
             return Ok(self.processes.is_empty().then_some(Ended::Stopped));

@@ -113,6 +113,16 @@ impl Drop for Door {
     }
 }
 
+/// Takes the door of a process away that is gone, however it ended. One that answers stays.
+pub(crate) fn clear(control: &Path, pid: u32) {
+    let mut path = control.as_os_str().to_owned();
+    path.push(format!(".{pid}"));
+    let answers = std::os::unix::net::UnixStream::connect(&path);
+    if answers.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
+        let _ = fs::remove_file(path);
+    }
+}
+
 /// Listens on a path, for the owner alone. Whatever socket is there is taken for one of a process that is gone.
 pub(crate) fn bind(path: &Path) -> io::Result<UnixListener> {
     match fs::symlink_metadata(path) {

@@ -10,6 +10,7 @@ mod drains;
 mod grpc;
 mod handover;
 mod http2;
+mod http2_limits;
 mod http2_world;
 mod limits;
 mod log;

@@ -10,7 +10,10 @@ use std::{
 };
 
 use choirmaster_proxy::{
-    control::{client::Client, form::Status},
+    control::{
+        client::{Client, ClientError},
+        form::Status,
+    },
     ledger::{Cursor, Reading},
 };
 use tokio::{net::TcpStream, task::JoinHandle};
@@ -33,12 +36,19 @@ struct Reader {
 }
 
 impl Reader {
+    /// Asks again where whoever was asked is killed meanwhile: with the same cursor, since it has no other.
     async fn read(&mut self, client: &Client) -> Reading {
         let target = match self.cursor {
             Some(Cursor { life, interval }) => format!("/counts?life={life}&interval={interval}"),
             None => "/counts".to_owned(),
         };
-        let reading: Reading = client.get(&target).await.unwrap();
+        let reading: Reading = loop {
+            match client.get(&target).await {
+                Ok(reading) => break reading,
+                Err(ClientError::Broken(_)) => {}
+                Err(error) => panic!("{error}"),
+            }
+        };
         if self.lives.last() != Some(&reading.next.life) {
             self.lives.push(reading.next.life);
             self.last_to = 0;
