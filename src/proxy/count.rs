@@ -20,6 +20,7 @@ use std::{
     time::Duration,
 };
 
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use traffic::{Failure, GROUPS};
 
@@ -74,7 +75,8 @@ pub(crate) enum Unserved {
 }
 
 /// Calls that no version got.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct UnservedCalls {
     /// Heads that have no one meaning, or are beyond a limit.
     pub refused: u64,
@@ -86,6 +88,14 @@ impl UnservedCalls {
     pub(crate) fn add(&mut self, more: Self) {
         self.refused += more.refused;
         self.no_service += more.no_service;
+    }
+
+    /// What came since then.
+    pub(crate) fn since(self, then: Self) -> Self {
+        Self {
+            refused: self.refused.saturating_sub(then.refused),
+            no_service: self.no_service.saturating_sub(then.no_service),
+        }
     }
 }
 

@@ -12,6 +12,9 @@ use crate::{
     live::{Local, Protocol, Served},
 };
 
+/// How many targets of a version a call waits for that don't even refuse a connection.
+pub(crate) const SILENT_TARGETS: usize = 3;
+
 /// Which versions a call may go to, and when it goes to the second.
 #[derive(Debug)]
 pub(crate) struct Decided {

@@ -13,7 +13,7 @@ use crate::{
     call::Call,
     caller::{Caller, Next},
     count::{CallCount, Outcome, Unserved},
-    decide::{self, Decided},
+    decide::{self, Decided, SILENT_TARGETS},
     exchange::{Detail, Ended, Rules},
     head::{Asked, Forwarded, Refusal, Request},
     http2,
@@ -24,9 +24,6 @@ use crate::{
     tunnel,
     worker::Worker,
 };
-
-/// How many targets of a version a call waits for that don't even refuse a connection.
-const SILENT_TARGETS: usize = 3;
 
 /// A call that was read and given to a version.
 struct Prepared {
@@ -226,7 +223,7 @@ fn prepare(inbox: &BytesMut, caller: Caller, worker: &Worker) -> Result<Prepared
     };
     let asked = request.asked;
     let local = worker.local();
-    let Some(route) = local.table().route(request.host, request.target) else {
+    let Some(route) = local.table().route((caller.port, request.host), request.target) else {
         return Err((Own::no_service(), Some(asked)));
     };
     let seen = Seen { request: &request, address: caller.address };

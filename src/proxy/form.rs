@@ -7,7 +7,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// The newest form of the table that this program knows.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
+
+/// The form of a table without [`ServiceForm::ports`], which older programs know.
+pub(crate) const FORMAT_WITHOUT_PORTS: u32 = 1;
 
 /// All services of a proxy, whole; never a difference to what was before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,9 +29,14 @@ pub struct TableForm {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceForm {
     pub name: String,
-    /// Host names that lead here, whatever the path. Without any, `/NAME` and everything below it does.
+    /// Host names that lead here, whatever the path. Without any, and without `ports`, `/NAME` and everything below it does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
+    /// Ports all of whose calls lead here, whatever the host and the path. They must be among those on which the proxy listens:
+    /// a table opens none. A program that doesn't know them would lead these calls elsewhere; so whoever names any says
+    /// `format: 2`, which such a program refuses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<u16>,
     /// The version gets the path without `/NAME`, as a program that knows nothing of its name expects it.
     #[serde(default = "yes")]
     pub strip: bool,

@@ -43,6 +43,7 @@ pub mod prometheus;
 pub mod run;
 mod secured;
 mod side_door;
+mod sockets;
 mod stream;
 mod thread;
 mod tls;
@@ -74,6 +75,7 @@ pub use self::{
     count::UnservedCalls,
     ledger::Tally,
     limits::Limits,
+    sockets::{Kind, Listen},
     tls::{Tls, TlsFault, TlsFiles},
 };
 
@@ -214,6 +216,11 @@ impl Proxy {
     pub async fn counts_since(&self, cursor: Cursor) -> Reading {
         self.collector.collect().await;
         self.collector.ledger().since(cursor)
+    }
+
+    /// What was counted, and how it goes from process to process.
+    pub(crate) fn collector(&self) -> &Collector {
+        &self.collector
     }
 
     /// All that was counted until now and is still kept, as one.

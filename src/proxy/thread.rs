@@ -117,9 +117,9 @@ fn serve(worker: &Rc<Worker>, stream: TcpStream, tls: Option<Arc<Tls>>) {
     spawn_local(async move {
         let counted = Counted(Rc::clone(&worker));
         if stream.set_nodelay(true).is_ok()
-            && let Ok(peer) = stream.peer_addr()
+            && let (Ok(peer), Ok(here)) = (stream.peer_addr(), stream.local_addr())
         {
-            let caller = Caller { address: peer.ip().to_canonical(), scheme: "http" };
+            let caller = Caller { address: peer.ip().to_canonical(), scheme: "http", port: here.port() };
             match tls {
                 None => connection::serve(stream, caller, worker).await,
                 Some(tls) => Box::pin(secured::serve(stream, caller, &tls, worker)).await,

@@ -15,10 +15,13 @@
 
 pub mod client;
 mod counted;
+pub(crate) mod counting;
 pub mod desk;
+mod exposed;
 pub mod form;
 mod serve;
 
+pub(crate) use self::exposed::expose;
 pub use self::serve::serve;
 
 /// The most bytes of a table that is sent.

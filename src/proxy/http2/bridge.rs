@@ -30,7 +30,12 @@ pub(crate) async fn bridge<S: Stream>(
     let reader = Reader::plain(from, std::mem::take(inbox), asked.framing);
     let mut call = Carried {
         asking,
-        upload: Upload::new(reader, decided.may_be_sent_again(), limits.kept_body),
+        upload: Upload::new(
+            reader,
+            decided.may_be_sent_again().then(|| worker.kept()),
+            limits,
+            asked.awaits_continue,
+        ),
         to: AnswerTo::Plain { io: to, asked },
         patience: Patience::new(limits.first_byte),
         limits,

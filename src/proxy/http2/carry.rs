@@ -2,7 +2,10 @@
 
 use std::rc::Rc;
 
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::timeout,
+};
 use traffic::{Failure, Retry};
 
 use super::{
@@ -13,7 +16,7 @@ use super::{
 use crate::{
     answer::Own,
     count::{CallCount, Outcome as Counted},
-    decide::{self, Decided},
+    decide::{self, Decided, SILENT_TARGETS},
     head::Refusal,
     live::{Place, Protocol, Served},
     pool::{self, FRESH},
@@ -44,12 +47,12 @@ where
 {
     let mut served = decided.begin(&mut count);
     loop {
-        let (ended, _place) = try_version(call, served, decided, worker).await;
+        let (ended, place) = try_version(call, served, decided, worker).await;
         match ended {
             Ended::Failed(_) => decided.note_attempt(served, true),
             Ended::Answered { .. } | Ended::BrokenOff => decided.note_attempt(served, false),
             // Its caller kept it from going anywhere.
-            Ended::CallerGone | Ended::BadBody(_) => {}
+            Ended::CallerGone | Ended::CallerSlow | Ended::BadBody(_) => {}
         }
         match ended {
             Ended::Failed(missed) => {
@@ -77,7 +80,15 @@ where
                 count.end(Counted::CallerGone, None);
                 return Outcome::CallerGone;
             }
+            Ended::CallerSlow => {
+                drop(place);
+                let why = "the body of the call stood still for too long";
+                let own = Own::refusal(Refusal { status: 408, why });
+                count.end(Counted::CallerGone, Some(own.status));
+                return say(call, &own, worker).await;
+            }
             Ended::BadBody(why) => {
+                drop(place);
                 let own = Own::refusal(Refusal::bad(why));
                 count.end(Counted::BadBody, Some(own.status));
                 return say(call, &own, worker).await;
@@ -93,9 +104,9 @@ where
     W: AsyncWrite + Unpin,
 {
     let stays = call.upload.reader.is_ended() && !worker.is_draining() && call.to.stays();
-    match call.to.own(own, !stays).await {
-        Ok(()) => Outcome::Answered { again: stays },
-        Err(_) => Outcome::CallerGone,
+    match timeout(call.limits.body_idle, call.to.own(own, !stays)).await {
+        Ok(Ok(())) => Outcome::Answered { again: stays },
+        Ok(Err(_)) | Err(_) => Outcome::CallerGone,
     }
 }
 
@@ -120,7 +131,7 @@ where
         close: worker.draining(),
         added: answer::added(version.shared().name(), decided.cookie.as_deref()),
     };
-    let mut last_error = None;
+    let (mut silent, mut last_error) = (0, None);
     for at in version.targets_in_turn() {
         let tried = match version.shared().protocol() {
             Protocol::Http1 => try_plain(call, served, (at, decided), &rules, worker).await,
@@ -128,7 +139,13 @@ where
         };
         match tried {
             Ok(ended) => return (ended, Some(place)),
-            Err(error) => last_error = Some(format!("{}: {error}", version.shared().targets()[at])),
+            Err(error) => {
+                silent += usize::from(error.kind() == std::io::ErrorKind::TimedOut);
+                last_error = Some(format!("{}: {error}", version.shared().targets()[at]));
+            }
+        }
+        if silent == SILENT_TARGETS {
+            break;
         }
     }
     let why = last_error.unwrap_or_else(|| "it has no target".to_owned());

@@ -7,6 +7,13 @@ use super::table::LiveService;
 pub(crate) struct Routes {
     by_name: HashMap<Box<str>, usize>,
     by_host: HashMap<Box<str>, usize>,
+    by_port: HashMap<u16, usize>,
+}
+
+/// What leads to two services.
+pub(super) enum Ambiguous {
+    Host(String),
+    Port(u16),
 }
 
 /// A service, and what its version sees of the path.
@@ -18,14 +25,19 @@ pub(crate) struct Route<'t> {
 }
 
 impl Routes {
-    /// Refused is a host that leads to two services.
-    pub(super) fn new(services: &[Arc<LiveService>]) -> Result<Self, String> {
+    /// Refused are a host and a port that lead to two services.
+    pub(super) fn new(services: &[Arc<LiveService>]) -> Result<Self, Ambiguous> {
         let mut routes = Self::default();
         for (index, service) in services.iter().enumerate() {
             routes.by_name.insert(service.name().into(), index);
             for host in service.hosts() {
                 if routes.by_host.insert(host.as_str().into(), index).is_some() {
-                    return Err(host.clone());
+                    return Err(Ambiguous::Host(host.clone()));
+                }
+            }
+            for &port in service.ports() {
+                if routes.by_port.insert(port, index).is_some() {
+                    return Err(Ambiguous::Port(port));
                 }
             }
         }
@@ -36,13 +48,18 @@ impl Routes {
         self.by_name.get(name).copied()
     }
 
-    /// The host decides where it names a service, else the first part of the path.
+    /// The port that the call came in on decides where it is a service's, then the host, else the first part of the path.
     pub(super) fn find<'t>(
         &self,
         services: &[Arc<LiveService>],
-        host: Option<&[u8]>,
+        (port, host): (u16, Option<&[u8]>),
         target: &'t str,
     ) -> Option<Route<'t>> {
+        if !self.by_port.is_empty()
+            && let Some(&index) = self.by_port.get(&port)
+        {
+            return Some(Route { index, target, prefix: None });
+        }
         if !self.by_host.is_empty()
             && let Some(index) = host.and_then(|host| self.of_host(host))
         {

@@ -9,11 +9,12 @@ use traffic::{
 };
 
 use super::{
-    routes::{Route, Routes},
+    routes::{Ambiguous, Route, Routes},
     version::{Protocol, Target, TargetError, Version},
 };
 use crate::form::{
-    FORMAT, HashForm, HeaderForm, ProtocolForm, RetryForm, ServiceForm, StickyForm, TableForm, VariationForm,
+    FORMAT, FORMAT_WITHOUT_PORTS, HashForm, HeaderForm, ProtocolForm, RetryForm, ServiceForm, StickyForm,
+    TableForm, VariationForm,
 };
 
 /// The most services of a table.
@@ -22,6 +23,8 @@ pub const MAX_SERVICES: usize = 10_000;
 pub const MAX_TARGETS: usize = 256;
 /// The most bytes of a name, a salt or a value.
 pub const MAX_NAME: usize = 200;
+/// The most ports of a service.
+pub const MAX_PORTS: usize = 64;
 
 /// A table that was checked, with the versions it names.
 #[derive(Debug)]
@@ -48,6 +51,7 @@ pub struct LiveService {
     split: Box<str>,
     versions: Vec<Arc<Version>>,
     hosts: Vec<String>,
+    ports: Vec<u16>,
 }
 
 /// Why a table is refused. Nothing of it is in force then.
@@ -69,6 +73,13 @@ pub enum TableFault {
     Twice(String),
     #[error("the host {0:?} leads to two services")]
     HostTwice(String),
+    #[error("port {0} leads to two services")]
+    PortTwice(u16),
+    #[error(
+        "service {service:?}: on port {port} no calls are taken; a table opens no ports, and those of this proxy's \
+         configuration are {open}"
+    )]
+    NotListened { service: String, port: u16, open: String },
     #[error("service {service:?}: {why}")]
     Service { service: String, why: ServiceFault },
 }
@@ -97,6 +108,8 @@ pub enum ServiceFault {
         "{0:?} is no name of a header, cookie or host here: 1 to {MAX_NAME} visible characters without separators"
     )]
     Token(String),
+    #[error("it has {0} ports; at most {MAX_PORTS} are possible, from 1 to 65535")]
+    Ports(usize),
     #[error("`salt` and `split` have at most {MAX_NAME} bytes")]
     Long,
 }
@@ -135,7 +148,10 @@ impl LiveTable {
                 .map_err(|why| TableFault::Service { service: service.name.clone(), why })?;
             services.push(Arc::new(checked));
         }
-        let routes = Routes::new(&services).map_err(TableFault::HostTwice)?;
+        let routes = Routes::new(&services).map_err(|twice| match twice {
+            Ambiguous::Host(host) => TableFault::HostTwice(host),
+            Ambiguous::Port(port) => TableFault::PortTwice(port),
+        })?;
         let next = Self { epoch: form.epoch, generation: form.generation, services, routes };
         let is_same = (self.epoch, self.generation) == (next.epoch, next.generation);
         if is_same && self.generation > 0 && !self.has_content_of(&next) {
@@ -165,8 +181,9 @@ impl LiveTable {
         &self.services
     }
 
-    pub(crate) fn route<'t>(&self, host: Option<&[u8]>, target: &'t str) -> Option<Route<'t>> {
-        self.routes.find(&self.services, host, target)
+    /// `at`: the port that the call came in on, and its host.
+    pub(crate) fn route<'t>(&self, at: (u16, Option<&[u8]>), target: &'t str) -> Option<Route<'t>> {
+        self.routes.find(&self.services, at, target)
     }
 
     /// Versions of this table that the next one doesn't name, with their services.
@@ -192,8 +209,9 @@ impl LiveTable {
     /// The table as it travels and is kept.
     #[must_use]
     pub fn form(&self) -> TableForm {
+        let names_ports = self.services.iter().any(|service| !service.ports.is_empty());
         TableForm {
-            format: FORMAT,
+            format: if names_ports { FORMAT } else { FORMAT_WITHOUT_PORTS },
             epoch: self.epoch,
             generation: self.generation,
             services: self.services.iter().map(|service| service.form()).collect(),
@@ -208,6 +226,9 @@ impl LiveService {
         }
         if form.salt.len() > MAX_NAME || form.split.len() > MAX_NAME {
             return Err(ServiceFault::Long);
+        }
+        if form.ports.len() > MAX_PORTS || form.ports.contains(&0) {
+            return Err(ServiceFault::Ports(form.ports.len()));
         }
         let mut versions: Vec<Arc<Version>> = Vec::with_capacity(form.variations.len());
         for variation in &form.variations {
@@ -228,7 +249,7 @@ impl LiveService {
         let rule = form.header.as_ref().map(|header| rule(header, &versions)).transpose()?;
         Ok(Self {
             name: form.name.as_str().into(),
-            prefix: hosts.is_empty().then(|| format!("/{}", form.name).into()),
+            prefix: (hosts.is_empty() && form.ports.is_empty()).then(|| format!("/{}", form.name).into()),
             strip: form.strip,
             shares: table.hundredths().into(),
             table,
@@ -247,6 +268,7 @@ impl LiveService {
             split: form.split.as_str().into(),
             versions,
             hosts,
+            ports: form.ports.clone(),
         })
     }
 
@@ -255,7 +277,7 @@ impl LiveService {
         &self.name
     }
 
-    /// The path that leads here, where no host does.
+    /// The path that leads here, where no host and no port does.
     pub(crate) fn prefix(&self) -> Option<&str> {
         self.prefix.as_deref()
     }
@@ -266,6 +288,12 @@ impl LiveService {
 
     pub(crate) fn hosts(&self) -> &[String] {
         &self.hosts
+    }
+
+    /// Ports all of whose calls lead here.
+    #[must_use]
+    pub fn ports(&self) -> &[u16] {
+        &self.ports
     }
 
     #[must_use]
@@ -310,6 +338,7 @@ impl LiveService {
         ServiceForm {
             name: self.name.to_string(),
             hosts: self.hosts.clone(),
+            ports: self.ports.clone(),
             strip: self.strip,
             variations: self.versions.iter().map(|version| variation_form(version)).collect(),
             shares: None,
