@@ -3,7 +3,7 @@
 //! Requests are prebuilt bytes, and how long the answer's body is is known; so of an answer only its first line and the end of
 //! its head are looked for. Each thread has a runtime of its own and an equal share of the connections.
 
-use std::{net::SocketAddr, thread, time::Duration};
+use std::{net::SocketAddr, sync::Arc, thread, time::Duration};
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use hdrhistogram::Histogram;
@@ -61,13 +61,14 @@ fn histogram() -> anyhow::Result<Histogram<u64>> {
 /// Makes calls for the time of the load.
 pub fn run(load: &Load) -> anyhow::Result<Outcome> {
     let threads = load.threads.clamp(1, load.connections);
+    let requests: Arc<[Vec<u8>]> = load.paths.iter().map(|path| request(path)).collect();
     let workers: Vec<_> = (0..threads)
         .map(|index| {
             let connections = load.connections / threads + usize::from(index < load.connections % threads);
-            let load = load.clone();
+            let (load, requests) = (load.clone(), Arc::clone(&requests));
             thread::spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-                runtime.block_on(run_thread(&load, connections))
+                runtime.block_on(run_thread(&load, &requests, connections))
             })
         })
         .collect();
@@ -80,22 +81,21 @@ pub fn run(load: &Load) -> anyhow::Result<Outcome> {
     Ok(all)
 }
 
-async fn run_thread(load: &Load, connections: usize) -> anyhow::Result<Outcome> {
+async fn run_thread(load: &Load, requests: &Arc<[Vec<u8>]>, connections: usize) -> anyhow::Result<Outcome> {
     let began = Instant::now();
     let until = began + load.time;
     let mut tasks = JoinSet::new();
     for index in 0..connections {
-        let load = load.clone();
+        let (at, body, requests) = (load.at, load.body, Arc::clone(requests));
         tasks.spawn(async move {
-            let mut connection = Connection::open(load.at).await?;
+            let mut connection = Connection::open(at).await?;
             let mut latency = histogram()?;
-            let requests: Vec<_> = load.paths.iter().map(|path| request(path)).collect();
             for request in requests.iter().cycle().skip(index * 7 % requests.len()) {
                 let began = Instant::now();
                 if began >= until {
                     break;
                 }
-                connection.call(request, load.body).await?;
+                connection.call(request, body).await?;
                 latency.saturating_record(began.elapsed().as_nanos() as u64);
             }
             anyhow::Ok(latency)

@@ -9,7 +9,7 @@ mod report;
 mod rows;
 mod sides;
 
-use std::{process::ExitCode, time::Duration};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, bail};
 
@@ -20,6 +20,7 @@ const USAGE: &str = "Measures the proxy beside direct calls, nginx and HAProxy.
   --quick          short rounds: shows that everything works, measures nothing
   --seconds N      length of a round (2)
   --rounds N       rounds of each side (7)
+  --beside PROGRAM another build of this program, whose proxy is one more side
   --only ROW       added | small | large | services | memory | verdict; may be given several times";
 
 /// Sizes of everything.
@@ -27,6 +28,8 @@ const USAGE: &str = "Measures the proxy beside direct calls, nginx and HAProxy.
 pub struct Sizes {
     pub round: Duration,
     pub rounds: usize,
+    /// Another build of this program, whose proxy is measured as well.
+    pub beside: Option<PathBuf>,
     /// All, where it is empty.
     pub only: Vec<Row>,
 }
@@ -48,7 +51,7 @@ fn main() -> ExitCode {
 }
 
 fn measure(arguments: &[&str]) -> anyhow::Result<()> {
-    let mut sizes = Sizes { round: Duration::from_secs(2), rounds: 7, only: Vec::new() };
+    let mut sizes = Sizes { round: Duration::from_secs(2), rounds: 7, beside: None, only: Vec::new() };
     let mut arguments = arguments.iter();
     while let Some(&argument) = arguments.next() {
         let mut value = || arguments.next().with_context(|| format!("{argument} needs a value"));
@@ -56,6 +59,7 @@ fn measure(arguments: &[&str]) -> anyhow::Result<()> {
             "--quick" => sizes = Sizes { round: Duration::from_millis(300), rounds: 1, ..sizes },
             "--seconds" => sizes.round = Duration::from_secs(value()?.parse()?),
             "--rounds" => sizes.rounds = value()?.parse()?,
+            "--beside" => sizes.beside = Some(value()?.into()),
             "--only" => {
                 let name = value()?;
                 let row = Row::named(name);

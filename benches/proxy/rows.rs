@@ -84,6 +84,9 @@ pub fn run(sizes: &Sizes) -> anyhow::Result<()> {
     let version = Side::version()?;
     let mut report = Report::default();
     let mut others = Vec::new();
+    if let Some(program) = &sizes.beside {
+        others.push(Side::other_build(program, &version)?);
+    }
     let nginx = Side::nginx(&version, folder.path())?;
     let haproxy = Side::haproxy(&version, folder.path())?;
     for (name, side) in [("nginx", nginx), ("HAProxy", haproxy)] {

@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail, ensure};
-use choirmaster_proxy::{Limits, Proxy, form::TableForm};
+use choirmaster_proxy::{Limits, Proxy, form::TableForm, ledger::Cursor};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -40,16 +40,25 @@ pub struct Side {
 impl Side {
     /// What calls end at: answers at once, whatever the path is, with as much as its last letter says.
     pub fn version() -> anyhow::Result<Self> {
-        Self::own("direct", &["version"])
+        Self::own("direct", &std::env::current_exe()?, &["version"])
     }
 
     /// The proxy, with so many services.
     pub fn ours(version: &Self, services: usize) -> anyhow::Result<Self> {
-        Self::own("proxy", &["proxy", &version.at.to_string(), &services.to_string()])
+        Self::proxy_of("proxy", &std::env::current_exe()?, version, services)
     }
 
-    fn own(name: &'static str, arguments: &[&str]) -> anyhow::Result<Self> {
-        let mut command = Command::new(std::env::current_exe()?);
+    /// The proxy of another build of this program.
+    pub fn other_build(program: &Path, version: &Self) -> anyhow::Result<Self> {
+        Self::proxy_of("other build", program, version, 1)
+    }
+
+    fn proxy_of(name: &'static str, program: &Path, version: &Self, services: usize) -> anyhow::Result<Self> {
+        Self::own(name, program, &["proxy", &version.at.to_string(), &services.to_string()])
+    }
+
+    fn own(name: &'static str, program: &Path, arguments: &[&str]) -> anyhow::Result<Self> {
+        let mut command = Command::new(program);
         command.arg("--serve").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn()?;
         let mut answers = BufReader::new(child.stdout.take().context("it has an output")?);
@@ -245,7 +254,7 @@ pub fn serve_proxy(version: &str, services: &str) -> anyhow::Result<()> {
     std::process::exit(0);
 }
 
-/// A proxy whose counts are taken every second, as they are in service.
+/// A proxy whose counts are read every second, as an agent does.
 struct Gathering(std::sync::Arc<Proxy>);
 
 impl Gathering {
@@ -254,9 +263,10 @@ impl Gathering {
         let of_thread = std::sync::Arc::clone(&proxy);
         thread::spawn(move || {
             let runtime = runtime();
+            let mut cursor = Cursor::default();
             while let Ok(runtime) = &runtime {
                 thread::sleep(Duration::from_secs(1));
-                drop(runtime.block_on(of_thread.gather()));
+                cursor = runtime.block_on(of_thread.counts_since(cursor)).next;
             }
         });
         Self(proxy)

@@ -17,6 +17,7 @@
 pub mod access_log;
 mod answer;
 mod body;
+mod buffers;
 mod call;
 mod caller;
 mod connection;
@@ -127,12 +128,14 @@ impl Proxy {
         let crew =
             Arc::new(Crew { limits, connections, orders, timeline: Arc::clone(&timeline), basket, log });
         let mut running = Vec::new();
+        let (started, starts) = std::sync::mpsc::channel();
         for (index, orders) in receivers.into_iter().enumerate() {
-            let crew = Arc::clone(&crew);
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let (crew, started) = (Arc::clone(&crew), started.clone());
             let thread = std::thread::Builder::new().name(format!("proxy-{index}"));
-            running.push(thread.spawn(move || runtime.block_on(thread::run(crew, index, orders)))?);
+            running.push(thread.spawn(move || thread::run(crew, index, orders, started))?);
         }
+        drop(started);
+        starts.into_iter().collect::<io::Result<()>>().inspect_err(|_| crew.stop())?;
         let ledger = Ledger::new(*timeline, measuring.room, fastrand::u64(1..1 << 53));
         let collector = Collector::new(Arc::clone(&crew), timeline, ledger);
         let (collecting, stopped) = oneshot::channel();
@@ -274,8 +277,6 @@ impl Proxy {
 impl Drop for Proxy {
     /// Ends the threads, and with them what they still carry out: whoever would have it end whole drains first.
     fn drop(&mut self) {
-        for orders in &self.crew.orders {
-            let _ = orders.send(Order::Stop);
-        }
+        self.crew.stop();
     }
 }

@@ -99,6 +99,7 @@ impl<S: Stream> Call<'_, S> {
         match poll_fn(|cx| self.poll_pass_on(&mut stream, &mut up, &mut came, &mut down, cx)).await {
             Passed::Whole => {
                 let can_again = self.is_sent(&up) && answered.keep_alive && came.is_empty();
+                self.buffers.give_back(came);
                 let is_taken = self.discard_rest();
                 Ended::Answered {
                     answered,

@@ -149,7 +149,7 @@ where
 {
     let limits = call.limits;
     let idle_less_than = if decided.retry() == Retry::Failed { limits.pooled } else { FRESH };
-    let pooled = served.version.pool(at).borrow_mut().take(idle_less_than);
+    let pooled = served.version.connections(at).plain.borrow_mut().take(idle_less_than);
     if let Some(stream) = pooled {
         let ended = keep(attempt(call, Line::Plain(stream), rules).await, served, at, call);
         if !is_repeated_here(&ended, call, decided.retry()) {
@@ -173,7 +173,7 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let links = served.version.links(at);
+    let links = &served.version.connections(at).links;
     let target = &served.version.shared().targets()[at];
     let ride = links.take(target, call.limits).await?;
     let is_new = ride.is_new;
@@ -203,7 +203,7 @@ fn keep<R, W>(mut ended: Ended, served: &Served, target: usize, call: &Carried<'
     if let Ended::Answered { again, .. } = &mut ended
         && let Some((stream, keeps_idle)) = again.take()
     {
-        served.version.pool(target).borrow_mut().put(stream, keeps_idle, call.limits);
+        served.version.connections(target).plain.borrow_mut().put(stream, keeps_idle, call.limits);
     }
     ended
 }

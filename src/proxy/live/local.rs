@@ -1,13 +1,13 @@
-use std::{
-    cell::{Cell, RefCell},
-    rc::Rc,
-    sync::Arc,
-};
+use std::{cell::Cell, rc::Rc, sync::Arc};
 
 use traffic::{Recent, Variation};
 
 use super::{LiveService, LiveTable, Version};
-use crate::{count::Counted, http2::Links, ledger::Key, pool::Pool};
+use crate::{
+    count::Counted,
+    ledger::Key,
+    pool::{Connections, Pools},
+};
 
 /// A thread's view of the table in force.
 #[derive(Debug)]
@@ -40,21 +40,20 @@ pub(crate) struct Served {
 #[derive(Debug)]
 pub(crate) struct LocalVersion {
     shared: Arc<Version>,
-    pools: Box<[RefCell<Pool>]>,
-    /// Connections of HTTP/2, a target each.
-    links: Box<[Links]>,
+    /// A target each.
+    connections: Box<[Rc<Connections>]>,
     next_target: Cell<usize>,
     recent: Cell<Recent>,
 }
 
 impl Local {
-    pub(crate) fn new(table: Arc<LiveTable>, before: Option<&Self>) -> Self {
+    pub(crate) fn new(table: Arc<LiveTable>, before: Option<&Self>, pools: &Pools) -> Self {
         let services = table.services().iter().enumerate().map(|(at, service)| {
             let same_place = before.and_then(|before| before.services.get(at));
             let was = same_place
                 .filter(|was| was.shared.name() == service.name())
                 .or_else(|| before?.services.iter().find(|was| was.shared.name() == service.name()));
-            LocalService::new(service, was)
+            LocalService::new(service, was, pools)
         });
         let services = services.collect();
         Self { table, services }
@@ -67,18 +66,10 @@ impl Local {
     pub(crate) fn service(&self, index: usize) -> &LocalService {
         &self.services[index]
     }
-
-    /// Closes connections to versions that were idle for too long.
-    pub(crate) fn sweep(&self) {
-        for served in self.services.iter().flat_map(|service| &service.served) {
-            served.version.pools.iter().for_each(|pool| pool.borrow_mut().sweep());
-            served.version.links.iter().for_each(Links::sweep);
-        }
-    }
 }
 
 impl LocalService {
-    fn new(shared: &Arc<LiveService>, was: Option<&Self>) -> Self {
+    fn new(shared: &Arc<LiveService>, was: Option<&Self>, pools: &Pools) -> Self {
         let served = shared.versions().iter().enumerate().map(|(at, version)| {
             let variation = Variation(at as u8);
             let known = was.and_then(|was| {
@@ -91,8 +82,10 @@ impl LocalService {
             {
                 return Rc::clone(known);
             }
-            let local =
-                known.map_or_else(|| Rc::new(LocalVersion::new(version)), |known| Rc::clone(&known.version));
+            let local = known.map_or_else(
+                || Rc::new(LocalVersion::new(version, pools)),
+                |known| Rc::clone(&known.version),
+            );
             Rc::new(Served::new(shared, variation, local))
         });
         Self { shared: Arc::clone(shared), served: served.collect() }
@@ -132,28 +125,24 @@ impl Served {
 }
 
 impl LocalVersion {
-    fn new(shared: &Arc<Version>) -> Self {
-        let pools = shared.targets().iter().map(|_| RefCell::default()).collect();
-        let links = shared.targets().iter().map(|_| Links::default()).collect();
+    fn new(shared: &Arc<Version>, pools: &Pools) -> Self {
+        let connections = shared.targets().iter().map(|target| pools.of(target, shared.digest())).collect();
         let shared = Arc::clone(shared);
-        Self { shared, pools, links, next_target: Cell::new(0), recent: Cell::default() }
+        Self { shared, connections, next_target: Cell::new(0), recent: Cell::default() }
     }
 
     pub(crate) fn shared(&self) -> &Version {
         &self.shared
     }
 
-    pub(crate) fn pool(&self, target: usize) -> &RefCell<Pool> {
-        &self.pools[target]
-    }
-
-    pub(crate) fn links(&self, target: usize) -> &Links {
-        &self.links[target]
+    /// Those of this thread to a target of it.
+    pub(crate) fn connections(&self, target: usize) -> &Connections {
+        &self.connections[target]
     }
 
     /// All targets, beginning with the one whose turn it is.
     pub(crate) fn targets_in_turn(&self) -> impl Iterator<Item = usize> + use<> {
-        let (first, count) = (self.next_target.get(), self.pools.len());
+        let (first, count) = (self.next_target.get(), self.connections.len());
         self.next_target.set((first + 1) % count);
         (0..count).map(move |next| (first + next) % count)
     }
