@@ -17,6 +17,7 @@ use crate::{
     buffers::Buffers,
     head::Asked,
     patience::Patience,
+    shadow::Watch,
     stream::{Stream, ToVersion, poll_fill},
     worker::Worker,
 };
@@ -34,6 +35,8 @@ pub(crate) struct Call<'c, S> {
     pub limits: &'c Limits,
     pub buffers: &'c Buffers,
     pub asked: Asked,
+    /// Notes the answer, where the call is to be copied.
+    pub watch: Option<Watch>,
     /// The head as the versions get it.
     head: &'c [u8],
     body: Body,
@@ -80,6 +83,7 @@ impl<'c, S: Stream> Call<'c, S> {
             limits: worker.limits(),
             buffers: worker.buffers(),
             asked,
+            watch: None,
             head,
             body: Body::new(asked.framing),
             ready: 0,

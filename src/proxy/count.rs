@@ -26,6 +26,7 @@ use traffic::Failure;
 use crate::{
     access_log::{Entry, Line},
     ledger::{Key, Recorder, Tally, Timeline},
+    shadow::Likeness,
 };
 
 /// What a thread counts of a version under the shares of one table.
@@ -44,6 +45,22 @@ struct Counting {
     tally: Tally,
     times: Recorder,
     client_error_times: Recorder,
+    /// Of copies; none where there are none.
+    copy_times: Option<Box<Recorder>>,
+}
+
+/// How a copy of a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CopyEnd {
+    Answered {
+        status: u16,
+        likeness: Likeness,
+        took: Duration,
+    },
+    Failed(Failure),
+    Cut,
+    /// It wasn't made: there was no place for it.
+    Dropped,
 }
 
 /// What was counted in one interval.
@@ -160,6 +177,9 @@ impl Counted {
         let mut tally = std::mem::take(&mut counts.tally);
         tally.times = counts.times.take();
         tally.client_error_times = counts.client_error_times.take();
+        if let (Some(copies), Some(times)) = (&mut tally.copies, &mut counts.copy_times) {
+            copies.times = times.take();
+        }
         Part { interval, key: Arc::clone(&self.key), tally }
     }
 }
@@ -201,6 +221,13 @@ impl Counts {
     pub(crate) fn note_sent_again(&self, counted: &Rc<Counted>) {
         self.touch(counted);
         counted.counts.borrow_mut().tally.sent_again += 1;
+    }
+
+    /// A copy of a call ended, or was not made.
+    pub(crate) fn note_copy(&self, counted: &Rc<Counted>, end: CopyEnd) {
+        self.go_on(Instant::now());
+        self.touch(counted);
+        counted.counts.borrow_mut().note_copy(end);
     }
 
     pub(crate) fn note_unserved(&self, why: Unserved) {
@@ -342,6 +369,30 @@ impl Counting {
             }
         }
         matches!(way, Way::Repeated(_)) || outcome.is_failure()
+    }
+
+    fn note_copy(&mut self, end: CopyEnd) {
+        let copies = self.tally.copies.get_or_insert_default();
+        copies.calls += u64::from(end != CopyEnd::Dropped);
+        match end {
+            CopyEnd::Dropped => copies.dropped += 1,
+            CopyEnd::Cut => copies.cut += 1,
+            CopyEnd::Failed(failure) => copies.failed[failure as usize] += 1,
+            CopyEnd::Answered { status, likeness, took } => {
+                match likeness {
+                    Likeness::Same => copies.same += 1,
+                    Likeness::SameBeginning => copies.same_beginning += 1,
+                    Likeness::OtherStatus => copies.other_status += 1,
+                    Likeness::OtherBody => copies.other_body += 1,
+                }
+                copies.errors += u64::from(status >= 500);
+                if status < 400 {
+                    let us = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
+                    copies.seconds.note(us);
+                    self.copy_times.get_or_insert_default().record(us);
+                }
+            }
+        }
     }
 }
 

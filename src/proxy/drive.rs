@@ -43,7 +43,7 @@ pub(crate) async fn call<S: Stream>(
     inbox: &mut BytesMut,
     patience: &mut Patience,
     caller: Caller,
-    worker: &Worker,
+    worker: &Rc<Worker>,
 ) -> Next {
     let began = Instant::now();
     match prepare(inbox, caller, worker) {
@@ -57,6 +57,7 @@ pub(crate) async fn call<S: Stream>(
             }
             let is_kept = decided.retry() == Retry::Failed;
             let mut call = Call::new((stream, inbox, patience), worker, head, is_kept);
+            call.watch = prepared.decided.watch(prepared.asked, || prepared.head.clone());
             drive(&mut call, &prepared, count, worker).await
         }
         Err((own, Some(asked))) => {
@@ -78,7 +79,7 @@ async fn drive<S: Stream>(
     call: &mut Call<'_, S>,
     prepared: &Prepared,
     mut count: CallCount<'_>,
-    worker: &Worker,
+    worker: &Rc<Worker>,
 ) -> Next {
     let decided = &prepared.decided;
     let mut served = decided.begin(&mut count);
@@ -105,6 +106,7 @@ async fn drive<S: Stream>(
             Ended::Answered { answered, again: _, caller_again, read } => {
                 let took = count.took(read.at, read.held);
                 count.end(Outcome::Answered { status: answered.status, took }, Some(answered.status));
+                decided.copy(call.watch.take(), answered.status, worker);
                 if caller_again { Next::Call } else { Next::Linger }
             }
             Ended::Upgraded { stream, came } => {

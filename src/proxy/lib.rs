@@ -41,6 +41,7 @@ mod patience;
 mod pool;
 pub mod run;
 mod secured;
+mod shadow;
 mod side_door;
 mod stream;
 mod thread;
@@ -71,7 +72,7 @@ use self::{
 };
 pub use self::{
     count::UnservedCalls,
-    ledger::Tally,
+    ledger::{Copies, Tally},
     limits::Limits,
     tls::{Tls, TlsFault, TlsFiles},
 };

@@ -86,6 +86,8 @@ pub(crate) struct Worker {
     /// Bytes of bodies that are kept for repeats.
     kept: Cell<usize>,
     buffers: Buffers,
+    /// Copies of calls, under way and waiting.
+    copies: Rc<Cell<usize>>,
 }
 
 impl Worker {
@@ -103,12 +105,15 @@ impl Worker {
             drain_began: Notify::new(),
             kept: Cell::new(0),
             buffers: Buffers::default(),
+            copies: Rc::default(),
         }
     }
 
     /// From now on this table holds.
     pub(crate) fn exchange_table(&self, table: Arc<LiveTable>) {
-        let next = Local::new(table, Some(&**self.local.borrow()), &self.pools);
+        let before = self.local();
+        let next = Local::new(table, Some(&before), &self.pools);
+        before.cut_shadows(&next, &self.counts);
         *self.local.borrow_mut() = Rc::new(next);
     }
 
@@ -161,6 +166,11 @@ impl Worker {
     /// Buffers that nobody uses just now.
     pub(crate) fn buffers(&self) -> &Buffers {
         &self.buffers
+    }
+
+    /// Copies of calls, under way and waiting.
+    pub(crate) fn copies(&self) -> &Rc<Cell<usize>> {
+        &self.copies
     }
 
     pub(crate) fn is_draining(&self) -> bool {

@@ -16,6 +16,7 @@ mod log;
 mod loss;
 mod metrics;
 mod repeats;
+mod shadow;
 mod smuggling;
 mod tls;
 mod upgrades;

@@ -249,6 +249,7 @@ fn is_replaced(name: &str) -> bool {
         17 if name.starts_with(['t', 'T']) => "transfer-encoding",
         17 => "x-forwarded-proto",
         18 => "x-forwarded-prefix",
+        20 => "x-choirmaster-shadow",
         _ => return false,
     };
     name.eq_ignore_ascii_case(replaced)

@@ -9,7 +9,7 @@ use super::{
     answer::AnswerTo,
     attempt::Carried,
     carry::{Outcome, carry},
-    head::{Asking, Seen},
+    head::{self, Asking, Seen},
     read::Reader,
     upload::Upload,
 };
@@ -45,7 +45,10 @@ pub(crate) async fn call(
     let is_kept = decided.may_be_sent_again();
     let upload = Upload::new(Reader::<Empty>::stream(body), is_kept, limits.kept_body);
     let patience = Patience::new(limits.first_byte);
-    let mut call = Carried { asking, upload, to, patience, limits };
+    let mut call = Carried { asking, upload, to, patience, limits, watch: None };
+    if call.upload.is_empty() {
+        call.watch = decided.watch(head::asked(is_head), || call.asking.to_plain(false).0);
+    }
     let outcome = carry(&mut call, &decided, count, &worker).await;
     if outcome == Outcome::CallerGone {
         // Where it is the caller's slowness, the caller gets to know.

@@ -36,7 +36,7 @@ pub(crate) async fn carry<R, W>(
     call: &mut Carried<'_, R, W>,
     decided: &Decided,
     mut count: CallCount<'_>,
-    worker: &Worker,
+    worker: &Rc<Worker>,
 ) -> Outcome
 where
     R: AsyncRead + Unpin,
@@ -67,6 +67,7 @@ where
             Ended::Answered { status, counts_as, read, caller_again, again: _ } => {
                 let took = count.took(read.at, read.held);
                 count.end(Counted::Answered { status: counts_as, took }, Some(status));
+                decided.copy(call.watch.take(), status, worker);
                 return Outcome::Answered { again: caller_again };
             }
             Ended::BrokenOff => {

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::collect::Collector;
 pub use self::{
-    tally::{BOUNDS_US, Groups, Key, Seconds, Tally},
+    tally::{BOUNDS_US, Copies, Groups, Key, Seconds, Tally},
     timeline::{Moment, Timeline},
     times::{EXACT_TIMES, Recorder, Times, TimesFault},
 };

@@ -1,12 +1,13 @@
-use std::{cell::Cell, rc::Rc, sync::Arc};
+use std::{cell::Cell, collections::HashSet, rc::Rc, sync::Arc};
 
 use traffic::{Recent, Variation};
 
 use super::{LiveService, LiveTable, Version};
 use crate::{
-    count::Counted,
+    count::{Counted, Counts},
     ledger::Key,
     pool::{Connections, Pools},
+    shadow::{Sender, Shadow},
 };
 
 /// A thread's view of the table in force.
@@ -21,6 +22,7 @@ pub(crate) struct Local {
 pub(crate) struct LocalService {
     shared: Arc<LiveService>,
     served: Vec<Rc<Served>>,
+    shadow: Option<Rc<Shadow>>,
 }
 
 /// A version as it serves under the shares of one table: what a call holds from its choice to its end.
@@ -59,6 +61,18 @@ impl Local {
         Self { table, services }
     }
 
+    /// Cuts copies of calls to versions that the next table has no copies for.
+    pub(crate) fn cut_shadows(&self, next: &Self, counts: &Counts) {
+        let kept: HashSet<_> = next.senders().map(Rc::as_ptr).collect();
+        self.senders()
+            .filter(|sender| !kept.contains(&Rc::as_ptr(sender)))
+            .for_each(|sender| sender.cut(counts));
+    }
+
+    fn senders(&self) -> impl Iterator<Item = &Rc<Sender>> {
+        self.services.iter().filter_map(|service| Some(service.shadow.as_ref()?.sender()))
+    }
+
     pub(crate) fn table(&self) -> &Arc<LiveTable> {
         &self.table
     }
@@ -70,7 +84,7 @@ impl Local {
 
 impl LocalService {
     fn new(shared: &Arc<LiveService>, was: Option<&Self>, pools: &Pools) -> Self {
-        let served = shared.versions().iter().enumerate().map(|(at, version)| {
+        let serve = |(at, version): (usize, &Arc<Version>)| {
             let variation = Variation(at as u8);
             let known = was.and_then(|was| {
                 was.served.iter().find(|served| Arc::ptr_eq(&served.version.shared, version))
@@ -87,8 +101,22 @@ impl LocalService {
                 |known| Rc::clone(&known.version),
             );
             Rc::new(Served::new(shared, variation, local))
+        };
+        let served: Vec<_> = shared.versions().iter().enumerate().map(serve).collect();
+        let shadow = shared.shadow().map(|rule| {
+            let served = &served[rule.variation.index()];
+            let version = &served.version.shared;
+            let known = was.and_then(|was| Some(was.shadow.as_ref()?.sender()));
+            let known = known.filter(|sender| sender.sends_to(version));
+            let sender = known.map_or_else(|| Sender::new(version), Rc::clone);
+            Rc::new(Shadow::new(rule.share, &served.split, sender))
         });
-        Self { shared: Arc::clone(shared), served: served.collect() }
+        Self { shared: Arc::clone(shared), served, shadow }
+    }
+
+    /// Where calls are copied to that the stable version answers.
+    pub(crate) fn shadow(&self) -> Option<&Rc<Shadow>> {
+        self.shadow.as_ref()
     }
 
     pub(crate) fn shared(&self) -> &Arc<LiveService> {
