@@ -32,7 +32,10 @@ pub(crate) const FRESH: Duration = Duration::from_millis(500);
 /// All that a thread has, by the target and by what names the content that is there: what is replaced at the same address gets no call
 /// over a connection to what was there before. Each ends when no version leads to it any more.
 #[derive(Debug, Default)]
-pub(crate) struct Pools(RefCell<HashMap<(Target, Box<str>), Weak<Connections>>>);
+pub(crate) struct Pools(RefCell<HashMap<Reached, Weak<Connections>>>);
+
+/// A target, and what names the content that is there.
+type Reached = (Target, Box<str>);
 
 /// A thread's connections to a target.
 #[derive(Debug, Default)]

@@ -59,7 +59,8 @@ impl Content {
 
 impl std::fmt::Debug for Content {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Content").field("bytes", &self.bytes).field("goes_on", &self.goes_on).finish()
+        let mut shown = f.debug_struct("Content");
+        shown.field("bytes", &self.bytes).field("goes_on", &self.goes_on).finish_non_exhaustive()
     }
 }
 
