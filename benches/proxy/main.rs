@@ -7,6 +7,9 @@
 mod load;
 mod report;
 mod rows;
+mod secured;
+#[path = "../shared/mod.rs"]
+mod shared;
 mod sides;
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
@@ -21,7 +24,7 @@ const USAGE: &str = "Measures the proxy beside direct calls, nginx and HAProxy.
   --seconds N      length of a round (2)
   --rounds N       rounds of each side (7)
   --beside PROGRAM another build of this program, whose proxy is one more side
-  --only ROW       added | small | large | services | memory | verdict; may be given several times";
+  --only ROW       added | small | large | tls | services | memory | verdict; may be given several times";
 
 /// Sizes of everything.
 #[derive(Debug, Clone)]
@@ -38,7 +41,10 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["--serve", "version"] => sides::serve_version(),
-        ["--serve", "proxy", version, services] => sides::serve_proxy(version, services),
+        ["--serve", "proxy", version, services] => sides::serve_proxy(version, services, None),
+        ["--serve", "proxy", version, services, folder] => {
+            sides::serve_proxy(version, services, Some(folder.as_ref()))
+        }
         ref arguments => measure(arguments),
     };
     match done {
