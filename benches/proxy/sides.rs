@@ -94,7 +94,7 @@ impl Side {
             Secured::Tls => {
                 let folder = folder.display();
                 let certificate =
-                    format!("ssl_certificate {folder}/cert.pem;\n    ssl_certificate_key {folder}/key.pem;");
+                    format!("ssl_certificate {folder}/cert.pem;\n    ssl_certificate_key {folder}/key.pem; ssl_protocols TLSv1.3;");
                 (" ssl", certificate)
             }
         };

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use choirmaster_proxy::{Copies, Limits};
+use http_types::Response;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
 use crate::{
-    http2_world::{call, connect, echo, request},
+    http2_world::{call, connect, echo, h2_version, request, speaking_h2c},
     world::{
         GET, Peer, Running, Scripted, field, ok, start, start_with, table_of, until, version, wait_until,
     },
@@ -288,19 +289,47 @@ async fn of_half_of_all_calls_half_are_copied_and_of_none_none() {
 #[tokio::test]
 async fn calls_over_http2_are_copied_as_well() {
     let running = start(Limits::default());
-    let (base, new) =
-        (version("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbase").await, Scripted::new().await);
+    // It answers with the head that it got.
+    let (base, new) = (echo().await, Scripted::new().await);
     running.serve(shadowed(&base.to_string(), &new.target(), 10_000)).await;
     let caller = connect(running.at).await;
+    let mut got = String::new();
     for method in ["POST", "GET"] {
-        assert_eq!(call(&caller, request(method, "/a/b?c"), "").await.unwrap().text(), "base");
+        let mut request = request(method, "/a/b?c");
+        request.headers_mut().insert("x-choirmaster-shadow", "1".parse().unwrap());
+        got = call(&caller, request, "").await.unwrap().text().to_owned();
+        assert_eq!(field(&got, "x-choirmaster-shadow"), None);
     }
     let mut at_new = new.accept().await;
     let head = at_new.head().await;
     assert!(head.starts_with("GET /b?c HTTP/1.1\r\n"), "{head}");
-    assert_eq!(field(&head, "x-choirmaster-shadow"), Some("1"));
-    at_new.send(ok("base")).await;
+    assert_eq!(head, got.replace("\r\n\r\n", "\r\nX-Choirmaster-Shadow: 1\r\n\r\n"));
+    at_new.send(ok(&got)).await;
     assert_eq!(copied(&running, 1).await.same, 1);
+}
+
+#[tokio::test]
+async fn what_a_stable_version_answers_over_http2_is_compared_as_well() {
+    let running = start(Limits::default());
+    let base = h2_version(|_, mut respond| async move {
+        let mut stream = respond.send_response(Response::new(()), false).unwrap();
+        stream.send_data("ba".into(), false).unwrap();
+        stream.send_data("se".into(), true).unwrap();
+    });
+    let (base, new) = (base.await, Scripted::new().await);
+    let table = table_of(1, shadowed(&base.to_string(), &new.target(), 10_000));
+    running.proxy.apply(&speaking_h2c(table, &["base"])).await.unwrap();
+    let mut caller = running.caller().await;
+    for (answer, same, other) in [("base", 1, 0), ("new!", 1, 1)] {
+        caller.send("GET /a HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").await;
+        assert!(caller.rest().await.contains("base"));
+        let mut at_new = new.accept().await;
+        assert_eq!(field(&at_new.head().await, "x-choirmaster-shadow"), Some("1"));
+        at_new.send(ok(answer)).await;
+        let copies = copied(&running, same + other).await;
+        assert_eq!((copies.same, copies.other_body), (same, other));
+        caller = running.caller().await;
+    }
 }
 
 #[tokio::test]
