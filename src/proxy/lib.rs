@@ -234,9 +234,11 @@ impl Proxy {
         text.finish()
     }
 
-    /// Waits until every line of the access log so far was written.
+    /// Waits until the line of every call whose caller has the whole answer is in the access log.
     pub async fn flush_log(&self) {
         if let Some(log) = &self.crew.log {
+            // The thread that wrote an answer is done with that call before it does anything else.
+            self.collector.collect().await;
             log.flush().await;
         }
     }
