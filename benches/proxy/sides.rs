@@ -93,8 +93,9 @@ impl Side {
             Secured::No => ("", String::new()),
             Secured::Tls => {
                 let folder = folder.display();
-                let certificate =
-                    format!("ssl_certificate {folder}/cert.pem;\n    ssl_certificate_key {folder}/key.pem; ssl_protocols TLSv1.3;");
+                let certificate = format!(
+                    "ssl_certificate {folder}/cert.pem;\n    ssl_certificate_key {folder}/key.pem; ssl_protocols TLSv1.3;"
+                );
                 (" ssl", certificate)
             }
         };

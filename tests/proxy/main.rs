@@ -15,6 +15,7 @@ mod limits;
 mod log;
 mod loss;
 mod metrics;
+mod pools;
 mod repeats;
 mod shadow;
 mod smuggling;
