@@ -14,9 +14,12 @@ use tokio::io::AsyncWrite;
 use crate::{
     Limits,
     body::{Body, BodyFault},
+    buffers::Buffers,
     head::Asked,
     patience::Patience,
+    shadow::Watch,
     stream::{Stream, ToVersion, poll_fill},
+    worker::Worker,
 };
 
 /// How much is read at once.
@@ -30,7 +33,10 @@ pub(crate) struct Call<'c, S> {
     pub inbox: &'c mut BytesMut,
     pub patience: &'c mut Patience,
     pub limits: &'c Limits,
+    pub buffers: &'c Buffers,
     pub asked: Asked,
+    /// Notes the answer, where the call is to be copied.
+    pub watch: Option<Watch>,
     /// The head as the versions get it.
     head: &'c [u8],
     body: Body,
@@ -63,23 +69,25 @@ pub(crate) enum Stop {
 }
 
 impl<'c, S: Stream> Call<'c, S> {
-    /// `kept`: for calls that may be repeated, how many bytes of bodies the thread keeps now.
+    /// `is_kept`: its body is kept, as far as there is room, since the call may be repeated.
     pub(crate) fn new(
         (caller, inbox, patience): (&'c mut S, &'c mut BytesMut, &'c mut Patience),
-        limits: &'c Limits,
+        worker: &'c Worker,
         (asked, head): (Asked, &'c [u8]),
-        kept: Option<&'c Cell<usize>>,
+        is_kept: bool,
     ) -> Self {
         Self {
             caller,
             inbox,
             patience,
-            limits,
+            limits: worker.limits(),
+            buffers: worker.buffers(),
             asked,
+            watch: None,
             head,
             body: Body::new(asked.framing),
             ready: 0,
-            kept: kept.map(|of_thread| Kept { bytes: Vec::new(), of_thread }),
+            kept: is_kept.then(|| Kept { bytes: Vec::new(), of_thread: worker.kept() }),
             has_begun: false,
             awaits_continue: asked.awaits_continue,
             has_closed: false,
@@ -152,7 +160,7 @@ impl<'c, S: Stream> Call<'c, S> {
         self.ready -= small;
         if self.inbox.is_empty() {
             // However long the version takes, no buffer is held for the caller meanwhile.
-            *self.inbox = BytesMut::new();
+            self.buffers.give_back(std::mem::take(self.inbox));
         }
         let up = Up { pending, written: 0, broken: None, wait_when_sent: self.limits.first_byte };
         let is_at_version = self.body.is_done() || self.awaits_continue;
@@ -231,6 +239,9 @@ impl<'c, S: Stream> Call<'c, S> {
         // A further call may come before this one is answered; no more than its beginning is taken until then.
         while self.inbox.len() < ROOM {
             let _ = ready!(self.caller.poll_input(cx));
+            if self.inbox.is_empty() {
+                self.buffers.give_back(std::mem::replace(self.inbox, self.buffers.take()));
+            }
             match ready!(poll_fill(&mut *self.caller, self.inbox, ROOM, cx)) {
                 Ok(1..) => {}
                 Ok(0) => {

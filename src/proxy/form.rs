@@ -58,6 +58,9 @@ pub struct ServiceForm {
     pub header: Option<HeaderForm>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryForm>,
+    /// Calls that the stable variation answered and that are made once more, for comparison alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<ShadowForm>,
     /// What these shares are called in counts, for instance the stage of a release.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub split: String,
@@ -112,6 +115,16 @@ pub struct HeaderForm {
     pub name: String,
     /// Values, and the names of the variations that they ask for.
     pub values: BTreeMap<String, String>,
+}
+
+/// Copies of calls of GET, HEAD and OPTIONS without a body go to a variation as well, marked with `X-Choirmaster-Shadow: 1`. Its
+/// answers are compared with those of the stable variation, and nobody gets them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShadowForm {
+    /// The name of the variation that gets the copies. It isn't the stable one, speaks HTTP/1.1, and may have a share of 0.
+    pub variation: String,
+    /// How many of the calls that can be copied are, in units of 0.01 %.
+    pub share: u16,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -17,6 +17,7 @@
 pub mod access_log;
 mod answer;
 mod body;
+mod buffers;
 mod call;
 mod caller;
 mod connection;
@@ -42,6 +43,7 @@ mod pool;
 pub mod prometheus;
 pub mod run;
 mod secured;
+mod shadow;
 mod side_door;
 mod sockets;
 mod stream;
@@ -73,7 +75,7 @@ use self::{
 };
 pub use self::{
     count::UnservedCalls,
-    ledger::Tally,
+    ledger::{Copies, Tally},
     limits::Limits,
     sockets::{Kind, Listen},
     tls::{Tls, TlsFault, TlsFiles},
@@ -131,12 +133,14 @@ impl Proxy {
         let crew =
             Arc::new(Crew { limits, connections, orders, timeline: Arc::clone(&timeline), basket, log });
         let mut running = Vec::new();
+        let (started, starts) = std::sync::mpsc::channel();
         for (index, orders) in receivers.into_iter().enumerate() {
-            let crew = Arc::clone(&crew);
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let (crew, started) = (Arc::clone(&crew), started.clone());
             let thread = std::thread::Builder::new().name(format!("proxy-{index}"));
-            running.push(thread.spawn(move || runtime.block_on(thread::run(crew, index, orders)))?);
+            running.push(thread.spawn(move || thread::run(crew, index, orders, started))?);
         }
+        drop(started);
+        starts.into_iter().collect::<io::Result<()>>().inspect_err(|_| crew.stop())?;
         let ledger = Ledger::new(*timeline, measuring.room, fastrand::u64(1..1 << 53));
         let collector = Collector::new(Arc::clone(&crew), timeline, ledger);
         let (collecting, stopped) = oneshot::channel();
@@ -239,9 +243,11 @@ impl Proxy {
         text.finish()
     }
 
-    /// Waits until every line of the access log so far was written.
+    /// Waits until the line of every call whose caller has the whole answer is in the access log.
     pub async fn flush_log(&self) {
         if let Some(log) = &self.crew.log {
+            // The thread that wrote an answer is done with that call before it does anything else.
+            self.collector.collect().await;
             log.flush().await;
         }
     }
@@ -283,8 +289,6 @@ impl Proxy {
 impl Drop for Proxy {
     /// Ends the threads, and with them what they still carry out: whoever would have it end whole drains first.
     fn drop(&mut self) {
-        for orders in &self.crew.orders {
-            let _ = orders.send(Order::Stop);
-        }
+        self.crew.stop();
     }
 }

@@ -75,7 +75,8 @@ impl Core {
         let (Some(work), Some(offer)) = (&mut self.state.work, &self.offer) else { return };
         let Phase::Preparing(plan) = &work.phase else { return };
         for (function, [base, _]) in offer.functions.iter().zip(&plan.versions) {
-            let routing = Routing { sticky: function.sticky.as_ref().map(sticky), retry: function.retry.map(retry) };
+            let routing =
+                Routing { sticky: function.sticky.as_ref().map(sticky), retry: function.retry.map(retry) };
             let known = self.state.functions.entry(function.name.clone());
             let known = known.or_insert_with(|| Function::serving(base.clone(), Routing::default()));
             known.replace(base.clone(), self.settings.keep_base_ms);

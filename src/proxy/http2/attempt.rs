@@ -34,6 +34,7 @@ use crate::{
     exchange::Read,
     head::{Answered, Framing},
     patience::Patience,
+    shadow::Watch,
     stream::ToVersion,
 };
 
@@ -44,6 +45,8 @@ pub(crate) struct Carried<'c, R, W> {
     pub to: AnswerTo<W>,
     pub patience: Patience,
     pub limits: &'c Limits,
+    /// Notes the answer, where the call is to be copied.
+    pub watch: Option<Watch>,
 }
 
 /// A connection to a version.
@@ -199,7 +202,7 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let Carried { upload, to, patience, limits, .. } = call;
+    let Carried { upload, to, patience, limits, watch, .. } = call;
     let progress = upload.progress();
     let speaks_http2 = matches!(coming, Coming::Ride(_));
     let mut up = Up { sending: Some(pin!(upload.send(writer, &progress))), is_whole: false };
@@ -222,7 +225,7 @@ where
         return (Ended::CallerGone, None);
     };
     let passed = {
-        let passing = pin!(pass_on(&mut reader, &mut down, &progress, ended));
+        let passing = pin!(pass_on(&mut reader, &mut down, (&progress, watch), ended));
         pass_on_while_sending(&mut up, passing, &progress, (patience, limits)).await
     };
     match passed {
@@ -363,7 +366,7 @@ impl<F: Future<Output = Sent>> Up<'_, F> {
 async fn pass_on<W: AsyncWrite + Unpin>(
     reader: &mut Reader<ReadHalf<ToVersion>>,
     down: &mut Writer<W>,
-    progress: &Progress,
+    (progress, watch): (&Progress, &mut Option<Watch>),
     ended: bool,
 ) -> Passed {
     let mut failed = false;
@@ -392,6 +395,9 @@ async fn pass_on<W: AsyncWrite + Unpin>(
             }
             Err(()) => return Passed::CallerGone,
         };
+        if let (Some(watch), Piece::Data(data)) = (&mut *watch, &piece) {
+            watch.see_data(data);
+        }
         progress.moved.set(true);
         read = Read { at: Instant::now(), held };
         is_over = match &piece {

@@ -9,7 +9,7 @@ use super::{
     answer::AnswerTo,
     attempt::Carried,
     carry::{Outcome, carry},
-    head::{Asking, Seen},
+    head::{self, Asking, Seen},
     read::Reader,
     upload::Upload,
 };
@@ -46,7 +46,10 @@ pub(crate) async fn call(
     let kept = decided.may_be_sent_again().then(|| worker.kept());
     let upload = Upload::new(Reader::<Empty>::stream(body), kept, limits, awaits_continue);
     let patience = Patience::new(limits.first_byte);
-    let mut call = Carried { asking, upload, to, patience, limits };
+    let mut call = Carried { asking, upload, to, patience, limits, watch: None };
+    if call.upload.is_empty() {
+        call.watch = decided.watch(head::asked(is_head), || call.asking.to_plain(false).0);
+    }
     let outcome = carry(&mut call, &decided, count, &worker).await;
     if outcome == Outcome::CallerGone {
         // Where it is the caller's slowness, the caller gets to know.

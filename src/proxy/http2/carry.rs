@@ -39,7 +39,7 @@ pub(crate) async fn carry<R, W>(
     call: &mut Carried<'_, R, W>,
     decided: &Decided,
     mut count: CallCount<'_>,
-    worker: &Worker,
+    worker: &Rc<Worker>,
 ) -> Outcome
 where
     R: AsyncRead + Unpin,
@@ -70,6 +70,7 @@ where
             Ended::Answered { status, counts_as, read, caller_again, again: _ } => {
                 let took = count.took(read.at, read.held);
                 count.end(Counted::Answered { status: counts_as, took }, Some(status));
+                decided.copy(call.watch.take(), status, worker);
                 return Outcome::Answered { again: caller_again };
             }
             Ended::BrokenOff => {
@@ -166,7 +167,7 @@ where
 {
     let limits = call.limits;
     let idle_less_than = if decided.retry() == Retry::Failed { limits.pooled } else { FRESH };
-    let pooled = served.version.pool(at).borrow_mut().take(idle_less_than);
+    let pooled = served.version.connections(at).plain.borrow_mut().take(idle_less_than);
     if let Some(stream) = pooled {
         let ended = keep(attempt(call, Line::Plain(stream), rules).await, served, at, call);
         if !is_repeated_here(&ended, call, decided.retry()) {
@@ -190,7 +191,7 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let links = served.version.links(at);
+    let links = &served.version.connections(at).links;
     let target = &served.version.shared().targets()[at];
     let ride = links.take(target, call.limits).await?;
     let is_new = ride.is_new;
@@ -220,7 +221,7 @@ fn keep<R, W>(mut ended: Ended, served: &Served, target: usize, call: &Carried<'
     if let Ended::Answered { again, .. } = &mut ended
         && let Some((stream, keeps_idle)) = again.take()
     {
-        served.version.pool(target).borrow_mut().put(stream, keeps_idle, call.limits);
+        served.version.connections(target).plain.borrow_mut().put(stream, keeps_idle, call.limits);
     }
     ended
 }

@@ -19,6 +19,8 @@ const NO_HOST: &str = "localhost";
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
+/// Only copies of calls have it.
+const SHADOW: HeaderName = HeaderName::from_static("x-choirmaster-shadow");
 
 /// Fields of one connection, which don't pass; `TE` is looked at apart.
 const OF_CONNECTION: [HeaderName; 7] = [
@@ -124,6 +126,7 @@ impl Asking {
         fields.insert(FORWARDED_FOR, value(&forwarded)?);
         fields.insert(FORWARDED_PROTO, HeaderValue::from_static(caller.scheme));
         fields.remove(FORWARDED_PREFIX);
+        fields.remove(SHADOW);
         if let Some(prefix) = route.prefix {
             fields.insert(FORWARDED_PREFIX, value(prefix.as_bytes())?);
         }

@@ -34,7 +34,7 @@ pub(crate) use self::{
     estate::{Estate, Left, Remainder},
 };
 pub use self::{
-    tally::{BOUNDS_US, Groups, Key, Seconds, Tally},
+    tally::{BOUNDS_US, Copies, Groups, Key, Seconds, Tally},
     timeline::{Moment, Timeline},
     times::{EXACT_TIMES, Recorder, Times, TimesFault},
 };

@@ -4,8 +4,8 @@ use std::{
 };
 
 use traffic::{
-    HashFunction, HeaderRule, MAX_VARIATIONS, Retry, Run, Shares, SharesError, Sticky, Table, TableError,
-    Variation,
+    BUCKETS, HashFunction, HeaderRule, MAX_VARIATIONS, Retry, Run, Shares, SharesError, Sticky, Table,
+    TableError, Variation,
 };
 
 use super::{
@@ -13,8 +13,8 @@ use super::{
     version::{Protocol, Target, TargetError, Version},
 };
 use crate::form::{
-    FORMAT, FORMAT_WITHOUT_PORTS, HashForm, HeaderForm, ProtocolForm, RetryForm, ServiceForm, StickyForm,
-    TableForm, VariationForm,
+    FORMAT, FORMAT_WITHOUT_PORTS, HashForm, HeaderForm, ProtocolForm, RetryForm, ServiceForm, ShadowForm,
+    StickyForm, TableForm, VariationForm,
 };
 
 /// The most services of a table.
@@ -48,10 +48,18 @@ pub struct LiveService {
     sticky: Option<Sticky>,
     rule: Option<HeaderRule>,
     retry: Option<Retry>,
+    shadow: Option<ShadowRule>,
     split: Box<str>,
     versions: Vec<Arc<Version>>,
     hosts: Vec<String>,
     ports: Vec<u16>,
+}
+
+/// Which variation gets copies of calls, and of how many, in units of 0.01 %.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ShadowRule {
+    pub variation: Variation,
+    pub share: u16,
 }
 
 /// Why a table is refused. Nothing of it is in force then.
@@ -104,6 +112,10 @@ pub enum ServiceFault {
     SharesOrRuns,
     #[error("the header rule names {0:?}, which is no variation of it")]
     Rule(String),
+    #[error("the shadow {0:?} is none: name a variation of it that isn't its first and that speaks HTTP/1.1")]
+    Shadow(String),
+    #[error("the shadow gets {0} hundredths of a percent of calls; at most {BUCKETS} are possible")]
+    ShadowShare(u16),
     #[error(
         "{0:?} is no name of a header, cookie or host here: 1 to {MAX_NAME} visible characters without separators"
     )]
@@ -247,6 +259,7 @@ impl LiveService {
         };
         let table = buckets(form, before)?;
         let rule = form.header.as_ref().map(|header| rule(header, &versions)).transpose()?;
+        let shadow = form.shadow.as_ref().map(|form| shadow(form, &versions)).transpose()?;
         Ok(Self {
             name: form.name.as_str().into(),
             prefix: (hosts.is_empty() && form.ports.is_empty()).then(|| format!("/{}", form.name).into()),
@@ -265,6 +278,7 @@ impl LiveService {
                 RetryForm::Refused => Retry::Refused,
                 RetryForm::Never => Retry::Never,
             }),
+            shadow,
             split: form.split.as_str().into(),
             versions,
             hosts,
@@ -327,6 +341,10 @@ impl LiveService {
         self.sticky.as_ref()
     }
 
+    pub(crate) fn shadow(&self) -> Option<ShadowRule> {
+        self.shadow
+    }
+
     pub(crate) fn choose(&self, call: &impl traffic::Call, draw: impl FnOnce() -> u64) -> traffic::Choice {
         let how = (self.rule.as_ref(), self.sticky.as_ref());
         traffic::choose((&self.table, self.function, &self.salt), how, call, draw)
@@ -362,6 +380,9 @@ impl LiveService {
                 Retry::Refused => RetryForm::Refused,
                 Retry::Never => RetryForm::Never,
             }),
+            shadow: self
+                .shadow
+                .map(|rule| ShadowForm { variation: name_of(rule.variation), share: rule.share }),
             split: self.split.to_string(),
         }
     }
@@ -436,6 +457,18 @@ fn rule(form: &HeaderForm, versions: &[Arc<Version>]) -> Result<HeaderRule, Serv
     };
     let values = form.values.iter().map(|(value, name)| Ok((value.as_str().into(), named(name)?)));
     Ok(HeaderRule { name: token(&form.name)?.into(), values: values.collect::<Result<_, ServiceFault>>()? })
+}
+
+fn shadow(form: &ShadowForm, versions: &[Arc<Version>]) -> Result<ShadowRule, ServiceFault> {
+    if form.share > BUCKETS {
+        return Err(ServiceFault::ShadowShare(form.share));
+    }
+    let can_be =
+        |version: &Version| version.name() == form.variation && version.protocol() == Protocol::Http1;
+    let at = versions.iter().skip(1).position(|version| can_be(version));
+    let variation =
+        at.map(|at| Variation(at as u8 + 1)).ok_or(ServiceFault::Shadow(form.variation.clone()))?;
+    Ok(ShadowRule { variation, share: form.share })
 }
 
 /// Whether a service can be called so.
