@@ -14,7 +14,7 @@ use tokio::io::AsyncWrite;
 use crate::{
     Limits,
     body::{Body, BodyFault},
-    head::Asked,
+    head::{self, Asked},
     patience::Patience,
     stream::{Stream, ToVersion, poll_fill},
 };
@@ -33,6 +33,8 @@ pub(crate) struct Call<'c, S> {
     pub asked: Asked,
     /// The head as the versions get it.
     head: &'c [u8],
+    /// The path below which the version is that gets it; empty where there is none.
+    below: String,
     body: Body,
     /// How many bytes at the beginning of the inbox belong to the body and were not written.
     ready: usize,
@@ -77,6 +79,7 @@ impl<'c, S: Stream> Call<'c, S> {
             limits,
             asked,
             head,
+            below: String::new(),
             body: Body::new(asked.framing),
             ready: 0,
             kept: kept.map(|of_thread| Kept { bytes: Vec::new(), of_thread }),
@@ -84,6 +87,12 @@ impl<'c, S: Stream> Call<'c, S> {
             awaits_continue: asked.awaits_continue,
             has_closed: false,
         }
+    }
+
+    /// Says below which path the version is that the call goes to now.
+    pub(crate) fn go_below(&mut self, path: &str) {
+        self.below.clear();
+        self.below.push_str(path);
     }
 
     /// Whether the call can be sent once more from its beginning.
@@ -139,7 +148,8 @@ impl<'c, S: Stream> Call<'c, S> {
     /// The head, and what came of the body.
     pub(crate) fn begin(&mut self) -> Result<Up, BodyFault> {
         self.has_begun = true;
-        let mut pending = self.head.to_vec();
+        let mut pending =
+            if self.below.is_empty() { self.head.to_vec() } else { head::below(self.head, &self.below) };
         if let Some(kept) = &self.kept {
             pending.extend_from_slice(&kept.bytes);
             self.inbox.advance(std::mem::take(&mut self.ready));

@@ -103,14 +103,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
 async fn connect(target: &Target) -> io::Result<Box<dyn Stream>> {
     Ok(match target {
-        Target::Tcp(address) => Box::new(TcpStream::connect(address).await?),
+        Target::Tcp(address) | Target::Below { address, .. } => Box::new(TcpStream::connect(address).await?),
         Target::Unix(path) => Box::new(UnixStream::connect(path).await?),
     })
 }
 
 async fn call(target: &Target, method: &str, path: &str, body: Bytes) -> Result<StatusCode, String> {
     let host = match target {
-        Target::Tcp(address) => address.to_string(),
+        Target::Tcp(address) | Target::Below { address, .. } => address.to_string(),
         Target::Unix(_) => "localhost".to_owned(),
     };
     let request = Request::builder().method(method).uri(path).header(HOST, host).body(Full::new(body));

@@ -121,7 +121,7 @@ fn environment(order: &Order, place: &Place, target: &Target, mark: &str) -> BTr
     .collect();
     all.extend(order.environment.clone());
     let where_to_listen = match target {
-        Target::Tcp(address) => {
+        Target::Tcp(address) | Target::Below { address, .. } => {
             vec![("HOST", address.ip().to_string()), ("PORT", address.port().to_string())]
         }
         Target::Unix(path) => vec![(SOCKET, path.display().to_string())],
