@@ -99,3 +99,25 @@ pub fn write(behaviour: Behaviour, folder: &Path) {
     fs::create_dir_all(folder).unwrap();
     fs::write(folder.join(file), text).unwrap();
 }
+
+const IGNORES_TERM_FN: &str = r#"
+import signal
+
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+def fn(given, headers):
+    return "Hello!"
+"#;
+
+/// Writes a function for the runtime `tinyfaas`.
+pub fn write_for_tinyfaas(behaviour: Behaviour, folder: &Path) {
+    let text = match behaviour {
+        Behaviour::Obeys => OBEYS,
+        Behaviour::Floods => FLOODS,
+        Behaviour::IgnoresTerm => IGNORES_TERM_FN,
+        Behaviour::DiesAtOnce => "import os\nprint('no such setting', flush=True)\nos._exit(3)\n",
+        Behaviour::NeverHealthy => "import time\nprint('thinking', flush=True)\ntime.sleep(600)\n",
+        Behaviour::ListensElsewhere => panic!("functions of tinyFaaS listen nowhere"),
+    };
+    fs::write(folder.join("fn.py"), text).unwrap();
+}

@@ -7,4 +7,5 @@ mod conformance;
 mod functions;
 mod process;
 mod runners;
+mod tinyfaas;
 mod world;

@@ -18,6 +18,14 @@ use crate::functions::{self, Behaviour};
 
 /// What a runtime brings along to be put through the conformance suite.
 pub trait World {
+    /// A version that ended by itself is started again.
+    const STARTS_AGAIN: bool;
+
+    /// Why this machine can't try it, where it can't.
+    fn missing() -> Option<String> {
+        None
+    }
+
     fn new() -> Self;
     /// The runtime, opened anew. Whoever had it before is gone.
     fn open(&self) -> Arc<dyn Runtime>;
@@ -25,6 +33,10 @@ pub trait World {
     fn order(&self, behaviour: Behaviour) -> Order;
     /// Processes, sockets and folders that versions left on the machine.
     fn left_behind(&self) -> Vec<String>;
+    /// Whether a process is there that a version named.
+    fn is_there(&self, pid: &str) -> bool {
+        self.left_behind().iter().any(|line| line.starts_with(&format!("{pid}:")))
+    }
     /// Bytes that are kept of what a version wrote.
     fn log_bytes(&self, version: &VersionId) -> u64;
 }
@@ -60,6 +72,8 @@ impl ProcessWorld {
 }
 
 impl World for ProcessWorld {
+    const STARTS_AGAIN: bool = true;
+
     fn new() -> Self {
         Self { root: tempfile::Builder::new().prefix("choir").tempdir().unwrap() }
     }
@@ -112,7 +126,8 @@ pub fn any_version() -> VersionId {
     format!("{:032x}", fastrand::u128(..)).parse().unwrap()
 }
 
-fn names(folder: &Path) -> Vec<String> {
+/// The names of what is in a folder.
+pub fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }

@@ -11,10 +11,14 @@
 //!
 //! The calls in flight are the proxy's too: it drains a version before it is stopped.
 
+mod check;
 mod error;
 mod order;
 pub mod process;
+mod remote;
 mod state;
+pub mod tinyfaas;
+mod turns;
 mod version;
 
 use std::{fmt, future::Future, pin::Pin, time::Duration};

@@ -1,4 +1,4 @@
-use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
+use std::{borrow::Cow, fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
 use super::places::Places;
 
@@ -32,6 +32,15 @@ impl Target {
         match self {
             Self::Tcp(_) | Self::Unix(_) => "",
             Self::Below { path, .. } => path,
+        }
+    }
+
+    /// Where a call of this path and query goes.
+    #[must_use]
+    pub fn with_path<'p>(&self, path_and_query: &'p str) -> Cow<'p, str> {
+        match self {
+            Self::Tcp(_) | Self::Unix(_) => Cow::Borrowed(path_and_query),
+            Self::Below { path, .. } => Cow::Owned(below(path, path_and_query)),
         }
     }
 }

@@ -26,19 +26,18 @@ pub mod shim;
 mod tree;
 
 use std::{
-    collections::HashMap,
     fs::{self, File},
     io,
     os::unix::{ffi::OsStrExt, fs::DirBuilderExt},
     path::{Path, PathBuf},
     process::Stdio,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use proxy::live::Target;
 use rustix::fs::{FlockOperation, flock};
-use tokio::{process::Command, sync::OwnedMutexGuard};
+use tokio::process::Command;
 
 use self::{
     health::SHORT_GRACE,
@@ -46,7 +45,10 @@ use self::{
     run::{Run, Spec},
     shim::Status,
 };
-use super::{Answer, Fault, Order, Phase, Running, Runtime, RuntimeError, VersionId};
+use super::{
+    Answer, Fault, Order, Phase, Running, Runtime, RuntimeError, VersionId, check,
+    turns::{Turn, Turns},
+};
 
 /// The most bytes of a path to a socket, and what names one below the runtime's folder.
 const SOCKET_PATH: usize = 107;
@@ -79,15 +81,12 @@ impl Settings {
 pub struct ProcessRuntime {
     settings: Settings,
     runs: PathBuf,
-    /// One at a time changes a run. By the name of its folder.
-    turns: Mutex<HashMap<String, Weak<tokio::sync::Mutex<()>>>>,
+    /// By the names of the runs' folders.
+    turns: Turns,
     /// One at a time chooses a port.
     choosing: Arc<Mutex<()>>,
     _lock: File,
 }
-
-/// Held by who changes a run.
-type Turn = OwnedMutexGuard<()>;
 
 impl ProcessRuntime {
     /// Takes the folder, and makes it where there is none.
@@ -112,26 +111,15 @@ impl ProcessRuntime {
                 clear::remove(&path)?;
             }
         }
-        Ok(Self { settings, runs, turns: Mutex::default(), choosing: Arc::default(), _lock: lock })
+        Ok(Self { settings, runs, turns: Turns::default(), choosing: Arc::default(), _lock: lock })
     }
 
     fn run_of(&self, version: &VersionId) -> Run {
         Run::at(self.runs.join(version.short()))
     }
 
-    fn turn_of(&self, name: &str) -> Arc<tokio::sync::Mutex<()>> {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        turns.retain(|_, turn| turn.strong_count() > 0);
-        if let Some(turn) = turns.get(name).and_then(Weak::upgrade) {
-            return turn;
-        }
-        let turn = Arc::default();
-        turns.insert(name.to_owned(), Arc::downgrade(&turn));
-        turn
-    }
-
     async fn start_version(&self, order: &Order) -> Result<Running, Fault> {
-        let mut turn = self.turn_of(order.version.short()).lock_owned().await;
+        let mut turn = self.turns.of(order.version.short()).lock_owned().await;
         let run = self.run_of(&order.version);
         let was_there = is_watched(&run).await?;
         if !was_there {
@@ -207,7 +195,7 @@ impl ProcessRuntime {
             }
             let run = Run::at(path);
             // Who has the turn makes it or ends it: what is there of it is listed, and nothing is taken away.
-            let turn = self.turn_of(&name).try_lock_owned();
+            let turn = self.turns.of(&name).try_lock_owned();
             match look(&run, turn.is_ok()).await {
                 Ok(one) => found.extend(one),
                 Err(error) => {
@@ -239,7 +227,7 @@ impl Runtime for ProcessRuntime {
 
     fn stop<'a>(&'a self, version: &'a VersionId, grace: Duration) -> Answer<'a, ()> {
         Box::pin(async move {
-            let _turn = self.turn_of(version.short()).lock_owned().await;
+            let _turn = self.turns.of(version.short()).lock_owned().await;
             let run = self.run_of(version);
             // Another version with these digits is not the one that is meant.
             if run.spec().is_ok_and(|spec| spec.version != *version) {
@@ -257,7 +245,7 @@ async fn make_ready(run: &Run, spec: &Spec, order: &Order, was_there: bool) -> R
     let status = health::until_healthy(run, &target, &order.health, before).await?;
     match &order.warm_up {
         Some(warm_up) if !was_there => {
-            health::warm_up(&target, warm_up).await;
+            check::warm_up(&target, warm_up).await;
             health::until_healthy(run, &target, &order.health, before).await
         }
         Some(_) | None => Ok(status),
