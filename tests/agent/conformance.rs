@@ -253,6 +253,26 @@ pub async fn a_version_that_floods_its_log_answers_and_keeps_to_its_limit<W: Wor
     assert_eq!(world.left_behind(), [""; 0]);
 }
 
+pub async fn the_end_of_what_a_version_writes_can_be_read<W: World>() {
+    let world = W::new();
+    let runtime = world.open();
+    let order = world.order(Behaviour::Obeys);
+    let running = runtime.start(&order).await.unwrap();
+    for word in ["say one", "say two", "say three"] {
+        post(&running.target, word).await;
+    }
+    let log = async |at_most| runtime.log(&order.version, at_most).await.unwrap();
+    wait_until("it was written", async || {
+        let log = String::from_utf8(log(4096).await?).unwrap();
+        (log.contains("one\n") && log.contains("three\n")).then_some(())
+    })
+    .await;
+    let end = String::from_utf8(log(6).await.unwrap()).unwrap();
+    assert!(end.len() <= 6 && end.contains("ee\n"), "{end:?}");
+    runtime.stop(&order.version, GRACE).await.unwrap();
+    assert_eq!(log(4096).await, None, "a version that isn't there has none");
+}
+
 pub async fn first_calls_are_made_before_the_version_is_given_away<W: World>() {
     let world = W::new();
     let runtime = world.open();
@@ -344,6 +364,7 @@ macro_rules! conformance {
             what_a_version_forked_ends_with_it
             what_a_version_forked_ends_when_it_crashes
             a_version_that_floods_its_log_answers_and_keeps_to_its_limit
+            the_end_of_what_a_version_writes_can_be_read
             first_calls_are_made_before_the_version_is_given_away
             a_version_that_ends_at_its_first_calls_is_told_so
             many_versions_side_by_side_are_told_apart
@@ -356,11 +377,12 @@ pub(crate) use conformance;
 /// Says, past what is kept of tests that pass, that a case was not tried.
 pub fn passed_over(case: &str, why: &str) {
     use std::io::Write;
-    writeln!(std::io::stderr(), "{case} is passed over: {why}").unwrap();
+    let line = format!("{case} is passed over: {why}\n");
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
 /// All there are.
-pub const CASES: [&str; 19] = [
+pub const CASES: [&str; 20] = [
     "a_version_starts_answers_and_stops",
     "an_error_of_the_function_is_told_by_its_status",
     "start_and_stop_may_be_repeated",
@@ -377,6 +399,7 @@ pub const CASES: [&str; 19] = [
     "what_a_version_forked_ends_with_it",
     "what_a_version_forked_ends_when_it_crashes",
     "a_version_that_floods_its_log_answers_and_keeps_to_its_limit",
+    "the_end_of_what_a_version_writes_can_be_read",
     "first_calls_are_made_before_the_version_is_given_away",
     "a_version_that_ends_at_its_first_calls_is_told_so",
     "many_versions_side_by_side_are_told_apart",

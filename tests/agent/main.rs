@@ -8,4 +8,5 @@ mod functions;
 mod process;
 mod runners;
 mod tinyfaas;
+mod webhook;
 mod world;

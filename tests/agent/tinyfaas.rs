@@ -28,6 +28,7 @@ conformance! { TinyFaasWorld:
     a_start_that_never_becomes_healthy_is_given_up
     a_version_that_ignores_being_asked_is_killed_after_its_grace
     what_a_version_forked_ends_with_it
+    the_end_of_what_a_version_writes_can_be_read
     first_calls_are_made_before_the_version_is_given_away
     many_versions_side_by_side_are_told_apart
     ; without
@@ -97,7 +98,7 @@ impl World for TinyFaasWorld {
     fn new() -> Self {
         let root = tempfile::Builder::new().prefix("tiny").tempdir().unwrap();
         let fake = Fake::start(root.path());
-        Self { fake, root }
+        Self { root, fake }
     }
 
     fn open(&self) -> Arc<dyn Runtime> {

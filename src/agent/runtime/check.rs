@@ -1,6 +1,6 @@
 //! Calls of versions that no caller made: whether one answers, and its first calls.
 
-use std::{io, time::Duration};
+use std::{io, pin::pin, time::Duration};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -18,35 +18,50 @@ use super::{Health, WarmUp};
 /// Bytes of an answer to a check that are read.
 const ANSWER: usize = 1024 * 1024;
 
-/// Waits until a version answers as often in a row as it has to, unless `look` finds a reason why it never will. The error says
-/// what was wrong at last.
-pub(crate) async fn until_healthy<E>(
-    target: &Target,
-    health: &Health,
-    mut look: impl AsyncFnMut() -> Result<(), E>,
-) -> Result<Result<(), String>, E> {
-    let until = Instant::now() + health.give_up;
-    let mut passed = 0;
-    loop {
-        look().await?;
+/// Checks of a version, until it answered as often in a row as it has to or is given up.
+#[derive(Debug)]
+pub(crate) struct Checks<'h> {
+    health: &'h Health,
+    until: Instant,
+    passed: u32,
+}
+
+/// What came of a check.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Checked {
+    Healthy,
+    NotYet,
+    /// With what was wrong at last.
+    GivenUp(String),
+}
+
+impl<'h> Checks<'h> {
+    pub(crate) fn new(health: &'h Health) -> Self {
+        Self { health, until: Instant::now() + health.give_up, passed: 0 }
+    }
+
+    /// Makes one, and waits until the next is due where there has to be one.
+    pub(crate) async fn next(&mut self, target: &Target) -> Checked {
+        let health = self.health;
         let why = match timeout(health.timeout, answers(target, health.path.as_deref())).await {
             Ok(Ok(())) => {
-                passed += 1;
-                None
+                self.passed += 1;
+                "not as often in a row as it has to be".to_owned()
             }
-            Ok(Err(why)) => Some(why),
-            Err(_) => Some(format!("no answer within {} ms", health.timeout.as_millis())),
+            failed => {
+                self.passed = 0;
+                let late = format!("no answer within {} ms", health.timeout.as_millis());
+                failed.map_or(late, |failed| failed.err().unwrap_or_default())
+            }
         };
-        if passed >= health.healthy_after.max(1) {
-            return Ok(Ok(()));
+        if self.passed >= health.healthy_after.max(1) {
+            return Checked::Healthy;
         }
-        if why.is_some() {
-            passed = 0;
-        }
-        if Instant::now() >= until {
-            return Ok(Err(why.unwrap_or_else(|| "not as often in a row as it has to be".to_owned())));
+        if Instant::now() >= self.until {
+            return Checked::GivenUp(why);
         }
         sleep(health.interval.max(SHORTEST)).await;
+        Checked::NotYet
     }
 }
 
@@ -112,11 +127,13 @@ pub(crate) async fn call(
         body.collect().await.map_err(|error| error.to_string())?;
         Ok(status)
     };
+    let mut exchange = pin!(exchange);
     tokio::select! {
         biased;
-        answered = exchange => answered,
-        ended = connection => Err(match ended {
-            Ok(()) => "the connection was closed before the answer".to_owned(),
+        answered = &mut exchange => answered,
+        // What came before its end may be the whole answer.
+        ended = connection => exchange.await.map_err(|why| match ended {
+            Ok(()) => format!("the connection was closed before the answer: {why}"),
             Err(error) => error.to_string(),
         }),
     }

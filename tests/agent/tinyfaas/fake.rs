@@ -158,8 +158,7 @@ where
             let state = Arc::clone(&state);
             let service = service_fn(move |request| {
                 // It goes on when its caller is gone.
-                let doing = tokio::spawn(does(Arc::clone(&state), request));
-                async move { doing.await }
+                tokio::spawn(does(Arc::clone(&state), request))
             });
             tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
         }
@@ -197,7 +196,7 @@ async fn manage(state: Arc<State>, request: Request<Incoming>) -> Answer {
         },
         "/list" if method == Method::GET => {
             let names = state.handlers.lock().unwrap();
-            answer(200, names.keys().map(|name| format!("{name}\n")).collect::<String>())
+            answer(200, lines(names.keys().map(String::as_str), ""))
         }
         "/logs" if method == Method::GET => {
             let name = head.uri.query().and_then(|query| query.strip_prefix("name=")).unwrap_or_default();
@@ -296,9 +295,13 @@ impl State {
         let handler =
             self.handlers.lock().unwrap().get(name).cloned().filter(|handler| !handler.is_destroyed)?;
         let log = fs::read(handler.folder.with_extension("log")).unwrap_or_default();
-        let lines = String::from_utf8_lossy(&log);
-        Some(lines.lines().map(|line| format!("function={name} handler=0 {line}\n")).collect())
+        Some(lines(String::from_utf8_lossy(&log).lines(), &format!("function={name} handler=0 ")))
     }
+}
+
+/// Each with this before it.
+fn lines<'l>(all: impl Iterator<Item = &'l str>, before: &str) -> String {
+    all.fold(String::new(), |text, line| text + before + line + "\n")
 }
 
 fn unzip(zip: &[u8], folder: &Path) -> Result<(), zip::result::ZipError> {

@@ -8,8 +8,10 @@ use serde::Serialize;
 
 use super::super::{Fault, error::Tail, remote};
 
-/// Bytes of an answer. A log may have more, of which so many are read.
+/// Bytes of an answer.
 const ANSWER: usize = 1024 * 1024;
+/// Bytes of a log that are read.
+const LOG: usize = 64 * 1024 * 1024;
 /// Bytes of a log's end that are shown.
 const TAIL: usize = 4096;
 /// How long what only reads may take.
@@ -69,18 +71,26 @@ impl Api {
 
     /// What a function wrote to its standard output, as far as it is to be had.
     pub(super) async fn tail(&self, name: &str) -> Tail {
-        let read = async {
-            let mut answer = self.send("/logs", self.ask_log(name), READS).await.ok()?;
-            let mut text = Vec::new();
-            while let Ok(Some(chunk)) = answer.chunk().await {
-                text.extend_from_slice(&chunk);
-                if text.len() > ANSWER {
-                    break;
-                }
+        let log = self.log(name, TAIL).await.unwrap_or_default();
+        Tail(String::from_utf8_lossy(&log).into_owned())
+    }
+
+    /// The newest of it, at most so many bytes. It is sent from its beginning, so that no more than a part of a long one is read.
+    pub(super) async fn log(&self, name: &str, at_most: usize) -> Option<Vec<u8>> {
+        let mut answer = self.send("/logs", self.ask_log(name), READS).await.ok()?;
+        if !answer.status().is_success() {
+            return None;
+        }
+        let (mut newest, mut read) = (Vec::new(), 0);
+        while let Ok(Some(chunk)) = answer.chunk().await {
+            read += chunk.len();
+            newest.extend_from_slice(&chunk);
+            newest.drain(..newest.len().saturating_sub(at_most));
+            if read > LOG {
+                break;
             }
-            Some(String::from_utf8_lossy(&text[text.len().saturating_sub(TAIL)..]).into_owned())
-        };
-        Tail(read.await.unwrap_or_default())
+        }
+        Some(newest)
     }
 
     pub(super) fn refused(&self, why: impl Into<String>) -> Fault {

@@ -23,7 +23,6 @@
 
 mod api;
 mod name;
-mod pack;
 
 use std::{
     collections::HashSet,
@@ -41,7 +40,7 @@ use self::{
     name::Name,
 };
 use super::{
-    Answer, Fault, Order, Phase, Running, Runtime, RuntimeError, VersionId, check, remote,
+    Answer, Fault, Order, Phase, Running, Runtime, RuntimeError, VersionId, check, pack, remote,
     turns::{Turn, Turns},
 };
 
@@ -214,13 +213,13 @@ impl TinyFaas {
         let api = Arc::new(self.api.clone());
         let mut uploading = tokio::spawn(async move { (api.upload(&upload).await, turn) });
         let begun = Instant::now();
-        let (log, joined) = match timeout(order.health.give_up, &mut uploading).await {
-            Ok(joined) => (None, joined),
-            Err(_) => {
-                let log = self.api.tail(&written).await;
-                // What is being started can't be ended.
-                (Some(log), uploading.await)
-            }
+        let in_time = timeout(order.health.give_up, &mut uploading).await;
+        let (log, joined) = if let Ok(joined) = in_time {
+            (None, joined)
+        } else {
+            let log = self.api.tail(&written).await;
+            // What is being started can't be ended.
+            (Some(log), uploading.await)
         };
         let (done, turn) = joined.map_err(|error| self.api.refused(error.to_string()))?;
         let why = match (&log, done) {
@@ -320,6 +319,17 @@ impl Runtime for TinyFaas {
         Box::pin(async move {
             let _turn = self.turns.of(version.as_str()).lock_owned().await;
             self.end(version).await.map_err(|fault| fault.of(version))
+        })
+    }
+
+    fn log<'a>(&'a self, version: &'a VersionId, at_most: usize) -> Answer<'a, Option<Vec<u8>>> {
+        Box::pin(async move {
+            let of_version = |names: Vec<Name>| names.into_iter().find(|name| name.version == *version);
+            match self.listed().await.map(of_version) {
+                Ok(Some(name)) => Ok(self.api.log(&name.write(&self.settings.prefix), at_most).await),
+                Ok(None) => Ok(None),
+                Err(fault) => Err(fault.of(version)),
+            }
         })
     }
 }

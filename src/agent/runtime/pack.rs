@@ -7,10 +7,10 @@ use std::{
 
 use zip::{ZipWriter, write::SimpleFileOptions};
 
-use super::super::Fault;
+use super::Fault;
 
 /// A zip of a folder, whose files have no more than so many bytes together. Blocks meanwhile.
-pub(super) fn pack(folder: &Path, room: u64) -> Result<Vec<u8>, Fault> {
+pub(crate) fn pack(folder: &Path, room: u64) -> Result<Vec<u8>, Fault> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     let mut used = 0;
     let mut open = vec![PathBuf::new()];
