@@ -5,6 +5,7 @@
 mod calls;
 mod conformance;
 mod functions;
+mod limits;
 mod process;
 mod runners;
 mod tinyfaas;

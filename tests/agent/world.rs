@@ -9,7 +9,7 @@ use std::{
 
 use choirmaster_agent::runtime::{
     Order, Runtime, VersionId,
-    process::{ProcessRuntime, Settings},
+    process::{ProcessRuntime, Settings, cgroup::Cgroups},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -63,7 +63,7 @@ impl ProcessWorld {
         let shim = (PathBuf::from(env!("CARGO_BIN_EXE_choirmaster-shim")), Vec::new());
         // Tests run side by side, and each chooses by itself.
         let from = 12_000 + 100 * fastrand::u16(0..180);
-        Settings { folder: self.state(), shim, ports: (from, from + 99) }
+        Settings { folder: self.state(), shim, ports: (from, from + 99), cgroups: Cgroups::Auto }
     }
 
     pub fn run_folder(&self, version: &VersionId) -> PathBuf {

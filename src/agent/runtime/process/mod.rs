@@ -15,6 +15,7 @@
 //! left of it is ended and taken away by whoever gets the lock.
 
 mod ask;
+pub mod cgroup;
 mod clear;
 mod content;
 mod health;
@@ -40,6 +41,7 @@ use rustix::fs::{FlockOperation, flock};
 use tokio::process::Command;
 
 use self::{
+    cgroup::{CgroupKind, Cgroups, Hierarchies},
     health::SHORT_GRACE,
     prepare::Place,
     run::{Run, Spec},
@@ -66,13 +68,15 @@ pub struct Settings {
     /// From the first to the last, the ports for functions that listen on one. They should lie outside of those that the machine
     /// gives to outgoing connections.
     pub ports: (u16, u16),
+    /// What holds versions to their limits.
+    pub cgroups: Cgroups,
 }
 
 impl Settings {
     /// Shims are this program.
     pub fn new(folder: PathBuf) -> io::Result<Self> {
         let shim = (std::env::current_exe()?, vec!["agent".to_owned(), "shim".to_owned()]);
-        Ok(Self { folder, shim, ports: (20_000, 29_999) })
+        Ok(Self { folder, shim, ports: (20_000, 29_999), cgroups: Cgroups::Auto })
     }
 }
 
@@ -85,6 +89,7 @@ pub struct ProcessRuntime {
     turns: Turns,
     /// One at a time chooses a port.
     choosing: Arc<Mutex<()>>,
+    cgroups: Arc<Hierarchies>,
     _lock: File,
 }
 
@@ -111,7 +116,14 @@ impl ProcessRuntime {
                 clear::remove(&path)?;
             }
         }
-        Ok(Self { settings, runs, turns: Turns::default(), choosing: Arc::default(), _lock: lock })
+        let cgroups = Arc::new(Hierarchies::find(&settings.cgroups));
+        Ok(Self { settings, runs, turns: Turns::default(), choosing: Arc::default(), cgroups, _lock: lock })
+    }
+
+    /// What holds versions to their limits that are started now.
+    #[must_use]
+    pub fn limited_by(&self) -> CgroupKind {
+        self.cgroups.kind()
     }
 
     fn run_of(&self, version: &VersionId) -> Run {
@@ -152,9 +164,9 @@ impl ProcessRuntime {
         let (order, run) = (order.clone(), run.clone());
         let made = self.runs.join(format!("{UNFINISHED}{}", order.version.short()));
         let (shim, ports) = (self.settings.shim.1.clone(), self.settings.ports);
-        let choosing = Arc::clone(&self.choosing);
+        let (choosing, cgroups) = (Arc::clone(&self.choosing), Arc::clone(&self.cgroups));
         blocking(move || {
-            let place = Place { made, run: &run, shim: &shim, ports };
+            let place = Place { made, run: &run, shim: &shim, ports, cgroups: &cgroups };
             clear::remove(&place.made)?;
             let done = prepare::prepare(&order, &place).and_then(|runner| {
                 let _choosing = choosing.lock().unwrap_or_else(PoisonError::into_inner);

@@ -13,6 +13,7 @@ use proxy::live::Target;
 
 use super::{
     super::{Order, error::Fault},
+    cgroup::{Groups, Hierarchies},
     content,
     run::{FORMAT, MARK, Run, Spec},
     runner::{PROGRAM_FILE, Runner, SOCKET},
@@ -27,6 +28,7 @@ pub(super) struct Place<'a> {
     pub run: &'a Run,
     pub shim: &'a [String],
     pub ports: (u16, u16),
+    pub cgroups: &'a Hierarchies,
 }
 
 /// Makes the folder of a run, all but its name. Blocks meanwhile.
@@ -94,6 +96,7 @@ fn spec(order: &Order, runner: Runner, place: &Place, target: &Target) -> Spec {
         Runner::Program => (place.run.content().join(PROGRAM_FILE), Vec::new()),
     };
     Spec {
+        groups: Groups::of(place.cgroups, &mark, &order.limits),
         format: FORMAT,
         version: order.version.clone(),
         environment: environment(order, place, target, &mark),

@@ -9,7 +9,10 @@ use std::{
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use super::super::{Limits, VersionId, error::Tail};
+use super::{
+    super::{Limits, VersionId, error::Tail},
+    cgroup::Groups,
+};
 
 /// The form of what is written below. One that this program doesn't know is left alone.
 pub(super) const FORMAT: u32 = 1;
@@ -33,6 +36,9 @@ pub(super) struct Spec {
     pub environment: BTreeMap<String, String>,
     pub target: String,
     pub limits: Limits,
+    /// What holds it to them besides the shim.
+    #[serde(default, skip_serializing_if = "Groups::is_none")]
+    pub groups: Groups,
     /// What stands before a role where the shim calls its own program.
     pub shim: Vec<String>,
 }
