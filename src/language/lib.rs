@@ -21,6 +21,7 @@ pub mod import;
 mod interim;
 mod limits;
 mod node;
+pub mod offer;
 mod parse;
 mod places;
 mod raw;

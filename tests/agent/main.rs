@@ -1,13 +1,17 @@
-//! The agent, with real processes.
+//! The agent: its mind in a world of words, its runtimes with real processes.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets an error is to end there")]
 
 mod calls;
 mod conformance;
+mod content;
+mod core;
 mod functions;
 mod limits;
+mod link;
 mod process;
 mod runners;
+mod scripted;
 mod tinyfaas;
 mod webhook;
 mod world;

@@ -258,6 +258,11 @@ impl Runtime for ProcessRuntime {
     }
 }
 
+/// The form of the function that a folder holds, by its files.
+pub fn form_of(folder: &Path) -> Result<&'static str, Fault> {
+    Ok(runner::Runner::of(None, folder)?.name())
+}
+
 /// Waits until a version answers, and makes its first calls.
 async fn make_ready(run: &Run, spec: &Spec, order: &Order, was_there: bool) -> Result<Status, Fault> {
     let target = target_of(spec)?;
