@@ -126,10 +126,12 @@ pub fn write_for_tinyfaas(behaviour: Behaviour, folder: &Path) {
 }
 
 const SERVES: &str = r#"#!/usr/bin/env python3
-import http.server, os, sys
+import http.server, os, signal, sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import fn
+
+signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
 
 class Call(http.server.BaseHTTPRequestHandler):
     def do_GET(self):

@@ -9,6 +9,7 @@ mod core;
 mod functions;
 mod limits;
 mod link;
+mod oci;
 mod process;
 mod runners;
 mod scripted;

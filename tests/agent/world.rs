@@ -20,6 +20,8 @@ use crate::functions::{self, Behaviour};
 pub trait World {
     /// A version that ended by itself is started again.
     const STARTS_AGAIN: bool;
+    /// The number of its process is the same to a version as to the machine.
+    const SEES_PIDS: bool = true;
 
     /// Why this machine can't try it, where it can't.
     fn missing() -> Option<String> {

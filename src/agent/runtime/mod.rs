@@ -13,6 +13,7 @@
 
 mod check;
 mod error;
+pub mod oci;
 mod order;
 mod pack;
 pub mod process;

@@ -49,6 +49,7 @@ use self::{
 };
 use super::{
     Answer, Fault, Order, Phase, Running, Runtime, RuntimeError, VersionId, check,
+    oci::Container,
     turns::{Turn, Turns},
 };
 
@@ -90,12 +91,19 @@ pub struct ProcessRuntime {
     /// One at a time chooses a port.
     choosing: Arc<Mutex<()>>,
     cgroups: Arc<Hierarchies>,
+    /// Where versions run in containers.
+    container: Option<Container>,
     _lock: File,
 }
 
 impl ProcessRuntime {
     /// Takes the folder, and makes it where there is none.
     pub fn open(settings: Settings) -> Result<Self, RuntimeError> {
+        Self::open_in(settings, None)
+    }
+
+    /// The same, with a container for each version.
+    pub(super) fn open_in(settings: Settings, container: Option<Container>) -> Result<Self, RuntimeError> {
         let folder = &settings.folder;
         if folder.as_os_str().as_bytes().len() + BELOW.len() > SOCKET_PATH {
             return Err(Fault::LongPath(folder.clone()).into());
@@ -117,7 +125,8 @@ impl ProcessRuntime {
             }
         }
         let cgroups = Arc::new(Hierarchies::find(&settings.cgroups));
-        Ok(Self { settings, runs, turns: Turns::default(), choosing: Arc::default(), cgroups, _lock: lock })
+        let (turns, choosing) = (Turns::default(), Arc::default());
+        Ok(Self { settings, runs, turns, choosing, cgroups, container, _lock: lock })
     }
 
     /// What holds versions to their limits that are started now.
@@ -165,8 +174,10 @@ impl ProcessRuntime {
         let made = self.runs.join(format!("{UNFINISHED}{}", order.version.short()));
         let (shim, ports) = (self.settings.shim.1.clone(), self.settings.ports);
         let (choosing, cgroups) = (Arc::clone(&self.choosing), Arc::clone(&self.cgroups));
+        let container = self.container.clone();
         blocking(move || {
-            let place = Place { made, run: &run, shim: &shim, ports, cgroups: &cgroups };
+            let container = container.as_ref();
+            let place = Place { made, run: &run, shim: &shim, ports, cgroups: &cgroups, container };
             clear::remove(&place.made)?;
             let done = prepare::prepare(&order, &place).and_then(|runner| {
                 let _choosing = choosing.lock().unwrap_or_else(PoisonError::into_inner);

@@ -94,8 +94,15 @@ impl Groups {
     /// How many processes were killed because the version had too much memory; `None` where nobody counts.
     pub(super) fn killed_for_memory(&self) -> Option<u64> {
         let group = self.0.iter().find(|group| group.counter.is_some())?;
-        let text = fs::read_to_string(group.folder.join(group.counter.as_deref()?)).ok()?;
-        text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+        let counter = group.counter.as_deref()?;
+        let killed = |folder: &Path| {
+            let text = fs::read_to_string(folder.join(counter)).ok()?;
+            text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse::<u64>().ok())
+        };
+        // In version 1 each group counts for itself, that of a container below this one too.
+        let below = fs::read_dir(&group.folder).into_iter().flatten().flatten();
+        let below = below.filter_map(|entry| killed(&entry.path()));
+        Some(killed(&group.folder)? + below.sum::<u64>())
     }
 
     /// Kills all that is in them.
