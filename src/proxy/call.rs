@@ -15,7 +15,7 @@ use crate::{
     Limits,
     body::{Body, BodyFault},
     buffers::Buffers,
-    head::Asked,
+    head::{self, Asked},
     patience::Patience,
     shadow::Watch,
     stream::{Stream, ToVersion, poll_fill},
@@ -39,6 +39,8 @@ pub(crate) struct Call<'c, S> {
     pub watch: Option<Watch>,
     /// The head as the versions get it.
     head: &'c [u8],
+    /// The path below which the version is that gets it; empty where there is none.
+    below: String,
     body: Body,
     /// How many bytes at the beginning of the inbox belong to the body and were not written.
     ready: usize,
@@ -85,6 +87,7 @@ impl<'c, S: Stream> Call<'c, S> {
             asked,
             watch: None,
             head,
+            below: String::new(),
             body: Body::new(asked.framing),
             ready: 0,
             kept: is_kept.then(|| Kept { bytes: Vec::new(), of_thread: worker.kept() }),
@@ -92,6 +95,12 @@ impl<'c, S: Stream> Call<'c, S> {
             awaits_continue: asked.awaits_continue,
             has_closed: false,
         }
+    }
+
+    /// Says below which path the version is that the call goes to now.
+    pub(crate) fn go_below(&mut self, path: &str) {
+        self.below.clear();
+        self.below.push_str(path);
     }
 
     /// Whether the call can be sent once more from its beginning.
@@ -147,7 +156,8 @@ impl<'c, S: Stream> Call<'c, S> {
     /// The head, and what came of the body.
     pub(crate) fn begin(&mut self) -> Result<Up, BodyFault> {
         self.has_begun = true;
-        let mut pending = self.head.to_vec();
+        let mut pending =
+            if self.below.is_empty() { self.head.to_vec() } else { head::below(self.head, &self.below) };
         if let Some(kept) = &self.kept {
             pending.extend_from_slice(&kept.bytes);
             self.inbox.advance(std::mem::take(&mut self.ready));

@@ -169,6 +169,7 @@ async fn try_version<S: Stream>(
     let mut silent = 0;
     let mut last_error = None;
     for at in version.targets_in_turn() {
+        call.go_below(targets[at].path());
         let pooled = version.connections(at).plain.borrow_mut().take(idle_less_than);
         if let Some(stream) = pooled {
             let ended = keep(call.attempt(stream, &rules).await, served, at, limits);

@@ -72,7 +72,7 @@ pub struct VariationForm {
     /// What names the version's content.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// `127.0.0.1:9000` or `unix:/run/version.sock`.
+    /// `127.0.0.1:9000`, `127.0.0.1:8000/name` (below a path) or `unix:/run/version.sock`.
     pub targets: Vec<String>,
     /// What it speaks: HTTP/1.1, or HTTP/2 without TLS, which gRPC needs.
     #[serde(default, skip_serializing_if = "ProtocolForm::is_default")]

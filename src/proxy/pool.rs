@@ -138,7 +138,7 @@ fn is_quiet(stream: &mut ToVersion) -> bool {
 pub(crate) async fn connect(target: &Target, limits: &Limits) -> io::Result<ToVersion> {
     let connecting = async {
         match target {
-            Target::Tcp(address) => {
+            Target::Tcp(address) | Target::Below { address, .. } => {
                 let stream = TcpStream::connect(address).await?;
                 stream.set_nodelay(true)?;
                 Ok(ToVersion::Tcp(stream))

@@ -26,7 +26,7 @@ fn counted(tally: Tally) -> StageCounts {
     let open = vec![Interval { from: 0, to: 1, began_ms: 0, seconds: 10, rows: vec![Row { key, tally }] }];
     let next = Cursor { life: 1, interval: 0 };
     let mut counts = StageCounts::new("f", "s");
-    counts.take(&Reading { closed: Vec::new(), open, next, gone: 0 }, |_| None);
+    counts.take(&Reading { closed: Vec::new(), open, next, gone: 0, cut_short: 0 }, |_| None);
     counts
 }
 

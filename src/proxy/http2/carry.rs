@@ -134,6 +134,7 @@ where
     };
     let (mut silent, mut last_error) = (0, None);
     for at in version.targets_in_turn() {
+        call.asking.go_below(version.shared().targets()[at].path());
         let tried = match version.shared().protocol() {
             Protocol::Http1 => try_plain(call, served, (at, decided), &rules, worker).await,
             Protocol::H2c => try_http2(call, served, (at, decided), &rules, worker).await,
