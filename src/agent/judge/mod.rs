@@ -68,7 +68,7 @@ impl Judge {
     pub fn look(&mut self, counts: &StageCounts, elapsed: Duration) -> Option<Breach> {
         let new = counts.new_version();
         let certain = self.limits.iter().find_map(|limit| limit.broken_by_one(new));
-        let now: Vec<_> = self.limits.iter().map(|limit| limit.counted(new)).collect();
+        let now: Vec<_> = self.limits.iter().map(|limit| limit.counted(counts)).collect();
         let mut at_each = self.limits.iter().zip(&now);
         let in_whole = || at_each.find_map(|(limit, now)| limit.broken(*now, self.whole, None));
         let in_windows = || {

@@ -68,8 +68,12 @@ impl Windows {
 }
 
 impl Counted {
-    /// What came after `before`. Where times are kept less exactly than then, fewer may be known to be on the wrong side.
+    /// What began after `before`. Where times are kept less exactly than then, fewer may be known to be on the wrong side. Calls that
+    /// went on then may end as they like: those that take long may all be on the wrong side.
     fn since(self, before: Self) -> Self {
-        Self { calls: self.calls.saturating_sub(before.calls), hits: self.hits.saturating_sub(before.hits) }
+        let begun = |of: Self| of.calls + of.pending;
+        let calls = begun(self).saturating_sub(begun(before));
+        let hits = self.hits.saturating_sub(before.hits).saturating_sub(before.pending);
+        Self { calls, hits: hits.min(calls), pending: 0 }
     }
 }

@@ -55,6 +55,8 @@ pub struct StageCounts {
     gone: u64,
     /// The same that the proxy itself had no place for, in its present life.
     gone_of_life: u64,
+    /// Calls that the new version carried out when the proxy was read last.
+    in_flight: u64,
 }
 
 /// Base version and new one.
@@ -91,6 +93,7 @@ impl StageCounts {
             whole: Sides::default(),
             gone: 0,
             gone_of_life: 0,
+            in_flight: 0,
         }
     }
 
@@ -154,6 +157,8 @@ impl StageCounts {
             self.keep(interval, &sides, groups.as_ref());
         }
         self.read.interval = self.read.interval.max(reading.next.interval);
+        let of_new = reading.in_flight.iter().filter(|of| of.service == self.service && of.variation == NEW);
+        self.in_flight = of_new.map(|of| u64::from(of.calls)).sum();
         self.add_up();
     }
 
@@ -214,6 +219,12 @@ impl StageCounts {
     #[must_use]
     pub fn new_version(&self) -> &Side {
         &self.whole[1]
+    }
+
+    /// Calls that the new version carried out when the proxy was read last; nobody knows how they end.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight
     }
 
     /// Calls that the proxy counted and that are in no number any more: it had no room for them, or gave them to somebody else.

@@ -91,6 +91,18 @@ pub struct Reading {
     pub next: Cursor,
     /// Calls that had no place any more, since the proxy started.
     pub gone: u64,
+    /// Calls that versions of the table in force carried out just before: they are in no number yet, or only just. Versions that carried out
+    /// none are left out.
+    #[serde(default)]
+    pub in_flight: Vec<InFlight>,
+}
+
+/// Calls that a version carries out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InFlight {
+    pub service: String,
+    pub variation: String,
+    pub calls: u32,
 }
 
 /// See the module.
@@ -209,6 +221,7 @@ impl Ledger {
             open: open.collect(),
             next: Cursor { life: self.life, interval: self.closed_to },
             gone: self.gone,
+            in_flight: Vec::new(),
         }
     }
 
