@@ -32,8 +32,8 @@ pub(super) struct Counted {
     pub calls: u64,
     /// Calls on the wrong side.
     pub hits: u64,
-    /// Calls that go on. None of them is taken for one on the wrong side: where errors are fast and answers slow, the calls that have
-    /// ended are mostly errors.
+    /// Calls that go on. None of them is taken for one on the wrong side: where errors are fast and answers slow, the calls
+    /// that have ended are mostly errors.
     pub pending: u64,
 }
 
