@@ -69,7 +69,7 @@ use self::{
     access_log::{AccessLog, Log},
     count::Basket,
     form::TableForm,
-    ledger::{Collector, Cursor, Ledger, Reading, Room, Row, Timeline},
+    ledger::{Collector, Cursor, InFlight, Ledger, Reading, Room, Row, Timeline},
     live::{LiveTable, TableFault, Version},
     worker::{Crew, Order},
 };
@@ -218,8 +218,23 @@ impl Proxy {
 
     /// What was counted after a cursor, until now; see [`ledger`]. With `Cursor::default()` it is all that is kept.
     pub async fn counts_since(&self, cursor: Cursor) -> Reading {
+        // First, so that no call that ends meanwhile is missing in both.
+        let in_flight = self.in_flight();
         self.collector.collect().await;
-        self.collector.ledger().since(cursor)
+        Reading { in_flight, ..self.collector.ledger().since(cursor) }
+    }
+
+    fn in_flight(&self) -> Vec<InFlight> {
+        let table = self.table();
+        let services = table.services().iter();
+        let each =
+            services.flat_map(|service| service.versions().iter().map(move |version| (service, version)));
+        let found = each.map(|(service, version)| InFlight {
+            service: service.name().to_owned(),
+            variation: version.name().to_owned(),
+            calls: version.in_flight(),
+        });
+        found.filter(|found| found.calls > 0).collect()
     }
 
     /// What was counted, and how it goes from process to process.

@@ -105,6 +105,18 @@ pub struct Reading {
     /// Processes that finished what they had and ended before all that they had counted was taken, in this life.
     #[serde(default)]
     pub cut_short: u64,
+    /// Calls that versions of the table in force carried out just before: they are in no number yet, or only just. Versions that carried out
+    /// none are left out.
+    #[serde(default)]
+    pub in_flight: Vec<InFlight>,
+}
+
+/// Calls that a version carries out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InFlight {
+    pub service: String,
+    pub variation: String,
+    pub calls: u32,
 }
 
 /// See the module.
@@ -242,6 +254,7 @@ impl Ledger {
             next: Cursor { life: self.life, interval: self.closed_to },
             gone: self.gone,
             cut_short: self.cut_short,
+            in_flight: Vec::new(),
         }
     }
 
