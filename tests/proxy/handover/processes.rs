@@ -122,7 +122,7 @@ async fn serve(folder: PathBuf) -> i32 {
 /// Where the files for TLS are, if there are any.
 fn tls(folder: &Path) -> Option<TlsFiles> {
     let (certificate, key) = (folder.join("tls.crt"), folder.join("tls.key"));
-    certificate.exists().then(|| TlsFiles { certificate, key, client_ca: None })
+    certificate.exists().then_some(TlsFiles { certificate, key, client_ca: None })
 }
 
 /// What a service manager gives.
