@@ -169,6 +169,16 @@ impl Held {
         Self { folder, holder, at, client }
     }
 
+    /// Asks for an upgrade that is not to come about, and gives why.
+    pub async fn fail_to_upgrade(&self) -> String {
+        let before = self.status().await.pid;
+        self.client.post::<Upgrading>("/upgrade").await.unwrap();
+        wait_until(async || self.status().await.upgrade_failed.is_some()).await;
+        let status = self.status().await;
+        assert_eq!(status.pid, before);
+        status.upgrade_failed.unwrap()
+    }
+
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
