@@ -362,6 +362,13 @@ impl Desk {
         }
     }
 
+    /// Says something to the holder, if it is there just now.
+    pub(crate) async fn mention_to_holder(&self, word: &Word) {
+        if let Holder::There(holder) = &*self.holder.lock().await {
+            let _ = holder.say(word, &[]).await;
+        }
+    }
+
     /// Says something to the holder. While that is being renewed, it is waited for.
     pub(crate) async fn tell_holder(&self, word: &Word) -> Result<(), HandoverError> {
         loop {

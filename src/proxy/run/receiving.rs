@@ -119,7 +119,7 @@ impl Receiving {
         };
         if let Ok(Some((Word::Finish { counts }, _))) = answer {
             // Should the other one end at once, the holder knows that nobody serves.
-            let _ = self.desk.tell_holder(&Word::Leaving).await;
+            self.desk.mention_to_holder(&Word::Leaving).await;
             self.desk.counting().expect(counts);
             self.desk.finish(Finish::HandedOver).await;
             return Ok(true);
