@@ -300,6 +300,10 @@ impl Holder {
             Event::Said(Word::Done) => self.note_parted(number),
             Event::Said(Word::Leaving) if self.serving == Some(number) => {
                 self.serving = None;
+                let served = self.processes.get(&number).map(|process| process.since.elapsed());
+                if served.is_some_and(|served| served >= SHORT_LIFE) {
+                    self.early_ends = 0;
+                }
                 self.upgrade().await?;
             }
             Event::Said(Word::Leaving) => {}
