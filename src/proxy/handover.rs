@@ -134,7 +134,8 @@ pub(crate) enum Word {
     CantServe {
         why: String,
     },
-    /// To the holder: a signal ends this process; another one is to take its place.
+    /// To the holder: this process takes no further connection, since a signal ends it or another one took over. If none is coming,
+    /// one is to be started.
     Leaving,
     /// To the holder: somebody asked for an upgrade, or for the end of it all.
     UpgradeWanted,

@@ -150,57 +150,12 @@ struct Holder {
 }
 
 /// Holds until it is asked to stop.
-pub async fn hold(mut plan: Plan) -> Result<Ended, HoldError> {
+pub async fn hold(plan: Plan) -> Result<Ended, HoldError> {
     // First of all: whoever was renewed can be ended by a signal until then.
     let mut signals = Signals::new()?;
     let mut upgrades = [signal(SignalKind::hangup())?, signal(SignalKind::user_defined2())?];
     let (events, mut happened) = mpsc::unbounded_channel();
-    let before = renew::before().await;
-    if let Some(before) = &before {
-        plan.control.clone_from(&before.control);
-    }
-    let is_renewed = before.is_some();
-    let (lock, given) = match before {
-        Some(before) => (before.lock, Some((before.sockets, before.children, before.start))),
-        None => (sockets::lock(&plan)?, None),
-    };
-    let mut taken = taken::take(&plan.control).await?;
-    let (sockets, children, wants_start) = match given {
-        Some((sockets, children, start)) => (sockets, children, start || !taken.serves()),
-        None => {
-            taken = taken.checked(&plan.control)?;
-            (sockets::make(&mut plan, taken.sockets.take())?, Vec::new(), true)
-        }
-    };
-    let addresses = sockets.listens();
-    let mut holder = Holder {
-        plan,
-        sockets: Some(sockets),
-        addresses,
-        processes: HashMap::new(),
-        last_number: 0,
-        serving: None,
-        coming: None,
-        has_served: is_renewed,
-        is_stopping: false,
-        early_ends: 0,
-        start_at: None,
-        events,
-        renewing: None,
-        lock,
-    };
-    let known: Vec<u32> = taken.links.iter().map(|link| link.pid).collect();
-    for link in taken.links {
-        let number = holder.know(link.listening, link.speaking, Ours::Perhaps(link.pid));
-        if link.serves {
-            holder.serving = Some(number);
-            holder.has_served = true;
-        }
-    }
-    process::reap(children.into_iter().filter(|pid| !known.contains(pid)));
-    if wants_start {
-        holder.start().await?;
-    }
+    let mut holder = Holder::begin(plan, events).await?;
     loop {
         let start_at = holder.start_at.filter(|_| holder.renewing.is_none());
         let renew_at = holder.renewing.as_ref().map(Renewing::at);
@@ -244,6 +199,58 @@ async fn at(time: Option<Instant>) {
 }
 
 impl Holder {
+    /// Takes what there is: from itself as another program, from the processes of an earlier holder, or nothing.
+    async fn begin(
+        mut plan: Plan,
+        events: mpsc::UnboundedSender<(Number, Event)>,
+    ) -> Result<Self, HoldError> {
+        let before = renew::before().await;
+        let is_renewed = before.is_some();
+        if let Some(before) = &before {
+            plan.control.clone_from(&before.control);
+        }
+        let (lock, given) = match before {
+            Some(before) => (before.lock, Some((before.sockets, before.children, before.start))),
+            None => (sockets::lock(&plan)?, None),
+        };
+        let mut taken = taken::take(&plan.control).await?;
+        let (sockets, children, wants_start) = if let Some((sockets, children, start)) = given {
+            (sockets, children, start || !taken.serves())
+        } else {
+            taken = taken.checked(&plan.control)?;
+            (sockets::make(&mut plan, taken.sockets.take())?, Vec::new(), true)
+        };
+        let mut holder = Self {
+            plan,
+            addresses: sockets.listens(),
+            sockets: Some(sockets),
+            processes: HashMap::new(),
+            last_number: 0,
+            serving: None,
+            coming: None,
+            has_served: is_renewed,
+            is_stopping: false,
+            early_ends: 0,
+            start_at: None,
+            events,
+            renewing: None,
+            lock,
+        };
+        let known: Vec<u32> = taken.links.iter().map(|link| link.pid).collect();
+        for link in taken.links {
+            let number = holder.know(link.listening, link.speaking, Ours::Perhaps(link.pid));
+            if link.serves {
+                holder.serving = Some(number);
+                holder.has_served = true;
+            }
+        }
+        process::reap(children.into_iter().filter(|pid| !known.contains(pid)));
+        if wants_start {
+            holder.start().await?;
+        }
+        Ok(holder)
+    }
+
     /// Listens to a process from now on.
     fn know(&mut self, listening: Listening, speaking: Speaking, ours: Ours) -> Number {
         self.last_number += 1;
@@ -293,6 +300,10 @@ impl Holder {
             Event::Said(Word::Done) => self.note_parted(number),
             Event::Said(Word::Leaving) if self.serving == Some(number) => {
                 self.serving = None;
+                let served = self.processes.get(&number).map(|process| process.since.elapsed());
+                if served.is_some_and(|served| served >= SHORT_LIFE) {
+                    self.early_ends = 0;
+                }
                 self.upgrade().await?;
             }
             Event::Said(Word::Leaving) => {}

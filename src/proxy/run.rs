@@ -168,6 +168,8 @@ async fn take_over(settings: &mut Settings, from_holder: &mut Listening) -> Resu
     }
     desk.proxy().collector().ledger().cut_short(|pid| all.iter().any(|before| before.pid == pid));
     desk.follows(all);
+    // Whoever asks for an upgrade from now on waits until the holder knows of this process.
+    desk.await_holder().await;
     desk.open();
     tasks.spawn(control::serve(control, Arc::clone(&desk)));
     for metrics in metrics {

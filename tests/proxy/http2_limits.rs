@@ -35,7 +35,7 @@ use crate::{
 };
 
 const SOON: Duration = Duration::from_millis(150);
-const LATE: Duration = Duration::from_secs(600);
+const LATE: Duration = Duration::from_mins(10);
 const BASE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbase";
 const BROKEN: &str = "HTTP/1.1 500 Broken\r\nContent-Length: 0\r\n\r\n";
 

@@ -28,38 +28,38 @@ const WAIT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Counting {
     /// Another process is about to ask.
-    is_expected: AtomicBool,
+    expected: AtomicBool,
     /// Nothing more is counted.
-    is_over: watch::Sender<bool>,
+    over: watch::Sender<bool>,
     /// The other process has all of it.
-    is_taken: watch::Sender<bool>,
+    taken: watch::Sender<bool>,
 }
 
 impl Default for Counting {
     fn default() -> Self {
-        let is_expected = AtomicBool::new(false);
-        Self { is_expected, is_over: watch::Sender::new(false), is_taken: watch::Sender::new(false) }
+        let expected = AtomicBool::new(false);
+        Self { expected, over: watch::Sender::new(false), taken: watch::Sender::new(false) }
     }
 }
 
 impl Counting {
     /// Whether another process is about to ask for what was counted here.
-    pub(crate) fn expect(&self, is_expected: bool) {
-        self.is_expected.fetch_or(is_expected, Ordering::SeqCst);
+    pub(crate) fn expect(&self, expected: bool) {
+        self.expected.fetch_or(expected, Ordering::SeqCst);
     }
 
     /// The other process has all of it, or there is none.
     pub(crate) fn note_taken(&self) {
-        self.is_taken.send_replace(true);
+        self.taken.send_replace(true);
     }
 
     /// Nothing more is counted. Waits until what was is known to whoever took over, or that one doesn't ask.
     pub(crate) async fn end(&self, proxy: &Proxy) {
-        self.is_over.send_replace(true);
-        if !self.is_expected.load(Ordering::SeqCst) && !proxy.collector().ledger().is_left() {
+        self.over.send_replace(true);
+        if !self.expected.load(Ordering::SeqCst) && !proxy.collector().ledger().is_left() {
             return;
         }
-        let mut taken = self.is_taken.subscribe();
+        let mut taken = self.taken.subscribe();
         if timeout(PATIENCE, taken.wait_for(|is_taken| *is_taken)).await.is_err() {
             tracing::warn!("nobody took what was counted here last; it is in no reading");
         }
@@ -67,7 +67,7 @@ impl Counting {
 
     /// What was counted after a cursor, at once or when there is something.
     async fn remainder(&self, proxy: &Proxy, cursor: Option<Cursor>) -> Remainder {
-        let mut over = self.is_over.subscribe();
+        let mut over = self.over.subscribe();
         let mut has_waited = false;
         loop {
             let is_over = *over.borrow_and_update();
@@ -121,7 +121,7 @@ pub(crate) async fn take_ledger((listening, speaking): (&mut Listening, &Speakin
     match handover::ask((listening, speaking), &Word::TakeLedger).await {
         Ok(Some((Word::Ledger { estate }, _))) => desk.proxy().collector().take_over(pid, *estate),
         Ok(Some((Word::Refused { why }, _))) => {
-            tracing::debug!(why, pid, "what this process counted stays there")
+            tracing::debug!(why, pid, "what this process counted stays there");
         }
         answer => {
             let answer = answer.map(|answer| answer.map(|(word, _)| word.unexpected()));
@@ -134,7 +134,7 @@ pub(crate) async fn take_ledger((listening, speaking): (&mut Listening, &Speakin
 pub(crate) async fn take_ledger_of(neighbour: &Neighbour, desk: &Desk) {
     match neighbour.connect().await {
         Ok(Some((mut listening, speaking))) => {
-            take_ledger((&mut listening, &speaking), neighbour.pid, desk).await
+            take_ledger((&mut listening, &speaking), neighbour.pid, desk).await;
         }
         Ok(None) => {}
         Err(error) => tracing::warn!(%error, pid = neighbour.pid, "what this process counted is gone"),

@@ -41,8 +41,8 @@ enum Holder {
     #[default]
     Nobody,
     There(Speaking),
-    /// Another one is about to come.
-    Renewed {
+    /// It is about to come, perhaps as another program than before.
+    Awaited {
         before: Option<Speaking>,
         until: Instant,
     },
@@ -335,19 +335,24 @@ impl Desk {
         self.holder_came.notify_waiters();
     }
 
+    /// The holder is there as soon as it knows that this process serves.
+    pub(crate) async fn await_holder(&self) {
+        *self.holder.lock().await = Holder::Awaited { before: None, until: Instant::now() + PATIENCE };
+    }
+
     /// The holder is about to go on as another program.
     pub(crate) async fn expect_holder(&self) {
         let mut holder = self.holder.lock().await;
         if let Holder::There(speaking) = std::mem::take(&mut *holder) {
             let _ = speaking.say(&Word::Done, &[]).await;
-            *holder = Holder::Renewed { before: Some(speaking), until: Instant::now() + PATIENCE };
+            *holder = Holder::Awaited { before: Some(speaking), until: Instant::now() + PATIENCE };
         }
     }
 
     /// It goes on as it is.
     pub(crate) async fn holder_stays(&self) {
         let mut holder = self.holder.lock().await;
-        if let Holder::Renewed { before: Some(before), .. } = std::mem::take(&mut *holder) {
+        if let Holder::Awaited { before: Some(before), .. } = std::mem::take(&mut *holder) {
             *holder = Holder::There(before);
         }
         drop(holder);
@@ -358,7 +363,14 @@ impl Desk {
         let mut holder = self.holder.lock().await;
         match &mut *holder {
             Holder::There(_) | Holder::Nobody => *holder = Holder::Nobody,
-            Holder::Renewed { before, .. } => *before = None,
+            Holder::Awaited { before, .. } => *before = None,
+        }
+    }
+
+    /// Says something to the holder, if it is there just now.
+    pub(crate) async fn mention_to_holder(&self, word: &Word) {
+        if let Holder::There(holder) = &*self.holder.lock().await {
+            let _ = holder.say(word, &[]).await;
         }
     }
 
@@ -369,8 +381,8 @@ impl Desk {
             let mut holder = self.holder.lock().await;
             let until = match &*holder {
                 Holder::There(holder) => return Ok(holder.say(word, &[]).await?),
-                Holder::Renewed { until, .. } if Instant::now() < *until => *until,
-                Holder::Renewed { .. } | Holder::Nobody => {
+                Holder::Awaited { until, .. } if Instant::now() < *until => *until,
+                Holder::Awaited { .. } | Holder::Nobody => {
                     *holder = Holder::Nobody;
                     return Err(HandoverError::Ended);
                 }

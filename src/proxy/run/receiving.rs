@@ -118,6 +118,8 @@ impl Receiving {
             Err(error) => Err(error.into()),
         };
         if let Ok(Some((Word::Finish { counts }, _))) = answer {
+            // Should the other one end at once, the holder knows that nobody serves.
+            self.desk.mention_to_holder(&Word::Leaving).await;
             self.desk.counting().expect(counts);
             self.desk.finish(Finish::HandedOver).await;
             return Ok(true);

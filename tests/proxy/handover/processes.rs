@@ -122,7 +122,7 @@ async fn serve(folder: PathBuf) -> i32 {
 /// Where the files for TLS are, if there are any.
 fn tls(folder: &Path) -> Option<TlsFiles> {
     let (certificate, key) = (folder.join("tls.crt"), folder.join("tls.key"));
-    certificate.exists().then(|| TlsFiles { certificate, key, client_ca: None })
+    certificate.exists().then_some(TlsFiles { certificate, key, client_ca: None })
 }
 
 /// What a service manager gives.
@@ -167,6 +167,16 @@ impl Held {
         let at = line.strip_prefix("listening on ").unwrap_or_else(|| panic!("{line}")).parse().unwrap();
         let client = Client::new(folder.path().join("control.sock"));
         Self { folder, holder, at, client }
+    }
+
+    /// Asks for an upgrade that is not to come about, and gives why.
+    pub async fn fail_to_upgrade(&self) -> String {
+        let before = self.status().await.pid;
+        self.client.post::<Upgrading>("/upgrade").await.unwrap();
+        wait_until(async || self.status().await.upgrade_failed.is_some()).await;
+        let status = self.status().await;
+        assert_eq!(status.pid, before);
+        status.upgrade_failed.unwrap()
     }
 
     pub fn folder(&self) -> &Path {
