@@ -60,7 +60,7 @@ async fn without_control_groups_what_a_version_forked_ends_with_it() {
 }
 
 /// The folders of the control groups of a version, as its run has them written down.
-fn groups(world: &ProcessWorld, version: &VersionId) -> Vec<PathBuf> {
+pub fn groups(world: &ProcessWorld, version: &VersionId) -> Vec<PathBuf> {
     let text = fs::read(world.run_folder(version).join("run.json")).unwrap();
     let spec: serde_json::Value = serde_json::from_slice(&text).unwrap();
     let groups = spec["groups"].as_array().cloned().unwrap_or_default();

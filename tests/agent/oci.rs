@@ -202,7 +202,7 @@ http.server.HTTPServer((os.environ["HOST"], int(os.environ["PORT"])), Call).serv
     }
     runtime.stop(&order.version, GRACE).await.unwrap();
     assert_eq!(world.left_behind(), [""; 0]);
-    assert_eq!(groups(mark), [PathBuf::new(); 0]);
+    assert!(groups(mark).is_empty(), "{:?}", groups(mark));
 }
 
 #[tokio::test]
