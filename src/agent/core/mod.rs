@@ -258,7 +258,7 @@ impl Core {
             Event::Fetched { offer, run, fetched } => self.fetched(offer, run, fetched, now),
             Event::Started { version, started } => self.started(version, started, now),
             Event::Applied { generation, applied } => self.applied(generation, applied, now),
-            Event::Drained { version, drained } => self.was_drained(version, drained, now),
+            Event::Drained { version, drained } => self.was_drained(version, &drained, now),
             Event::Stopped { version, stopped } => self.stopped(version, stopped, now),
             Event::Counted { number, counted } => self.counted(number, counted, now),
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use language::{Action, StageKind, Sticky, offer::Offer};
+use language::{Action, Retry, StageKind, Sticky, offer::Offer};
 use model::StageStatus;
 use proxy::{form::StickyForm, ledger::Reading};
 
@@ -75,21 +75,14 @@ impl Core {
         let (Some(work), Some(offer)) = (&mut self.state.work, &self.offer) else { return };
         let Phase::Preparing(plan) = &work.phase else { return };
         for (function, [base, _]) in offer.functions.iter().zip(&plan.versions) {
-            let routing = Routing { sticky: function.sticky.as_ref().map(sticky), retry: None };
-            match self.state.functions.get_mut(&function.name) {
-                Some(known) => {
-                    known.replace(base.clone(), self.settings.keep_base_ms);
-                    known.candidate = None;
-                    known.routing = Routing {
-                        sticky: routing.sticky.or(known.routing.sticky.take()),
-                        retry: routing.retry.or(known.routing.retry),
-                    };
-                }
-                None => {
-                    let fresh = Function::serving(base.clone(), routing);
-                    self.state.functions.insert(function.name.clone(), fresh);
-                }
-            }
+            let routing = Routing { sticky: function.sticky.as_ref().map(sticky), retry: function.retry.map(retry) };
+            let known = self.state.functions.entry(function.name.clone());
+            let known = known.or_insert_with(|| Function::serving(base.clone(), Routing::default()));
+            known.replace(base.clone(), self.settings.keep_base_ms);
+            known.candidate = None;
+            // What an offer doesn't say stays as an operator set it.
+            known.routing.sticky = routing.sticky.or(known.routing.sticky.take());
+            known.routing.retry = routing.retry.or(known.routing.retry);
         }
         let plan: Plan = plan.clone();
         work.phase = Phase::Walking(Box::new(Walk { plan, testing: None, ending: None }));
@@ -337,5 +330,13 @@ fn sticky(sticky: &Sticky) -> StickyForm {
         Sticky::Cookie(name) => StickyForm::Cookie(name.clone()),
         Sticky::Header(name) => StickyForm::Header(name.clone()),
         Sticky::Address => StickyForm::Address,
+    }
+}
+
+fn retry(retry: Retry) -> RetryForm {
+    match retry {
+        Retry::Failed => RetryForm::Failed,
+        Retry::Refused => RetryForm::Refused,
+        Retry::Never => RetryForm::Never,
     }
 }

@@ -228,7 +228,7 @@ impl Core {
         }
     }
 
-    pub(super) fn was_drained(&mut self, version: VersionId, drained: Result<bool, Trouble>, now: Now) {
+    pub(super) fn was_drained(&mut self, version: VersionId, drained: &Result<bool, Trouble>, now: Now) {
         match drained {
             Ok(true) => {
                 self.world.drained.insert(version);

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// How long somebody who orders something is kept waiting for it to be in force.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How long a proxy may take to end what it has, at the longest.
 const DRAIN: Duration = Duration::from_secs(90);
