@@ -256,7 +256,7 @@ impl World {
             Act::Start(version) => {
                 let Errand::Version(note) = errand else { panic!("a version without a note is started") };
                 let started = if self.broken.contains(&version) {
-                    Err(Trouble::passing("it died at once"))
+                    Err(Trouble::passing("it died at once:\n  line 1\n  line 2\n"))
                 } else {
                     self.running.insert(version.clone(), note.runner);
                     Ok(target(&version))

@@ -116,6 +116,11 @@ impl Manager {
         (answer.status().as_u16(), answer.text().await.unwrap())
     }
 
+    pub async fn delete(&self, path: &str) -> (u16, String) {
+        let answer = self.http.delete(format!("{}{path}", self.url())).send().await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    }
+
     pub async fn act(&self, release: &str, what: &str) {
         let (status, text) =
             self.order(&format!("/api/v1/releases/{release}/{what}"), &json!({"by": "tester"})).await;

@@ -9,20 +9,27 @@
 //! All that a test starts has the path of its folder in its arguments or its environment, and ends with the test, whatever ends that.
 
 mod beside;
+#[allow(dead_code, reason = "the tests of the proxy use more of it")]
 #[path = "../../shared/loss/callers.rs"]
 mod callers;
 mod counted;
 mod kills;
+#[allow(dead_code, reason = "the tests of the proxy use more of it")]
 #[path = "../../shared/loss/ledger.rs"]
 mod ledger;
 mod manager;
+#[allow(dead_code, reason = "the tests of the proxy use more of it")]
 #[path = "../../shared/loss/message.rs"]
 mod message;
 mod node;
 mod processes;
+#[allow(dead_code, reason = "the tests of simulated children use more of it")]
+#[path = "../fleet/manager.rs"]
+mod reference;
 mod releases;
 #[path = "../../shared/loss/scale.rs"]
 mod scale;
+#[allow(dead_code, reason = "the tests of the proxy use more of it")]
 #[path = "../../shared/loss/serving.rs"]
 mod serving;
 mod site;

@@ -80,7 +80,8 @@ fn with_full_disk(node: &Node, bytes: u64) -> Command {
     limited.args(command.get_args()).arg(own.get_program()).args(own.get_args());
     limited.env_clear().envs(own.get_envs().filter_map(|(name, value)| Some((name, value?))));
     limited.current_dir(&node.folder).stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
-    limited.stderr(fs::File::options().create(true).append(true).open(node.log()).unwrap());
+    // Its log is a file as well, so it gets one that somebody else writes.
+    limited.stderr(std::process::Stdio::piped());
     limited
 }
 
@@ -94,6 +95,11 @@ async fn an_agent_whose_disk_is_full_begins_nothing_new_says_so_and_what_serves_
     let load = node.call(&habits()).await;
     node.kill();
     let mut full = with_full_disk(&node, 64).spawn().unwrap();
+    let (mut said, log) = (full.stderr.take().unwrap(), node.log());
+    std::thread::spawn(move || {
+        let mut log = fs::File::options().append(true).open(log).unwrap();
+        let _ = std::io::copy(&mut said, &mut log);
+    });
     node.until("it answers", |_| true).await;
     site.manager.submit(&strategy("r", [&base, &new], &stages(Kind::Wait, &[50], 300), "")).await;
     wait_until("it says so", async || tail(&node.log()).contains("can't be kept")).await;
@@ -191,4 +197,36 @@ async fn functions_that_can_not_be_unpacked_are_told_of_and_not_tried() {
     let (ledger, lines) = load.finish(&site).await;
     assert_eq!(ledger.faults(&lines.all()), [""; 0], "{}", ledger.sums());
     assert!(!node.folder.join("state/download.zip").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_whose_token_was_revoked_says_so_and_what_serves_goes_on() {
+    let tokens = tempfile::NamedTempFile::new().unwrap();
+    fs::write(tokens.path(), "edges let-me-in-0123456789abcdef\n").unwrap();
+    let set = [
+        format!("auth.join_token_file={}", tokens.path().display()),
+        "auth.child_token_required=true".to_owned(),
+    ];
+    let mut site = Site::with(&set).await;
+    let join = site.folder().join("join-token");
+    fs::write(&join, "let-me-in-0123456789abcdef\n").unwrap();
+    let with = format!("manager.join_token_file={}", join.display());
+    let node = site.node("edge", &[&with]).await;
+    let base = site.version(Good);
+    node.add(&site.content(&base));
+    let load = node.call(&habits()).await;
+    let status = node.until("it has joined", |status| status.id.is_some() && status.manager.reached).await;
+    let identity = fs::read_to_string(node.folder.join("state/identity.json")).unwrap();
+    let (code, text) = site.manager.delete(&format!("/api/v1/children/{}/token", status.id.unwrap())).await;
+    assert!((200..300).contains(&code), "{code} {text}");
+    let status = node.until("it is refused", |status| !status.manager.reached).await;
+    let trouble = status.manager.trouble.unwrap_or_default();
+    assert!(trouble.contains("401") || trouble.contains("403"), "{trouble}");
+    wait_until("it says so", async || tail(&node.log()).contains("doesn't accept this agent's token")).await;
+    load.more_calls(100).await;
+    let (ledger, lines) = load.finish(&site).await;
+    assert_eq!(ledger.faults(&lines.all()), [""; 0], "{}", ledger.sums());
+    let secret =
+        serde_json::from_str::<serde_json::Value>(&identity).unwrap()["token"].as_str().unwrap().to_owned();
+    assert!(!node.what_it_said().contains(&secret), "a token is in the log");
 }
