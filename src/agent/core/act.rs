@@ -1,0 +1,121 @@
+//! What is to be done, and what came of it.
+
+use std::collections::BTreeMap;
+
+use proxy::{control::form::TableNumber, form::TableForm, ledger::Reading, live::Target};
+use wire::{EndStageAnswer, ManagerTime, StageSummary};
+
+use super::state::VersionNote;
+use crate::runtime::{Running, VersionId};
+
+/// Something that is to be in flight. Two that are equal are the same: whoever carries them out starts none twice, and gives up
+/// what is not named any more, where that can be given up.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Act {
+    /// Ask the runtimes what runs.
+    List,
+    /// Ask the proxy which table is in force.
+    Look,
+    /// Show the join token, and get an id and a token of one's own.
+    Join,
+    /// Ask for an offer, and wait.
+    Poll,
+    /// Ask whether a stage is to end, and wait.
+    EndStage { offer: String, stage: String, skipped: Vec<String> },
+    /// Send the result of this number.
+    Send(u64),
+    /// Say how a stage is going.
+    Report { run: u64, stage: usize },
+    /// Fetch an offer: its text and its functions.
+    Fetch { offer: String, run: u64 },
+    /// Start a version, or wait until it answers.
+    Start(VersionId),
+    /// Put the table of this number in force.
+    Apply(u64),
+    /// Wait until nobody holds a version any more.
+    Drain(VersionId),
+    /// End a version and remove what is left of it.
+    Stop(VersionId),
+    /// Read what the proxy counted, for the how manyth time.
+    Count(u64),
+}
+
+/// With what an act is carried out.
+#[derive(Debug, Clone)]
+pub enum Errand {
+    None,
+    Version(VersionNote),
+    Table(Box<TableForm>),
+    Cursor(proxy::ledger::Cursor),
+    Result { offer: String, summary: Box<StageSummary>, next: String },
+}
+
+/// What came of an act.
+#[derive(Debug, Clone)]
+pub enum Event {
+    Listed(Result<Vec<Running>, Trouble>),
+    Looked(Result<TableNumber, Trouble>),
+    Joined(Result<String, Trouble>),
+    /// `took_ms`: how long the answer took.
+    Polled { took_ms: u64, answer: Result<Polled, Trouble> },
+    EndStage {
+        offer: String,
+        stage: String,
+        skipped: Vec<String>,
+        took_ms: u64,
+        answer: Result<EndStageAnswer, Trouble>,
+    },
+    Sent { number: u64, answer: Result<Option<ManagerTime>, Trouble> },
+    Reported { run: u64, stage: usize, sent_ms: u64, answer: Result<Option<ManagerTime>, Trouble> },
+    Fetched { offer: String, run: u64, fetched: Result<Fetched, Trouble> },
+    Started { version: VersionId, started: Result<Target, Trouble> },
+    Applied { generation: u64, applied: Result<TableNumber, Trouble> },
+    Drained { version: VersionId, drained: Result<bool, Trouble> },
+    Stopped { version: VersionId, stopped: Result<(), Trouble> },
+    Counted { number: u64, counted: Result<Box<Reading>, Trouble> },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Polled {
+    pub id: String,
+    pub offer: Option<String>,
+    /// What the manager reads beside the reference: times value by value, and groups of users.
+    pub reads: crate::measure::Reads,
+}
+
+/// An offer that was fetched, whose versions' content is on disk.
+#[derive(Debug, Clone)]
+pub struct Fetched {
+    pub text: String,
+    /// Base and new version of each function, in the text's order.
+    pub versions: Vec<[VersionId; 2]>,
+    pub notes: BTreeMap<VersionId, VersionNote>,
+}
+
+/// Why something came to nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    pub kind: TroubleKind,
+    /// A sentence without secrets.
+    pub text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TroubleKind {
+    /// It may go better later.
+    Passes,
+    /// Whoever was asked refuses it: asking again changes nothing.
+    Refused,
+    /// The manager doesn't accept this agent's token.
+    Unauthorized,
+}
+
+impl Trouble {
+    pub fn passing(text: impl Into<String>) -> Self {
+        Self { kind: TroubleKind::Passes, text: text.into() }
+    }
+
+    pub fn refused(text: impl Into<String>) -> Self {
+        Self { kind: TroubleKind::Refused, text: text.into() }
+    }
+}

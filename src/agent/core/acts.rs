@@ -1,0 +1,171 @@
+//! What is to be done: read off the state and what is known of the world.
+
+use super::{
+    Act, Core, Errand, Now,
+    state::{Phase, VersionNote, Work},
+    table,
+};
+use crate::runtime::VersionId;
+use model::StageStatus;
+use proxy::control::form::TableNumber;
+
+/// How often is counted while a stage goes on: well within the second in which a breach has to show.
+pub(super) const COUNT_EVERY_MS: u64 = 200;
+
+/// While nothing needs the counts they are read so often, so that the proxy can let them go.
+pub(super) const COUNT_IDLE_EVERY_MS: u64 = 30_000;
+
+/// How often it is looked at what runs, and at which table is in force.
+pub(super) const LIST_EVERY_MS: u64 = 5_000;
+pub(super) const LOOK_EVERY_MS: u64 = 2_000;
+
+/// The longest pause between two looks at what is to be done.
+const WAKE_EVERY_MS: u64 = 1_000;
+
+impl Core {
+    /// What is to be in flight now. What is in flight and not in here is to be given up.
+    #[must_use]
+    pub fn acts(&self, now: Now) -> Vec<Act> {
+        self.wanted(now).into_iter().filter(|act| self.tries.may(act, now.ms)).collect()
+    }
+
+    /// How long nothing is to be done unless something happens, in milliseconds.
+    #[must_use]
+    pub fn wakes_in_ms(&self, now: Now) -> u64 {
+        let is_walking = self.state.work.as_ref().is_some_and(|work| work.walk().is_some());
+        let longest = if is_walking { COUNT_EVERY_MS / 2 } else { WAKE_EVERY_MS };
+        let again = self.tries.next_ms(now.ms).map_or(longest, |at| at - now.ms);
+        again.clamp(1, longest)
+    }
+
+    /// The same as [`Self::acts`], with what pauses before it is tried again.
+    pub(super) fn wanted(&self, now: Now) -> Vec<Act> {
+        let mut acts = Vec::new();
+        self.looks(now, &mut acts);
+        self.calls(now, &mut acts);
+        self.changes(&mut acts);
+        acts
+    }
+
+    /// With what an act is carried out.
+    #[must_use]
+    pub fn errand(&self, act: &Act) -> Errand {
+        match act {
+            Act::List | Act::Look | Act::Join | Act::Poll | Act::EndStage { .. } | Act::Fetch { .. } => {
+                Errand::None
+            }
+            Act::Count(_) => Errand::Cursor(self.state.cursor),
+            Act::Start(version) | Act::Drain(version) | Act::Stop(version) => {
+                self.state.versions.get(version).cloned().map_or(Errand::None, Errand::Version)
+            }
+            Act::Apply(generation) => {
+                let number = TableNumber { epoch: self.state.epoch, generation: *generation };
+                let services = self.world.decided.clone().unwrap_or_default();
+                Errand::Table(Box::new(table::table(number, services)))
+            }
+            Act::Send(number) => {
+                let owed = self.state.owed.iter().find(|owed| owed.number == *number);
+                owed.map_or(Errand::None, |owed| Errand::Result {
+                    offer: owed.offer.clone(),
+                    summary: Box::new(owed.summary.clone()),
+                    next: owed.next.clone(),
+                })
+            }
+            Act::Report { .. } => self.report_so_far().unwrap_or(Errand::None),
+        }
+    }
+
+    fn report_so_far(&self) -> Option<Errand> {
+        let work = self.state.work.as_ref()?;
+        let testing = self.testing()?;
+        let stage = &self.offer.as_ref()?.stages.get(testing.stage)?.stage;
+        let summary = testing.counts.summary(stage, StageStatus::InProgress, self.reads);
+        Some(Errand::Result { offer: work.offer.clone(), summary: Box::new(summary), next: String::new() })
+    }
+
+    /// What is looked at.
+    fn looks(&self, now: Now, acts: &mut Vec<Act>) {
+        if self.world.list_at_ms <= now.ms {
+            acts.push(Act::List);
+        }
+        if self.world.look_at_ms <= now.ms {
+            acts.push(Act::Look);
+        }
+        if self.is_in_force() && self.world.count_at_ms <= now.ms {
+            acts.push(Act::Count(self.world.counting));
+        }
+    }
+
+    /// What the manager is asked and told.
+    fn calls(&self, now: Now, acts: &mut Vec<Act>) {
+        if self.settings.joins {
+            acts.push(Act::Join);
+            return;
+        }
+        if let Some(owed) = self.state.owed.front() {
+            acts.push(Act::Send(owed.number));
+        }
+        acts.push(self.long_call());
+        let Some(work) = &self.state.work else { return };
+        if matches!(work.phase, Phase::Fetching) {
+            acts.push(Act::Fetch { offer: work.offer.clone(), run: work.run });
+        }
+        if let Some(report) = self.due_report(work, now) {
+            acts.push(report);
+        }
+    }
+
+    /// The one call that is always open.
+    pub(super) fn long_call(&self) -> Act {
+        let stage_in_hand = || {
+            let work = self.state.work.as_ref()?;
+            let walk = work.walk().filter(|walk| walk.ending.is_none())?;
+            let stage = self.offer.as_ref()?.stages.get(walk.testing.as_ref()?.stage)?;
+            Some(Act::EndStage {
+                offer: work.offer.clone(),
+                stage: stage.stage.name.clone(),
+                skipped: work.skipped.iter().cloned().collect(),
+            })
+        };
+        stage_in_hand().unwrap_or(Act::Poll)
+    }
+
+    fn due_report(&self, work: &Work, now: Now) -> Option<Act> {
+        let testing = self.testing()?;
+        self.offer.as_ref()?.stages.get(testing.stage)?.interim?;
+        let is_due = self.report_at_ms <= now.ms && self.is_in_force() && self.state.owed.is_empty();
+        is_due.then_some(Act::Report { run: work.run, stage: testing.stage })
+    }
+
+    /// What changes what runs and what is in force.
+    fn changes(&self, acts: &mut Vec<Act>) {
+        let Some(running) = &self.world.running else { return };
+        let wanted = self.wanted_versions();
+        acts.extend(wanted.iter().filter(|version| !running.contains(*version)).cloned().map(Act::Start));
+        if self.world.decided.is_some() && self.world.in_force.is_some() && !self.is_in_force() {
+            acts.push(Act::Apply(self.state.generation));
+        }
+        if !self.is_in_force() {
+            return;
+        }
+        let left = self.state.versions.keys().filter(|version| !wanted.contains(version));
+        acts.extend(left.map(|version| self.leaving(version)));
+        let ready = self.world.strangers.keys().filter(|version| self.world.drained.contains(*version));
+        acts.extend(ready.cloned().map(Act::Stop));
+    }
+
+    /// A version that is wanted no more.
+    fn leaving(&self, version: &VersionId) -> Act {
+        if self.world.drained.contains(version) {
+            Act::Stop(version.clone())
+        } else {
+            Act::Drain(version.clone())
+        }
+    }
+
+    /// What a version is needed for.
+    #[must_use]
+    pub fn note(&self, version: &VersionId) -> Option<&VersionNote> {
+        self.state.versions.get(version)
+    }
+}

@@ -1,0 +1,230 @@
+//! What the manager answers, and what follows from it.
+
+use proxy::ledger::Interval;
+use wire::{EndStageAnswer, ManagerTime, Then};
+
+use super::{
+    Act, Core, Fetched, Now, Phase, Plan, Polled, Trouble, TroubleKind, Work, walk::Outcome,
+};
+
+/// Whoever answers a call that waits at once is asked again no sooner.
+const POLL_PAUSE_MS: u64 = 3_000;
+const END_STAGE_PAUSE_MS: u64 = 1_000;
+
+/// For how long an offer that came to nothing is not taken up again.
+const SHUNNED_MS: u64 = 30_000;
+
+impl Core {
+    fn answered(&mut self, now: Now) {
+        if !self.link.reached {
+            self.inform("the manager is reached");
+            self.link = super::LinkHealth { reached: true, since_ms: now.ms, trouble: None };
+        }
+    }
+
+    /// Notes that a call to the manager came to nothing, and when it is made again.
+    fn unanswered(&mut self, act: Act, trouble: &Trouble, now: Now) {
+        self.tries.failed(act, now.ms);
+        if self.link.reached || self.link.trouble.as_ref() != Some(&trouble.text) {
+            match trouble.kind {
+                TroubleKind::Unauthorized => self.said.push(super::Said::Error(format!(
+                    "the manager doesn't accept this agent's token; what serves goes on: {}",
+                    trouble.text
+                ))),
+                TroubleKind::Passes | TroubleKind::Refused => {
+                    self.warn(format!("trouble with the manager; tried again: {}", trouble.text));
+                }
+            }
+        }
+        let since_ms = if self.link.reached { now.ms } else { self.link.since_ms };
+        self.link = super::LinkHealth { reached: false, since_ms, trouble: Some(trouble.text.clone()) };
+    }
+
+    pub(super) fn joined(&mut self, joined: Result<String, Trouble>, now: Now) {
+        match joined {
+            Ok(id) => {
+                self.answered(now);
+                self.inform(format!("joined as {id}"));
+                self.settings.joins = false;
+                self.state.id = Some(id);
+                self.dirty();
+            }
+            Err(trouble) => self.unanswered(Act::Join, &trouble, now),
+        }
+    }
+
+    pub(super) fn polled(&mut self, answer: Result<Polled, Trouble>, took_ms: u64, now: Now) {
+        let polled = match answer {
+            Ok(polled) => polled,
+            Err(trouble) => return self.unanswered(Act::Poll, &trouble, now),
+        };
+        self.answered(now);
+        self.tries.pause(Act::Poll, now.ms + POLL_PAUSE_MS.saturating_sub(took_ms));
+        self.reads = polled.reads;
+        if self.state.id.as_ref() != Some(&polled.id) {
+            self.inform(format!("the manager calls this agent {}", polled.id));
+            self.state.id = Some(polled.id);
+            self.dirty();
+        }
+        let Some(offer) = polled.offer else { return };
+        let is_owed = self.state.owed.iter().any(|owed| owed.offer == offer);
+        if self.state.work.is_none() && !is_owed && !self.shunned.contains_key(&offer) {
+            self.inform(format!("takes up {offer}"));
+            self.state.count += 1;
+            self.state.work = Some(Work {
+                offer,
+                run: self.state.count,
+                phase: Phase::Fetching,
+                skipped: std::collections::BTreeSet::new(),
+                begun: 0,
+            });
+            self.dirty();
+        }
+    }
+
+    pub(super) fn fetched(
+        &mut self,
+        offer: String,
+        run: u64,
+        fetched: Result<Fetched, Trouble>,
+        now: Now,
+    ) {
+        let is_meant = |work: &Work| {
+            work.run == run && work.offer == offer && matches!(work.phase, Phase::Fetching)
+        };
+        if !self.state.work.as_ref().is_some_and(is_meant) {
+            return;
+        }
+        let act = Act::Fetch { offer, run };
+        match fetched {
+            Ok(fetched) => {
+                self.tries.went_well(&act);
+                self.prepare(fetched, now);
+            }
+            Err(trouble) if trouble.kind == TroubleKind::Refused => {
+                self.let_go(&format!("it can't be had: {}", trouble.text), now);
+            }
+            Err(trouble) => self.unanswered(act, &trouble, now),
+        }
+    }
+
+    fn prepare(&mut self, fetched: Fetched, now: Now) {
+        let Fetched { text, versions, notes } = fetched;
+        let offer = match language::offer::read(&text) {
+            Ok(offer) if offer.functions.len() == versions.len() => offer,
+            Ok(_) => return self.let_go("its functions are others than its text names", now),
+            Err(faults) => {
+                let first = faults.first().map_or_else(String::new, |fault| fault.message.clone());
+                return self.let_go(&format!("its text can't be read: {first}"), now);
+            }
+        };
+        if offer.stages.is_empty() {
+            return self.let_go("it is withdrawn", now);
+        }
+        self.state.versions.extend(notes);
+        self.offer = Some(offer);
+        if let Some(work) = &mut self.state.work {
+            work.phase = Phase::Preparing(Plan { text, versions });
+        }
+        self.dirty();
+    }
+
+    /// The offer in hand comes to nothing, and the manager isn't told: it knows, or there is nothing that it would understand.
+    fn let_go(&mut self, why: &str, now: Now) {
+        let Some(work) = self.state.work.take() else { return };
+        self.warn(format!("nothing is done about {}: {why}", work.offer));
+        self.offer = None;
+        self.shunned.insert(work.offer, now.ms + SHUNNED_MS);
+        self.dirty();
+    }
+
+    pub(super) fn told_of_end(
+        &mut self,
+        act: Act,
+        answer: Result<EndStageAnswer, Trouble>,
+        took_ms: u64,
+        now: Now,
+    ) {
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(trouble) => return self.unanswered(act, &trouble, now),
+        };
+        self.answered(now);
+        let is_meant = self.long_call() == act;
+        self.tries.pause(act, now.ms + END_STAGE_PAUSE_MS.saturating_sub(took_ms));
+        if !is_meant {
+            return;
+        }
+        if let Some(work) = &mut self.state.work {
+            let before = work.skipped.len();
+            work.skipped.extend(answer.skip.into_iter().filter(|name| !name.is_empty()));
+            self.is_dirty |= work.skipped.len() != before;
+        }
+        if answer.end_stage {
+            let is_back = answer.then == Some(Then::Rollback);
+            self.end_stage(if is_back { Outcome::TakenBack(None) } else { Outcome::InTime }, now);
+        }
+    }
+
+    pub(super) fn sent(
+        &mut self,
+        number: u64,
+        answer: Result<Option<ManagerTime>, Trouble>,
+        now: Now,
+    ) {
+        let act = Act::Send(number);
+        match answer {
+            Ok(_) => self.answered(now),
+            Err(trouble) if trouble.kind == TroubleKind::Refused => {
+                self.answered(now);
+                let owed = self.state.owed.iter().find(|owed| owed.number == number);
+                if let Some(offer) = owed.map(|owed| owed.offer.clone()) {
+                    self.warn(format!("the manager refuses a result of {offer}: {}", trouble.text));
+                    self.shunned.insert(offer, now.ms + SHUNNED_MS);
+                }
+            }
+            Err(trouble) => return self.unanswered(act, &trouble, now),
+        }
+        self.tries.went_well(&act);
+        self.state.owed.retain(|owed| owed.number != number);
+        self.dirty();
+    }
+
+    pub(super) fn reported(
+        &mut self,
+        act: Act,
+        sent_ms: u64,
+        answer: Result<Option<ManagerTime>, Trouble>,
+        now: Now,
+    ) {
+        match answer {
+            Ok(time) => {
+                self.answered(now);
+                if let Some(ManagerTime { time_ms, time_error_ms }) = time {
+                    self.clock.heard(sent_ms, now.ms, time_ms, time_error_ms.into());
+                }
+            }
+            // What is said on the way is said again with more.
+            Err(trouble) if trouble.kind == TroubleKind::Refused => self.answered(now),
+            Err(trouble) => return self.unanswered(act, &trouble, now),
+        }
+        let interim = self.testing().and_then(|testing| {
+            self.offer.as_ref()?.stages.get(testing.stage)?.interim
+        });
+        let Some(interim) = interim else { return };
+        let until_next = match self.clock.at(now.ms) {
+            None => interim.every_ms,
+            Some(instant) => instant.until_next(interim.every_ms),
+        };
+        self.report_at_ms = now.ms + until_next;
+    }
+
+    /// The number of an interval of the proxy's by the manager's time, where that is known and somebody wants it.
+    pub(super) fn interval_of(&self, interval: &Interval, cut_ms: u64, now: Now) -> Option<u32> {
+        let ago = now.wall_ms.saturating_sub(interval.began_ms);
+        let longest = i64::try_from(interval.seconds.saturating_mul(2_000)).unwrap_or(i64::MAX);
+        let ago = u64::try_from(ago.clamp(0, longest)).unwrap_or(0);
+        let instant = self.clock.at(now.ms.saturating_sub(ago))?;
+        Some(instant.interval(cut_ms))
+    }
+}

@@ -1,0 +1,289 @@
+//! The agent's mind: what it has in hand, what is to be done about it, and what follows from what came. No IO, no clock, no
+//! chance of its own: whoever drives it gives the time and carries out what it wants.
+//!
+//! It is a machine of two halves. [`State`] is what must not be forgotten; each event changes it by the rules of this module.
+//! What is to be done is *read off* the state and what is known of the world ([`Core::acts`]), never kept as a list of its own: so an
+//! agent that was killed at any instant goes on from what is on disk and what it finds running.
+//!
+//! Invariants, which tests and the simulation assert:
+//!
+//! 1. A version gets a share only while it runs, was healthy and is warm; it is stopped only when no table in force names it and it is
+//!    drained, or the deadline for that has passed.
+//! 2. Between two stages the base version doesn't get a new version's share: shares change in place.
+//! 3. A stage is reported as ended only once what follows from it is in force at the proxy.
+//! 4. A result is kept until the manager has answered it. Results go in the order in which they came about.
+//! 5. What a stage counted is from calls under the shares of that stage alone.
+//! 6. The first breach of a limit takes the new version's share away, whether or not the manager answers.
+
+mod act;
+mod acts;
+mod link;
+mod operators;
+mod served;
+mod state;
+pub mod table;
+mod tries;
+mod walk;
+mod world;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use language::offer::Offer;
+use model::ManagerClock;
+use proxy::{control::form::TableNumber, form::ServiceForm, live::Target};
+
+pub use self::{
+    act::{Act, Errand, Event, Fetched, Polled, Trouble, TroubleKind},
+    operators::{Added, Refusal, Undone},
+    state::{
+        Adding, Candidate, Ending, FORMAT, Function, Kept, Owed, Phase, Plan, Routing, State, Testing, VersionNote,
+        Walk, Work,
+    },
+};
+use self::tries::Tries;
+use crate::{measure::Reads, runtime::VersionId};
+
+/// How the agent goes about it.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How long a version that was replaced runs on.
+    pub keep_base_ms: u64,
+    /// After how long a version is ended that still has calls in flight.
+    pub drain_ms: u64,
+    /// There is a join token to be shown, and no token of one's own.
+    pub joins: bool,
+    /// What chance begins with.
+    pub seed: u64,
+}
+
+/// The time, as whoever drives the agent sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Now {
+    /// Of a clock that never jumps, from any start, in milliseconds.
+    pub ms: u64,
+    /// Of the wall's clock, since 1970, in milliseconds: only to place what the proxy says of its intervals.
+    pub wall_ms: i64,
+}
+
+/// What happened that somebody should know of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    Info(String),
+    Warning(String),
+    Error(String),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Core {
+    state: State,
+    settings: Settings,
+    /// What the offer in hand says.
+    offer: Option<Offer>,
+    world: World,
+    tries: Tries,
+    /// The manager's time.
+    clock: ManagerClock,
+    reads: Reads,
+    /// Offers that came to nothing, and until when they are not taken up again.
+    shunned: BTreeMap<String, u64>,
+    /// When the stage in hand is reported next while it goes on.
+    report_at_ms: u64,
+    /// Since when versions that were replaced are kept.
+    kept_since: BTreeMap<String, u64>,
+    /// The state differs from what was saved.
+    is_dirty: bool,
+    said: Vec<Said>,
+    link: LinkHealth,
+}
+
+/// What is known of what runs and what is in force.
+#[derive(Debug, Default)]
+struct World {
+    /// What the runtimes run, once they were asked.
+    running: Option<BTreeSet<VersionId>>,
+    /// Where versions listen, or listened last.
+    targets: BTreeMap<VersionId, Target>,
+    /// Runtimes know of these, and this agent doesn't.
+    strangers: BTreeMap<VersionId, u64>,
+    /// What the proxy said.
+    in_force: Option<TableNumber>,
+    /// What is to be in force, as it was decided in this life.
+    decided: Option<Vec<ServiceForm>>,
+    /// Since when versions are wanted no more.
+    leaving_since: BTreeMap<VersionId, u64>,
+    drained: BTreeSet<VersionId>,
+    /// The number of the next look at the counts.
+    counting: u64,
+    count_at_ms: u64,
+    list_at_ms: u64,
+    look_at_ms: u64,
+    /// Since when what follows an ended stage is in force.
+    ending_since_ms: Option<u64>,
+    /// The first look at the counts that shows all of an ended stage.
+    last_count: Option<u64>,
+    /// When time was taken last.
+    ticked_ms: Option<u64>,
+    proxy_trouble: Option<String>,
+}
+
+/// How the manager is reached.
+#[derive(Debug, Clone, Default)]
+pub struct LinkHealth {
+    pub reached: bool,
+    /// When that changed last, on the driver's clock.
+    pub since_ms: u64,
+    pub trouble: Option<String>,
+}
+
+/// The stages of an offer that are run at most: a graph that loops ends here.
+const MAX_STAGES_RUN: u32 = 256;
+
+impl Core {
+    /// An agent that goes on from this state.
+    #[must_use]
+    pub fn new(state: State, settings: Settings) -> Self {
+        let text = state.work.as_ref().and_then(|work| work.plan()).map(|plan| plan.text.clone());
+        let offer = text.and_then(|text| language::offer::read(&text).ok());
+        let seed = settings.seed;
+        let mut core = Self {
+            state,
+            settings,
+            offer,
+            world: World::default(),
+            tries: Tries::new(seed),
+            clock: ManagerClock::default(),
+            reads: Reads::default(),
+            shunned: BTreeMap::new(),
+            report_at_ms: 0,
+            kept_since: BTreeMap::new(),
+            is_dirty: false,
+            said: Vec::new(),
+            link: LinkHealth::default(),
+        };
+        let is_lost = |work: &Work| work.plan().is_some() && core.offer.is_none();
+        if core.state.work.as_ref().is_some_and(is_lost) {
+            // An earlier program read it and this one doesn't.
+            core.warn("the offer in hand can't be read any more, and is fetched again");
+            core.fetch_again();
+        }
+        core
+    }
+
+    /// What is known and must not be forgotten.
+    #[must_use]
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Whether the state is to be saved before anything further is begun. Who asks has saved it.
+    pub fn take_dirty(&mut self) -> bool {
+        std::mem::take(&mut self.is_dirty)
+    }
+
+    /// What happened since this was asked last.
+    pub fn take_said(&mut self) -> Vec<Said> {
+        std::mem::take(&mut self.said)
+    }
+
+    /// How the manager is reached.
+    #[must_use]
+    pub fn link(&self) -> &LinkHealth {
+        &self.link
+    }
+
+    /// Why the proxy is not reached, if it isn't.
+    #[must_use]
+    pub fn proxy_trouble(&self) -> Option<&str> {
+        self.world.proxy_trouble.as_deref()
+    }
+
+    /// Where a version listens.
+    #[must_use]
+    pub fn target(&self, version: &VersionId) -> Option<&Target> {
+        self.world.targets.get(version)
+    }
+
+    /// Takes in what came of an act.
+    pub fn handle(&mut self, event: Event, now: Now) {
+        self.tick(now);
+        match event {
+            Event::Listed(listed) => self.listed(listed, now),
+            Event::Looked(looked) => self.looked(looked, now),
+            Event::Joined(joined) => self.joined(joined, now),
+            Event::Polled { took_ms, answer } => self.polled(answer, took_ms, now),
+            Event::EndStage { offer, stage, skipped, took_ms, answer } => {
+                let act = Act::EndStage { offer, stage, skipped };
+                self.told_of_end(act, answer, took_ms, now);
+            }
+            Event::Sent { number, answer } => self.sent(number, answer, now),
+            Event::Reported { run, stage, sent_ms, answer } => {
+                self.reported(Act::Report { run, stage }, sent_ms, answer, now);
+            }
+            Event::Fetched { offer, run, fetched } => self.fetched(offer, run, fetched, now),
+            Event::Started { version, started } => self.started(version, started, now),
+            Event::Applied { generation, applied } => self.applied(generation, applied, now),
+            Event::Drained { version, drained } => self.was_drained(version, drained, now),
+            Event::Stopped { version, stopped } => self.stopped(version, stopped, now),
+            Event::Counted { number, counted } => self.counted(number, counted, now),
+        }
+        self.settle(now);
+    }
+
+    /// Lets time pass.
+    pub fn pass(&mut self, now: Now) {
+        self.tick(now);
+        self.settle(now);
+    }
+
+    fn tick(&mut self, now: Now) {
+        let passed = now.ms.saturating_sub(self.world.ticked_ms.unwrap_or(now.ms));
+        self.world.ticked_ms = Some(now.ms);
+        if self.is_in_force()
+            && let Some(testing) = self.testing_mut()
+        {
+            testing.elapsed_ms += passed;
+        }
+    }
+
+    /// All that follows.
+    fn settle(&mut self, now: Now) {
+        self.end_keeping(now);
+        self.serve_added();
+        self.go_on(now);
+        self.decide_table();
+        self.note_leaving(now);
+        let acts: BTreeSet<Act> = self.wanted(now).into_iter().collect();
+        self.tries.forget(|act| acts.contains(act));
+        self.shunned.retain(|_, until| *until > now.ms);
+    }
+
+    fn testing(&self) -> Option<&Testing> {
+        self.state.work.as_ref()?.walk()?.testing.as_ref()
+    }
+
+    fn testing_mut(&mut self) -> Option<&mut Testing> {
+        self.state.work.as_mut()?.walk_mut()?.testing.as_mut()
+    }
+
+    fn dirty(&mut self) {
+        self.is_dirty = true;
+    }
+
+    fn inform(&mut self, text: impl Into<String>) {
+        self.said.push(Said::Info(text.into()));
+    }
+
+    fn warn(&mut self, text: impl Into<String>) {
+        self.said.push(Said::Warning(text.into()));
+    }
+
+    /// Goes back to fetching the offer in hand: nothing of it was begun, or it can't be read.
+    fn fetch_again(&mut self) {
+        if let Some(work) = &mut self.state.work {
+            work.phase = Phase::Fetching;
+        }
+        self.offer = None;
+        self.dirty();
+    }
+}

@@ -1,0 +1,71 @@
+//! The table that follows from what is to be served.
+
+use std::collections::BTreeMap;
+
+use proxy::{
+    control::form::TableNumber,
+    form::{FORMAT, HashForm, ProtocolForm, ServiceForm, TableForm, VariationForm},
+    live::Target,
+};
+
+use super::state::Function;
+use crate::runtime::VersionId;
+
+/// What the two versions of a function are called in tables and counts.
+pub const BASE: &str = "base";
+pub const NEW: &str = "new";
+
+/// All shares, in units of 0.01 %.
+pub const WHOLE: u16 = 10_000;
+
+/// The services of a table. A function whose stable version never had a target is in none; a candidate without a target gets no call.
+pub fn services(
+    functions: &BTreeMap<String, Function>,
+    targets: &BTreeMap<VersionId, Target>,
+) -> Vec<ServiceForm> {
+    functions.iter().filter_map(|(name, function)| service(name, function, targets)).collect()
+}
+
+fn service(
+    name: &str,
+    function: &Function,
+    targets: &BTreeMap<VersionId, Target>,
+) -> Option<ServiceForm> {
+    let variation = |name: &str, version: &VersionId| {
+        Some(VariationForm {
+            name: name.to_owned(),
+            version: version.to_string(),
+            targets: vec![targets.get(version)?.to_string()],
+            protocol: ProtocolForm::Http1,
+        })
+    };
+    let mut variations = vec![variation(BASE, &function.stable)?];
+    let mut shares = vec![WHOLE];
+    let (mut split, mut salt) = (String::new(), String::new());
+    if let Some(candidate) = &function.candidate {
+        // Counts need its split although nothing of it may run.
+        (split, salt) = (candidate.split.clone(), candidate.salt.clone());
+        if let Some(new) = variation(NEW, &candidate.version) {
+            variations.push(new);
+            shares = vec![WHOLE - candidate.share.min(WHOLE), candidate.share.min(WHOLE)];
+        }
+    }
+    Some(ServiceForm {
+        name: name.to_owned(),
+        hosts: Vec::new(),
+        strip: true,
+        variations,
+        shares: Some(shares),
+        runs: None,
+        salt,
+        hash: HashForm::Murmur2,
+        sticky: function.routing.sticky.clone(),
+        header: None,
+        retry: function.routing.retry,
+        split,
+    })
+}
+
+pub fn table(number: TableNumber, services: Vec<ServiceForm>) -> TableForm {
+    TableForm { format: FORMAT, epoch: number.epoch, generation: number.generation, services }
+}

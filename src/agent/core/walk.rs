@@ -1,0 +1,340 @@
+//! The walk through an offer: versions are started, stages follow each other, the last one decides who serves.
+
+use std::time::Duration;
+
+use language::{Action, Retry, StageKind, Sticky, offer::Offer};
+use model::StageStatus;
+use proxy::{
+    form::{RetryForm, StickyForm},
+    ledger::Reading,
+};
+
+use super::{
+    Core, Ending, Function, MAX_STAGES_RUN, Now, Owed, Phase, Plan, Routing, Testing, Walk, state::Candidate,
+    table::WHOLE,
+};
+use crate::{judge::Judge, measure::StageCounts, runtime::VersionId};
+use wire::{StageSummary, child::Why};
+
+/// What was taken back is reported once its last calls are counted, but no later than this.
+const LAST_CALLS_MS: u64 = 5_000;
+
+/// The chance of a false alarm that an agent may take where nobody says more.
+const ALPHA: f64 = 1e-3;
+
+/// Why a stage has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It has what it needs, or was told to end.
+    InTime,
+    /// All is to be taken back; why, if somebody here wants it.
+    TakenBack(Option<String>),
+    /// A limit was breached.
+    Breached(String),
+}
+
+impl Core {
+    /// Goes on with the offer in hand as far as it can.
+    pub(super) fn go_on(&mut self, now: Now) {
+        let Some(work) = &self.state.work else { return };
+        match &work.phase {
+            Phase::Fetching => {}
+            Phase::Preparing(plan) => {
+                let running = self.world.running.as_ref();
+                let is_ready = |version: &VersionId| running.is_some_and(|running| running.contains(version));
+                if plan.versions.iter().flatten().all(is_ready) {
+                    self.begin();
+                }
+            }
+            Phase::Walking(_) => {
+                self.look_at_ending(now);
+                self.look_at_stage(now);
+            }
+        }
+    }
+
+    /// A version of the offer that is prepared could not be started.
+    pub(super) fn could_not_start(&mut self, version: &VersionId, why: &str) {
+        let Some(Phase::Preparing(plan)) = self.state.work.as_ref().map(|work| &work.phase) else { return };
+        if plan.versions.iter().flatten().any(|of| of == version) {
+            self.give_up(&format!("a version could not be started: {why}"));
+        }
+    }
+
+    /// The offer in hand ends with an error before anything of it was tried.
+    pub(super) fn give_up(&mut self, why: &str) {
+        let first = self.offer.as_ref().and_then(|offer| offer.stages.first());
+        let name = first.map(|stage| stage.stage.name.clone());
+        let Some(work) = self.state.work.take() else { return };
+        self.offer = None;
+        self.warn(format!("{} ends with an error: {why}", work.offer));
+        let summary = StageSummary { stage_name: name, ..StageSummary::without_calls(StageStatus::Error) };
+        self.owe(work.offer, with_why(summary, Some(why)), "", false);
+    }
+
+    /// All versions run: the base versions serve, and the first stage begins.
+    fn begin(&mut self) {
+        let (Some(work), Some(offer)) = (&mut self.state.work, &self.offer) else { return };
+        let Phase::Preparing(plan) = &work.phase else { return };
+        for (function, [base, _]) in offer.functions.iter().zip(&plan.versions) {
+            let routing = Routing { sticky: function.sticky.as_ref().map(sticky), retry: function.retry.map(retry) };
+            match self.state.functions.get_mut(&function.name) {
+                Some(known) => {
+                    known.replace(base.clone(), self.settings.keep_base_ms);
+                    known.candidate = None;
+                    known.routing = Routing {
+                        sticky: routing.sticky.or(known.routing.sticky.take()),
+                        retry: routing.retry.or(known.routing.retry),
+                    };
+                }
+                None => {
+                    let fresh = Function::serving(base.clone(), routing);
+                    self.state.functions.insert(function.name.clone(), fresh);
+                }
+            }
+        }
+        let plan: Plan = plan.clone();
+        work.phase = Phase::Walking(Box::new(Walk { plan, testing: None, ending: None }));
+        self.enter(0);
+    }
+
+    /// A stage begins: its shares are to be in force.
+    fn enter(&mut self, index: usize) {
+        let (Some(work), Some(offer)) = (&mut self.state.work, &self.offer) else { return };
+        let Some(stage) = offer.stages.get(index).map(|stage| &stage.stage) else { return };
+        let Some(function) = offer.functions.get(stage.function) else { return };
+        work.begun += 1;
+        let split = format!("{}/{}#{}.{}", work.offer, stage.name, work.run, work.begun);
+        let Some(walk) = work.walk_mut() else { return };
+        let Some([_, new]) = walk.plan.versions.get(stage.function) else { return };
+        let candidate = Candidate {
+            version: new.clone(),
+            share: u16::from(stage.new_traffic.min(100)) * (WHOLE / 100),
+            split: split.clone(),
+            salt: offer.id.clone(),
+        };
+        walk.testing = Some(Testing {
+            stage: index,
+            counts: StageCounts::new(&function.name, &split),
+            judge: Judge::new(stage, offer.alpha.unwrap_or(ALPHA)),
+            elapsed_ms: 0,
+            announced: false,
+        });
+        if let Some(served) = self.state.functions.get_mut(&function.name) {
+            served.candidate = Some(candidate);
+        }
+        let text = format!("stage {} of {}: {} % of {}", stage.name, offer.id, stage.new_traffic, function.name);
+        self.report_at_ms = 0;
+        self.inform(text);
+        self.dirty();
+    }
+
+    /// Takes in what was counted.
+    pub(super) fn take_counts(&mut self, number: u64, reading: &Reading, now: Now) {
+        let Some(walk) = self.state.work.as_ref().and_then(|work| work.walk()) else { return };
+        let cut_of = |stage: usize| Some(self.offer.as_ref()?.stages.get(stage)?.interim?.cut_ms);
+        let (mut ending, mut testing) = (walk.ending.clone(), walk.testing.clone());
+        if let Some(ending) = &mut ending {
+            let cut = cut_of(ending.stage);
+            ending.counts.take(reading, |interval| self.interval_of(interval, cut?, now));
+        }
+        if let Some(testing) = &mut testing {
+            let cut = cut_of(testing.stage);
+            testing.counts.take(reading, |interval| self.interval_of(interval, cut?, now));
+        }
+        if let Some(walk) = self.state.work.as_mut().and_then(|work| work.walk_mut()) {
+            (walk.ending, walk.testing) = (ending, testing);
+        }
+        if self.world.last_count.is_some_and(|last| number >= last) {
+            self.report_ended();
+        }
+        self.judge(now);
+    }
+
+    /// Whether a limit is breached.
+    fn judge(&mut self, now: Now) {
+        let (Some(offer), Some(work)) = (&self.offer, &mut self.state.work) else { return };
+        let Some(testing) = work.walk_mut().and_then(|walk| walk.testing.as_mut()) else { return };
+        let elapsed = Duration::from_millis(testing.elapsed_ms);
+        let is_tried = offer.stages.get(testing.stage).is_some_and(|stage| stage.stage.new_traffic > 0);
+        if is_tried && let Some(breach) = testing.judge.look(&testing.counts, elapsed) {
+            self.end_stage(Outcome::Breached(breach.text), now);
+        }
+    }
+
+    /// Whether the stage in hand has come to its end, or may.
+    fn look_at_stage(&mut self, now: Now) {
+        let (Some(offer), Some(work)) = (&self.offer, &self.state.work) else { return };
+        let Some(walk) = work.walk().filter(|walk| walk.ending.is_none()) else { return };
+        let Some(testing) = &walk.testing else { return };
+        let Some(stage) = offer.stages.get(testing.stage).map(|stage| &stage.stage) else { return };
+        if !self.is_in_force() {
+            return;
+        }
+        let is_skipped = work.skipped.contains(&stage.name);
+        let is_ready = is_skipped || testing.counts.is_met(stage, Duration::from_millis(testing.elapsed_ms));
+        if !is_ready {
+            return;
+        }
+        let has_failed = !is_skipped && !testing.counts.conditions_hold(stage);
+        if has_failed || stage.kind == StageKind::AB {
+            return self.end_stage(Outcome::InTime, now);
+        }
+        if !testing.announced {
+            let summary = testing.counts.summary(stage, StageStatus::SuccessWaiting, self.reads);
+            let (offer, next) = (work.offer.clone(), written(offer, stage.on_success));
+            if let Some(testing) = self.testing_mut() {
+                testing.announced = true;
+            }
+            self.owe(offer, summary, &next, true);
+        }
+    }
+
+    /// The stage in hand ends: what follows is decided, and reported once it is in force.
+    pub(super) fn end_stage(&mut self, outcome: Outcome, now: Now) {
+        let (Some(offer), Some(work)) = (&self.offer, &mut self.state.work) else { return };
+        let is_skipped = |name: &str| work.skipped.contains(name);
+        let Some(walk) = work.walk().filter(|walk| walk.ending.is_none()) else { return };
+        let Some(testing) = &walk.testing else { return };
+        let Some(stage) = offer.stages.get(testing.stage).map(|stage| &stage.stage) else { return };
+        let elapsed = Duration::from_millis(testing.elapsed_ms);
+        let is_tested = stage.new_traffic == 0 || testing.counts.is_tested();
+        let is_passed_over = is_skipped(&stage.name) && !testing.counts.is_met(stage, elapsed);
+        let holds = is_passed_over || (is_tested && testing.counts.conditions_hold(stage));
+        let ended_well = holds && !matches!(outcome, Outcome::Breached(_));
+        let (status, action) = match (ended_well, is_tested) {
+            (true, _) => (StageStatus::Completed, stage.on_success),
+            (false, true) => (StageStatus::Failure, stage.on_failure),
+            (false, false) => (StageStatus::Failure, Action::Rollback),
+        };
+        let (action, why) = match outcome {
+            Outcome::InTime => (action, None),
+            Outcome::TakenBack(why) => (Action::Rollback, why),
+            Outcome::Breached(why) => (action, Some(why)),
+        };
+        // Who takes back what went well by himself has to say that it didn't.
+        let status = if why.is_some() { StageStatus::Failure } else { status };
+        let index = testing.stage;
+        let text = format!("stage {} of {}: {status:?}", stage.name, offer.id);
+        let next = written(offer, action);
+        let Some(walk) = work.walk_mut() else { return };
+        let Some(testing) = walk.testing.take() else { return };
+        let counts = testing.counts;
+        walk.ending = Some(Ending { stage: index, counts, status: status.wire(), next, why: why.clone() });
+        self.world.ending_since_ms = None;
+        self.world.last_count = None;
+        match &why {
+            Some(why) => self.warn(format!("{text}: {why}")),
+            None => self.inform(text),
+        }
+        self.dirty();
+        self.follow(action);
+        // Nobody waits for the next look.
+        self.world.count_at_ms = now.ms;
+    }
+
+    fn follow(&mut self, action: Action) {
+        let begun = self.state.work.as_ref().map_or(0, |work| work.begun);
+        match action {
+            Action::Stage(next) if begun < MAX_STAGES_RUN => self.enter(next),
+            Action::Stage(_) => {
+                self.warn("its stages go round in circles: it is taken back");
+                self.settle_roles(false);
+            }
+            Action::Rollout => self.settle_roles(true),
+            Action::Rollback => self.settle_roles(false),
+        }
+    }
+
+    /// One version alone serves each function of the offer.
+    fn settle_roles(&mut self, is_rollout: bool) {
+        let (Some(offer), Some(work)) = (&self.offer, &self.state.work) else { return };
+        let Some(plan) = work.plan() else { return };
+        for (function, [base, new]) in offer.functions.iter().zip(&plan.versions) {
+            let Some(served) = self.state.functions.get_mut(&function.name) else { continue };
+            served.candidate = None;
+            if is_rollout {
+                served.replace(new.clone(), self.settings.keep_base_ms);
+            } else {
+                served.stable = base.clone();
+                served.kept = None;
+            }
+        }
+    }
+
+    /// Waits until what follows the ended stage is in force, and its last calls are counted.
+    fn look_at_ending(&mut self, now: Now) {
+        let Some(walk) = self.state.work.as_ref().and_then(|work| work.walk()) else { return };
+        if walk.ending.is_none() || !self.is_in_force() || self.world.last_count.is_some() {
+            return;
+        }
+        let since = *self.world.ending_since_ms.get_or_insert(now.ms);
+        let is_late = now.ms.saturating_sub(since) >= LAST_CALLS_MS;
+        let wanted = self.wanted_versions();
+        let left = walk.plan.versions.iter().flatten().filter(|version| !wanted.contains(*version));
+        let is_drained = |version: &VersionId| {
+            self.world.drained.contains(version) || !self.state.versions.contains_key(version)
+        };
+        if walk.testing.is_some() || is_late || left.into_iter().all(is_drained) {
+            // One may be under way that began before.
+            self.world.last_count = Some(self.world.counting + 1);
+            self.world.count_at_ms = now.ms;
+        }
+    }
+
+    fn report_ended(&mut self) {
+        (self.world.last_count, self.world.ending_since_ms) = (None, None);
+        let (Some(offer), Some(work)) = (&self.offer, &mut self.state.work) else { return };
+        let Some(walk) = work.walk_mut() else { return };
+        let Some(ending) = walk.ending.take() else { return };
+        let is_over = walk.testing.is_none();
+        let name = work.offer.clone();
+        let Some(stage) = offer.stages.get(ending.stage) else { return };
+        let status = StageStatus::from_wire(ending.status.into()).unwrap_or(StageStatus::Error);
+        let summary = ending.counts.summary(&stage.stage, status, self.reads);
+        let summary = with_why(summary, ending.why.as_deref());
+        self.state.owed.retain(|owed| !(owed.waits && owed.offer == name));
+        self.owe(name, summary, &ending.next, false);
+        if is_over {
+            self.state.work = None;
+            self.offer = None;
+        }
+    }
+
+    fn owe(&mut self, offer: String, summary: StageSummary, next: &str, waits: bool) {
+        self.state.count += 1;
+        let number = self.state.count;
+        self.state.owed.push_back(Owed { number, offer, summary, next: next.to_owned(), waits });
+        self.dirty();
+    }
+}
+
+/// What follows a stage, as it is written in strategies and results.
+fn written(offer: &Offer, action: Action) -> String {
+    match action {
+        Action::Rollout => "rollout".to_owned(),
+        Action::Rollback => "rollback".to_owned(),
+        Action::Stage(next) => offer.stages.get(next).map_or_else(String::new, |stage| stage.stage.name.clone()),
+    }
+}
+
+fn with_why(summary: StageSummary, text: Option<&str>) -> StageSummary {
+    let why = text.map(|text| Why { cause: "limit".to_owned(), text: text.to_owned(), ..Why::default() }.fitted());
+    StageSummary { why, ..summary }
+}
+
+fn sticky(sticky: &Sticky) -> StickyForm {
+    match sticky {
+        Sticky::Cookie(name) => StickyForm::Cookie(name.clone()),
+        Sticky::Header(name) => StickyForm::Header(name.clone()),
+        Sticky::Address => StickyForm::Address,
+    }
+}
+
+fn retry(retry: Retry) -> RetryForm {
+    match retry {
+        Retry::Failed => RetryForm::Failed,
+        Retry::Refused => RetryForm::Refused,
+        Retry::Never => RetryForm::Never,
+    }
+}

@@ -1,0 +1,260 @@
+//! What runs and what is in force: what was found out about it, and what is to be so.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    Act, Core, Now, Phase, Trouble, TroubleKind, Work,
+    acts::{COUNT_EVERY_MS, COUNT_IDLE_EVERY_MS, LIST_EVERY_MS, LOOK_EVERY_MS},
+    table,
+};
+use crate::runtime::{Running, VersionId};
+use proxy::{control::form::TableNumber, ledger::Reading, live::Target};
+
+/// How long a version that nobody here knows is left alone before it is ended.
+const STRANGER_MS: u64 = 60_000;
+
+impl Core {
+    /// Whether the proxy has what was decided.
+    pub(super) fn is_in_force(&self) -> bool {
+        let decided = TableNumber { epoch: self.state.epoch, generation: self.state.generation };
+        self.world.decided.is_some() && self.world.in_force == Some(decided)
+    }
+
+    /// All versions that are to run: those that serve, are tried or kept, and those of an offer that is prepared or walked through.
+    pub(super) fn wanted_versions(&self) -> BTreeSet<VersionId> {
+        let served = self.state.functions.values().flat_map(|function| function.versions().cloned());
+        let needs_all = |work: &Work| match &work.phase {
+            Phase::Fetching => None,
+            Phase::Preparing(plan) => Some(plan.clone()),
+            // What one version alone serves is decided once no stage is left.
+            Phase::Walking(walk) => walk.testing.is_some().then(|| walk.plan.clone()),
+        };
+        let plan = self.state.work.as_ref().and_then(needs_all);
+        let planned = plan.iter().flat_map(|plan| plan.versions.iter().flatten().cloned());
+        let added = self.state.adding.values().map(|adding| adding.version.clone());
+        served.chain(planned).chain(added).collect()
+    }
+
+    pub(super) fn listed(&mut self, listed: Result<Vec<Running>, Trouble>, now: Now) {
+        self.world.list_at_ms = now.ms + LIST_EVERY_MS;
+        let listed = match listed {
+            Ok(listed) => listed,
+            Err(trouble) => {
+                self.warn(format!("it can't be seen what runs: {}", trouble.text));
+                return;
+            }
+        };
+        let before = std::mem::take(&mut self.world.strangers);
+        for found in &listed {
+            if self.state.versions.contains_key(&found.version) {
+                self.world.targets.insert(found.version.clone(), found.target.clone());
+            } else {
+                let since = before.get(&found.version).copied().unwrap_or(now.ms);
+                self.world.strangers.insert(found.version.clone(), since);
+                if now.ms.saturating_sub(since) >= STRANGER_MS && self.is_in_force() {
+                    self.world.drained.insert(found.version.clone());
+                }
+            }
+        }
+        // One that is being started is there, but not healthy yet: it counts once that was answered.
+        let is_first = self.world.running.is_none();
+        let listed: BTreeSet<VersionId> = listed.into_iter().map(|found| found.version).collect();
+        let healthy = self.world.running.take().unwrap_or_default();
+        let kept = healthy.intersection(&listed).cloned();
+        self.world.running =
+            Some(if is_first { self.served_before(&listed) } else { kept.collect() });
+    }
+
+    /// Versions that had a share before the agent was started anew: these were healthy.
+    fn served_before(&self, listed: &BTreeSet<VersionId>) -> BTreeSet<VersionId> {
+        let walks = self.state.work.as_ref().is_some_and(|work| work.walk().is_some());
+        let served = self.state.functions.values().flat_map(|function| {
+            let others = function.versions().skip(1).filter(|_| walks || function.candidate.is_none());
+            std::iter::once(&function.stable).chain(others)
+        });
+        served.filter(|version| listed.contains(*version)).cloned().collect()
+    }
+
+    pub(super) fn started(&mut self, version: VersionId, started: Result<Target, Trouble>, now: Now) {
+        let act = Act::Start(version.clone());
+        match started {
+            Ok(target) => {
+                self.tries.went_well(&act);
+                self.world.targets.insert(version.clone(), target);
+                self.world.running.get_or_insert_default().insert(version);
+            }
+            Err(trouble) => {
+                let function = self.state.versions.get(&version).map(|note| note.function.clone());
+                let function = function.unwrap_or_default();
+                self.warn(format!("a version of {function} could not be started: {}", trouble.text));
+                self.tries.failed(act, now.ms);
+                self.could_not_start(&version, &trouble.text);
+            }
+        }
+    }
+
+    pub(super) fn stopped(&mut self, version: VersionId, stopped: Result<(), Trouble>, now: Now) {
+        match stopped {
+            Ok(()) => {
+                self.state.versions.remove(&version);
+                self.world.strangers.remove(&version);
+                self.world.drained.remove(&version);
+                self.world.targets.remove(&version);
+                if let Some(running) = &mut self.world.running {
+                    running.remove(&version);
+                }
+                self.dirty();
+            }
+            Err(trouble) => {
+                self.warn(format!("a version could not be stopped: {}", trouble.text));
+                self.tries.failed(Act::Stop(version), now.ms);
+            }
+        }
+    }
+
+    pub(super) fn looked(&mut self, looked: Result<TableNumber, Trouble>, now: Now) {
+        self.world.look_at_ms = now.ms + LOOK_EVERY_MS;
+        match looked {
+            Ok(number) => {
+                if self.world.proxy_trouble.take().is_some() {
+                    self.inform("the proxy answers again");
+                }
+                self.found(number);
+            }
+            Err(trouble) => {
+                self.world.look_at_ms = now.ms + COUNT_EVERY_MS;
+                self.no_proxy(trouble);
+            }
+        }
+    }
+
+    fn no_proxy(&mut self, trouble: Trouble) {
+        if self.world.proxy_trouble.as_ref() != Some(&trouble.text) {
+            self.warn(format!("trouble with the proxy: {}", trouble.text));
+        }
+        self.world.proxy_trouble = Some(trouble.text);
+        self.world.in_force = None;
+    }
+
+    /// The proxy has this table.
+    fn found(&mut self, number: TableNumber) {
+        let decided = (self.state.epoch, self.state.generation);
+        if (number.epoch, number.generation) > decided {
+            // Somebody else changed it, or what this agent knew of it is lost: what is decided here is newer.
+            self.state.epoch = number.epoch;
+            self.state.generation = number.generation;
+            if let Some(decided) = self.world.decided.take() {
+                self.warn("somebody else has put a table in force; it is replaced");
+                self.decide(decided);
+            }
+            self.dirty();
+        }
+        self.world.in_force = Some(number);
+    }
+
+    pub(super) fn applied(&mut self, generation: u64, applied: Result<TableNumber, Trouble>, now: Now) {
+        let act = Act::Apply(generation);
+        match applied {
+            Ok(number) => {
+                self.tries.went_well(&act);
+                self.world.in_force = Some(number);
+                self.world.count_at_ms = now.ms;
+            }
+            Err(trouble) => {
+                self.tries.failed(act, now.ms);
+                self.world.look_at_ms = now.ms;
+                let is_refused = trouble.kind == TroubleKind::Refused;
+                self.no_proxy(trouble);
+                if is_refused && let Some(decided) = self.world.decided.take() {
+                    // One of this number is in force that says something else.
+                    self.decide(decided);
+                    self.tries.failed(Act::Apply(self.state.generation), now.ms);
+                }
+            }
+        }
+    }
+
+    /// What is to be in force follows from what is to be served.
+    pub(super) fn decide_table(&mut self) {
+        if self.world.running.is_none() || self.world.in_force.is_none() && self.world.decided.is_none() {
+            return;
+        }
+        if self.world.decided.is_none() && !self.is_complete() {
+            return;
+        }
+        let is_new = self.state.generation == 0 && self.state.functions.is_empty();
+        let services = table::services(&self.state.functions, &self.world.targets);
+        if !is_new && self.world.decided.as_ref() != Some(&services) {
+            self.decide(services);
+        }
+    }
+
+    /// Whether all that serves runs, or was tried in vain: until then the table of before says more.
+    fn is_complete(&self) -> bool {
+        let is_settled = |version: &VersionId| {
+            self.world.targets.contains_key(version) || self.tries.failures(&Act::Start(version.clone())) > 0
+        };
+        self.state.functions.values().all(|function| is_settled(&function.stable))
+    }
+
+    fn decide(&mut self, services: Vec<proxy::form::ServiceForm>) {
+        self.state.generation += 1;
+        self.world.decided = Some(services);
+        self.dirty();
+    }
+
+    /// Notes since when versions are wanted no more, and that the deadline for the last calls of some has passed.
+    pub(super) fn note_leaving(&mut self, now: Now) {
+        let wanted = self.wanted_versions();
+        let since = std::mem::take(&mut self.world.leaving_since);
+        let left = self.state.versions.keys().filter(|version| !wanted.contains(*version));
+        let left = left.map(|version| (version.clone(), since.get(version).copied().unwrap_or(now.ms)));
+        self.world.leaving_since = left.collect::<BTreeMap<_, _>>();
+        self.world.drained.retain(|version| !wanted.contains(version));
+        let late = self.world.leaving_since.iter();
+        let late = late.filter(|(_, since)| now.ms.saturating_sub(**since) >= self.settings.drain_ms);
+        let late: Vec<VersionId> = late.map(|(version, _)| version.clone()).collect();
+        for version in late {
+            if self.is_in_force() && self.world.drained.insert(version.clone()) {
+                let what = self.state.versions.get(&version).map_or("", |note| note.function.as_str());
+                let text = format!("a version of {what} still had calls at its deadline, and is ended");
+                self.warn(text);
+            }
+        }
+    }
+
+    pub(super) fn was_drained(
+        &mut self,
+        version: VersionId,
+        drained: Result<bool, Trouble>,
+        now: Now,
+    ) {
+        match drained {
+            Ok(true) => {
+                self.world.drained.insert(version);
+            }
+            Ok(false) => self.tries.pause(Act::Drain(version), now.ms + COUNT_EVERY_MS),
+            Err(_) => self.tries.failed(Act::Drain(version), now.ms),
+        }
+    }
+
+    pub(super) fn counted(&mut self, number: u64, counted: Result<Box<Reading>, Trouble>, now: Now) {
+        let reading = match counted {
+            Ok(reading) => reading,
+            Err(trouble) => {
+                self.tries.failed(Act::Count(number), now.ms);
+                self.no_proxy(trouble);
+                return;
+            }
+        };
+        let is_walking = self.state.work.as_ref().is_some_and(|work| work.walk().is_some());
+        let every = if is_walking { COUNT_EVERY_MS } else { COUNT_IDLE_EVERY_MS };
+        self.world.count_at_ms = now.ms + every;
+        self.world.counting = number + 1;
+        self.take_counts(number, &reading, now);
+        if self.state.cursor != reading.next {
+            self.state.cursor = reading.next;
+            self.is_dirty |= is_walking;
+        }
+    }
+}
