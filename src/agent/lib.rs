@@ -1,7 +1,17 @@
-//! What stands beside a node, and runs versions of functions there.
+//! What stands beside a node: runs versions of functions there, and leads releases of them.
 
-pub mod runtime;
-
+pub mod content;
+pub mod control;
 pub mod core;
+mod drive;
 pub mod judge;
+pub mod link;
 pub mod measure;
+pub mod proxy_process;
+pub mod runtime;
+pub mod settings;
+
+pub use self::{
+    drive::{RunError, run},
+    settings::Settings,
+};

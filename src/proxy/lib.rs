@@ -34,10 +34,12 @@ pub mod kept;
 pub mod ledger;
 mod limits;
 pub mod live;
+pub mod local_http;
 mod metrics;
 mod passing;
 mod patience;
 mod pool;
+pub mod prometheus;
 pub mod run;
 mod secured;
 mod side_door;
@@ -223,7 +225,7 @@ impl Proxy {
     /// Metrics in the text format of Prometheus, version 0.0.4.
     pub async fn metrics(&self) -> String {
         self.collector.collect().await;
-        let mut text = metrics::Text::default();
+        let mut text = metrics::Text::new();
         text.proxy(&self.table(), self.connections(), &self.leaving());
         text.counts(&self.collector.ledger(), &self.table());
         text.losses(self.collector.unserved(), self.crew.log.as_ref().map_or(0, Log::dropped));

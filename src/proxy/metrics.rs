@@ -1,7 +1,7 @@
 //! Metrics in the text format of Prometheus. Their labels are bounded by the table: services, variations, and classes that stand in
 //! this program; a version's digest is none.
 
-use std::{collections::BTreeMap, fmt::Write};
+use std::collections::BTreeMap;
 
 use traffic::Failure;
 
@@ -10,39 +10,44 @@ use crate::{
     count::UnservedCalls,
     ledger::{BOUNDS_US, Ledger, Seconds, Tally},
     live::LiveTable,
+    prometheus,
 };
 
 /// What is shown of a variation.
 type Shown<'t> = (&'t str, &'t str, &'t Tally);
 
 /// The text, as far as it is written.
-#[derive(Debug, Default)]
-pub(crate) struct Text(String);
+#[derive(Debug)]
+pub(crate) struct Text(prometheus::Text);
 
 impl Text {
+    pub(crate) fn new() -> Self {
+        Self(prometheus::Text::new("choirmaster_proxy_"))
+    }
+
     pub(crate) fn finish(self) -> String {
-        self.0
+        self.0.finish()
     }
 
     /// The proxy itself: what it is, what it does just now.
     pub(crate) fn proxy(&mut self, table: &LiveTable, connections: usize, leaving: &[Leaving]) {
-        self.family("build_info", "gauge", "The version of this program, as a label; always 1.");
-        self.sample("build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
-        self.single("connections", "gauge", "Connections of callers.", connections as u64);
+        self.0.family("build_info", "gauge", "The version of this program, as a label; always 1.");
+        self.0.sample("build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
+        self.0.single("connections", "gauge", "Connections of callers.", connections as u64);
         let (epoch, generation) = (table.epoch(), table.generation());
-        self.single("table_epoch", "gauge", "The epoch of the table in force.", epoch);
-        self.single("table_generation", "gauge", "The generation of the table in force.", generation);
-        self.family("in_flight", "gauge", "Calls that a version of the table in force carries out.");
+        self.0.single("table_epoch", "gauge", "The epoch of the table in force.", epoch);
+        self.0.single("table_generation", "gauge", "The generation of the table in force.", generation);
+        self.0.family("in_flight", "gauge", "Calls that a version of the table in force carries out.");
         for service in table.services() {
             for version in service.versions() {
                 let labels = [("service", service.name()), ("variation", version.name())];
-                self.sample("in_flight", &labels, version.in_flight().into());
+                self.0.sample("in_flight", &labels, version.in_flight().into());
             }
         }
         let help = "Versions that the table in force doesn't name and that still answer calls.";
-        self.single("leaving_versions", "gauge", help, leaving.len() as u64);
+        self.0.single("leaving_versions", "gauge", help, leaving.len() as u64);
         let in_flight = leaving.iter().map(|of_one| u64::from(of_one.version.in_flight())).sum();
-        self.single("leaving_in_flight", "gauge", "Calls that these carry out.", in_flight);
+        self.0.single("leaving_in_flight", "gauge", "Calls that these carry out.", in_flight);
     }
 
     /// What was counted since the proxy started.
@@ -65,31 +70,31 @@ impl Text {
         };
         self.classes("repeats_total", help, &all, repeats);
         let help = "Calls sent again on a new connection, since the old one had ended.";
-        self.family("sent_again_total", "counter", help);
+        self.0.family("sent_again_total", "counter", help);
         for (service, variation, tally) in &all {
             let labels = [("service", *service), ("variation", *variation)];
-            self.sample("sent_again_total", &labels, tally.sent_again);
+            self.0.sample("sent_again_total", &labels, tally.sent_again);
         }
         let help = "From the head of a call to the last byte of its answer, where its status is below 500.";
-        self.family("seconds", "histogram", help);
+        self.0.family("seconds", "histogram", help);
         for (service, variation, tally) in &all {
             self.histogram("seconds", &[("service", service), ("variation", variation)], &tally.seconds);
         }
         let help = "Calls whose counts had no place until somebody read them.";
-        self.single("counts_gone_total", "counter", help, ledger.gone());
+        self.0.single("counts_gone_total", "counter", help, ledger.gone());
     }
 
     /// What no version got, and what is in no log.
     pub(crate) fn losses(&mut self, unserved: UnservedCalls, log_dropped: u64) {
-        self.family(
+        self.0.family(
             "unserved_total",
             "counter",
             "Calls that the proxy answered by itself, and no version got.",
         );
-        self.sample("unserved_total", &[("class", "refused")], unserved.refused);
-        self.sample("unserved_total", &[("class", "no_service")], unserved.no_service);
+        self.0.sample("unserved_total", &[("class", "refused")], unserved.refused);
+        self.0.sample("unserved_total", &[("class", "no_service")], unserved.no_service);
         let help = "Lines of the access log that had no place in its queue or couldn't be written.";
-        self.single("log_dropped_total", "counter", help, log_dropped);
+        self.0.single("log_dropped_total", "counter", help, log_dropped);
     }
 
     fn classes(
@@ -99,11 +104,11 @@ impl Text {
         all: &[Shown<'_>],
         classes: impl Fn(&Tally) -> Vec<(&'static str, u64)>,
     ) {
-        self.family(name, "counter", help);
+        self.0.family(name, "counter", help);
         for (service, variation, tally) in all {
             for (class, count) in classes(tally) {
                 let labels = [("service", *service), ("variation", *variation), ("class", class)];
-                self.sample(name, &labels, count);
+                self.0.sample(name, &labels, count);
             }
         }
     }
@@ -115,46 +120,12 @@ impl Text {
         for (bound, count) in BOUNDS_US.iter().zip(seconds.buckets) {
             below += count;
             let bound = (f64::from(*bound) / 1e6).to_string();
-            self.sample(&bucket, &[service, variation, ("le", &bound)], below);
+            self.0.sample(&bucket, &[service, variation, ("le", &bound)], below);
         }
         let all = seconds.buckets.iter().sum();
-        self.sample(&bucket, &[service, variation, ("le", "+Inf")], all);
+        self.0.sample(&bucket, &[service, variation, ("le", "+Inf")], all);
         let (micros, of_second) = (seconds.sum_us % 1_000_000, seconds.sum_us / 1_000_000);
-        self.line(&format!("{name}_sum"), labels, &format!("{of_second}.{micros:06}"));
-        self.sample(&format!("{name}_count"), labels, all);
-    }
-
-    fn single(&mut self, name: &str, kind: &str, help: &str, value: u64) {
-        self.family(name, kind, help);
-        self.sample(name, &[], value);
-    }
-
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        // Writing into a string can't fail.
-        let _ = write!(
-            self.0,
-            "# HELP choirmaster_proxy_{name} {help}\n# TYPE choirmaster_proxy_{name} {kind}\n"
-        );
-    }
-
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: u64) {
-        self.line(name, labels, &value.to_string());
-    }
-
-    fn line(&mut self, name: &str, labels: &[(&str, &str)], value: &str) {
-        self.0.extend(["choirmaster_proxy_", name]);
-        for (at, (label, text)) in labels.iter().enumerate() {
-            self.0.extend([if at == 0 { "{" } else { "," }, label, "=\""]);
-            for character in text.chars() {
-                match character {
-                    '\\' => self.0.push_str("\\\\"),
-                    '"' => self.0.push_str("\\\""),
-                    '\n' => self.0.push_str("\\n"),
-                    other => self.0.push(other),
-                }
-            }
-            self.0.push('"');
-        }
-        self.0.extend([if labels.is_empty() { " " } else { "} " }, value, "\n"]);
+        self.0.line(&format!("{name}_sum"), labels, &format!("{of_second}.{micros:06}"));
+        self.0.sample(&format!("{name}_count"), labels, all);
     }
 }

@@ -3,17 +3,15 @@
 
 use std::{
     fs, io,
-    os::unix::{
-        fs::{DirBuilderExt as _, MetadataExt as _},
-        net::UnixListener,
-    },
     path::{Path, PathBuf},
 };
 
-use rustix::{fs::Mode, process::umask};
 use tokio::{net::UnixStream, time::timeout};
 
-use crate::handover::{self, HandoverError, Listening, PATIENCE, Speaking, Word};
+use crate::{
+    handover::{self, HandoverError, Listening, PATIENCE, Speaking, Word},
+    local_http::socket,
+};
 
 /// The most bytes of a control socket's path: the system allows 107, and a point and a pid are put behind it.
 pub const MAX_PATH: usize = 95;
@@ -93,7 +91,7 @@ impl Door {
         let mut path = control.as_os_str().to_owned();
         path.push(format!(".{}", std::process::id()));
         let path = PathBuf::from(path);
-        let socket = bind(&path)?;
+        let socket = socket::bind(&path)?;
         socket.set_nonblocking(true)?;
         Ok((Self { path }, tokio::net::UnixListener::from_std(socket)?))
     }
@@ -103,36 +101,4 @@ impl Drop for Door {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }
-}
-
-/// Listens on a path, for the owner alone. Whatever socket is there is taken for one of a process that is gone.
-pub(crate) fn bind(path: &Path) -> io::Result<UnixListener> {
-    match fs::symlink_metadata(path) {
-        Ok(about) if is_socket(about.mode()) => fs::remove_file(path)?,
-        Ok(_) => {
-            let why = format!("{} is there and no socket", path.display());
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-    }
-    // The mode is there with the socket and not a moment later.
-    let before = umask(Mode::from_raw_mode(0o177));
-    let bound = UnixListener::bind(path);
-    umask(before);
-    bound
-}
-
-/// Makes the folder of a path, for the owner alone, where it isn't there.
-pub(crate) fn make_folder_of(path: &Path) -> io::Result<()> {
-    match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        Some(folder) => fs::DirBuilder::new().recursive(true).mode(0o700).create(folder),
-        None => Ok(()),
-    }
-}
-
-fn is_socket(mode: u32) -> bool {
-    const KIND: u32 = 0o170_000;
-    const SOCKET: u32 = 0o140_000;
-    mode & KIND == SOCKET
 }

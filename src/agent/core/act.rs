@@ -119,3 +119,27 @@ impl Trouble {
         Self { kind: TroubleKind::Refused, text: text.into() }
     }
 }
+
+impl Act {
+    /// What is told of an act that came to nothing.
+    #[must_use]
+    pub fn failed(self, trouble: Trouble) -> Event {
+        match self {
+            Self::List => Event::Listed(Err(trouble)),
+            Self::Look => Event::Looked(Err(trouble)),
+            Self::Join => Event::Joined(Err(trouble)),
+            Self::Poll => Event::Polled { took_ms: 0, answer: Err(trouble) },
+            Self::EndStage { offer, stage, skipped } => {
+                Event::EndStage { offer, stage, skipped, took_ms: 0, answer: Err(trouble) }
+            }
+            Self::Send(number) => Event::Sent { number, answer: Err(trouble) },
+            Self::Report { run, stage } => Event::Reported { run, stage, sent_ms: 0, answer: Err(trouble) },
+            Self::Fetch { offer, run } => Event::Fetched { offer, run, fetched: Err(trouble) },
+            Self::Start(version) => Event::Started { version, started: Err(trouble) },
+            Self::Apply(generation) => Event::Applied { generation, applied: Err(trouble) },
+            Self::Drain(version) => Event::Drained { version, drained: Err(trouble) },
+            Self::Stop(version) => Event::Stopped { version, stopped: Err(trouble) },
+            Self::Count(number) => Event::Counted { number, counted: Err(trouble) },
+        }
+    }
+}

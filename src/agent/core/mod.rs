@@ -34,14 +34,14 @@ use proxy::{control::form::TableNumber, form::ServiceForm, live::Target};
 
 pub use self::{
     act::{Act, Errand, Event, Fetched, Polled, Trouble, TroubleKind},
-    operators::{Added, Refusal, Undone},
+    operators::{Refusal, Undone},
     state::{
         Adding, Candidate, Ending, FORMAT, Function, Kept, Owed, Phase, Plan, Routing, State, Testing, VersionNote,
         Walk, Work,
     },
 };
 use self::tries::Tries;
-use crate::{measure::Reads, runtime::VersionId};
+use crate::{control::form::Stops, measure::Reads, runtime::VersionId};
 
 /// How the agent goes about it.
 #[derive(Debug, Clone)]
@@ -95,6 +95,9 @@ pub struct Core {
     is_dirty: bool,
     said: Vec<Said>,
     link: LinkHealth,
+    stops: Stops,
+    /// Versions that were added and could not be started, and why.
+    not_added: BTreeMap<VersionId, String>,
 }
 
 /// What is known of what runs and what is in force.
@@ -160,6 +163,8 @@ impl Core {
             is_dirty: false,
             said: Vec::new(),
             link: LinkHealth::default(),
+            stops: Stops::default(),
+            not_added: BTreeMap::new(),
         };
         let is_lost = |work: &Work| work.plan().is_some() && core.offer.is_none();
         if core.state.work.as_ref().is_some_and(is_lost) {
@@ -202,6 +207,36 @@ impl Core {
     #[must_use]
     pub fn target(&self, version: &VersionId) -> Option<&Target> {
         self.world.targets.get(version)
+    }
+
+    /// The table that the proxy said is in force.
+    #[must_use]
+    pub fn in_force(&self) -> Option<TableNumber> {
+        self.world.in_force
+    }
+
+    /// How often new versions were taken back since the agent was started.
+    #[must_use]
+    pub fn stops(&self) -> Stops {
+        self.stops
+    }
+
+    /// When the first result that is owed is sent again, if that waits.
+    #[must_use]
+    pub fn next_send_ms(&self) -> Option<u64> {
+        self.tries.not_before_ms(&Act::Send(self.state.owed.front()?.number))
+    }
+
+    /// What a stage of the offer in hand is called.
+    #[must_use]
+    pub fn stage_name(&self, stage: usize) -> Option<&str> {
+        Some(&self.offer.as_ref()?.stages.get(stage)?.stage.name)
+    }
+
+    /// Whether a version is needed for anything, or still to be ended.
+    #[must_use]
+    pub fn is_known(&self, version: &VersionId) -> bool {
+        self.state.versions.contains_key(version)
     }
 
     /// Takes in what came of an act.

@@ -10,52 +10,61 @@ use crate::runtime::VersionId;
 /// What an operator is told that something can't be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// There is no such thing.
-    Unknown(String),
+    /// No function of this name is served; these are.
+    Unknown { name: String, known: Vec<String> },
     /// Something else is going on.
     Conflict(String),
 }
 
-/// What was taken back.
+/// A function of which something was taken back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Undone {
-    pub functions: Vec<String>,
-    /// What becomes of it, in a sentence.
-    pub text: String,
-}
-
-/// A version that is started, to serve a function.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Added {
-    pub version: VersionId,
+    pub name: String,
+    pub from: VersionId,
+    pub to: VersionId,
 }
 
 impl Core {
-    /// Takes back what a release tries, or what it rolled out last; of one function, or of all.
-    pub fn undo(&mut self, function: Option<&str>, why: Option<&str>, now: Now) -> Result<Undone, Refusal> {
+    /// Takes back what a release tries, or what it rolled out last; of one function, or of all. It is so once the table is in force.
+    pub fn undo(
+        &mut self,
+        function: Option<&str>,
+        why: Option<&str>,
+        now: Now,
+    ) -> Result<Vec<Undone>, Refusal> {
         self.tick(now);
         if let Some(name) = function
             && !self.state.functions.contains_key(name)
         {
-            return Err(Refusal::Unknown(format!("no function is called {name}")));
+            return Err(self.unknown(name));
         }
         let undone = match self.undo_work(function, why, now) {
             Some(undone) => undone,
             None => self.undo_rollout(function)?,
         };
+        self.stops.ordered += 1;
         self.settle(now);
         Ok(undone)
     }
 
-    fn undo_work(&mut self, function: Option<&str>, why: Option<&str>, now: Now) -> Option<Undone> {
+    fn unknown(&self, name: &str) -> Refusal {
+        let known = self.state.functions.keys().chain(self.state.adding.keys()).cloned().collect();
+        Refusal::Unknown { name: name.to_owned(), known }
+    }
+
+    /// Takes the release in hand back, if it concerns the function.
+    fn undo_work(&mut self, function: Option<&str>, why: Option<&str>, now: Now) -> Option<Vec<Undone>> {
         let offer = self.offer.as_ref()?;
-        let functions: Vec<String> = offer.functions.iter().map(|function| function.name.clone()).collect();
-        if function.is_some_and(|name| !functions.iter().any(|of| of == name)) {
+        if function.is_some_and(|name| !offer.functions.iter().any(|of| of.name == name)) {
             return None;
         }
+        let work = self.state.work.as_ref()?;
+        let versions = &work.plan()?.versions;
+        let names = offer.functions.iter().map(|function| function.name.clone());
+        let undone = names.zip(versions).map(|(name, [base, new])| Undone { name, from: new.clone(), to: base.clone() });
+        let undone = undone.collect();
         let why = why.map_or_else(String::new, |why| format!(": {why}"));
         let why = format!("taken back by an operator of the agent{why}");
-        let work = self.state.work.as_ref()?;
         match &work.phase {
             Phase::Fetching => return None,
             Phase::Preparing(_) => self.give_up(&why),
@@ -64,28 +73,30 @@ impl Core {
                 self.end_stage(Outcome::TakenBack(Some(why)), now);
             }
         }
-        let text = "the release in hand is taken back, and the manager hears of it".to_owned();
-        Some(Undone { functions, text })
+        Some(undone)
     }
 
-    fn undo_rollout(&mut self, named: Option<&str>) -> Result<Undone, Refusal> {
-        let mut functions = Vec::new();
+    fn undo_rollout(&mut self, named: Option<&str>) -> Result<Vec<Undone>, Refusal> {
+        let mut undone = Vec::new();
         for (name, function) in &mut self.state.functions {
             if named.is_none_or(|named| named == name)
                 && let Some(kept) = function.kept.take()
             {
-                function.stable = kept.version;
-                functions.push(name.clone());
+                let from = std::mem::replace(&mut function.stable, kept.version.clone());
+                undone.push(Undone { name: name.clone(), from, to: kept.version });
             }
         }
-        if functions.is_empty() {
-            let what = named.map_or_else(|| "any function".to_owned(), str::to_owned);
-            let text = format!("there is nothing to go back to for {what}: no earlier version is kept");
+        if undone.is_empty() {
+            let what = named.map_or_else(String::new, |named| format!(" for {named}"));
+            let text =
+                format!("there is nothing to undo{what}: no release is in hand, and no earlier version is kept");
             return Err(Refusal::Conflict(text));
         }
-        self.warn(format!("{} taken back to the version before, as an operator wants", functions.join(", ")));
+        let names: Vec<&str> = undone.iter().map(|one| one.name.as_str()).collect();
+        let text = format!("{} taken back to the version before, as an operator wants", names.join(", "));
+        self.warn(text);
         self.dirty();
-        Ok(Undone { functions, text: "the version before serves again".to_owned() })
+        Ok(undone)
     }
 
     /// Has a function served by a version whose content is there, as soon as that runs.
@@ -96,13 +107,14 @@ impl Core {
         note: VersionNote,
         routing: Routing,
         now: Now,
-    ) -> Result<Added, Refusal> {
+    ) -> Result<(), Refusal> {
         self.refuse_if_in_hand(name)?;
+        self.not_added.remove(&version);
         self.state.versions.insert(version.clone(), note);
-        self.state.adding.insert(name.to_owned(), Adding { version: version.clone(), routing });
+        self.state.adding.insert(name.to_owned(), Adding { version, routing });
         self.dirty();
         self.pass(now);
-        Ok(Added { version })
+        Ok(())
     }
 
     /// Has a function served no more.
@@ -110,7 +122,7 @@ impl Core {
         self.refuse_if_in_hand(name)?;
         let was_added = self.state.adding.remove(name).is_some();
         if self.state.functions.remove(name).is_none() && !was_added {
-            return Err(Refusal::Unknown(format!("no function is called {name}")));
+            return Err(self.unknown(name));
         }
         self.inform(format!("{name} is not served any more"));
         self.dirty();
@@ -119,7 +131,8 @@ impl Core {
     }
 
     fn refuse_if_in_hand(&self, name: &str) -> Result<(), Refusal> {
-        let in_hand = self.offer.iter().flat_map(|offer| &offer.functions).any(|function| function.name == name);
+        let functions = self.offer.iter().flat_map(|offer| &offer.functions);
+        let in_hand = functions.into_iter().any(|function| function.name == name);
         match &self.state.work {
             Some(work) if in_hand => {
                 let text = format!("{} has {name} in hand: wait for its end, or undo it", work.offer);
@@ -129,15 +142,25 @@ impl Core {
         }
     }
 
-    /// Whether an added version serves and is in force; `Err`: it could not be started.
-    pub fn is_serving(&self, name: &str, version: &VersionId) -> Result<bool, ()> {
-        if let Some(adding) = self.state.adding.get(name)
-            && adding.version == *version
-        {
-            let start = super::Act::Start(version.clone());
-            return if self.tries.failures(&start) > 0 { Err(()) } else { Ok(false) };
-        }
+    /// Whether a version serves a function, and the proxy says so.
+    #[must_use]
+    pub fn is_serving(&self, name: &str, version: &VersionId) -> bool {
         let is_stable = self.state.functions.get(name).is_some_and(|function| function.stable == *version);
-        Ok(is_stable && self.is_in_force())
+        is_stable && self.is_in_force()
+    }
+
+    /// Why a version that was added does not serve, if that is over; asked once.
+    pub fn why_not_added(&mut self, version: &VersionId) -> Option<String> {
+        self.not_added.remove(version)
+    }
+
+    /// A version that was added could not be started: what served before goes on.
+    pub(super) fn could_not_add(&mut self, version: &VersionId, why: &str) {
+        let before = self.state.adding.len();
+        self.state.adding.retain(|_, adding| adding.version != *version);
+        if self.state.adding.len() != before {
+            self.not_added.insert(version.clone(), why.to_owned());
+            self.dirty();
+        }
     }
 }

@@ -86,6 +86,8 @@ pub struct Candidate {
     pub version: VersionId,
     /// Units of 0.01 %.
     pub share: u16,
+    /// The stage in which it is tried.
+    pub stage: String,
     /// What these shares are called in counts.
     pub split: String,
     /// What the keys of calls are hashed with.

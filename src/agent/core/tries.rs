@@ -51,6 +51,11 @@ impl Tries {
         self.tries.get(act).is_none_or(|tried| tried.not_before_ms <= now_ms)
     }
 
+    /// Before when it is not done again.
+    pub fn not_before_ms(&self, act: &Act) -> Option<u64> {
+        self.tries.get(act).map(|tried| tried.not_before_ms)
+    }
+
     pub fn failures(&self, act: &Act) -> u32 {
         self.tries.get(act).map_or(0, |tried| tried.failures)
     }

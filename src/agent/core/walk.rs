@@ -67,6 +67,7 @@ impl Core {
         let name = first.map(|stage| stage.stage.name.clone());
         let Some(work) = self.state.work.take() else { return };
         self.offer = None;
+        self.stops.unstarted += 1;
         self.warn(format!("{} ends with an error: {why}", work.offer));
         let summary = StageSummary { stage_name: name, ..StageSummary::without_calls(StageStatus::Error) };
         self.owe(work.offer, with_why(summary, Some(why)), "", false);
@@ -110,6 +111,7 @@ impl Core {
         let candidate = Candidate {
             version: new.clone(),
             share: u16::from(stage.new_traffic.min(100)) * (WHOLE / 100),
+            stage: stage.name.clone(),
             split: split.clone(),
             salt: offer.id.clone(),
         };
@@ -209,8 +211,14 @@ impl Core {
         };
         let (action, why) = match outcome {
             Outcome::InTime => (action, None),
-            Outcome::TakenBack(why) => (Action::Rollback, why),
-            Outcome::Breached(why) => (action, Some(why)),
+            Outcome::TakenBack(why) => {
+                self.stops.managed += u64::from(why.is_none());
+                (Action::Rollback, why)
+            }
+            Outcome::Breached(why) => {
+                self.stops.judged += 1;
+                (action, Some(why))
+            }
         };
         // Who takes back what went well by himself has to say that it didn't.
         let status = if why.is_some() { StageStatus::Failure } else { status };

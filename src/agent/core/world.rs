@@ -15,7 +15,8 @@ const STRANGER_MS: u64 = 60_000;
 
 impl Core {
     /// Whether the proxy has what was decided.
-    pub(super) fn is_in_force(&self) -> bool {
+    #[must_use]
+    pub fn is_in_force(&self) -> bool {
         let decided = TableNumber { epoch: self.state.epoch, generation: self.state.generation };
         self.world.decided.is_some() && self.world.in_force == Some(decided)
     }
@@ -89,6 +90,7 @@ impl Core {
                 self.warn(format!("a version of {function} could not be started: {}", trouble.text));
                 self.tries.failed(act, now.ms);
                 self.could_not_start(&version, &trouble.text);
+                self.could_not_add(&version, &trouble.text);
             }
         }
     }
@@ -96,7 +98,9 @@ impl Core {
     pub(super) fn stopped(&mut self, version: VersionId, stopped: Result<(), Trouble>, now: Now) {
         match stopped {
             Ok(()) => {
-                self.state.versions.remove(&version);
+                if !self.wanted_versions().contains(&version) {
+                    self.state.versions.remove(&version);
+                }
                 self.world.strangers.remove(&version);
                 self.world.drained.remove(&version);
                 self.world.targets.remove(&version);

@@ -50,6 +50,9 @@ pub trait Runtime: fmt::Debug + Send + Sync {
 
     /// Ends a version: it is asked to, and after the grace it is killed. A version that isn't there is ended already.
     fn stop<'a>(&'a self, version: &'a VersionId, grace: Duration) -> Answer<'a, ()>;
+
+    /// What a version has written, of which at most so many bytes, the newest; `None` where the runtime has no log of it.
+    fn log<'a>(&'a self, version: &'a VersionId, at_most: usize) -> Answer<'a, Option<Vec<u8>>>;
 }
 
 /// A version that was started and not stopped.

@@ -1,15 +1,12 @@
 //! What is answered about counts.
 
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper::{Response, header};
+use hyper::StatusCode;
 
 use super::desk::Desk;
-use crate::ledger::{Cursor, Reading};
-
-/// The text format of Prometheus.
-const METRICS: header::HeaderValue =
-    header::HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+use crate::{
+    ledger::{Cursor, Reading},
+    local_http::serve::{self, Answer, METRICS},
+};
 
 /// `life` and `interval`: the cursor of the last reading; without them all that is kept is read.
 pub(super) async fn counts(query: &str, desk: &Desk) -> Result<Reading, String> {
@@ -25,8 +22,6 @@ pub(super) async fn counts(query: &str, desk: &Desk) -> Result<Reading, String> 
     Ok(desk.proxy().counts_since(cursor).await)
 }
 
-pub(super) async fn metrics(desk: &Desk) -> Response<Full<Bytes>> {
-    let mut answer = Response::new(Full::new(Bytes::from(desk.proxy().metrics().await)));
-    answer.headers_mut().insert(header::CONTENT_TYPE, METRICS);
-    answer
+pub(super) async fn metrics(desk: &Desk) -> Answer {
+    serve::typed(StatusCode::OK, METRICS, desk.proxy().metrics().await)
 }

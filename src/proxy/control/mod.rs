@@ -23,6 +23,3 @@ pub use self::serve::serve;
 
 /// The most bytes of a table that is sent.
 pub const MAX_TABLE: usize = 32 * 1024 * 1024;
-
-/// The most bytes of an answer: a table that is told bucket by bucket is longer than one that is sent.
-pub const MAX_ANSWER: usize = 256 * 1024 * 1024;

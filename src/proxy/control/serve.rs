@@ -1,14 +1,9 @@
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
-use hyper::{Method, Request, Response, StatusCode, body::Incoming, header, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use serde::Serialize;
+use hyper::{Method, Request, StatusCode, body::Incoming};
 use tokio::{
-    net::{UnixListener, UnixStream},
-    sync::Semaphore,
-    time::{Instant, sleep, timeout},
+    net::UnixListener,
+    time::{Instant, sleep},
 };
 
 use super::{
@@ -16,61 +11,22 @@ use super::{
     desk::{Desk, Finish, Refused},
     form::{Drained, Refusal, TableNumber, Upgrading},
 };
-use crate::{form::TableForm, handover::Word, live::TableFault};
+use crate::{
+    form::TableForm,
+    handover::Word,
+    live::TableFault,
+    local_http::serve::{self, Answer, json},
+};
 
-/// Connections at once.
-const MAX_CONNECTIONS: usize = 64;
-/// How long a head or a body may take.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest wait for a version to be drained.
 const MAX_WAIT: Duration = Duration::from_mins(1);
 /// How often it is looked whether a version is drained.
 const LOOK: Duration = Duration::from_millis(10);
-/// How long accepting rests when it can't go on.
-const REST: Duration = Duration::from_millis(50);
-
-type Answer = Response<Full<Bytes>>;
 
 /// Answers on the socket whenever the desk is open, until the task is dropped.
 pub async fn serve(listener: UnixListener, desk: Arc<Desk>) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let mut open = desk.is_open();
-    loop {
-        if open.wait_for(|is_open| *is_open).await.is_err() {
-            return;
-        }
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        let accepted = tokio::select! {
-            biased;
-            _ = open.wait_for(|is_open| !*is_open) => continue,
-            accepted = listener.accept() => accepted,
-        };
-        match accepted {
-            Ok((stream, _)) => {
-                let connection = converse(stream, Arc::clone(&desk));
-                tokio::spawn(async move {
-                    connection.await;
-                    drop(place);
-                });
-            }
-            Err(error) => {
-                tracing::warn!(%error, "the control can accept nothing for now");
-                sleep(REST).await;
-            }
-        }
-    }
-}
-
-/// Answers one question. A further one on the same connection would have to be turned away once another process takes over.
-async fn converse(stream: UnixStream, desk: Arc<Desk>) {
-    let service = service_fn(|request| {
-        let desk = Arc::clone(&desk);
-        async move { Ok::<_, Infallible>(answer(request, desk).await) }
-    });
-    let mut server = hyper::server::conn::http1::Builder::new();
-    server.keep_alive(false).timer(TokioTimer::new()).header_read_timeout(PATIENCE);
-    // A caller that leaves is none of ours.
-    let _ = server.serve_connection(TokioIo::new(stream), service).await;
+    let open = desk.is_open();
+    serve::serve(listener, open, move |request| answer(request, Arc::clone(&desk))).await;
 }
 
 async fn answer(request: Request<Incoming>, desk: Arc<Desk>) -> Answer {
@@ -98,18 +54,9 @@ async fn answer(request: Request<Incoming>, desk: Arc<Desk>) -> Answer {
 }
 
 async fn put_table(request: Request<Incoming>, desk: Arc<Desk>) -> Answer {
-    let body = match timeout(PATIENCE, Limited::new(request.into_body(), MAX_TABLE).collect()).await {
-        Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            let why = format!("a table has at most {MAX_TABLE} bytes");
-            return refusal(StatusCode::PAYLOAD_TOO_LARGE, why);
-        }
-        Ok(Err(error)) => return refusal(StatusCode::BAD_REQUEST, format!("the table broke off: {error}")),
-        Err(_) => return refusal(StatusCode::REQUEST_TIMEOUT, "the table took too long"),
-    };
-    let form: TableForm = match serde_json::from_slice(&body) {
+    let form: TableForm = match serve::read(request, "table", MAX_TABLE).await {
         Ok(form) => form,
-        Err(error) => return refusal(StatusCode::UNPROCESSABLE_ENTITY, format!("this is no table: {error}")),
+        Err((status, why)) => return refusal(status, why),
     };
     // A task of its own: a caller that leaves ends nothing half way.
     let changing = Arc::clone(&desk);
@@ -206,14 +153,6 @@ async fn drain(desk: &Desk) -> Answer {
         desk.finish(Finish::Stop).await;
     }
     json(StatusCode::ACCEPTED, &desk.status().await)
-}
-
-fn json(status: StatusCode, body: &impl Serialize) -> Answer {
-    let text = serde_json::to_vec(body).unwrap_or_default();
-    let mut answer = Response::new(Full::new(Bytes::from(text)));
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
-    answer
 }
 
 fn refusal(status: StatusCode, why: impl Into<String>) -> Answer {

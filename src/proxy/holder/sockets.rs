@@ -1,21 +1,17 @@
 use std::{
     collections::VecDeque,
-    fs::{File, OpenOptions, TryLockError},
+    fs::File,
     io,
     net::{SocketAddr, TcpListener},
-    os::{
-        fd::AsFd,
-        unix::{fs::OpenOptionsExt as _, net::UnixStream},
-    },
-    path::{Path, PathBuf},
+    os::{fd::AsFd, unix::net::UnixStream},
+    path::Path,
 };
-
-use rustix::fs::OFlags;
 
 use super::{HoldError, Plan, Taken};
 use crate::{
     handover::{MAX_SOCKETS, Sockets},
-    side_door::{self, MAX_PATH, Neighbour},
+    local_http::socket,
+    side_door::{MAX_PATH, Neighbour},
 };
 
 /// How many connections wait while nobody accepts; the system may allow fewer.
@@ -34,18 +30,8 @@ pub(super) fn lock(plan: &Plan) -> Result<File, HoldError> {
         return Err(HoldError::LongPath { path: path.clone() });
     }
     let control = |source| HoldError::Control { path: path.clone(), source };
-    side_door::make_folder_of(path).map_err(control)?;
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".lock");
-    let no_link = OFlags::NOFOLLOW.bits().cast_signed();
-    let mut options = OpenOptions::new();
-    options.create(true).write(true).truncate(false).mode(0o600).custom_flags(no_link);
-    let file = options.open(PathBuf::from(beside)).map_err(control)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(HoldError::Running(path.clone())),
-        Err(TryLockError::Error(error)) => Err(control(error)),
-    }
+    socket::make_folder_of(path).map_err(control)?;
+    socket::lock(path).map_err(control)?.ok_or_else(|| HoldError::Running(path.clone()))
 }
 
 /// Takes the sockets of whoever serves under this control socket, and links to all of its processes.
@@ -92,7 +78,7 @@ pub(super) fn make(plan: &Plan, taken: Option<Sockets>) -> Result<Sockets, HoldE
     }
     let control = match control.filter(|_| path.exists()) {
         Some(control) => control,
-        None => side_door::bind(path).map_err(|source| HoldError::Control { path: path.clone(), source })?,
+        None => socket::bind(path).map_err(|source| HoldError::Control { path: path.clone(), source })?,
     };
     Ok(Sockets { calls, control })
 }

@@ -19,6 +19,6 @@ pub(crate) use self::{
     routes::Route,
 };
 pub use self::{
-    table::{LiveService, LiveTable, ServiceFault, TableFault},
+    table::{LiveService, LiveTable, ServiceFault, TableFault, is_service_name},
     version::{Protocol, Target, Version},
 };

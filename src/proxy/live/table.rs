@@ -409,7 +409,9 @@ fn rule(form: &HeaderForm, versions: &[Arc<Version>]) -> Result<HeaderRule, Serv
     Ok(HeaderRule { name: token(&form.name)?.into(), values: values.collect::<Result<_, ServiceFault>>()? })
 }
 
-fn is_service_name(name: &str) -> bool {
+/// Whether a service can be called so.
+#[must_use]
+pub fn is_service_name(name: &str) -> bool {
     name.len() <= MAX_NAME
         && name.starts_with(|first: char| first.is_ascii_alphanumeric())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))

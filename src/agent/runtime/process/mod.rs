@@ -248,6 +248,16 @@ impl Runtime for ProcessRuntime {
             end(&run, grace).await.map_err(|fault| fault.of(version))
         })
     }
+
+    fn log<'a>(&'a self, version: &'a VersionId, at_most: usize) -> Answer<'a, Option<Vec<u8>>> {
+        let run = self.run_of(version);
+        Box::pin(async move {
+            let reading = blocking(move || {
+                Ok(run.spec().is_ok().then(|| run.newest(at_most)))
+            });
+            reading.await.map_err(|fault| fault.of(version))
+        })
+    }
 }
 
 /// Waits until a version answers, and makes its first calls.

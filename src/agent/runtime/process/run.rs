@@ -16,7 +16,7 @@ pub(super) const FORMAT: u32 = 1;
 /// What marks the processes of a run, in their environment.
 pub(super) const MARK: &str = "CHOIRMASTER_RUN";
 /// Bytes of a log's end that are shown with an error.
-const TAIL: u64 = 4096;
+const TAIL: usize = 4096;
 /// The most bytes of a specification.
 const MAX_SPEC: u64 = 1024 * 1024;
 
@@ -126,18 +126,21 @@ impl Run {
 
     /// The last lines that it wrote.
     pub(super) fn tail(&self) -> Tail {
-        let end = |path: PathBuf| -> io::Result<Vec<u8>> {
+        Tail(String::from_utf8_lossy(&self.newest(TAIL)).into_owned())
+    }
+
+    /// The newest of what it wrote, at most so many bytes.
+    pub(super) fn newest(&self, at_most: usize) -> Vec<u8> {
+        let end = |path: PathBuf, at_most: usize| -> io::Result<Vec<u8>> {
             let mut file = File::open(path)?;
             let length = file.metadata()?.len();
-            file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
+            file.seek(SeekFrom::Start(length.saturating_sub(at_most as u64)))?;
             let mut bytes = Vec::new();
-            file.take(TAIL).read_to_end(&mut bytes)?;
+            file.take(at_most as u64).read_to_end(&mut bytes)?;
             Ok(bytes)
         };
-        let mut bytes = end(self.log()).unwrap_or_default();
-        if bytes.len() < TAIL as usize / 4 {
-            bytes = [end(self.older_log()).unwrap_or_default(), bytes].concat();
-        }
-        Tail(String::from_utf8_lossy(&bytes).into_owned())
+        let newest = end(self.log(), at_most).unwrap_or_default();
+        let older = end(self.older_log(), at_most - newest.len()).unwrap_or_default();
+        [older, newest].concat()
     }
 }

@@ -1,0 +1,263 @@
+//! What the control answers, as it travels. Times are milliseconds since 1970, UTC.
+
+use std::path::PathBuf;
+
+pub use proxy::{
+    control::form::TableNumber,
+    form::{RetryForm, StickyForm},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::runtime::{Phase, Running};
+
+/// How an agent stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// The version of the program.
+    pub program: String,
+    pub pid: u32,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// What the manager calls it; none before it was ever reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    pub manager: ManagerStatus,
+    pub proxy: ProxyStatus,
+    /// What can run here.
+    #[serde(default)]
+    pub runtimes: Vec<RuntimeStatus>,
+    /// In order of their names.
+    #[serde(default)]
+    pub functions: Vec<FunctionStatus>,
+    /// The release that is in hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<WorkStatus>,
+    #[serde(default)]
+    pub owed: Owed,
+    /// How often this process took a new version back by its own judgement, by a person's word, or because a new version could not be
+    /// started.
+    #[serde(default)]
+    pub stops: Stops,
+}
+
+/// How it stands with the manager.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ManagerStatus {
+    pub url: String,
+    /// Its last call was answered, or one waits to be.
+    pub reached: bool,
+    /// Since when that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since_ms: Option<i64>,
+    /// What went wrong when it last did; nothing once it is reached again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+}
+
+/// How it stands with the proxy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProxyStatus {
+    pub control: PathBuf,
+    pub answers: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// The table that was read back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<TableNumber>,
+    /// Addresses on which it takes calls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub listen: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+}
+
+/// A runtime, and the forms of functions that it can run here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuntimeStatus {
+    pub name: String,
+    pub runners: Vec<String>,
+}
+
+/// A function that is served.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FunctionStatus {
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sticky: Option<StickyForm>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryForm>,
+    pub stable: VersionStatus,
+    /// What a release tries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub candidate: Option<CandidateStatus>,
+    /// What was stable before, and runs on so that going back takes no start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<KeptStatus>,
+}
+
+/// A version that was started here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VersionStatus {
+    /// The digest of its content.
+    pub version: String,
+    /// The form that it has: `nodejs`, `python`, …
+    pub runner: String,
+    pub phase: Phase,
+    /// Where it listens.
+    pub target: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// How often it ended by itself and was started again.
+    #[serde(default)]
+    pub restarts: u64,
+    /// How it ended when it last did, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_exit: Option<String>,
+}
+
+impl From<&Running> for VersionStatus {
+    fn from(running: &Running) -> Self {
+        Self {
+            version: running.version.to_string(),
+            runner: running.runner.clone(),
+            phase: running.phase,
+            target: running.target.to_string(),
+            pid: running.pid,
+            restarts: running.restarts,
+            last_exit: running.last_exit.as_ref().map(ToString::to_string),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CandidateStatus {
+    pub version: VersionStatus,
+    /// Units of 0.01 %, as read back from the proxy.
+    pub share: u16,
+    /// The stage that it is in.
+    pub stage: String,
+    /// Its calls in this stage that have ended.
+    pub calls: u64,
+    /// Those of them that it failed, with those that were repeated on the stable version.
+    pub errors: u64,
+    /// Those of the errors that no caller saw, because they were repeated on the stable version.
+    #[serde(default)]
+    pub repeated: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptStatus {
+    pub version: VersionStatus,
+    /// When it is stopped; none where that waits for something else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_ms: Option<i64>,
+}
+
+/// A release in hand.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkStatus {
+    /// What the manager calls its offer.
+    pub offer: String,
+    /// What is being done: `downloads`, `starts`, `runs a stage`, …
+    pub phase: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<String>,
+    /// Its stage is done here and ends when the manager says so.
+    #[serde(default)]
+    pub waits_for_signal: bool,
+    /// Why it was taken back here, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<String>,
+}
+
+/// What the manager was not told yet, or has not answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Owed {
+    pub results: u64,
+    /// When it is tried again; none where nothing is owed, or just now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_try_ms: Option<i64>,
+}
+
+/// How often new versions were taken back here since the agent was started, by who said so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Stops {
+    /// By the agent's own judgement of the calls.
+    pub judged: u64,
+    /// By a person, at this control.
+    pub ordered: u64,
+    /// By the manager.
+    pub managed: u64,
+    /// Because the new version could not be started, or not kept running.
+    pub unstarted: u64,
+}
+
+/// What is to be undone.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Undo {
+    /// None: all that have something to undo.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+    /// What the manager and the log are told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// What is taken back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undone {
+    pub functions: Vec<String>,
+    /// What becomes of it, in a sentence.
+    pub text: String,
+}
+
+/// A function that is to be served before any release of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewFunction {
+    /// Its content; absolute.
+    pub folder: PathBuf,
+    /// The form that it has; none: what the folder holds says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runner: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sticky: Option<StickyForm>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryForm>,
+}
+
+/// It is served.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Added {
+    pub name: String,
+    /// The digest of its content.
+    pub version: String,
+    /// Where it is called: `http://127.0.0.1:8000/NAME`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at: Vec<String>,
+}
+
+/// It is served no longer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Removed {
+    pub name: String,
+}
+
+/// Which version of a function is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Which {
+    /// What a release tries.
+    New,
+    /// What is stable.
+    Base,
+}
+
+/// An answer that isn't what was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    pub error: String,
+}

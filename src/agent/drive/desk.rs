@@ -1,0 +1,232 @@
+//! What people ask of the agent: told to the mind, and answered once it is so.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use tokio::{sync::oneshot, time::Instant};
+
+use super::{status, tools::Tools};
+use crate::{
+    control::{
+        Answering, Order, Refused,
+        form::{Added, NewFunction, Removed, Undone, UndoneFunction, Which},
+    },
+    core::{Core, Now, Refusal, Routing, VersionNote},
+    runtime::{Running, VersionId},
+    settings::Settings,
+};
+
+/// How long somebody who orders something is kept waiting for it to be in force.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long a proxy may take to end what it has, at the longest.
+const DRAIN: Duration = Duration::from_secs(90);
+
+/// What is known beside the mind, and who waits for an answer.
+#[derive(Debug, Default)]
+pub struct Desk {
+    pub running: BTreeMap<VersionId, Running>,
+    waiting: Vec<Waiting>,
+    /// Versions whose content is being copied.
+    adding: Vec<Copying>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    until: Instant,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Undo { functions: Vec<UndoneFunction>, answer: Answering<Undone> },
+    Add { name: String, version: VersionId, before: Option<VersionId>, answer: Answering<Added> },
+    Remove { name: String, answer: Answering<Removed> },
+}
+
+/// Content that becomes a version.
+#[derive(Debug)]
+struct Copying {
+    name: String,
+    function: NewFunction,
+    copied: oneshot::Receiver<Result<VersionId, String>>,
+    answer: Answering<Added>,
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Unknown { name, known } => Self::Unknown { name, known },
+            Refusal::Conflict(text) => Self::Busy(text),
+        }
+    }
+}
+
+impl Desk {
+    pub fn note_running(&mut self, running: &[Running]) {
+        self.running = running.iter().map(|one| (one.version.clone(), one.clone())).collect();
+    }
+
+    /// Takes an order. What can be answered at once is.
+    pub fn take(&mut self, order: Order, core: &mut Core, tools: &Arc<Tools>, settings: &Settings, now: Now) {
+        match order {
+            Order::Status(answer) => {
+                let _ = answer.send(status::status(core, self, tools, settings, now));
+            }
+            Order::Undo { undo, answer } => {
+                match core.undo(undo.function.as_deref(), undo.why.as_deref(), now) {
+                    Ok(undone) => {
+                        let functions = undone.into_iter().map(|one| UndoneFunction {
+                            name: one.name,
+                            from: one.from.to_string(),
+                            to: one.to.to_string(),
+                        });
+                        self.wait(What::Undo { functions: functions.collect(), answer });
+                    }
+                    Err(refusal) => drop(answer.send(Err(refusal.into()))),
+                }
+            }
+            Order::Add { name, function, answer } => self.copy(name, function, answer, tools),
+            Order::Remove { name, answer } => match core.remove(&name, now) {
+                Ok(()) => self.wait(What::Remove { name, answer }),
+                Err(refusal) => drop(answer.send(Err(refusal.into()))),
+            },
+            Order::Log { name, which, at_most, answer } => log(core, tools, &name, which, at_most, answer),
+        }
+    }
+
+    fn wait(&mut self, what: What) {
+        self.waiting.push(Waiting { until: Instant::now() + PATIENCE, what });
+    }
+
+    fn copy(&mut self, name: String, function: NewFunction, answer: Answering<Added>, tools: &Arc<Tools>) {
+        let (sender, copied) = oneshot::channel();
+        let (content, folder, called) = (tools.content.clone(), function.folder.clone(), name.clone());
+        let runner = function.runner.clone().unwrap_or_default();
+        tokio::task::spawn_blocking(move || {
+            let limits = language::functions::Limits::default();
+            let added = content.add_folder(&folder, &called, &runner, &limits);
+            let _ = sender.send(added.map_err(|error| error.to_string()));
+        });
+        self.adding.push(Copying { name, function, copied, answer });
+    }
+
+    /// Whether content is being copied, so that it is to be looked at soon.
+    pub fn is_copying(&self) -> bool {
+        !self.adding.is_empty()
+    }
+
+    /// Hands what was copied to the mind, and answers whoever waits for what is so now.
+    pub fn answer(&mut self, core: &mut Core, tools: &Tools, now: Now) {
+        for copying in std::mem::take(&mut self.adding) {
+            self.copied(copying, core, now);
+        }
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.look_at(waiting, core, tools);
+        }
+    }
+
+    fn copied(&mut self, mut copying: Copying, core: &mut Core, now: Now) {
+        let version = match copying.copied.try_recv() {
+            Err(oneshot::error::TryRecvError::Empty) => return self.adding.push(copying),
+            Err(oneshot::error::TryRecvError::Closed) => Err("copying its folder broke off".to_owned()),
+            Ok(copied) => copied,
+        };
+        let Copying { name, function, answer, .. } = copying;
+        let version = match version {
+            Ok(version) => version,
+            Err(why) => return drop(answer.send(Err(Refused::Wrong(why)))),
+        };
+        let before = core.state().functions.get(&name).map(|function| function.stable.clone());
+        let note = VersionNote { function: name.clone(), runner: function.runner.unwrap_or_default() };
+        let routing = Routing { sticky: function.sticky, retry: function.retry };
+        match core.add(&name, version.clone(), note, routing, now) {
+            Ok(()) => self.wait(What::Add { name, version, before, answer }),
+            Err(refusal) => drop(answer.send(Err(refusal.into()))),
+        }
+    }
+
+    fn look_at(&mut self, waiting: Waiting, core: &mut Core, tools: &Tools) {
+        let is_late = Instant::now() >= waiting.until;
+        let late = || Refused::Failed("it is decided, but the proxy has not put it in force yet".to_owned());
+        match waiting.what {
+            What::Undo { functions, answer } => {
+                let told = core.state().owed.is_empty() && core.link().reached;
+                if core.is_in_force() {
+                    let _ = answer.send(Ok(Undone { functions, told }));
+                } else if is_late {
+                    let _ = answer.send(Err(late()));
+                } else {
+                    let what = What::Undo { functions, answer };
+                    self.waiting.push(Waiting { until: waiting.until, what });
+                }
+            }
+            What::Remove { name, answer } => {
+                if core.is_in_force() {
+                    let _ = answer.send(Ok(Removed { name }));
+                } else if is_late {
+                    let _ = answer.send(Err(late()));
+                } else {
+                    self.waiting.push(Waiting { until: waiting.until, what: What::Remove { name, answer } });
+                }
+            }
+            What::Add { name, version, before, answer } => {
+                if let Some(why) = core.why_not_added(&version) {
+                    let _ = answer.send(Err(Refused::Wrong(why)));
+                } else if core.is_serving(&name, &version) {
+                    let stable = status::version(core, self, &version);
+                    let before = before.filter(|before| *before != version).map(|before| before.to_string());
+                    let at = tools.listens_on().iter().map(|address| format!("http://{address}/{name}"));
+                    let at = at.collect();
+                    let _ = answer.send(Ok(Added { name, stable, before, at }));
+                } else if is_late {
+                    let _ = answer.send(Err(late()));
+                } else {
+                    let what = What::Add { name, version, before, answer };
+                    self.waiting.push(Waiting { until: waiting.until, what });
+                }
+            }
+        }
+    }
+}
+
+/// Answers with the log of a version, beside everything else.
+fn log(
+    core: &Core,
+    tools: &Arc<Tools>,
+    name: &str,
+    which: Option<Which>,
+    at_most: usize,
+    answer: Answering<Vec<u8>>,
+) {
+    let Some(function) = core.state().functions.get(name) else {
+        let known = core.state().functions.keys().cloned().collect();
+        return drop(answer.send(Err(Refused::Unknown { name: name.to_owned(), known })));
+    };
+    let candidate = function.candidate.as_ref().map(|candidate| &candidate.version);
+    let version = match which {
+        Some(Which::Base) => Some(&function.stable),
+        Some(Which::New) => candidate,
+        None => candidate.or(Some(&function.stable)),
+    };
+    let Some(version) = version.cloned() else {
+        return drop(answer.send(Err(Refused::Wrong(format!("no new version of {name} is tried")))));
+    };
+    let tools = Arc::clone(tools);
+    tokio::spawn(async move {
+        let _ = answer.send(tools.log(&version, at_most).await);
+    });
+}
+
+/// Has the proxy end what it has, and then stops all versions.
+pub async fn drain(tools: &Tools, core: &Core) {
+    tracing::info!("the proxy takes nothing more and ends what it has");
+    if let Err(error) = tools.drain_proxy(DRAIN).await {
+        tracing::warn!("the proxy can't be drained, so versions are left running: {error}");
+        return;
+    }
+    for version in core.state().versions.keys() {
+        if let Err(trouble) = tools.stop(version).await {
+            tracing::warn!("a version could not be stopped: {}", trouble.text);
+        }
+    }
+}

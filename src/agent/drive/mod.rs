@@ -1,0 +1,320 @@
+//! The agent at work: carries out what its mind ([`crate::core`]) wants, tells it what came of it, and keeps what it must not forget.
+//!
+//! - What the mind decided is on disk before anything that follows from it is begun. While it can't be written, nothing new is
+//!   begun, what serves goes on, and it is tried again.
+//! - Whatever is in flight and not wanted any more is given up, but for the end of a version: that is waited for.
+
+mod desk;
+mod keep;
+mod runtimes;
+mod status;
+mod tools;
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::{
+    sync::mpsc,
+    task::{AbortHandle, Id, JoinError, JoinSet},
+    time::{Instant, sleep},
+};
+
+use self::{
+    desk::Desk,
+    keep::{KeepError, Memory},
+    tools::Tools,
+};
+use crate::{
+    content::{Content, ContentError},
+    control::{self, Control, ControlError, Order},
+    core::{self, Act, Core, Event, Now, Said, Trouble},
+    link::{About, LinkError, Manager},
+    runtime::{RuntimeError, VersionId},
+    settings::{Settings, Stop},
+};
+
+/// Orders of people that wait to be taken.
+const ORDERS: usize = 64;
+
+/// While content is copied it is looked so often whether that is done.
+const COPY_LOOK: Duration = Duration::from_millis(20);
+
+/// After how long it is tried again to write what could not be written.
+const SAVE_AGAIN: Duration = Duration::from_millis(500);
+
+/// Why an agent can't begin, or had to end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error(transparent)]
+    Keep(#[from] KeepError),
+    #[error("the manager's address or certificates: {0}")]
+    Link(#[from] LinkError),
+    #[error(transparent)]
+    Content(#[from] ContentError),
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    #[error("the token: {0}")]
+    Token(String),
+}
+
+/// Runs an agent until `end` comes about.
+pub fn run(
+    settings: Settings,
+    end: impl Future<Output = ()> + Send + 'static,
+) -> Pin<Box<dyn Future<Output = Result<(), RunError>> + Send>> {
+    Box::pin(async move {
+        let mut driver = Driver::start(settings)?;
+        let mut end = Box::pin(end);
+        while !driver.turn(end.as_mut()).await {}
+        driver.end().await;
+        Ok(())
+    })
+}
+
+#[derive(Debug)]
+struct Driver {
+    core: Core,
+    tools: Arc<Tools>,
+    settings: Settings,
+    memory: Memory,
+    began: Instant,
+    tasks: JoinSet<Event>,
+    in_flight: HashMap<Act, AbortHandle>,
+    orders: mpsc::Receiver<Order>,
+    desk: Desk,
+    _control: Control,
+    /// The state could not be written when this was tried last.
+    is_unsaved: bool,
+}
+
+impl Driver {
+    fn start(settings: Settings) -> Result<Self, RunError> {
+        let memory = Memory::open(&settings.state)?;
+        let mut state = memory.state()?;
+        let identity = memory.identity()?;
+        let token = match (&settings.manager.token_file, &identity) {
+            (Some(file), _) => Some(tools::read_secret(file).map_err(RunError::Token)?),
+            (None, Some(identity)) => Some(identity.token.clone()),
+            (None, None) => None,
+        };
+        let joins = settings.manager.join_token_file.is_some() && token.is_none();
+        if let Some(identity) = identity {
+            state.id = Some(identity.id);
+        }
+        let tools = Self::tools(&settings, token)?;
+        let (sender, orders) = mpsc::channel(ORDERS);
+        let control = control::open(&settings.control, settings.metrics, sender)?;
+        if let Some(address) = control.metrics() {
+            tracing::info!("metrics on http://{address}/metrics");
+        }
+        let core = Core::new(
+            state,
+            core::Settings {
+                keep_base_ms: settings.keep_base.as_millis() as u64,
+                drain_ms: settings.versions.drain.as_millis() as u64,
+                joins,
+                seed: fastrand::u64(..),
+            },
+        );
+        Ok(Self {
+            core,
+            tools: Arc::new(tools),
+            settings,
+            memory,
+            began: Instant::now(),
+            tasks: JoinSet::new(),
+            in_flight: HashMap::new(),
+            orders,
+            desk: Desk::default(),
+            _control: control,
+            is_unsaved: false,
+        })
+    }
+
+    fn tools(settings: &Settings, token: Option<String>) -> Result<Tools, RunError> {
+        let link = crate::link::Settings {
+            url: settings.manager.url.clone(),
+            ca_file: settings.manager.ca.clone(),
+            certificate: settings.manager.certificate.clone(),
+            key: settings.manager.key.clone(),
+        };
+        let runtimes = runtimes::open(settings)?;
+        let mut forms: Vec<String> =
+            runtimes.iter().flat_map(|runtime| runtime.runners()).map(str::to_owned).collect();
+        forms.sort_unstable();
+        forms.dedup();
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let about = About {
+            name: some(&settings.name),
+            area: some(&settings.area),
+            labels: settings.labels.clone(),
+            runtimes: forms,
+        };
+        Ok(Tools {
+            manager: Manager::new(&link, token)?,
+            proxy_settings: settings.proxy.clone(),
+            proxy_seen: std::sync::Mutex::default(),
+            about,
+            join_token: settings.manager.join_token_file.clone(),
+            proxy: proxy::control::client::Client::new(&settings.proxy.control),
+            runtimes,
+            content: Content::open(&settings.state.join("content"))?,
+            versions: settings.versions.clone(),
+            folder: settings.state.clone(),
+        })
+    }
+
+    fn now(&self) -> Now {
+        let wall_ms = jiff::Timestamp::now().as_millisecond();
+        Now { ms: self.began.elapsed().as_millis() as u64, wall_ms }
+    }
+
+    /// Does all that is to be done now, and waits for the next thing. True: it is time to end.
+    async fn turn(&mut self, end: Pin<&mut (impl Future<Output = ()> + Send)>) -> bool {
+        self.say();
+        self.save();
+        let now = self.now();
+        if !self.is_unsaved {
+            self.start_acts(now);
+        }
+        self.desk.answer(&mut self.core, &self.tools, now);
+        let wait = Duration::from_millis(self.core.wakes_in_ms(now));
+        let wait = if self.desk.is_copying() { wait.min(COPY_LOOK) } else { wait };
+        let wait = if self.is_unsaved { wait.min(SAVE_AGAIN) } else { wait };
+        tokio::select! {
+            () = end => return true,
+            () = sleep(wait) => {
+                let now = self.now();
+                self.core.pass(now);
+            }
+            Some(done) = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => self.done(done),
+            Some(order) = self.orders.recv() => self.order(order),
+        }
+        false
+    }
+
+    fn say(&mut self) {
+        for said in self.core.take_said() {
+            match said {
+                Said::Info(text) => tracing::info!("{text}"),
+                Said::Warning(text) => tracing::warn!("{text}"),
+                Said::Error(text) => tracing::error!("{text}"),
+            }
+        }
+    }
+
+    fn save(&mut self) {
+        if !(self.core.take_dirty() || self.is_unsaved) {
+            return;
+        }
+        match keep::write(&self.memory.state_path(), self.core.state()) {
+            Ok(()) => {
+                if std::mem::take(&mut self.is_unsaved) {
+                    tracing::info!("what the agent knows is kept again");
+                }
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut self.is_unsaved, true) {
+                    tracing::error!("what the agent knows can't be kept, and nothing new is begun: {error}");
+                }
+            }
+        }
+    }
+
+    fn start_acts(&mut self, now: Now) {
+        let wanted: BTreeSet<Act> = self.core.acts(now).into_iter().collect();
+        for (act, task) in &self.in_flight {
+            if !wanted.contains(act) && !matches!(act, Act::Stop(_)) {
+                task.abort();
+            }
+        }
+        self.in_flight.retain(|act, _| wanted.contains(act) || matches!(act, Act::Stop(_)));
+        for act in wanted {
+            if !self.in_flight.contains_key(&act) && !self.waits_for_another(&act) {
+                self.start_act(act);
+            }
+        }
+    }
+
+    /// A version that is being ended is not started meanwhile.
+    fn waits_for_another(&self, act: &Act) -> bool {
+        match act {
+            Act::Start(version) => self.in_flight.contains_key(&Act::Stop(version.clone())),
+            _ => false,
+        }
+    }
+
+    fn start_act(&mut self, act: Act) {
+        let errand = self.core.errand(&act);
+        let id = self.core.state().id.clone().unwrap_or_default();
+        let (tools, began, key) = (Arc::clone(&self.tools), self.began, act.clone());
+        let now = move || began.elapsed().as_millis() as u64;
+        let task = self.tasks.spawn(async move { tools.carry_out(act, errand, &id, now).await });
+        self.in_flight.insert(key, task);
+    }
+
+    fn done(&mut self, done: Result<(Id, Event), JoinError>) {
+        let task = match &done {
+            Ok((task, _)) => *task,
+            Err(error) => error.id(),
+        };
+        let found = self.in_flight.iter().find(|(_, handle)| handle.id() == task);
+        let Some(act) = found.map(|(act, _)| act.clone()) else { return };
+        self.in_flight.remove(&act);
+        let event = match done {
+            Ok((_, event)) => event,
+            Err(error) if error.is_cancelled() => return,
+            Err(error) => {
+                tracing::error!(%error, ?act, "what was to be done broke off");
+                act.failed(Trouble::passing("it broke off"))
+            }
+        };
+        if let Event::Listed(Ok(running)) = &event {
+            self.desk.note_running(running);
+        }
+        let ended = match &event {
+            Event::Stopped { version, stopped: Ok(()) } => Some(version.clone()),
+            _ => None,
+        };
+        let now = self.now();
+        self.core.handle(event, now);
+        if let Some(version) = ended {
+            self.remove_content(&version);
+        }
+    }
+
+    fn remove_content(&self, version: &VersionId) {
+        let (content, version) = (self.tools.content.clone(), version.clone());
+        if self.core.is_known(&version) {
+            return;
+        }
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = content.remove(&version) {
+                tracing::warn!(%error, "the content of a version can't be removed; tried again at the next start");
+            }
+        });
+    }
+
+    fn order(&mut self, order: Order) {
+        let now = self.now();
+        self.desk.take(order, &mut self.core, &self.tools, &self.settings, now);
+    }
+
+    /// Ends as the settings want it.
+    async fn end(mut self) {
+        self.say();
+        self.save();
+        self.tasks.shutdown().await;
+        match self.settings.stop {
+            Stop::Leave => tracing::info!("ends; the proxy and what runs go on"),
+            Stop::Drain => desk::drain(&self.tools, &self.core).await,
+        }
+    }
+}

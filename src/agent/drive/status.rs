@@ -1,0 +1,124 @@
+//! How the agent stands, for people.
+
+use super::{desk::Desk, tools::Tools};
+use crate::{
+    control::form::{
+        CandidateStatus, FunctionStatus, KeptStatus, ManagerStatus, Owed, ProxyStatus, RuntimeStatus, Status,
+        VersionStatus, WorkStatus,
+    },
+    core::{Core, Function, Now, Phase, Work},
+    runtime::{self, VersionId},
+    settings::Settings,
+};
+
+/// How a version stands.
+pub fn version(core: &Core, desk: &Desk, version: &VersionId) -> VersionStatus {
+    if let Some(running) = desk.running.get(version) {
+        return running.into();
+    }
+    let runner = core.note(version).map_or_else(String::new, |note| note.runner.clone());
+    let target = core.target(version).map_or_else(String::new, ToString::to_string);
+    // It was started, or is being started, since the runtimes were asked last.
+    let phase = runtime::Phase::Runs;
+    VersionStatus {
+        version: version.to_string(),
+        runner,
+        phase,
+        target,
+        pid: None,
+        restarts: 0,
+        last_exit: None,
+    }
+}
+
+pub fn status(core: &Core, desk: &Desk, tools: &Tools, settings: &Settings, now: Now) -> Status {
+    let wall = |ms: u64| now.wall_ms.saturating_sub(i64::try_from(now.ms.saturating_sub(ms)).unwrap_or(0));
+    let (state, link) = (core.state(), core.link());
+    let functions = state.functions.iter();
+    let runtimes = tools.runtimes.iter().map(|runtime| RuntimeStatus {
+        name: runtime.name().to_owned(),
+        runners: runtime.runners().into_iter().map(str::to_owned).collect(),
+    });
+    let proxy = tools.proxy_status();
+    Status {
+        program: settings.program.to_owned(),
+        pid: std::process::id(),
+        name: settings.name.clone(),
+        id: state.id.clone(),
+        manager: ManagerStatus {
+            url: settings.manager.url.clone(),
+            reached: link.reached,
+            since_ms: Some(wall(link.since_ms)),
+            trouble: link.trouble.clone(),
+        },
+        proxy: ProxyStatus {
+            control: settings.proxy.control.clone(),
+            answers: core.proxy_trouble().is_none() && proxy.is_some(),
+            program: proxy.as_ref().map(|proxy| proxy.program.clone()),
+            pid: proxy.as_ref().map(|proxy| proxy.pid),
+            table: core.in_force(),
+            listen: proxy.map(|proxy| proxy.listen).unwrap_or_default(),
+            trouble: core.proxy_trouble().map(str::to_owned),
+        },
+        runtimes: runtimes.collect(),
+        functions: functions.map(|(name, function)| of_function(core, desk, name, function)).collect(),
+        work: state.work.as_ref().map(|work| of_work(core, work)),
+        owed: Owed {
+            results: state.owed.len() as u64,
+            next_try_ms: core.next_send_ms().map(wall_after(now)),
+        },
+        stops: core.stops(),
+    }
+}
+
+fn wall_after(now: Now) -> impl Fn(u64) -> i64 {
+    move |ms| now.wall_ms.saturating_add(i64::try_from(ms.saturating_sub(now.ms)).unwrap_or(0))
+}
+
+fn of_function(core: &Core, desk: &Desk, name: &str, function: &Function) -> FunctionStatus {
+    let candidate = function.candidate.as_ref().map(|candidate| {
+        let walk = core.state().work.as_ref().and_then(|work| work.walk());
+        let testing = walk.and_then(|walk| walk.testing.as_ref());
+        let testing = testing.filter(|testing| core.stage_name(testing.stage) == Some(&*candidate.stage));
+        let side = testing.map(|testing| testing.counts.new_version().clone()).unwrap_or_default();
+        CandidateStatus {
+            version: version(core, desk, &candidate.version),
+            share: candidate.share,
+            stage: candidate.stage.clone(),
+            calls: side.calls,
+            errors: side.errors,
+            repeated: side.repeated,
+        }
+    });
+    FunctionStatus {
+        name: name.to_owned(),
+        sticky: function.routing.sticky.clone(),
+        retry: function.routing.retry,
+        stable: version(core, desk, &function.stable),
+        candidate,
+        kept: function.kept.as_ref().map(|kept| KeptStatus {
+            version: version(core, desk, &kept.version),
+            until_ms: None,
+        }),
+    }
+}
+
+fn of_work(core: &Core, work: &Work) -> WorkStatus {
+    let walk = work.walk();
+    let testing = walk.and_then(|walk| walk.testing.as_ref());
+    let ending = walk.and_then(|walk| walk.ending.as_ref());
+    let phase = match &work.phase {
+        Phase::Fetching => "downloads",
+        Phase::Preparing(_) => "starts versions",
+        Phase::Walking(_) if testing.is_some() => "runs a stage",
+        Phase::Walking(_) => "ends",
+    };
+    let stage = testing.map(|testing| testing.stage).or(ending.map(|ending| ending.stage));
+    WorkStatus {
+        offer: work.offer.clone(),
+        phase: phase.to_owned(),
+        stage: stage.and_then(|stage| core.stage_name(stage)).map(str::to_owned),
+        waits_for_signal: testing.is_some_and(|testing| testing.announced),
+        stopped: ending.and_then(|ending| ending.why.clone()),
+    }
+}

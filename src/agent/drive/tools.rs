@@ -1,0 +1,324 @@
+//! With what acts are carried out: the manager, the proxy, runtimes, and what is on disk.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use proxy::{
+    control::{
+        client::{Client, ClientError},
+        form::{Applied, Drained, Status, TableNumber},
+    },
+    form::TableForm,
+    ledger::{Cursor, Reading},
+};
+
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    content::{Content, ContentError, Wanted},
+    control::Refused,
+    core::{Act, Errand, Event, Fetched, Polled, Trouble, TroubleKind, VersionNote, table},
+    link::{About, LinkError, Manager},
+    measure::Reads,
+    runtime::{Order, Runtime, RuntimeError, VersionId},
+    proxy_process,
+    settings::{ProxySettings, Versions},
+};
+
+/// How long a call that waits may wait.
+const WAIT: Duration = Duration::from_secs(30);
+
+/// How long the proxy may wait with its answer whether a version is drained.
+const DRAIN_WAIT: Duration = Duration::from_secs(10);
+
+/// How often it is looked whether the proxy has ended.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The name of functions' archives while they are unpacked.
+const ARCHIVE: &str = "download.zip";
+
+const UNAUTHORIZED: u16 = 401;
+const FORBIDDEN: u16 = 403;
+const CONFLICT: u16 = 409;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Tools {
+    pub manager: Manager,
+    pub about: About,
+    pub join_token: Option<PathBuf>,
+    pub proxy: Client,
+    pub proxy_settings: ProxySettings,
+    /// What the proxy said of itself when it was looked at last.
+    pub proxy_seen: Mutex<Option<Status>>,
+    /// In order of preference.
+    pub runtimes: Vec<Arc<dyn Runtime>>,
+    pub content: Content,
+    pub versions: Versions,
+    pub folder: PathBuf,
+}
+
+impl Tools {
+    /// Carries out an act to its end. `id` is what the manager calls this agent; `now` gives the driver's time in milliseconds.
+    pub async fn carry_out(&self, act: Act, errand: Errand, id: &str, now: impl Fn() -> u64) -> Event {
+        let began = now();
+        let took = || now().saturating_sub(began);
+        match act {
+            Act::List => Event::Listed(self.list().await),
+            Act::Look => Event::Looked(self.look().await),
+            Act::Join => Event::Joined(self.join().await),
+            Act::Poll => {
+                let answer = self.poll(id).await;
+                Event::Polled { took_ms: took(), answer }
+            }
+            Act::EndStage { offer, stage, skipped } => {
+                let answer = self.manager.end_stage(id, &offer, &stage, &skipped, WAIT).await;
+                let answer = answer.map_err(of_link);
+                Event::EndStage { offer, stage, skipped, took_ms: took(), answer }
+            }
+            Act::Send(number) => Event::Sent { number, answer: self.tell(id, errand).await },
+            Act::Report { run, stage } => {
+                Event::Reported { run, stage, sent_ms: began, answer: self.tell(id, errand).await }
+            }
+            Act::Fetch { offer, run } => {
+                let fetched = self.fetch(id, &offer).await;
+                Event::Fetched { offer, run, fetched }
+            }
+            Act::Start(version) => {
+                let started = self.start(&version, errand).await;
+                Event::Started { version, started }
+            }
+            Act::Apply(generation) => Event::Applied { generation, applied: self.apply(errand).await },
+            Act::Drain(version) => {
+                let drained = self.is_drained(&version, errand).await;
+                Event::Drained { version, drained }
+            }
+            Act::Stop(version) => {
+                let stopped = self.stop(&version).await;
+                Event::Stopped { version, stopped }
+            }
+            Act::Count(number) => Event::Counted { number, counted: self.count(errand).await },
+        }
+    }
+
+    async fn list(&self) -> Result<Vec<crate::runtime::Running>, Trouble> {
+        let mut all = Vec::new();
+        for runtime in &self.runtimes {
+            all.extend(runtime.list().await.map_err(of_runtime)?);
+        }
+        Ok(all)
+    }
+
+    async fn look(&self) -> Result<TableNumber, Trouble> {
+        let looked = proxy_process::ensure(&self.proxy_settings).await;
+        let seen = looked.as_ref().ok().cloned();
+        *self.proxy_seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+        looked.map(|status| status.table).map_err(|error| Trouble::passing(error.to_string()))
+    }
+
+    async fn join(&self) -> Result<String, Trouble> {
+        let file = self.join_token.as_deref().ok_or_else(|| Trouble::refused("there is no join token"))?;
+        let token = read_secret(file).map_err(Trouble::passing)?;
+        let joined = self.manager.join(&token, &self.about).await.map_err(of_link)?;
+        let identity = super::keep::Identity { id: joined.id.clone(), token: joined.token.clone() };
+        let path = self.folder.join("identity.json");
+        super::keep::write(&path, &identity).map_err(|error| Trouble::passing(error.to_string()))?;
+        self.manager.set_token(Some(joined.token));
+        Ok(joined.id)
+    }
+
+    async fn poll(&self, id: &str) -> Result<Polled, Trouble> {
+        let id = (!id.is_empty()).then_some(id);
+        let polled = self.manager.poll(id, &self.about, WAIT).await.map_err(of_link)?;
+        let reads = self.manager.reads();
+        let reads = Reads { values: reads.values, groups: reads.groups };
+        Ok(Polled { id: polled.id, offer: polled.offer, reads })
+    }
+
+    async fn tell(&self, id: &str, errand: Errand) -> Result<Option<wire::ManagerTime>, Trouble> {
+        let Errand::Result { offer, summary, next } = errand else {
+            return Err(Trouble::refused("there is nothing to be told any more"));
+        };
+        self.manager.result(id, &offer, &summary, &next).await.map_err(of_link)
+    }
+
+    /// The text of an offer, and its functions on disk.
+    async fn fetch(&self, id: &str, offer: &str) -> Result<Fetched, Trouble> {
+        let text = self.manager.release(id, offer).await.map_err(of_link)?;
+        let read = language::offer::read(&text).map_err(|faults| {
+            let first = faults.first().map_or_else(String::new, |fault| fault.message.clone());
+            Trouble::refused(format!("its text can't be read: {first}"))
+        })?;
+        if read.functions.is_empty() {
+            return Ok(Fetched { text, versions: Vec::new(), notes: BTreeMap::new() });
+        }
+        let archive = self.folder.join(ARCHIVE);
+        self.manager.functions(id, &read.id, &archive).await.map_err(of_link)?;
+        let wanted = read.functions.iter().flat_map(|function| {
+            [&function.base, &function.new].map(|version| Wanted {
+                function: function.name.clone(),
+                path: version.path.clone(),
+                runner: version.env.clone(),
+            })
+        });
+        let wanted: Vec<Wanted> = wanted.collect();
+        let (content, all) = (self.content.clone(), wanted.clone());
+        let added = tokio::task::spawn_blocking(move || {
+            let added = content.add_archive(&archive, &all, &language::functions::Limits::default());
+            // What could be unpacked is not needed again, and what couldn't must not be resumed.
+            let _ = std::fs::remove_file(&archive);
+            added
+        });
+        let added = added.await.map_err(|_| Trouble::passing("unpacking broke off"))?.map_err(of_content)?;
+        let notes = added.iter().zip(&wanted).map(|(version, wanted)| {
+            let (function, runner) = (wanted.function.clone(), wanted.runner.clone());
+            (version.clone(), VersionNote { function, runner })
+        });
+        let notes = notes.collect();
+        let versions = added.chunks_exact(2).map(|pair| [pair[0].clone(), pair[1].clone()]).collect();
+        Ok(Fetched { text, versions, notes })
+    }
+
+    async fn start(&self, version: &VersionId, errand: Errand) -> Result<proxy::live::Target, Trouble> {
+        let Errand::Version(note) = errand else {
+            return Err(Trouble::refused("it isn't wanted any more"));
+        };
+        let runtime = self.runtime_of(&note.runner)?;
+        let Versions { limits, health, warm_up, grace: _ } = self.versions.clone();
+        let runner = (!note.runner.is_empty()).then(|| note.runner.clone());
+        let folder = self.content.folder(version);
+        let order =
+            Order { runner, limits, health, warm_up, ..Order::new(version.clone(), folder) };
+        Ok(runtime.start(&order).await.map_err(of_runtime)?.target)
+    }
+
+    /// The first runtime that has this form of functions; where none is named, the first.
+    fn runtime_of(&self, runner: &str) -> Result<&Arc<dyn Runtime>, Trouble> {
+        let has = |runtime: &&Arc<dyn Runtime>| runner.is_empty() || runtime.runners().contains(&runner);
+        self.runtimes.iter().find(has).ok_or_else(|| {
+            let all: Vec<&str> = self.runtimes.iter().flat_map(|runtime| runtime.runners()).collect();
+            let all = if all.is_empty() { "nothing".to_owned() } else { all.join(", ") };
+            Trouble::refused(format!("functions of the form {runner:?} can't be run here; there is {all}"))
+        })
+    }
+
+    async fn apply(&self, errand: Errand) -> Result<TableNumber, Trouble> {
+        let Errand::Table(table) = errand else {
+            return Err(Trouble::passing("there is no table"));
+        };
+        let table: TableForm = *table;
+        let body = serde_json::to_vec(&table).map_err(|error| Trouble::refused(error.to_string()))?;
+        let applied: Applied = self.proxy.put("/table", Bytes::from(body)).await.map_err(of_proxy)?;
+        Ok(applied.table)
+    }
+
+    /// Whether nobody holds a version any more, whichever part it had.
+    async fn is_drained(&self, version: &VersionId, errand: Errand) -> Result<bool, Trouble> {
+        let Errand::Version(note) = errand else { return Ok(true) };
+        for variation in [table::BASE, table::NEW] {
+            let (service, wait) = (&note.function, DRAIN_WAIT.as_secs());
+            let query = form_urlencoded::Serializer::new(String::new())
+                .append_pair("service", service)
+                .append_pair("variation", variation)
+                .append_pair("version", version.as_str())
+                .append_pair("wait", &wait.to_string())
+                .finish();
+            match self.proxy.wait::<Drained>(&format!("/drained?{query}"), DRAIN_WAIT).await {
+                Ok(drained) if drained.drained => {}
+                Ok(_) => return Ok(false),
+                // The table in force names it.
+                Err(ClientError::Refused { status: CONFLICT, .. }) => return Ok(false),
+                Err(error) => return Err(of_proxy(error)),
+            }
+        }
+        Ok(true)
+    }
+
+    async fn stop(&self, version: &VersionId) -> Result<(), Trouble> {
+        for runtime in &self.runtimes {
+            runtime.stop(version, self.versions.grace).await.map_err(of_runtime)?;
+        }
+        Ok(())
+    }
+
+    async fn count(&self, errand: Errand) -> Result<Box<Reading>, Trouble> {
+        let Errand::Cursor(Cursor { life, interval }) = errand else {
+            return Err(Trouble::passing("there is no cursor"));
+        };
+        let target = format!("/counts?life={life}&interval={interval}");
+        Ok(Box::new(self.proxy.get(&target).await.map_err(of_proxy)?))
+    }
+}
+
+impl Tools {
+    /// What the proxy said of itself when it was looked at last; `None`: it didn't answer.
+    pub fn proxy_status(&self) -> Option<Status> {
+        self.proxy_seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Where the proxy takes calls.
+    pub fn listens_on(&self) -> Vec<String> {
+        self.proxy_status().map(|status| status.listen).unwrap_or_default()
+    }
+
+    /// The newest of what a version wrote.
+    pub async fn log(&self, version: &VersionId, at_most: usize) -> Result<Vec<u8>, Refused> {
+        for runtime in &self.runtimes {
+            match runtime.log(version, at_most).await {
+                Ok(Some(log)) => return Ok(log),
+                Ok(None) => {}
+                Err(error) => return Err(Refused::Failed(error.to_string())),
+            }
+        }
+        Err(Refused::Wrong("no runtime has a log of this version".to_owned()))
+    }
+
+    /// Has the proxy end, and waits until it has, for so long at most.
+    pub async fn drain_proxy(&self, at_most: Duration) -> Result<(), ClientError> {
+        let _: Status = self.proxy.post("/drain").await?;
+        let until = Instant::now() + at_most;
+        while Instant::now() < until && self.proxy.get::<Status>("/status").await.is_ok() {
+            sleep(LOOK).await;
+        }
+        Ok(())
+    }
+}
+
+/// The first line of a file.
+pub fn read_secret(path: &Path) -> Result<String, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let line = text.lines().next().unwrap_or_default().trim();
+    if line.is_empty() { Err(format!("{} is empty", path.display())) } else { Ok(line.to_owned()) }
+}
+
+fn of_link(error: LinkError) -> Trouble {
+    let kind = match &error {
+        LinkError::Refused { status: UNAUTHORIZED | FORBIDDEN, .. } => TroubleKind::Unauthorized,
+        _ if error.passes() => TroubleKind::Passes,
+        _ => TroubleKind::Refused,
+    };
+    Trouble { kind, text: error.to_string() }
+}
+
+fn of_proxy(error: ClientError) -> Trouble {
+    let is_refused = matches!(&error, ClientError::Refused { status, .. } if (400..500).contains(status));
+    let kind = if is_refused { TroubleKind::Refused } else { TroubleKind::Passes };
+    Trouble { kind, text: error.to_string() }
+}
+
+fn of_runtime(error: RuntimeError) -> Trouble {
+    Trouble::passing(error.to_string())
+}
+
+fn of_content(error: ContentError) -> Trouble {
+    match error {
+        ContentError::Io { .. } => Trouble::passing(error.to_string()),
+        _ => Trouble::refused(error.to_string()),
+    }
+}
+

@@ -1,0 +1,98 @@
+//! What an operator sets of an agent. `config/agent.yml` tells what each key means, and its default; what checks texts and makes these
+//! values of them is the program's.
+
+use std::{collections::BTreeMap, ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
+
+use crate::runtime::{Health, Limits, WarmUp};
+
+/// Everything that is set of an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The version of the program, as it is shown.
+    pub program: &'static str,
+    pub manager: Manager,
+    /// Shown at the manager; empty: none.
+    pub name: String,
+    /// Where it is, as GeoJSON of a Polygon or a `MultiPolygon`; empty: not said.
+    pub area: String,
+    pub labels: BTreeMap<String, String>,
+    /// The folder that holds all that has to last: id, key, token, offer, results, content, versions that run. For its owner alone.
+    pub state: PathBuf,
+    /// The socket on which people ask this agent.
+    pub control: PathBuf,
+    pub proxy: ProxySettings,
+    pub runtimes: Runtimes,
+    pub versions: Versions,
+    /// For how long the old version runs on after a roll-out, so that going back takes no start.
+    pub keep_base: Duration,
+    /// Where `/metrics` and `/healthz` are served besides the control socket.
+    pub metrics: Option<SocketAddr>,
+    pub stop: Stop,
+}
+
+/// The manager, and who this agent is to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Manager {
+    /// With its scheme and without a slash at the end: `http://127.0.0.1:9991`.
+    pub url: String,
+    /// A file with what lets this agent in the first time.
+    pub join_token_file: Option<PathBuf>,
+    /// A file with the token that this agent shows.
+    pub token_file: Option<PathBuf>,
+    /// PEM of the authorities that the manager's certificate may be of, instead of those of the public.
+    pub ca: Option<PathBuf>,
+    /// PEM of this agent's own certificate and key; both or neither.
+    pub certificate: Option<PathBuf>,
+    pub key: Option<PathBuf>,
+}
+
+/// The proxy beside this agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProxySettings {
+    /// Its control socket.
+    pub control: PathBuf,
+    /// How it is started where nobody answers there; `None`: it is somebody else's business.
+    pub start: Option<StartProxy>,
+}
+
+/// A command that starts a proxy, which stays when this agent ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartProxy {
+    pub program: PathBuf,
+    pub arguments: Vec<OsString>,
+    /// Its folder: what it writes to stderr goes to `proxy.log` there.
+    pub state: PathBuf,
+}
+
+/// What runs versions here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Runtimes {
+    /// Names of runtimes that are used, in order of preference: `process`, …
+    pub enabled: Vec<String>,
+    /// The first and the last port for functions that listen on one.
+    pub ports: (u16, u16),
+}
+
+/// What holds for versions of which nothing else is said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Versions {
+    pub limits: Limits,
+    pub health: Health,
+    pub warm_up: Option<WarmUp>,
+    /// How long a version that gets no more calls may take to finish those that it has.
+    pub drain: Duration,
+    /// How long a version that is to end may take until it is killed.
+    pub grace: Duration,
+    /// After how long a version is ended that is wanted no more and still has calls in flight.
+    pub drain: Duration,
+}
+
+/// What the end of the agent means for the proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stop {
+    /// Proxy and versions go on by the last table.
+    #[default]
+    Leave,
+    /// The proxy takes nothing more and ends when what it has has ended; then the versions are stopped.
+    Drain,
+}
