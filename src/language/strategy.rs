@@ -39,7 +39,11 @@ pub struct Strategy {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Retry { Failed, Refused, Never }
+pub enum Retry {
+    Failed,
+    Refused,
+    Never,
+}
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Function {

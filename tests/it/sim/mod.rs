@@ -27,6 +27,7 @@ mod links;
 mod manager;
 mod operators;
 mod overseer;
+mod own;
 mod plans;
 mod rest;
 mod tree;
@@ -37,10 +38,13 @@ use std::collections::BTreeMap;
 
 use heart::Flaw;
 use witness::Violation;
-use world::{Report, World};
+use world::{Crew, Report, World};
 
 /// Seeds in an ordinary run of the tests.
 const SEEDS: u64 = 500;
+
+/// Those with own agents, which have more to do.
+const OWN_SEEDS: u64 = 40;
 
 /// Seeds among which a flaw must show.
 const SEEDS_FOR_A_FLAW: u64 = 600;
@@ -50,12 +54,12 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 /// The seeds that break an invariant, and how the first one comes to that. Each core takes its share of them.
-fn broken(seeds: &std::ops::Range<u64>) -> String {
+fn broken(seeds: &std::ops::Range<u64>, crew: Crew) -> String {
     let is_alone = seeds.end - seeds.start == 1;
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let share = |core: usize| -> BTreeMap<u64, Report> {
         let of_core = seeds.clone().skip(core).step_by(cores);
-        let reports = of_core.map(|seed| (seed, World::new(seed, None).run(is_alone)));
+        let reports = of_core.map(|seed| (seed, World::new(seed, None, crew).run(is_alone)));
         reports.filter(|(_, report)| report.violation.is_some()).collect()
     };
     let mut broken = BTreeMap::new();
@@ -83,15 +87,29 @@ fn whatever_happens_the_invariants_hold() {
         Some(seed) => seed..seed + 1,
         None => 0..number("CHOIRMASTER_SIM_SEEDS").unwrap_or(SEEDS),
     };
-    let broken = broken(&seeds);
+    let broken = broken(&seeds, Crew::Deployed);
+    assert!(broken.is_empty(), "{broken}");
+}
+
+#[test]
+fn whatever_happens_to_own_agents_the_invariants_hold() {
+    let seeds = match number("CHOIRMASTER_SIM_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("CHOIRMASTER_SIM_SEEDS").unwrap_or(OWN_SEEDS),
+    };
+    let broken = broken(&seeds, Crew::Mixed);
     assert!(broken.is_empty(), "{broken}");
 }
 
 /// Some seed shows the flaw, as a violation of one of these invariants.
 fn assert_caught(flaw: Flaw, invariants: &[u8]) {
+    assert_caught_with(Crew::Deployed, flaw, invariants);
+}
+
+fn assert_caught_with(crew: Crew, flaw: Flaw, invariants: &[u8]) {
     let mut others = Vec::new();
     for seed in 0..SEEDS_FOR_A_FLAW {
-        match World::new(seed, Some(flaw)).run(false).violation {
+        match World::new(seed, Some(flaw), crew).run(false).violation {
             Some(found) if invariants.contains(&found.invariant) => return,
             Some(found) => others.push(found),
             None => {}

@@ -4,7 +4,7 @@
 use ::agent::core::{Act, Core, Errand, Event, Trouble};
 use heart::release::command::{Form, Reply};
 
-use super::{Flight, Handed, Happening, Own, link, runtime::Conduct, watch};
+use super::{Flight, Handed, Happening, link, runtime::Conduct, watch};
 use crate::sim::{
     agent::What,
     call::{Caller, Request, Response},
@@ -205,7 +205,10 @@ impl World {
     fn own_did(&mut self, index: usize, deed: &crate::sim::agent::Deed) {
         let (manager, place) = (self.owns[index].parent, self.owns[index].place);
         self.tell(|| {
-            format!("own agent {index} as {} with {}: {:?} {:?}", deed.child, deed.offer, deed.what, deed.stage)
+            format!(
+                "own agent {index} as {} with {}: {:?} {:?}",
+                deed.child, deed.offer, deed.what, deed.stage
+            )
         });
         if self.is_tree {
             let view = View { managers: &self.managers, links: &self.links, witnesses: &self.witnesses };
@@ -281,7 +284,8 @@ impl World {
             (Act::Drain(version), _) => {
                 let name = version.as_str();
                 let is_free = !own.proxy.names(name) && own.proxy.in_flight(name) == 0;
-                let drained = if is_up { Ok(is_free || flaw == Some(Flaw::StopsAtOnce)) } else { Err(no_proxy()) };
+                let drained =
+                    if is_up { Ok(is_free || flaw == Some(Flaw::StopsAtOnce)) } else { Err(no_proxy()) };
                 Event::Drained { version, drained }
             }
             (Act::Stop(version), _) => {
@@ -433,7 +437,10 @@ impl World {
         own.proxy.end_calls(&own.runtime, at, &mut self.dice);
         for lost in std::mem::take(&mut own.proxy.lost) {
             if !own.runtime.is_dead(&lost.version, at) {
-                let text = format!("own agent {index}: a call of {} is lost at {}: {}", lost.service, lost.version, lost.why);
+                let text = format!(
+                    "own agent {index}: a call of {} is lost at {}: {}",
+                    lost.service, lost.version, lost.why
+                );
                 self.overseer.wrong(12, text);
             }
         }

@@ -136,7 +136,9 @@ fn refused(act: &Act, refusal: &Refusal, took_ms: u64) -> Event {
         },
         act => {
             let trouble = match refusal {
-                Refusal::Limit { .. } | Refusal::TooManyAdopted { .. } => Trouble::passing(refusal.to_string()),
+                Refusal::Limit { .. } | Refusal::TooManyAdopted { .. } => {
+                    Trouble::passing(refusal.to_string())
+                }
                 _ => Trouble::refused(refusal.to_string()),
             };
             failed(act, trouble, took_ms)

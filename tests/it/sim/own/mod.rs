@@ -33,17 +33,35 @@ pub enum Happening {
     /// SIGKILL.
     Die,
     /// Nothing was to be done before.
-    Wake { process: u32, nap: u64 },
+    Wake {
+        process: u32,
+        nap: u64,
+    },
     /// What was begun takes effect.
-    Does { process: u32, flight: u64, act: Act, errand: Box<Errand> },
+    Does {
+        process: u32,
+        flight: u64,
+        act: Act,
+        errand: Box<Errand>,
+    },
     /// What it began has come to this.
-    Came { process: u32, flight: u64, event: Box<Event> },
+    Came {
+        process: u32,
+        flight: u64,
+        event: Box<Event>,
+    },
     /// The manager has answered.
-    Answered { process: u32, flight: u64, response: Response },
+    Answered {
+        process: u32,
+        flight: u64,
+        response: Response,
+    },
     /// Somebody calls its functions.
     Calls,
     /// Its proxy dies, or hands over to another process.
-    ProxyEnds { hands_over: bool },
+    ProxyEnds {
+        hands_over: bool,
+    },
     ProxyBegins,
     /// One of its versions dies.
     VersionDies,
@@ -170,6 +188,14 @@ impl Own {
         self.core = None;
         self.flights.clear();
         self.fetching.clear();
+    }
+
+    /// The storm is over: what died comes back, and somebody calls.
+    pub fn calm(&mut self) {
+        self.calls = self.calls.max(2);
+        if !self.proxy.is_up {
+            self.proxy.begin_life();
+        }
     }
 
     /// Which functions run the new version of a release for good, and under which id it said so.

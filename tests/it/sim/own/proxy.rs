@@ -1,11 +1,7 @@
 //! The proxy beside an own agent. Its table and its ledger are the product's; connections are left out. It may crash and come back with
 //! its last table, and hand over to a new process, which finds no counts of the old one.
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use proxy::{
     Tally,
@@ -228,7 +224,11 @@ impl Proxy {
 
     /// Whether the table in force names a version.
     pub fn names(&self, version: &str) -> bool {
-        self.table.services().iter().flat_map(|service| service.versions()).any(|named| named.digest() == version)
+        self.table
+            .services()
+            .iter()
+            .flat_map(|service| service.versions())
+            .any(|named| named.digest() == version)
     }
 
     /// Calls that a version carries out, or that may be repeated on it.

@@ -127,7 +127,8 @@ impl Watched {
         }
         let before = std::mem::replace(&mut self.glance, now.clone());
         let mut deeds = Vec::new();
-        let handed = now.offer.as_ref().or(before.offer.as_ref()).and_then(|(offer, _)| scene.handed.get(offer));
+        let handed =
+            now.offer.as_ref().or(before.offer.as_ref()).and_then(|(offer, _)| scene.handed.get(offer));
         if let (Some(handed), Some((offer, run))) = (handed, now.offer.as_ref().or(before.offer.as_ref())) {
             let teller = Teller { offer, handed, child: scene.state.id.clone().unwrap_or_default() };
             self.tell_work(&teller, *run, (&before, &now), scene, &mut deeds);
@@ -154,7 +155,7 @@ impl Watched {
             let of = |variation: &str| truth(scene.proxy, &self.split, variation).ended;
             self.decided =
                 Some(Decided { split: self.split.clone(), least: [of("base_version"), of("new_version")] });
-            let status = StageStatus::from_wire(status).unwrap();
+            let status = StageStatus::from_wire(status.into()).unwrap();
             deeds.push(teller.deed(Some(stage), What::Ended(status)));
         }
         if let Some((stage, begun, announced)) = now.testing {
@@ -166,7 +167,8 @@ impl Watched {
                 }
                 deeds.push(teller.deed(Some(stage), What::Began));
             }
-            let candidates = scene.state.functions.values().filter_map(|function| function.candidate.as_ref());
+            let candidates =
+                scene.state.functions.values().filter_map(|function| function.candidate.as_ref());
             self.split = candidates.map(|candidate| candidate.split.clone()).next().unwrap_or_default();
             let was_announced = matches!(before.testing, Some((_, of, true)) if of == begun);
             if announced && !was_announced {
@@ -212,7 +214,9 @@ impl Watched {
         let Ok(fetched) = super::link::fetched(handed) else { return };
         for ([base, new], function) in fetched.versions.iter().zip(&handed.offer.strategy.functions) {
             let services = scene.proxy.services();
-            let Some(service) = services.iter().find(|service| service.name() == function.name) else { continue };
+            let Some(service) = services.iter().find(|service| service.name() == function.name) else {
+                continue;
+            };
             let digests: Vec<&str> = service.versions().iter().map(|version| version.digest()).collect();
             let share = service.shares().get(NEW).copied().unwrap_or_default();
             let is_so = match next {
@@ -231,7 +235,8 @@ impl Watched {
     fn check_counts(&mut self, summary: &StageSummary, proxy: &Proxy) {
         let Some(Decided { split, least }) = self.decided.clone() else { return };
         let is_torn = proxy.torn.contains(&split);
-        let said = [("base_version", summary.f1_calls, least[0]), ("new_version", summary.f2_calls, least[1])];
+        let said =
+            [("base_version", summary.f1_calls, least[0]), ("new_version", summary.f2_calls, least[1])];
         for (variation, said, least) in said {
             let Some(said) = said else { continue };
             let truth = truth(proxy, &split, variation);
@@ -252,7 +257,8 @@ impl Watched {
                     continue;
                 }
                 if !scene.runtime.was_healthy(&variation.version) {
-                    let text = format!("{} of {} gets {share} before it is healthy", variation.name, service.name);
+                    let text =
+                        format!("{} of {} gets {share} before it is healthy", variation.name, service.name);
                     self.wrong(SHARES, text);
                 }
                 let why = if at == 0 {
@@ -262,8 +268,7 @@ impl Watched {
                 };
                 if let Err(why) = why {
                     let Scene { at, .. } = scene;
-                    let text =
-                        format!("{} of {} gets {share} at {at}: {why}", variation.name, service.name);
+                    let text = format!("{} of {} gets {share} at {at}: {why}", variation.name, service.name);
                     self.wrong(SHARES, text);
                 }
             }
@@ -278,9 +283,14 @@ impl Watched {
                 self.bases.entry(function.name.clone()).or_default().insert(base.clone());
             }
         }
-        let is_base = self.bases.get(&service.name).is_some_and(|of| of.iter().any(|base| base.as_str() == version));
+        let is_base =
+            self.bases.get(&service.name).is_some_and(|of| of.iter().any(|base| base.as_str() == version));
         let rolled_out = self.rolled_out.get(&service.name).is_some_and(|(of, ..)| of.as_str() == version);
-        if is_base || rolled_out { Ok(()) } else { Err(format!("{version} is no base version, and was not rolled out")) }
+        if is_base || rolled_out {
+            Ok(())
+        } else {
+            Err(format!("{version} is no base version, and was not rolled out"))
+        }
     }
 
     /// A table is in force.
@@ -354,5 +364,12 @@ pub fn deed(child: &str, offer: &str, handed: &Handed, stage: Option<usize>, wha
         | Form::Full
         | Form::UndoOf { .. } => None,
     };
-    Deed { child: child.to_owned(), offer: offer.to_owned(), release: handed.offer.release, form, stage, what }
+    Deed {
+        child: child.to_owned(),
+        offer: offer.to_owned(),
+        release: handed.offer.release,
+        form,
+        stage,
+        what,
+    }
 }
