@@ -83,8 +83,6 @@ pub struct Versions {
     pub drain: Duration,
     /// How long a version that is to end may take until it is killed.
     pub grace: Duration,
-    /// After how long a version is ended that is wanted no more and still has calls in flight.
-    pub drain: Duration,
 }
 
 /// What the end of the agent means for the proxy.

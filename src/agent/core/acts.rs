@@ -105,7 +105,10 @@ impl Core {
         if let Some(owed) = self.state.owed.front() {
             acts.push(Act::Send(owed.number));
         }
-        acts.push(self.long_call());
+        // A poll that was sent before a result was answered could bring what that result has ended.
+        if self.state.owed.is_empty() || self.state.work.is_some() {
+            acts.push(self.long_call());
+        }
         let Some(work) = &self.state.work else { return };
         if matches!(work.phase, Phase::Fetching) {
             acts.push(Act::Fetch { offer: work.offer.clone(), run: work.run });

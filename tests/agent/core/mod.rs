@@ -1,0 +1,159 @@
+//! The agent's mind, in a world that does what it is asked at once.
+
+mod world;
+
+use model::StageStatus;
+use wire::{StageSummary, Then};
+
+use self::world::{World, version};
+
+/// Two stages and a roll-out.
+const OFFER: &str = "id: r1\nname: r1\ntype: patch\nfunctions:\n  - name: hello\n    base_version:\n      path: base\n      env: nodejs\n    new_version:\n      path: new\n      env: nodejs\nstages:\n  - name: canary\n    type: WaitForSignal\n    func_name: hello\n    variants:\n      - name: base_version\n        trafficPercentage: 90\n      - name: new_version\n        trafficPercentage: 10\n    metrics_conditions:\n      - name: errorRate\n        threshold: \"<=0.05\"\n    end_conditions:\n      - name: minDuration\n        threshold: 1s\n      - name: minCalls\n        threshold: \"10\"\n    end_action:\n      onSuccess: half\n      onFailure: rollback\n  - name: half\n    type: WaitForSignal\n    func_name: hello\n    variants:\n      - name: base_version\n        trafficPercentage: 50\n      - name: new_version\n        trafficPercentage: 50\n    metrics_conditions:\n      - name: errorRate\n        threshold: \"<=0.05\"\n    end_conditions:\n      - name: minDuration\n        threshold: 1s\n      - name: minCalls\n        threshold: \"10\"\n    end_action:\n      onSuccess: rollout\n      onFailure: rollback\n";
+
+fn with_offer() -> World {
+    let mut world = World::new();
+    world.offers.push(("r1".to_owned(), OFFER.to_owned()));
+    world
+}
+
+fn last_summary(world: &World) -> StageSummary {
+    world.told.last().unwrap().summary.clone()
+}
+
+#[test]
+fn a_good_release_is_walked_through_in_place() {
+    let mut world = with_offer();
+    world.until("the canary waits for its signal", |world| !world.told.is_empty());
+    assert_eq!(world.told[0].status, StageStatus::SuccessWaiting);
+    assert_eq!(world.share("hello"), 1_000);
+    world.signal(None);
+    world.until("it is rolled out", |world| world.ended().len() == 2);
+    let said = [("canary", StageStatus::Completed, "half"), ("half", StageStatus::Completed, "rollout")];
+    let said = said.map(|(stage, status, next)| (stage.to_owned(), status, next.to_owned()));
+    assert_eq!(world.ended(), said);
+    assert_eq!(world.stable("hello"), Some(version("hello", "new")));
+    // The base version never served alone once the new one had a share.
+    let shares: Vec<_> = world.tables.iter().map(|table| table.services[0].shares.clone().unwrap()).collect();
+    assert_eq!(shares, [vec![9_000, 1_000], vec![5_000, 5_000], vec![10_000]]);
+    assert!(world.running.contains_key(&version("hello", "base")), "the base version is kept for a while");
+    world.until("the base version is ended", |world| world.running.len() == 1);
+    assert!(world.core.state().work.is_none());
+}
+
+#[test]
+fn a_breach_takes_the_share_away_and_is_reported() {
+    let mut world = with_offer();
+    world.errors.insert("new", 100);
+    world.until("it is taken back", |world| !world.ended().is_empty());
+    assert_eq!(world.ended(), [("canary".to_owned(), StageStatus::Failure, "rollback".to_owned())]);
+    assert_eq!(world.share("hello"), 0);
+    assert_eq!(world.stable("hello"), Some(version("hello", "base")));
+    let summary = last_summary(&world);
+    assert_eq!(summary.f2_calls, summary.f2_errors);
+    assert!(summary.why.is_some(), "a person is told why");
+    assert_eq!(world.core.stops().judged, 1);
+    world.until("the new version is ended", |world| world.running.len() == 1);
+}
+
+#[test]
+fn a_breach_while_the_manager_is_away_is_taken_back_and_told_later() {
+    let mut world = with_offer();
+    world.until("the canary is tried", |world| world.share("hello") == 1_000);
+    world.manager_away = true;
+    world.errors.insert("new", 100);
+    world.until("it has no share", |world| world.share("hello") == 0);
+    world.until("it is owed", |world| !world.owed().is_empty());
+    world.kill();
+    world.steps(100);
+    assert!(world.told.is_empty());
+    world.manager_away = false;
+    world.until("it is told", |world| !world.told.is_empty());
+    assert_eq!(world.ended(), [("canary".to_owned(), StageStatus::Failure, "rollback".to_owned())]);
+    assert_eq!(world.told.len(), 1, "it is told once, and that it had waited for a signal is not told any more");
+}
+
+#[test]
+fn what_the_manager_takes_back_goes_back_at_once() {
+    let mut world = with_offer();
+    world.until("the canary is tried", |world| world.share("hello") == 1_000);
+    world.signal(Some(Then::Rollback));
+    world.until("it is told", |world| !world.ended().is_empty());
+    assert_eq!(world.ended()[0].2, "rollback");
+    assert_eq!(world.share("hello"), 0);
+}
+
+#[test]
+fn an_agent_that_is_killed_at_any_step_ends_where_one_that_lives_does() {
+    let steps = {
+        let mut world = with_offer();
+        world.signal(None);
+        world.until("it is rolled out", |world| world.ended().len() == 2);
+        world.tables.len() * 60
+    };
+    for at in 0..steps {
+        let mut world = with_offer();
+        world.signal(None);
+        world.steps(at);
+        world.kill();
+        world.until("it is rolled out", |world| world.core.state().work.is_none() && !world.ended().is_empty() && world.owed().is_empty());
+        assert_eq!(world.stable("hello"), Some(version("hello", "new")), "killed at step {at}");
+        assert_eq!(world.ended().len(), 2, "killed at step {at}: {:?}", world.ended());
+    }
+}
+
+#[test]
+fn a_version_that_cant_be_started_ends_the_offer_with_an_error() {
+    let mut world = with_offer();
+    world.broken.insert(version("hello", "new"));
+    world.until("it is told", |world| !world.told.is_empty());
+    assert_eq!(world.told[0].status, StageStatus::Error);
+    assert!(world.told[0].summary.why.as_ref().unwrap().text.contains("died at once"));
+    world.until("nothing is left", |world| world.running.is_empty());
+}
+
+#[test]
+fn an_operator_takes_a_release_back_while_the_manager_is_away() {
+    let mut world = with_offer();
+    world.until("the canary is tried", |world| world.share("hello") == 1_000);
+    world.manager_away = true;
+    let undone = world.undo(None).unwrap();
+    assert_eq!(undone[0].to, version("hello", "base"));
+    world.until("it has no share", |world| world.share("hello") == 0);
+    world.manager_away = false;
+    world.until("it is told", |world| !world.told.is_empty());
+    assert_eq!(world.ended()[0].1, StageStatus::Failure);
+}
+
+#[test]
+fn an_operator_goes_back_to_the_version_before_the_roll_out() {
+    let mut world = with_offer();
+    world.signal(None);
+    world.until("it is rolled out", |world| world.ended().len() == 2);
+    world.undo(Some("hello")).unwrap();
+    world.step();
+    assert_eq!(world.stable("hello"), Some(version("hello", "base")));
+    world.until("the new version is ended", |world| world.running.len() == 1);
+    assert!(world.undo(Some("hello")).is_err(), "there is nothing to go back to any more");
+    assert!(world.undo(Some("other")).is_err());
+}
+
+#[test]
+fn a_table_that_somebody_else_put_in_force_is_replaced() {
+    let mut world = with_offer();
+    world.until("the canary is tried", |world| world.share("hello") == 1_000);
+    let table = world.table.as_mut().unwrap();
+    table.generation += 7;
+    table.services.clear();
+    world.until("it is tried again", |world| world.share("hello") == 1_000);
+}
+
+#[test]
+fn an_agent_without_memory_leaves_a_table_alone_until_it_serves_something() {
+    let mut world = with_offer();
+    world.signal(None);
+    world.until("it is rolled out", |world| world.ended().len() == 2);
+    world.forget_everything();
+    let before = world.table.clone();
+    world.steps(400);
+    assert_eq!(world.table, before);
+}

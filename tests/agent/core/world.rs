@@ -1,0 +1,359 @@
+//! A world in which the agent's mind is tried: runtimes, a proxy and a manager that do what they are asked at once, and that a
+//! test can have do otherwise.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use choirmaster_agent::{
+    core::{
+        Act, Core, Errand, Event, Fetched, Now, Owed, Polled, Refusal, Settings, State, Trouble, Undone,
+        VersionNote,
+    },
+    measure::Reads,
+    runtime::{Phase, Running, VersionId},
+};
+use model::StageStatus;
+use proxy::{
+    control::form::TableNumber,
+    form::TableForm,
+    ledger::{Cursor, Interval, Key, Reading, Row, Tally, Times},
+    live::Target,
+};
+use wire::{EndStageAnswer, StageSummary, Then};
+
+/// How long a step takes, in milliseconds.
+const STEP_MS: u64 = 50;
+
+/// What a result said.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Told {
+    pub stage: String,
+    pub status: StageStatus,
+    pub next: String,
+    pub summary: StageSummary,
+}
+
+#[derive(Debug)]
+pub struct World {
+    pub core: Core,
+    /// What is on disk.
+    saved: String,
+    now_ms: u64,
+    pub running: BTreeMap<VersionId, String>,
+    /// Versions that can't be started.
+    pub broken: BTreeSet<VersionId>,
+    pub table: Option<TableForm>,
+    /// All tables that were ever in force.
+    pub tables: Vec<TableForm>,
+    pub stopped: Vec<VersionId>,
+    /// Calls per step of each function, and errors in a hundred of each variation.
+    pub calls: u64,
+    pub errors: BTreeMap<&'static str, u64>,
+    rows: BTreeMap<(String, String, String), Tally>,
+    /// The manager: what it offers, whether it answers, and what it says at the end of stages.
+    pub offers: Vec<(String, String)>,
+    pub manager_away: bool,
+    pub end: Option<EndStageAnswer>,
+    pub told: Vec<Told>,
+    pub log: Vec<String>,
+}
+
+pub fn settings() -> Settings {
+    Settings { keep_base_ms: 60_000, drain_ms: 5_000, joins: false, seed: 1 }
+}
+
+/// The digest that stands for a version in this world.
+pub fn version(function: &str, path: &str) -> VersionId {
+    let sum = format!("{function}/{path}").bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    format!("{sum:016x}{sum:016x}").parse().expect("sixteen digits and more")
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self {
+            core: Core::new(State::default(), settings()),
+            saved: serde_json::to_string(&State::default()).expect("a state"),
+            now_ms: 0,
+            running: BTreeMap::new(),
+            broken: BTreeSet::new(),
+            table: None,
+            tables: Vec::new(),
+            stopped: Vec::new(),
+            calls: 20,
+            errors: BTreeMap::new(),
+            rows: BTreeMap::new(),
+            offers: Vec::new(),
+            manager_away: false,
+            end: None,
+            told: Vec::new(),
+            log: Vec::new(),
+        }
+    }
+
+    fn now(&self) -> Now {
+        Now { ms: self.now_ms, wall_ms: 1_700_000_000_000 + self.now_ms as i64 }
+    }
+
+    /// One step: calls come in, all that the mind wants is carried out, and it hears of it.
+    pub fn step(&mut self) {
+        self.now_ms += STEP_MS;
+        self.serve();
+        let now = self.now();
+        self.core.pass(now);
+        self.save();
+        for act in self.core.acts(now) {
+            // What came meanwhile may have made it needless.
+            if !self.core.acts(self.now()).contains(&act) {
+                continue;
+            }
+            let errand = self.core.errand(&act);
+            if let Some(event) = self.carry_out(&act, errand) {
+                self.core.handle(event, self.now());
+                self.save();
+            }
+        }
+        let said = self.core.take_said();
+        self.log.extend(said.into_iter().map(|said| format!("{said:?}")));
+    }
+
+    pub fn steps(&mut self, steps: usize) {
+        (0..steps).for_each(|_| self.step());
+    }
+
+    /// Goes on until something is so; fails where it never is.
+    pub fn until(&mut self, what: &str, mut is_so: impl FnMut(&Self) -> bool) {
+        for _ in 0..2_000 {
+            if is_so(self) {
+                return;
+            }
+            self.step();
+        }
+        panic!("never: {what}\n{}\n{:#?}", self.log.join("\n"), self.core.state().work);
+    }
+
+    fn save(&mut self) {
+        if self.core.take_dirty() {
+            self.saved = serde_json::to_string(self.core.state()).expect("a state");
+        }
+    }
+
+    /// The agent is killed, and another one begins with what is on disk.
+    pub fn kill(&mut self) {
+        let state: State = serde_json::from_str(&self.saved).expect("what was written can be read");
+        self.core = Core::new(state, settings());
+    }
+
+    /// The agent's folder is gone, and another one begins.
+    pub fn forget_everything(&mut self) {
+        self.saved = serde_json::to_string(&State::default()).expect("a state");
+        self.kill();
+    }
+
+    pub fn undo(&mut self, function: Option<&str>) -> Result<Vec<Undone>, Refusal> {
+        let undone = self.core.undo(function, Some("it looks odd"), self.now());
+        self.save();
+        undone
+    }
+
+    fn serve(&mut self) {
+        let Some(table) = &self.table else { return };
+        for service in &table.services {
+            let shares = service.shares.clone().expect("shares");
+            for (variation, share) in service.variations.iter().zip(shares) {
+                let calls = self.calls * u64::from(share) / 10_000;
+                let errors = calls * self.errors.get(&*variation.name).copied().unwrap_or(0) / 100;
+                let key = (service.name.clone(), service.split.clone(), variation.name.clone());
+                let tally = self.rows.entry(key).or_default();
+                tally.calls += calls;
+                tally.errors += errors;
+                tally.succeeded += calls - errors;
+                tally.times.merge(&Times::of(vec![2_000; (calls - errors) as usize]));
+            }
+        }
+    }
+
+    fn reading(&self, cursor: Cursor) -> Reading {
+        let rows = self.rows.iter().map(|((service, split, variation), tally)| Row {
+            key: Arc::new(Key {
+                service: service.clone(),
+                split: split.clone(),
+                shares: Arc::from([]),
+                variation: variation.clone(),
+                version: String::new(),
+                by_header: false,
+            }),
+            tally: tally.clone(),
+        });
+        let open = Interval { from: 0, to: 1, began_ms: 1_700_000_000_000, seconds: 10, rows: rows.collect() };
+        assert_eq!(cursor.interval, 0, "no interval was closed");
+        Reading { closed: Vec::new(), open: vec![open], next: Cursor { life: 7, interval: 0 }, gone: 0 }
+    }
+
+    fn away(&self) -> Option<Trouble> {
+        self.manager_away.then(|| Trouble::passing("nobody answers"))
+    }
+
+    fn carry_out(&mut self, act: &Act, errand: Errand) -> Option<Event> {
+        if let (Some(trouble), Act::Join | Act::Poll | Act::EndStage { .. } | Act::Send(_) | Act::Report { .. } | Act::Fetch { .. }) =
+            (self.away(), act)
+        {
+            return Some(act.clone().failed(trouble));
+        }
+        Some(match act.clone() {
+            Act::List => Event::Listed(Ok(self.running.iter().map(|(version, runner)| running(version, runner)).collect())),
+            Act::Look => Event::Looked(Ok(self.number())),
+            Act::Join => Event::Joined(Ok("joined".to_owned())),
+            Act::Poll => {
+                let offer = self.offers.first().map(|(name, _)| name.clone());
+                offer.as_ref()?;
+                let answer = Polled { id: "agent-1".to_owned(), offer, reads: Reads::default() };
+                Event::Polled { took_ms: 10, answer: Ok(answer) }
+            }
+            Act::EndStage { offer, stage, skipped } => {
+                let answer = self.end.clone()?;
+                Event::EndStage { offer, stage, skipped, took_ms: 10, answer: Ok(answer) }
+            }
+            Act::Send(number) => {
+                self.take_result(errand);
+                Event::Sent { number, answer: Ok(None) }
+            }
+            Act::Report { run, stage } => {
+                Event::Reported { run, stage, sent_ms: self.now_ms, answer: Ok(None) }
+            }
+            Act::Fetch { offer, run } => {
+                let fetched = self.fetched(&offer);
+                Event::Fetched { offer, run, fetched }
+            }
+            Act::Start(version) => {
+                let Errand::Version(note) = errand else { panic!("a version without a note is started") };
+                let started = if self.broken.contains(&version) {
+                    Err(Trouble::passing("it died at once"))
+                } else {
+                    self.running.insert(version.clone(), note.runner);
+                    Ok(target(&version))
+                };
+                Event::Started { version, started }
+            }
+            Act::Apply(generation) => {
+                let Errand::Table(table) = errand else { panic!("no table is applied") };
+                self.check_table(&table);
+                self.tables.push((*table).clone());
+                self.table = Some(*table);
+                Event::Applied { generation, applied: Ok(self.number()) }
+            }
+            Act::Drain(version) => {
+                assert!(!self.is_named(&version), "a version that has calls is drained");
+                Event::Drained { version, drained: Ok(true) }
+            }
+            Act::Stop(version) => {
+                assert!(!self.is_named(&version), "a version is stopped that the table in force names");
+                self.running.remove(&version);
+                self.stopped.push(version.clone());
+                Event::Stopped { version, stopped: Ok(()) }
+            }
+            Act::Count(number) => {
+                let Errand::Cursor(cursor) = errand else { panic!("no cursor") };
+                Event::Counted { number, counted: Ok(Box::new(self.reading(cursor))) }
+            }
+        })
+    }
+
+    fn number(&self) -> TableNumber {
+        let (epoch, generation) = self.table.as_ref().map_or((0, 0), |table| (table.epoch, table.generation));
+        TableNumber { epoch, generation }
+    }
+
+    /// Whether the table in force names a version.
+    pub fn is_named(&self, version: &VersionId) -> bool {
+        let services = self.table.iter().flat_map(|table| &table.services);
+        services.flat_map(|service| &service.variations).any(|variation| variation.version == version.as_str())
+    }
+
+    /// Whatever gets a share runs.
+    fn check_table(&self, table: &TableForm) {
+        for variation in table.services.iter().flat_map(|service| &service.variations) {
+            let version = variation.version.parse().expect("a digest");
+            assert!(self.running.contains_key(&version), "{variation:?} is in a table and doesn't run");
+        }
+    }
+
+    /// The share of a function's new version, in units of 0.01 %.
+    pub fn share(&self, function: &str) -> u16 {
+        let services = self.table.iter().flat_map(|table| &table.services);
+        let service = services.into_iter().find(|service| service.name == function);
+        let shares = service.and_then(|service| service.shares.clone()).unwrap_or_default();
+        shares.get(1).copied().unwrap_or(0)
+    }
+
+    /// What serves a function.
+    pub fn stable(&self, function: &str) -> Option<VersionId> {
+        Some(self.core.state().functions.get(function)?.stable.clone())
+    }
+
+    fn take_result(&mut self, errand: Errand) {
+        let Errand::Result { offer, summary, next } = errand else { panic!("no result is sent") };
+        let told = Told {
+            stage: summary.stage_name.clone().unwrap_or_default(),
+            status: summary.status,
+            next,
+            summary: *summary,
+        };
+        let is_over = told.status != StageStatus::SuccessWaiting && ["rollout", "rollback", ""].contains(&&*told.next);
+        if is_over {
+            self.offers.retain(|(name, _)| *name != offer);
+        }
+        self.told.push(told);
+    }
+
+    fn fetched(&self, offer: &str) -> Result<Fetched, Trouble> {
+        let text = self.offers.iter().find(|(name, _)| name == offer).map(|(_, text)| text.clone());
+        let text = text.ok_or_else(|| Trouble::refused("there is no such offer"))?;
+        let read = language::offer::read(&text).expect("a readable offer");
+        let mut notes = BTreeMap::new();
+        let mut versions = Vec::new();
+        for function in &read.functions {
+            let pair = [&function.base, &function.new].map(|of| {
+                let version = version(&function.name, &of.path);
+                let note = VersionNote { function: function.name.clone(), runner: of.env.clone() };
+                notes.insert(version.clone(), note);
+                version
+            });
+            versions.push(pair);
+        }
+        Ok(Fetched { text, versions, notes })
+    }
+
+    /// Results that are owed still.
+    pub fn owed(&self) -> Vec<Owed> {
+        self.core.state().owed.iter().cloned().collect()
+    }
+
+    /// The signal at the end of a stage.
+    pub fn signal(&mut self, then: Option<Then>) {
+        self.end = Some(EndStageAnswer { end_stage: true, then, skip: Vec::new() });
+    }
+
+    /// What was told of stages that ended.
+    pub fn ended(&self) -> Vec<(String, StageStatus, String)> {
+        let ended = self.told.iter().filter(|told| told.status != StageStatus::SuccessWaiting);
+        ended.map(|told| (told.stage.clone(), told.status, told.next.clone())).collect()
+    }
+}
+
+fn target(version: &VersionId) -> Target {
+    format!("unix:/run/{}.sock", &version.as_str()[..16]).parse().expect("a target")
+}
+
+fn running(version: &VersionId, runner: &str) -> Running {
+    Running {
+        version: version.clone(),
+        runner: runner.to_owned(),
+        target: target(version),
+        phase: Phase::Runs,
+        pid: Some(1),
+        restarts: 0,
+        last_exit: None,
+    }
+}
