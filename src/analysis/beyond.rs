@@ -31,15 +31,15 @@ pub const LEVEL: f64 = 0.001;
 pub fn is_beyond(sample: &Sample, quantile: f64, limit: Limit) -> bool {
     let beyond = match sample {
         Sample::Counts(counts) => Some((*counts, limit)),
-        Sample::Measured(values) => Some(of_values(values, quantile, limit)),
+        Sample::Measured(values) => Some(hits(values, quantile, limit)),
         // Raw values come as series, whose points aren't independent calls; histograms say no more than `Measured`.
         Sample::Values(_) | Sample::Histogram(_) => None,
     };
     beyond.is_some_and(|(counts, limit)| ln_evidence(counts, limit) >= -LEVEL.ln())
 }
 
-/// Calls on the wrong side of the limit as events, and how many of them may be.
-fn of_values(values: &Values, quantile: f64, limit: Limit) -> (Counts, Limit) {
+/// Calls on the wrong side of a limit of a quantile (0 to 1) as events, and how many of them may be.
+pub fn hits(values: &Values, quantile: f64, limit: Limit) -> (Counts, Limit) {
     let is_wrong = |lo: f64, hi: f64| match limit {
         Limit::AtMost(most) => lo > most,
         Limit::AtLeast(least) => hi < least,
@@ -59,8 +59,9 @@ fn of_values(values: &Values, quantile: f64, limit: Limit) -> (Counts, Limit) {
     (Counts { calls: values.count(), events }, Limit::AtMost(share))
 }
 
-/// ln E.
-fn ln_evidence(counts: Counts, limit: Limit) -> f64 {
+/// ln E, the evidence that the rate of events lies beyond the limit. Where it doesn't, E exceeds 1/level at any look ever with
+/// probability `level` at most.
+pub fn ln_evidence(counts: Counts, limit: Limit) -> f64 {
     let (hits, p) = match limit {
         Limit::AtMost(most) => (counts.events, most),
         // Too few events are too many calls without one.

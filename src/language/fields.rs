@@ -73,7 +73,13 @@ impl<'n> Fields<'n> {
             // A text with ten thousand strange keys gets no ten thousand searches.
             let shown = !findings.is_full();
             let near = shown.then(|| nearest(name, known.iter().copied())).flatten();
-            let found = findings.error(key.at, "unknown-key", format!("{what} has no key {}", quoted(name)));
+            let message = format!("{what} has no key {}", quoted(name));
+            // What a later manager adds to an offer it adds for those who know it.
+            let found = if findings.is_offer() {
+                findings.warning(key.at, "unknown-key", message)
+            } else {
+                findings.error(key.at, "unknown-key", message)
+            };
             match near {
                 Some(near) => found.fix(format!("did you mean {near}?")),
                 None => match ELSEWHERE.iter().find(|(key, _)| *key == name.as_str()) {

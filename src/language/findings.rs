@@ -13,16 +13,33 @@ pub(super) struct Findings<'t> {
     left_over: Option<Diagnostic>,
     /// The text was accepted before: rules may have come since, and don't apply to it.
     is_stored: bool,
+    /// It was made for an agent, perhaps by a manager that knows more than whoever reads it.
+    is_offer: bool,
 }
 
 impl<'t> Findings<'t> {
     pub fn new(text: &'t str) -> Self {
-        Self { lines: text.lines().collect(), list: Vec::new(), left_over: None, is_stored: false }
+        Self {
+            lines: text.lines().collect(),
+            list: Vec::new(),
+            left_over: None,
+            is_stored: false,
+            is_offer: false,
+        }
     }
 
     /// Of a text that was accepted before.
     pub fn of_stored(text: &'t str) -> Self {
         Self { is_stored: true, ..Self::new(text) }
+    }
+
+    /// Of what an agent was handed: it was accepted where it was handed in.
+    pub fn of_offer(text: &'t str) -> Self {
+        Self { is_offer: true, ..Self::of_stored(text) }
+    }
+
+    pub fn is_offer(&self) -> bool {
+        self.is_offer
     }
 
     pub fn is_stored(&self) -> bool {

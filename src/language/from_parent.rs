@@ -58,16 +58,21 @@ fn read_interims(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Vec<(Str
         let fields = Fields::open(node, "interim".to_owned(), &["stage", "every", "cut"], findings)?;
         let stage = fields.required("stage", "the name of a stage", findings);
         let stage = stage.and_then(|entry| read_name(entry, findings));
-        let mut time = |key: &str| {
-            let time = fields.required(key, "10s", findings);
-            let time =
-                time.and_then(|entry| read_scalar(entry, "bad-duration", scalar::duration, findings))?;
-            Some((time.as_millis() as u64).max(1))
-        };
-        let (every_ms, cut_ms) = (time("every"), time("cut"));
-        Some((stage?.value, Interim { every_ms: every_ms?, cut_ms: cut_ms? }))
+        let interim = interim_of(&fields, findings);
+        Some((stage?.value, interim?))
     };
     entry.items(MAX_STAGES, findings).iter().filter_map(|node| one(node, findings)).collect()
+}
+
+/// What `every:` and `cut:` say.
+pub(super) fn interim_of(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Interim> {
+    let mut time = |key: &str| {
+        let time = fields.required(key, "10s", findings);
+        let time = time.and_then(|entry| read_scalar(entry, "bad-duration", scalar::duration, findings))?;
+        Some((time.as_millis() as u64).max(1))
+    };
+    let (every_ms, cut_ms) = (time("every"), time("cut"));
+    Some(Interim { every_ms: every_ms?, cut_ms: cut_ms? })
 }
 
 fn waves_open(text: &str) -> Result<u32, ScalarFault<u32>> {

@@ -16,45 +16,21 @@ use super::{
 
 /// The strategy, if nothing in it is missing. Whether it is without fault the findings say.
 pub(super) fn strategy(draft: StrategyDraft, findings: &mut Findings<'_>) -> Option<Strategy> {
-    let function_at = index(draft.functions.iter().map(|f| f.name.as_ref()), "function", findings);
-    let stage_at = index(draft.stages.iter().map(|s| s.name.as_ref()), "stage", findings);
-    for stage in draft.stages.iter().filter_map(|s| s.name.as_ref()) {
-        if matches!(stage.value.as_str(), "rollout" | "rollback") {
-            findings
-                .broken_rule(stage.at, "reserved-name", format!("a stage can't be called {}", stage.value))
-                .fix("that is the name of an action; call it otherwise");
-        }
-    }
-    let places: Vec<StagePlaces> = draft.stages.iter().map(StagePlaces::of).collect();
-    let used: Vec<Option<usize>> =
-        draft.stages.iter().map(|s| function_of(s, &function_at, findings)).collect();
-    let edges: Vec<[Option<Action>; 2]> =
-        draft.stages.iter().map(|s| actions_of(s, &stage_at, findings)).collect();
-    let whole_graph = edges.iter().flatten().all(Option::is_some);
-    let acyclic = no_loops(&edges, &places, findings);
     // Who judges is in charge.
     let led = draft.stages.iter().any(|stage| stage.analysis.is_some());
+    let body = Body::of(draft.functions, draft.stages, findings);
     let rollout = draft.rollout.map(|draft| {
         let stage_of =
-            |name: &Located<String>, findings: &mut Findings<'_>| stage_named(name, &stage_at, findings);
+            |name: &Located<String>, findings: &mut Findings<'_>| stage_named(name, &body.stage_at, findings);
         rollout::resolve(draft, stage_of, findings)
     });
     let rollout = rollout.or_else(|| led.then(Rollout::default));
-
-    let functions = draft.functions.into_iter().map(|f| function(f, findings)).collect::<Vec<_>>();
-    let stages = draft
-        .stages
-        .into_iter()
-        .zip(used)
-        .zip(edges)
-        .map(|((stage, function), actions)| finish(stage, function, actions))
-        .collect::<Option<Vec<_>>>()?;
     let strategy = Strategy {
         id: draft.id?,
         name: draft.name?,
         kind: draft.kind,
-        functions: functions.into_iter().collect::<Option<_>>()?,
-        stages,
+        functions: body.functions?,
+        stages: body.stages?,
         on_conflict: draft.on_conflict,
         deadlines: draft.deadlines,
         target: draft.target,
@@ -65,10 +41,55 @@ pub(super) fn strategy(draft: StrategyDraft, findings: &mut Findings<'_>) -> Opt
     if strategy.functions.is_empty() || strategy.stages.is_empty() {
         return None;
     }
-    if whole_graph && acyclic {
-        warnings(&strategy, &places, draft.stage_deadline_at, findings);
+    if body.is_sound {
+        warnings(&strategy, &body.places, draft.stage_deadline_at, findings);
     }
     Some(strategy)
+}
+
+/// Functions and stages, with names looked up.
+pub(super) struct Body {
+    /// `None`: something is missing.
+    pub functions: Option<Vec<Function>>,
+    pub stages: Option<Vec<Stage>>,
+    stage_at: HashMap<String, usize>,
+    places: Vec<StagePlaces>,
+    /// Every way through the stages is known, and ends.
+    is_sound: bool,
+}
+
+impl Body {
+    pub fn of(functions: Vec<DraftFunction>, stages: Vec<DraftStage>, findings: &mut Findings<'_>) -> Self {
+        let function_at = index(functions.iter().map(|f| f.name.as_ref()), "function", findings);
+        let stage_at = index(stages.iter().map(|s| s.name.as_ref()), "stage", findings);
+        for stage in stages.iter().filter_map(|s| s.name.as_ref()) {
+            if matches!(stage.value.as_str(), "rollout" | "rollback") {
+                findings
+                    .broken_rule(
+                        stage.at,
+                        "reserved-name",
+                        format!("a stage can't be called {}", stage.value),
+                    )
+                    .fix("that is the name of an action; call it otherwise");
+            }
+        }
+        let places: Vec<StagePlaces> = stages.iter().map(StagePlaces::of).collect();
+        let used: Vec<Option<usize>> =
+            stages.iter().map(|s| function_of(s, &function_at, findings)).collect();
+        let edges: Vec<[Option<Action>; 2]> =
+            stages.iter().map(|s| actions_of(s, &stage_at, findings)).collect();
+        let whole_graph = edges.iter().flatten().all(Option::is_some);
+        let acyclic = no_loops(&edges, &places, findings);
+        let functions = functions.into_iter().map(|f| function(f, findings)).collect::<Vec<_>>();
+        let stages = stages.into_iter().zip(used).zip(edges);
+        Self {
+            functions: functions.into_iter().collect(),
+            stages: stages.map(|((stage, function), actions)| finish(stage, function, actions)).collect(),
+            stage_at,
+            places,
+            is_sound: whole_graph && acyclic,
+        }
+    }
 }
 
 /// Where the parts of a stage stand, for what is found after the draft is gone.

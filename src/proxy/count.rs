@@ -21,7 +21,7 @@ use std::{
 };
 
 use tokio::time::Instant;
-use traffic::Failure;
+use traffic::{Failure, GROUPS};
 
 use crate::{
     access_log::{Entry, Line},
@@ -44,6 +44,16 @@ struct Counting {
     tally: Tally,
     times: Recorder,
     client_error_times: Recorder,
+    /// Both, by the group of the call's key.
+    times_of_groups: Option<Box<[Recorder; GROUPS as usize]>>,
+}
+
+/// How a version did with a call that it had to answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Served {
+    /// In so many microseconds.
+    Answered(u32),
+    Failed,
 }
 
 /// What was counted in one interval.
@@ -160,6 +170,9 @@ impl Counted {
         let mut tally = std::mem::take(&mut counts.tally);
         tally.times = counts.times.take();
         tally.client_error_times = counts.client_error_times.take();
+        if let Some((groups, times)) = tally.groups.as_mut().zip(counts.times_of_groups.as_mut()) {
+            groups.times = times.iter_mut().map(Recorder::take).collect();
+        }
         Part { interval, key: Arc::clone(&self.key), tally }
     }
 }
@@ -272,11 +285,12 @@ impl CallCount<'_> {
         };
         self.counts.go_on(now);
         self.counts.touch(&self.counted);
-        let is_failed = self.counted.counts.borrow_mut().note(self.way, outcome);
-        if let Some(group) = self.group {
-            let tally = &mut self.counted.counts.borrow_mut().tally;
-            tally.groups.get_or_insert_default().note(group, is_failed);
+        let mut counts = self.counted.counts.borrow_mut();
+        let served = counts.note(self.way, outcome);
+        if let Some((group, served)) = self.group.zip(served) {
+            counts.note_in_group(group, served);
         }
+        drop(counts);
         if let Some(line) = self.line.take() {
             let repeated = matches!(self.way, Way::Repeated(_));
             let passed_over = self.way == Way::PassedOver;
@@ -304,22 +318,26 @@ impl Drop for CallCount<'_> {
 }
 
 impl Counting {
-    /// Counts a call, and says whether the version failed it.
-    fn note(&mut self, way: Way, outcome: Outcome) -> bool {
+    /// Counts a call, and says how the version did with it; `None`: that says nothing of the version.
+    fn note(&mut self, way: Way, outcome: Outcome) -> Option<Served> {
         let tally = &mut self.tally;
         tally.calls += 1;
         match (way, outcome) {
-            (Way::PassedOver, _) => {
-                tally.passed_over += 1;
-                return false;
-            }
+            (Way::PassedOver, _) => tally.passed_over += 1,
             (Way::Repeated(failure), outcome) => {
                 tally.failed[failure as usize] += 1;
                 tally.repeated += 1;
                 tally.repeats_failed += u64::from(outcome.is_failure());
+                return Some(Served::Failed);
             }
-            (Way::Given, Outcome::Failed(failure)) => tally.failed[failure as usize] += 1,
-            (Way::Given, Outcome::BrokenOff) => tally.broken_off += 1,
+            (Way::Given, Outcome::Failed(failure)) => {
+                tally.failed[failure as usize] += 1;
+                return Some(Served::Failed);
+            }
+            (Way::Given, Outcome::BrokenOff) => {
+                tally.broken_off += 1;
+                return Some(Served::Failed);
+            }
             (Way::Given, Outcome::CallerGone) => tally.callers_gone += 1,
             (Way::Given, Outcome::BadBody) => tally.bad_bodies += 1,
             (Way::Given, Outcome::Upgraded) => tally.upgraded += 1,
@@ -327,21 +345,39 @@ impl Counting {
             (Way::Given, Outcome::Answered { status, took }) => {
                 let us = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
                 match status {
-                    500.. => tally.errors += 1,
+                    500.. => {
+                        tally.errors += 1;
+                        return Some(Served::Failed);
+                    }
                     400..500 => {
                         tally.client_errors += 1;
                         self.client_error_times.record(us);
-                        tally.seconds.note(us);
                     }
                     ..400 => {
                         tally.succeeded += 1;
                         self.times.record(us);
-                        tally.seconds.note(us);
                     }
                 }
+                tally.seconds.note(us);
+                return Some(Served::Answered(us));
             }
         }
-        matches!(way, Way::Repeated(_)) || outcome.is_failure()
+        None
+    }
+
+    fn note_in_group(&mut self, group: u8, served: Served) {
+        let group = usize::from(group % GROUPS);
+        let groups = self.tally.groups.get_or_insert_default();
+        groups.calls[group] += 1;
+        match served {
+            Served::Failed => groups.failures[group] += 1,
+            Served::Answered(us) => {
+                let times = self
+                    .times_of_groups
+                    .get_or_insert_with(|| Box::new(std::array::from_fn(|_| Recorder::default())));
+                times[group].record(us);
+            }
+        }
     }
 }
 

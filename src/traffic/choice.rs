@@ -1,6 +1,6 @@
 use std::net::IpAddr;
 
-use crate::{Bucket, HashFunction, Table, Variation, hash::group_of_key};
+use crate::{Bucket, GROUPS, HashFunction, Table, Variation, hash::group_of_key};
 
 /// What makes two calls the same caller's, who then keeps the variation while the shares stay.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,8 @@ pub struct Choice {
     pub new_key: Option<u64>,
     /// The caller asked for this variation by the header rule: the call isn't part of the split.
     pub by_header: bool,
-    /// The group of the call's key; none where the call was drawn by itself.
+    /// The group of the call's key, or one at random where calls have keys and this one has none; none where each call is drawn by
+    /// itself.
     pub group: Option<u8>,
 }
 
@@ -53,11 +54,16 @@ pub fn choose(
     }
     let of_key = |key: &[u8]| (Bucket::of_key(function, salt, key), Some(group_of_key(key)));
     let drawn = |drawn: u64| (Bucket::of_random(drawn as u32), None);
+    let of_nobody = |number: u64| {
+        let group = (number >> u32::BITS) % u64::from(GROUPS);
+        (Bucket::of_random(number as u32), Some(group as u8))
+    };
     let ((bucket, group), new_key) = match sticky {
         None => (drawn(draw()), None),
         Some(Sticky::Header(name)) => match call.header(name) {
             Some(key) => (of_key(key), None),
-            None => (drawn(draw()), None),
+            // A user of one call.
+            None => (of_nobody(draw()), None),
         },
         Some(Sticky::Cookie(name)) => {
             if let Some(key) = call.cookie(name) {

@@ -14,6 +14,7 @@ mod functions;
 mod import;
 #[path = "../shared/load.rs"]
 mod load;
+mod offers;
 mod properties;
 #[path = "../shared/reference.rs"]
 mod reference;

@@ -239,7 +239,7 @@ fn some_stage() -> impl Strategy2<Value = Stage> {
 }
 
 /// One function and stages in a row.
-fn in_a_row() -> impl Strategy2<Value = Strategy> {
+pub fn in_a_row() -> impl Strategy2<Value = Strategy> {
     let stages = proptest::collection::vec(some_stage(), 1..5);
     (some_name(), "[^\\p{Cc}]{0,10}", some_name(), version(), version(), stages)
         .prop_filter("distinct stages", |(.., stages)| {

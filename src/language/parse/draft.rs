@@ -9,6 +9,7 @@ use crate::{
     condition::Condition,
     fields::Located,
     from_parent::FromParent,
+    interim::Interim,
     node::At,
     places::{TextPlaces, VersionPlace},
     rollout::RolloutDraft,
@@ -20,6 +21,8 @@ use crate::{
 /// A strategy as far as it could be read.
 pub(crate) struct StrategyDraft {
     pub id: Option<ReleaseId>,
+    /// What a manager calls what it hands to an agent; then the other one is not read.
+    pub offer_id: Option<String>,
     pub name: Option<String>,
     pub kind: String,
     pub functions: Vec<DraftFunction>,
@@ -56,6 +59,8 @@ pub(crate) struct DraftStage {
     /// Absent: `rollback`, the one that is always safe.
     pub on_failure: Option<Located<String>>,
     pub analysis: Option<AnalysisDraft>,
+    /// How an agent reports it while it goes on; only in what a manager hands to one.
+    pub interim: Option<Interim>,
 }
 
 /// Every block of analysis.

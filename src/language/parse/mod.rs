@@ -59,8 +59,10 @@ const KEYS_FROM_PARENT: [&str; KEYS.len() + 1] = {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Author {
     Developer,
-    /// The parent.
+    /// The parent, for a manager.
     Parent,
+    /// A manager, for an agent.
+    Manager,
 }
 
 pub(super) fn read_strategy(
@@ -74,13 +76,18 @@ pub(super) fn read_strategy(
     }
     let keys = match author {
         Author::Developer => &KEYS[..],
-        Author::Parent => &KEYS_FROM_PARENT[..],
+        Author::Parent | Author::Manager => &KEYS_FROM_PARENT[..],
     };
     let fields = Fields::open(root, "the strategy".to_owned(), keys, findings)?;
     let deadline = |key: &str, findings: &mut Findings<'_>| {
         fields.optional(key).and_then(|e| read_scalar(e, "bad-duration", scalar::duration, findings))
     };
-    let id = fields.required("id", "my-release-1", findings).and_then(|e| read_release_id(e, findings));
+    let id = fields.required("id", "my-release-1", findings);
+    let (id, offer_id) = match author {
+        // Offers have names that releases can't have, and those of other managers any.
+        Author::Manager => (None, id.and_then(|e| read_name(e, findings)).map(|id| id.value)),
+        Author::Developer | Author::Parent => (id.and_then(|e| read_release_id(e, findings)), None),
+    };
     let name = fields.required("name", "my release", findings).and_then(|e| read_name(e, findings));
     let kind = fields.optional("type").and_then(|e| read_free_text(e, findings)).unwrap_or_default();
     let functions = read_list(&fields, "functions", MAX_FUNCTIONS, read_function, findings);
@@ -90,7 +97,7 @@ pub(super) fn read_strategy(
     let target = target.and_then(|e| target::read(e, findings));
     let rollout = fields.filled("rollout", "{order: parallel}", findings);
     let rollout = rollout.and_then(|e| rollout::read(e, findings));
-    let from_parent = fields.optional("from_above").filter(|_| author == Author::Parent);
+    let from_parent = fields.optional("from_above").filter(|_| author != Author::Developer);
     check_one_alpha(&stages, rollout.as_ref(), findings);
     let places = TextPlaces {
         area: fields.optional("target").and_then(|e| place_within(e, "area")).map(|at| findings.place(at)),
@@ -99,6 +106,7 @@ pub(super) fn read_strategy(
     };
     Some(StrategyDraft {
         id,
+        offer_id,
         name: name.map(|n| n.value),
         kind,
         functions,
@@ -149,7 +157,8 @@ fn read_list<T>(
     findings: &mut Findings<'_>,
 ) -> Vec<T> {
     let Some(entry) = fields.required(key, "and a list below it", findings) else { return Vec::new() };
-    if matches!(&entry.node.kind, NodeKind::Sequence(items) if items.is_empty()) {
+    // An offer that was withdrawn has none.
+    if matches!(&entry.node.kind, NodeKind::Sequence(items) if items.is_empty()) && !findings.is_offer() {
         findings.error(entry.at, "missing-value", format!("{key} is empty")).fix("name at least one");
     }
     let items = entry.members(most, findings);

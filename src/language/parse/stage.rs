@@ -9,6 +9,8 @@ use crate::{
     diagnostic::{nearest, quoted},
     fields::{FieldEntry, Fields, Located},
     findings::Findings,
+    from_parent,
+    interim::Interim,
     limits::MAX_CONDITIONS,
     node::{At, Node},
     reading::{read_name, read_scalar, read_word, title_of},
@@ -16,24 +18,29 @@ use crate::{
     strategy::StageKind,
 };
 
+/// The last one only in what a manager hands to an agent.
+const KEYS: [&str; 9] = [
+    "name",
+    "type",
+    "func_name",
+    "variants",
+    "metrics_conditions",
+    "end_conditions",
+    "end_action",
+    "analysis",
+    "interim",
+];
+
 pub(super) fn read_stage(node: &Node, index: usize, findings: &mut Findings<'_>) -> Option<DraftStage> {
-    let keys = [
-        "name",
-        "type",
-        "func_name",
-        "variants",
-        "metrics_conditions",
-        "end_conditions",
-        "end_action",
-        "analysis",
-    ];
-    let fields = Fields::open(node, title_of("stage", node, index), &keys, findings)?;
+    let keys = if findings.is_offer() { &KEYS[..] } else { &KEYS[..KEYS.len() - 1] };
+    let fields = Fields::open(node, title_of("stage", node, index), keys, findings)?;
     let kinds = [("A/B", StageKind::AB), ("WaitForSignal", StageKind::WaitForSignal)];
     let kind = fields.required("type", "WaitForSignal", findings);
     let (min_duration, min_calls) = minima(&fields, findings);
     let (on_success, on_failure) = actions(&fields, findings);
     let new_traffic = variants(&fields, findings);
     let analysis = fields.filled("analysis", "and below it duration:, interval: and metrics:", findings);
+    let interim = fields.optional("interim").filter(|_| findings.is_offer());
     Some(DraftStage {
         at: fields.at(),
         name: fields.required("name", "Canary 5 Percent", findings).and_then(|e| read_name(e, findings)),
@@ -46,7 +53,13 @@ pub(super) fn read_stage(node: &Node, index: usize, findings: &mut Findings<'_>)
         on_success,
         on_failure,
         analysis: analysis.and_then(|e| analysis::read(e, AnalysisPlace::Stage { new_traffic }, findings)),
+        interim: interim.and_then(|e| read_interim(e, findings)),
     })
+}
+
+fn read_interim(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<Interim> {
+    let fields = Fields::open(entry.node, "interim".to_owned(), &["every", "cut"], findings)?;
+    from_parent::interim_of(&fields, findings)
 }
 
 /// The new version's share. Both variants must be there: a forgotten one is rather a fault than a wish.

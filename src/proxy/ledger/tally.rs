@@ -66,7 +66,7 @@ pub struct Tally {
     pub client_error_times: Times,
     /// Both together.
     pub seconds: Seconds,
-    /// Calls that have a key, by the group of the key.
+    /// Calls that have a key and that the version had to answer, by the group of the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups: Option<Box<Groups>>,
 }
@@ -86,6 +86,8 @@ pub struct Groups {
     pub calls: [u64; GROUPS as usize],
     /// Of these, the calls that the version failed: errors, failures and answers that broke off.
     pub failures: [u64; GROUPS as usize],
+    /// Times of the others, a group each; none at all where nobody told them.
+    pub times: Vec<Times>,
 }
 
 impl Tally {
@@ -151,7 +153,9 @@ impl Tally {
 
     /// Bytes that it takes, about.
     pub(crate) fn bytes(&self) -> usize {
-        let groups = self.groups.as_ref().map_or(0, |_| size_of::<Groups>());
+        let times = |groups: &Groups| groups.times.iter().map(Times::bytes).sum::<usize>();
+        let of_times = |groups: &Groups| size_of_val(groups.times.as_slice()) + times(groups);
+        let groups = self.groups.as_ref().map_or(0, |groups| size_of::<Groups>() + of_times(groups));
         size_of::<Self>() + self.times.bytes() + self.client_error_times.bytes() + groups
     }
 }
@@ -165,20 +169,18 @@ impl Seconds {
 
 impl Default for Groups {
     fn default() -> Self {
-        Self { calls: [0; GROUPS as usize], failures: [0; GROUPS as usize] }
+        Self { calls: [0; GROUPS as usize], failures: [0; GROUPS as usize], times: Vec::new() }
     }
 }
 
 impl Groups {
-    pub(crate) fn note(&mut self, group: u8, is_failed: bool) {
-        let group = usize::from(group % GROUPS);
-        self.calls[group] += 1;
-        self.failures[group] += u64::from(is_failed);
-    }
-
     fn merge(&mut self, other: &Self) {
         add_each(&mut self.calls, &other.calls);
         add_each(&mut self.failures, &other.failures);
+        if self.times.len() < other.times.len() {
+            self.times.resize_with(other.times.len(), Times::default);
+        }
+        self.times.iter_mut().zip(&other.times).for_each(|(sum, more)| sum.merge(more));
     }
 }
 
@@ -191,6 +193,8 @@ fn add_each(sums: &mut [u64], more: &[u64]) {
 struct GroupsForm {
     calls: Vec<u64>,
     failures: Vec<u64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    times: Vec<Times>,
 }
 
 /// There is a number for each group, and no other.
@@ -200,7 +204,7 @@ struct GroupsFault;
 
 impl From<Groups> for GroupsForm {
     fn from(groups: Groups) -> Self {
-        Self { calls: groups.calls.into(), failures: groups.failures.into() }
+        Self { calls: groups.calls.into(), failures: groups.failures.into(), times: groups.times }
     }
 }
 
@@ -209,7 +213,10 @@ impl TryFrom<GroupsForm> for Groups {
 
     fn try_from(form: GroupsForm) -> Result<Self, GroupsFault> {
         let all = |numbers: Vec<u64>| numbers.try_into().map_err(|_| GroupsFault);
-        Ok(Self { calls: all(form.calls)?, failures: all(form.failures)? })
+        if !form.times.is_empty() && form.times.len() != usize::from(GROUPS) {
+            return Err(GroupsFault);
+        }
+        Ok(Self { calls: all(form.calls)?, failures: all(form.failures)?, times: form.times })
     }
 }
 

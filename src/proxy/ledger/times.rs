@@ -24,6 +24,8 @@ const US_OF_MS: f64 = 1_000.0;
 pub struct Times {
     form: Form,
     sum_us: u64,
+    /// The shortest and the longest.
+    range_us: Option<[u32; 2]>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,11 +51,13 @@ impl Times {
     pub fn of(mut us: Vec<u32>) -> Self {
         us.sort_unstable();
         let sum_us = us.iter().copied().map(u64::from).sum();
-        Self { form: Form::Exact(us), sum_us }.canonical()
+        let range_us = range_of(&us);
+        Self { form: Form::Exact(us), sum_us, range_us }.canonical()
     }
 
     pub fn merge(&mut self, other: &Self) {
         self.sum_us += other.sum_us;
+        self.range_us = wider(self.range_us, other.range_us);
         match (&mut self.form, &other.form) {
             (Form::Exact(all), Form::Exact(more)) if all.len() + more.len() <= EXACT_TIMES => {
                 all.extend_from_slice(more);
@@ -85,6 +89,12 @@ impl Times {
     #[must_use]
     pub fn sum_us(&self) -> u64 {
         self.sum_us
+    }
+
+    /// The shortest and the longest, in microseconds; `None`: there is none.
+    #[must_use]
+    pub fn range_us(&self) -> Option<[u32; 2]> {
+        self.range_us
     }
 
     /// Each time in microseconds, ascending, while there are few.
@@ -173,6 +183,30 @@ fn bucket_of(us: u32) -> i16 {
     ((f64::from(us) / US_OF_MS).ln() / GAMMA.ln()).floor() as i16
 }
 
+/// Of ascending times.
+fn range_of(us: &[u32]) -> Option<[u32; 2]> {
+    Some([*us.first()?, *us.last()?])
+}
+
+fn wider(one: Option<[u32; 2]>, other: Option<[u32; 2]>) -> Option<[u32; 2]> {
+    match (one, other) {
+        (Some([least, most]), Some([other_least, other_most])) => {
+            Some([least.min(other_least), most.max(other_most)])
+        }
+        (one, other) => one.or(other),
+    }
+}
+
+/// As far as buckets tell it, in microseconds.
+fn range_of_buckets(zeros: u64, buckets: &[(i16, u64)]) -> Option<[u32; 2]> {
+    let end = |index: i16| GAMMA.powi(i32::from(index)) * US_OF_MS;
+    let ends = buckets.first().zip(buckets.last()).map(|(first, last)| {
+        let least = if zeros > 0 { 0 } else { end(first.0).ceil() as u32 };
+        [least, end(last.0 + 1).floor() as u32]
+    });
+    ends.or((zeros > 0).then_some([0, 0]))
+}
+
 fn summed(mut buckets: Vec<(i16, u64)>) -> Vec<(i16, u64)> {
     buckets.sort_unstable_by_key(|(index, _)| *index);
     buckets.dedup_by(|(next, more), (kept, count)| {
@@ -193,12 +227,14 @@ pub struct Recorder {
     /// Whether anything is in the buckets.
     is_dense: bool,
     sum_us: u64,
+    range_us: Option<[u32; 2]>,
 }
 
 impl Recorder {
     /// Counts a time.
     pub fn record(&mut self, us: u32) {
         self.sum_us += u64::from(us);
+        self.range_us = wider(self.range_us, Some([us, us]));
         if self.exact.len() < EXACT_TIMES {
             self.exact.push(us);
             return;
@@ -219,33 +255,43 @@ impl Recorder {
         let mut exact = self.exact.clone();
         self.exact.clear();
         let sum_us = std::mem::take(&mut self.sum_us);
+        let range_us = self.range_us.take();
         if !std::mem::take(&mut self.is_dense) {
             exact.sort_unstable();
-            return Times { form: Form::Exact(exact), sum_us };
+            return Times { form: Form::Exact(exact), sum_us, range_us };
         }
         let (zeros, mut all) = Form::Exact(exact).into_buckets();
         for (index, count) in (FIRST..).zip(&mut self.dense).filter(|(_, count)| **count > 0) {
             all.push((index, u64::from(std::mem::take(count))));
         }
         let zeros = zeros + std::mem::take(&mut self.zeros);
-        Times { form: Form::Sketch { zeros, buckets: summed(all) }, sum_us }
+        Times { form: Form::Sketch { zeros, buckets: summed(all) }, sum_us, range_us }
     }
 }
 
-/// The form in which it travels: `{"exact_us": [120, 135]}`, or `{"zeros": 0, "buckets": [[-212, 7]], "sum_us": 840}`, where
-/// bucket i holds milliseconds from 1.01^i up to 1.01^(i + 1).
+/// The form in which it travels: `{"exact_us": [120, 135]}`, or `{"zeros": 0, "buckets": [[-212, 7]], "sum_us": 850, "range_us":
+/// [121, 122]}`, where bucket i holds milliseconds from 1.01^i up to 1.01^(i + 1).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(untagged)]
 enum TimesForm {
-    Exact { exact_us: Vec<u32> },
-    Sketch { zeros: u64, buckets: Vec<(i16, u64)>, sum_us: u64 },
+    Exact {
+        exact_us: Vec<u32>,
+    },
+    Sketch {
+        zeros: u64,
+        buckets: Vec<(i16, u64)>,
+        sum_us: u64,
+        /// Absent: as far as the buckets tell it.
+        #[serde(default)]
+        range_us: Option<[u32; 2]>,
+    },
 }
 
 impl From<Times> for TimesForm {
-    fn from(Times { form, sum_us }: Times) -> Self {
+    fn from(Times { form, sum_us, range_us }: Times) -> Self {
         match form {
             Form::Exact(exact_us) => Self::Exact { exact_us },
-            Form::Sketch { zeros, buckets } => Self::Sketch { zeros, buckets, sum_us },
+            Form::Sketch { zeros, buckets } => Self::Sketch { zeros, buckets, sum_us, range_us },
         }
     }
 }
@@ -259,14 +305,16 @@ impl TryFrom<TimesForm> for Times {
     type Error = TimesFault;
 
     fn try_from(form: TimesForm) -> Result<Self, TimesFault> {
-        let (zeros, buckets, sum_us) = match form {
+        let (zeros, buckets, sum_us, range_us) = match form {
             TimesForm::Exact { exact_us } => return Ok(Self::of(exact_us)),
-            TimesForm::Sketch { zeros, buckets, sum_us } => (zeros, buckets, sum_us),
+            TimesForm::Sketch { zeros, buckets, sum_us, range_us } => (zeros, buckets, sum_us, range_us),
         };
         let is_one = buckets.iter().all(|&(index, count)| (FIRST..=LAST).contains(&index) && count > 0);
         if !is_one || !buckets.is_sorted_by(|(a, _), (b, _)| a < b) {
             return Err(TimesFault);
         }
-        Ok(Self { form: Form::Sketch { zeros, buckets }, sum_us })
+        let range_us = range_us.filter(|[least, most]| least <= most);
+        let range_us = range_us.or_else(|| range_of_buckets(zeros, &buckets));
+        Ok(Self { form: Form::Sketch { zeros, buckets }, sum_us, range_us })
     }
 }

@@ -231,6 +231,16 @@ impl World {
         let own = &mut self.owns[index];
         let Some(core) = &own.core else { return };
         let errand = core.errand(&act);
+        if let Errand::Table(table) = &errand {
+            let scene = watch::Scene {
+                state: core.state(),
+                proxy: &own.proxy,
+                runtime: &own.runtime,
+                handed: &own.handed,
+                at,
+            };
+            own.watched.check_table(table, &scene);
+        }
         let request = link::request(own, &act, &errand);
         own.flights.insert(act.clone(), Flight { number: flight, began: at });
         let (parent, process) = (own.parent, own.process);

@@ -1,0 +1,156 @@
+//! What a condition demands, as a limit that can be proven to be broken.
+
+use std::time::Duration;
+
+use analysis::{
+    Counts,
+    beyond::{self, hits, ln_evidence},
+};
+use language::{Condition, Metric, Operator, Statistic};
+use model::duration::show_millis;
+use serde::{Deserialize, Serialize};
+
+use super::Breach;
+use crate::measure::Side;
+
+/// One side of a condition.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Limit {
+    /// Its index in the stage.
+    at: usize,
+    condition: Condition,
+    /// Whether the threshold is the most that may be, and not the least.
+    is_most: bool,
+}
+
+/// What may be counted of a limit of a share, and how much of it there may be.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub(super) struct Counted {
+    pub calls: u64,
+    /// Calls on the wrong side.
+    pub hits: u64,
+}
+
+impl Limit {
+    /// The sides that a condition has.
+    pub fn of((at, condition): (usize, &Condition)) -> Vec<Self> {
+        let side = |is_most| Self { at, condition: condition.clone(), is_most };
+        match condition.operator {
+            Operator::Less | Operator::LessOrEqual => vec![side(true)],
+            Operator::Greater | Operator::GreaterOrEqual => vec![side(false)],
+            Operator::Equal => vec![side(true), side(false)],
+        }
+    }
+
+    /// Whether it is broken by too many calls, and not by one.
+    pub fn is_of_a_share(&self) -> bool {
+        self.share().is_some()
+    }
+
+    /// The quantile that is limited; of an error rate 0. `None`: it is no limit of a share of the calls.
+    fn share(&self) -> Option<f64> {
+        match self.condition.metric {
+            Metric::ErrorRate => Some(0.0),
+            Metric::ResponseTime(Statistic::Median) => Some(0.5),
+            Metric::ResponseTime(Statistic::Quantile(q)) => Some(q),
+            Metric::ResponseTime(Statistic::Minimum | Statistic::Maximum) => None,
+        }
+    }
+
+    fn bound(&self) -> beyond::Limit {
+        let limit = if self.is_most { beyond::Limit::AtMost } else { beyond::Limit::AtLeast };
+        limit(self.condition.threshold)
+    }
+
+    /// How many calls there are of those that it limits, and how many on its wrong side.
+    pub fn counted(&self, new: &Side) -> Counted {
+        match (self.condition.metric, self.share()) {
+            (Metric::ErrorRate, _) => {
+                let hits = if self.is_most { new.errors } else { new.calls - new.errors };
+                Counted { calls: new.calls, hits }
+            }
+            (Metric::ResponseTime(_), Some(q)) => new.times.to_values().map_or_else(
+                |_| Counted::default(),
+                |values| {
+                    let (counts, _) = hits(&values, q, self.bound());
+                    Counted { calls: counts.calls, hits: counts.events }
+                },
+            ),
+            (Metric::ResponseTime(_), None) => Counted::default(),
+        }
+    }
+
+    /// The share of calls on the wrong side that there may be.
+    fn most_hits(&self) -> f64 {
+        let threshold = self.condition.threshold;
+        match (self.condition.metric, self.is_most) {
+            (Metric::ErrorRate, true) => threshold,
+            (Metric::ErrorRate, false) => 1.0 - threshold,
+            (Metric::ResponseTime(_), true) => 1.0 - self.share().unwrap_or_default(),
+            (Metric::ResponseTime(_), false) => self.share().unwrap_or_default(),
+        }
+    }
+
+    /// Whether what was counted since then, or in all, proves that it is broken, but for a probability `alpha`.
+    pub fn broken(&self, counted: Counted, alpha: f64, since: Option<Duration>) -> Option<Breach> {
+        self.share()?;
+        let Counted { calls, hits } = counted;
+        let most = beyond::Limit::AtMost(self.most_hits());
+        let evidence = ln_evidence(Counts { calls, events: hits }, most);
+        if evidence < -alpha.ln() {
+            return None;
+        }
+        let what = self.hit();
+        let since = since.map_or_else(String::new, |since| {
+            format!(" since {} into the stage", show_millis(since.as_secs() * 1_000))
+        });
+        let chance = (-evidence).exp();
+        let doubt = if chance > 0.0 {
+            format!(", which a version that keeps it shows with a probability of {chance:.1e} at most")
+        } else {
+            String::new()
+        };
+        let condition = &self.condition;
+        let text =
+            format!("{condition} is broken: {hits} of {calls} calls of the new version{since} {what}{doubt}");
+        Some(Breach { condition: self.at, text })
+    }
+
+    /// What calls on the wrong side do.
+    fn hit(&self) -> String {
+        let threshold = self.condition.threshold;
+        match (self.condition.metric, self.is_most) {
+            (Metric::ErrorRate, true) => "failed".to_owned(),
+            (Metric::ErrorRate, false) => "did not fail".to_owned(),
+            (Metric::ResponseTime(_), true) => format!("took more than {threshold} ms"),
+            (Metric::ResponseTime(_), false) => format!("took less than {threshold} ms"),
+        }
+    }
+
+    /// Whether one call broke it, so that it can't hold at the end.
+    pub fn broken_by_one(&self, new: &Side) -> Option<Breach> {
+        let extreme = match (self.condition.metric, self.is_most) {
+            (Metric::ResponseTime(Statistic::Maximum), true) => new.summary().maximum,
+            (Metric::ResponseTime(Statistic::Minimum), false) => new.summary().minimum,
+            (Metric::ResponseTime(_) | Metric::ErrorRate, _) => return None,
+        };
+        let threshold = self.condition.threshold;
+        let keeps = match self.condition.operator {
+            Operator::Less => extreme < threshold,
+            Operator::Greater => extreme > threshold,
+            Operator::LessOrEqual | Operator::GreaterOrEqual | Operator::Equal => {
+                if self.is_most {
+                    extreme <= threshold
+                } else {
+                    extreme >= threshold
+                }
+            }
+        };
+        if new.times.is_empty() || keeps {
+            return None;
+        }
+        let condition = &self.condition;
+        let text = format!("{condition} is broken: a call of the new version took {extreme} ms");
+        Some(Breach { condition: self.at, text })
+    }
+}

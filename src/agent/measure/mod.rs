@@ -1,0 +1,269 @@
+//! From what the proxy counted to what the manager is told of a stage.
+//!
+//! Invariants, which `tests/agent/measure.rs` asserts:
+//!
+//! 1. A call that the proxy counted is in exactly one part, however its intervals were read: open and then closed, again after a
+//!    restart, as one with others, over several lives of the proxy. Where that can't be told any more, it is in none, and
+//!    [`StageCounts::gone`] says so.
+//! 2. Nothing that was told shrinks: neither a number of the stage nor one of a part.
+//! 3. The numbers of the stage are the sums of those of its parts.
+//!
+//! What counts: **calls** are those that a version had to answer. Calls that passed it over, whose caller left or sent a body
+//! without an end, that went on in another protocol, or that the proxy itself ended say nothing of it. **Errors** are answers
+//! with a status from 500 on, answers that broke off, and calls that it failed before anything was passed on, whether the stable version
+//! carried them out afterwards or not: those are in no number of the stable one. **Times** are those of the calls without an
+//! error; an answer with a status from 400 to 499 is one of these. Calls that asked for a version by a header are no part of the split.
+//!
+//! Where calls stay with a version, the parts are groups of users, over the whole stage. Else they are intervals of the manager's time.
+
+mod side;
+mod summary;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use language::Stage;
+use proxy::ledger::{Cursor, Interval, Reading};
+use serde::{Deserialize, Serialize};
+
+use self::side::Groups;
+pub use self::{side::Side, summary::Reads};
+
+/// The name of the stable version's variation in tables that the agent writes.
+pub const BASE: &str = "base";
+
+/// The name of the other one.
+pub const NEW: &str = "new";
+
+/// Most intervals that are counted apart: a report has no room for more. What comes later is counted in the last one, for
+/// what was told of the others must stay.
+pub const MAX_PARTS: usize = 48;
+
+/// What was counted during a stage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StageCounts {
+    service: String,
+    split: String,
+    /// Up to where the proxy's closed intervals are in `kept`.
+    read: Cursor,
+    /// Of closed intervals, and of lives of the proxy that are over.
+    kept: Parts,
+    /// Of intervals that went on when the proxy was read last.
+    open: Vec<OpenPart>,
+    /// All together.
+    whole: Sides,
+    /// Calls that the proxy counted and that are in no number.
+    gone: u64,
+    /// The same that the proxy itself had no place for, in its present life.
+    gone_of_life: u64,
+}
+
+/// Base version and new one.
+type Sides = [Side; 2];
+
+/// What was counted, apart.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Parts {
+    /// By interval of the manager's time; 0: of none.
+    intervals: BTreeMap<u32, Sides>,
+    /// By group of users, where calls stay with a version.
+    groups: Option<Groups>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct OpenPart {
+    /// The proxy's number of the interval.
+    from: u64,
+    interval: u32,
+    sides: Sides,
+    groups: Option<Groups>,
+}
+
+impl StageCounts {
+    /// Of the calls to a service that were shared out as the table calls `split`.
+    #[must_use]
+    pub fn new(service: &str, split: &str) -> Self {
+        Self {
+            service: service.to_owned(),
+            split: split.to_owned(),
+            read: Cursor::default(),
+            kept: Parts::default(),
+            open: Vec::new(),
+            whole: Sides::default(),
+            gone: 0,
+            gone_of_life: 0,
+        }
+    }
+
+    /// Whose calls it counts.
+    #[must_use]
+    pub fn service(&self) -> &str {
+        &self.service
+    }
+
+    /// What the table calls the shares by which they were given out.
+    #[must_use]
+    pub fn split(&self) -> &str {
+        &self.split
+    }
+
+    /// With what the proxy is to be asked next.
+    #[must_use]
+    pub fn cursor(&self) -> Cursor {
+        self.read
+    }
+
+    /// Takes in what the proxy answered. Closed intervals become part of what is kept; those that go on replace the ones of the reading
+    /// before. `interval_of` numbers an interval by the manager's time; `None`: that isn't known. Its first answer for an interval
+    /// is kept.
+    pub fn take(&mut self, reading: &Reading, mut interval_of: impl FnMut(&Interval) -> Option<u32>) {
+        if reading.next.life != self.read.life {
+            self.begin_life(reading.next.life);
+        }
+        self.gone += reading.gone.saturating_sub(self.gone_of_life);
+        self.gone_of_life = self.gone_of_life.max(reading.gone);
+        let mut was_open = std::mem::take(&mut self.open);
+        let mut number = |interval: &Interval| {
+            let mut known = None;
+            was_open.retain(|open| {
+                let is_it = (interval.from..interval.to).contains(&open.from);
+                known = known.or(is_it.then_some(open.interval));
+                !is_it
+            });
+            known.unwrap_or_else(|| interval_of(interval).unwrap_or_default())
+        };
+        let read_to = self.read.interval;
+        for closed in reading.closed.iter().filter(|closed| closed.to > read_to) {
+            let (sides, groups) = self.found_in(closed);
+            let interval = number(closed);
+            if closed.from < read_to {
+                // It holds what is counted already, and how much of it can't be told.
+                self.gone += sides.iter().map(|side| side.calls).sum::<u64>();
+            } else {
+                self.keep(interval, &sides, groups.as_ref());
+            }
+        }
+        for open in &reading.open {
+            let (sides, groups) = self.found_in(open);
+            self.open.push(OpenPart { from: open.from, interval: number(open), sides, groups });
+        }
+        // What went on and is nowhere any more was read by somebody else, and let go.
+        for OpenPart { interval, sides, groups, .. } in was_open {
+            self.keep(interval, &sides, groups.as_ref());
+        }
+        self.read.interval = self.read.interval.max(reading.next.interval);
+        self.add_up();
+    }
+
+    /// The proxy was started anew. What went on before ended with it.
+    fn begin_life(&mut self, life: u64) {
+        for OpenPart { interval, sides, groups, .. } in std::mem::take(&mut self.open) {
+            self.keep(interval, &sides, groups.as_ref());
+        }
+        self.read = Cursor { life, interval: 0 };
+        self.gone_of_life = 0;
+    }
+
+    fn keep(&mut self, interval: u32, sides: &Sides, groups: Option<&Groups>) {
+        if sides.iter().all(Side::is_empty) {
+            return;
+        }
+        self.kept.add(interval, sides);
+        if let Some(groups) = groups {
+            self.kept.groups.get_or_insert_default().merge(groups);
+        }
+    }
+
+    /// What an interval has of this split.
+    fn found_in(&self, interval: &Interval) -> (Sides, Option<Groups>) {
+        let (mut sides, mut groups) = (Sides::default(), None::<Groups>);
+        for row in &interval.rows {
+            let key = &row.key;
+            if key.by_header || key.service != self.service || key.split != self.split {
+                continue;
+            }
+            let which = match key.variation.as_str() {
+                BASE => 0,
+                NEW => 1,
+                _ => continue,
+            };
+            sides[which].add(&row.tally);
+            if let Some(more) = &row.tally.groups {
+                groups.get_or_insert_default().add(which, more);
+            }
+        }
+        (sides, groups)
+    }
+
+    fn add_up(&mut self) {
+        let mut whole = Sides::default();
+        for sides in self.kept.intervals.values().chain(self.open.iter().map(|open| &open.sides)) {
+            merge(&mut whole, sides);
+        }
+        self.whole = whole;
+    }
+
+    /// What was counted of the base version.
+    #[must_use]
+    pub fn base(&self) -> &Side {
+        &self.whole[0]
+    }
+
+    /// What was counted of the new version.
+    #[must_use]
+    pub fn new_version(&self) -> &Side {
+        &self.whole[1]
+    }
+
+    /// Calls that the proxy counted and that are in no number any more: it had no room for them, or gave them to somebody else.
+    #[must_use]
+    pub fn gone(&self) -> u64 {
+        self.gone
+    }
+
+    /// Whether the stage has lasted as long, and had as many calls to either version, as it needs.
+    #[must_use]
+    pub fn is_met(&self, stage: &Stage, elapsed: Duration) -> bool {
+        let calls = self.whole.iter().map(|side| side.calls).sum::<u64>();
+        elapsed >= stage.min_duration && calls >= stage.min_calls
+    }
+
+    /// Whether the new version had to answer any call. One that had none was tested by nobody.
+    #[must_use]
+    pub fn is_tested(&self) -> bool {
+        self.new_version().calls > 0
+    }
+
+    /// Whether all conditions of the stage hold for the new version. Where it gets calls, one of them must have been answered without an error:
+    /// times that nobody measured keep every limit.
+    #[must_use]
+    pub fn conditions_hold(&self, stage: &Stage) -> bool {
+        let new = self.new_version();
+        let is_proven = stage.new_traffic == 0 || new.calls > new.errors;
+        is_proven && stage.conditions.iter().all(|condition| condition.holds(new.value_of(condition.metric)))
+    }
+
+    /// All parts, those that go on among them.
+    fn parts(&self) -> Parts {
+        let mut all = self.kept.clone();
+        for open in self.open.iter().filter(|open| !open.sides.iter().all(Side::is_empty)) {
+            all.add(open.interval, &open.sides);
+            if let Some(groups) = &open.groups {
+                all.groups.get_or_insert_default().merge(groups);
+            }
+        }
+        all
+    }
+}
+
+impl Parts {
+    fn add(&mut self, interval: u32, sides: &Sides) {
+        let is_known = self.intervals.contains_key(&interval);
+        let last = self.intervals.last_key_value().map(|(last, _)| *last);
+        let interval = last.filter(|_| !is_known && self.intervals.len() >= MAX_PARTS).unwrap_or(interval);
+        merge(self.intervals.entry(interval).or_default(), sides);
+    }
+}
+
+fn merge(sum: &mut Sides, more: &Sides) {
+    sum.iter_mut().zip(more).for_each(|(sum, more)| sum.merge(more));
+}

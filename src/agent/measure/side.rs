@@ -1,0 +1,123 @@
+//! What was counted of one version.
+
+use std::collections::BTreeMap;
+
+use analysis::Values;
+use language::{Metric, Statistic};
+use proxy::ledger::{Tally, Times};
+use serde::{Deserialize, Serialize};
+use wire::{TimesForm, child::NO_CALL};
+
+use super::{Sides, merge};
+
+/// Microseconds of a millisecond.
+pub(super) const US_OF_MS: f64 = 1_000.0;
+
+/// What was counted of one version; see [`super`] for what is a call and what an error.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Side {
+    pub calls: u64,
+    pub errors: u64,
+    /// Of the errors, the calls that the base version carried out afterwards.
+    pub repeated: u64,
+    /// Calls beside these that went to the base version at once, since this one failed too many.
+    pub passed_over: u64,
+    /// Of the calls without an error.
+    pub times: Times,
+}
+
+impl Side {
+    pub(super) fn is_empty(&self) -> bool {
+        self.calls == 0 && self.passed_over == 0
+    }
+
+    pub(super) fn add(&mut self, tally: &Tally) {
+        self.calls += tally.succeeded + tally.client_errors + tally.failures();
+        self.errors += tally.failures();
+        self.repeated += tally.repeated;
+        self.passed_over += tally.passed_over;
+        self.times.merge(&tally.times);
+        self.times.merge(&tally.client_error_times);
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.errors += other.errors;
+        self.repeated += other.repeated;
+        self.passed_over += other.passed_over;
+        self.times.merge(&other.times);
+    }
+
+    /// Share of the calls that are errors, from 0 to 1; of no calls 0.
+    #[must_use]
+    pub fn error_rate(&self) -> f64 {
+        if self.calls == 0 { 0.0 } else { self.errors as f64 / self.calls as f64 }
+    }
+
+    /// Times of the calls without an error, in milliseconds: exactly while there are few, the median to half a percent from then on.
+    #[must_use]
+    pub fn summary(&self) -> TimesForm {
+        summary_of(&self.times)
+    }
+
+    /// What a condition on this is held against: a share, or milliseconds, -1 where no call had a time.
+    pub(super) fn value_of(&self, metric: Metric) -> f64 {
+        let summary = || self.summary();
+        match metric {
+            Metric::ErrorRate => self.error_rate(),
+            Metric::ResponseTime(Statistic::Median) => summary().median,
+            Metric::ResponseTime(Statistic::Minimum) => summary().minimum,
+            Metric::ResponseTime(Statistic::Maximum) => summary().maximum,
+            Metric::ResponseTime(Statistic::Quantile(q)) => quantile(&self.times, q).unwrap_or(NO_CALL),
+        }
+    }
+
+    /// The times as a judgement takes them; `None`: there are none, or not of all calls without an error.
+    pub(super) fn values(&self) -> Option<Values> {
+        let is_whole = !self.times.is_empty() && self.times.count() == self.calls - self.errors;
+        self.times.to_values().ok().filter(|_| is_whole)
+    }
+}
+
+/// Times in milliseconds; -1 where there are none.
+pub(super) fn summary_of(times: &Times) -> TimesForm {
+    let (Some([least, most]), Some(median)) = (times.range_us(), quantile(times, 0.5)) else {
+        return TimesForm::NONE;
+    };
+    let [minimum, maximum] = [least, most].map(|us| f64::from(us) / US_OF_MS);
+    TimesForm { median: median.clamp(minimum, maximum), minimum, maximum }
+}
+
+/// The time within which a share of the calls was answered, in milliseconds.
+fn quantile(times: &Times, q: f64) -> Option<f64> {
+    if let Some(us) = times.exact() {
+        let rank = ((q.clamp(0.0, 1.0) * us.len() as f64).ceil() as usize).max(1);
+        return us.get(rank - 1).map(|us| f64::from(*us) / US_OF_MS);
+    }
+    times.to_histogram().ok()?.quantile(q)
+}
+
+/// Calls by the group of their users.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(super) struct Groups(pub BTreeMap<u8, Sides>);
+
+impl Groups {
+    /// Adds what was counted of one version, the base version being the first.
+    pub fn add(&mut self, which: usize, more: &proxy::ledger::Groups) {
+        let counted = more.calls.iter().zip(&more.failures);
+        for (group, (calls, failures)) in (0_u8..).zip(counted).filter(|(_, (calls, _))| **calls > 0) {
+            let side = &mut self.0.entry(group).or_default()[which];
+            side.calls += calls;
+            side.errors += failures;
+            if let Some(times) = more.times.get(usize::from(group)) {
+                side.times.merge(times);
+            }
+        }
+    }
+
+    pub fn merge(&mut self, other: &Self) {
+        for (group, sides) in &other.0 {
+            merge(self.0.entry(*group).or_default(), sides);
+        }
+    }
+}
