@@ -139,7 +139,7 @@ impl World {
             let now = own.now(at);
             let Some(core) = &mut own.core else { return };
             let is_dirty = core.take_dirty();
-            let (said, text) = (core.take_said(), serde_json::to_string(core.state()).unwrap());
+            let said = core.take_said();
             for said in said {
                 self.tell(|| format!("own agent {index} says {said:?}"));
             }
@@ -148,7 +148,7 @@ impl World {
                     return;
                 }
                 if self.managers[0].flaw != Some(Flaw::SavesLate) || self.dice.chance(0.5) {
-                    self.owns[index].disk = Some(text);
+                    self.owns[index].save();
                 }
                 if self.look_at_own(index) || self.may_die_now(index) {
                     return;
@@ -203,6 +203,7 @@ impl World {
     }
 
     fn own_did(&mut self, index: usize, deed: &crate::sim::agent::Deed) {
+        if std::env::var("DBG").is_ok() { eprintln!("{} own {index} {} {} {:?} {:?} {:?}", self.at, deed.child, deed.offer, deed.what, deed.stage, deed.form); }
         let (manager, place) = (self.owns[index].parent, self.owns[index].place);
         self.tell(|| {
             format!(
@@ -446,7 +447,7 @@ impl World {
         }
         own.proxy.end_calls(&own.runtime, at, &mut self.dice);
         for lost in std::mem::take(&mut own.proxy.lost) {
-            if !own.runtime.is_dead(&lost.version, at) {
+            if !own.runtime.is_dead(&lost.version, at) && !own.watched.is_late(&lost.version) {
                 let text = format!(
                     "own agent {index}: a call of {} is lost at {}: {}",
                     lost.service, lost.version, lost.why

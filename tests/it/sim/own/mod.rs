@@ -94,7 +94,7 @@ pub struct Own {
     /// `None` while it is dead.
     core: Option<Core>,
     /// What was saved.
-    disk: Option<String>,
+    disk: Option<Box<State>>,
     runtime: Runtime,
     proxy: Proxy,
     flights: BTreeMap<Act, Flight>,
@@ -172,7 +172,9 @@ impl Own {
 
     fn start(&mut self) {
         self.process += 1;
-        let state = self.disk.as_deref().map(|text| serde_json::from_str(text).expect("what was saved"));
+        // Through the form in which it is kept.
+        let text = self.disk.as_deref().map(|state| serde_json::to_string(state).unwrap());
+        let state = text.map(|text| serde_json::from_str(&text).expect("what was saved"));
         let settings = Settings {
             keep_base_ms: self.keep_base_ms,
             drain_ms: self.drain_ms,
@@ -182,6 +184,10 @@ impl Own {
         self.core = Some(Core::new(state.unwrap_or_default(), settings));
         self.flights.clear();
         self.fetching.clear();
+    }
+
+    fn save(&mut self) {
+        self.disk = self.state().cloned().map(Box::new);
     }
 
     fn die(&mut self) {

@@ -53,7 +53,7 @@ impl Runtime {
     /// Starts a version that isn't there. Gives when that is answered.
     pub fn begin(&mut self, version: &VersionId, at: u64, dice: &mut Dice) -> u64 {
         if let Some(standing) = self.versions.get(version) {
-            return standing.ready_at.max(standing.back_at).max(at + 1);
+            return standing.ready_at.max(standing.back_at);
         }
         let (least, most) = if dice.chance(LONG_START_CHANCE) { LONG_START_MS } else { START_MS };
         let ready_at = at + dice.between(least, most);

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ::agent::{core::State, runtime::VersionId};
+use ::agent::{core::State, measure::{BASE, NEW}, runtime::VersionId};
 use ::proxy::form::{ServiceForm, TableForm};
 use heart::release::command::Form;
 use model::{ReleaseKey, StageStatus};
@@ -29,7 +29,8 @@ pub const SHARES: u8 = 15;
 /// What an agent says is what was.
 pub const TELLS: u8 = 16;
 
-const NEW: usize = 1;
+/// The place of the new version among the variations.
+const TRIED: usize = 1;
 
 /// What of the state is compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -85,6 +86,8 @@ pub struct Watched {
     bases: BTreeMap<String, BTreeSet<VersionId>>,
     /// Since when no table names a version.
     unnamed: BTreeMap<String, u64>,
+    /// Versions that were stopped at their deadline, with calls in flight.
+    late: BTreeSet<String>,
     pub wrong: Option<Violation>,
 }
 
@@ -104,6 +107,11 @@ impl Watched {
 
     fn wrong(&mut self, invariant: u8, text: String) {
         self.wrong.get_or_insert(Violation { invariant, text });
+    }
+
+    /// Whether calls of a version may be cut: its deadline had passed.
+    pub fn is_late(&self, version: &str) -> bool {
+        self.late.contains(version)
     }
 
     /// A process begins with what was saved: what was not has never been.
@@ -154,7 +162,7 @@ impl Watched {
         {
             let of = |variation: &str| truth(scene.proxy, &self.split, variation).ended;
             self.decided =
-                Some(Decided { split: self.split.clone(), least: [of("base_version"), of("new_version")] });
+                Some(Decided { split: self.split.clone(), least: [of(BASE), of(NEW)] });
             let status = StageStatus::from_wire(status.into()).unwrap();
             deeds.push(teller.deed(Some(stage), What::Ended(status)));
         }
@@ -180,7 +188,7 @@ impl Watched {
             if before.stables.get(name) == Some(stable) {
                 continue;
             }
-            let is_new = plan.is_some_and(|plan| plan.versions.iter().any(|[_, new]| new == stable));
+            let is_new = plan.is_some_and(|plan| plan.versions.iter().any(|[base, new]| new == stable && base != new));
             if is_new {
                 let entry = (stable.clone(), teller.handed.offer.release, teller.child.clone());
                 self.rolled_out.insert(name.clone(), entry);
@@ -218,7 +226,7 @@ impl Watched {
                 continue;
             };
             let digests: Vec<&str> = service.versions().iter().map(|version| version.digest()).collect();
-            let share = service.shares().get(NEW).copied().unwrap_or_default();
+            let share = service.shares().get(TRIED).copied().unwrap_or_default();
             let is_so = match next {
                 "rollout" => digests[0] == new.as_str() && share == 0,
                 "rollback" => digests[0] == base.as_str() && share == 0,
@@ -236,7 +244,7 @@ impl Watched {
         let Some(Decided { split, least }) = self.decided.clone() else { return };
         let is_torn = proxy.torn.contains(&split);
         let said =
-            [("base_version", summary.f1_calls, least[0]), ("new_version", summary.f2_calls, least[1])];
+            [(BASE, summary.f1_calls, least[0]), (NEW, summary.f2_calls, least[1])];
         for (variation, said, least) in said {
             let Some(said) = said else { continue };
             let truth = truth(proxy, &split, variation);
@@ -310,6 +318,8 @@ impl Watched {
         let since = self.unnamed.get(version.as_str()).copied().unwrap_or_default();
         if held > 0 && scene.at < since + drain_ms {
             self.wrong(SHARES, format!("{version} is stopped, and {held} calls hold it"));
+        } else if held > 0 {
+            self.late.insert(version.to_string());
         }
     }
 }
@@ -320,9 +330,11 @@ fn may_be_tried(service: &ServiceForm, share: u16, scene: &Scene<'_>) -> Result<
     let walk = work.walk().ok_or("no stage is in hand")?;
     let testing = walk.testing.as_ref().ok_or("no stage is tested")?;
     let handed = scene.handed.get(&work.offer).ok_or_else(|| format!("{} was not handed out", work.offer))?;
-    let Form::InPlace { .. } = handed.offer.form else {
-        return Err(format!("{} orders no shares", work.offer));
-    };
+    match handed.offer.form {
+        Form::InPlace { .. } => {}
+        Form::Rollout { .. } => return Ok(()),
+        other => return Err(format!("{}, which is {other:?}, orders no shares", work.offer)),
+    }
     let stage = handed.offer.strategy.stages.get(testing.stage).ok_or("there is no such stage")?;
     let function = &handed.offer.strategy.functions[stage.function].name;
     let ordered = u16::from(stage.new_traffic) * 100;
