@@ -447,7 +447,7 @@ impl World {
         }
         own.proxy.end_calls(&own.runtime, at, &mut self.dice);
         for lost in std::mem::take(&mut own.proxy.lost) {
-            if !own.runtime.is_dead(&lost.version, at) && !own.watched.is_late(&lost.version) {
+            if !lost.was_dead && !own.watched.is_late(&lost.version) {
                 let text = format!(
                     "own agent {index}: a call of {} is lost at {}: {}",
                     lost.service, lost.version, lost.why

@@ -11,7 +11,7 @@ use proxy::{
     live::{LiveService, LiveTable, Version},
 };
 use tokio::time::Instant;
-use traffic::Failure;
+use traffic::{Bucket, Failure};
 
 use super::{super::dice::Dice, runtime::Runtime};
 
@@ -50,6 +50,8 @@ pub struct Lost {
     pub service: String,
     pub version: String,
     pub why: &'static str,
+    /// The version had died by itself.
+    pub was_dead: bool,
 }
 
 #[derive(Debug)]
@@ -135,10 +137,9 @@ impl Proxy {
     /// A call comes, for the service of this number.
     pub fn call(&mut self, service: usize, runtime: &Runtime, at: u64, dice: &mut Dice) {
         let Some(service) = self.table.services().get(service).cloned() else { return };
-        let bucket = dice.between(0, 9_999) as u16;
-        let runs = service.table().runs();
-        let run = runs.iter().find(|run| (run.from..run.to).contains(&bucket)).expect("each bucket has one");
-        let version = &service.versions()[run.variation.index()];
+        let bucket = Bucket::of_random(dice.between(0, u64::from(u32::MAX)) as u32);
+        let variation = service.table().variation(bucket);
+        let version = &service.versions()[variation.index()];
         let key = Key {
             service: service.name().to_owned(),
             split: service.split().to_owned(),
@@ -152,7 +153,7 @@ impl Proxy {
         let lasts = dice.between(least, most);
         let is_refused = !runtime.answers(version.digest(), version.targets(), at);
         let ends_at = if is_refused { at } else { at + lasts };
-        let stable = (!run.variation.is_stable()).then(|| Arc::clone(&service.versions()[0]));
+        let stable = (!variation.is_stable()).then(|| Arc::clone(&service.versions()[0]));
         self.flights.push(Flight {
             ends_at,
             key: Arc::new(key),
@@ -193,14 +194,15 @@ impl Proxy {
                 tally.repeated = 1;
                 if !runtime.answers(stable.digest(), stable.targets(), at) {
                     tally.repeats_failed = 1;
-                    self.lose(flight, stable, "it was to be repeated there");
+                    let was_dead = runtime.is_dead(stable.digest(), at);
+                    self.lose(flight, stable, was_dead, "it was to be repeated there");
                 }
             }
             (Some(Failure::Status), None) => tally.errors = 1,
             (Some(failure), None) => {
                 tally.failed[failure as usize] = 1;
                 let why = if failure == Failure::Refused { "nothing answers there" } else { "it was cut" };
-                self.lose(flight, version, why);
+                self.lose(flight, version, runtime.is_dead(version.digest(), at), why);
             }
         }
         let truth = self.truth.entry((flight.key.split.clone(), flight.key.variation.clone())).or_default();
@@ -212,9 +214,9 @@ impl Proxy {
         self.ledger.absorb(timeline.interval_at(now), &flight.key, &tally, moment);
     }
 
-    fn lose(&mut self, flight: &Flight, version: &Version, why: &'static str) {
+    fn lose(&mut self, flight: &Flight, version: &Version, was_dead: bool, why: &'static str) {
         let (service, version) = (flight.key.service.clone(), version.digest().to_owned());
-        self.lost.push(Lost { service, version, why });
+        self.lost.push(Lost { service, version, why, was_dead });
     }
 
     /// What was counted after a cursor.
