@@ -50,7 +50,7 @@ pub fn start(start: &StartProxy) -> Result<(), ProxyError> {
                 tracing::error!(%status, "the proxy that this agent started has ended; the end of its log:\n{}", tail(&path));
             }
             Err(error) => {
-                tracing::warn!(%error, "how the proxy ended that this agent started can't be learnt")
+                tracing::warn!(%error, "how the proxy ended that this agent started can't be learnt");
             }
         }
     });

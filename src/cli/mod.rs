@@ -8,6 +8,7 @@
 
 #![allow(clippy::doc_markdown, reason = "comments of arguments are the help that is read in a terminal")]
 
+pub mod agent;
 pub mod analyse;
 pub mod audit;
 pub mod children;
@@ -28,7 +29,9 @@ pub mod release;
 pub mod schema;
 #[cfg(feature = "manager")]
 pub mod serve;
+pub mod settings;
 pub mod show;
+mod signals;
 pub mod source;
 #[cfg(feature = "manager")]
 pub mod store;
@@ -88,6 +91,7 @@ pub enum Command {
     #[cfg(feature = "manager")]
     Fleet(Box<fleet::FleetArgs>),
     Proxy(Box<proxy::Args>),
+    Agent(Box<agent::Args>),
     Completions(completions::Args),
 }
 
@@ -108,6 +112,7 @@ impl Command {
             | Self::Deployments(_)
             | Self::Audit(_)
             | Self::Proxy(_)
+            | Self::Agent(_)
             | Self::Completions(_) => Passes::None,
         }
     }
@@ -122,7 +127,7 @@ pub fn main() -> ExitCode {
     if let [_, command, role, rest @ ..] = arguments.as_slice()
         && (command == "agent" && role == "shim")
     {
-        return agent::runtime::process::shim::main(rest);
+        return ::agent::runtime::process::shim::main(rest);
     }
     // TLS asks the process which cryptography it uses; a second answer (there is none) would be ignored.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -164,6 +169,7 @@ async fn run(command: Command) -> Result<u8, Failure> {
         #[cfg(feature = "manager")]
         Command::Fleet(args) => fleet::run(&args, &mut out).await,
         Command::Proxy(args) => proxy::run(*args, &mut out).await,
+        Command::Agent(args) => agent::run(*args, &mut out).await,
         Command::Completions(args) => completions::run(&args, Cli::command(), &mut out),
     }
 }

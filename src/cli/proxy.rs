@@ -2,7 +2,6 @@
 
 pub mod settings;
 mod show;
-mod value;
 
 use std::{
     io::{Read as _, Write},
@@ -27,8 +26,12 @@ use proxy::{
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use self::settings::{DEFAULT_CONTROL, Flag, Settings};
-use super::{failure::Failure, logging};
+use self::settings::{DEFAULT_CONTROL, Settings};
+use super::{
+    failure::Failure,
+    logging,
+    settings::{Configured as _, Flag, assignment},
+};
 
 /// How long an upgrade may take until another process serves.
 const UPGRADE: Duration = Duration::from_secs(70);
@@ -100,6 +103,9 @@ struct Serve {
     /// Be the process that takes calls; its holder starts it so
     #[arg(long, hide = true)]
     serving: bool,
+    /// Lead a session of its own, so that it outlives who started it; an agent starts it so
+    #[arg(long, hide = true)]
+    own_session: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -139,14 +145,8 @@ impl Common {
     }
 }
 
-fn assignment(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("it looks like limits.idle=30s")?;
-    Ok((key.into(), value.into()))
-}
-
 impl Serve {
     fn flags(&self) -> Vec<Flag> {
-        let set = self.set.iter().map(|(key, value)| ("--set", key.as_str(), Some(value.clone())));
         let named = [
             ("--listen", "proxy.listen", (!self.listen.is_empty()).then(|| self.listen.join(","))),
             ("--control", "proxy.control", self.control.clone()),
@@ -155,10 +155,7 @@ impl Serve {
             ("--log-level", "log.level", self.log_level.clone()),
             ("--log-format", "log.format", self.log_format.clone()),
         ];
-        // A flag of its own wins over --set.
-        set.chain(named)
-            .filter_map(|(name, key, value)| Some(Flag { name, key: key.to_owned(), value: value? }))
-            .collect()
+        Flag::all(&self.set, named)
     }
 }
 
@@ -173,7 +170,14 @@ async fn serve(args: &Serve) -> Result<u8, Failure> {
     let settings = Settings::load(args.config.as_deref(), std::env::vars(), &args.flags())
         .map_err(|error| Failure::user(error.to_string()))?;
     logging::start(&settings.log_level, settings.log_json);
-    if args.serving { take_calls(settings).await } else { hold(settings).await }
+    if args.serving {
+        return take_calls(settings).await;
+    }
+    if args.own_session {
+        // Who leads one already has what is wanted.
+        let _ = rustix::process::setsid();
+    }
+    hold(settings).await
 }
 
 /// The process that holds the sockets.
@@ -351,11 +355,6 @@ impl From<ClientError> for Failure {
             },
             ClientError::Broken(_) | ClientError::Late(_) => error.to_string(),
         };
-        match error {
-            ClientError::Unreachable { .. } | ClientError::Refused { status: 400..500, .. } => {
-                Self::user(text)
-            }
-            ClientError::Refused { .. } | ClientError::Broken(_) | ClientError::Late(_) => Self::ours(text),
-        }
+        if error.is_the_callers() { Self::user(text) } else { Self::ours(text) }
     }
 }

@@ -3,10 +3,9 @@
 use std::{io::Write, net::SocketAddr, os::unix::fs::DirBuilderExt as _, path::PathBuf, sync::Arc};
 
 use anyhow::Context as _;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
 
-use super::{failure::Failure, logging};
+use super::{failure::Failure, logging, signals::Signals};
 use crate::{
     app,
     config::{Config, Fault, Flag, LogFormat, Tls},
@@ -138,25 +137,6 @@ pub async fn run(args: Args) -> Result<u8, Failure> {
                 "the engine stopped: {error:#}\nNothing that was acknowledged is lost. Look after the store, then \
                  start the manager again."
             )))
-        }
-    }
-}
-
-/// SIGTERM and SIGINT.
-pub(super) struct Signals {
-    term: Signal,
-    int: Signal,
-}
-
-impl Signals {
-    pub(super) fn new() -> std::io::Result<Self> {
-        Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
-    }
-
-    pub(super) async fn next(&mut self) {
-        tokio::select! {
-            _ = self.term.recv() => {}
-            _ = self.int.recv() => {}
         }
     }
 }

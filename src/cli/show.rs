@@ -144,3 +144,9 @@ pub fn unheard(managers: &[(String, String)]) -> io::Result<()> {
     }
     Ok(())
 }
+
+/// A share of whole units of 0.01 %: `12.5 %` would be `12.50 %`.
+pub fn hundredths(hundredths: u32) -> String {
+    let (whole, part) = (hundredths / 100, hundredths % 100);
+    if part == 0 { format!("{whole} %") } else { format!("{whole}.{part:02} %") }
+}

@@ -58,6 +58,6 @@ pub use rollout::{
 pub use scalar::{MAX_CALLS, MAX_DURATION, MAX_PATH_BYTES, MAX_RESPONSE_TIME_MS};
 pub use sticky::{MAX_STICKY_NAME_BYTES, Sticky};
 pub use strategy::{
-    Action, Function, NoForm, OnConflict, ReleaseDeadlines, Retry, Stage, StageKind, Strategy, Version,
+    Action, Function, NoForm, OnConflict, ReleaseDeadlines, Stage, StageKind, Strategy, Version,
 };
 pub use target::{MAX_TARGET_LABELS, MAX_TARGET_POSITIONS, Partial, Target, TargetArea};

@@ -38,13 +38,7 @@ pub struct Strategy {
     pub from_parent: Option<FromParent>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Retry {
-    Failed,
-    Refused,
-    Never,
-}
-
+/// A function and the two versions of it that are compared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Function {
     pub name: String,
@@ -53,8 +47,6 @@ pub struct Function {
     /// By what calls stay with one version; `None`: each call goes to either.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sticky: Option<Sticky>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry: Option<Retry>,
 }
 
 /// One version of a function: a folder in `fns.zip` and the runtime it needs.

@@ -4,8 +4,11 @@
 
 mod calls;
 mod conformance;
+mod content;
 mod core;
 mod functions;
+mod link;
 mod process;
 mod runners;
+mod scripted;
 mod world;

@@ -23,7 +23,7 @@ mod serve;
 
 pub use self::{
     order::{Answering, Order, Refused},
-    serve::{Control, ControlError, open},
+    serve::{CARRY_OUT, Control, ControlError, open},
 };
 
 /// The most bytes of what is asked.

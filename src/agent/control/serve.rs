@@ -34,7 +34,7 @@ const MAX_PATH: usize = 107;
 /// How long it may take to hear how the agent stands, or to read a log.
 const LOOK: Duration = Duration::from_secs(10);
 /// How long an order may take: versions are downloaded, started and stopped meanwhile.
-pub(super) const CARRY_OUT: Duration = Duration::from_mins(5);
+pub const CARRY_OUT: Duration = Duration::from_mins(5);
 
 /// The control, for as long as it is held.
 #[derive(Debug)]

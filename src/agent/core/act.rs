@@ -57,7 +57,10 @@ pub enum Event {
     Looked(Result<TableNumber, Trouble>),
     Joined(Result<String, Trouble>),
     /// `took_ms`: how long the answer took.
-    Polled { took_ms: u64, answer: Result<Polled, Trouble> },
+    Polled {
+        took_ms: u64,
+        answer: Result<Polled, Trouble>,
+    },
     EndStage {
         offer: String,
         stage: String,
@@ -65,14 +68,41 @@ pub enum Event {
         took_ms: u64,
         answer: Result<EndStageAnswer, Trouble>,
     },
-    Sent { number: u64, answer: Result<Option<ManagerTime>, Trouble> },
-    Reported { run: u64, stage: usize, sent_ms: u64, answer: Result<Option<ManagerTime>, Trouble> },
-    Fetched { offer: String, run: u64, fetched: Result<Fetched, Trouble> },
-    Started { version: VersionId, started: Result<Target, Trouble> },
-    Applied { generation: u64, applied: Result<TableNumber, Trouble> },
-    Drained { version: VersionId, drained: Result<bool, Trouble> },
-    Stopped { version: VersionId, stopped: Result<(), Trouble> },
-    Counted { number: u64, counted: Result<Box<Reading>, Trouble> },
+    Sent {
+        number: u64,
+        answer: Result<Option<ManagerTime>, Trouble>,
+    },
+    Reported {
+        run: u64,
+        stage: usize,
+        sent_ms: u64,
+        answer: Result<Option<ManagerTime>, Trouble>,
+    },
+    Fetched {
+        offer: String,
+        run: u64,
+        fetched: Result<Fetched, Trouble>,
+    },
+    Started {
+        version: VersionId,
+        started: Result<Target, Trouble>,
+    },
+    Applied {
+        generation: u64,
+        applied: Result<TableNumber, Trouble>,
+    },
+    Drained {
+        version: VersionId,
+        drained: Result<bool, Trouble>,
+    },
+    Stopped {
+        version: VersionId,
+        stopped: Result<(), Trouble>,
+    },
+    Counted {
+        number: u64,
+        counted: Result<Box<Reading>, Trouble>,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

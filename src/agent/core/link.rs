@@ -3,9 +3,7 @@
 use proxy::ledger::Interval;
 use wire::{EndStageAnswer, ManagerTime, Then};
 
-use super::{
-    Act, Core, Fetched, Now, Phase, Plan, Polled, Trouble, TroubleKind, Work, walk::Outcome,
-};
+use super::{Act, Core, Fetched, Now, Phase, Plan, Polled, Trouble, TroubleKind, Work, walk::Outcome};
 
 /// Whoever answers a call that waits at once is asked again no sooner.
 const POLL_PAUSE_MS: u64 = 3_000;
@@ -82,16 +80,9 @@ impl Core {
         }
     }
 
-    pub(super) fn fetched(
-        &mut self,
-        offer: String,
-        run: u64,
-        fetched: Result<Fetched, Trouble>,
-        now: Now,
-    ) {
-        let is_meant = |work: &Work| {
-            work.run == run && work.offer == offer && matches!(work.phase, Phase::Fetching)
-        };
+    pub(super) fn fetched(&mut self, offer: String, run: u64, fetched: Result<Fetched, Trouble>, now: Now) {
+        let is_meant =
+            |work: &Work| work.run == run && work.offer == offer && matches!(work.phase, Phase::Fetching);
         if !self.state.work.as_ref().is_some_and(is_meant) {
             return;
         }
@@ -166,12 +157,7 @@ impl Core {
         }
     }
 
-    pub(super) fn sent(
-        &mut self,
-        number: u64,
-        answer: Result<Option<ManagerTime>, Trouble>,
-        now: Now,
-    ) {
+    pub(super) fn sent(&mut self, number: u64, answer: Result<Option<ManagerTime>, Trouble>, now: Now) {
         let act = Act::Send(number);
         match answer {
             Ok(_) => self.answered(now),
@@ -208,9 +194,8 @@ impl Core {
             Err(trouble) if trouble.kind == TroubleKind::Refused => self.answered(now),
             Err(trouble) => return self.unanswered(act, &trouble, now),
         }
-        let interim = self.testing().and_then(|testing| {
-            self.offer.as_ref()?.stages.get(testing.stage)?.interim
-        });
+        let interim =
+            self.testing().and_then(|testing| self.offer.as_ref()?.stages.get(testing.stage)?.interim);
         let Some(interim) = interim else { return };
         let until_next = match self.clock.at(now.ms) {
             None => interim.every_ms,

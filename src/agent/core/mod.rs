@@ -32,15 +32,15 @@ use language::offer::Offer;
 use model::ManagerClock;
 use proxy::{control::form::TableNumber, form::ServiceForm, live::Target};
 
+use self::tries::Tries;
 pub use self::{
     act::{Act, Errand, Event, Fetched, Polled, Trouble, TroubleKind},
     operators::{Refusal, Undone},
     state::{
-        Adding, Candidate, Ending, FORMAT, Function, Kept, Owed, Phase, Plan, Routing, State, Testing, VersionNote,
-        Walk, Work,
+        Adding, Candidate, Ending, FORMAT, Function, Kept, Owed, Phase, Plan, Routing, State, Testing,
+        VersionNote, Walk, Work,
     },
 };
-use self::tries::Tries;
 use crate::{control::form::Stops, measure::Reads, runtime::VersionId};
 
 /// How the agent goes about it.
@@ -258,7 +258,7 @@ impl Core {
             Event::Fetched { offer, run, fetched } => self.fetched(offer, run, fetched, now),
             Event::Started { version, started } => self.started(version, started, now),
             Event::Applied { generation, applied } => self.applied(generation, applied, now),
-            Event::Drained { version, drained } => self.was_drained(version, drained, now),
+            Event::Drained { version, drained } => self.was_drained(version, &drained, now),
             Event::Stopped { version, stopped } => self.stopped(version, stopped, now),
             Event::Counted { number, counted } => self.counted(number, counted, now),
         }

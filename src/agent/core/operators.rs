@@ -61,7 +61,11 @@ impl Core {
         let work = self.state.work.as_ref()?;
         let versions = &work.plan()?.versions;
         let names = offer.functions.iter().map(|function| function.name.clone());
-        let undone = names.zip(versions).map(|(name, [base, new])| Undone { name, from: new.clone(), to: base.clone() });
+        let undone = names.zip(versions).map(|(name, [base, new])| Undone {
+            name,
+            from: new.clone(),
+            to: base.clone(),
+        });
         let undone = undone.collect();
         let why = why.map_or_else(String::new, |why| format!(": {why}"));
         let why = format!("taken back by an operator of the agent{why}");
@@ -88,8 +92,9 @@ impl Core {
         }
         if undone.is_empty() {
             let what = named.map_or_else(String::new, |named| format!(" for {named}"));
-            let text =
-                format!("there is nothing to undo{what}: no release is in hand, and no earlier version is kept");
+            let text = format!(
+                "there is nothing to undo{what}: no release is in hand, and no earlier version is kept"
+            );
             return Err(Refusal::Conflict(text));
         }
         let names: Vec<&str> = undone.iter().map(|one| one.name.as_str()).collect();

@@ -1,9 +1,6 @@
 //! What is served beside releases: versions that operators added, and those that are kept for a while.
 
-use super::{
-    Core, Function, Now,
-    state::Adding,
-};
+use super::{Core, Function, Now, state::Adding};
 use crate::runtime::VersionId;
 
 impl Core {

@@ -26,11 +26,7 @@ pub fn services(
     functions.iter().filter_map(|(name, function)| service(name, function, targets)).collect()
 }
 
-fn service(
-    name: &str,
-    function: &Function,
-    targets: &BTreeMap<VersionId, Target>,
-) -> Option<ServiceForm> {
+fn service(name: &str, function: &Function, targets: &BTreeMap<VersionId, Target>) -> Option<ServiceForm> {
     let variation = |name: &str, version: &VersionId| {
         Some(VariationForm {
             name: name.to_owned(),

@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use language::{Action, Retry, StageKind, Sticky, offer::Offer};
+use language::{Action, StageKind, Sticky, offer::Offer};
 use model::StageStatus;
-use proxy::{
-    form::{RetryForm, StickyForm},
-    ledger::Reading,
-};
+use proxy::{form::StickyForm, ledger::Reading};
 
 use super::{
     Core, Ending, Function, MAX_STAGES_RUN, Now, Owed, Phase, Plan, Routing, Testing, Walk, state::Candidate,
@@ -78,21 +75,14 @@ impl Core {
         let (Some(work), Some(offer)) = (&mut self.state.work, &self.offer) else { return };
         let Phase::Preparing(plan) = &work.phase else { return };
         for (function, [base, _]) in offer.functions.iter().zip(&plan.versions) {
-            let routing = Routing { sticky: function.sticky.as_ref().map(sticky), retry: function.retry.map(retry) };
-            match self.state.functions.get_mut(&function.name) {
-                Some(known) => {
-                    known.replace(base.clone(), self.settings.keep_base_ms);
-                    known.candidate = None;
-                    known.routing = Routing {
-                        sticky: routing.sticky.or(known.routing.sticky.take()),
-                        retry: routing.retry.or(known.routing.retry),
-                    };
-                }
-                None => {
-                    let fresh = Function::serving(base.clone(), routing);
-                    self.state.functions.insert(function.name.clone(), fresh);
-                }
-            }
+            let routing = Routing { sticky: function.sticky.as_ref().map(sticky), retry: None };
+            let known = self.state.functions.entry(function.name.clone());
+            let known = known.or_insert_with(|| Function::serving(base.clone(), Routing::default()));
+            known.replace(base.clone(), self.settings.keep_base_ms);
+            known.candidate = None;
+            // What an offer doesn't say stays as an operator set it.
+            known.routing.sticky = routing.sticky.or(known.routing.sticky.take());
+            known.routing.retry = routing.retry.or(known.routing.retry);
         }
         let plan: Plan = plan.clone();
         work.phase = Phase::Walking(Box::new(Walk { plan, testing: None, ending: None }));
@@ -125,7 +115,8 @@ impl Core {
         if let Some(served) = self.state.functions.get_mut(&function.name) {
             served.candidate = Some(candidate);
         }
-        let text = format!("stage {} of {}: {} % of {}", stage.name, offer.id, stage.new_traffic, function.name);
+        let text =
+            format!("stage {} of {}: {} % of {}", stage.name, offer.id, stage.new_traffic, function.name);
         self.report_at_ms = 0;
         self.inform(text);
         self.dirty();
@@ -322,12 +313,15 @@ fn written(offer: &Offer, action: Action) -> String {
     match action {
         Action::Rollout => "rollout".to_owned(),
         Action::Rollback => "rollback".to_owned(),
-        Action::Stage(next) => offer.stages.get(next).map_or_else(String::new, |stage| stage.stage.name.clone()),
+        Action::Stage(next) => {
+            offer.stages.get(next).map_or_else(String::new, |stage| stage.stage.name.clone())
+        }
     }
 }
 
 fn with_why(summary: StageSummary, text: Option<&str>) -> StageSummary {
-    let why = text.map(|text| Why { cause: "limit".to_owned(), text: text.to_owned(), ..Why::default() }.fitted());
+    let why =
+        text.map(|text| Why { cause: "limit".to_owned(), text: text.to_owned(), ..Why::default() }.fitted());
     StageSummary { why, ..summary }
 }
 
@@ -336,13 +330,5 @@ fn sticky(sticky: &Sticky) -> StickyForm {
         Sticky::Cookie(name) => StickyForm::Cookie(name.clone()),
         Sticky::Header(name) => StickyForm::Header(name.clone()),
         Sticky::Address => StickyForm::Address,
-    }
-}
-
-fn retry(retry: Retry) -> RetryForm {
-    match retry {
-        Retry::Failed => RetryForm::Failed,
-        Retry::Refused => RetryForm::Refused,
-        Retry::Never => RetryForm::Never,
     }
 }

@@ -62,8 +62,7 @@ impl Core {
         let listed: BTreeSet<VersionId> = listed.into_iter().map(|found| found.version).collect();
         let healthy = self.world.running.take().unwrap_or_default();
         let kept = healthy.intersection(&listed).cloned();
-        self.world.running =
-            Some(if is_first { self.served_before(&listed) } else { kept.collect() });
+        self.world.running = Some(if is_first { self.served_before(&listed) } else { kept.collect() });
     }
 
     /// Versions that had a share before the agent was started anew: these were healthy.
@@ -186,7 +185,9 @@ impl Core {
         if self.world.decided.is_none() && !self.is_complete() {
             return;
         }
-        let is_new = self.state.generation == 0 && self.state.functions.is_empty();
+        // Who knows of nothing may have lost its memory: what serves by an earlier table goes on.
+        let is_new =
+            self.world.decided.is_none() && self.state.functions.is_empty() && self.state.versions.is_empty();
         let services = table::services(&self.state.functions, &self.world.targets);
         if !is_new && self.world.decided.as_ref() != Some(&services) {
             self.decide(services);
@@ -227,12 +228,7 @@ impl Core {
         }
     }
 
-    pub(super) fn was_drained(
-        &mut self,
-        version: VersionId,
-        drained: Result<bool, Trouble>,
-        now: Now,
-    ) {
+    pub(super) fn was_drained(&mut self, version: VersionId, drained: &Result<bool, Trouble>, now: Now) {
         match drained {
             Ok(true) => {
                 self.world.drained.insert(version);

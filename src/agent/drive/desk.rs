@@ -1,22 +1,23 @@
 //! What people ask of the agent: told to the mind, and answered once it is so.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{status, tools::Tools};
 use crate::{
+    content::Content,
     control::{
         Answering, Order, Refused,
-        form::{Added, NewFunction, Removed, Undone, UndoneFunction, Which},
+        form::{Added, NewFunction, Removed, Undone, Which},
     },
     core::{Core, Now, Refusal, Routing, VersionNote},
-    runtime::{Running, VersionId},
+    runtime::{Running, VersionId, form, process::form_of},
     settings::Settings,
 };
 
 /// How long somebody who orders something is kept waiting for it to be in force.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How long a proxy may take to end what it has, at the longest.
 const DRAIN: Duration = Duration::from_secs(90);
@@ -38,8 +39,8 @@ struct Waiting {
 
 #[derive(Debug)]
 enum What {
-    Undo { functions: Vec<UndoneFunction>, answer: Answering<Undone> },
-    Add { name: String, version: VersionId, before: Option<VersionId>, answer: Answering<Added> },
+    Undo { functions: Vec<String>, answer: Answering<Undone> },
+    Add { name: String, version: VersionId, answer: Answering<Added> },
     Remove { name: String, answer: Answering<Removed> },
 }
 
@@ -48,7 +49,7 @@ enum What {
 struct Copying {
     name: String,
     function: NewFunction,
-    copied: oneshot::Receiver<Result<VersionId, String>>,
+    copied: oneshot::Receiver<Result<(VersionId, String), String>>,
     answer: Answering<Added>,
 }
 
@@ -75,12 +76,8 @@ impl Desk {
             Order::Undo { undo, answer } => {
                 match core.undo(undo.function.as_deref(), undo.why.as_deref(), now) {
                     Ok(undone) => {
-                        let functions = undone.into_iter().map(|one| UndoneFunction {
-                            name: one.name,
-                            from: one.from.to_string(),
-                            to: one.to.to_string(),
-                        });
-                        self.wait(What::Undo { functions: functions.collect(), answer });
+                        let functions = undone.into_iter().map(|one| one.name).collect();
+                        self.wait(What::Undo { functions, answer });
                     }
                     Err(refusal) => drop(answer.send(Err(refusal.into()))),
                 }
@@ -101,11 +98,9 @@ impl Desk {
     fn copy(&mut self, name: String, function: NewFunction, answer: Answering<Added>, tools: &Arc<Tools>) {
         let (sender, copied) = oneshot::channel();
         let (content, folder, called) = (tools.content.clone(), function.folder.clone(), name.clone());
-        let runner = function.runner.clone().unwrap_or_default();
+        let named = function.runner.clone();
         tokio::task::spawn_blocking(move || {
-            let limits = language::functions::Limits::default();
-            let added = content.add_folder(&folder, &called, &runner, &limits);
-            let _ = sender.send(added.map_err(|error| error.to_string()));
+            let _ = sender.send(add_folder(&content, &folder, &called, named.as_deref()));
         });
         self.adding.push(Copying { name, function, copied, answer });
     }
@@ -132,15 +127,14 @@ impl Desk {
             Ok(copied) => copied,
         };
         let Copying { name, function, answer, .. } = copying;
-        let version = match version {
-            Ok(version) => version,
+        let (version, runner) = match version {
+            Ok(copied) => copied,
             Err(why) => return drop(answer.send(Err(Refused::Wrong(why)))),
         };
-        let before = core.state().functions.get(&name).map(|function| function.stable.clone());
-        let note = VersionNote { function: name.clone(), runner: function.runner.unwrap_or_default() };
+        let note = VersionNote { function: name.clone(), runner };
         let routing = Routing { sticky: function.sticky, retry: function.retry };
         match core.add(&name, version.clone(), note, routing, now) {
-            Ok(()) => self.wait(What::Add { name, version, before, answer }),
+            Ok(()) => self.wait(What::Add { name, version, answer }),
             Err(refusal) => drop(answer.send(Err(refusal.into()))),
         }
     }
@@ -150,9 +144,8 @@ impl Desk {
         let late = || Refused::Failed("it is decided, but the proxy has not put it in force yet".to_owned());
         match waiting.what {
             What::Undo { functions, answer } => {
-                let told = core.state().owed.is_empty() && core.link().reached;
                 if core.is_in_force() {
-                    let _ = answer.send(Ok(Undone { functions, told }));
+                    let _ = answer.send(Ok(Undone { functions, text: what_becomes(core) }));
                 } else if is_late {
                     let _ = answer.send(Err(late()));
                 } else {
@@ -169,24 +162,50 @@ impl Desk {
                     self.waiting.push(Waiting { until: waiting.until, what: What::Remove { name, answer } });
                 }
             }
-            What::Add { name, version, before, answer } => {
+            What::Add { name, version, answer } => {
                 if let Some(why) = core.why_not_added(&version) {
                     let _ = answer.send(Err(Refused::Wrong(why)));
                 } else if core.is_serving(&name, &version) {
-                    let stable = status::version(core, self, &version);
-                    let before = before.filter(|before| *before != version).map(|before| before.to_string());
-                    let at = tools.listens_on().iter().map(|address| format!("http://{address}/{name}"));
-                    let at = at.collect();
-                    let _ = answer.send(Ok(Added { name, stable, before, at }));
+                    let listens_on = tools.listens_on();
+                    let at = listens_on.iter().map(|address| format!("http://{address}/{name}")).collect();
+                    let _ = answer.send(Ok(Added { name, version: version.to_string(), at }));
                 } else if is_late {
                     let _ = answer.send(Err(late()));
                 } else {
-                    let what = What::Add { name, version, before, answer };
+                    let what = What::Add { name, version, answer };
                     self.waiting.push(Waiting { until: waiting.until, what });
                 }
             }
         }
     }
+}
+
+/// Copies a folder of this machine; the version that it became, and its form. The same content is the same version, whether it comes
+/// from here or with a release.
+fn add_folder(
+    content: &Content,
+    folder: &Path,
+    function: &str,
+    named: Option<&str>,
+) -> Result<(VersionId, String), String> {
+    let runner = match named {
+        Some(name) => form(name),
+        None => form_of(folder).map_err(|fault| fault.to_string())?,
+    };
+    let limits = language::functions::Limits::default();
+    let version = content.add_folder(folder, function, runner, &limits).map_err(|error| error.to_string())?;
+    Ok((version, runner.to_owned()))
+}
+
+/// What becomes of a release that was taken back here, in a sentence.
+fn what_becomes(core: &Core) -> String {
+    let is_owed = core.state().work.is_some() || !core.state().owed.is_empty();
+    let text = match (is_owed, core.link().reached) {
+        (false, _) => "The version before serves again.",
+        (true, true) => "The version before serves again, and the manager is told.",
+        (true, false) => "The version before serves again; the manager is told as soon as it is reached.",
+    };
+    text.to_owned()
 }
 
 /// Answers with the log of a version, beside everything else.

@@ -93,18 +93,19 @@ impl Memory {
     }
 
     pub fn identity(&self) -> Result<Option<Identity>, KeepError> {
-        let path = self.folder.join("identity.json");
+        let path = identity_path(&self.folder);
         read(&path)?.map(|text| parse(&path, &text)).transpose()
-    }
-
-    pub fn keep_identity(&self, identity: &Identity) -> Result<(), KeepError> {
-        write(&self.folder.join("identity.json"), identity)
     }
 
     #[must_use]
     pub fn state_path(&self) -> PathBuf {
         self.folder.join("state.json")
     }
+}
+
+/// Where an agent's folder holds who it is.
+pub fn identity_path(folder: &Path) -> PathBuf {
+    folder.join("identity.json")
 }
 
 /// Puts a value into a file, whole or not at all. When this returns, it survives a power loss.

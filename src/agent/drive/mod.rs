@@ -34,12 +34,16 @@ use crate::{
     control::{self, Control, ControlError, Order},
     core::{self, Act, Core, Event, Now, Said, Trouble},
     link::{About, LinkError, Manager},
+    proxy_process,
     runtime::{RuntimeError, VersionId},
     settings::{Settings, Stop},
 };
 
 /// Orders of people that wait to be taken.
 const ORDERS: usize = 64;
+
+/// A proxy that was started has this long until it answers.
+const START_PROXY_EVERY: Duration = Duration::from_secs(5);
 
 /// While content is copied it is looked so often whether that is done.
 const COPY_LOOK: Duration = Duration::from_millis(20);
@@ -90,6 +94,7 @@ struct Driver {
     orders: mpsc::Receiver<Order>,
     desk: Desk,
     _control: Control,
+    proxy_started: Option<Instant>,
     /// The state could not be written when this was tried last.
     is_unsaved: bool,
 }
@@ -114,6 +119,11 @@ impl Driver {
         if let Some(address) = control.metrics() {
             tracing::info!("metrics on http://{address}/metrics");
         }
+        let is_known = |version: &VersionId| state.versions.contains_key(version);
+        for version in tools.content.list()?.iter().filter(|version| !is_known(version)) {
+            // It was fetched and nothing came of it, or its end was not the last thing that a former process did.
+            tools.content.remove(version)?;
+        }
         let core = Core::new(
             state,
             core::Settings {
@@ -134,6 +144,7 @@ impl Driver {
             orders,
             desk: Desk::default(),
             _control: control,
+            proxy_started: None,
             is_unsaved: false,
         })
     }
@@ -159,7 +170,6 @@ impl Driver {
         };
         Ok(Tools {
             manager: Manager::new(&link, token)?,
-            proxy_settings: settings.proxy.clone(),
             proxy_seen: std::sync::Mutex::default(),
             about,
             join_token: settings.manager.join_token_file.clone(),
@@ -279,6 +289,9 @@ impl Driver {
         if let Event::Listed(Ok(running)) = &event {
             self.desk.note_running(running);
         }
+        if matches!(event, Event::Looked(Err(_))) {
+            self.start_proxy();
+        }
         let ended = match &event {
             Event::Stopped { version, stopped: Ok(()) } => Some(version.clone()),
             _ => None,
@@ -300,6 +313,19 @@ impl Driver {
                 tracing::warn!(%error, "the content of a version can't be removed; tried again at the next start");
             }
         });
+    }
+
+    /// Starts a proxy where none answers, if that is this agent's business.
+    fn start_proxy(&mut self) {
+        let Some(start) = &self.settings.proxy.start else { return };
+        if self.proxy_started.is_some_and(|at| at.elapsed() < START_PROXY_EVERY) {
+            return;
+        }
+        self.proxy_started = Some(Instant::now());
+        match proxy_process::start(start) {
+            Ok(()) => tracing::info!("no proxy answers, so one is started; it stays when this agent ends"),
+            Err(error) => tracing::error!("no proxy answers, and none can be started: {error}"),
+        }
     }
 
     fn order(&mut self, order: Order) {

@@ -96,10 +96,10 @@ fn of_function(core: &Core, desk: &Desk, name: &str, function: &Function) -> Fun
         retry: function.routing.retry,
         stable: version(core, desk, &function.stable),
         candidate,
-        kept: function.kept.as_ref().map(|kept| KeptStatus {
-            version: version(core, desk, &kept.version),
-            until_ms: None,
-        }),
+        kept: function
+            .kept
+            .as_ref()
+            .map(|kept| KeptStatus { version: version(core, desk, &kept.version), until_ms: None }),
     }
 }
 

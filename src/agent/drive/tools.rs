@@ -25,9 +25,8 @@ use crate::{
     core::{Act, Errand, Event, Fetched, Polled, Trouble, TroubleKind, VersionNote, table},
     link::{About, LinkError, Manager},
     measure::Reads,
-    runtime::{Order, Runtime, RuntimeError, VersionId},
-    proxy_process,
-    settings::{ProxySettings, Versions},
+    runtime::{Order, Runtime, RuntimeError, VersionId, form},
+    settings::Versions,
 };
 
 /// How long a call that waits may wait.
@@ -53,7 +52,6 @@ pub struct Tools {
     pub about: About,
     pub join_token: Option<PathBuf>,
     pub proxy: Client,
-    pub proxy_settings: ProxySettings,
     /// What the proxy said of itself when it was looked at last.
     pub proxy_seen: Mutex<Option<Status>>,
     /// In order of preference.
@@ -78,7 +76,7 @@ impl Tools {
             }
             Act::EndStage { offer, stage, skipped } => {
                 let answer = self.manager.end_stage(id, &offer, &stage, &skipped, WAIT).await;
-                let answer = answer.map_err(of_link);
+                let answer = answer.map_err(|error| of_link(&error));
                 Event::EndStage { offer, stage, skipped, took_ms: took(), answer }
             }
             Act::Send(number) => Event::Sent { number, answer: self.tell(id, errand).await },
@@ -109,24 +107,24 @@ impl Tools {
     async fn list(&self) -> Result<Vec<crate::runtime::Running>, Trouble> {
         let mut all = Vec::new();
         for runtime in &self.runtimes {
-            all.extend(runtime.list().await.map_err(of_runtime)?);
+            all.extend(runtime.list().await.map_err(|error| of_runtime(&error))?);
         }
         Ok(all)
     }
 
     async fn look(&self) -> Result<TableNumber, Trouble> {
-        let looked = proxy_process::ensure(&self.proxy_settings).await;
+        let looked: Result<Status, ClientError> = self.proxy.get("/status").await;
         let seen = looked.as_ref().ok().cloned();
         *self.proxy_seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
-        looked.map(|status| status.table).map_err(|error| Trouble::passing(error.to_string()))
+        looked.map(|status| status.table).map_err(|error| of_proxy(&error))
     }
 
     async fn join(&self) -> Result<String, Trouble> {
         let file = self.join_token.as_deref().ok_or_else(|| Trouble::refused("there is no join token"))?;
         let token = read_secret(file).map_err(Trouble::passing)?;
-        let joined = self.manager.join(&token, &self.about).await.map_err(of_link)?;
+        let joined = self.manager.join(&token, &self.about).await.map_err(|error| of_link(&error))?;
         let identity = super::keep::Identity { id: joined.id.clone(), token: joined.token.clone() };
-        let path = self.folder.join("identity.json");
+        let path = super::keep::identity_path(&self.folder);
         super::keep::write(&path, &identity).map_err(|error| Trouble::passing(error.to_string()))?;
         self.manager.set_token(Some(joined.token));
         Ok(joined.id)
@@ -134,7 +132,7 @@ impl Tools {
 
     async fn poll(&self, id: &str) -> Result<Polled, Trouble> {
         let id = (!id.is_empty()).then_some(id);
-        let polled = self.manager.poll(id, &self.about, WAIT).await.map_err(of_link)?;
+        let polled = self.manager.poll(id, &self.about, WAIT).await.map_err(|error| of_link(&error))?;
         let reads = self.manager.reads();
         let reads = Reads { values: reads.values, groups: reads.groups };
         Ok(Polled { id: polled.id, offer: polled.offer, reads })
@@ -144,12 +142,12 @@ impl Tools {
         let Errand::Result { offer, summary, next } = errand else {
             return Err(Trouble::refused("there is nothing to be told any more"));
         };
-        self.manager.result(id, &offer, &summary, &next).await.map_err(of_link)
+        self.manager.result(id, &offer, &summary, &next).await.map_err(|error| of_link(&error))
     }
 
     /// The text of an offer, and its functions on disk.
     async fn fetch(&self, id: &str, offer: &str) -> Result<Fetched, Trouble> {
-        let text = self.manager.release(id, offer).await.map_err(of_link)?;
+        let text = self.manager.release(id, offer).await.map_err(|error| of_link(&error))?;
         let read = language::offer::read(&text).map_err(|faults| {
             let first = faults.first().map_or_else(String::new, |fault| fault.message.clone());
             Trouble::refused(format!("its text can't be read: {first}"))
@@ -158,12 +156,12 @@ impl Tools {
             return Ok(Fetched { text, versions: Vec::new(), notes: BTreeMap::new() });
         }
         let archive = self.folder.join(ARCHIVE);
-        self.manager.functions(id, &read.id, &archive).await.map_err(of_link)?;
+        self.manager.functions(id, &read.id, &archive).await.map_err(|error| of_link(&error))?;
         let wanted = read.functions.iter().flat_map(|function| {
             [&function.base, &function.new].map(|version| Wanted {
                 function: function.name.clone(),
                 path: version.path.clone(),
-                runner: version.env.clone(),
+                runner: form(&version.env).to_owned(),
             })
         });
         let wanted: Vec<Wanted> = wanted.collect();
@@ -174,7 +172,10 @@ impl Tools {
             let _ = std::fs::remove_file(&archive);
             added
         });
-        let added = added.await.map_err(|_| Trouble::passing("unpacking broke off"))?.map_err(of_content)?;
+        let added = added
+            .await
+            .map_err(|_| Trouble::passing("unpacking broke off"))?
+            .map_err(|error| of_content(&error))?;
         let notes = added.iter().zip(&wanted).map(|(version, wanted)| {
             let (function, runner) = (wanted.function.clone(), wanted.runner.clone());
             (version.clone(), VersionNote { function, runner })
@@ -189,12 +190,11 @@ impl Tools {
             return Err(Trouble::refused("it isn't wanted any more"));
         };
         let runtime = self.runtime_of(&note.runner)?;
-        let Versions { limits, health, warm_up, grace: _ } = self.versions.clone();
+        let Versions { limits, health, warm_up, drain: _, grace: _ } = self.versions.clone();
         let runner = (!note.runner.is_empty()).then(|| note.runner.clone());
         let folder = self.content.folder(version);
-        let order =
-            Order { runner, limits, health, warm_up, ..Order::new(version.clone(), folder) };
-        Ok(runtime.start(&order).await.map_err(of_runtime)?.target)
+        let order = Order { runner, limits, health, warm_up, ..Order::new(version.clone(), folder) };
+        Ok(runtime.start(&order).await.map_err(|error| of_runtime(&error))?.target)
     }
 
     /// The first runtime that has this form of functions; where none is named, the first.
@@ -213,7 +213,8 @@ impl Tools {
         };
         let table: TableForm = *table;
         let body = serde_json::to_vec(&table).map_err(|error| Trouble::refused(error.to_string()))?;
-        let applied: Applied = self.proxy.put("/table", Bytes::from(body)).await.map_err(of_proxy)?;
+        let applied: Applied =
+            self.proxy.put("/table", Bytes::from(body)).await.map_err(|error| of_proxy(&error))?;
         Ok(applied.table)
     }
 
@@ -230,18 +231,17 @@ impl Tools {
                 .finish();
             match self.proxy.wait::<Drained>(&format!("/drained?{query}"), DRAIN_WAIT).await {
                 Ok(drained) if drained.drained => {}
-                Ok(_) => return Ok(false),
-                // The table in force names it.
-                Err(ClientError::Refused { status: CONFLICT, .. }) => return Ok(false),
-                Err(error) => return Err(of_proxy(error)),
+                // In the second case the table in force names it.
+                Ok(_) | Err(ClientError::Refused { status: CONFLICT, .. }) => return Ok(false),
+                Err(error) => return Err(of_proxy(&error)),
             }
         }
         Ok(true)
     }
 
-    async fn stop(&self, version: &VersionId) -> Result<(), Trouble> {
+    pub async fn stop(&self, version: &VersionId) -> Result<(), Trouble> {
         for runtime in &self.runtimes {
-            runtime.stop(version, self.versions.grace).await.map_err(of_runtime)?;
+            runtime.stop(version, self.versions.grace).await.map_err(|error| of_runtime(&error))?;
         }
         Ok(())
     }
@@ -251,7 +251,7 @@ impl Tools {
             return Err(Trouble::passing("there is no cursor"));
         };
         let target = format!("/counts?life={life}&interval={interval}");
-        Ok(Box::new(self.proxy.get(&target).await.map_err(of_proxy)?))
+        Ok(Box::new(self.proxy.get(&target).await.map_err(|error| of_proxy(&error))?))
     }
 }
 
@@ -296,8 +296,8 @@ pub fn read_secret(path: &Path) -> Result<String, String> {
     if line.is_empty() { Err(format!("{} is empty", path.display())) } else { Ok(line.to_owned()) }
 }
 
-fn of_link(error: LinkError) -> Trouble {
-    let kind = match &error {
+fn of_link(error: &LinkError) -> Trouble {
+    let kind = match error {
         LinkError::Refused { status: UNAUTHORIZED | FORBIDDEN, .. } => TroubleKind::Unauthorized,
         _ if error.passes() => TroubleKind::Passes,
         _ => TroubleKind::Refused,
@@ -305,20 +305,19 @@ fn of_link(error: LinkError) -> Trouble {
     Trouble { kind, text: error.to_string() }
 }
 
-fn of_proxy(error: ClientError) -> Trouble {
-    let is_refused = matches!(&error, ClientError::Refused { status, .. } if (400..500).contains(status));
+fn of_proxy(error: &ClientError) -> Trouble {
+    let is_refused = matches!(error, ClientError::Refused { status, .. } if (400..500).contains(status));
     let kind = if is_refused { TroubleKind::Refused } else { TroubleKind::Passes };
     Trouble { kind, text: error.to_string() }
 }
 
-fn of_runtime(error: RuntimeError) -> Trouble {
+fn of_runtime(error: &RuntimeError) -> Trouble {
     Trouble::passing(error.to_string())
 }
 
-fn of_content(error: ContentError) -> Trouble {
+fn of_content(error: &ContentError) -> Trouble {
     match error {
         ContentError::Io { .. } => Trouble::passing(error.to_string()),
         _ => Trouble::refused(error.to_string()),
     }
 }
-

@@ -55,6 +55,13 @@ pub trait Runtime: fmt::Debug + Send + Sync {
     fn log<'a>(&'a self, version: &'a VersionId, at_most: usize) -> Answer<'a, Option<Vec<u8>>>;
 }
 
+/// The name of a form of functions as it is called here: a number behind it is no part of it (`python3`), and `node` is `nodejs`.
+#[must_use]
+pub fn form(name: &str) -> &str {
+    let bare = name.trim_end_matches(|digit: char| digit.is_ascii_digit() || digit == '.');
+    if bare == "node" { "nodejs" } else { bare }
+}
+
 /// A version that was started and not stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Running {

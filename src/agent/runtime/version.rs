@@ -22,6 +22,12 @@ impl VersionId {
         &self.0
     }
 
+    /// Of a digest that is written in digits already.
+    pub(crate) fn of_digits(digits: String) -> Self {
+        debug_assert!(digits.parse::<Self>().is_ok(), "{digits} is no digest");
+        Self(digits.into())
+    }
+
     /// What names its folder.
     pub(crate) fn short(&self) -> &str {
         &self.0[..SHORT]

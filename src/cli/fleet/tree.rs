@@ -13,8 +13,8 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::{FleetArgs, exits, line};
 use crate::cli::{
     failure::Failure,
-    serve::Signals,
     show,
+    signals::Signals,
     tree::{FleetBelow, Member, Standing, Tree, TreeConfig},
 };
 use simulated::{EndOfRun, Progress, tree::TreeSpec};

@@ -31,7 +31,7 @@ pub fn status(out: &mut impl Write, status: &Status, as_json: bool) -> io::Resul
             vec![
                 service.name.clone(),
                 variation.name.clone(),
-                percent(u32::from(variation.share)),
+                show::hundredths(u32::from(variation.share)),
                 variation.in_flight.to_string(),
                 variation.version.clone(),
                 variation.targets.join(" "),
@@ -97,7 +97,7 @@ fn rows(service: &ServiceForm) -> Vec<Vec<String>> {
             service.name.clone(),
             at.clone(),
             variation.name.clone(),
-            percent(shares.get(&place).copied().unwrap_or_default()),
+            show::hundredths(shares.get(&place).copied().unwrap_or_default()),
             variation.version.clone(),
             variation.targets.join(" "),
         ]
@@ -136,9 +136,4 @@ pub fn draining(out: &mut impl Write, status: &Status, as_json: bool) -> io::Res
 
 fn number(table: TableNumber) -> String {
     format!("{}.{}", table.epoch, table.generation)
-}
-
-fn percent(hundredths: u32) -> String {
-    let (whole, part) = (hundredths / 100, hundredths % 100);
-    if part == 0 { format!("{whole} %") } else { format!("{whole}.{part:02} %") }
 }

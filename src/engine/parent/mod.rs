@@ -32,10 +32,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use self::{
-    call::{Parent, ParentCallError},
-    driver::Driver,
-};
+use self::{call::Parent, driver::Driver};
 use crate::{
     Engine, EngineError,
     effect::{Due, ToParent},
@@ -44,6 +41,7 @@ use crate::{
 use heart::parent as link;
 use language::functions;
 use store::StoreError;
+use uplink::LinkError;
 
 /// How long the engine may take for a command of this task.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -66,7 +64,7 @@ pub struct Settings {
 #[derive(Debug, thiserror::Error)]
 enum CallTrouble {
     #[error(transparent)]
-    Call(#[from] ParentCallError),
+    Call(#[from] LinkError),
     #[error(transparent)]
     Engine(#[from] EngineError),
     #[error("the store: {0}")]
@@ -79,7 +77,7 @@ enum CallTrouble {
 impl From<CallTrouble> for link::Trouble {
     fn from(trouble: CallTrouble) -> Self {
         match trouble {
-            CallTrouble::Call(ParentCallError::Refused { status, text }) => Self::Refused { status, text },
+            CallTrouble::Call(LinkError::Refused { status, text }) => Self::Refused { status, text },
             other => Self::Passing(other.to_string()),
         }
     }

@@ -1,6 +1,6 @@
 //! An offer of the parent becomes a release here.
 
-use super::{CallTrouble, PATIENCE, ParentCallError, ParentCaller};
+use super::{CallTrouble, PATIENCE, ParentCaller};
 use crate::{By, EngineError, audit::Actor, effect::Owed, questions, stored};
 use heart::release::{
     command::{Command, Refusal, Reply},
@@ -12,6 +12,7 @@ use heart::release::{
 };
 use language::{FromParent, Order, Strategy, functions, functions::Archive};
 use model::{ReleaseId, StageStatus};
+use uplink::LinkError;
 
 /// Why an offer can't become a release.
 enum Refused {
@@ -39,12 +40,12 @@ impl ParentCaller {
             }
             Refused::ForGood { why, stage } | Refused::Doubtful { why, stage } => (why, stage),
             // Whoever stands between may refuse for the parent, which believes then that the offer is here.
-            Refused::Now(CallTrouble::Call(ParentCallError::Refused { status, text }))
+            Refused::Now(CallTrouble::Call(LinkError::Refused { status, text }))
                 if attempt + 1 < BELIEVED_AFTER =>
             {
                 return Err(CallTrouble::Doubtful(format!("it answered {status}: {text}")));
             }
-            Refused::Now(CallTrouble::Call(ParentCallError::Refused { status, text })) => {
+            Refused::Now(CallTrouble::Call(LinkError::Refused { status, text })) => {
                 tracing::error!(offer, status, text, "the parent doesn't hand out what it offered");
                 return Ok(());
             }

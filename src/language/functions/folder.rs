@@ -4,20 +4,22 @@ use std::{
     collections::HashMap,
     fs,
     io::Read as _,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
 use crate::{Strategy, Version};
 
 use super::{
-    Archive, ArchiveError, Files, Limits, finish, folders,
+    Archive, ArchiveError, Limits, Unpacked, finish, folders,
     name::{clean, is_litter},
+    upload::EXECUTABLE,
 };
 
 /// Packs the folders that the strategy names, relative to `root`: for `fns/sample_f1` the folder that holds `fns`.
 /// Symbolic links below `root` are refused, so that nothing from outside gets in.
 pub fn from_folder(root: &Path, strategy: &Strategy, limits: &Limits) -> Result<Archive, ArchiveError> {
-    let mut walk = Walk { root, limits, files: Files::new(), entries: 0, bytes: 0, seen: HashMap::new() };
+    let mut walk = Walk::new(root, limits);
     for (function, version, Version { path, .. }) in folders(strategy) {
         if !walk.is_folder(path)? {
             let (function, path) = (function.name.clone(), path.clone());
@@ -25,20 +27,31 @@ pub fn from_folder(root: &Path, strategy: &Strategy, limits: &Limits) -> Result<
         }
         walk.take(path)?;
     }
-    finish(&walk.files, strategy, |_| true)
+    finish(&walk.unpacked.files, strategy, |_| true)
+}
+
+/// Reads everything below `root`, by its path from there, into memory. Symbolic links are refused.
+pub fn read_folder(root: &Path, limits: &Limits) -> Result<Unpacked, ArchiveError> {
+    let mut walk = Walk::new(root, limits);
+    walk.take("")?;
+    Ok(walk.unpacked)
 }
 
 struct Walk<'a> {
     root: &'a Path,
     limits: &'a Limits,
-    files: Files,
+    unpacked: Unpacked,
     entries: usize,
     bytes: u64,
     /// Paths of files by their lower-case form.
     seen: HashMap<String, String>,
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    fn new(root: &'a Path, limits: &'a Limits) -> Self {
+        Self { root, limits, unpacked: Unpacked::default(), entries: 0, bytes: 0, seen: HashMap::new() }
+    }
+
     /// Whether a named folder is there, reached without a link.
     fn is_folder(&self, path: &str) -> Result<bool, ArchiveError> {
         let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
@@ -63,8 +76,8 @@ impl Walk<'_> {
             for entry in fs::read_dir(self.root.join(&folder)).map_err(failed)? {
                 let entry = entry.map_err(failed)?;
                 let name = entry.file_name();
-                let joined = [folder.as_bytes(), b"/", name.as_encoded_bytes()].concat();
-                let path = clean(&joined)?;
+                let before: &[u8] = if folder.is_empty() { b"" } else { b"/" };
+                let path = clean(&[folder.as_bytes(), before, name.as_encoded_bytes()].concat())?;
                 if is_litter(&path) {
                     continue;
                 }
@@ -90,7 +103,7 @@ impl Walk<'_> {
 
     fn read(&mut self, path: &str, place: &PathBuf) -> Result<(), ArchiveError> {
         // Functions may share a folder.
-        if self.files.contains_key(path) {
+        if self.unpacked.files.contains_key(path) {
             return Ok(());
         }
         if let Some(other) = self.seen.insert(path.to_lowercase(), path.to_owned()) {
@@ -101,8 +114,12 @@ impl Walk<'_> {
         let most = self.limits.file_bytes.min(rest);
         let mut content = Vec::new();
         // The size of a file may change while it is read: count what comes.
-        fs::File::open(place)
-            .and_then(|file| file.take(most.saturating_add(1)).read_to_end(&mut content))
+        let mode = fs::File::open(place)
+            .and_then(|file| {
+                let mode = mode(&file)?;
+                file.take(most.saturating_add(1)).read_to_end(&mut content)?;
+                Ok(mode)
+            })
             .map_err(failed)?;
         if content.len() as u64 > most {
             return Err(if most == self.limits.file_bytes {
@@ -112,7 +129,15 @@ impl Walk<'_> {
             });
         }
         self.bytes += content.len() as u64;
-        self.files.insert(path.to_owned(), content);
+        if mode & EXECUTABLE != 0 {
+            self.unpacked.programs.insert(path.to_owned());
+        }
+        self.unpacked.files.insert(path.to_owned(), content);
         Ok(())
     }
+}
+
+/// Who may do what with a file.
+fn mode(file: &fs::File) -> std::io::Result<u32> {
+    Ok(file.metadata()?.permissions().mode())
 }

@@ -15,15 +15,20 @@ mod name;
 mod pack;
 mod upload;
 
-use std::{collections::BTreeMap, fmt::Write as _, io};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    io,
+};
 
 use bytes::Bytes;
 
 use crate::{Function, Strategy, Version};
 
-pub use folder::from_folder;
+pub use folder::{from_folder, read_folder};
 pub use missing::{missing_in_folder, missing_in_zip};
-pub use upload::{from_upload, holds_some_of};
+pub use name::safe;
+pub use upload::{from_upload, holds_some_of, unpack};
 
 /// Largest upload, in bytes: 32 MiB.
 pub const MAX_UPLOAD_BYTES: u64 = 32 * 1024 * 1024;
@@ -136,8 +141,17 @@ pub enum ArchiveError {
     Pack(String),
 }
 
-/// The files to pack, by path.
+/// Contents of files, by path.
 type Files = BTreeMap<String, Vec<u8>>;
+
+/// Files of an archive or a folder, in memory.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Unpacked {
+    /// By path, which is safe: relative, with forward slashes, and leaves no folder.
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// Those of them that may be executed.
+    pub programs: BTreeSet<String>,
+}
 
 /// The folders that a strategy names: function, version, path.
 fn folders(strategy: &Strategy) -> impl Iterator<Item = (&Function, &'static str, &Version)> {

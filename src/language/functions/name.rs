@@ -38,6 +38,11 @@ pub(super) fn clean(raw: &[u8]) -> Result<String, ArchiveError> {
     Ok(path.to_owned())
 }
 
+/// The name of a folder in an archive, without `./` in front and a slash behind; refused where it could be anywhere else.
+pub fn safe(path: &str) -> Result<String, ArchiveError> {
+    clean(path.as_bytes())
+}
+
 /// What file managers leave behind and no function needs.
 pub(super) fn is_litter(path: &str) -> bool {
     path.split('/').any(|part| {

@@ -10,7 +10,7 @@ use zip::{CompressionMethod, ZipArchive, read::ZipFile};
 use crate::Strategy;
 
 use super::{
-    Archive, ArchiveError, Files, Limits, RATIO_FREE_BYTES, finish, folders, is_under,
+    Archive, ArchiveError, Limits, RATIO_FREE_BYTES, Unpacked, finish, folders, is_under,
     name::{clean, is_litter},
 };
 
@@ -20,8 +20,30 @@ const REGULAR: u32 = 0o100_000;
 const FOLDER: u32 = 0o040_000;
 const LINK: u32 = 0o120_000;
 
+/// The bits of a Unix mode that let somebody execute a file.
+pub(super) const EXECUTABLE: u32 = 0o111;
+
 /// Repacks an upload. Every name in it must be safe, also of what is dropped; only what is kept is unpacked.
 pub fn from_upload(zip: &[u8], strategy: &Strategy, limits: &Limits) -> Result<Archive, ArchiveError> {
+    let is_wanted = |path: &str| folders(strategy).any(|(_, _, version)| is_under(path, &version.path));
+    let kept = unpack_some(zip, is_wanted, limits)?;
+    finish(&kept.unpacked.files, strategy, |folder| kept.seen.contains_key(&folder.to_lowercase()))
+}
+
+/// Unpacks those files of a zip that are wanted, into memory. Every name in it must be safe, also of what is not wanted.
+pub fn unpack(
+    zip: &[u8],
+    is_wanted: impl Fn(&str) -> bool,
+    limits: &Limits,
+) -> Result<Unpacked, ArchiveError> {
+    Ok(unpack_some(zip, is_wanted, limits)?.unpacked)
+}
+
+fn unpack_some(
+    zip: &[u8],
+    is_wanted: impl Fn(&str) -> bool,
+    limits: &Limits,
+) -> Result<KeptFiles, ArchiveError> {
     let len = zip.len() as u64;
     if len > limits.upload_bytes {
         return Err(ArchiveError::UploadTooLarge { len, max: limits.upload_bytes });
@@ -35,22 +57,25 @@ pub fn from_upload(zip: &[u8], strategy: &Strategy, limits: &Limits) -> Result<A
     // The crate keeps one of several entries with the same name; which one, others may see differently.
     let twice = archive.has_duplicate_names();
     for index in 0..archive.len() {
-        let (path, is_folder) = admit(&archive, index)?;
+        let Entry { path, is_folder, is_program } = admit(&archive, index)?;
         if is_litter(&path) {
             continue;
         }
         kept.note(&path, is_folder)?;
-        if !is_folder && folders(strategy).any(|(_, _, version)| is_under(&path, &version.path)) {
-            let content = unpack(&mut archive, index, &path, kept.bytes, limits)?;
+        if !is_folder && is_wanted(&path) {
+            let content = unpack_file(&mut archive, index, &path, kept.bytes, limits)?;
             kept.bytes += content.len() as u64;
-            kept.files.insert(path, content);
+            if is_program {
+                kept.unpacked.programs.insert(path.clone());
+            }
+            kept.unpacked.files.insert(path, content);
         }
     }
     if twice {
         return Err(ArchiveError::DuplicateNames);
     }
     kept.no_file_is_a_folder()?;
-    finish(&kept.files, strategy, |folder| kept.seen.contains_key(&folder.to_lowercase()))
+    Ok(kept)
 }
 
 /// Whether a zip has anything in one of the folders that the strategy names; what is no zip has nothing.
@@ -62,7 +87,7 @@ pub fn holds_some_of(zip: impl Read + Seek, strategy: &Strategy) -> bool {
 
 #[derive(Default)]
 struct KeptFiles {
-    files: Files,
+    unpacked: Unpacked,
     bytes: u64,
     /// Every name of the upload, by its lower-case form.
     seen: HashMap<String, String>,
@@ -97,13 +122,23 @@ impl KeptFiles {
     }
 }
 
-/// The safe path of an entry and whether it is a folder, from its directory record alone.
-fn admit(archive: &ZipArchive<Cursor<&[u8]>>, index: usize) -> Result<(String, bool), ArchiveError> {
+/// What the directory of a zip says of an entry.
+struct Entry {
+    /// Safe.
+    path: String,
+    is_folder: bool,
+    /// Whether anybody may execute it.
+    is_program: bool,
+}
+
+/// What an entry is, from its directory record alone.
+fn admit(archive: &ZipArchive<Cursor<&[u8]>>, index: usize) -> Result<Entry, ArchiveError> {
     let entry = archive.by_index_data(index).map_err(|error| ArchiveError::NotAZip(error.to_string()))?;
     let raw = entry.name_raw();
     let path = clean(raw)?;
     let is_folder = raw.ends_with(b"/");
-    match entry.unix_mode().map_or(0, |mode| mode & TYPE_MASK) {
+    let mode = entry.unix_mode().unwrap_or(0);
+    match mode & TYPE_MASK {
         0 | REGULAR if !entry.is_symlink() => {}
         FOLDER => {
             if !is_folder {
@@ -117,13 +152,15 @@ fn admit(archive: &ZipArchive<Cursor<&[u8]>>, index: usize) -> Result<(String, b
         return Err(ArchiveError::Encrypted { path });
     }
     match entry.compression() {
-        CompressionMethod::Stored | CompressionMethod::Deflated => Ok((path, is_folder)),
+        CompressionMethod::Stored | CompressionMethod::Deflated => {
+            Ok(Entry { path, is_folder, is_program: mode & EXECUTABLE != 0 })
+        }
         method => Err(ArchiveError::Compression { path, method: method.to_string() }),
     }
 }
 
 /// Unpacks a file, counting what really comes out.
-fn unpack(
+fn unpack_file(
     archive: &mut ZipArchive<Cursor<&[u8]>>,
     index: usize,
     path: &str,

@@ -51,6 +51,18 @@ pub enum ClientError<R: Refusal> {
     Refused { status: u16, refusal: R },
 }
 
+impl<R: Refusal> ClientError<R> {
+    /// Whoever asked can mend it: by asking elsewhere, or otherwise.
+    #[must_use]
+    pub fn is_the_callers(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } => true,
+            Self::Refused { status, .. } => (400..500).contains(status),
+            Self::Broken(_) | Self::Late(_) => false,
+        }
+    }
+}
+
 impl<R> fmt::Debug for Client<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("path", &self.path).finish_non_exhaustive()

@@ -69,7 +69,11 @@ fn a_breach_while_the_manager_is_away_is_taken_back_and_told_later() {
     world.manager_away = false;
     world.until("it is told", |world| !world.told.is_empty());
     assert_eq!(world.ended(), [("canary".to_owned(), StageStatus::Failure, "rollback".to_owned())]);
-    assert_eq!(world.told.len(), 1, "it is told once, and that it had waited for a signal is not told any more");
+    assert_eq!(
+        world.told.len(),
+        1,
+        "it is told once, and that it had waited for a signal is not told any more"
+    );
 }
 
 #[test]
@@ -95,7 +99,9 @@ fn an_agent_that_is_killed_at_any_step_ends_where_one_that_lives_does() {
         world.signal(None);
         world.steps(at);
         world.kill();
-        world.until("it is rolled out", |world| world.core.state().work.is_none() && !world.ended().is_empty() && world.owed().is_empty());
+        world.until("it is rolled out", |world| {
+            world.core.state().work.is_none() && !world.ended().is_empty() && world.owed().is_empty()
+        });
         assert_eq!(world.stable("hello"), Some(version("hello", "new")), "killed at step {at}");
         assert_eq!(world.ended().len(), 2, "killed at step {at}: {:?}", world.ended());
     }

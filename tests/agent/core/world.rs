@@ -66,7 +66,9 @@ pub fn settings() -> Settings {
 
 /// The digest that stands for a version in this world.
 pub fn version(function: &str, path: &str) -> VersionId {
-    let sum = format!("{function}/{path}").bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    let sum = format!("{function}/{path}")
+        .bytes()
+        .fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
     format!("{sum:016x}{sum:016x}").parse().expect("sixteen digits and more")
 }
 
@@ -186,7 +188,8 @@ impl World {
             }),
             tally: tally.clone(),
         });
-        let open = Interval { from: 0, to: 1, began_ms: 1_700_000_000_000, seconds: 10, rows: rows.collect() };
+        let open =
+            Interval { from: 0, to: 1, began_ms: 1_700_000_000_000, seconds: 10, rows: rows.collect() };
         assert_eq!(cursor.interval, 0, "no interval was closed");
         Reading { closed: Vec::new(), open: vec![open], next: Cursor { life: 7, interval: 0 }, gone: 0 }
     }
@@ -196,13 +199,24 @@ impl World {
     }
 
     fn carry_out(&mut self, act: &Act, errand: Errand) -> Option<Event> {
-        if let (Some(trouble), Act::Join | Act::Poll | Act::EndStage { .. } | Act::Send(_) | Act::Report { .. } | Act::Fetch { .. }) =
-            (self.away(), act)
+        if let (
+            Some(trouble),
+            Act::Join
+            | Act::Poll
+            | Act::EndStage { .. }
+            | Act::Send(_)
+            | Act::Report { .. }
+            | Act::Fetch { .. },
+        ) = (self.away(), act)
         {
             return Some(act.clone().failed(trouble));
         }
         Some(match act.clone() {
-            Act::List => Event::Listed(Ok(self.running.iter().map(|(version, runner)| running(version, runner)).collect())),
+            Act::List => Event::Listed(Ok(self
+                .running
+                .iter()
+                .map(|(version, runner)| running(version, runner))
+                .collect())),
             Act::Look => Event::Looked(Ok(self.number())),
             Act::Join => Event::Joined(Ok("joined".to_owned())),
             Act::Poll => {
@@ -213,6 +227,10 @@ impl World {
             }
             Act::EndStage { offer, stage, skipped } => {
                 let answer = self.end.clone()?;
+                let is_announced = self.told.iter().any(|told| told.stage == stage);
+                if answer.then.is_none() && !is_announced {
+                    return None;
+                }
                 Event::EndStage { offer, stage, skipped, took_ms: 10, answer: Ok(answer) }
             }
             Act::Send(number) => {
@@ -268,7 +286,9 @@ impl World {
     /// Whether the table in force names a version.
     pub fn is_named(&self, version: &VersionId) -> bool {
         let services = self.table.iter().flat_map(|table| &table.services);
-        services.flat_map(|service| &service.variations).any(|variation| variation.version == version.as_str())
+        services
+            .flat_map(|service| &service.variations)
+            .any(|variation| variation.version == version.as_str())
     }
 
     /// Whatever gets a share runs.
@@ -300,7 +320,8 @@ impl World {
             next,
             summary: *summary,
         };
-        let is_over = told.status != StageStatus::SuccessWaiting && ["rollout", "rollback", ""].contains(&&*told.next);
+        let is_over =
+            told.status != StageStatus::SuccessWaiting && ["rollout", "rollback", ""].contains(&&*told.next);
         if is_over {
             self.offers.retain(|(name, _)| *name != offer);
         }
@@ -330,7 +351,7 @@ impl World {
         self.core.state().owed.iter().cloned().collect()
     }
 
-    /// The signal at the end of a stage.
+    /// The signal at the end of a stage, for those that wait for it or are to be taken back.
     pub fn signal(&mut self, then: Option<Then>) {
         self.end = Some(EndStageAnswer { end_stage: true, then, skip: Vec::new() });
     }

@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use choirmaster::cli::proxy::settings::{Flag, Settings};
+use choirmaster::cli::{
+    proxy::settings::Settings,
+    settings::{Configured as _, Flag},
+};
 
 use super::{code, err, out, program, repository, run};
 

@@ -252,12 +252,15 @@ impl Runtime for ProcessRuntime {
     fn log<'a>(&'a self, version: &'a VersionId, at_most: usize) -> Answer<'a, Option<Vec<u8>>> {
         let run = self.run_of(version);
         Box::pin(async move {
-            let reading = blocking(move || {
-                Ok(run.spec().is_ok().then(|| run.newest(at_most)))
-            });
+            let reading = blocking(move || Ok(run.spec().is_ok().then(|| run.newest(at_most))));
             reading.await.map_err(|fault| fault.of(version))
         })
     }
+}
+
+/// The form of the function that a folder holds, by its files.
+pub fn form_of(folder: &Path) -> Result<&'static str, Fault> {
+    Ok(runner::Runner::of(None, folder)?.name())
 }
 
 /// Waits until a version answers, and makes its first calls.

@@ -16,7 +16,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::super::error::Fault;
+use super::super::{error::Fault, form};
 
 /// Names the socket on which a runner listens, in its environment.
 pub(super) const SOCKET: &str = "CHOIRMASTER_SOCKET";
@@ -101,12 +101,10 @@ impl Runner {
         }
     }
 
-    /// The one that is named, or else that of the folder's files. A number behind the name is no part of it (`python3`).
+    /// The one that is named, or else that of the folder's files.
     pub(super) fn of(name: Option<&str>, folder: &Path) -> Result<Self, Fault> {
         let Some(name) = name else { return Self::by_files(folder) };
-        let bare = name.trim_end_matches(|digit: char| digit.is_ascii_digit() || digit == '.');
-        let bare = if bare == "node" { "nodejs" } else { bare };
-        ALL.into_iter().find(|runner| runner.name() == bare).ok_or_else(|| Fault::NoRunner {
+        ALL.into_iter().find(|runner| runner.name() == form(name)).ok_or_else(|| Fault::NoRunner {
             name: name.to_owned(),
             has: here().join(", "),
             hint: "",

@@ -1,0 +1,269 @@
+//! What an operator sets of an agent: defaults, under `config/agent.yml`, under `CHOIRMASTER_AGENT_*` variables, under flags.
+//!
+//! `config/agent.yml` lists every key with its default, which a test compares.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use agent::{
+    runtime::{Health, Limits, WarmUp},
+    settings::{Manager, ProxySettings, Runtimes, StartProxy, Stop, Versions},
+};
+use model::area;
+use wire::child::{MAX_CHILD_NAME_BYTES, MAX_LABEL_BYTES, MAX_LABELS};
+
+use super::place::Place;
+use crate::cli::{
+    proxy::settings::{DEFAULT_CONTROL as PROXY_CONTROL, Settings as ProxyDefaults},
+    settings::{
+        Configured, check_level,
+        value::{Parsed, Slot},
+    },
+};
+
+pub const DEFAULT_CONTROL: &str = "data/agent.sock";
+
+const DEFAULT_MANAGER: &str = "http://127.0.0.1:9991";
+
+/// The most calls that warm a version up.
+const MAX_WARM_UP: u64 = 10_000;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// As the agent takes it, but for what follows.
+    pub agent: agent::Settings,
+    pub area_file: Option<PathBuf>,
+    pub at: Option<Place>,
+    pub start_proxy: bool,
+    pub proxy_state: PathBuf,
+    /// None: what the proxy's own configuration says.
+    pub proxy_listen: Vec<SocketAddr>,
+    /// Empty: a connection suffices.
+    pub health_path: String,
+    /// 0 calls: none.
+    pub warm_up: WarmUp,
+    pub log_level: String,
+    pub log_json: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let manager = Manager {
+            url: DEFAULT_MANAGER.to_owned(),
+            join_token_file: None,
+            token_file: None,
+            ca: None,
+            certificate: None,
+            key: None,
+        };
+        let versions = Versions {
+            limits: Limits::default(),
+            health: Health::default(),
+            warm_up: None,
+            drain: Duration::from_mins(5),
+            grace: Duration::from_secs(10),
+        };
+        Self {
+            agent: agent::Settings {
+                program: env!("CARGO_PKG_VERSION"),
+                manager,
+                name: String::new(),
+                area: String::new(),
+                labels: std::collections::BTreeMap::new(),
+                state: "data/agent".into(),
+                control: DEFAULT_CONTROL.into(),
+                proxy: ProxySettings { control: PROXY_CONTROL.into(), start: None },
+                runtimes: Runtimes { enabled: vec!["process".to_owned()], ports: (20_000, 29_999) },
+                versions,
+                keep_base: Duration::from_mins(10),
+                metrics: None,
+                stop: Stop::Leave,
+            },
+            area_file: None,
+            at: None,
+            start_proxy: true,
+            proxy_state: ProxyDefaults::default().state,
+            proxy_listen: Vec::new(),
+            health_path: String::new(),
+            warm_up: WarmUp { calls: 0, ..WarmUp::default() },
+            log_level: "info".to_owned(),
+            log_json: false,
+        }
+    }
+}
+
+impl Settings {
+    /// What the agent is given. `program` is what a proxy is started with.
+    pub fn into_agent(self, program: PathBuf) -> agent::Settings {
+        let mut agent = self.agent;
+        if self.start_proxy {
+            let listen = self.proxy_listen.iter().flat_map(|at| ["--listen".into(), at.to_string().into()]);
+            let mut arguments = vec!["proxy".into(), "--own-session".into()];
+            arguments.extend(["--control".into(), agent.proxy.control.clone().into_os_string()]);
+            arguments.extend(["--state".into(), self.proxy_state.clone().into_os_string()]);
+            arguments.extend(listen);
+            agent.proxy.start = Some(StartProxy { program, arguments, state: self.proxy_state });
+        }
+        agent.versions.health.path = (!self.health_path.is_empty()).then_some(self.health_path);
+        agent.versions.warm_up = (self.warm_up.calls > 0).then_some(self.warm_up);
+        agent
+    }
+
+    fn check_manager(&mut self, faults: &mut Vec<String>) {
+        let manager = &mut self.agent.manager;
+        match reqwest::Url::parse(&manager.url) {
+            Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => {
+                let is_secret = !url.username().is_empty() || url.password().is_some();
+                if is_secret {
+                    faults.push(
+                        "manager.url: it holds a name or a password: put the token into a file".to_owned(),
+                    );
+                }
+                if manager.certificate.is_some() && url.scheme() == "http" {
+                    faults.push("manager.certificate: is shown over https alone".to_owned());
+                }
+                manager.url.truncate(manager.url.trim_end_matches('/').len());
+            }
+            // It may hold a secret, and is not repeated.
+            Ok(_) | Err(_) => {
+                faults.push("manager.url: an address looks like http://127.0.0.1:9991".to_owned());
+            }
+        }
+        if manager.certificate.is_some() != manager.key.is_some() {
+            faults.push("manager.certificate: goes with manager.key: set both or neither".to_owned());
+        }
+    }
+
+    /// Reads where it is.
+    fn check_area(&mut self, faults: &mut Vec<String>) {
+        match (&self.area_file, self.at) {
+            (Some(_), Some(_)) => {
+                faults.push("agent.at: and agent.area_file both say where it is: keep one".to_owned());
+            }
+            (None, Some(place)) => self.agent.area = place.area(),
+            (Some(file), None) => {
+                let read = std::fs::read_to_string(file)
+                    .map_err(|error| format!("can't be read: {error}"))
+                    .and_then(|text| area::read_file(&text).map_err(|error| error.to_string()));
+                match read {
+                    Ok(area) => self.agent.area = area,
+                    Err(why) => faults.push(format!("agent.area_file: {}: {why}", file.display())),
+                }
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn check_names(&self, faults: &mut Vec<String>) {
+        let agent = &self.agent;
+        if agent.name.len() > MAX_CHILD_NAME_BYTES {
+            faults.push(format!("agent.name: it has more than {MAX_CHILD_NAME_BYTES} bytes"));
+        }
+        if agent.labels.len() > MAX_LABELS {
+            faults.push(format!("agent.labels: there are more than {MAX_LABELS}"));
+        }
+        let mut texts = agent.labels.iter().flat_map(|(key, value)| [key, value]);
+        if let Some(long) = texts.find(|text| text.len() > MAX_LABEL_BYTES) {
+            faults.push(format!("agent.labels: {long:?} has more than {MAX_LABEL_BYTES} bytes"));
+        }
+        if agent.runtimes.enabled.is_empty() {
+            faults.push("runtimes.enabled: name at least one, as in process".to_owned());
+        }
+    }
+}
+
+impl Configured for Settings {
+    const OF: &'static str = "agent";
+    const FILE: &'static str = "config/agent.yml";
+    const PREFIX: &'static str = "CHOIRMASTER_AGENT_";
+
+    fn check(&mut self, faults: &mut Vec<String>) {
+        check_level(&self.log_level, faults);
+        self.check_manager(faults);
+        self.check_area(faults);
+        self.check_names(faults);
+        for (key, path) in [("health.path", &self.health_path), ("warm_up.path", &self.warm_up.path)] {
+            if !path.is_empty() && !path.starts_with('/') {
+                faults.push(format!("{key}: {path:?} does not begin with a slash"));
+            }
+        }
+        let is_method =
+            |method: &str| !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase());
+        if !is_method(&self.warm_up.method) {
+            faults.push(format!("warm_up.method: {:?} is no method, as in GET", self.warm_up.method));
+        }
+    }
+
+    fn keys(&mut self) -> Vec<(&'static str, Slot<'_>)> {
+        const SECOND: Duration = Duration::from_secs(1);
+        const DAY: Duration = Duration::from_hours(24);
+        const TIMES: (Duration, Duration) = (Duration::from_millis(10), DAY);
+        const TEBIBYTE: u64 = 1 << 40;
+        let agent = &mut self.agent;
+        let Manager { url, join_token_file, token_file, ca, certificate, key } = &mut agent.manager;
+        let Versions { limits, health, warm_up: _, drain, grace } = &mut agent.versions;
+        let Limits { memory, processes, files, room, log } = limits;
+        let Health { path: _, interval, timeout, healthy_after, give_up } = health;
+        let warm_up = &mut self.warm_up;
+        vec![
+            ("agent.name", Slot::Parsed(&mut agent.name)),
+            ("agent.at", Slot::Parsed(&mut self.at)),
+            ("agent.area_file", Slot::Parsed(&mut self.area_file)),
+            ("agent.labels", Slot::Parsed(&mut agent.labels)),
+            ("agent.state", Slot::Parsed(&mut agent.state)),
+            ("agent.control", Slot::Parsed(&mut agent.control)),
+            ("agent.keep_base", Slot::Time(&mut agent.keep_base, (Duration::ZERO, 365 * DAY))),
+            ("agent.stop", Slot::Parsed(&mut agent.stop)),
+            ("agent.metrics", Slot::Parsed(&mut agent.metrics)),
+            ("manager.url", Slot::Parsed(url)),
+            ("manager.join_token_file", Slot::Parsed(join_token_file)),
+            ("manager.token_file", Slot::Parsed(token_file)),
+            ("manager.ca", Slot::Parsed(ca)),
+            ("manager.certificate", Slot::Parsed(certificate)),
+            ("manager.key", Slot::Parsed(key)),
+            ("proxy.control", Slot::Parsed(&mut agent.proxy.control)),
+            ("proxy.start", Slot::Parsed(&mut self.start_proxy)),
+            ("proxy.listen", Slot::Parsed(&mut self.proxy_listen)),
+            ("proxy.state", Slot::Parsed(&mut self.proxy_state)),
+            ("runtimes.enabled", Slot::Parsed(&mut agent.runtimes.enabled)),
+            ("runtimes.ports", Slot::Parsed(&mut agent.runtimes.ports)),
+            ("versions.drain", Slot::Time(drain, (Duration::ZERO, 30 * DAY))),
+            ("versions.grace", Slot::Time(grace, (Duration::ZERO, DAY))),
+            ("limits.memory", Slot::Size(memory, (1 << 20, TEBIBYTE))),
+            ("limits.processes", Slot::Number(processes, (1, 1_000_000))),
+            ("limits.files", Slot::Number(files, (16, 1_000_000))),
+            ("limits.room", Slot::Size(room, (4_096, TEBIBYTE))),
+            ("limits.log", Slot::Size(log, (4_096, 1 << 30))),
+            ("health.path", Slot::Parsed(&mut self.health_path)),
+            ("health.interval", Slot::Time(interval, TIMES)),
+            ("health.timeout", Slot::Time(timeout, TIMES)),
+            ("health.healthy_after", Slot::Number(healthy_after, (1, 1_000))),
+            ("health.give_up", Slot::Time(give_up, (SECOND, DAY))),
+            ("warm_up.calls", Slot::Number(&mut warm_up.calls, (0, MAX_WARM_UP))),
+            ("warm_up.method", Slot::Parsed(&mut warm_up.method)),
+            ("warm_up.path", Slot::Parsed(&mut warm_up.path)),
+            ("warm_up.body", Slot::Parsed(&mut warm_up.body)),
+            ("warm_up.timeout", Slot::Time(&mut warm_up.timeout, TIMES)),
+            ("log.level", Slot::Parsed(&mut self.log_level)),
+            ("log.format", Slot::Json(&mut self.log_json)),
+        ]
+    }
+}
+
+impl Parsed for Stop {
+    fn take(&mut self, text: &str) -> Result<(), String> {
+        *self = match text {
+            "leave" => Self::Leave,
+            "drain" => Self::Drain,
+            _ => return Err(format!("{text:?} is neither leave nor drain")),
+        };
+        Ok(())
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Leave => "leave",
+            Self::Drain => "drain",
+        }
+        .to_owned()
+    }
+}

@@ -1,0 +1,193 @@
+//! What is printed of an agent.
+
+use std::io::{self, Write};
+
+use agent::{
+    control::form::{
+        Added, FunctionStatus, ManagerStatus, ProxyStatus, Removed, Status, Undone, VersionStatus, WorkStatus,
+    },
+    runtime::Phase,
+};
+use jiff::Timestamp;
+
+use crate::cli::show;
+
+/// Digits of a version that are shown: those that name its folder.
+const DIGITS: usize = 16;
+
+pub fn status(out: &mut impl Write, status: &Status, as_json: bool, now: Timestamp) -> io::Result<()> {
+    if as_json {
+        return show::json(out, status);
+    }
+    let id = match &status.id {
+        Some(id) => format!("known as {}", show::one_line(show::short_id(id))),
+        None => "not known to its manager yet".to_owned(),
+    };
+    let name =
+        if status.name.is_empty() { String::new() } else { format!(" {}", show::one_line(&status.name)) };
+    writeln!(out, "agent{name}, {id}, process {} of {}", status.pid, status.program)?;
+    writeln!(out, "{}", manager(&status.manager, now))?;
+    writeln!(out, "{}", proxy(&status.proxy))?;
+    for runtime in &status.runtimes {
+        writeln!(out, "runtime {}: {}", runtime.name, runtime.runners.join(", "))?;
+    }
+    if let Some(work) = &status.work {
+        writeln!(out, "{}", self::work(work))?;
+    }
+    if status.owed.results > 0 {
+        let results = show::counted(status.owed.results, "result", "results");
+        let next = status.owed.next_try_ms.map(|at| format!(", tried again {}", until(at, now)));
+        writeln!(out, "{results} not answered by the manager yet{}", next.unwrap_or_default())?;
+    }
+    if !status.functions.is_empty() {
+        write!(out, "\n{}", table(&status.functions, now))?;
+    }
+    Ok(())
+}
+
+fn manager(manager: &ManagerStatus, now: Timestamp) -> String {
+    let since = manager.since_ms.map(|since| format!(" for {}", lasted(since, now))).unwrap_or_default();
+    let url = show::one_line(&manager.url);
+    match (manager.reached, &manager.trouble) {
+        (true, _) => format!("manager {url}: reached{since}"),
+        (false, Some(why)) => format!("manager {url}: not reached{since}: {}", show::one_line(why)),
+        (false, None) => format!("manager {url}: not reached{since}"),
+    }
+}
+
+fn proxy(proxy: &ProxyStatus) -> String {
+    let control = proxy.control.display();
+    if !proxy.answers {
+        let why = proxy.trouble.as_deref().map(|why| format!(": {}", show::one_line(why)));
+        return format!("proxy {control}: does not answer{}", why.unwrap_or_default());
+    }
+    let pid = proxy.pid.map(|pid| format!("process {pid} ")).unwrap_or_default();
+    let program = proxy.program.as_deref().map(|program| format!("of {} ", show::one_line(program)));
+    let listen: Vec<_> = proxy.listen.iter().map(|listen| show::one_line(listen)).collect();
+    let table = proxy.table.map(|table| format!(", table {}.{}", table.epoch, table.generation));
+    let (program, table) = (program.unwrap_or_default(), table.unwrap_or_default());
+    format!("proxy {control}: {pid}{program}serves on {}{table}", listen.join(", "))
+}
+
+fn work(work: &WorkStatus) -> String {
+    let mut text =
+        format!("release {}: {}", show::one_line(show::short_id(&work.offer)), show::one_line(&work.phase));
+    if let Some(stage) = &work.stage {
+        text += &format!(", stage {}", show::one_line(stage));
+    }
+    if work.waits_for_signal {
+        text += ", waits for the manager to end it";
+    }
+    if let Some(why) = &work.stopped {
+        text += &format!("\n  taken back here: {}", show::one_line(why));
+    }
+    text
+}
+
+pub fn functions(
+    out: &mut impl Write,
+    functions: &[FunctionStatus],
+    as_json: bool,
+    now: Timestamp,
+) -> io::Result<()> {
+    if as_json {
+        return show::json(out, &functions);
+    }
+    if functions.is_empty() {
+        return writeln!(out, "nothing is served yet: choirmaster agent functions add NAME FOLDER");
+    }
+    write!(out, "{}", table(functions, now))
+}
+
+fn table(functions: &[FunctionStatus], now: Timestamp) -> String {
+    let head = ["FUNCTION", "ROLE", "SHARE", "CALLS", "ERRORS", "STATE", "RESTARTS", "VERSION", "AT"];
+    show::table(&head, functions.iter().flat_map(|function| rows(function, now)))
+}
+
+fn rows(function: &FunctionStatus, now: Timestamp) -> Vec<Vec<String>> {
+    let none = String::new;
+    let new = function.candidate.as_ref();
+    let share = show::hundredths(10_000 - new.map_or(0, |new| u32::from(new.share)));
+    let mut rows = vec![row(function, "base", [share, none(), none()], &function.stable, none())];
+    if let Some(new) = new {
+        let counts = [show::hundredths(new.share.into()), new.calls.to_string(), new.errors.to_string()];
+        rows.push(row(function, "new", counts, &new.version, none()));
+    }
+    if let Some(kept) = &function.kept {
+        let until = kept.until_ms.map(|at| format!(", kept for {}", lasted_until(at, now)));
+        let counts = [show::hundredths(0), none(), none()];
+        rows.push(row(function, "kept", counts, &kept.version, until.unwrap_or_default()));
+    }
+    rows
+}
+
+fn row(
+    function: &FunctionStatus,
+    role: &str,
+    counts: [String; 3],
+    version: &VersionStatus,
+    more: String,
+) -> Vec<String> {
+    let exit = version.last_exit.as_ref().filter(|_| version.phase != Phase::Runs || version.restarts > 0);
+    let exit = exit.map(|exit| format!(" ({exit})")).unwrap_or_default();
+    let state = phase(version.phase).to_owned() + &more + &exit;
+    let [share, calls, errors] = counts;
+    let digits = version.version.get(..DIGITS).unwrap_or(&version.version).to_owned();
+    let restarts = version.restarts.to_string();
+    let at = format!("{} {}", version.runner, version.target);
+    [function.name.as_str(), role]
+        .map(str::to_owned)
+        .into_iter()
+        .chain([share, calls, errors, state, restarts, digits, at])
+        .collect()
+}
+
+fn phase(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Runs => "runs",
+        Phase::Pauses => "ended, started again soon",
+        Phase::Stops => "stops",
+        Phase::Silent => "its watcher does not answer",
+    }
+}
+
+pub fn undone(out: &mut impl Write, undone: &Undone, as_json: bool) -> io::Result<()> {
+    if as_json {
+        return show::json(out, undone);
+    }
+    writeln!(out, "{}: {}", show::one_line(&undone.functions.join(", ")), show::one_line(&undone.text))
+}
+
+pub fn added(out: &mut impl Write, added: &Added, as_json: bool) -> io::Result<()> {
+    if as_json {
+        return show::json(out, added);
+    }
+    let digits = added.version.get(..DIGITS).unwrap_or(&added.version);
+    let at = if added.at.is_empty() { String::new() } else { format!(" at {}", added.at.join(", ")) };
+    writeln!(
+        out,
+        "{} is served{}, version {}",
+        show::one_line(&added.name),
+        show::one_line(&at),
+        show::one_line(digits)
+    )
+}
+
+pub fn removed(out: &mut impl Write, removed: &Removed, as_json: bool) -> io::Result<()> {
+    if as_json {
+        return show::json(out, removed);
+    }
+    writeln!(out, "{} is served no longer", show::one_line(&removed.name))
+}
+
+fn lasted(since_ms: i64, now: Timestamp) -> String {
+    show::lasted((now.as_millisecond() - since_ms) / 1_000)
+}
+
+fn lasted_until(at_ms: i64, now: Timestamp) -> String {
+    show::lasted((at_ms - now.as_millisecond()) / 1_000)
+}
+
+fn until(at_ms: i64, now: Timestamp) -> String {
+    if at_ms <= now.as_millisecond() { "now".to_owned() } else { format!("in {}", lasted_until(at_ms, now)) }
+}
