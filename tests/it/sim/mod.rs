@@ -11,6 +11,10 @@
 //! [`witness`] for each manager looks at every commit and every answer, and the [`overseer`] at what agents do anywhere
 //! in the tree, by the text that was posted at the root. In the end the network heals, everybody calls again, and what is left must come to rest.
 //!
+//! Where there are own agents ([`own`]), their real core runs beside a runtime and a proxy in virtual time, is killed at any instant and
+//! goes on from what it had saved. Callers call, and 15 is asserted: no call is answered by a version that has no share in a table that
+//! was handed out; and 16: what such an agent reports is what was.
+//!
 //! No agent ever exits with stages left, and no caller is without service but while an agent sets up or ends a test: that is
 //! counted as invariant 12.
 //!
@@ -74,7 +78,7 @@ fn broken(seeds: &std::ops::Range<u64>, crew: Crew) -> String {
         let Some(Violation { invariant, text: what }) = violation else { continue };
         if text.is_empty() {
             text.push_str(&last.join("\n"));
-            text.push_str("\n\nrun one again: CHOIRMASTER_SIM_SEED=… tests/run -- --test it sim::\n\n");
+            text.push_str("\n\nrun one again: CHOIRMASTER_SIM_SEED=… tests/run -- --test it sim::whatever\n\n");
         }
         text.push_str(&format!("CHOIRMASTER_SIM_SEED={seed} invariant {invariant}: {what}\n"));
     }
@@ -201,6 +205,31 @@ fn a_strategy_that_is_handed_out_whole_is_noticed() {
 #[test]
 fn a_withdrawn_offer_that_is_refused_is_noticed() {
     assert_caught(Flaw::RefusesWithdrawn, &[11]);
+}
+
+#[test]
+fn a_version_that_is_stopped_while_somebody_holds_it_is_noticed() {
+    assert_caught_with(Crew::Mixed, Flaw::StopsAtOnce, &[12, 15]);
+}
+
+#[test]
+fn a_table_that_is_said_to_be_in_force_and_is_not_is_noticed() {
+    assert_caught_with(Crew::Mixed, Flaw::KeepsOldTable, &[12, 15, 16]);
+}
+
+#[test]
+fn an_own_agent_that_goes_on_before_it_has_saved_is_noticed() {
+    assert_caught_with(Crew::Mixed, Flaw::SavesLate, &[4, 12, 15, 16]);
+}
+
+#[test]
+fn an_undo_that_own_agents_are_not_told_of_is_noticed() {
+    assert_caught_with(Crew::Mixed, Flaw::NoUndo, &[6, 10]);
+}
+
+#[test]
+fn a_barrier_that_opens_early_for_own_agents_is_noticed() {
+    assert_caught_with(Crew::Mixed, Flaw::BarrierOneEarly, &[3]);
 }
 
 #[test]

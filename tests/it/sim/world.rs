@@ -300,8 +300,7 @@ impl World {
     fn go(mut self) -> (Option<Violation>, Option<VecDeque<String>>) {
         while let Some(((at, _), event)) = self.queue.pop_first() {
             self.at = at;
-            if std::env::var("DBG2").is_ok() { let t = std::time::Instant::now(); let name: String = format!("{event:?}").chars().take(60).collect(); self.happen(event); eprintln!("T {} {}", t.elapsed().as_micros(), name); } else {
-            self.happen(event); }
+            self.happen(event);
             if self.found().is_some() {
                 break;
             }

@@ -1,8 +1,11 @@
 //! The driver of an own agent in virtual time: saves, begins what the core wants, brings back what came of it. And what befalls the
 //! machine meanwhile.
 
+use std::collections::BTreeSet;
+
 use ::agent::core::{Act, Core, Errand, Event, Trouble};
 use heart::release::command::{Form, Reply};
+use proxy::control::form::TableNumber;
 
 use super::{Flight, Handed, Happening, link, runtime::Conduct, watch};
 use crate::sim::{
@@ -127,7 +130,8 @@ impl World {
         self.tell(|| format!("own agent {index} is killed"));
         self.owns[index].die();
         let down = self.dice.pick(&[100, 2_000, 20_000, 120_000]);
-        let down = self.dice.between(1, down);
+        // No sooner than what was on its way has arrived.
+        let down = self.dice.between(60, down);
         self.plan_own(self.at + down, index, Happening::Start);
     }
 
@@ -156,9 +160,15 @@ impl World {
             }
             let own = &mut self.owns[index];
             let Some(core) = &own.core else { return };
-            let acts = core.acts(now);
-            own.flights.retain(|act, _| acts.contains(act) || is_kept(act));
-            let fresh: Vec<Act> = acts.into_iter().filter(|act| !own.flights.contains_key(act)).collect();
+            let acts: BTreeSet<Act> = core.acts(now).into_iter().collect();
+            own.flights.retain(|act, _| acts.contains(act) || matches!(act, Act::Stop(_)));
+            let flights = &own.flights;
+            let may_begin = |act: &Act| match act {
+                // A version that is being ended is not started meanwhile.
+                Act::Start(version) if flights.contains_key(&Act::Stop(version.clone())) => false,
+                act => !flights.contains_key(act),
+            };
+            let fresh: Vec<Act> = acts.into_iter().filter(may_begin).collect();
             if fresh.is_empty() {
                 break;
             }
@@ -203,7 +213,6 @@ impl World {
     }
 
     fn own_did(&mut self, index: usize, deed: &crate::sim::agent::Deed) {
-        if std::env::var("DBG").is_ok() { eprintln!("{} own {index} {} {} {:?} {:?} {:?}", self.at, deed.child, deed.offer, deed.what, deed.stage, deed.form); }
         let (manager, place) = (self.owns[index].parent, self.owns[index].place);
         self.tell(|| {
             format!(
@@ -283,7 +292,9 @@ impl World {
                 Event::Started { version, started }
             }
             (Act::Apply(generation), Errand::Table(form)) => {
-                let applied = if is_up {
+                let applied = if is_up && flaw == Some(Flaw::KeepsOldTable) && own.proxy.number().generation > 0 {
+                    Ok(TableNumber { epoch: form.epoch, generation: form.generation })
+                } else if is_up {
                     let applied = own.proxy.apply(&form).map_err(Trouble::refused);
                     own.watched.note_table(&own.proxy, &own.runtime, at);
                     applied
@@ -484,22 +495,5 @@ impl World {
         if let Some(version) = self.owns[index].runtime.crash(which, back) {
             self.tell(|| format!("{version} of own agent {index} dies"));
         }
-    }
-}
-
-/// What is not given up once it is begun.
-fn is_kept(act: &Act) -> bool {
-    match act {
-        Act::Send(_) | Act::Apply(_) | Act::Stop(_) => true,
-        Act::List
-        | Act::Look
-        | Act::Join
-        | Act::Poll
-        | Act::EndStage { .. }
-        | Act::Report { .. }
-        | Act::Fetch { .. }
-        | Act::Start(_)
-        | Act::Drain(_)
-        | Act::Count(_) => false,
     }
 }
