@@ -17,7 +17,7 @@ use engine::{
     parent::{self, forward::Forwarding},
     questions, retention,
 };
-use heart::release::settings::Settings as Rules;
+use heart::release::settings::{Proven, Settings as Rules};
 use http::{Context, address::Proxies, auth, context, host::Hosts, serve, service_area::ServiceArea};
 use language::{Site, functions};
 use ports::provider::Registry;
@@ -146,7 +146,7 @@ async fn start_all(options: Options) -> anyhow::Result<Manager> {
             return Err(error);
         }
     };
-    let proven = Arc::new(options.auth.children.ids().cloned().collect());
+    let proven = Proven::new(options.auth.children.ids().cloned());
     let rules = Rules { proven, ..options.rules.clone() };
     let started = engine::start(writer, reader, rules, options.task.clone())
         .await
@@ -176,6 +176,7 @@ fn serve_on(doors: Doors, options: Options, started: Started) -> anyhow::Result<
         auth: options.auth,
         proxies: options.proxies,
         max_agents: options.max_agents,
+        max_joined: options.rules.max_children,
         max_wait: options.max_wait,
         max_waiters: options.max_waiters.min(options.max_connections / 2),
         site: options.site,

@@ -18,6 +18,9 @@ const LOG: u64 = 4 * 1024 * 1024;
 /// Bytes of the log's end that are shown when it ends by itself.
 const TAIL: usize = 2 * 1024;
 
+/// What a supervisor tells this process is none of the proxy's business.
+const NOT_ITS: [&str; 4] = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "NOTIFY_SOCKET"];
+
 /// Why it could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
@@ -34,7 +37,11 @@ pub fn start(start: &StartProxy) -> Result<(), ProxyError> {
     let path = start.state.join("proxy.log");
     let opened = open_log(&path).and_then(|log| Ok((log.try_clone()?, log)));
     let (out, errors) = opened.map_err(|source| ProxyError::Log { path: path.clone(), source })?;
-    let mut child = Command::new(&start.program)
+    let mut command = Command::new(&start.program);
+    for name in NOT_ITS {
+        command.env_remove(name);
+    }
+    let mut child = command
         .args(&start.arguments)
         .stdin(Stdio::null())
         .stdout(out)

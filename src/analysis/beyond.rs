@@ -79,3 +79,28 @@ pub fn ln_evidence(counts: Counts, limit: Limit) -> f64 {
     let tail = binomial_cdf(hits, counts.calls.saturating_add(1), p).ln();
     ln_beta + tail - k * p.ln() - (n - k + 1.0) * (-p).ln_1p()
 }
+
+/// Calls beyond which nobody asks.
+const MOST_CALLS: u64 = 1 << 40;
+
+/// About how many calls it takes until the evidence is there at this `level`, where a `share` of them are events and `most` may be
+/// (both from 0 to 1): so many that the expected number of events is enough. `None`: no number is.
+pub fn calls_until(share: f64, most: f64, level: f64) -> Option<u64> {
+    let is_enough = |calls: u64| {
+        let events = (share.clamp(0.0, 1.0) * calls as f64).floor() as u64;
+        ln_evidence(Counts { calls, events }, Limit::AtMost(most)) >= -level.ln()
+    };
+    let mut most_calls = 1;
+    while !is_enough(most_calls) {
+        most_calls *= 2;
+        if most_calls > MOST_CALLS {
+            return None;
+        }
+    }
+    let (mut low, mut high) = (most_calls / 2, most_calls);
+    while low + 1 < high {
+        let middle = low.midpoint(high);
+        if is_enough(middle) { high = middle } else { low = middle }
+    }
+    Some(high)
+}

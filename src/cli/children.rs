@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use reqwest::Method;
 
 use super::{
-    client::{self, Client, Connection, Noted},
+    client::{self, CallError, Client, Connection, Noted},
     failure::Failure,
     show,
 };
@@ -43,6 +43,9 @@ enum Command {
         #[command(flatten)]
         target: ChildTarget,
     },
+    /// Make the token useless that a child got when it joined; its calls are refused from then on
+    #[command(after_help = "Example: choirmaster children revoke 7cb606ee-fde1 --note stolen")]
+    Revoke(ChildTarget),
     /// Let a child take part in no further release; what it has in hand goes on
     Cordon(ChildTarget),
     /// Let a cordoned or drained child take part again
@@ -131,6 +134,7 @@ pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
         Command::List(args) => list(&args, out).await,
         Command::Show { id, common } => one(&id, &common, out).await,
         Command::Forget { force, target } => forget(&target, force, out).await,
+        Command::Revoke(target) => revoke(&target, out).await,
         Command::Cordon(target) => verb(&target, "cordon", "cordoned", out).await,
         Command::Uncordon(target) => verb(&target, "uncordon", "takes part again", out).await,
         Command::Drain(target) => verb(&target, "drain", "drained", out).await,
@@ -237,6 +241,24 @@ async fn forget(target: &ChildTarget, force: bool, out: &mut impl Write) -> Resu
     let request = client.request(Method::DELETE, &["api", "v1", "children", &id]);
     client.send(request.query(&[("force", force)]).json(&target.noted.body())).await?;
     writeln!(out, "{id}: forgotten")?;
+    Ok(0)
+}
+
+async fn revoke(target: &ChildTarget, out: &mut impl Write) -> Result<u8, Failure> {
+    let client = Client::new(&target.connection)?;
+    let revoke = async |id| {
+        client.act(Method::DELETE, &["api", "v1", "children", id, "token"], &target.noted.body()).await
+    };
+    // One that has joined and never called is on no list: it has to be named in full.
+    let id = match revoke(&target.id).await {
+        Err(CallError::Refused(problem)) if problem.status == 404 => {
+            let id = client.child_id(&target.id).await?;
+            revoke(&id).await?;
+            id
+        }
+        done => done.map(|()| target.id.clone())?,
+    };
+    writeln!(out, "{id}: token revoked")?;
     Ok(0)
 }
 

@@ -1,6 +1,6 @@
 //! `choirmaster serve`: the release manager itself.
 
-use std::{io::Write, net::SocketAddr, os::unix::fs::DirBuilderExt as _, path::PathBuf, sync::Arc};
+use std::{io::Write, net::SocketAddr, os::unix::fs::DirBuilderExt as _, path::PathBuf};
 
 use anyhow::Context as _;
 use tokio_rustls::TlsAcceptor;
@@ -17,7 +17,10 @@ use engine::{
         forward::{self, Forward, Forwarding},
     },
 };
-use heart::{children::Absences, release::settings::Settings as Rules};
+use heart::{
+    children::Absences,
+    release::settings::{Proven, Settings as Rules},
+};
 use http::{
     address::Proxies,
     auth::{self, ChildTokens, Token},
@@ -165,7 +168,7 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
             max_open_releases: config.limits.max_open_releases,
             max_adopted: config.limits.max_adopted,
             // Made of the tokens, when these are read.
-            proven: Arc::default(),
+            proven: Proven::default(),
         },
         task: TaskSettings {
             audit_retention: config.audit.retention,
@@ -253,11 +256,13 @@ fn rights(config: &Config) -> Result<auth::Settings, Fault> {
     let token = |(name, secret): (String, Secret)| (name, Token::new(secret.reveal()));
     let operators: Vec<(String, Token)> = config.auth.operators()?.into_iter().map(token).collect();
     let children = config.auth.children()?.into_iter().map(token).collect();
+    let doors = config.auth.doors()?.into_iter().map(token).collect();
     Ok(auth::Settings {
         operator_required: !operators.is_empty(),
         operators,
         metrics_open: config.auth.open_metrics,
         children: ChildTokens::new(children, config.auth.child_token_required),
+        doors,
     })
 }
 

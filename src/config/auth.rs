@@ -27,6 +27,8 @@ pub struct Auth {
     pub child_token_file: Option<PathBuf>,
     /// Whether children without a token are refused.
     pub child_token_required: bool,
+    /// One join token a line: `NAME TOKEN`. Whoever has one becomes a child, with a token of its own.
+    pub join_token_file: Option<PathBuf>,
     /// Whether `/metrics` needs no token.
     pub open_metrics: bool,
 }
@@ -59,6 +61,12 @@ impl Auth {
             None => Ok(children),
         }
     }
+
+    /// Name and token of each door through which children join.
+    pub fn doors(&self) -> Result<Vec<(String, Secret)>, Fault> {
+        let key = "auth.join_token_file";
+        self.join_token_file.as_ref().map_or(Ok(Vec::new()), |file| read(file, key, None))
+    }
 }
 
 /// Lines of `NAME TOKEN`; empty lines and those that start with `#` are passed over.
@@ -76,7 +84,12 @@ fn read(file: &Path, key: &str, nameless: Option<&str>) -> Result<Vec<(String, S
         let (name, token) = match (line.split_once(char::is_whitespace), nameless) {
             (Some((name, token)), _) => (name, token.trim()),
             (None, Some(name)) => (name, line),
-            (None, None) => return Err(at("it looks like ID TOKEN".to_owned())),
+            (None, None) => {
+                return Err(at(format!(
+                    "it looks like {} TOKEN",
+                    if key.contains("join") { "NAME" } else { "ID" }
+                )));
+            }
         };
         check(token).map_err(at)?;
         // Who calls with it could be either.
@@ -115,13 +128,15 @@ impl Section for Auth {
             Field::new("operator_token_file", &mut self.operator_token_file),
             Field::new("child_token_file", &mut self.child_token_file),
             Field::new("child_token_required", &mut self.child_token_required),
+            Field::new("join_token_file", &mut self.join_token_file),
             Field::new("open_metrics", &mut self.open_metrics),
         ]
     }
 
     fn check(&self) -> Vec<(&'static str, String)> {
-        if self.child_token_required && self.child_token_file.is_none() {
-            let why = "without auth.child_token_file no child could ever call";
+        let nobody_has_one = self.child_token_file.is_none() && self.join_token_file.is_none();
+        if self.child_token_required && nobody_has_one {
+            let why = "without auth.child_token_file or auth.join_token_file no child could ever call";
             return vec![("child_token_required", why.to_owned())];
         }
         Vec::new()

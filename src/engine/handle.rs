@@ -83,13 +83,13 @@ impl Engine {
     }
 
     /// Why there was no answer in time.
-    fn late(&self) -> EngineError {
+    pub(super) fn late(&self) -> EngineError {
         if self.view.is_store_full() { EngineError::Full } else { EngineError::Busy }
     }
 
     /// An answer, if it may be given yet: the process may have stood still since the engine sent it, and what it says
     /// may be another manager's to say now.
-    fn if_serving<T>(&self, answer: Result<T, EngineError>) -> Result<T, EngineError> {
+    pub(super) fn if_serving<T>(&self, answer: Result<T, EngineError>) -> Result<T, EngineError> {
         match answer {
             Ok(_) | Err(EngineError::Refused(_)) if !self.clock.is_serving() => Err(self.late()),
             answer => answer,
@@ -146,7 +146,7 @@ impl Engine {
     /// Keeps something of this manager itself; when this returns, it is stored.
     pub async fn keep(&self, setting: Setting) -> Result<(), EngineError> {
         let (stored, is_stored) = oneshot::channel();
-        let keep = Envelope::Keep { setting, stored };
+        let keep = Envelope::Keep { setting, event: None, stored };
         self.mailbox.send(keep).await.map_err(|_| EngineError::Stopped)?;
         is_stored.await.map_err(|_| EngineError::Stopped)
     }

@@ -2,13 +2,16 @@
 //!
 //! A setting that can't be read is not as if there were none: it stays, and nothing takes its place.
 
-use std::sync::OnceLock;
+use std::{borrow::Cow, sync::OnceLock};
 
-use super::stored::{self, EnrolledForm};
+use super::stored::{self, ChildTokenForm, EnrolledForm};
 use store::{StoreError, rows::SettingRow};
 
 const IDENTITY: &str = "identity";
 const ENROLLED: &str = "enrolled";
+
+/// The settings that are tokens of children are called so, with the child's id behind it.
+const CHILD_TOKEN: &str = "child_token/";
 
 /// What a manager keeps of itself, as one setting of its store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +20,8 @@ pub enum Setting {
     Identity(String),
     /// It is stored before it is used, and replaced by the next.
     Enrolled(Enrolled),
+    /// The token of a child that joined.
+    ChildToken { child: String, token: ChildToken },
 }
 
 /// Who this manager is at its parent.
@@ -27,11 +32,27 @@ pub struct Enrolled {
     pub id: String,
 }
 
+/// The token of a child, as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChildToken {
+    /// SHA-256 of the token.
+    pub digest: [u8; 32],
+    /// The name of the token with which the child joined.
+    pub door: String,
+    pub is_revoked: bool,
+}
+
+/// The child whose token a setting is.
+pub(super) fn child_of(row: &SettingRow) -> Option<&str> {
+    row.name.strip_prefix(CHILD_TOKEN)
+}
+
 impl Setting {
-    pub(super) const fn name(&self) -> &'static str {
+    pub(super) fn name(&self) -> Cow<'static, str> {
         match self {
-            Self::Identity(_) => IDENTITY,
-            Self::Enrolled(_) => ENROLLED,
+            Self::Identity(_) => IDENTITY.into(),
+            Self::Enrolled(_) => ENROLLED.into(),
+            Self::ChildToken { child, .. } => format!("{CHILD_TOKEN}{child}").into(),
         }
     }
 
@@ -40,14 +61,7 @@ impl Setting {
         match self {
             Self::Identity(id) => Ok(id.clone()),
             Self::Enrolled(enrolled) => stored::json(&EnrolledForm::from(enrolled)),
-        }
-    }
-
-    fn read(row: &SettingRow) -> Result<Self, StoreError> {
-        match row.name.as_str() {
-            IDENTITY => stored::identity(row).map(Self::Identity),
-            ENROLLED => stored::enrolled(row).map(Self::Enrolled),
-            other => Err(stored::bad("settings", other, "name", "it is none")),
+            Self::ChildToken { token, .. } => stored::json(&ChildTokenForm::from(token)),
         }
     }
 }
@@ -76,15 +90,16 @@ pub struct Kept {
 impl Kept {
     /// Takes a setting of the store in. The error is about one that can't be read.
     pub(super) fn load(&self, row: &SettingRow) -> Result<(), StoreError> {
-        match Setting::read(row) {
-            Ok(Setting::Identity(id)) => self.name_self(id),
-            Ok(Setting::Enrolled(enrolled)) => self.enroll(Enrolment::At(enrolled)),
-            Err(error) => {
-                if row.name == ENROLLED {
+        match row.name.as_str() {
+            IDENTITY => self.name_self(stored::identity(row)?),
+            ENROLLED => match stored::enrolled(row) {
+                Ok(enrolled) => self.enroll(Enrolment::At(enrolled)),
+                Err(error) => {
                     self.enroll(Enrolment::Unreadable);
+                    return Err(error);
                 }
-                return Err(error);
-            }
+            },
+            other => return Err(stored::bad("settings", other, "name", "it is none")),
         }
         Ok(())
     }

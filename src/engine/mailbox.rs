@@ -85,6 +85,8 @@ pub(super) enum Envelope {
     },
     Keep {
         setting: Setting,
+        /// What is said of it in the audit trail, and who did it.
+        event: Option<(Actor, String)>,
         stored: oneshot::Sender<()>,
     },
     Stop(oneshot::Sender<()>),

@@ -6,9 +6,11 @@ use tokio::sync::mpsc;
 
 use super::{
     effect::{Due, Entry, ToParent, Webhook},
+    tokens::Standing,
     view::View,
 };
-use store::rows::{OutboxRow, PointerRow};
+use heart::release::settings::Proven;
+use store::rows::{OutboxRow, PointerRow, SettingRow};
 
 /// Who carries out which effect.
 #[derive(Debug)]
@@ -16,6 +18,8 @@ pub(super) struct Effects {
     pub webhooks: mpsc::UnboundedSender<Due<Webhook>>,
     pub to_parent: mpsc::UnboundedSender<Due<ToParent>>,
     pub view: Arc<View>,
+    /// Children that prove by a token who they are.
+    pub proven: Proven,
 }
 
 impl Effects {
@@ -35,6 +39,16 @@ impl Effects {
     pub fn point(&self, row: &PointerRow) {
         if let Err(error) = self.view.pointers.note(row) {
             self.view.stats.unreadable.note(&error);
+        }
+    }
+
+    /// Lets the token of a child hold, or no longer, if the setting is one; one that can't be read is left in the store.
+    pub fn token(&self, row: &SettingRow) {
+        match self.view.tokens.note(row) {
+            Ok(None) => {}
+            Ok(Some((child, Standing::Holds(_)))) => self.proven.add(child),
+            Ok(Some((child, Standing::Revoked | Standing::Unreadable))) => self.proven.remove(child),
+            Err(error) => self.view.stats.unreadable.note(&error),
         }
     }
 }

@@ -12,7 +12,7 @@ use super::{
     clock::Clock,
     effect::{Due, ToParent, Webhook},
     handle::Engine,
-    kept::{Setting, is_identity},
+    kept::{Setting, child_of, is_identity},
     load::Loading,
     mailbox::MAILBOX,
     outbox::Effects,
@@ -53,6 +53,7 @@ async fn load_and_start(
     rules: Rules,
     settings: Settings,
 ) -> Result<Started, StoreError> {
+    let proven = rules.proven.clone();
     let mut loading = Loading::new(State::new(rules));
     writer.load(&mut loading).await?;
     let clock = Clock::start(settings.clock, writer.lease().served_ms);
@@ -62,7 +63,7 @@ async fn load_and_start(
     let (events, _) = broadcast::channel(EVENT_BACKLOG);
     let (webhooks, to_do) = mpsc::unbounded_channel();
     let (parent_sender, to_parent) = mpsc::unbounded_channel();
-    let effects = Effects { webhooks, to_parent: parent_sender, view: Arc::clone(&view) };
+    let effects = Effects { webhooks, to_parent: parent_sender, view: Arc::clone(&view), proven };
     for row in &beside.outbox {
         effects.send(row, clock.served_ms());
     }
@@ -72,7 +73,11 @@ async fn load_and_start(
     for error in &beside.unreadable {
         view.stats.unreadable.note(error);
     }
-    for row in &beside.settings {
+    let (tokens, kept): (Vec<_>, Vec<_>) = beside.settings.iter().partition(|row| child_of(row).is_some());
+    for row in tokens {
+        effects.token(row);
+    }
+    for row in kept {
         match view.kept.load(row) {
             Ok(()) => {}
             Err(error) if is_identity(row) => return Err(error),

@@ -22,7 +22,7 @@ pub struct Peer(pub IpAddr);
 /// Whether a handler of this path asks where a call comes from. An extension takes several allocations, which is much beside
 /// what else most calls take, so the listener leaves the [`Peer`] with these alone.
 pub fn is_asked_for(path: &str) -> bool {
-    path == "/poll"
+    matches!(path, "/poll" | "/join")
 }
 
 /// Addresses with the same beginning: `10.0.0.0/8`, `2001:db8::/32`, or one alone.

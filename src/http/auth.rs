@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `POST /release`, `/api`, `/events`, `/openapi.json`, `/metrics` | an operator's |
 //! | the calls of children | a child's own |
+//! | `POST /join` | a join token |
 //! | `/healthz`, `/readyz` | anybody's |
 //!
 //! Tokens are kept as SHA-256, compared in constant time, and shown nowhere.
@@ -23,8 +24,17 @@ impl Token {
         Self(Sha256::digest(secret.as_bytes()).into())
     }
 
+    /// The token of this SHA-256.
+    pub(super) fn of_digest(digest: [u8; 32]) -> Self {
+        Self(digest)
+    }
+
+    pub(super) fn digest(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     /// Compares in constant time.
-    fn is(&self, other: &Self) -> Choice {
+    pub(super) fn is(&self, other: &Self) -> Choice {
         self.0.ct_eq(&other.0)
     }
 }
@@ -56,18 +66,30 @@ pub struct Settings {
     /// Whether `/metrics` is for everybody all the same.
     pub metrics_open: bool,
     pub children: ChildTokens,
+    /// Name and token of each door: with such a token children join.
+    pub doors: Vec<(String, Token)>,
 }
 
 impl Settings {
-    /// The operator whose token this is. Looks at all of them, so that the time tells nothing.
+    /// The operator whose token this is.
     pub(super) fn operator(&self, token: &Token) -> Option<&str> {
-        let mut found = 0_u32;
-        for (place, (_, known)) in (1_u32..).zip(&self.operators) {
-            found.conditional_assign(&place, known.is(token));
-        }
-        let place = (found as usize).checked_sub(1)?;
-        self.operators.get(place).map(|(name, _)| name.as_str())
+        name_of(&self.operators, token)
     }
+
+    /// The name of the join token that this is.
+    pub(super) fn door(&self, token: &Token) -> Option<&str> {
+        name_of(&self.doors, token)
+    }
+}
+
+/// Whose token this is. Looks at all of them, so that the time tells nothing.
+fn name_of<'a>(all: &'a [(String, Token)], token: &Token) -> Option<&'a str> {
+    let mut found = 0_u32;
+    for (place, (_, known)) in (1_u32..).zip(all) {
+        found.conditional_assign(&place, known.is(token));
+    }
+    let place = (found as usize).checked_sub(1)?;
+    all.get(place).map(|(name, _)| name.as_str())
 }
 
 /// The operator who calls, as the middleware found out.
@@ -105,9 +127,14 @@ impl ChildTokens {
         self.tokens.is_empty() && !self.required
     }
 
-    /// The child whose token a request brings along, if it is anybody's.
-    pub fn holder(&self, headers: &HeaderMap) -> Option<&str> {
-        self.holders.get(&bearer(headers)?).map(String::as_str)
+    /// The child whose token this is, if it is anybody's.
+    pub fn holder(&self, token: &Token) -> Option<&str> {
+        self.holders.get(token).map(String::as_str)
+    }
+
+    /// Whether a child has one.
+    pub fn has(&self, child: &str) -> bool {
+        self.tokens.contains_key(child)
     }
 
     /// Whether a request may speak for `child`.

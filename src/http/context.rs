@@ -5,7 +5,7 @@ use std::{ops::Deref, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{sync::Semaphore, time::timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{address::Proxies, auth, service_area::ServiceArea};
+use super::{address::Proxies, auth, joins::Joins, service_area::ServiceArea};
 use engine::{Engine, EngineError, parent::forward::Forwarding, view::View};
 use language::{Site, functions};
 use model::ManagerInstant;
@@ -39,6 +39,8 @@ pub struct Settings {
     pub proxies: Proxies,
     /// Agents that a child may say are below it; more count as so many.
     pub max_agents: u32,
+    /// Children that may have tokens which they got by joining.
+    pub max_joined: usize,
     /// Longest wait of a call for something new; zero: none waits.
     pub max_wait: Duration,
     /// Calls that may wait at once; more are answered at once.
@@ -66,6 +68,8 @@ pub struct Parts {
     pub uploading: Arc<Semaphore>,
     /// Memory that is left for large bodies of children's calls, in KiB.
     pub reporting: Arc<Semaphore>,
+    /// Who wanted to join lately.
+    pub joins: Joins,
     /// Cancelled when the manager stops: answers that have no end of their own end then.
     pub stopping: CancellationToken,
     /// For strategies that reach beyond this manager.
@@ -90,6 +94,7 @@ impl Context {
             surveying,
             uploading,
             reporting,
+            joins: Joins::default(),
             stopping,
             forwarding,
         }))

@@ -14,6 +14,7 @@ mod extract;
 mod guard;
 mod health;
 pub mod host;
+mod joins;
 mod metrics;
 pub mod openapi;
 pub mod problem;

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
+    analysis::MAX_ALPHA,
     diagnostic::quoted,
     fields::{FieldEntry, Fields},
     findings::Findings,
@@ -14,7 +15,7 @@ use super::{
 };
 
 /// What a parent says of its offer. All of it may be absent.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct FromParent {
     /// So many waves are open; the parent opens the others. `None`: there are none to be opened from above.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -34,10 +35,13 @@ pub struct FromParent {
     /// What is measured is told apart by classes of how fast children were before the release.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub classes: bool,
+    /// The probability with which each agent may ever stop a version that keeps all conditions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local_alpha: Option<f64>,
 }
 
 pub(super) fn read(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<FromParent> {
-    let known = ["waves", "continues", "undoes", "retries", "interim", "classes"];
+    let known = ["waves", "continues", "undoes", "retries", "interim", "classes", "local_alpha"];
     let fields = Fields::open(entry.node, "from_above".to_owned(), &known, findings)?;
     let offer = |key: &str, findings: &mut Findings<'_>| {
         let entry = fields.filled(key, "an id", findings)?;
@@ -50,7 +54,10 @@ pub(super) fn read(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option
     let interim = fields.optional("interim").map(|entry| read_interims(entry, findings)).unwrap_or_default();
     let classes = fields.filled("classes", "true", findings).and_then(|entry| read_truth(entry, findings));
     let (retries, classes) = (retries.unwrap_or_default(), classes.unwrap_or_default());
-    Some(FromParent { waves, continues, undoes, retries, interim, classes })
+    let alpha = fields.filled("local_alpha", "1e-6", findings);
+    let local_alpha =
+        alpha.and_then(|entry| read_scalar(entry, "bad-analysis-value", alpha_of_one, findings));
+    Some(FromParent { waves, continues, undoes, retries, interim, classes, local_alpha })
 }
 
 fn read_interims(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Vec<(String, Interim)> {
@@ -73,6 +80,14 @@ pub(super) fn interim_of(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Op
     };
     let (every_ms, cut_ms) = (time("every"), time("cut"));
     Some(Interim { every_ms: every_ms?, cut_ms: cut_ms? })
+}
+
+fn alpha_of_one(text: &str) -> Result<f64, ScalarFault<f64>> {
+    let alpha = text.trim().parse().ok().filter(|alpha: &f64| *alpha > 0.0 && *alpha <= MAX_ALPHA);
+    let message = || format!("{} is no alpha", quoted(text));
+    alpha.ok_or_else(|| {
+        fault(message(), format!("write a number above 0 and at most {MAX_ALPHA}, as in 1e-6"))
+    })
 }
 
 fn waves_open(text: &str) -> Result<u32, ScalarFault<u32>> {

@@ -20,6 +20,7 @@ mod graph;
 pub mod import;
 mod interim;
 mod limits;
+mod local;
 mod node;
 pub mod offer;
 mod parse;
@@ -29,6 +30,7 @@ mod reading;
 pub mod render;
 pub mod render_full;
 mod reporting;
+mod retry;
 mod rollout;
 mod runtime;
 mod scalar;
@@ -49,9 +51,11 @@ pub use diagnostic::{Diagnostic, MAX_DIAGNOSTICS, MAX_SOURCE_LINE, Severity, Tex
 pub use from_parent::FromParent;
 pub use interim::{Interim, MAX_CUTS};
 pub use limits::{MAX_CONDITIONS, MAX_FUNCTIONS, MAX_STAGES, MAX_WAVES};
+pub use local::{LOCAL_SHARE, OF_WHOLE};
 pub use places::{TextPlaces, VersionPlace};
 pub use raw::{MAX_ALIASES, MAX_DEPTH, MAX_NODES, MAX_STRATEGY_BYTES};
 pub use reading::MAX_NAME_BYTES;
+pub use retry::Retry;
 pub use rollout::{
     Approval, ApprovalOf, LateJoiners, NO_CALLS, NoCalls, OnLimit, Order, OrderWord, Rollout, Untested,
 };

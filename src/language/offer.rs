@@ -7,6 +7,7 @@ use super::{
     diagnostic::Diagnostic,
     findings::Findings,
     interim::Interim,
+    local,
     node::At,
     parse::{self, Author},
     raw::{self, MAX_STRATEGY_BYTES},
@@ -26,8 +27,8 @@ pub struct Offer {
     pub functions: Vec<Function>,
     /// The first is where it begins. None: it was withdrawn.
     pub stages: Vec<OfferStage>,
-    /// The agent's part of the probability with which a release of a good version may be stopped without a reason; `None`: the
-    /// manager says nothing of it.
+    /// The probability with which this agent may stop a version that keeps all conditions in one of its stages; `None`: the manager
+    /// says nothing of it.
     pub alpha: Option<f64>,
 }
 
@@ -73,9 +74,12 @@ fn parts(text: &str, findings: &mut Findings<'_>) -> Option<Offer> {
         findings.error(At::START, "incomplete", message);
         return None;
     }
+    let told = draft.from_parent.as_ref().and_then(|said| said.local_alpha);
     let interims: Vec<Option<Interim>> = draft.stages.iter_mut().map(|stage| stage.interim.take()).collect();
     let body = Body::of(draft.functions, draft.stages, findings);
     let stages = body.stages?.into_iter().zip(interims);
-    let stages = stages.map(|(stage, interim)| OfferStage { stage, interim }).collect();
-    Some(Offer { id: draft.offer_id?, functions: body.functions?, stages, alpha: None })
+    let stages: Vec<_> = stages.map(|(stage, interim)| OfferStage { stage, interim }).collect();
+    let judged = local::judged(stages.iter().map(|of| &of.stage));
+    let alpha = told.map(|alpha| alpha / judged as f64);
+    Some(Offer { id: draft.offer_id?, functions: body.functions?, stages, alpha })
 }

@@ -11,6 +11,8 @@ pub struct TextPlaces {
     pub start: Option<TextPlace>,
     /// Of each function the base version and the new one.
     pub versions: Vec<[VersionPlace; 2]>,
+    pub functions: Vec<TextPlace>,
+    pub stages: Vec<TextPlace>,
 }
 
 /// Where a version of a function is written down.

@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 
 use super::{
-    Action, Amount, Approval, ApprovalOf, FromParent, Interim, LateJoiners, Metric, NoCalls, OnConflict,
-    OnLimit, Order, Partial, ReleaseDeadlines, Rollout, Stage, StageKind, Statistic, Strategy, Target,
-    TargetArea, Untested,
+    Action, Amount, Approval, ApprovalOf, FromParent, Function, Interim, LateJoiners, Metric, NoCalls,
+    OnConflict, OnLimit, Order, Partial, ReleaseDeadlines, Rollout, Stage, StageKind, Statistic, Sticky,
+    Strategy, Target, TargetArea, Untested,
     render::{self, TAIL, head, millis, push_function, quoted},
     scalar::{go_duration, sign},
 };
@@ -22,6 +22,7 @@ pub fn whole(strategy: &Strategy) -> String {
     push_deadlines(&mut text, &strategy.deadlines);
     for (at, function) in strategy.functions.iter().enumerate() {
         push_function(&mut text, function, &function.new, at == 0);
+        push_routing(&mut text, function);
     }
     text.push_str("stages:\n");
     for stage in &strategy.stages {
@@ -42,11 +43,12 @@ pub fn whole(strategy: &Strategy) -> String {
 
 /// The whole strategy for an agent that walks through it by itself: nothing of who else takes part, and in what order. It waits
 /// for the signal in every stage, whatever type that has, so that whoever leads the release can hold it anywhere.
-/// `is_reported`: with how it reports stages that go on.
+/// `is_reported`: with how it reports stages that go on. With what it may spend of alpha, where the strategy has that.
 pub fn in_place(strategy: &Strategy, offer_id: &str, is_reported: bool) -> String {
     let mut text = head(strategy, offer_id);
     for (at, function) in strategy.functions.iter().enumerate() {
         push_function(&mut text, function, &function.new, at == 0);
+        push_routing(&mut text, function);
     }
     text.push_str("stages:\n");
     for (at, stage) in strategy.stages.iter().enumerate() {
@@ -61,7 +63,28 @@ pub fn in_place(strategy: &Strategy, offer_id: &str, is_reported: bool) -> Strin
             render::push_interim(&mut text, interim);
         }
     }
-    text + TAIL
+    text.push_str(TAIL);
+    if let Some(local_alpha) = strategy.from_parent.as_ref().and_then(|said| said.local_alpha) {
+        push_from_parent(&mut text, &FromParent { local_alpha: Some(local_alpha), ..FromParent::default() });
+    }
+    text
+}
+
+/// How calls of a function are given to its versions.
+fn push_routing(text: &mut String, function: &Function) {
+    match &function.sticky {
+        None => {}
+        Some(Sticky::Address) => text.push_str("    sticky: address\n"),
+        Some(Sticky::Cookie(name)) => {
+            let _ = writeln!(text, "    sticky: {{cookie: {}}}", quoted(name));
+        }
+        Some(Sticky::Header(name)) => {
+            let _ = writeln!(text, "    sticky: {{header: {}}}", quoted(name));
+        }
+    }
+    if let Some(retry) = function.retry {
+        let _ = writeln!(text, "    retry: {}", retry.word());
+    }
 }
 
 /// An order to take a release back, whatever became of it: a manager that knows it by its name needs no more, and to one
@@ -291,7 +314,7 @@ fn push_approval(text: &mut String, strategy: &Strategy, approval: &Approval) {
 
 fn push_from_parent(text: &mut String, from_parent: &FromParent) {
     text.push_str("from_above: {");
-    let FromParent { waves, continues, undoes, retries, interim, classes } = from_parent;
+    let FromParent { waves, continues, undoes, retries, interim, classes, local_alpha } = from_parent;
     let offer = |key: &str, id: &Option<String>| id.as_ref().map(|id| format!("{key}: {}", quoted(id)));
     let waves = waves.map(|waves| format!("waves: {waves}"));
     let retries = retries.then(|| "retries: true".to_owned());
@@ -302,7 +325,9 @@ fn push_from_parent(text: &mut String, from_parent: &FromParent) {
     let interim: Vec<String> = interim.iter().map(of_stage).collect();
     let interim = (!interim.is_empty()).then(|| format!("interim: [{}]", interim.join(", ")));
     let classes = classes.then(|| "classes: true".to_owned());
-    let all = [waves, offer("continues", continues), offer("undoes", undoes), retries, interim, classes];
+    let alpha = local_alpha.map(|alpha| format!("local_alpha: {alpha:e}"));
+    let all =
+        [waves, offer("continues", continues), offer("undoes", undoes), retries, interim, classes, alpha];
     let all: Vec<String> = all.into_iter().flatten().collect();
     let _ = writeln!(text, "{}}}", all.join(", "));
 }

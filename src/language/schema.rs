@@ -257,6 +257,19 @@ pub struct FunctionForm {
     /// By what all calls of one user stay with one version, where whoever routes the calls goes about it so; each call by
     /// itself if absent.
     pub sticky: Option<StickyForm>,
+    /// Which calls that the new version failed are repeated on the base version, where whoever routes the calls can. If absent,
+    /// `failed` for GET, HEAD, PUT, DELETE and OPTIONS, and `refused` for other methods.
+    pub retry: Option<RetryForm>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RetryForm {
+    /// All that were failed before anything of the answer was passed on; they may be carried out twice.
+    Failed,
+    /// Only those that the new version can't have seen.
+    Refused,
+    Never,
 }
 
 /// All calls in which this is the same go to one version.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    analysis::Analysis, condition::Condition, from_parent::FromParent, rollout::Rollout, sticky::Sticky,
-    target::Target,
+    analysis::Analysis, condition::Condition, from_parent::FromParent, retry::Retry, rollout::Rollout,
+    sticky::Sticky, target::Target,
 };
 use model::ReleaseId;
 
@@ -47,6 +47,10 @@ pub struct Function {
     /// By what calls stay with one version; `None`: each call goes to either.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sticky: Option<Sticky>,
+    /// Which calls that the new version failed are repeated on the base version; `None`: those whose methods may be carried out
+    /// twice, and others that it can't have seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
 }
 
 /// One version of a function: a folder in `fns.zip` and the runtime it needs.

@@ -234,7 +234,7 @@ fn function(draft: DraftFunction, findings: &mut Findings<'_>) -> Option<Functio
         let message = format!("both versions of {} are the same folder", quoted(&name.value));
         findings.warning(draft.at, "same-folder", message).fix("give new_version a folder of its own");
     }
-    Some(Function { name: name.value, base, new, sticky: draft.sticky })
+    Some(Function { name: name.value, base, new, sticky: draft.sticky, retry: draft.retry })
 }
 
 fn finish(stage: DraftStage, function: Option<usize>, actions: [Option<Action>; 2]) -> Option<Stage> {

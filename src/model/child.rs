@@ -81,6 +81,9 @@ pub const FEATURE_INTERIM: &str = "interim";
 /// A manager that tells apart, where its parent asks for it, what children measured by how fast they were before the release.
 pub const FEATURE_CLASSES: &str = "classes";
 
+/// A manager that reads how calls of a function are routed and repeated, and what its agents may spend of alpha.
+pub const FEATURE_TRAFFIC: &str = "traffic";
+
 /// What a child can run, as it says itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -106,6 +109,11 @@ impl Capabilities {
     /// Whether it names a feature.
     pub fn has(&self, feature: &str) -> bool {
         self.features.iter().any(|has| has == feature)
+    }
+
+    /// Whether who says so takes a whole strategy in one offer, where it is an agent.
+    pub fn leads_itself(&self) -> bool {
+        self.leads == Leads::Whole
     }
 
     /// Whether functions that need `runtime` can run here.

@@ -279,7 +279,7 @@ pub trait Reader: Send + Sync + fmt::Debug {
 }
 
 /// Bytes as lower-case hexadecimal digits.
-fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         text.push(char::from_digit(u32::from(byte >> 4), 16).unwrap_or('?'));
         text.push(char::from_digit(u32::from(byte & 15), 16).unwrap_or('?'));

@@ -19,6 +19,7 @@ mod properties;
 #[path = "../shared/reference.rs"]
 mod reference;
 mod render;
+mod retry;
 mod samples;
 mod schema;
 mod sticky;

@@ -256,7 +256,7 @@ pub fn in_a_row() -> impl Strategy2<Value = Strategy> {
                 id: ReleaseId::parse("r").unwrap(),
                 name,
                 kind,
-                functions: vec![Function { name: function, base, new, sticky: None }],
+                functions: vec![Function { name: function, base, new, sticky: None, retry: None }],
                 stages,
                 on_conflict: OnConflict::Queue,
                 deadlines: ReleaseDeadlines::default(),

@@ -1,6 +1,6 @@
 //! By what the calls of a function stay with one version.
 
-use language::{Sticky, check, render_full, schema::StrategyForm};
+use language::{Sticky, check, check_from_parent, offer, render, render_full, schema::StrategyForm};
 
 use super::{REFERENCE, load, rendered};
 
@@ -22,10 +22,14 @@ fn a_function_says_by_what_its_calls_stay_with_a_version() {
         assert_eq!(strategy.functions[0].sticky, Some(expected));
         assert!(strategy.is_sticky(Some(0)) && strategy.is_sticky(None));
         serde_saphyr::from_str::<StrategyForm>(&text).unwrap();
-        // It is what is stored, and nothing that anybody below reads.
+        // It is what is stored, and what managers below read and agents that route calls; deployed agents are told nothing of it.
         let stored = serde_json::to_string(&strategy).unwrap();
         assert_eq!(serde_json::from_str::<language::Strategy>(&stored).unwrap(), strategy);
-        assert!(!render_full::whole(&strategy).contains("sticky"));
+        let below = check_from_parent(render_full::whole(&strategy).as_bytes()).strategy.unwrap();
+        assert_eq!(below.functions, strategy.functions);
+        let in_place = offer::read(&render_full::in_place(&strategy, "11", true)).unwrap();
+        assert_eq!(in_place.functions, strategy.functions);
+        assert!(!render::stage(&strategy, 0, "11").contains("sticky"));
     }
     let plain = load(REFERENCE);
     assert!(!plain.is_sticky(Some(0)) && !plain.is_sticky(None));

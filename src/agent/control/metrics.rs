@@ -1,4 +1,4 @@
-//! Metrics of an agent. Their labels are bounded by the functions that it serves; a version's digest is none.
+//! Metrics of an agent. Their labels are bounded by the functions that it serves and the stage that it is in; a version's digest is none.
 
 use proxy::prometheus::Text;
 
@@ -49,7 +49,7 @@ fn versions(text: &mut Text, functions: &[FunctionStatus]) {
         "Whether the process of a version is there: the stable one, the new one, the one that is kept.";
     family("version_runs", "gauge", help, &|version| u64::from(version.phase == Phase::Runs));
     let help = "How often a version that is there ended by itself and was started again.";
-    family("version_restarts", "counter", help, &|version| version.restarts);
+    family("version_restarts_total", "counter", help, &|version| version.restarts);
     let candidates = || functions.iter().filter_map(|of| Some((of.name.as_str(), of.candidate.as_ref()?)));
     text.family("new_share", "gauge", "The share of calls that the new version gets, from 0 to 1.");
     for (name, candidate) in candidates() {

@@ -170,13 +170,15 @@ async fn add(name: &str, request: Request<Incoming>, orders: &Orders) -> Answer 
         let why = format!("{} isn't absolute, and this agent may run elsewhere", function.folder.display());
         return refusal(StatusCode::UNPROCESSABLE_ENTITY, why);
     }
+    let what = format!("to serve {name} from {}", function.folder.display());
     let name = name.to_owned();
-    carried_out(orders, CARRY_OUT, |answer| Order::Add { name, function, answer }).await
+    carried_out(orders, &what, |answer| Order::Add { name, function, answer }).await
 }
 
 async fn remove(name: &str, orders: &Orders) -> Answer {
+    let what = format!("to serve {name:?} no longer");
     let name = name.to_owned();
-    carried_out(orders, CARRY_OUT, |answer| Order::Remove { name, answer }).await
+    carried_out(orders, &what, |answer| Order::Remove { name, answer }).await
 }
 
 async fn undo(request: Request<Incoming>, orders: &Orders) -> Answer {
@@ -187,7 +189,10 @@ async fn undo(request: Request<Incoming>, orders: &Orders) -> Answer {
     if undo.why.as_ref().is_some_and(|why| why.len() > MAX_WHY) {
         return refusal(StatusCode::UNPROCESSABLE_ENTITY, format!("a reason has at most {MAX_WHY} bytes"));
     }
-    carried_out(orders, CARRY_OUT, |answer| Order::Undo { undo, answer }).await
+    let of = undo.function.as_ref().map_or_else(|| "everything".to_owned(), |name| format!("{name:?}"));
+    let why = undo.why.as_ref().map(|why| format!(", because {why:?}")).unwrap_or_default();
+    let what = format!("to take {of} back{why}");
+    carried_out(orders, &what, |answer| Order::Undo { undo, answer }).await
 }
 
 async fn log(query: &str, orders: &Orders) -> Answer {
@@ -241,15 +246,22 @@ async fn status(orders: &Orders) -> Result<Status, Answer> {
     ask(orders, LOOK, Order::Status).await
 }
 
-/// Gives an order, and answers with what came of it.
+/// Gives an order, and answers with what came of it. The log has a line of what was asked, and one of how it ended.
 async fn carried_out<A: Serialize>(
     orders: &Orders,
-    patience: Duration,
+    what: &str,
     order: impl FnOnce(Answering<A>) -> Order,
 ) -> Answer {
-    match ask(orders, patience, order).await {
-        Ok(Ok(done)) => json(StatusCode::OK, &done),
-        Ok(Err(refused)) => refused_answer(&refused),
+    tracing::info!("an operator asks {what}");
+    match ask(orders, CARRY_OUT, order).await {
+        Ok(Ok(done)) => {
+            tracing::info!("done what an operator asked: {what}");
+            json(StatusCode::OK, &done)
+        }
+        Ok(Err(refused)) => {
+            tracing::warn!("refused what an operator asked ({what}): {}", refused.told());
+            refused_answer(&refused)
+        }
         Err(answer) => answer,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use language::{Action, StageKind, Sticky, offer::Offer};
+use language::{Action, Retry, StageKind, Sticky, offer::Offer};
 use model::StageStatus;
 use proxy::{form::StickyForm, ledger::Reading};
 
@@ -75,7 +75,7 @@ impl Core {
         let (Some(work), Some(offer)) = (&mut self.state.work, &self.offer) else { return };
         let Phase::Preparing(plan) = &work.phase else { return };
         for (function, [base, _]) in offer.functions.iter().zip(&plan.versions) {
-            let routing = Routing { sticky: function.sticky.as_ref().map(sticky), retry: None };
+            let routing = Routing { sticky: function.sticky.as_ref().map(sticky), retry: function.retry.map(retry) };
             let known = self.state.functions.entry(function.name.clone());
             let known = known.or_insert_with(|| Function::serving(base.clone(), Routing::default()));
             known.replace(base.clone(), self.settings.keep_base_ms);
@@ -330,5 +330,13 @@ fn sticky(sticky: &Sticky) -> StickyForm {
         Sticky::Cookie(name) => StickyForm::Cookie(name.clone()),
         Sticky::Header(name) => StickyForm::Header(name.clone()),
         Sticky::Address => StickyForm::Address,
+    }
+}
+
+fn retry(retry: Retry) -> RetryForm {
+    match retry {
+        Retry::Failed => RetryForm::Failed,
+        Retry::Refused => RetryForm::Refused,
+        Retry::Never => RetryForm::Never,
     }
 }

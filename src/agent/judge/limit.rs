@@ -21,6 +21,8 @@ pub(super) struct Limit {
     condition: Condition,
     /// Whether the threshold is the most that may be, and not the least.
     is_most: bool,
+    /// The share of calls that may be on its wrong side; `None`: it is broken by one call, or never.
+    most: Option<f64>,
 }
 
 /// What may be counted of a limit of a share, and how much of it there may be.
@@ -34,27 +36,19 @@ pub(super) struct Counted {
 impl Limit {
     /// The sides that a condition has.
     pub fn of((at, condition): (usize, &Condition)) -> Vec<Self> {
-        let side = |is_most| Self { at, condition: condition.clone(), is_most };
-        match condition.operator {
-            Operator::Less | Operator::LessOrEqual => vec![side(true)],
-            Operator::Greater | Operator::GreaterOrEqual => vec![side(false)],
-            Operator::Equal => vec![side(true), side(false)],
-        }
-    }
-
-    /// Whether it is broken by too many calls, and not by one.
-    pub fn is_of_a_share(&self) -> bool {
-        self.share().is_some()
-    }
-
-    /// The quantile that is limited; of an error rate 0. `None`: it is no limit of a share of the calls.
-    fn share(&self) -> Option<f64> {
-        match self.condition.metric {
-            Metric::ErrorRate => Some(0.0),
-            Metric::ResponseTime(Statistic::Median) => Some(0.5),
-            Metric::ResponseTime(Statistic::Quantile(q)) => Some(q),
-            Metric::ResponseTime(Statistic::Minimum | Statistic::Maximum) => None,
-        }
+        let sides: &[bool] = match condition.operator {
+            Operator::Less | Operator::LessOrEqual => &[true],
+            Operator::Greater | Operator::GreaterOrEqual => &[false],
+            Operator::Equal => &[true, false],
+        };
+        let most = condition.most_beyond();
+        let side = |(which, is_most): (usize, &bool)| Self {
+            at,
+            condition: condition.clone(),
+            is_most: *is_most,
+            most: most.get(which).copied(),
+        };
+        sides.iter().enumerate().map(side).collect()
     }
 
     fn bound(&self) -> beyond::Limit {
@@ -64,39 +58,26 @@ impl Limit {
 
     /// How many calls there are of those that it limits, and how many on its wrong side.
     pub fn counted(&self, new: &Side) -> Counted {
-        match (self.condition.metric, self.share()) {
-            (Metric::ErrorRate, _) => {
+        let q = match self.condition.metric {
+            Metric::ErrorRate => {
                 let hits = if self.is_most { new.errors } else { new.calls - new.errors };
-                Counted { calls: new.calls, hits }
+                return Counted { calls: new.calls, hits };
             }
-            (Metric::ResponseTime(_), Some(q)) => new.times.to_values().map_or_else(
-                |_| Counted::default(),
-                |values| {
-                    let (counts, _) = hits(&values, q, self.bound());
-                    Counted { calls: counts.calls, hits: counts.events }
-                },
-            ),
-            (Metric::ResponseTime(_), None) => Counted::default(),
-        }
-    }
-
-    /// The share of calls on the wrong side that there may be.
-    fn most_hits(&self) -> f64 {
-        let threshold = self.condition.threshold;
-        match (self.condition.metric, self.is_most) {
-            (Metric::ErrorRate, true) => threshold,
-            (Metric::ErrorRate, false) => 1.0 - threshold,
-            (Metric::ResponseTime(_), true) => 1.0 - self.share().unwrap_or_default(),
-            (Metric::ResponseTime(_), false) => self.share().unwrap_or_default(),
-        }
+            Metric::ResponseTime(Statistic::Median) => 0.5,
+            Metric::ResponseTime(Statistic::Quantile(q)) => q,
+            Metric::ResponseTime(Statistic::Minimum | Statistic::Maximum) => return Counted::default(),
+        };
+        let counted = |values| {
+            let (counts, _) = hits(&values, q, self.bound());
+            Counted { calls: counts.calls, hits: counts.events }
+        };
+        new.times.to_values().map_or_else(|_| Counted::default(), counted)
     }
 
     /// Whether what was counted since then, or in all, proves that it is broken, but for a probability `alpha`.
     pub fn broken(&self, counted: Counted, alpha: f64, since: Option<Duration>) -> Option<Breach> {
-        self.share()?;
         let Counted { calls, hits } = counted;
-        let most = beyond::Limit::AtMost(self.most_hits());
-        let evidence = ln_evidence(Counts { calls, events: hits }, most);
+        let evidence = ln_evidence(Counts { calls, events: hits }, beyond::Limit::AtMost(self.most?));
         if evidence < -alpha.ln() {
             return None;
         }

@@ -24,7 +24,7 @@ mod windows;
 
 use std::time::Duration;
 
-use language::Stage;
+use language::{OF_WHOLE, Stage};
 use serde::{Deserialize, Serialize};
 
 use self::{limit::Limit, windows::Windows};
@@ -33,15 +33,14 @@ use crate::measure::StageCounts;
 /// An agent's alpha where the manager says nothing of it: a thousand agents have a thousandth together.
 pub const UNTOLD_ALPHA: f64 = 1e-6;
 
-/// The part of a limit's alpha that is for the whole stage; the rest is for windows.
-const OF_WHOLE: f64 = 0.5;
-
 /// Judges the new version in one stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Judge {
     limits: Vec<Limit>,
-    /// Of each limit, over all looks.
-    alpha: f64,
+    /// Alpha of each limit, over all looks at the whole stage.
+    whole: f64,
+    /// The same over all windows.
+    in_windows: f64,
     windows: Windows,
 }
 
@@ -61,8 +60,8 @@ impl Judge {
     pub fn new(stage: &Stage, alpha: f64) -> Self {
         let limits: Vec<Limit> = stage.conditions.iter().enumerate().flat_map(Limit::of).collect();
         let alpha = if alpha > 0.0 && alpha < 1.0 { alpha } else { UNTOLD_ALPHA };
-        let shared = limits.iter().filter(|limit| limit.is_of_a_share()).count().max(1);
-        Self { limits, alpha: alpha / shared as f64, windows: Windows::default() }
+        let whole = stage.alpha_of_a_limit(alpha).unwrap_or(alpha);
+        Self { limits, whole, in_windows: whole / OF_WHOLE * (1.0 - OF_WHOLE), windows: Windows::default() }
     }
 
     /// Looks at all that was counted until now. `elapsed`: how long the stage has lasted.
@@ -70,12 +69,11 @@ impl Judge {
         let new = counts.new_version();
         let certain = self.limits.iter().find_map(|limit| limit.broken_by_one(new));
         let now: Vec<_> = self.limits.iter().map(|limit| limit.counted(new)).collect();
-        let whole = self.alpha * OF_WHOLE;
         let mut at_each = self.limits.iter().zip(&now);
-        let in_whole = || at_each.find_map(|(limit, now)| limit.broken(*now, whole, None));
+        let in_whole = || at_each.find_map(|(limit, now)| limit.broken(*now, self.whole, None));
         let in_windows = || {
             self.windows.look(&now, elapsed, |at, counted, part, since| {
-                self.limits.get(at)?.broken(counted, self.alpha * (1.0 - OF_WHOLE) * part, Some(since))
+                self.limits.get(at)?.broken(counted, self.in_windows * part, Some(since))
             })
         };
         let found = certain.or_else(in_whole).or_else(in_windows);

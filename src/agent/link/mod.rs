@@ -18,7 +18,6 @@ use std::{
     time::Duration,
 };
 
-use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use language::MAX_STRATEGY_BYTES;
@@ -26,7 +25,7 @@ use model::{Capabilities, ChildKind, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_VA
 use uplink::{Caller, MAX_ANSWER_BYTES, Span};
 use wire::{
     PollAnswer, PollRequest,
-    child::{EndStageAnswer, ManagerTime, StageSummary},
+    child::{EndStageAnswer, JoinAnswer, JoinRequest, ManagerTime, StageSummary},
 };
 
 pub use uplink::{LinkError, Settings};
@@ -67,7 +66,7 @@ pub struct Reads {
 }
 
 /// Who the agent is at its manager, once it has joined.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Joined {
     pub id: String,
     /// Proves it from then on; a secret.
@@ -78,14 +77,6 @@ impl fmt::Debug for Joined {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Joined").field("id", &self.id).finish_non_exhaustive()
     }
-}
-
-/// `POST /join`.
-#[derive(Debug, Serialize)]
-struct JoinRequest<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<&'a str>,
-    kind: ChildKind,
 }
 
 /// The manager. Clones are the same one.
@@ -178,20 +169,20 @@ impl Manager {
     /// Becomes a child of the manager, with a token that opens the door for that and nothing else. The token that is answered is not used by
     /// itself: it is to be on disk first, then [`Manager::set_token`] takes it.
     pub async fn join(&self, join_token: &str, about: &About) -> Result<Joined, LinkError> {
-        let request = JoinRequest { name: about.name.as_deref(), kind: ChildKind::Agent };
+        let request = JoinRequest { name: about.name.as_deref().map(Cow::Borrowed), kind: ChildKind::Agent };
         let request = self.0.caller.post(&["join"], &request);
         let answer =
             self.0.caller.send_with(request, Span::Short, MAX_ANSWER_BYTES, Some(join_token)).await?;
         // What can't be read may hold a token: the error doesn't quote it.
-        let joined: Joined = serde_json::from_slice(&answer)
+        let JoinAnswer { id, token } = serde_json::from_slice(&answer)
             .map_err(|_| LinkError::Nonsense("no id and token for who joins".to_owned()))?;
         let fits = |text: &str| {
             !text.is_empty()
                 && text.len() <= MAX_JOINED_BYTES
                 && text.bytes().all(|byte| byte.is_ascii_graphic())
         };
-        if fits(&joined.id) && fits(&joined.token) {
-            Ok(joined)
+        if fits(&id) && fits(&token) {
+            Ok(Joined { id, token })
         } else {
             Err(LinkError::Nonsense("an id or a token that can't be used".to_owned()))
         }

@@ -117,7 +117,10 @@ impl StageCounts {
     /// is kept.
     pub fn take(&mut self, reading: &Reading, mut interval_of: impl FnMut(&Interval) -> Option<u32>) {
         if reading.next.life != self.read.life {
+            let is_first = self.read == Cursor::default();
             self.begin_life(reading.next.life);
+            // What was lost before the stage was none of its calls.
+            self.gone_of_life = if is_first { reading.gone } else { 0 };
         }
         self.gone += reading.gone.saturating_sub(self.gone_of_life);
         self.gone_of_life = self.gone_of_life.max(reading.gone);
@@ -160,7 +163,6 @@ impl StageCounts {
             self.keep(interval, &sides, groups.as_ref());
         }
         self.read = Cursor { life, interval: 0 };
-        self.gone_of_life = 0;
     }
 
     fn keep(&mut self, interval: u32, sides: &Sides, groups: Option<&Groups>) {

@@ -39,7 +39,7 @@ const LOOK: Duration = Duration::from_millis(20);
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "Examples:\n  \
-    choirmaster agent --manager https://choir.example.org --name edge-7 --at 52.52,13.405 --label site=berlin\n  \
+    choirmaster agent --manager https://choir.example.org --at 52.52,13.405\n  \
     choirmaster agent functions add sieve fns/sieve_base    # serves it, at /sieve of the proxy\n  \
     choirmaster agent status\n  \
     choirmaster agent undo sieve --why 'customers complain'\n  \

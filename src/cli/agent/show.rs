@@ -70,18 +70,16 @@ fn proxy(proxy: &ProxyStatus) -> String {
 }
 
 fn work(work: &WorkStatus) -> String {
-    let mut text =
-        format!("release {}: {}", show::one_line(show::short_id(&work.offer)), show::one_line(&work.phase));
-    if let Some(stage) = &work.stage {
-        text += &format!(", stage {}", show::one_line(stage));
-    }
-    if work.waits_for_signal {
-        text += ", waits for the manager to end it";
-    }
-    if let Some(why) = &work.stopped {
-        text += &format!("\n  taken back here: {}", show::one_line(why));
-    }
-    text
+    let stage = work.stage.as_ref().map(|stage| format!(", stage {}", show::one_line(stage)));
+    let waits = if work.waits_for_signal { ", waits for the manager to end it" } else { "" };
+    let stopped = work.stopped.as_ref().map(|why| format!("\n  taken back here: {}", show::one_line(why)));
+    format!(
+        "release {}: {}{}{waits}{}",
+        show::one_line(show::short_id(&work.offer)),
+        show::one_line(&work.phase),
+        stage.unwrap_or_default(),
+        stopped.unwrap_or_default()
+    )
 }
 
 pub fn functions(
@@ -108,15 +106,15 @@ fn rows(function: &FunctionStatus, now: Timestamp) -> Vec<Vec<String>> {
     let none = String::new;
     let new = function.candidate.as_ref();
     let share = show::hundredths(10_000 - new.map_or(0, |new| u32::from(new.share)));
-    let mut rows = vec![row(function, "base", [share, none(), none()], &function.stable, none())];
+    let mut rows = vec![row(function, "base", [share, none(), none()], &function.stable, "")];
     if let Some(new) = new {
         let counts = [show::hundredths(new.share.into()), new.calls.to_string(), new.errors.to_string()];
-        rows.push(row(function, "new", counts, &new.version, none()));
+        rows.push(row(function, "new", counts, &new.version, ""));
     }
     if let Some(kept) = &function.kept {
         let until = kept.until_ms.map(|at| format!(", kept for {}", lasted_until(at, now)));
         let counts = [show::hundredths(0), none(), none()];
-        rows.push(row(function, "kept", counts, &kept.version, until.unwrap_or_default()));
+        rows.push(row(function, "kept", counts, &kept.version, &until.unwrap_or_default()));
     }
     rows
 }
@@ -126,11 +124,11 @@ fn row(
     role: &str,
     counts: [String; 3],
     version: &VersionStatus,
-    more: String,
+    more: &str,
 ) -> Vec<String> {
     let exit = version.last_exit.as_ref().filter(|_| version.phase != Phase::Runs || version.restarts > 0);
     let exit = exit.map(|exit| format!(" ({exit})")).unwrap_or_default();
-    let state = phase(version.phase).to_owned() + &more + &exit;
+    let state = phase(version.phase).to_owned() + more + &exit;
     let [share, calls, errors] = counts;
     let digits = version.version.get(..DIGITS).unwrap_or(&version.version).to_owned();
     let restarts = version.restarts.to_string();

@@ -58,6 +58,18 @@ pub(super) enum Event<'a> {
         #[serde(with = "ForgettingForm")]
         why: Forgetting,
     },
+    /// A child has joined: it has a token of its own.
+    ChildEnrolled {
+        child: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        name: Option<&'a str>,
+        kind: &'static str,
+        /// The name of the token that let it in.
+        join_token: &'a str,
+    },
+    ChildTokenRevoked {
+        child: &'a str,
+    },
     ReleaseSubmitted {
         release: &'a str,
         name: &'a str,

@@ -19,7 +19,7 @@ use heart::{
     children::Change as OfChild,
     release::{change::Change, state::State},
 };
-use model::{ChildKey, ReleaseKey};
+use model::{ChildKey, ChildKind, ReleaseKey};
 use store::StoreError;
 
 /// Who did it.
@@ -86,6 +86,18 @@ pub fn events(
             )
         })
         .collect()
+}
+
+/// The event of a child that has joined.
+pub fn enrolled(child: &str, name: Option<&str>, kind: ChildKind, door: &str) -> Result<String, StoreError> {
+    let event = Event::ChildEnrolled { child, name, kind: kind.name(), join_token: door };
+    stored::json(&Noted { version: EventVersion::NOW, event, note: None })
+}
+
+/// The event of a token that was revoked.
+pub fn token_revoked(child: &str, note: Option<&str>) -> Result<String, StoreError> {
+    let event = Event::ChildTokenRevoked { child };
+    stored::json(&Noted { version: EventVersion::NOW, event, note })
 }
 
 /// What a change is called in the trail; `None` for what is bookkeeping.

@@ -13,7 +13,7 @@ use heart::{
     release::manager::FEATURE_RETRY,
 };
 use language::{MAX_STRATEGY_BYTES, functions::MAX_UPLOAD_BYTES};
-use model::{ChildKind, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_VALUES};
+use model::{ChildKind, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_TRAFFIC, FEATURE_VALUES};
 use uplink::{Caller, LinkError, MAX_ANSWER_BYTES, Settings, Span};
 use wire::{
     child::{EndStageAnswer, ManagerTime, PollAnswer, PollRequest, StageSummary},
@@ -119,9 +119,8 @@ impl Parent {
 
 /// Those features of a parent that this manager has too.
 fn common(features: &[String]) -> Vec<String> {
-    let known =
-        [FEATURE_QUESTIONS, FEATURE_RETRY, FEATURE_INTERIM, FEATURE_VALUES, FEATURE_GROUPS, FEATURE_CLASSES]
-            .into_iter();
+    let of_managers = [FEATURE_QUESTIONS, FEATURE_RETRY, FEATURE_CLASSES, FEATURE_TRAFFIC];
+    let known = of_managers.into_iter().chain([FEATURE_INTERIM, FEATURE_VALUES, FEATURE_GROUPS]);
     known.filter(|known| features.iter().any(|feature| feature == known)).map(str::to_owned).collect()
 }
 

@@ -3,7 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::form::{Version, forms};
-use crate::{kept::Enrolled, pointers::Pointer};
+use crate::{
+    kept::{ChildToken, Enrolled},
+    pointers::Pointer,
+};
 use heart::release::classes::Begun;
 
 /// The value of the setting `enrolled`.
@@ -26,6 +29,44 @@ impl From<EnrolledForm> for Enrolled {
     fn from(form: EnrolledForm) -> Self {
         let EnrolledForm { version: _, url, id } = form;
         Self { url, id }
+    }
+}
+
+/// The value of a setting that is the token of a child.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ChildTokenForm {
+    #[serde(default, skip_serializing_if = "Version::is_first")]
+    version: Version<1>,
+    /// SHA-256 of the token, in hexadecimal digits.
+    digest: String,
+    /// The name of the token with which the child joined.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    door: String,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    revoked: bool,
+}
+
+impl From<&ChildToken> for ChildTokenForm {
+    fn from(token: &ChildToken) -> Self {
+        let ChildToken { digest, door, is_revoked } = token;
+        Self { version: Version::NOW, digest: store::hex(digest), door: door.clone(), revoked: *is_revoked }
+    }
+}
+
+impl TryFrom<ChildTokenForm> for ChildToken {
+    type Error = &'static str;
+
+    fn try_from(form: ChildTokenForm) -> Result<Self, &'static str> {
+        let ChildTokenForm { version: _, digest: digits, door, revoked } = form;
+        let mut digest = [0; 32];
+        if digits.len() != 64 || !digits.is_ascii() {
+            return Err("`digest` has 64 digits");
+        }
+        for (place, byte) in digest.iter_mut().enumerate() {
+            let two = &digits[2 * place..2 * place + 2];
+            *byte = u8::from_str_radix(two, 16).map_err(|_| "`digest` has hexadecimal digits")?;
+        }
+        Ok(Self { digest, door, is_revoked: revoked })
     }
 }
 

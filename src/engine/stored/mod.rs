@@ -22,7 +22,7 @@ pub(crate) use self::{
     analysis::{MeteredForm, RunForm, StandingForm},
     child::CordonForm,
     form::{As, Boxed, Maybe, Version},
-    kept::{EnrolledForm, HistoryForm, PointerForm},
+    kept::{ChildTokenForm, EnrolledForm, HistoryForm, PointerForm},
     parts::{AgentsForm, AllExcluded, FunctionSetForm, PieceForm, SlotForm},
     release::{EndForm, EndingForm},
     summary::SummaryForm,
@@ -39,7 +39,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize as _, Serialize, de::DeserializeOwned};
 
 use self::form::Read;
-use crate::{kept::Enrolled, members, pointers::Pointer};
+use crate::{
+    kept::{ChildToken, Enrolled},
+    members,
+    pointers::Pointer,
+};
 use heart::release::{analysis::Run, assignment::Slot, precedent::Time, summary::Summary};
 use language::Strategy;
 use model::{ChildKey, ReleaseKey, StageStatus};
@@ -242,6 +246,12 @@ pub(crate) fn identity(row: &SettingRow) -> Result<String, StoreError> {
 /// Who this manager is at its parent.
 pub(crate) fn enrolled(row: &SettingRow) -> Result<Enrolled, StoreError> {
     read("settings", &row.name, "value", &row.value).map(EnrolledForm::into)
+}
+
+/// The token of a child that joined.
+pub(crate) fn child_token(row: &SettingRow) -> Result<ChildToken, StoreError> {
+    let form: ChildTokenForm = read("settings", &row.name, "value", &row.value)?;
+    form.try_into().map_err(|why| bad("settings", &row.name, "value", why))
 }
 
 /// Where a strategy went.

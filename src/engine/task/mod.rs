@@ -140,9 +140,12 @@ impl Task {
                 round.changed |= !keys.is_empty();
                 round.pointers_gone.extend(keys);
             }
-            Envelope::Keep { setting, stored } => {
+            Envelope::Keep { setting, event, stored } => {
                 round.changed = true;
                 round.touched.keep(&setting);
+                if let Some((actor, event)) = event {
+                    round.touched.event(&actor, event);
+                }
                 round.stored.push(stored);
             }
             Envelope::Effect { entry, stored } => {
@@ -252,7 +255,8 @@ impl Task {
         let releases: Vec<ReleaseKey> = round.touched.releases.iter().copied().collect();
         let removed = round.touched.removed.clone();
         let seen = self.chores.seen_to_store(&self.state.children, &self.view, now);
-        let (mut effects, mut pointers, mut audit) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut effects, mut pointers, mut audit, mut settings) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         if round.changed || !seen.is_empty() {
             let mut writes =
                 std::mem::take(&mut round.touched).writes(&self.state, self.ledger.next_seq(), now)?;
@@ -269,6 +273,7 @@ impl Task {
             let written = self.ledger.commit(writes, now.served_ms).await?;
             self.gathering.committed(round.asked.len(), began.elapsed());
             (effects, pointers, audit) = (written.outbox, written.pointers, written.audit);
+            settings = written.settings;
         }
         if !round.is_silent() {
             self.ledger.hold_lease().await?;
@@ -278,6 +283,9 @@ impl Task {
         }
         for row in &pointers {
             self.effects.point(row);
+        }
+        for row in &settings {
+            self.effects.token(row);
         }
         if !audit.is_empty() {
             let _ = self.events.send(Arc::new(audit));

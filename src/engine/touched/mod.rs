@@ -11,7 +11,10 @@ mod parent;
 mod rollout;
 mod stages;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use serde::Serialize;
 
@@ -51,7 +54,7 @@ pub(super) struct Touched {
     deployments: BTreeMap<(ChildKey, String), DeploymentRow>,
     audit: BTreeMap<(Option<ReleaseKey>, String), Vec<String>>,
     outbox: Vec<(&'static str, String)>,
-    settings: BTreeMap<&'static str, String>,
+    settings: BTreeMap<Cow<'static, str>, String>,
     pointers: Vec<String>,
     /// The first value that has no stored form: then nothing is written.
     unwritable: Option<StoreError>,
@@ -114,6 +117,11 @@ impl Touched {
             Ok(value) => drop(self.settings.insert(setting.name(), value)),
             Err(error) => self.unwritable = Some(error),
         }
+    }
+
+    /// Takes note of something that is no change of the state.
+    pub fn event(&mut self, actor: &audit::Actor, event: String) {
+        self.audit.entry((None, actor.name())).or_default().push(event);
     }
 
     fn note_one(&mut self, state: &State, change: &Change, now: Now) {
@@ -182,7 +190,7 @@ impl Touched {
         writes.audit = audit_rows(self.audit, seq, now);
         writes.outbox = outbox_rows(self.outbox, seq, now);
         let setting =
-            |(name, value): (&str, _)| SettingRow { name: name.to_owned(), value, at_ms: now.wall_ms };
+            |(name, value): (Cow<str>, _)| SettingRow { name: name.into_owned(), value, at_ms: now.wall_ms };
         writes.settings = self.settings.into_iter().map(setting).collect();
         writes.pointers = pointer_rows(self.pointers, seq, now);
         Ok(writes)

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Children`], [`Releases`], [`Archives`] | calls of children: each is found by one look, without a lock that anybody holds for long |
 //! | [`Waiters`] | calls that wait |
+//! | [`Tokens`] | calls of children, once one has joined |
 //! | [`Children`], as [`Seen`] | pages and rules, for when a child called last; all else of a page is in a snapshot ([`crate::Engine::snapshot`]) |
 //! | [`UnknownCallers`], [`Stats`] | operators and metrics |
 //! | [`Questions`], [`Lineage`], [`Pointers`] | the tree: managers below, and the one above |
@@ -30,13 +31,13 @@ use tokio::{sync::Notify, time::timeout};
 
 use crate::{
     kept::Kept, open_questions::Questions, parent::lineage::Lineage, pointers::Pointers, stats::Stats,
-    waiters::Waiters,
+    tokens::Tokens, waiters::Waiters,
 };
 use heart::release::state::Snapshot;
 use model::ReleaseKey;
 
 pub use self::{
-    archives::Archives,
+    archives::{Archive, Archives},
     callers::{MAX_UNKNOWN_CALLERS, UnknownCaller, UnknownCallers},
     children::Children,
     releases::{ReleaseEntry, Releases, Resolved},
@@ -60,6 +61,8 @@ pub struct View {
     pub kept: Kept,
     /// Releases that went up.
     pub pointers: Pointers,
+    /// Of children that joined.
+    pub tokens: Tokens,
     draining: AtomicBool,
     /// Whether the store has no space left.
     store_full: AtomicBool,
@@ -87,6 +90,7 @@ impl Default for View {
             lineage: Lineage::default(),
             kept: Kept::default(),
             pointers: Pointers::default(),
+            tokens: Tokens::default(),
             draining: AtomicBool::new(false),
             store_full: AtomicBool::new(false),
             recovered: Notify::new(),
@@ -125,8 +129,8 @@ impl View {
     }
 
     /// Keeps an archive in memory; those of releases that are over make room first.
-    pub fn keep_archive(&self, digest: [u8; 32], bytes: Bytes) {
-        self.archives.keep(digest, bytes, |archive| self.releases.uses(archive));
+    pub fn keep_archive(&self, digest: [u8; 32], bytes: Bytes) -> Archive {
+        self.archives.keep(digest, bytes, |archive| self.releases.uses(archive))
     }
 
     /// Shows what is committed of a release.

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{Fleet, Plan, Why, plan};
+use super::{Candidate, Fleet, Plan, Why, plan};
 use language::{Strategy, Target, TargetArea};
+use model::{Capabilities, ChildKey};
 
 /// Most runtimes of children that are gathered.
 const MAX_RUNTIMES: usize = 64;
@@ -15,6 +16,10 @@ pub struct Advice {
     pub swapped: Option<u32>,
     /// Runtimes that children have, where some lack one; empty where all who say what they have can run everything.
     pub runtimes: BTreeSet<String>,
+    /// Agents that take part and are led in place: they route the calls of their functions by themselves, and judge.
+    pub in_place: u32,
+    /// All agents that take part.
+    pub agents: u64,
 }
 
 /// Looks at a plan once more. Costs another plan where nobody lies in the area, and a look at all children where some
@@ -25,7 +30,19 @@ pub fn advise(strategy: &Strategy, fleet: &impl Fleet, plan: &Plan) -> Advice {
     Advice {
         swapped: count_swapped(strategy, fleet, plan),
         runtimes: if some_lack { gather_runtimes(fleet) } else { BTreeSet::new() },
+        in_place: count_in_place(strategy, fleet, plan),
+        agents: plan.participants.agents,
     }
+}
+
+fn count_in_place(strategy: &Strategy, fleet: &impl Fleet, plan: &Plan) -> u32 {
+    let is_in_place = |(at, child): &(usize, &ChildKey)| {
+        let leads = |child: Candidate<'_>| {
+            !child.is_manager && child.capabilities.is_some_and(Capabilities::leads_itself)
+        };
+        plan.part(*at).lacks(strategy) == 0 && fleet.candidate(**child).is_some_and(leads)
+    };
+    plan.members.iter().enumerate().filter(is_in_place).count() as u32
 }
 
 fn count_swapped(strategy: &Strategy, fleet: &impl Fleet, planned: &Plan) -> Option<u32> {

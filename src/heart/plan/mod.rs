@@ -25,6 +25,7 @@ mod order;
 mod planned;
 mod planning;
 mod shape;
+mod stops;
 mod turnout;
 mod why;
 
@@ -40,5 +41,6 @@ pub use order::{Filled, cut, metres_from};
 pub use planned::{Plan, Tally, Wave};
 pub use planning::{able, fit, plan, plan_of, why_not};
 pub use shape::{Bounds, Shape};
+pub use stops::stops;
 pub use turnout::Turnout;
 pub use why::{Part, Why};

@@ -53,7 +53,21 @@ impl Release {
             retries: manager.retries,
             interim: self.strategy.interims(),
             classes: self.strategy.is_classed(),
+            local_alpha: Some(self.local_alpha()),
         }
+    }
+
+    /// The strategy as an agent walks through it that judges by itself: with what it may spend of alpha.
+    pub fn strategy_in_place(&self) -> Strategy {
+        let mut strategy = Strategy::clone(&self.strategy);
+        strategy.from_parent.get_or_insert_default().local_alpha = Some(self.local_alpha());
+        strategy
+    }
+
+    /// By the agents that were there when the release began: so an offer stays what it was when others join.
+    fn local_alpha(&self) -> f64 {
+        let own = self.members.len().saturating_sub(self.managers.len()) as u64;
+        self.strategy.local_alpha(own + u64::from(self.managers.agents()))
     }
 
     /// The block for a manager below. What needs somebody's approval, and what is to soak over the whole fleet, stays here.

@@ -1,6 +1,10 @@
 //! What an operator may set of the rules.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    time::Duration,
+};
 
 use super::assignment::{Assignment, Led};
 use crate::children::{Absences, Child, Children};
@@ -28,6 +32,45 @@ pub const MAX_SWEEP_PER_TICK: usize = 5_000;
 /// Most children whose deadlines one tick looks at in all releases together; somewhat exceeded by the last of them.
 pub const MAX_SWEEP_IN_ALL: usize = 20_000;
 
+/// Ids of children that prove by a token who they are; clones are the same set. Tokens come and go while a manager works, and are
+/// no part of its state.
+#[derive(Debug, Clone, Default)]
+pub struct Proven(Arc<RwLock<HashSet<String>>>);
+
+impl Proven {
+    pub fn new(ids: impl IntoIterator<Item = String>) -> Self {
+        Self(Arc::new(RwLock::new(ids.into_iter().collect())))
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, HashSet<String>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, HashSet<String>> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn contains(&self, id: &str) -> bool {
+        self.read().contains(id)
+    }
+
+    pub fn add(&self, id: &str) {
+        self.write().insert(id.to_owned());
+    }
+
+    pub fn remove(&self, id: &str) {
+        self.write().remove(id);
+    }
+}
+
+impl PartialEq for Proven {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || *self.read() == *other.read()
+    }
+}
+
+impl Eq for Proven {}
+
 /// Deadlines and limits. See the configuration for what they mean to an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -49,7 +92,7 @@ pub struct Settings {
     pub max_open_releases: usize,
     /// Ids of children that prove by a token who they are. Each comes back under its own id, so nobody else is ever
     /// taken for its successor, whatever area it names.
-    pub proven: Arc<HashSet<String>>,
+    pub proven: Proven,
     /// Ids that callers of one address brought along and that never took part in anything.
     pub max_adopted: usize,
 }
@@ -66,7 +109,7 @@ impl Default for Settings {
             offer_jitter: Duration::ZERO,
             max_children: DEFAULT_MAX_CHILDREN,
             max_open_releases: DEFAULT_MAX_OPEN_RELEASES,
-            proven: Arc::default(),
+            proven: Proven::default(),
             max_adopted: DEFAULT_MAX_ADOPTED,
         }
     }

@@ -8,7 +8,11 @@ use axum::{
 };
 
 use super::refused::Refused;
-use crate::Context;
+use crate::{
+    Context,
+    auth::{Stranger, Token, bearer},
+};
+use engine::tokens::Standing;
 
 /// Refuses bodies that say they are something else than JSON. Those that say nothing are taken at their word.
 pub(super) fn expect_json(headers: &HeaderMap) -> Result<(), Refused> {
@@ -36,8 +40,7 @@ impl FromRequestParts<Context> for Credentials {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, ctx: &Context) -> Result<Self, Refused> {
-        let is_open = ctx.settings.auth.children.is_open();
-        Ok(Self(if is_open { HeaderMap::new() } else { parts.headers.clone() }))
+        Ok(Self(if is_open(ctx) { HeaderMap::new() } else { parts.headers.clone() }))
     }
 }
 
@@ -55,13 +58,41 @@ impl FromRequestParts<Context> for JsonCall {
     }
 }
 
-/// Whether the caller may speak for `child`; everybody may where no tokens are configured.
+/// Whether nobody who calls is asked for a token.
+pub(super) fn is_open(ctx: &Context) -> bool {
+    ctx.settings.auth.children.is_open() && ctx.view().tokens.is_empty()
+}
+
+/// The child whose token a request brings along, if it is anybody's.
+pub(super) fn holder(ctx: &Context, headers: &HeaderMap) -> Option<String> {
+    let token = bearer(headers)?;
+    let configured = ctx.settings.auth.children.holder(&token).map(str::to_owned);
+    configured.or_else(|| ctx.view().tokens.holder(token.digest()))
+}
+
+/// Whether the caller may speak for `child`; everybody may where nobody has a token and none is required.
 pub(super) fn check_token(ctx: &Context, headers: &HeaderMap, child: &str) -> Result<(), Refused> {
-    let tokens = &ctx.settings.auth.children;
-    if tokens.is_open() {
+    if is_open(ctx) {
         return Ok(());
     }
-    Ok(tokens.may_speak_for(child, headers)?)
+    let configured = &ctx.settings.auth.children;
+    // What an operator has written down for a child counts, whatever it once joined with.
+    let joined = if configured.has(child) { None } else { ctx.view().tokens.of(child) };
+    let refused = |why| Err(Refused::new(StatusCode::UNAUTHORIZED, why));
+    match joined {
+        None => Ok(configured.may_speak_for(child, headers)?),
+        Some(Standing::Holds(digest)) => {
+            let token = bearer(headers).ok_or(Stranger)?;
+            let is_its_own = bool::from(Token::of_digest(digest).is(&token));
+            if is_its_own { Ok(()) } else { Err(Stranger.into()) }
+        }
+        Some(Standing::Revoked) => {
+            refused("the token of this child was revoked: it has to join anew, with a join token")
+        }
+        Some(Standing::Unreadable) => refused(
+            "the token of this child can't be read in the manager's store: it has to be revoked, and the child to join anew",
+        ),
+    }
 }
 
 /// Where the call in hand comes from; only at paths that [`crate::address::is_asked_for`] names. `None`: nobody knows.

@@ -8,14 +8,22 @@ use axum::{
         Path, Query, State,
         rejection::{PathRejection, QueryRejection},
     },
-    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
     response::Response,
 };
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Deserialize;
 
-use super::{caller::check_token, patience::until_answered, refused::Refused};
+use super::{
+    caller::{check_token, holder, is_open},
+    patience::until_answered,
+    refused::Refused,
+};
 use crate::{Context, context::PATIENCE};
-use engine::{EngineError, stored, view::Resolved};
+use engine::{
+    EngineError, stored,
+    view::{Archive, Resolved},
+};
 use store::StoreError;
 
 /// Who fetches; deployed agents don't say.
@@ -25,7 +33,10 @@ pub(super) struct Parameters {
     child: String,
 }
 
-/// The functions of a release. `ETag`, Range and HEAD work.
+/// The digest of the whole, of which a part may be sent.
+const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
+
+/// The functions of a release. `ETag`, Range and HEAD work, and `Repr-Digest` names the SHA-256 of the whole.
 #[utoipa::path(get, path = "/release/functions/{offer}", operation_id = "fetch_functions", tag = "child protocol",
     params(
         ("offer" = String, Path, description = "The id inside the offer."),
@@ -56,21 +67,20 @@ pub(super) async fn handle(
         // As if there were none: a token tells nothing of releases that are none of its business.
         return Err(unknown());
     }
-    let (digest, bytes) = find(&ctx, &resolved, &offer).await?.ok_or_else(unknown)?;
-    Ok(answer(&method, &headers, &digest, bytes))
+    let (digest, archive) = find(&ctx, &resolved, &offer).await?.ok_or_else(unknown)?;
+    let sum = archive.sum().await;
+    Ok(answer(&method, &headers, &digest, &sum, archive.bytes))
 }
 
 /// The child that calls, where a token says so. Deployed agents say nothing of who they are here.
 fn caller(ctx: &Context, headers: &HeaderMap, named: &str) -> Result<Option<String>, Refused> {
-    let tokens = &ctx.settings.auth.children;
-    if tokens.is_open() {
+    if is_open(ctx) {
         return Ok(None);
     }
-    let holder = tokens.holder(headers);
-    if !named.is_empty() || holder.is_none() {
-        check_token(ctx, headers, named)?;
-    }
-    Ok(holder.map(str::to_owned))
+    let holder = holder(ctx, headers);
+    let named = if named.is_empty() { holder.as_deref().unwrap_or_default() } else { named };
+    check_token(ctx, headers, named)?;
+    Ok(holder)
 }
 
 async fn has_part(ctx: &Context, child: &str, resolved: &Resolved) -> Result<bool, Refused> {
@@ -91,7 +101,11 @@ async fn resolve(ctx: &Context, offer: &str) -> Result<Option<Resolved>, Refused
     until_answered(ctx, attempt).await.ok_or_else(|| Refused::unavailable(ctx))
 }
 
-async fn find(ctx: &Context, resolved: &Resolved, offer: &str) -> Result<Option<([u8; 32], Bytes)>, Refused> {
+async fn find(
+    ctx: &Context,
+    resolved: &Resolved,
+    offer: &str,
+) -> Result<Option<([u8; 32], Archive)>, Refused> {
     let view = ctx.view();
     let in_memory = view.releases.with(resolved.release, |release| release.archive);
     if let Some(digest) = in_memory
@@ -115,7 +129,7 @@ async fn look_up(
     ctx: &Context,
     offer: &str,
     digest: Option<[u8; 32]>,
-) -> Result<Option<([u8; 32], Bytes)>, StoreError> {
+) -> Result<Option<([u8; 32], Archive)>, StoreError> {
     let reader = ctx.engine.reader();
     let digest = if let Some(digest) = digest {
         digest
@@ -128,11 +142,10 @@ async fn look_up(
         return Ok(Some((digest, bytes)));
     }
     let Some(bytes) = reader.archive(&digest).await? else { return Ok(None) };
-    ctx.view().keep_archive(digest, bytes.clone());
-    Ok(Some((digest, bytes)))
+    Ok(Some((digest, ctx.view().keep_archive(digest, bytes))))
 }
 
-fn answer(method: &Method, headers: &HeaderMap, digest: &[u8; 32], bytes: Bytes) -> Response {
+fn answer(method: &Method, headers: &HeaderMap, digest: &[u8; 32], sum: &[u8; 32], bytes: Bytes) -> Response {
     let tag = tag(digest);
     let total = bytes.len();
     let mut response = Response::new(Body::empty());
@@ -143,6 +156,10 @@ fn answer(method: &Method, headers: &HeaderMap, digest: &[u8; 32], bytes: Bytes)
     out.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     if let Ok(value) = HeaderValue::from_str(&tag) {
         out.insert(header::ETAG, value);
+    }
+    // Whoever puts parts together knows whether they are right (RFC 9530).
+    if let Ok(value) = HeaderValue::try_from(format!("sha-256=:{}:", STANDARD.encode(sum))) {
+        out.insert(REPR_DIGEST, value);
     }
     if has_tag(headers, header::IF_NONE_MATCH, &tag) {
         *response.status_mut() = StatusCode::NOT_MODIFIED;

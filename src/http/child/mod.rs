@@ -1,5 +1,5 @@
 //! The calls of children. Five of them are fixed: agents that can't be changed depend on every path, status and field.
-//! The sixth, `/answers`, only managers make that were asked something.
+//! The sixth, `/answers`, only managers make that were asked something, and the seventh, `/join`, who gets a token of its own.
 //!
 //! What most traffic consists of (a poll with nothing new, a question whether a stage may end, a repeated
 //! download) is answered from the view, without the engine and the store. Errors are a status and one line of text.
@@ -9,6 +9,7 @@ mod body;
 mod caller;
 mod end_stage;
 mod functions;
+mod join;
 mod patience;
 mod poll;
 mod refused;
@@ -38,4 +39,5 @@ pub fn router() -> OpenApiRouter<Context> {
         .routes(routes!(result::handle))
         .routes(routes!(end_stage::handle))
         .routes(routes!(answers::handle))
+        .routes(routes!(join::handle))
 }

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::{
     body::ChildBody,
-    caller::{CallerAddress, check_token, expect_json},
+    caller::{CallerAddress, check_token, expect_json, holder, is_open},
     refused::Refused,
     reply::json,
     survey,
@@ -34,7 +34,9 @@ use heart::{
         turn,
     },
 };
-use model::{ChildId, ChildKey, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_VALUES};
+use model::{
+    ChildId, ChildKey, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_TRAFFIC, FEATURE_VALUES,
+};
 use wire::{
     PollRequest,
     child::{MAX_POLL_BODY_BYTES, MAX_RM_IDS, PollAnswer},
@@ -80,11 +82,10 @@ pub(super) async fn handle(
             "`geographic_area` is missing: only a child that says its `kind` may lack one",
         ));
     }
-    let tokens = &ctx.settings.auth.children;
-    if !tokens.is_open() {
+    if !is_open(&ctx) {
         // A child that asks for an id is the one whose token it has.
         if request.id().is_empty() {
-            request.id = tokens.holder(&headers).map(|id| id.to_owned().into());
+            request.id = holder(&ctx, &headers).map(Into::into);
         }
         check_token(&ctx, &headers, request.id())?;
     }
@@ -212,7 +213,7 @@ async fn for_manager(ctx: &Context, manager: &PollingManager, plain: &[u8]) -> R
     };
     let key = shows_undo.filter(|_| manager.answers).map(|(key, _)| key);
     let questions = key.map(|key| questions(ctx, key)).unwrap_or_default();
-    let of_managers = [FEATURE_QUESTIONS, FEATURE_RETRY, FEATURE_CLASSES].into_iter();
+    let of_managers = [FEATURE_QUESTIONS, FEATURE_RETRY, FEATURE_CLASSES, FEATURE_TRAFFIC].into_iter();
     let features = of_managers.chain(AGENT_FEATURES).map(str::to_owned).collect();
     serde_json::to_vec(&PollAnswer { rm_ids, hold, features, questions, ..answer })
         .map_err(|error| unwritten(&error))

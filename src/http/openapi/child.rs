@@ -20,6 +20,7 @@ pub fn schemas(operation: &str) -> Option<(Value, Value)> {
         "report" => (report(), Value::Null),
         "end_stage" => (end_stage(), ended()),
         "answer_questions" => (answers(), Value::Null),
+        "join" => (join(), joined()),
         _ => return None,
     })
 }
@@ -92,6 +93,24 @@ fn poll() -> Value {
             },
             "rm_ids": ids,
             "held": ids,
+        },
+    })
+}
+
+fn join() -> Value {
+    json!({
+        "type": "object",
+        "properties": {"name": optional_text(MAX_CHILD_NAME_BYTES), "kind": {"enum": ChildKind::NAMES}},
+    })
+}
+
+fn joined() -> Value {
+    json!({
+        "type": "object",
+        "required": ["id", "token"],
+        "properties": {
+            "id": {"type": "string", "minLength": 1, "maxLength": MAX_OFFER_ID_LEN},
+            "token": {"type": "string", "minLength": 1},
         },
     })
 }

@@ -12,6 +12,7 @@ use crate::{
     interim::Interim,
     node::At,
     places::{TextPlaces, VersionPlace},
+    retry::Retry,
     rollout::RolloutDraft,
     sticky::Sticky,
     strategy::{OnConflict, ReleaseDeadlines, StageKind, Version},
@@ -43,6 +44,7 @@ pub(crate) struct DraftFunction {
     pub base: Option<Version>,
     pub new: Option<Version>,
     pub sticky: Option<Sticky>,
+    pub retry: Option<Retry>,
     pub places: [VersionPlace; 2],
 }
 

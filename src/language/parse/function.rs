@@ -8,12 +8,12 @@ use crate::{
     node::Node,
     places::VersionPlace,
     reading::{read_name, read_scalar, title_of},
-    runtime, scalar, sticky,
+    retry, runtime, scalar, sticky,
     strategy::Version,
 };
 
 pub(super) fn read_function(node: &Node, index: usize, findings: &mut Findings<'_>) -> Option<DraftFunction> {
-    let keys = ["name", "base_version", "new_version", "sticky"];
+    let keys = ["name", "base_version", "new_version", "sticky", "retry"];
     let fields = Fields::open(node, title_of("function", node, index), &keys, findings)?;
     let version = |key: &str, findings: &mut Findings<'_>| {
         let entry = fields.required(key, "and below it path: and env:", findings)?;
@@ -44,6 +44,7 @@ pub(super) fn read_function(node: &Node, index: usize, findings: &mut Findings<'
         sticky: fields
             .filled("sticky", "{cookie: session}", findings)
             .and_then(|entry| sticky::read(entry, findings)),
+        retry: fields.filled("retry", "failed", findings).and_then(|entry| retry::read(entry, findings)),
         places,
     })
 }

@@ -103,6 +103,8 @@ pub(super) fn read_strategy(
         area: fields.optional("target").and_then(|e| place_within(e, "area")).map(|at| findings.place(at)),
         start: fields.optional("rollout").and_then(|e| place_within(e, "start")).map(|at| findings.place(at)),
         versions: functions.iter().map(|function| function.places.clone()).collect(),
+        functions: functions.iter().map(|function| findings.place(function.at)).collect(),
+        stages: stages.iter().map(|stage| findings.place(stage.at)).collect(),
     };
     Some(StrategyDraft {
         id,

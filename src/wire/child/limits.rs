@@ -9,6 +9,9 @@ pub const MAX_RESULT_BODY_BYTES: usize = 1024 * 1024;
 /// Largest body of a question for the end of a stage, in bytes.
 pub const MAX_END_STAGE_BODY_BYTES: usize = 8 * 1024;
 
+/// Largest body of a call to join, in bytes.
+pub const MAX_JOIN_BODY_BYTES: usize = 4 * 1024;
+
 /// Most stage summaries in one result.
 pub const MAX_SUMMARIES: usize = 64;
 

@@ -7,6 +7,7 @@
 
 mod counted;
 mod end_stage;
+mod join;
 mod limits;
 mod poll;
 mod result;
@@ -16,11 +17,12 @@ mod summary;
 pub use self::{
     counted::{Buckets, HistogramForm, NO_CALL, TimesForm},
     end_stage::{EndStageAnswer, EndStageRequest, Then},
+    join::{JoinAnswer, JoinRequest},
     limits::{
         MAX_CHILD_NAME_BYTES, MAX_END_STAGE_BODY_BYTES, MAX_GROUPED_STRATA, MAX_GROUPS, MAX_HISTOGRAM_BOUNDS,
-        MAX_HISTOGRAM_CALLS, MAX_LABEL_BYTES, MAX_LABELS, MAX_LABELS_BELOW, MAX_POLL_BODY_BYTES,
-        MAX_RESULT_BODY_BYTES, MAX_RM_IDS, MAX_RUNTIMES, MAX_STAGE_NAME_BYTES, MAX_STRATA, MAX_SUMMARIES,
-        MAX_WHY_BYTES,
+        MAX_HISTOGRAM_CALLS, MAX_JOIN_BODY_BYTES, MAX_LABEL_BYTES, MAX_LABELS, MAX_LABELS_BELOW,
+        MAX_POLL_BODY_BYTES, MAX_RESULT_BODY_BYTES, MAX_RM_IDS, MAX_RUNTIMES, MAX_STAGE_NAME_BYTES,
+        MAX_STRATA, MAX_SUMMARIES, MAX_WHY_BYTES,
     },
     poll::{PollAnswer, PollRequest},
     result::{ManagerTime, ResultRequest},

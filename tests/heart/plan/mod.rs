@@ -6,6 +6,7 @@ mod membership;
 mod order;
 mod properties;
 mod reasons;
+mod stops;
 
 use std::collections::BTreeMap;
 

@@ -9,6 +9,7 @@ mod gates;
 mod history;
 mod in_place;
 mod led;
+mod local;
 mod lookups;
 mod managers;
 mod measured;

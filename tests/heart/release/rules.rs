@@ -1,9 +1,10 @@
 //! The rules of offers and of the state machines, one story each.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use heart::release::{
     command::{Form, Refusal},
+    settings::Proven,
     state::State,
 };
 use language::render::{ROLLOUT_STAGE, UNDO_STAGE};
@@ -248,7 +249,7 @@ fn a_lost_undo_is_offered_again_under_another_name() {
 #[test]
 fn nobody_takes_the_place_of_a_child_that_proves_who_it_is() {
     let (mut world, old) = world_with(&canary("7", "sieve"));
-    world.state.settings.proven = Arc::new([old.clone()].into());
+    world.state.settings.proven = Proven::new([old.clone()]);
     world.take(&old);
     for _ in 0..20 {
         world.pass(Duration::from_secs(30));

@@ -1,6 +1,6 @@
 //! Machines that come back under new ids, and ids that nobody has any more.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{net::IpAddr, time::Duration};
 
 use heart::{
     children,
@@ -8,6 +8,7 @@ use heart::{
         change::Change,
         command::{Command, Form, Refusal},
         members,
+        settings::Proven,
         state::Counts,
     },
 };
@@ -73,7 +74,7 @@ fn address(last: u8) -> Option<IpAddr> {
 #[test]
 fn nobody_takes_the_place_of_a_child_that_proves_who_it_is() {
     let (mut world, old) = world_with(&strict("7"));
-    world.state.settings.proven = Arc::new([old.clone()].into());
+    world.state.settings.proven = Proven::new([old.clone()]);
     begin(&mut world, &old, "7");
     let (_, offer) = world.comes_back("north", "");
     assert_eq!(offer, "");

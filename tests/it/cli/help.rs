@@ -2,7 +2,7 @@
 
 use super::{code, err, out, run};
 
-fn help(args: &[&str]) -> String {
+pub fn help(args: &[&str]) -> String {
     let output = run(std::env::temp_dir().as_path(), args);
     assert_eq!(code(&output), 0, "{}", err(&output));
     out(&output)
@@ -31,6 +31,7 @@ fn the_help_names_every_command() {
       fleet        Run simulated children against a release manager, or a whole tree of managers with
                    children
       proxy        Share calls among the versions of services, by a table, and lose none
+      agent        Run functions beside a node, take releases from a manager, and take back what is bad
       completions  Print the completions of a shell
       help         Print this message or the help of the given subcommand(s)
 
@@ -96,6 +97,8 @@ fn every_command_has_a_help_and_those_that_wait_tell_their_exit_codes() {
         "audit",
         "store",
         "fleet",
+        "proxy",
+        "agent",
         "completions",
     ] {
         assert!(help(&[command, "--help"]).contains("Usage: choirmaster"), "{command}");

@@ -1,8 +1,10 @@
 //! The commands, mostly as the program that people run.
 
+mod agent;
 mod analyse;
 mod demo;
 mod diff;
+mod documented;
 mod first_hour;
 mod help;
 mod original;

@@ -1,7 +1,6 @@
 //! `choirmaster proxy` as people run it.
 
 use std::{
-    collections::BTreeMap,
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
@@ -14,7 +13,7 @@ use choirmaster::cli::{
     settings::{Configured as _, Flag},
 };
 
-use super::{code, err, out, program, repository, run};
+use super::{code, documented::documents, err, out, program, repository, run};
 
 const TABLE: &str = "generation: 1\nservices:\n  - name: hello\n    variations:\n";
 
@@ -190,40 +189,9 @@ fn a_second_signal_ends_it_at_once() {
     assert_eq!(proxy.holder.wait().unwrap().code(), Some(2));
 }
 
-/// `section.key` and the value of each commented-out key.
-fn documented(text: &str) -> BTreeMap<String, String> {
-    let mut section = "";
-    let mut found = BTreeMap::new();
-    for line in text.lines() {
-        if let Some(name) = line.strip_suffix(':').filter(|name| !name.starts_with([' ', '#'])) {
-            section = name;
-        } else if let Some((key, value)) = line.strip_prefix("  #").and_then(|rest| rest.split_once(':'))
-            && !key.contains(' ')
-        {
-            found.insert(format!("{section}.{key}"), value.trim().to_owned());
-        }
-    }
-    found
-}
-
 #[test]
 fn the_documented_file_lists_every_key_with_its_default_and_sets_nothing() {
-    let path = repository().join("config/proxy.yml");
-    let text = std::fs::read_to_string(&path).unwrap();
-    let defaults: BTreeMap<String, String> =
-        Settings::default().shown().into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-    assert_eq!(documented(&text), defaults);
-    assert_eq!(Settings::load(Some(&path), [], &[]).unwrap(), Settings::default());
-    let uncommented = tempfile::tempdir().unwrap();
-    let file = uncommented.path().join("proxy.yml");
-    let lines = documented(&text).into_iter().map(|(key, value)| {
-        let (section, key) = key.split_once('.').unwrap();
-        format!("{section}: {{{key}: \"{value}\"}}\n")
-    });
-    for line in lines {
-        std::fs::write(&file, &line).unwrap();
-        assert_eq!(Settings::load(Some(&file), [], &[]).unwrap(), Settings::default(), "{line}");
-    }
+    documents::<Settings>();
 }
 
 #[test]

@@ -30,6 +30,7 @@ mod deposed;
 mod disk;
 mod fleet;
 mod frozen;
+mod joining;
 mod kill;
 mod lease;
 mod ledger;

@@ -7,7 +7,7 @@ mod hosts;
 mod mutants;
 mod opening;
 mod raw;
-mod routes;
+pub mod routes;
 mod schemathesis;
 mod small;
 mod tokens;

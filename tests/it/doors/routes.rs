@@ -15,6 +15,9 @@ pub const CHILDREN: [(&str, &str); 6] = [
     ("POST", "/result"),
 ];
 
+/// With which somebody becomes a child.
+pub const DOOR: (&str, &str) = ("POST", "/join");
+
 /// For whoever watches the process.
 pub const PROBES: [(&str, &str); 2] = [("GET", "/healthz"), ("GET", "/readyz")];
 
@@ -70,7 +73,7 @@ pub async fn of_people(world: &World, token: Option<&str>) -> Vec<(String, Strin
         let methods = item.as_object().unwrap().iter().filter(|(_, operation)| operation.is_object());
         all.extend(methods.map(|(method, _)| (method.to_uppercase(), path.clone())));
     }
-    for (method, path) in CHILDREN.into_iter().chain(PROBES) {
+    for (method, path) in CHILDREN.into_iter().chain([DOOR]).chain(PROBES) {
         let at = all.iter().position(|(known, at)| known == method && at == path);
         all.swap_remove(at.unwrap_or_else(|| panic!("{method} {path} is no route any more")));
     }

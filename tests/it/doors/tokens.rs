@@ -11,6 +11,8 @@ use crate::world::{AREA, Answer, STAGE, World, strategy, summary};
 
 const OPERATOR: &str = "the-secret-of-an-operator";
 
+const DOOR: &str = "the-secret-of-a-door";
+
 /// An area far from [`AREA`].
 const ELSEWHERE: &str =
     r#"{"type":"Polygon","coordinates":[[[2.2,48.8],[2.4,48.8],[2.4,48.9],[2.2,48.9],[2.2,48.8]]]}"#;
@@ -28,6 +30,7 @@ fn rights(required: bool) -> Settings {
         operator_required: true,
         metrics_open: false,
         children: ChildTokens::new(tokens, required),
+        doors: vec![("edge".to_owned(), Token::new(DOOR))],
     }
 }
 
@@ -73,7 +76,7 @@ fn wrong(others: &[&str]) -> Vec<Option<String>> {
 #[tokio::test]
 async fn calls_of_people_are_opened_by_an_operators_token_alone() {
     let world = with_release(false).await;
-    let tokens = wrong(&[&secret("kid"), &secret("sis"), &secret("gone")]);
+    let tokens = wrong(&[&secret("kid"), &secret("sis"), &secret("gone"), DOOR]);
     for (method, path) in routes::of_people(&world, Some(OPERATOR)).await {
         for token in &tokens {
             let answer = call(&world, &method, &path, None, token.as_deref()).await;
@@ -89,7 +92,7 @@ async fn calls_of_people_are_opened_by_an_operators_token_alone() {
 
 #[tokio::test]
 async fn calls_in_the_name_of_a_child_are_opened_by_its_own_token_alone() {
-    let tokens = wrong(&[OPERATOR, &secret("sis"), &secret("gone")]);
+    let tokens = wrong(&[OPERATOR, DOOR, &secret("sis"), &secret("gone")]);
     for required in [false, true] {
         let world = with_release(required).await;
         for routes::Call { method, target, body } in routes::of_child("kid", "a") {

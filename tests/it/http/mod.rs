@@ -8,6 +8,7 @@ mod check;
 mod children;
 mod events;
 mod host;
+mod joining;
 mod led;
 mod openapi;
 mod original;

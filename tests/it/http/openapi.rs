@@ -50,6 +50,7 @@ async fn every_operation_of_the_document_is_a_route() {
     POST /api/v1/children/{id}/drain
     PUT /api/v1/children/{id}/labels/{key}
     DELETE /api/v1/children/{id}/labels/{key}
+    DELETE /api/v1/children/{id}/token
     POST /api/v1/children/{id}/uncordon
     GET /api/v1/deployments
     POST /api/v1/plan
@@ -73,6 +74,7 @@ async fn every_operation_of_the_document_is_a_route() {
     POST /end_stage
     GET /events
     GET /healthz
+    POST /join
     GET /metrics
     GET /openapi.json
     POST /poll

@@ -22,7 +22,7 @@ use crate::{
     },
 };
 use language::Strategy;
-use model::{ChildKey, FEATURE_CLASSES, FEATURE_INTERIM, FEATURE_QUESTIONS, Now};
+use model::{ChildKey, FEATURE_CLASSES, FEATURE_INTERIM, FEATURE_QUESTIONS, FEATURE_TRAFFIC, Now};
 
 pub(in crate::release) fn decide(state: &State, child: &str, offer: &str, now: Now) -> Decision {
     let call = match Call::resolve(state, child, offer) {
@@ -126,6 +126,10 @@ fn offer_of(
                     above.interim.clear();
                 }
                 above.classes &= knows(FEATURE_CLASSES);
+                above.local_alpha = above.local_alpha.filter(|_| knows(FEATURE_TRAFFIC));
+            }
+            for function in strategy.functions.iter_mut().filter(|_| !knows(FEATURE_TRAFFIC)) {
+                (function.sticky, function.retry) = (None, None);
             }
             // Who is asked for silent agents knows the key; others would refuse the strategy for it.
             if let Some(rollout) = &mut strategy.rollout {
@@ -133,6 +137,7 @@ fn offer_of(
             }
             Arc::new(strategy)
         }
+        Form::InPlace { .. } => Arc::new(release.strategy_in_place()),
         // A release from above may be called otherwise here, and a manager below knows it by that.
         Form::UndoOf { .. } => {
             Arc::new(Strategy { id: release.id.clone(), ..Strategy::clone(&release.strategy) })
@@ -142,7 +147,6 @@ fn offer_of(
         | Form::Rollout { .. }
         | Form::Undo { .. }
         | Form::Withdrawn
-        | Form::InPlace { .. }
         | Form::Whole
         | Form::StageByItself { .. } => Arc::clone(&release.strategy),
     };

@@ -64,7 +64,10 @@ fn own_id(offer: &str) -> String {
 /// What the parent makes of it for this manager is not in it: that changes with the children of both, and the parent may be
 /// asked again for what was taken over already.
 fn digest(offer: &str, strategy: &Strategy, archive: [u8; 32]) -> Result<[u8; 32], NoForm> {
-    let plain = Strategy { target: None, rollout: None, from_parent: None, ..strategy.clone() };
+    let mut plain = Strategy { target: None, rollout: None, from_parent: None, ..strategy.clone() };
+    for function in &mut plain.functions {
+        (function.sticky, function.retry) = (None, None);
+    }
     let form = plain.digest_form()?;
     let offer = format!("from above: {offer}\n");
     Ok(Sha256::new().chain_update(offer).chain_update(form).chain_update(archive).finalize().into())

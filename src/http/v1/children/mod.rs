@@ -6,6 +6,7 @@ mod drain;
 mod forget;
 mod label;
 mod list;
+mod revoke;
 mod show;
 mod uncordon;
 mod unlabel;
@@ -21,6 +22,7 @@ pub fn router() -> OpenApiRouter<Context> {
         .routes(routes!(cordon::handle))
         .routes(routes!(uncordon::handle))
         .routes(routes!(drain::handle))
+        .routes(routes!(revoke::handle))
         .routes(routes!(label::handle, unlabel::handle))
         .route_layer(DefaultBodyLimit::max(MAX_ACTION_BODY_BYTES))
         .routes(routes!(list::handle))

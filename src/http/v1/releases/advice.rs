@@ -30,6 +30,7 @@ pub fn warnings(strategy: &Strategy, places: &TextPlaces, advice: &Advice) -> Ve
         let fix = "GeoJSON has the longitude first, as in [13.4, 52.52] for Berlin: swap the two";
         found.push(place.fault(Severity::Warning, "swapped-coordinates", message, fix));
     }
+    found.extend(plan::stops(strategy, places, advice));
     if advice.runtimes.is_empty() {
         return found;
     }

@@ -1,0 +1,110 @@
+//! The tokens that children got when they joined.
+//!
+//! Each is a setting of the store, written in the commit that makes it so, and comes back at a start. Only digests are kept: a
+//! token itself is said once, to the child that it was made for. One that was revoked stays known as such, so that nobody speaks
+//! in the name of its child without a token instead.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        PoisonError, RwLock, RwLockReadGuard,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    kept::{ChildToken, child_of},
+    stored,
+};
+use store::{StoreError, rows::SettingRow};
+
+/// What is known of the token of a child that joined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It has to send the token of this digest.
+    Holds([u8; 32]),
+    Revoked,
+    /// It has one, and which can't be read.
+    Unreadable,
+}
+
+/// The children that joined, by their ids and by their tokens.
+#[derive(Debug, Default)]
+pub struct Tokens {
+    all: RwLock<All>,
+    /// Of the children in `all`: calls look at this first.
+    many: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct All {
+    by_child: HashMap<String, Standing>,
+    /// Whose a token is or was: who comes with one that was revoked is to hear that.
+    holders: HashMap<[u8; 32], String>,
+    /// Tokens that open something.
+    valid: usize,
+}
+
+impl Tokens {
+    fn read(&self) -> RwLockReadGuard<'_, All> {
+        self.all.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether nobody has ever joined.
+    pub fn is_empty(&self) -> bool {
+        self.many.load(Ordering::Acquire) == 0
+    }
+
+    /// Tokens that open something.
+    pub fn valid(&self) -> usize {
+        self.read().valid
+    }
+
+    /// What is known of the token of a child; `None`: it has not joined.
+    pub fn of(&self, child: &str) -> Option<Standing> {
+        if self.is_empty() {
+            return None;
+        }
+        self.read().by_child.get(child).copied()
+    }
+
+    /// The child that has the token of this digest, or had it until it was revoked.
+    pub fn holder(&self, digest: &[u8; 32]) -> Option<String> {
+        if self.is_empty() {
+            return None;
+        }
+        self.read().holders.get(digest).cloned()
+    }
+
+    fn set(&self, child: &str, standing: Standing, digest: Option<[u8; 32]>) {
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        let is_valid = |standing| matches!(standing, Standing::Holds(_));
+        let was_valid = all.by_child.insert(child.to_owned(), standing).is_some_and(is_valid);
+        all.valid = all.valid + usize::from(is_valid(standing)) - usize::from(was_valid);
+        if let Some(digest) = digest {
+            all.holders.insert(digest, child.to_owned());
+        }
+        self.many.store(all.by_child.len(), Ordering::Release);
+    }
+
+    /// Takes a setting of the store in, if it is a token, and tells whose. The error is about one that can't be read: its child is
+    /// refused.
+    pub(super) fn note<'r>(&self, row: &'r SettingRow) -> Result<Option<(&'r str, Standing)>, StoreError> {
+        let Some(child) = child_of(row) else { return Ok(None) };
+        let token = stored::child_token(row);
+        let standing = match &token {
+            Err(_) => Standing::Unreadable,
+            Ok(ChildToken { is_revoked: true, .. }) => Standing::Revoked,
+            Ok(ChildToken { digest, .. }) => Standing::Holds(*digest),
+        };
+        self.set(child, standing, token.as_ref().ok().map(|token| token.digest));
+        token.map(|_| Some((child, standing)))
+    }
+}
+
+/// SHA-256 of a token.
+pub fn digest(token: &str) -> [u8; 32] {
+    Sha256::digest(token.as_bytes()).into()
+}

@@ -1,0 +1,69 @@
+//! `POST /join`.
+
+use axum::{
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::Response,
+};
+
+use super::{
+    body::ChildBody,
+    caller::{CallerAddress, expect_json},
+    refused::Refused,
+    reply::json,
+};
+use crate::{Context, auth::bearer, context::PATIENCE};
+use engine::joining::Newcomer;
+use wire::child::{JoinAnswer, JoinRequest, MAX_JOIN_BODY_BYTES};
+
+/// A new child, with a token that lets it in, gets an id and a token of its own, which it sends with each call from then on.
+#[utoipa::path(post, path = "/join", operation_id = "join", tag = "child protocol",
+    request_body(content = Object, description = "What it calls itself (`name`), and its `kind`: `agent` or `rm`."),
+    responses(
+        (status = 200, description = "`id`, and the `token`, which is said this once.",
+            content_type = "application/json", body = Object),
+        (status = 400, description = "Malformed.", content_type = "text/plain", body = String),
+        (status = 401, description = "No join token that is known here.", content_type = "text/plain", body = String),
+        (status = 403, description = "Nobody can join here, or as many have as may.", content_type = "text/plain",
+            body = String),
+        (status = 429, description = "Too many calls from the caller's address.", content_type = "text/plain",
+            body = String),
+    ))]
+pub(super) async fn handle(
+    State(ctx): State<Context>,
+    CallerAddress(address): CallerAddress,
+    headers: HeaderMap,
+    body: Result<ChildBody<MAX_JOIN_BODY_BYTES>, Refused>,
+) -> Result<Response, Refused> {
+    expect_json(&headers)?;
+    let doors = &ctx.settings.auth.doors;
+    if doors.is_empty() {
+        let why = "nobody can join this manager: it has no join tokens (auth.join_token_file)";
+        return Err(Refused::new(StatusCode::FORBIDDEN, why));
+    }
+    if !ctx.joins.may(address) {
+        let why = "too many wanted to join from this address; try again in a minute";
+        return Err(Refused::new(StatusCode::TOO_MANY_REQUESTS, why));
+    }
+    let door = bearer(&headers).and_then(|token| ctx.settings.auth.door(&token)).ok_or_else(|| {
+        let why = "a join token that is known here is needed: Authorization: Bearer TOKEN";
+        Refused::new(StatusCode::UNAUTHORIZED, why)
+    })?;
+    let body = body?;
+    let request = JoinRequest::parse(&body.bytes)?;
+    let most = ctx.settings.max_joined;
+    if ctx.view().tokens.valid() >= most {
+        let why = format!("{most} children have joined, and more may not: revoke the tokens of some");
+        return Err(Refused::new(StatusCode::FORBIDDEN, why));
+    }
+    let newcomer = Newcomer { name: request.name.as_deref(), kind: request.kind, door };
+    let joined = ctx.engine.join(&newcomer, PATIENCE).await?;
+    let (id, token) = (joined.id.as_str().to_owned(), joined.token.reveal().to_owned());
+    tracing::info!(child = id, name = newcomer.name, join_token = door, "a child has joined");
+    let mut body = serde_json::to_vec(&JoinAnswer { id, token }).map_err(|error| {
+        tracing::error!(%error, "an answer could not be written");
+        Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer could not be written")
+    })?;
+    body.push(b'\n');
+    Ok(json(body))
+}

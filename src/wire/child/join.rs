@@ -1,0 +1,51 @@
+//! `POST /join`: a new child gets an id and a token of its own.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{Deserialize, Serialize};
+
+use super::limits::MAX_CHILD_NAME_BYTES;
+use crate::{
+    WireError,
+    read::{read, within},
+    text,
+};
+use model::ChildKind;
+
+/// `POST /join`, with a join token.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JoinRequest<'a> {
+    #[serde(
+        borrow,
+        default,
+        deserialize_with = "text::optional_text",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub name: Option<Cow<'a, str>>,
+    #[serde(default)]
+    pub kind: ChildKind,
+}
+
+impl<'a> JoinRequest<'a> {
+    /// Reads and checks a body.
+    pub fn parse(body: &'a [u8]) -> Result<Self, WireError> {
+        let request: Self = read(body)?;
+        request.name.as_ref().map_or(Ok(()), |name| within("name", name, MAX_CHILD_NAME_BYTES))?;
+        Ok(request)
+    }
+}
+
+/// The answer to who joins.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JoinAnswer {
+    /// What the child is called from now on.
+    pub id: String,
+    /// What it sends with each call from now on. A secret that is said once.
+    pub token: String,
+}
+
+impl fmt::Debug for JoinAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinAnswer").field("id", &self.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,398 @@
+//! From the proxy's ledger to what the manager is told of a stage.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use choirmaster_agent::measure::{BASE, MAX_PARTS, NEW, Reads, StageCounts};
+use language::{Stage, offer};
+use model::StageStatus;
+use proptest::prelude::*;
+use proxy::ledger::{Cursor, Interval, Key, Ledger, Moment, Reading, Room, Row, Tally, Timeline, Times};
+use tokio::time::Instant;
+use wire::{ResultRequest, StageSummary};
+
+const ALL: Reads = Reads { values: true, groups: true };
+
+pub fn stage(conditions: &str) -> Stage {
+    let text = format!(
+        "id: 1\nname: n\nfunctions:\n  - name: f\n    base_version: {{path: a, env: nodejs}}\n    new_version: {{path: b, env: \
+         nodejs}}\nstages:\n  - name: Canary\n    type: WaitForSignal\n    func_name: f\n    variants:\n      - {{name: base_version, \
+         trafficPercentage: 90}}\n      - {{name: new_version, trafficPercentage: 10}}\n    metrics_conditions: {conditions}\n    \
+         end_conditions:\n      - {{name: minDuration, threshold: 10s}}\n      - {{name: minCalls, threshold: 20}}\n    end_action: \
+         {{onSuccess: rollout}}\n"
+    );
+    offer::read(&text).unwrap().stages.remove(0).stage
+}
+
+fn key(variation: &str) -> Arc<Key> {
+    Arc::new(Key {
+        service: "f".to_owned(),
+        split: "11/Canary".to_owned(),
+        shares: Arc::from([9_000, 1_000]),
+        variation: variation.to_owned(),
+        version: variation.to_owned(),
+        by_header: false,
+    })
+}
+
+fn row(variation: &str, tally: Tally) -> Row {
+    Row { key: key(variation), tally }
+}
+
+/// So many calls that succeeded, one after the other a microsecond longer, and so many errors.
+pub fn tally(succeeded: u64, errors: u64) -> Tally {
+    Tally {
+        calls: succeeded + errors,
+        succeeded,
+        errors,
+        times: Times::of((0..succeeded as u32).map(|us| 1_000 + us).collect()),
+        ..Tally::default()
+    }
+}
+
+fn interval(from: u64, to: u64, rows: Vec<Row>) -> Interval {
+    Interval { from, to, began_ms: from as i64 * 10_000, seconds: 10, rows }
+}
+
+fn reading(life: u64, closed: Vec<Interval>, open: Vec<Interval>, next: u64) -> Reading {
+    let closed = closed.into_iter().map(Arc::new).collect();
+    Reading { closed, open, next: Cursor { life, interval: next }, gone: 0 }
+}
+
+fn counts() -> StageCounts {
+    StageCounts::new("f", "11/Canary")
+}
+
+fn calls(counts: &StageCounts) -> [u64; 2] {
+    [counts.base().calls, counts.new_version().calls]
+}
+
+fn none(_: &Interval) -> Option<u32> {
+    None
+}
+
+/// As if the manager's time were the proxy's.
+fn same(interval: &Interval) -> Option<u32> {
+    Some(interval.from as u32 + 1)
+}
+
+fn told(summary: &StageSummary) -> StageSummary {
+    let body = serde_json::json!({"id": "c", "release_id": "11", "stage_summaries": [summary]}).to_string();
+    ResultRequest::parse(body.as_bytes()).unwrap().stage_summaries.remove(0)
+}
+
+#[test]
+fn what_a_version_had_to_answer_counts_and_how_it_failed_does_not_matter() {
+    let mut new = tally(3, 2);
+    new.client_errors = 4;
+    new.client_error_times = Times::of(vec![10, 20, 30, 40]);
+    new.failed = [1, 2, 3, 4, 5];
+    new.repeated = 15;
+    new.repeats_failed = 1;
+    new.broken_off = 6;
+    (new.passed_over, new.callers_gone, new.bad_bodies, new.upgraded, new.cut) = (7, 8, 9, 10, 11);
+    new.calls = 3 + 2 + 4 + 15 + 6 + 7 + 8 + 9 + 10 + 11;
+    let by_header =
+        Row { key: Arc::new(Key { by_header: true, ..(*key(NEW)).clone() }), tally: tally(50, 0) };
+    let other_split = Key { split: "10/Canary".to_owned(), ..(*key(NEW)).clone() };
+    let other_service = Key { service: "g".to_owned(), ..(*key(NEW)).clone() };
+    let rows = vec![
+        row(BASE, tally(80, 1)),
+        row(NEW, new),
+        by_header,
+        Row { key: Arc::new(other_split), tally: tally(50, 0) },
+        Row { key: Arc::new(other_service), tally: tally(50, 0) },
+        row("shadow", tally(50, 0)),
+    ];
+    let mut counts = counts();
+    counts.take(&reading(1, vec![interval(0, 1, rows)], vec![], 1), none);
+    assert_eq!(calls(&counts), [81, 30]);
+    let side = counts.new_version();
+    assert_eq!((side.errors, side.repeated, side.passed_over, side.times.count()), (23, 15, 7, 7));
+    assert_eq!(counts.base().errors, 1);
+    let summary = counts.summary(&stage("[]"), StageStatus::Completed, ALL);
+    assert_eq!((summary.f1_calls, summary.f1_errors), (Some(81), Some(1)));
+    assert_eq!((summary.f2_calls, summary.f2_errors), (Some(30), Some(23)));
+    assert_eq!(summary.f2_times.minimum, 0.01);
+    assert_eq!(summary.f2_times.maximum, 1.002);
+    assert_eq!(summary.f2_values.unwrap().count(), 7);
+    assert!(summary.strata.is_empty(), "nobody told the manager's time");
+}
+
+#[test]
+fn an_interval_that_went_on_is_counted_once_when_it_is_closed() {
+    let mut counts = counts();
+    let open = |n: u64| interval(3, 4, vec![row(NEW, tally(n, 0))]);
+    counts.take(&reading(1, vec![], vec![open(5)], 3), same);
+    assert_eq!(calls(&counts), [0, 5]);
+    counts.take(&reading(1, vec![], vec![open(8)], 3), same);
+    assert_eq!(calls(&counts), [0, 8]);
+    let closing = reading(1, vec![open(9)], vec![interval(4, 5, vec![row(NEW, tally(2, 1))])], 4);
+    counts.take(&closing, same);
+    assert_eq!(calls(&counts), [0, 12]);
+    // The same once more, as after a restart that had kept less.
+    counts.take(&closing, same);
+    assert_eq!(calls(&counts), [0, 12]);
+}
+
+#[test]
+fn what_went_on_in_a_life_of_the_proxy_that_is_over_stays() {
+    let mut counts = counts();
+    counts.take(&reading(1, vec![], vec![interval(7, 8, vec![row(NEW, tally(5, 0))])], 7), same);
+    counts.take(&reading(2, vec![interval(0, 1, vec![row(NEW, tally(3, 0))])], vec![], 1), same);
+    assert_eq!(calls(&counts), [0, 8]);
+    counts.take(&reading(2, vec![interval(1, 2, vec![row(NEW, tally(1, 0))])], vec![], 2), same);
+    assert_eq!(calls(&counts), [0, 9]);
+}
+
+#[test]
+fn intervals_that_became_one_are_counted_once_and_where_that_cannot_be_told_in_none() {
+    let mut counts = counts();
+    counts.take(&reading(1, vec![interval(0, 1, vec![row(NEW, tally(5, 0))])], vec![], 1), same);
+    counts.take(&reading(1, vec![interval(1, 9, vec![row(NEW, tally(70, 0))])], vec![], 9), same);
+    assert_eq!((calls(&counts), counts.gone()), ([0, 75], 0));
+    // Whoever read less had these put together with some that are counted already.
+    counts.take(&reading(1, vec![interval(5, 20, vec![row(NEW, tally(40, 0))])], vec![], 20), same);
+    assert_eq!((calls(&counts), counts.gone()), ([0, 75], 40));
+}
+
+#[test]
+fn calls_that_the_proxy_had_no_room_for_are_told_if_they_were_of_the_stage() {
+    let mut counts = counts();
+    let with = |life, gone| Reading { gone, ..reading(life, vec![], vec![], 0) };
+    counts.take(&with(1, 100), none);
+    assert_eq!(counts.gone(), 0, "they were gone before it began");
+    counts.take(&with(1, 130), none);
+    counts.take(&with(2, 5), none);
+    assert_eq!(counts.gone(), 35);
+}
+
+#[test]
+fn an_interval_keeps_the_number_that_it_was_given_first() {
+    let mut counts = counts();
+    let open = |n: u64| interval(3, 4, vec![row(NEW, tally(n, 0)), row(BASE, tally(9, 0))]);
+    counts.take(&reading(1, vec![], vec![open(5)], 3), |_| Some(70));
+    counts.take(&reading(1, vec![open(6)], vec![], 4), |_| Some(71));
+    let later = interval(4, 5, vec![row(NEW, tally(2, 0))]);
+    counts.take(&reading(1, vec![later], vec![], 5), |_| Some(71));
+    let summary = counts.summary(&stage("[]"), StageStatus::InProgress, ALL);
+    let parts: Vec<_> = summary.strata.iter().map(|of| (of.interval, of.f1_calls, of.f2_calls)).collect();
+    assert_eq!(parts, [(70, Some(9), Some(6)), (71, Some(0), Some(2))]);
+    assert_eq!(told(&summary), summary);
+}
+
+#[test]
+fn what_is_more_than_a_report_has_room_for_is_counted_in_its_last_part() {
+    let mut counts = counts();
+    for at in 0..200 {
+        let one = interval(at, at + 1, vec![row(NEW, tally(2, 1)), row(BASE, tally(10, 0))]);
+        counts.take(&reading(1, vec![one], vec![], at + 1), same);
+    }
+    let summary = counts.summary(&stage("[]"), StageStatus::InProgress, ALL);
+    assert_eq!(summary.strata.len(), MAX_PARTS);
+    assert_eq!(summary.strata[0].f2_calls, Some(3));
+    assert_eq!(summary.strata.iter().filter_map(|of| of.f2_calls).sum::<u64>(), 600);
+    assert_eq!(told(&summary), summary);
+}
+
+/// Calls of four users of two groups.
+fn grouped(calls: [u64; 2], failures: [u64; 2]) -> Tally {
+    let mut groups = proxy::ledger::Groups::default();
+    groups.times = vec![Times::default(); 64];
+    for (at, group) in [3_usize, 60].into_iter().enumerate() {
+        groups.calls[group] = calls[at];
+        groups.failures[group] = failures[at];
+        groups.times[group] = Times::of(vec![1_000 + at as u32; (calls[at] - failures[at]) as usize]);
+    }
+    let (failed, all) = (failures.iter().sum::<u64>(), calls.iter().sum::<u64>());
+    let mut times = Times::default();
+    groups.times.iter().for_each(|of| times.merge(of));
+    Tally {
+        calls: all,
+        succeeded: all - failed,
+        errors: failed,
+        times,
+        groups: Some(Box::new(groups)),
+        ..Tally::default()
+    }
+}
+
+#[test]
+fn calls_that_stay_with_a_version_are_told_by_groups_of_users_over_the_whole_stage() {
+    let mut counts = counts();
+    for at in 0..3 {
+        let rows = vec![row(BASE, grouped([5, 4], [1, 0])), row(NEW, grouped([2, 0], [1, 0]))];
+        counts.take(&reading(1, vec![interval(at, at + 1, rows)], vec![], at + 1), same);
+    }
+    let summary = counts.summary(&stage("[]"), StageStatus::Completed, ALL);
+    assert_eq!(summary.assignment, Some(analysis::Assignment::User));
+    let parts: Vec<_> = summary
+        .strata
+        .iter()
+        .map(|of| (of.group, of.interval, of.f1_calls, of.f1_errors, of.f2_calls, of.f2_errors))
+        .collect();
+    let n = Some::<u64>;
+    assert_eq!(parts, [(Some(3), 0, n(15), n(3), n(6), n(3)), (Some(60), 0, n(12), n(0), n(0), n(0))]);
+    assert_eq!(summary.strata[0].f2_values.as_ref().unwrap().count(), 3);
+    assert!(summary.strata[1].f2_values.is_none());
+    assert_eq!(told(&summary), summary);
+    // A manager that knows nothing of groups would compare their calls as independent ones.
+    let plain = counts.summary(&stage("[]"), StageStatus::Completed, Reads { values: true, groups: false });
+    assert!(plain.strata.is_empty() && plain.f1_values.is_none() && plain.f1_errors.is_none());
+    assert_eq!((plain.f1_calls, plain.f2_calls, plain.f2_errors), (n(27), n(6), n(3)));
+}
+
+#[test]
+fn conditions_are_held_against_the_new_version_alone() {
+    let mut counts = counts();
+    let rows = vec![row(BASE, tally(10, 90)), row(NEW, tally(99, 1))];
+    counts.take(&reading(1, vec![interval(0, 1, rows)], vec![], 1), none);
+    for (conditions, holds) in [
+        ("[]", true),
+        ("[{name: errorRate, threshold: '<=0.01'}]", true),
+        ("[{name: errorRate, threshold: '<0.01'}]", false),
+        ("[{name: responseTime, threshold: '<=1.049'}]", true),
+        ("[{name: responseTime, threshold: '<1.049'}]", false),
+        ("[{name: responseTime, threshold: '<=1.098', compareWith: Maximum}]", true),
+        ("[{name: responseTime, threshold: '<1.098', compareWith: Maximum}]", false),
+        ("[{name: responseTime, threshold: '>=1', compareWith: Minimum}]", true),
+        ("[{name: responseTime, threshold: '>1', compareWith: Minimum}]", false),
+        ("[{name: responseTime, threshold: '<=1.094', compareWith: P95}]", true),
+        ("[{name: responseTime, threshold: '<1.094', compareWith: P95}]", false),
+    ] {
+        assert_eq!(counts.conditions_hold(&stage(conditions)), holds, "{conditions}");
+    }
+    assert!(counts.is_met(&stage("[]"), Duration::from_secs(10)));
+    assert!(!counts.is_met(&stage("[]"), Duration::from_secs(9)));
+}
+
+#[test]
+fn a_version_without_an_answer_keeps_no_condition() {
+    let mut counts = counts();
+    let slow = stage("[{name: responseTime, threshold: '<=250'}]");
+    assert!(!counts.is_tested() && !counts.conditions_hold(&slow));
+    assert!(!counts.is_met(&slow, Duration::from_secs(100)));
+    counts.take(&reading(1, vec![interval(0, 1, vec![row(NEW, tally(0, 30))])], vec![], 1), none);
+    assert!(counts.is_tested() && !counts.conditions_hold(&slow), "no call had a time");
+    let summary = counts.summary(&slow, StageStatus::Failure, ALL);
+    assert_eq!((summary.f2_times.median, summary.f2_err_rate), (-1.0, 1.0));
+    let none = Stage { new_traffic: 0, conditions: Vec::new(), ..slow };
+    assert!(StageCounts::new("f", "s").conditions_hold(&none));
+}
+
+#[test]
+fn the_longest_and_the_shortest_call_are_told_exactly_however_many_there_are() {
+    let mut counts = counts();
+    let rows = |from: u32| {
+        let times = Times::of((0..5_000).map(|us| from + us).collect());
+        vec![row(NEW, Tally { calls: 5_000, succeeded: 5_000, times, ..Tally::default() })]
+    };
+    for at in 0..2 {
+        let one = interval(at, at + 1, rows(20_000 + 100 * at as u32));
+        counts.take(&reading(1, vec![one], vec![], at + 1), none);
+    }
+    let summary = counts.summary(&stage("[]"), StageStatus::Completed, Reads::default());
+    assert_eq!((summary.f2_times.minimum, summary.f2_times.maximum), (20.0, 25.099));
+    assert!((summary.f2_times.median / 22.55 - 1.0).abs() < 0.006, "{:?}", summary.f2_times);
+    assert!(summary.f2_histogram.is_some() && summary.f2_values.is_none());
+}
+
+#[test]
+fn it_is_the_same_after_it_was_kept() {
+    let mut counts = counts();
+    let rows = || vec![row(BASE, grouped([5, 4], [1, 0])), row(NEW, tally(1_500, 3))];
+    counts.take(&reading(1, vec![interval(0, 1, rows())], vec![interval(1, 2, rows())], 1), same);
+    let text = serde_json::to_string(&counts).unwrap();
+    assert_eq!(serde_json::from_str::<StageCounts>(&text).unwrap(), counts);
+}
+
+/// What happens between a proxy and whoever reads it.
+#[derive(Debug, Clone)]
+enum Happening {
+    /// Calls end: at which version, how many, how many of them as errors.
+    Calls(bool, u64, u64),
+    /// So many intervals pass.
+    Passes(u64),
+    /// The agent reads, and keeps what it has then.
+    Read,
+    /// The agent reads, and dies before it has kept that.
+    ReadInVain,
+    /// The proxy is started anew. What it had is read before, as at a hand-over.
+    Anew,
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    prop_oneof![
+        4 => (any::<bool>(), 0..30_u64, 0..5_u64).prop_map(|(new, ok, bad)| Happening::Calls(new, ok, bad)),
+        2 => (1..4_u64).prop_map(Happening::Passes),
+        1 => (20..60_u64).prop_map(Happening::Passes),
+        4 => Just(Happening::Read),
+        1 => Just(Happening::ReadInVain),
+        1 => Just(Happening::Anew),
+    ]
+}
+
+fn no_less(before: &StageSummary, after: &StageSummary) -> bool {
+    let each = |summary: &StageSummary| -> BTreeMap<(u32, Option<u8>), [Option<u64>; 4]> {
+        let whole = [summary.f1_calls, summary.f1_errors, summary.f2_calls, summary.f2_errors];
+        let parts = summary
+            .strata
+            .iter()
+            .map(|of| ((of.interval, of.group), [of.f1_calls, of.f1_errors, of.f2_calls, of.f2_errors]));
+        parts.chain([((u32::MAX, None), whole)]).collect()
+    };
+    let after = each(after);
+    each(before).iter().all(|(part, before)| {
+        after.get(part).is_some_and(|after| before.iter().zip(after).all(|(before, after)| before <= after))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn each_call_is_counted_once_and_nothing_that_was_told_shrinks(
+        happenings in prop::collection::vec(happening(), 1..60),
+        ages_after in 5..40_u64,
+    ) {
+        let origin = Instant::now();
+        let timeline = Timeline::new(origin, 10);
+        let room = Room { age: Duration::from_secs(10 * ages_after), ..Room::default() };
+        let at = |interval: u64| Moment { now: timeline.start_of(interval), wall_ms: 0 };
+        let (mut life, mut now, mut made) = (1, 0, [0, 0]);
+        let mut ledger = Ledger::new(timeline, room, life);
+        let (mut counts, mut before) = (counts(), None::<StageSummary>);
+        let stage = stage("[]");
+        let take = |counts: &mut StageCounts, ledger: &mut Ledger| {
+            let reading = ledger.since(counts.cursor());
+            counts.take(&reading, same);
+        };
+        for happening in happenings {
+            match happening {
+                Happening::Calls(new, ok, bad) => {
+                    ledger.absorb(now, &key(if new { NEW } else { BASE }), &tally(ok, bad), at(now));
+                    made[usize::from(new)] += ok + bad;
+                }
+                Happening::Passes(intervals) => {
+                    now += intervals;
+                    ledger.close(now);
+                }
+                Happening::Read => {
+                    take(&mut counts, &mut ledger);
+                    prop_assert_eq!(calls(&counts), made);
+                    prop_assert_eq!(counts.gone(), 0);
+                    let summary = counts.summary(&stage, StageStatus::InProgress, ALL);
+                    prop_assert!(before.is_none_or(|before| no_less(&before, &summary)));
+                    let sum: u64 = summary.strata.iter().filter_map(|of| of.f2_calls).sum();
+                    prop_assert!(summary.strata.is_empty() || Some(sum) == summary.f2_calls);
+                    before = Some(summary);
+                }
+                Happening::ReadInVain => take(&mut counts.clone(), &mut ledger),
+                Happening::Anew => {
+                    take(&mut counts, &mut ledger);
+                    (life, now) = (life + 1, 0);
+                    ledger = Ledger::new(timeline, room, life);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What agents and managers below are told of how calls are routed, and of what they may spend of alpha.
+
+use std::time::Duration;
+
+use heart::{children::Profile, release::command::Form};
+use language::{Retry, Sticky, check_from_parent, offer, render_full};
+use model::{Capabilities, FEATURE_TRAFFIC, Leads};
+
+use super::world::{World, canary, manager};
+
+const AREA: &str = "north";
+
+fn routed() -> String {
+    let versions = "    sticky: {header: X-User}\n    retry: failed\n    base_version:";
+    let text = canary("7", "a").replacen("    base_version:", versions, 1);
+    text + "rollout: {late_joiners: include}\n"
+}
+
+/// An agent that is led in place, and has polled twice.
+fn own_agent(world: &mut World) -> String {
+    let capabilities = Capabilities { leads: Leads::Whole, ..Capabilities::default() };
+    let own = Profile { capabilities, ..Profile::default() };
+    let (id, _) = world.poll_as("", AREA, Some(own.clone()));
+    world.poll_as(&id, AREA, Some(own));
+    id
+}
+
+fn manager_with(world: &mut World, features: &[&str], agents: u32) -> String {
+    let mut profile = manager();
+    profile.capabilities.features = features.iter().map(ToString::to_string).collect();
+    let (id, _) = world.poll_with("", AREA, Some(profile.clone()), agents);
+    world.poll_with(&id, AREA, Some(profile), agents);
+    id
+}
+
+/// What an agent reads of what it is handed.
+fn handed(world: &mut World, agent: &str) -> offer::Offer {
+    let shown = world.poll(agent);
+    // What it has in hand it isn't shown again, but may fetch.
+    let id = if shown.is_empty() { "7".to_owned() } else { shown };
+    let fetched = world.fetch(agent, &id).unwrap();
+    assert!(matches!(fetched.form, Form::InPlace { .. }), "{:?}", fetched.form);
+    offer::read(&fetched.text(&id)).unwrap()
+}
+
+#[test]
+fn an_agent_that_is_led_in_place_has_its_part_of_alpha_and_keeps_it_when_others_join() {
+    let mut world = World::new();
+    let agents: Vec<String> = (0..4).map(|_| own_agent(&mut world)).collect();
+    manager_with(&mut world, &[FEATURE_TRAFFIC], 6);
+    world.submit(&routed());
+    let offer = handed(&mut world, &agents[0]);
+    assert_eq!(offer.alpha, Some(0.005 / 10.0), "a tenth of 0.05, for ten agents");
+    assert_eq!(offer.functions[0].retry, Some(Retry::Failed));
+    assert_eq!(offer.functions[0].sticky, Some(Sticky::Header("X-User".to_owned())));
+    let late = own_agent(&mut world);
+    world.pass(Duration::from_secs(60));
+    assert_eq!(handed(&mut world, &agents[0]), offer);
+    assert_eq!(handed(&mut world, &late).alpha, offer.alpha);
+}
+
+#[test]
+fn a_manager_below_is_told_what_it_understands_and_hands_each_agent_as_much() {
+    for (features, is_told) in [(&[FEATURE_TRAFFIC][..], true), (&[], false)] {
+        let mut world = World::new();
+        let below = manager_with(&mut world, features, 25);
+        world.submit(&routed());
+        let id = world.poll(&below);
+        let text = render_full::whole(&world.fetch(&below, &id).unwrap().strategy);
+        let read = check_from_parent(text.as_bytes()).strategy.unwrap();
+        assert_eq!(read.functions[0].retry.is_some(), is_told, "{text}");
+        assert_eq!(read.functions[0].sticky.is_some(), is_told, "{text}");
+        assert_eq!(text.contains("local_alpha: 2e-4"), is_told, "{text}");
+        if is_told {
+            assert_eq!(read.local_alpha(3), 0.005 / 25.0, "whoever many are below it by then");
+        }
+    }
+}
