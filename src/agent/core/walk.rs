@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use language::{Action, Retry, StageKind, Sticky, offer::Offer};
 use model::StageStatus;
-use proxy::{form::StickyForm, ledger::Reading};
+use proxy::{form::{RetryForm, StickyForm}, ledger::Reading};
 
 use super::{
     Core, Ending, Function, MAX_STAGES_RUN, Now, Owed, Phase, Plan, Routing, Testing, Walk, state::Candidate,
