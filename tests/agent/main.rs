@@ -5,12 +5,12 @@
 mod calls;
 mod conformance;
 mod content;
+mod control;
 mod core;
 mod download;
-mod control;
 mod functions;
-mod link;
 mod judge;
+mod link;
 mod measure;
 mod process;
 mod runners;

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use language::{Action, Retry, StageKind, Sticky, offer::Offer};
 use model::StageStatus;
-use proxy::{form::{RetryForm, StickyForm}, ledger::Reading};
+use proxy::{
+    form::{RetryForm, StickyForm},
+    ledger::Reading,
+};
 
 use super::{
     Core, Ending, Function, MAX_STAGES_RUN, Now, Owed, Phase, Plan, Routing, Testing, Walk, state::Candidate,
@@ -75,7 +78,8 @@ impl Core {
         let (Some(work), Some(offer)) = (&mut self.state.work, &self.offer) else { return };
         let Phase::Preparing(plan) = &work.phase else { return };
         for (function, [base, _]) in offer.functions.iter().zip(&plan.versions) {
-            let routing = Routing { sticky: function.sticky.as_ref().map(sticky), retry: function.retry.map(retry) };
+            let routing =
+                Routing { sticky: function.sticky.as_ref().map(sticky), retry: function.retry.map(retry) };
             let known = self.state.functions.entry(function.name.clone());
             let known = known.or_insert_with(|| Function::serving(base.clone(), Routing::default()));
             known.replace(base.clone(), self.settings.keep_base_ms);

@@ -48,7 +48,7 @@ use world::{Crew, Report, World};
 const SEEDS: u64 = 500;
 
 /// Those with own agents, which have more to do.
-const OWN_SEEDS: u64 = 40;
+const OWN_SEEDS: u64 = 24;
 
 /// Seeds among which a flaw must show.
 const SEEDS_FOR_A_FLAW: u64 = 600;
@@ -78,7 +78,9 @@ fn broken(seeds: &std::ops::Range<u64>, crew: Crew) -> String {
         let Some(Violation { invariant, text: what }) = violation else { continue };
         if text.is_empty() {
             text.push_str(&last.join("\n"));
-            text.push_str("\n\nrun one again: CHOIRMASTER_SIM_SEED=… tests/run -- --test it sim::whatever\n\n");
+            text.push_str(
+                "\n\nrun one again: CHOIRMASTER_SIM_SEED=… tests/run -- --test it sim::whatever\n\n",
+            );
         }
         text.push_str(&format!("CHOIRMASTER_SIM_SEED={seed} invariant {invariant}: {what}\n"));
     }

@@ -17,6 +17,9 @@ const AFTERMATH_MS: u64 = 6 * 60_000;
 /// Between two looks whether all is at rest.
 const LOOK_MS: u64 = 20_000;
 
+/// How long the driver of an own agent sleeps at least, in milliseconds.
+const CALM_PACE_MS: u64 = 1_500;
+
 impl World {
     pub(super) fn calm(&mut self) {
         self.tell(|| "the storm is over".to_owned());
@@ -28,10 +31,10 @@ impl World {
                 self.boot(manager);
             }
         }
-        for index in 0..self.owns.len() {
-            self.owns[index].mishap = 0.0;
-            self.owns[index].calm();
-            // One that died in the storm is started when it would have been.
+        // Much time may pass until all is at rest.
+        self.own_pace_ms = self.own_pace_ms.max(CALM_PACE_MS);
+        for own in &mut self.owns {
+            own.calm();
         }
         for index in 0..self.agents.len() {
             self.agents[index].mishap = 0.0;

@@ -292,15 +292,16 @@ impl World {
                 Event::Started { version, started }
             }
             (Act::Apply(generation), Errand::Table(form)) => {
-                let applied = if is_up && flaw == Some(Flaw::KeepsOldTable) && own.proxy.number().generation > 0 {
-                    Ok(TableNumber { epoch: form.epoch, generation: form.generation })
-                } else if is_up {
-                    let applied = own.proxy.apply(&form).map_err(Trouble::refused);
-                    own.watched.note_table(&own.proxy, &own.runtime, at);
-                    applied
-                } else {
-                    Err(no_proxy())
-                };
+                let applied =
+                    if is_up && flaw == Some(Flaw::KeepsOldTable) && own.proxy.number().generation > 0 {
+                        Ok(TableNumber { epoch: form.epoch, generation: form.generation })
+                    } else if is_up {
+                        let applied = own.proxy.apply(&form).map_err(Trouble::refused);
+                        own.watched.note_table(&own.proxy, &own.runtime, at);
+                        applied
+                    } else {
+                        Err(no_proxy())
+                    };
                 Event::Applied { generation, applied }
             }
             (Act::Drain(version), _) => {

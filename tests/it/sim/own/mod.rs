@@ -106,7 +106,7 @@ pub struct Own {
     calls_every_ms: u64,
     calls: u64,
     /// Chance that a new version is not what it should be.
-    pub mishap: f64,
+    mishap: f64,
     keep_base_ms: u64,
     drain_ms: u64,
     handed: BTreeMap<String, Handed>,
@@ -198,6 +198,7 @@ impl Own {
 
     /// The storm is over: what died comes back, and somebody calls.
     pub fn calm(&mut self) {
+        self.mishap = 0.0;
         self.calls = self.calls.max(2);
         if !self.proxy.is_up {
             self.proxy.begin_life();

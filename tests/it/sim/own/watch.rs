@@ -8,7 +8,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ::agent::{core::State, measure::{BASE, NEW}, runtime::VersionId};
+use ::agent::{
+    core::State,
+    measure::{BASE, NEW},
+    runtime::VersionId,
+};
 use ::proxy::form::{ServiceForm, TableForm};
 use heart::release::command::Form;
 use model::{ReleaseKey, StageStatus};
@@ -161,8 +165,7 @@ impl Watched {
             && before.ending != now.ending
         {
             let of = |variation: &str| truth(scene.proxy, &self.split, variation).ended;
-            self.decided =
-                Some(Decided { split: self.split.clone(), least: [of(BASE), of(NEW)] });
+            self.decided = Some(Decided { split: self.split.clone(), least: [of(BASE), of(NEW)] });
             let status = StageStatus::from_wire(status.into()).unwrap();
             deeds.push(teller.deed(Some(stage), What::Ended(status)));
         }
@@ -188,7 +191,8 @@ impl Watched {
             if before.stables.get(name) == Some(stable) {
                 continue;
             }
-            let is_new = plan.is_some_and(|plan| plan.versions.iter().any(|[base, new]| new == stable && base != new));
+            let is_new =
+                plan.is_some_and(|plan| plan.versions.iter().any(|[base, new]| new == stable && base != new));
             if is_new {
                 let entry = (stable.clone(), teller.handed.offer.release, teller.child.clone());
                 self.rolled_out.insert(name.clone(), entry);
@@ -243,8 +247,7 @@ impl Watched {
     fn check_counts(&mut self, summary: &StageSummary, proxy: &Proxy) {
         let Some(Decided { split, least }) = self.decided.clone() else { return };
         let is_torn = proxy.torn.contains(&split);
-        let said =
-            [(BASE, summary.f1_calls, least[0]), (NEW, summary.f2_calls, least[1])];
+        let said = [(BASE, summary.f1_calls, least[0]), (NEW, summary.f2_calls, least[1])];
         for (variation, said, least) in said {
             let Some(said) = said else { continue };
             let truth = truth(proxy, &split, variation);
