@@ -29,7 +29,7 @@ pub use context::Context;
 pub mod tried_alone {
     pub use crate::{
         charged::{Account, Charged, FREE_BYTES},
-        child::survey,
+        child::{result::read as summary, survey},
     };
 }
 

@@ -28,6 +28,7 @@ mod limits;
 mod machine;
 mod modern;
 mod offer;
+mod offered;
 mod own;
 mod report;
 mod sessions;

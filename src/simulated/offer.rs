@@ -201,6 +201,14 @@ impl NextAction {
         }
     }
 
+    /// The stage that follows; empty: none.
+    pub fn stage(&self) -> &str {
+        match self {
+            Self::Stage(name) => name,
+            Self::Rollout | Self::Rollback => "",
+        }
+    }
+
     /// As it stands in the YAML.
     pub fn as_written(&self) -> &str {
         match self {

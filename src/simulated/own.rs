@@ -17,13 +17,13 @@ use super::{
     child::{ProcessEnd, SimulatedChild},
     interim::Reporter,
     machine::{Role, Walk},
-    modern::{MAX_STAGES_RUN, TICK, capabilities, name, report},
     offer::{Minima, NextAction, Offer, OfferStage, StageKind},
+    offered::{self, Begun, MAX_STAGES_RUN, TICK, is_met},
     report::Phase,
-    summary::{conditions_hold, full_summary, summary_of_none},
+    summary::{conditions_hold, summary_of_none},
 };
 use model::StageStatus;
-use wire::{ChildKind, Leads, PollRequest, Then as Signal};
+use wire::{Leads, Then as Signal};
 
 /// Runs the child until it dies.
 pub async fn run(mut child: SimulatedChild<'_>) -> ProcessEnd {
@@ -44,23 +44,7 @@ pub async fn run(mut child: SimulatedChild<'_>) -> ProcessEnd {
 }
 
 async fn poll_once(child: &mut SimulatedChild<'_>) -> Result<(), ProcessEnd> {
-    let (id, area) = (child.id.clone(), child.machine.area.clone());
-    let request = PollRequest {
-        geographic_area: Some(&area),
-        id: Some(id.into()),
-        number_of_children: 0,
-        name: Some(name(child)),
-        kind: Some(ChildKind::Agent),
-        capabilities: Some(capabilities(child, Leads::Whole)),
-        ..PollRequest::default()
-    };
-    let target = child.config.waiting("/poll");
-    let Some((id, offer)) = child.poll(&target, &request).await? else { return Ok(()) };
-    child.machine.saved_id = Some(id.clone());
-    child.keep_id(id);
-    if offer.is_empty() {
-        return Ok(());
-    }
+    let Some(offer) = offered::poll(child, Leads::Whole).await? else { return Ok(()) };
     let walk = Walk { offer, stage: None };
     child.machine.walk = Some(walk.clone());
     go_on(child, walk).await
@@ -69,22 +53,12 @@ async fn poll_once(child: &mut SimulatedChild<'_>) -> Result<(), ProcessEnd> {
 /// Takes up what it has in hand, from its beginning or where it was.
 async fn go_on(child: &mut SimulatedChild<'_>, walk: Walk) -> Result<(), ProcessEnd> {
     child.phase(Phase::Running);
-    if let Some(offer) = fetch(child, &walk.offer).await? {
+    if let Some(offer) = offered::fetch(child, &walk.offer, Offer::read_whole).await? {
         run_offer(child, &offer, walk.stage.as_deref()).await?;
         child.machine.walk = None;
         child.offer_over();
     }
     Ok(())
-}
-
-/// The offer, with its functions unpacked; `None`: that failed, and is tried again.
-async fn fetch(child: &mut SimulatedChild<'_>, id: &str) -> Result<Option<Offer>, ProcessEnd> {
-    let target = format!("/release?childID={}&releaseID={id}", child.id);
-    let Ok(yaml) = child.get_ok(&target).await? else { return Ok(None) };
-    let Ok(offer) = Offer::read_whole(&String::from_utf8_lossy(&yaml)) else { return Ok(None) };
-    let target = format!("/release/functions/{}?childID={}", offer.id, child.id);
-    let Ok(archive) = child.get_ok(&target).await? else { return Ok(None) };
-    Ok(child.machine.unpack(&archive).is_ok().then_some(offer))
 }
 
 async fn run_offer(
@@ -102,7 +76,7 @@ async fn run_offer(
         let (id, name) = (offer.id.clone(), stage.name.clone());
         child.machine.walk = Some(Walk { offer: id, stage: Some(name) });
         if !ready {
-            return report(child, offer, summary_of_none(stage), "").await;
+            return offered::report(child, offer, summary_of_none(stage), "").await;
         }
         next = run_stage(child, offer, stage, &mut skipped).await?;
     }
@@ -116,19 +90,8 @@ async fn run_stage<'o>(
     stage: &OfferStage,
     skipped: &mut Vec<String>,
 ) -> Result<Option<&'o OfferStage>, ProcessEnd> {
-    let function = offer.functions.iter().find(|function| function.name == stage.function);
-    let (Some(function), Some(kind), Some(minima)) = (function, stage.kind(), stage.minima()) else {
-        report(child, offer, summary_of_none(stage), "").await?;
-        return Ok(None);
-    };
-    let (clock, session) = (child.config.clock, child.config.session_calls);
-    let mut calls = child.calls(stage, function, function).timed_by(clock).in_sessions(session, clock);
-    child.machine.start_proxy(function);
-    let reporter = Reporter::for_stage(stage);
-    if reporter.is_some() {
-        // Until the manager's time is known.
-        calls.enter(0);
-    }
+    let Some(begun) = offered::begin(child, offer, stage).await? else { return Ok(None) };
+    let Begun { function: _, kind, minima, mut calls, reporter } = begun;
     let mut testing = Testing { child: &mut *child, offer, stage, kind, minima, reporter, skipped };
     let end = testing.until_its_end(&mut calls).await?;
     let is_tested = stage.new_traffic == 0 || calls.new.calls > 0;
@@ -152,14 +115,7 @@ async fn run_stage<'o>(
             child.settle(function, role).await;
         }
     }
-    let next = if let NextAction::Stage(name) = action { name } else { "" };
-    let summary = full_summary(stage, &calls, status, child.reads);
-    report(child, offer, summary, next).await?;
-    Ok(offer.stages.iter().find(|stage| stage.name == next))
-}
-
-fn is_met(minima: Minima, calls: &StageCalls) -> bool {
-    calls.elapsed >= minima.duration && calls.calls() >= minima.calls
+    offered::end(child, offer, stage, (&calls, status), action.stage()).await
 }
 
 /// Why a stage has ended.
@@ -198,8 +154,7 @@ impl Testing<'_, '_> {
             }
             if is_ready && !announced {
                 announced = true;
-                let waiting = full_summary(self.stage, calls, StageStatus::SuccessWaiting, self.child.reads);
-                report(self.child, self.offer, waiting, self.stage.on_success.as_written()).await?;
+                offered::announce(self.child, self.offer, self.stage, calls).await?;
             }
             if let Some(end) = self.ask(announced, calls).await? {
                 return Ok(end);

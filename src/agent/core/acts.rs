@@ -147,14 +147,18 @@ impl Core {
     fn changes(&self, acts: &mut Vec<Act>) {
         let Some(running) = &self.world.running else { return };
         let wanted = self.wanted_versions();
-        acts.extend(wanted.iter().filter(|version| !running.contains(*version)).cloned().map(Act::Start));
+        let stopping = &self.world.stopping;
+        acts.extend(stopping.iter().cloned().map(Act::Stop));
+        let is_there = |version: &VersionId| running.contains(version) || stopping.contains(version);
+        acts.extend(wanted.iter().filter(|version| !is_there(version)).cloned().map(Act::Start));
         if self.world.decided.is_some() && self.world.in_force.is_some() && !self.is_in_force() {
             acts.push(Act::Apply(self.state.generation));
         }
         if !self.is_in_force() {
             return;
         }
-        let left = self.state.versions.keys().filter(|version| !wanted.contains(version));
+        let left = self.state.versions.keys();
+        let left = left.filter(|version| !wanted.contains(*version) && !stopping.contains(*version));
         acts.extend(left.map(|version| self.leaving(version)));
         let ready = self.world.strangers.keys().filter(|version| self.world.drained.contains(*version));
         acts.extend(ready.cloned().map(Act::Stop));

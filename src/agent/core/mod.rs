@@ -116,6 +116,8 @@ struct World {
     /// Since when versions are wanted no more.
     leaving_since: BTreeMap<VersionId, u64>,
     drained: BTreeSet<VersionId>,
+    /// Versions that are being ended: they serve nothing any more, and are not started before they are gone.
+    stopping: BTreeSet<VersionId>,
     /// The number of the next look at the counts.
     counting: u64,
     count_at_ms: u64,
@@ -289,6 +291,7 @@ impl Core {
         self.decide_table();
         self.note_leaving(now);
         let acts: BTreeSet<Act> = self.wanted(now).into_iter().collect();
+        self.note_stopping(&acts, now);
         self.tries.forget(|act| acts.contains(act));
         self.shunned.retain(|_, until| *until > now.ms);
     }

@@ -97,6 +97,7 @@ impl Core {
     pub(super) fn stopped(&mut self, version: VersionId, stopped: Result<(), Trouble>, now: Now) {
         match stopped {
             Ok(()) => {
+                self.world.stopping.remove(&version);
                 if !self.wanted_versions().contains(&version) {
                     self.state.versions.remove(&version);
                 }
@@ -111,6 +112,18 @@ impl Core {
             Err(trouble) => {
                 self.warn(format!("a version could not be stopped: {}", trouble.text));
                 self.tries.failed(Act::Stop(version), now.ms);
+            }
+        }
+    }
+
+    /// What is ended from now on doesn't run any more, whatever is wanted of it meanwhile.
+    pub(super) fn note_stopping(&mut self, acts: &BTreeSet<Act>, now: Now) {
+        for act in acts {
+            let Act::Stop(version) = act else { continue };
+            if self.tries.may(act, now.ms) && self.world.stopping.insert(version.clone()) {
+                if let Some(running) = &mut self.world.running {
+                    running.remove(version);
+                }
             }
         }
     }

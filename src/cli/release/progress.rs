@@ -46,8 +46,13 @@ pub fn outcomes(counts: &ReleaseCounts) -> String {
         (undoing, "to confirm the undo"),
         (excluded, "excluded"),
     ];
-    let some: Vec<String> =
-        named.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}")).collect();
+    listed(&named)
+}
+
+/// Those that there are: `2990 succeeded, 10 failed`.
+fn listed(named: &[(u32, &str)]) -> String {
+    let some = named.iter().filter(|(count, _)| *count > 0);
+    let some: Vec<String> = some.map(|(count, name)| format!("{count} {name}")).collect();
     some.join(", ")
 }
 
@@ -63,9 +68,8 @@ pub fn agents(agents: &AgentCounts) -> String {
         (untested, "untested"),
         (unconfirmed, "did not confirm the undo"),
     ];
-    let some = named.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}"));
-    let some: Vec<String> = some.collect();
-    if some.is_empty() { participants.to_string() } else { format!("{participants}: {}", some.join(", ")) }
+    let some = listed(&named);
+    if some.is_empty() { participants.to_string() } else { format!("{participants}: {some}") }
 }
 
 /// `Running: 12 of 20 children over; 12 succeeded; …` and what it waits for; without times.

@@ -15,7 +15,7 @@ mod poll;
 mod refused;
 mod release;
 mod reply;
-mod result;
+pub(crate) mod result;
 pub mod survey;
 mod wait;
 

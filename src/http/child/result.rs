@@ -79,7 +79,7 @@ pub(super) async fn handle(
     Ok(response)
 }
 
-fn read(sent: StageSummary, says_next: Option<String>) -> summary::Summary {
+pub fn read(sent: StageSummary, says_next: Option<String>) -> summary::Summary {
     summary::Summary {
         says_next,
         agents: agents(&sent),

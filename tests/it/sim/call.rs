@@ -13,6 +13,11 @@ pub enum Caller {
         index: usize,
         process: u32,
     },
+    /// An own agent.
+    Whole {
+        index: usize,
+        process: u32,
+    },
     /// A manager that calls its parent.
     Link {
         manager: usize,
@@ -35,6 +40,8 @@ pub struct Patience {
     pub wait_ms: u64,
     /// Offers that are held by whoever calls; it is told at once that this is not as it should be.
     pub held: Vec<String>,
+    /// Stages of which whoever calls knows that they are passed over; it is told of others at once.
+    pub skipped: Vec<String>,
 }
 
 #[derive(Debug, Clone)]

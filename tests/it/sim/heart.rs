@@ -57,6 +57,12 @@ pub enum Flaw {
     ReplacesTheSilent,
     /// Invariant 14: a wave that nobody has proven opens.
     OpensUnproven,
+    /// Invariant 15: the proxy says of each version that nobody holds it.
+    StopsAtOnce,
+    /// Invariant 15: the proxy says that it has a table in force, and goes on by the one before.
+    KeepsOldTable,
+    /// Invariants 16 and others: what an own agent saves is not always on disk when it goes on.
+    SavesLate,
 }
 
 /// Decides and applies a command, with a flaw if there is one.
@@ -262,6 +268,9 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
         | Flaw::HandsOutWhole
         | Flaw::RefusesWithdrawn
         | Flaw::ForgetsUndoOfParent
+        | Flaw::StopsAtOnce
+        | Flaw::KeepsOldTable
+        | Flaw::SavesLate
         | Flaw::SumsOneShort => {}
     }
 }

@@ -348,7 +348,7 @@ impl World {
             return;
         };
         let request = match wait_ms {
-            Some(wait_ms) => Request::Patient(command, Patience { wait_ms, held }),
+            Some(wait_ms) => Request::Patient(command, Patience { wait_ms, held, skipped: Vec::new() }),
             None => Request::Heart(command),
         };
         self.links[manager].as_mut().unwrap().doing.insert(call, doing);

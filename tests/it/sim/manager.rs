@@ -31,7 +31,7 @@ use model::{ChildId, ChildKey, Now, ReleaseKey, StageStatus};
 use store::rows::StageResultRow;
 
 use super::{
-    call::{Caller, Request, Response},
+    call::{Caller, Patience, Request, Response},
     heart::{self, Flaw},
 };
 
@@ -82,6 +82,7 @@ struct Patient {
     call: u64,
     command: Box<Command>,
     held: Vec<String>,
+    skipped: Vec<String>,
 }
 
 /// The kind of the id that a manager has at its parent: a later one takes its place.
@@ -204,7 +205,7 @@ impl Manager {
                 return Ok(());
             }
             Request::Heart(command) => (command, None),
-            Request::Patient(command, patience) => (command, Some(patience.held.clone())),
+            Request::Patient(command, patience) => (command, Some(patience.clone())),
         };
         let mut command = (**command).clone();
         if let Command::Children(children::Command::Poll(poll)) = &mut command {
@@ -214,12 +215,12 @@ impl Manager {
         let answer = self.command(&command, at);
         self.once_more(&command, at)?;
         let is_nothing = match (&answer, &patience) {
-            (Ok(Reply::Polled { key, offer: None, .. }), Some(held)) => self.held(*key) == *held,
-            (Ok(Reply::EndStage { end, rollback, .. }), Some(_)) => !end && !rollback,
+            (Ok(Reply::Polled { key, offer: None, .. }), Some(patience)) => self.held(*key) == patience.held,
+            (Ok(reply @ Reply::EndStage { .. }), Some(patience)) => !is_news(reply, &patience.skipped),
             _ => false,
         };
-        if let Some(held) = patience.filter(|_| is_nothing) {
-            self.patients.push(Patient { caller, call, command: Box::new(command), held });
+        if let Some(Patience { held, skipped, .. }) = patience.filter(|_| is_nothing) {
+            self.patients.push(Patient { caller, call, command: Box::new(command), held, skipped });
             return Ok(());
         }
         self.pending.push(Pending { caller, call, request, response: Response::Heart(Box::new(answer)) });
@@ -238,8 +239,8 @@ impl Manager {
                 })
             }
             (command, None) => {
-                let nothing = Reply::EndStage { end: false, rollback: false, skip: Vec::new() };
-                decide(state, calls, command, now).answer != Ok(nothing)
+                let answer = decide(state, calls, command, now).answer;
+                answer.map_or(true, |reply| is_news(&reply, &patient.skipped))
             }
         };
         let woken = self.patients.extract_if(.., is_woken);
@@ -473,6 +474,16 @@ impl Manager {
         self.served_before = self.served_stored;
         self.state.recheck_all(self.served_before);
         self.calls = Calls { listening_since: self.served_before, last: HashMap::new() };
+    }
+}
+
+/// Whether an answer about the end of a stage is worth an answer at once.
+fn is_news(reply: &Reply, known: &[String]) -> bool {
+    match reply {
+        Reply::EndStage { end, rollback, skip } => {
+            *end || *rollback || skip.iter().any(|stage| !known.contains(stage))
+        }
+        _ => true,
     }
 }
 

@@ -11,6 +11,10 @@
 //! [`witness`] for each manager looks at every commit and every answer, and the [`overseer`] at what agents do anywhere
 //! in the tree, by the text that was posted at the root. In the end the network heals, everybody calls again, and what is left must come to rest.
 //!
+//! Where there are own agents ([`own`]), their real core runs beside a runtime and a proxy in virtual time, is killed at any instant and
+//! goes on from what it had saved. Callers call, and 15 is asserted: no call is answered by a version that has no share in a table that
+//! was handed out; and 16: what such an agent reports is what was.
+//!
 //! No agent ever exits with stages left, and no caller is without service but while an agent sets up or ends a test: that is
 //! counted as invariant 12.
 //!
@@ -27,6 +31,7 @@ mod links;
 mod manager;
 mod operators;
 mod overseer;
+mod own;
 mod plans;
 mod rest;
 mod tree;
@@ -37,10 +42,13 @@ use std::collections::BTreeMap;
 
 use heart::Flaw;
 use witness::Violation;
-use world::{Report, World};
+use world::{Crew, Report, World};
 
 /// Seeds in an ordinary run of the tests.
 const SEEDS: u64 = 500;
+
+/// Those with own agents, which have more to do.
+const OWN_SEEDS: u64 = 24;
 
 /// Seeds among which a flaw must show.
 const SEEDS_FOR_A_FLAW: u64 = 600;
@@ -50,12 +58,12 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 /// The seeds that break an invariant, and how the first one comes to that. Each core takes its share of them.
-fn broken(seeds: &std::ops::Range<u64>) -> String {
+fn broken(seeds: &std::ops::Range<u64>, crew: Crew) -> String {
     let is_alone = seeds.end - seeds.start == 1;
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let share = |core: usize| -> BTreeMap<u64, Report> {
         let of_core = seeds.clone().skip(core).step_by(cores);
-        let reports = of_core.map(|seed| (seed, World::new(seed, None).run(is_alone)));
+        let reports = of_core.map(|seed| (seed, World::new(seed, None, crew).run(is_alone)));
         reports.filter(|(_, report)| report.violation.is_some()).collect()
     };
     let mut broken = BTreeMap::new();
@@ -70,7 +78,9 @@ fn broken(seeds: &std::ops::Range<u64>) -> String {
         let Some(Violation { invariant, text: what }) = violation else { continue };
         if text.is_empty() {
             text.push_str(&last.join("\n"));
-            text.push_str("\n\nrun one again: CHOIRMASTER_SIM_SEED=… tests/run -- --test it sim::\n\n");
+            text.push_str(
+                "\n\nrun one again: CHOIRMASTER_SIM_SEED=… tests/run -- --test it sim::whatever\n\n",
+            );
         }
         text.push_str(&format!("CHOIRMASTER_SIM_SEED={seed} invariant {invariant}: {what}\n"));
     }
@@ -83,15 +93,29 @@ fn whatever_happens_the_invariants_hold() {
         Some(seed) => seed..seed + 1,
         None => 0..number("CHOIRMASTER_SIM_SEEDS").unwrap_or(SEEDS),
     };
-    let broken = broken(&seeds);
+    let broken = broken(&seeds, Crew::Deployed);
+    assert!(broken.is_empty(), "{broken}");
+}
+
+#[test]
+fn whatever_happens_to_own_agents_the_invariants_hold() {
+    let seeds = match number("CHOIRMASTER_SIM_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("CHOIRMASTER_SIM_SEEDS").unwrap_or(OWN_SEEDS),
+    };
+    let broken = broken(&seeds, Crew::Mixed);
     assert!(broken.is_empty(), "{broken}");
 }
 
 /// Some seed shows the flaw, as a violation of one of these invariants.
 fn assert_caught(flaw: Flaw, invariants: &[u8]) {
+    assert_caught_with(Crew::Deployed, flaw, invariants);
+}
+
+fn assert_caught_with(crew: Crew, flaw: Flaw, invariants: &[u8]) {
     let mut others = Vec::new();
     for seed in 0..SEEDS_FOR_A_FLAW {
-        match World::new(seed, Some(flaw)).run(false).violation {
+        match World::new(seed, Some(flaw), crew).run(false).violation {
             Some(found) if invariants.contains(&found.invariant) => return,
             Some(found) => others.push(found),
             None => {}
@@ -183,6 +207,31 @@ fn a_strategy_that_is_handed_out_whole_is_noticed() {
 #[test]
 fn a_withdrawn_offer_that_is_refused_is_noticed() {
     assert_caught(Flaw::RefusesWithdrawn, &[11]);
+}
+
+#[test]
+fn a_version_that_is_stopped_while_somebody_holds_it_is_noticed() {
+    assert_caught_with(Crew::Mixed, Flaw::StopsAtOnce, &[12, 15]);
+}
+
+#[test]
+fn a_table_that_is_said_to_be_in_force_and_is_not_is_noticed() {
+    assert_caught_with(Crew::Mixed, Flaw::KeepsOldTable, &[12, 15, 16]);
+}
+
+#[test]
+fn an_own_agent_that_goes_on_before_it_has_saved_is_noticed() {
+    assert_caught_with(Crew::Mixed, Flaw::SavesLate, &[4, 12, 15, 16]);
+}
+
+#[test]
+fn an_undo_that_own_agents_are_not_told_of_is_noticed() {
+    assert_caught_with(Crew::Mixed, Flaw::NoUndo, &[6, 10]);
+}
+
+#[test]
+fn a_barrier_that_opens_early_for_own_agents_is_noticed() {
+    assert_caught_with(Crew::Mixed, Flaw::BarrierOneEarly, &[3]);
 }
 
 #[test]

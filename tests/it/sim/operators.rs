@@ -33,7 +33,7 @@ impl World {
 
     fn submit(&mut self) -> Command {
         self.submitted += 1;
-        let planned = plans::draw(&mut self.dice, self.submitted, self.agents.len());
+        let planned = plans::draw(&mut self.dice, self.submitted, self.places);
         let checked = language::check(&planned.text);
         let strategy =
             checked.strategy.unwrap_or_else(|| panic!("{:#?}\n{}", checked.diagnostics, planned.text));
@@ -73,7 +73,9 @@ impl World {
             self.witnesses[0].resumed.insert(release.clone());
             return Some(Command::Lifecycle(lifecycle::Command::Resume { release }));
         }
-        match self.dice.below(12) {
+        // Who leads own agents does more.
+        let deeds = if self.owns.is_empty() { 12 } else { 15 };
+        match self.dice.below(deeds) {
             0 => Some(Command::Lifecycle(lifecycle::Command::Abort {
                 release,
                 note: Some("an operator said so".to_owned()),
@@ -95,12 +97,24 @@ impl World {
                 Some(Command::Stages(stages::Command::End { release, stage }))
             }
             7 => {
-                let index = self.dice.below(self.agents.len());
-                if self.agents[index].parent != 0 {
-                    return None;
-                }
-                let child = self.agents[index].ids.first()?.clone();
+                let index = self.dice.below(self.agents.len().max(1));
+                let agent = self.agents.get(index).filter(|agent| agent.parent == 0)?;
+                let child = agent.ids.first()?.clone();
                 Some(Command::Children(children::Command::Forget { child, even_if_it_owes: false }))
+            }
+            12 | 13 => {
+                let stage = self.dice.pick(&["One", "Two"]).to_owned();
+                let skipped = (release.clone(), stage.clone());
+                self.witnesses[0].cut.insert(skipped.clone());
+                self.overseer.cut.insert(skipped.clone());
+                self.witnesses[0].skipped.insert(skipped.clone());
+                self.overseer.skipped.insert(skipped);
+                Some(Command::Stages(stages::Command::Skip { release, stage }))
+            }
+            14 => {
+                self.witnesses[0].promoted.insert(release.clone());
+                self.overseer.promoted.insert(release.clone());
+                Some(Command::Rollout(rollout::Command::Promote { release }))
             }
             _ => None,
         }

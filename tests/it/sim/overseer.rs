@@ -61,6 +61,10 @@ pub struct Overseer {
     pub approvals: BTreeMap<String, usize>,
     /// Stages that an operator ended anywhere: root release and stage.
     pub cut: BTreeSet<(String, String)>,
+    /// Of these, the stages that are passed over by those who have not begun them.
+    pub skipped: BTreeSet<(String, String)>,
+    /// Root releases of which an operator opened all that was held back.
+    pub promoted: BTreeSet<String>,
     /// Which manager a child is.
     pub known_as: HashMap<Child, usize>,
     origins: HashMap<(usize, ReleaseKey), Origin>,
@@ -195,7 +199,8 @@ impl Overseer {
                 }
             }
             What::ToldToEnd => {
-                let Some(stage) = stage.filter(|_| matches!(deed.form, Form::Stage { .. })) else { return };
+                let is_stage = matches!(deed.form, Form::Stage { .. } | Form::InPlace { .. });
+                let Some(stage) = stage.filter(|_| is_stage) else { return };
                 if !self.is_excused(view, &child, deed.release, NAMES[stage]) {
                     self.check_barrier(view, &child, &planned, stage + 1, at);
                 }
@@ -206,6 +211,14 @@ impl Overseer {
                 if status == StageStatus::Completed {
                     self.completed.insert((child, origin.root, stage));
                 }
+            }
+            What::Began if matches!(deed.form, Form::InPlace { .. }) => {
+                if let Some(stage) = stage.filter(|stage| *stage > 0) {
+                    self.check_barrier(view, &child, &planned, stage, at);
+                }
+            }
+            What::RolledOut if matches!(deed.form, Form::InPlace { .. }) => {
+                self.check_rollout(view, deed, &child, &planned, at);
             }
             What::RolledOut => {
                 if planned.led.is_some() && !matches!(deed.form, Form::Rollout { .. }) {
@@ -243,17 +256,23 @@ impl Overseer {
             (Form::Stage { .. }, Some(stage)) if stage > 0 => {
                 self.check_barrier(view, child, planned, stage, at);
             }
-            (Form::Rollout { .. }, _) => {
-                self.check_barrier(view, child, planned, planned.stages, at);
-                let has_run = |stage| self.completed.contains(&(child.clone(), planned.id.clone(), stage));
-                let is_excused = view.managers[child.0].release(deed.release).is_some_and(|release| {
-                    is_last_of_untested(release, view.managers[child.0].state.children.key(&child.1))
-                });
-                if planned.is_straight && !is_excused && !(0..planned.stages).all(has_run) {
-                    self.wrong(10, format!("{child:?} rolls {} out untested", deed.offer));
-                }
-            }
+            (Form::Rollout { .. }, _) => self.check_rollout(view, deed, child, planned, at),
             _ => {}
+        }
+    }
+
+    /// Invariants 3 and 10: who rolls out has gone through all stages.
+    fn check_rollout(&mut self, view: View<'_>, deed: &Deed, child: &Child, planned: &Planned, at: u64) {
+        self.check_barrier(view, child, planned, planned.stages, at);
+        let has_run = |stage: usize| {
+            let is_skipped = self.skipped.contains(&(planned.id.clone(), NAMES[stage].to_owned()));
+            is_skipped || self.completed.contains(&(child.clone(), planned.id.clone(), stage))
+        };
+        let is_excused = view.managers[child.0].release(deed.release).is_some_and(|release| {
+            is_last_of_untested(release, view.managers[child.0].state.children.key(&child.1))
+        });
+        if planned.is_straight && !is_excused && !(0..planned.stages).all(has_run) {
+            self.wrong(10, format!("{child:?} rolls {} out untested", deed.offer));
         }
     }
 
@@ -295,6 +314,9 @@ impl Overseer {
         let wants_approval = is_rollout && led.approval == Some("before_rollout");
         let is_global = led.order == "global_incremental";
         if !is_global && !wants_approval || self.opened.contains(&(planned.id.clone(), stage)) {
+            return;
+        }
+        if self.promoted.contains(&planned.id) {
             return;
         }
         self.opened.insert((planned.id.clone(), stage));

@@ -17,6 +17,9 @@ const AFTERMATH_MS: u64 = 6 * 60_000;
 /// Between two looks whether all is at rest.
 const LOOK_MS: u64 = 20_000;
 
+/// How long the driver of an own agent sleeps at least, in milliseconds.
+const CALM_PACE_MS: u64 = 1_500;
+
 impl World {
     pub(super) fn calm(&mut self) {
         self.tell(|| "the storm is over".to_owned());
@@ -27,6 +30,11 @@ impl World {
             if !self.managers[manager].is_up {
                 self.boot(manager);
             }
+        }
+        // Much time may pass until all is at rest.
+        self.own_pace_ms = self.own_pace_ms.max(CALM_PACE_MS);
+        for own in &mut self.owns {
+            own.calm();
         }
         for index in 0..self.agents.len() {
             self.agents[index].mishap = 0.0;
@@ -65,6 +73,7 @@ impl World {
             None => {
                 let since = *self.rest_since.get_or_insert(self.at);
                 let busy = self.agents.iter().any(|agent| !agent.is_alive || !agent.is_idle())
+                    || self.owns.iter().any(|own| !own.is_alive() || !own.is_idle())
                     || self.links.iter().flatten().any(|link| !link.is_idle());
                 if self.at < since + AFTERMATH_MS || (busy && self.at < self.weather.until + LONGEST_CALM_MS)
                 {
@@ -82,6 +91,7 @@ impl World {
         }
         let view = View { managers: &self.managers, links: &self.links, witnesses: &self.witnesses };
         self.overseer.check_rest(view);
+        self.judge_owns();
         // A release that is paused may hold an agent in a stage: what it owes to another waits so long.
         for agent in self.agents.iter().filter(|agent| agent.is_idle()) {
             for (function, live) in &agent.live {
@@ -101,6 +111,26 @@ impl World {
                 } else {
                     self.witnesses[0].check_machine(&self.managers[0], id, &agent.id, *release, function);
                 }
+            }
+        }
+    }
+
+    /// What runs on the machines of own agents.
+    fn judge_owns(&mut self) {
+        for (index, own) in self.owns.iter().enumerate() {
+            let Some(id) = own.id().filter(|_| own.is_idle()) else { continue };
+            for (function, release, settled_as) in own.rolled_out() {
+                let view = View { managers: &self.managers, links: &self.links, witnesses: &self.witnesses };
+                if self.is_tree {
+                    let machine = Machine { manager: own.parent, id: settled_as, now: id, release, function };
+                    self.overseer.check_machine(view, &machine);
+                } else {
+                    let (witness, manager) = (&mut self.witnesses[0], &self.managers[0]);
+                    witness.check_machine(manager, settled_as, id, release, function);
+                }
+            }
+            if let Some(left) = own.leftovers() {
+                self.overseer.wrong(16, format!("own agent {index}: {left}"));
             }
         }
     }

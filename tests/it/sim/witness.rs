@@ -65,6 +65,10 @@ pub struct Witness {
     pub approvals: BTreeMap<String, usize>,
     /// Stages that an operator ended, by release.
     pub cut: BTreeSet<(String, String)>,
+    /// Of these, the stages that are passed over by those who have not begun them.
+    pub skipped: BTreeSet<(String, String)>,
+    /// Releases of which an operator opened all that was held back.
+    pub promoted: BTreeSet<String>,
     /// Releases that an operator let go on, whatever they were paused for.
     pub resumed: BTreeSet<String>,
     /// Releases that some agent runs for good.
@@ -359,16 +363,7 @@ impl Witness {
                     Form::Stage { stage, .. } if stage > 0 => {
                         self.check_barrier(manager, release, &planned, deed, usize::from(stage), at);
                     }
-                    Form::Rollout { .. } => {
-                        self.check_barrier(manager, release, &planned, deed, planned.stages, at);
-                        let own = (0..planned.stages).all(|s| self.completed.contains(&stage(s)));
-                        if planned.is_straight
-                            && !own
-                            && !is_last_of_untested(release, manager.state.children.key(&deed.child))
-                        {
-                            self.wrong(10, format!("{} rolls {} out untested", deed.child, deed.offer));
-                        }
-                    }
+                    Form::Rollout { .. } => self.check_rollout(manager, release, &planned, deed, at),
                     _ => {}
                 }
             }
@@ -378,7 +373,7 @@ impl Witness {
                 }
             }
             What::ToldToEnd => {
-                if let (Some(s), Form::Stage { .. }) = (deed.stage, deed.form) {
+                if let (Some(s), Form::Stage { .. } | Form::InPlace { .. }) = (deed.stage, deed.form) {
                     let name = release.strategy.stages[s].name.clone();
                     let by_hand = self.cut.contains(&(release.id.as_str().to_owned(), name));
                     // Who is over is told to end whatever it asks about.
@@ -398,6 +393,15 @@ impl Witness {
                     }
                 }
             }
+            What::Began if matches!(deed.form, Form::InPlace { .. }) => {
+                if let Some(stage) = deed.stage.filter(|stage| *stage > 0) {
+                    self.check_barrier(manager, release, &planned, deed, stage, at);
+                }
+            }
+            What::RolledOut if matches!(deed.form, Form::InPlace { .. }) => {
+                self.proven.insert(deed.release);
+                self.check_rollout(manager, release, &planned, deed, at);
+            }
             What::RolledOut => {
                 self.proven.insert(deed.release);
                 if planned.led.is_some() && !matches!(deed.form, Form::Rollout { .. }) {
@@ -409,7 +413,7 @@ impl Witness {
             }
             What::ToldEarly => {
                 if let Some(s) = deed.stage.filter(|_| !planned.may_end_early())
-                    && let Form::Stage { .. } = deed.form
+                    && let Form::Stage { .. } | Form::InPlace { .. } = deed.form
                 {
                     let name = release.strategy.stages[s].name.clone();
                     let by_hand = self.cut.contains(&(release.id.as_str().to_owned(), name));
@@ -431,6 +435,27 @@ impl Witness {
         }
     }
 
+    /// Invariants 3 and 10: who rolls out has gone through all stages.
+    fn check_rollout(
+        &mut self,
+        manager: &Manager,
+        release: &Release,
+        planned: &Planned,
+        deed: &Deed,
+        at: u64,
+    ) {
+        self.check_barrier(manager, release, planned, deed, planned.stages, at);
+        let has_run = |stage: usize| {
+            let name = release.strategy.stages[stage].name.clone();
+            self.skipped.contains(&(release.id.as_str().to_owned(), name))
+                || self.completed.contains(&(deed.release, deed.child.clone(), stage))
+        };
+        let is_excused = is_last_of_untested(release, manager.state.children.key(&deed.child));
+        if planned.is_straight && !is_excused && !(0..planned.stages).all(has_run) {
+            self.wrong(10, format!("{} rolls {} out untested", deed.child, deed.offer));
+        }
+    }
+
     /// Invariants 3 and 4: whoever is in an earlier wave has ended before.
     fn check_wave(&mut self, manager: &Manager, release: &Release, planned: &Planned, deed: &Deed, at: u64) {
         let Some(led) =
@@ -441,7 +466,7 @@ impl Witness {
         let Some(key) = manager.state.children.key(&deed.child) else { return };
         let Ok(place) = release.members.binary_search(&key) else { return };
         let wave = release.assignments[&release.members[place]].wave;
-        if wave == 0 || self.begun.contains(&(release.key, wave)) {
+        if wave == 0 || self.begun.contains(&(release.key, wave)) || self.is_promoted(release) {
             return;
         }
         let mut most = 0;
@@ -480,6 +505,10 @@ impl Witness {
         }
     }
 
+    fn is_promoted(&self, release: &Release) -> bool {
+        self.promoted.contains(release.id.as_str())
+    }
+
     fn check_approvals(&mut self, release: &Release, gates: usize) {
         let said = self.approvals.get(release.id.as_str()).copied().unwrap_or_default();
         if said < gates {
@@ -507,7 +536,7 @@ impl Witness {
         }
         let Some(key) = manager.state.children.key(&deed.child) else { return };
         let Some(wave) = release.assignments.get(&key).map(|part| part.wave) else { return };
-        if self.opened.contains(&(release.key, wave, stage)) {
+        if self.opened.contains(&(release.key, wave, stage)) || self.is_promoted(release) {
             return;
         }
         // Who was told by hand to end the stage counts as having come; when, only the manager knows.

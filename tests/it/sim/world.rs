@@ -21,6 +21,7 @@ use super::{
     links::{self, Line},
     manager::{Committed, Manager, Pending},
     overseer::{Overseer, View},
+    own::{Happening, Own},
     tree::Tree,
     witness::{Violation, Witness},
 };
@@ -28,6 +29,9 @@ use super::{
 /// Events that are shown of a failing seed, unless it is run alone.
 const SHOWN: usize = 60;
 const SHOWN_ALONE: usize = 5_000;
+
+/// What keeps the chances of own agents apart from all others, so that without them a seed is what it was.
+const OWN_DICE: u64 = 0x6f77_6e73;
 
 /// A broken connection is noticed after at most so long.
 const LOST_MS: u64 = 5_000;
@@ -95,6 +99,11 @@ pub(super) enum Event {
     Begin {
         manager: usize,
     },
+    /// Something happens to an own agent or beside it.
+    Own {
+        index: usize,
+        what: Box<Happening>,
+    },
     Operate,
     Calm,
     Look,
@@ -133,6 +142,12 @@ pub struct World {
     pub(super) is_tree: bool,
     pub(super) tick_at: Vec<u64>,
     pub(super) agents: Vec<Agent>,
+    pub(super) owns: Vec<Own>,
+    /// The driver of own agents sleeps for so long at least, in milliseconds.
+    pub(super) own_pace_ms: u64,
+    /// All agents, of whatever kind: each has a place in the row.
+    pub(super) places: usize,
+    pub(super) crew: Crew,
     /// What each agent waits for: a call or the end of a nap.
     pub(super) awaited: Vec<u64>,
     pub(super) calls: u64,
@@ -145,8 +160,16 @@ pub struct World {
     pub(super) shown: usize,
 }
 
+/// Which agents there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Crew {
+    Deployed,
+    /// Own agents, most of the time beside deployed ones.
+    Mixed,
+}
+
 impl World {
-    pub fn new(seed: u64, flaw: Option<Flaw>) -> Self {
+    pub fn new(seed: u64, flaw: Option<Flaw>, crew: Crew) -> Self {
         let mut dice = Dice::new(seed);
         let weather = Weather {
             lost: dice.pick(&[0.0, 0.0, 0.005, 0.02]),
@@ -157,7 +180,14 @@ impl World {
         };
         let mishap = dice.pick(&[0.0, 0.05, 0.2]);
         let Tree { parents, homes } = Tree::draw(&mut dice);
-        let (managers, agents) = (parents.len(), homes.len());
+        let mut fate = Dice::new(seed ^ OWN_DICE);
+        let share = fate.pick(&[0.3, 0.6, 1.0]);
+        let draw = |_: &usize| crew == Crew::Mixed && fate.chance(share);
+        let mut is_own: Vec<bool> = homes.iter().map(draw).collect();
+        is_own[0] |= crew == Crew::Mixed;
+        let homes: Vec<(usize, usize)> = homes.into_iter().enumerate().collect();
+        let (owns, deployed): (Vec<_>, Vec<_>) = homes.iter().partition(|(place, _)| is_own[*place]);
+        let (managers, agents) = (parents.len(), deployed.len());
         let mut world = Self {
             seed,
             dice,
@@ -177,7 +207,11 @@ impl World {
             overseer: Overseer::new(parents),
             is_tree: managers > 1,
             tick_at: vec![u64::MAX; managers],
-            agents: homes.iter().enumerate().map(|(place, home)| Agent::new(*home, place, mishap)).collect(),
+            agents: deployed.iter().map(|(place, home)| Agent::new(*home, *place, mishap)).collect(),
+            owns: owns.iter().map(|(place, home)| Own::new(*home, *place, mishap)).collect(),
+            own_pace_ms: fate.pick(&[100, 300, 700]),
+            places: homes.len(),
+            crew,
             awaited: vec![0; agents],
             calls: 0,
             weather,
@@ -230,6 +264,7 @@ impl World {
             let at = self.dice.between(6_000, until);
             self.plan(at, Event::Operate);
         }
+        self.schedule_owns();
         self.plan(5_000, Event::Operate);
         self.plan(until, Event::Calm);
     }
@@ -250,12 +285,12 @@ impl World {
 
     /// Until all is at rest, or something is wrong. Then once more, to tell how it came to that.
     pub fn run(self, is_alone: bool) -> Report {
-        let (seed, flaw) = (self.seed, self.managers[0].flaw);
+        let (seed, flaw, crew) = (self.seed, self.managers[0].flaw, self.crew);
         let (violation, _) = self.go();
         if violation.is_none() || flaw.is_some() {
             return Report { violation, last: Vec::new() };
         }
-        let mut again = Self::new(seed, flaw);
+        let mut again = Self::new(seed, flaw, crew);
         again.story = Some(VecDeque::new());
         again.shown = if is_alone { SHOWN_ALONE } else { SHOWN };
         let (violation, story) = again.go();
@@ -327,6 +362,7 @@ impl World {
                 self.tell(|| format!("manager {manager} is back"));
                 self.boot(manager);
             }
+            Event::Own { index, what } => self.own_happens(index, *what),
             Event::Operate => self.operate(),
             Event::Calm => self.calm(),
             Event::Look => self.look(),
@@ -387,7 +423,7 @@ impl World {
     }
 
     pub(super) fn send(&mut self, manager: usize, caller: Caller, call: u64, request: Request) {
-        let is_childs = matches!(caller, Caller::Agent { .. } | Caller::Link { .. });
+        let is_childs = matches!(caller, Caller::Agent { .. } | Caller::Whole { .. } | Caller::Link { .. });
         if is_childs && self.dice.chance(self.weather.twice) {
             let at = self.at + self.dice.between(1, 15_000);
             let request = match request.clone() {
@@ -413,6 +449,9 @@ impl World {
         match caller {
             Caller::Agent { index, process } => {
                 self.plan(at, Event::Answer { index, process, call, response });
+            }
+            Caller::Whole { index, process } => {
+                self.plan_own(at, index, Happening::Answered { process, flight: call, response });
             }
             Caller::Link { manager, life, call } => {
                 let (response, beside) = self.garble(manager, response, beside);
@@ -544,7 +583,10 @@ impl World {
             let Some(record) = self.managers[manager].state.children.get(*child) else { continue };
             let is_it =
                 |agent: &&Agent| agent.parent == manager && agent.is_alive && agent.id == record.id.as_str();
-            if self.agents.iter().find(is_it).is_some_and(Agent::is_at_work) {
+            let id = record.id.as_str();
+            let is_own = |own: &&Own| own.parent == manager && own.is_alive() && own.id() == Some(id);
+            let own_works = self.owns.iter().find(is_own).is_some_and(Own::is_at_work);
+            if own_works || self.agents.iter().find(is_it).is_some_and(Agent::is_at_work) {
                 let text = format!("{} is at work, and another has taken its place", record.id);
                 self.witnesses[manager].replaced(text);
             }

@@ -13,7 +13,7 @@ use tokio::{
     task::AbortHandle,
 };
 
-pub use super::serving::{Behaviour, free_address, is_answer_to};
+pub use super::serving::{Behaviour, free_address};
 use super::{
     serving::{ENVIRONMENT, Listen, Told, arguments, open, serve_tcp},
     wait::wait_until,

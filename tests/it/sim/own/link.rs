@@ -1,0 +1,192 @@
+//! What an own agent says to its manager, and what it makes of the answers: as the product's link does, without HTTP.
+
+use std::collections::BTreeMap;
+
+use ::agent::{
+    core::{Act, Errand, Event, Fetched, Polled, Trouble, VersionNote},
+    measure::Reads,
+    runtime::VersionId,
+};
+use engine::stored;
+use heart::{
+    children::{self, Poll, Profile},
+    release::{
+        command::{Command, Refusal, Reply},
+        members,
+    },
+};
+use language::offer;
+use model::{Capabilities, ChildId, ChildKind, FEATURE_INTERIM, FEATURE_VALUES, Leads};
+use wire::{EndStageAnswer, ManagerTime, ResultRequest, StageSummary, Then};
+
+use super::{Handed, Own};
+use crate::sim::call::{Patience, Request, Response};
+
+/// How long its calls wait.
+const WAIT_MS: u64 = 30_000;
+
+/// What is said to the manager for an act; `None`: it is nothing of the manager's.
+pub(super) fn request(own: &Own, act: &Act, errand: &Errand) -> Option<Request> {
+    let id = || own.id().unwrap_or_default().to_owned();
+    let patient = |command, skipped: &[String]| {
+        let patience = Patience { wait_ms: WAIT_MS, held: Vec::new(), skipped: skipped.to_vec() };
+        Request::Patient(Box::new(command), patience)
+    };
+    match (act, errand) {
+        (Act::Poll, _) => Some(patient(Command::Children(children::Command::Poll(poll(own))), &[])),
+        (Act::EndStage { offer, stage, skipped }, _) => {
+            let (child, offer, stage) = (id(), offer.clone(), stage.clone());
+            let command = Command::Members(members::Command::EndStage { child, offer, stage });
+            Some(patient(command, skipped))
+        }
+        (Act::Fetch { offer, .. }, _) => {
+            let command = members::Command::Fetch { child: id(), offer: offer.clone() };
+            Some(Request::Heart(Box::new(Command::Members(command))))
+        }
+        (Act::Send(_) | Act::Report { .. }, Errand::Result { offer, summary, next }) => {
+            Some(result(id(), offer, summary, next))
+        }
+        _ => None,
+    }
+}
+
+fn poll(own: &Own) -> Poll {
+    let features = [FEATURE_INTERIM, FEATURE_VALUES].map(str::to_owned).into();
+    let capabilities = Capabilities { leads: Leads::Whole, features, ..Capabilities::default() };
+    Poll {
+        child: own.id().map(|id| ChildId::parse(id).unwrap()),
+        fresh: ChildId::parse("unset").unwrap(),
+        area: Some(own.area.clone()),
+        address: Some(own.address),
+        agents: 0,
+        profile: Some(Profile { name: None, kind: ChildKind::Agent, capabilities }),
+    }
+}
+
+/// It goes over the wire and is read as the edge reads it: what would be refused there is a fault of the agent's.
+fn result(id: String, offer: &str, summary: &StageSummary, next: &str) -> Request {
+    let request = ResultRequest {
+        id: id.into(),
+        release_id: offer.into(),
+        stage_summaries: vec![summary.clone()],
+        next_stage: Some(next.into()),
+    };
+    let body = serde_json::to_vec(&request).unwrap();
+    let request = ResultRequest::parse(&body).unwrap_or_else(|error| panic!("{error}: {request:?}"));
+    let says_next = request.says_next(0).map(str::to_owned);
+    let summary = request.stage_summaries[0].clone();
+    let report = stored::received(http::tried_alone::summary(summary, says_next)).unwrap();
+    Request::Heart(Box::new(Command::Members(members::Command::Result {
+        child: request.id.into_owned(),
+        offer: request.release_id.into_owned(),
+        reports: vec![report],
+    })))
+}
+
+/// What the answer means to the core. `served_ms`: the manager's time.
+pub(super) fn event(act: &Act, response: Response, took_ms: u64, time_ms: i64) -> Option<Event> {
+    let answer = match response {
+        Response::Heart(answer) => *answer,
+        Response::Functions | Response::Garbled(_) | Response::Lost => {
+            return Some(failed(act, Trouble::passing("no answer"), took_ms));
+        }
+    };
+    let answer = match answer {
+        Ok(reply) => reply,
+        Err(refusal) => return Some(refused(act, &refusal, took_ms)),
+    };
+    Some(match (act, answer) {
+        (Act::Poll, Reply::Polled { child, offer, .. }) => {
+            let reads = Reads { values: true, groups: false };
+            let polled = Polled { id: child.as_str().to_owned(), offer, reads };
+            Event::Polled { took_ms, answer: Ok(polled) }
+        }
+        (Act::EndStage { offer, stage, skipped }, Reply::EndStage { end, rollback, skip }) => {
+            let then = rollback.then_some(Then::Rollback);
+            Event::EndStage {
+                offer: offer.clone(),
+                stage: stage.clone(),
+                skipped: skipped.clone(),
+                took_ms,
+                answer: Ok(EndStageAnswer { end_stage: end || rollback, then, skip }),
+            }
+        }
+        (Act::Send(number), Reply::Stored) => Event::Sent { number: *number, answer: Ok(None) },
+        (Act::Report { run, stage }, Reply::Stored) => Event::Reported {
+            run: *run,
+            stage: *stage,
+            sent_ms: 0,
+            answer: Ok(Some(ManagerTime { time_ms, time_error_ms: 1 })),
+        },
+        (Act::Fetch { .. }, Reply::Offer(_)) => return None,
+        (act, reply) => panic!("{act:?} does not expect {reply:?}"),
+    })
+}
+
+/// What the edge makes of a refusal.
+fn refused(act: &Act, refusal: &Refusal, took_ms: u64) -> Event {
+    let is_lost_state = matches!(refusal, Refusal::UnknownChild(_) | Refusal::NeverOffered { .. });
+    match act {
+        Act::EndStage { offer, stage, skipped } if is_lost_state => Event::EndStage {
+            offer: offer.clone(),
+            stage: stage.clone(),
+            skipped: skipped.clone(),
+            took_ms,
+            answer: Ok(EndStageAnswer { end_stage: true, then: Some(Then::Rollback), skip: Vec::new() }),
+        },
+        act => {
+            let trouble = match refusal {
+                Refusal::Limit { .. } | Refusal::TooManyAdopted { .. } => {
+                    Trouble::passing(refusal.to_string())
+                }
+                _ => Trouble::refused(refusal.to_string()),
+            };
+            failed(act, trouble, took_ms)
+        }
+    }
+}
+
+pub(super) fn failed(act: &Act, trouble: Trouble, took_ms: u64) -> Event {
+    match act.clone() {
+        Act::List => Event::Listed(Err(trouble)),
+        Act::Look => Event::Looked(Err(trouble)),
+        Act::Join => Event::Joined(Err(trouble)),
+        Act::Poll => Event::Polled { took_ms, answer: Err(trouble) },
+        Act::EndStage { offer, stage, skipped } => {
+            Event::EndStage { offer, stage, skipped, took_ms, answer: Err(trouble) }
+        }
+        Act::Send(number) => Event::Sent { number, answer: Err(trouble) },
+        Act::Report { run, stage } => Event::Reported { run, stage, sent_ms: 0, answer: Err(trouble) },
+        Act::Fetch { offer, run } => Event::Fetched { offer, run, fetched: Err(trouble) },
+        Act::Start(version) => Event::Started { version, started: Err(trouble) },
+        Act::Apply(generation) => Event::Applied { generation, applied: Err(trouble) },
+        Act::Drain(version) => Event::Drained { version, drained: Err(trouble) },
+        Act::Stop(version) => Event::Stopped { version, stopped: Err(trouble) },
+        Act::Count(number) => Event::Counted { number, counted: Err(trouble) },
+    }
+}
+
+/// An offer whose functions are there as well.
+pub(super) fn fetched(handed: &Handed) -> Result<Fetched, Trouble> {
+    let read = offer::read(&handed.text);
+    let read = read.map_err(|faults| Trouble::refused(format!("{faults:?}\n{}", handed.text)))?;
+    let (mut versions, mut notes) = (Vec::new(), BTreeMap::new());
+    for function in &read.functions {
+        let both = [&function.base, &function.new].map(|version| {
+            let id = content(&version.path, &read.id);
+            let note = VersionNote { function: function.name.clone(), runner: version.env.clone() };
+            notes.insert(id.clone(), note);
+            id
+        });
+        versions.push(both);
+    }
+    Ok(Fetched { text: handed.text.clone(), versions, notes })
+}
+
+/// The digest of what lies in a folder of an offer's archive: base versions are the same in all releases, new ones in none.
+pub(super) fn content(path: &str, offer: &str) -> VersionId {
+    let digits: String = offer.chars().skip(1).take_while(char::is_ascii_digit).collect();
+    let release: u64 = if path.ends_with("_new") { digits.parse().unwrap_or_default() } else { 0 };
+    let name = path.bytes().fold(7_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)));
+    format!("{:012x}{release:04x}", name & 0xffff_ffff_ffff).parse().unwrap()
+}
