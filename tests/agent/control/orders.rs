@@ -38,7 +38,7 @@ async fn the_socket_is_its_owners_alone_and_one_agent_has_it_at_a_time() {
     let wrong = control::open(&file, None, sender.clone()).unwrap_err();
     assert!(wrong.to_string().contains("is there and no socket"), "{wrong}");
     assert_eq!(fs::read(&file).unwrap(), b"kept");
-    let long = open.folder.path().join("x".repeat(108));
+    let long = open.folder.path().join("x".repeat(96));
     assert!(matches!(control::open(&long, None, sender), Err(ControlError::LongPath(_))));
 }
 
