@@ -30,7 +30,6 @@ fn waves(base: &str, new: &str) -> String {
     let mut text = std::fs::read_to_string(file).unwrap();
     for (old, put) in [
         ("name: sieve", format!("name: {FUNCTION}")),
-        ("func_name: sieve", format!("func_name: {FUNCTION}")),
         ("fns/sieve_base", format!("fns/{base}")),
         ("fns/sieve_new", format!("fns/{new}")),
         ("env: nodejs", "env: program".to_owned()),
@@ -70,6 +69,11 @@ async fn a_mixed_fleet_runs_waves_with(canary: Behaviour, errors: f64) -> (Strin
                     let path = "/api/v1/releases/waves/approve";
                     // Somebody may have been faster: the release itself.
                     let _ = site.manager.order(path, &json!({"by": "tester"})).await;
+                }
+                // Nobody has succeeded so far, and a person wants to see it once more.
+                Some("Paused") => {
+                    let _ =
+                        site.manager.order("/api/v1/releases/waves/resume", &json!({"by": "tester"})).await;
                 }
                 Some(_) if site.manager.is_over("waves").await => return,
                 _ => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
@@ -161,7 +165,7 @@ async fn an_own_agent_under_a_manager_of_the_reference_walks_through_all_stages_
     let text = strategy("plain", [&base, &new], &stages(Kind::Wait, TWO_STAGES, 300), "");
     let script = reference::Script {
         offers: vec![("plain".to_owned(), text, archive(&site, [&base, &new]))],
-        end_at: Some(1),
+        end_at: Some(6),
         ..reference::Script::of("")
     };
     let manager = reference::Manager::start(script).await;

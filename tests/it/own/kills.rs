@@ -6,6 +6,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::{
+    callers::Fate,
     node::{Load, Node},
     processes,
     releases::{A_B, GRADUAL, Kind, TWO_STAGES, stages, strategy},
@@ -229,9 +230,34 @@ async fn a_fleet_is_rolled_back_without_a_call_lost_while_agents_and_the_manager
     load.more_calls(100).await;
     assert_eq!((load.callers.lost(), other.lost()), (0, 0));
     let theirs = other.finish().await;
-    assert!(theirs.iter().all(|call| call.fate == super::callers::Fate::Answered));
+    assert!(theirs.iter().all(|call| call.fate == Fate::Answered));
     let ours = load.callers.finish().await;
-    assert!(ours.iter().all(|call| call.fate == super::callers::Fate::Answered));
+    assert!(ours.iter().all(|call| call.fate == Fate::Answered));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_nothing_is_said_of_repeats_posts_that_a_dying_version_had_are_felt_and_counted_and_nothing_else()
+ {
+    let mut site = Site::start().await;
+    let node = site.node("edge", &["agent.keep_base=0s"]).await;
+    site.manager.knows(1).await;
+    let (base, new) = (site.version(Good), site.version(Dying));
+    node.add_with(&site.content(&base), &[]);
+    let load = node.call(&habits()).await;
+    site.manager.submit(&strategy("r", [&base, &new], &stages(Kind::Wait, &[50], 600_000), "")).await;
+    assert_ne!(site.manager.ended("r").await["state"], "Done");
+    node.is_at_rest().await;
+    load.more_calls(100).await;
+    let (ledger, lines) = load.finish(&site).await;
+    let felt: Vec<_> = ledger.calls.iter().filter(|call| call.fate != Fate::Answered).collect();
+    for call in &felt {
+        assert!(call.posted && matches!(call.fate, Fate::ProxyError | Fate::FunctionError), "{call:?}");
+    }
+    assert_eq!(felt.len(), lines.errors(), "{}", ledger.sums());
+    assert_eq!(ledger.more_than_once(|call| call.posted), 0);
+    let counted = lines.all();
+    assert!(ledger.more_than_once(|_| true) as u64 <= counted.repeated + counted.sent_again);
+    nothing_is_left_but(&site, &node.folder, &base).await;
 }
 
 /// A version that serves under load, and nothing else.

@@ -175,8 +175,12 @@ impl Node {
 
     /// Has a version served, each of whose calls may be repeated.
     pub fn add(&self, content: &Path) {
+        self.add_with(content, &["--retry", "failed"]);
+    }
+
+    pub fn add_with(&self, content: &Path, flags: &[&str]) {
         let content = content.to_str().unwrap();
-        let added = self.run(&["agent", "functions", "add", FUNCTION, content, "--retry", "failed"]);
+        let added = self.run(&[&["agent", "functions", "add", FUNCTION, content], flags].concat());
         assert!(
             added.status.success(),
             "{}\n{}",

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{
+    callers::{Callers, PATIENCE},
     node::{Load, Node},
     processes,
     releases::{Kind, Stage, stages, strategy},
@@ -87,18 +88,49 @@ async fn a_release_that_is_paused_goes_on_once_it_is_resumed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stage_that_is_skipped_gives_way_to_the_next_one_and_a_release_that_is_promoted_is_rolled_out() {
-    let world = begun(&stages(Kind::Wait, &[10, 30, 50], LONG), Good, false).await;
+async fn a_stage_that_is_skipped_gives_way_to_the_next_one() {
+    let long = Stage { kind: Kind::Wait, share: 10, milliseconds: LONG };
+    let world = begun(&[&[long][..], &stages(Kind::Wait, &[30, 50], 400)].concat(), Good, false).await;
     world.stage("s0").await;
     let (status, text) =
         world.site.manager.order("/api/v1/releases/r/stages/s0/skip", &json!({"by": "tester"})).await;
     assert!((200..300).contains(&status), "{status} {text}");
-    world.stage("s1").await;
-    world.site.manager.act("r", "promote").await;
-    let state = world.state().await;
-    assert_eq!(state, "Done");
+    assert_eq!(world.state().await, "Done");
     let new = world.new.clone();
     world.ends_with(&new).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_whose_second_wave_waits_for_approval_goes_on_once_it_is_promoted() {
+    let mut site = Site::start().await;
+    let nodes = [
+        site.node("edge-1", &["agent.keep_base=0s"]).await,
+        site.node("edge-2", &["agent.keep_base=0s"]).await,
+    ];
+    site.manager.knows(2).await;
+    let (base, new) = (site.version(Good), site.version(Good));
+    let mut callers = Vec::new();
+    for node in &nodes {
+        node.add(&site.content(&base));
+        callers.push(Callers::start(node.at, &habits(), PATIENCE));
+    }
+    let more =
+        "rollout: {order: waves, waves: [1, 100%], approval: before_each_wave, approval_timeout: 1h}\n";
+    site.manager.submit(&strategy("r", [&base, &new], &stages(Kind::Wait, &[50], 400), more)).await;
+    site.manager.until("/api/v1/releases/r", |shown| shown["state"] == "AwaitingApproval").await;
+    site.manager.act("r", "promote").await;
+    assert_eq!(site.manager.ended("r").await["state"], "Done");
+    for node in &nodes {
+        node.is_at_rest().await;
+    }
+    wait_until("both serve the new version", async || {
+        site.running(&new).len() == 2 && site.running(&base).is_empty()
+    })
+    .await;
+    for callers in callers {
+        assert_eq!(callers.lost(), 0);
+        callers.finish().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
