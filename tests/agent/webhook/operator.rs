@@ -159,22 +159,19 @@ impl State {
         let Signed { ask, generation, agent } = serde_json::from_slice(&body).unwrap();
         assert_eq!(agent, "edge-1");
         if let Ask::List = ask {
-            return match mood {
-                Mood::Lists(list) => answer(200, list.to_string()),
-                _ => answer(200, self.list().await.to_string()),
-            };
+            let list = if let Mood::Lists(list) = mood { list } else { self.list().await };
+            return answer(200, list.to_string());
         }
         let key = field("idempotency-key");
         let known = self.answered.lock().unwrap().get(&key).cloned();
         if let Some((status, text)) = known {
             return answer(status, text);
         }
-        let (status, text) = match mood {
-            Mood::DoesNothing => {
-                *self.generation.lock().unwrap() = generation;
-                (200, String::new())
-            }
-            _ => self.carry_out(ask, generation).await,
+        let (status, text) = if mood == Mood::DoesNothing {
+            *self.generation.lock().unwrap() = generation;
+            (200, String::new())
+        } else {
+            self.carry_out(ask, generation).await
         };
         self.answered.lock().unwrap().insert(key, (status, text.clone()));
         if mood == Mood::LosesAnAnswer {
@@ -235,10 +232,11 @@ impl State {
 
     async fn start(&self, order: Order) {
         let Err(error) = self.runtime.start(&order).await else { return };
-        let (exit, log) = match &error.fault {
-            Fault::DiedAtOnce { exit, log } => (json!(exit), log.0.clone()),
-            Fault::NeverHealthy { log, .. } => (Value::Null, log.0.clone()),
-            _ => (Value::Null, String::new()),
+        let exit = if let Fault::DiedAtOnce { exit, .. } = &error.fault { json!(exit) } else { Value::Null };
+        let log = if let Fault::DiedAtOnce { log, .. } | Fault::NeverHealthy { log, .. } = &error.fault {
+            log.0.as_str()
+        } else {
+            ""
         };
         let failed = json!({"version": order.version, "phase": "failed", "last_exit": exit, "log": log, "why": error.to_string()});
         self.failed.lock().unwrap().insert(order.version, failed);
