@@ -32,7 +32,8 @@ fn with_in_flight(tally: Tally, calls: u32) -> StageCounts {
     let mut counts = StageCounts::new("f", "s");
     let in_flight =
         ["f", "g"].map(|of| InFlight { service: of.to_owned(), variation: NEW.to_owned(), calls });
-    let reading = Reading { closed: Vec::new(), open, next, gone: 0, cut_short: 0, in_flight: in_flight.to_vec() };
+    let reading =
+        Reading { closed: Vec::new(), open, next, gone: 0, cut_short: 0, in_flight: in_flight.to_vec() };
     counts.take(&reading, |_| None);
     counts
 }

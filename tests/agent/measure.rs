@@ -57,7 +57,14 @@ fn interval(from: u64, to: u64, rows: Vec<Row>) -> Interval {
 
 fn reading(life: u64, closed: Vec<Interval>, open: Vec<Interval>, next: u64) -> Reading {
     let closed = closed.into_iter().map(Arc::new).collect();
-    Reading { closed, open, next: Cursor { life, interval: next }, gone: 0, cut_short: 0, in_flight: Vec::new() }
+    Reading {
+        closed,
+        open,
+        next: Cursor { life, interval: next },
+        gone: 0,
+        cut_short: 0,
+        in_flight: Vec::new(),
+    }
 }
 
 fn counts() -> StageCounts {

@@ -200,7 +200,14 @@ impl World {
         let open =
             Interval { from: 0, to: 1, began_ms: 1_700_000_000_000, seconds: 10, rows: rows.collect() };
         assert_eq!(cursor.interval, 0, "no interval was closed");
-        Reading { closed: Vec::new(), open: vec![open], next: Cursor { life: 7, interval: 0 }, gone: 0, cut_short: 0, in_flight: Vec::new() }
+        Reading {
+            closed: Vec::new(),
+            open: vec![open],
+            next: Cursor { life: 7, interval: 0 },
+            gone: 0,
+            cut_short: 0,
+            in_flight: Vec::new(),
+        }
     }
 
     fn away(&self) -> Option<Trouble> {
