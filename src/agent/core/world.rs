@@ -120,10 +120,11 @@ impl Core {
     pub(super) fn note_stopping(&mut self, acts: &BTreeSet<Act>, now: Now) {
         for act in acts {
             let Act::Stop(version) = act else { continue };
-            if self.tries.may(act, now.ms) && self.world.stopping.insert(version.clone()) {
-                if let Some(running) = &mut self.world.running {
-                    running.remove(version);
-                }
+            if self.tries.may(act, now.ms)
+                && self.world.stopping.insert(version.clone())
+                && let Some(running) = &mut self.world.running
+            {
+                running.remove(version);
             }
         }
     }
