@@ -17,6 +17,10 @@ pub struct Stage {
     pub milliseconds: u64,
 }
 
+/// So many calls, divided by the percent that the new version gets, make it unlikely beyond measure that it gets none, with which nothing
+/// would be known of it.
+const CALLS_BY_SHARE: u32 = 2_000;
+
 /// Stages of one kind that last so long each.
 pub fn stages(kind: Kind, shares: &[u8], milliseconds: u64) -> Vec<Stage> {
     shares.iter().map(|&share| Stage { kind, share, milliseconds }).collect()
@@ -42,11 +46,12 @@ pub fn strategy(id: &str, [base, new]: [&str; 2], stages: &[Stage], more: &str) 
              - {{name: new_version, trafficPercentage: {}}}\n    metrics_conditions:\n      \
              - {{name: errorRate, threshold: \"<0.1\"}}\n      \
              - {{name: responseTime, threshold: \"<=5000\", compareWith: Median}}\n    end_conditions:\n      \
-             - {{name: minDuration, threshold: {}ms}}\n      - {{name: minCalls, threshold: \"100\"}}\n    \
+             - {{name: minDuration, threshold: {}ms}}\n      - {{name: minCalls, threshold: \"{}\"}}\n    \
              end_action: {{onSuccess: {next}, onFailure: rollback}}\n",
             100 - stage.share,
             stage.share,
-            stage.milliseconds
+            stage.milliseconds,
+            CALLS_BY_SHARE / u32::from(stage.share.max(1))
         ));
     }
     text + "rollback:\n  action:\n    function: base_version\n"
