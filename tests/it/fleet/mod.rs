@@ -3,7 +3,7 @@
 mod clock;
 mod command;
 mod deployed;
-mod manager;
+pub mod manager;
 mod mixed;
 mod modern;
 mod numbers;

@@ -23,9 +23,6 @@ mod manager;
 mod message;
 mod node;
 mod processes;
-#[allow(dead_code, reason = "the tests of simulated children use more of it")]
-#[path = "../fleet/manager.rs"]
-mod reference;
 mod releases;
 #[path = "../../shared/loss/scale.rs"]
 mod scale;
@@ -39,3 +36,5 @@ mod stopped;
 #[path = "../../shared/loss/wait.rs"]
 mod wait;
 mod wrong;
+
+use crate::fleet::manager as reference;

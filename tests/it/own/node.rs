@@ -121,11 +121,11 @@ impl Node {
     }
 
     pub fn client(&self) -> Client {
-        Client::new(&self.folder.join("agent.sock"))
+        Client::new(self.folder.join("agent.sock"))
     }
 
     pub fn proxy(&self) -> ProxyClient {
-        ProxyClient::new(&self.folder.join("proxy.sock"))
+        ProxyClient::new(self.folder.join("proxy.sock"))
     }
 
     pub async fn status(&self) -> Option<Status> {

@@ -254,14 +254,13 @@ impl World {
         let request = link::request(own, &act, &errand);
         own.flights.insert(act.clone(), Flight { number: flight, began: at });
         let (parent, process) = (own.parent, own.process);
-        match request {
-            Some(request) => self.send(parent, Caller::Whole { index, process }, flight, request),
-            None => {
-                let (least, most) = LOCAL_MS;
-                let at = at + self.dice.between(least, most);
-                let errand = Box::new(errand);
-                self.plan_own(at, index, Happening::Does { process, flight, act, errand });
-            }
+        if let Some(request) = request {
+            self.send(parent, Caller::Whole { index, process }, flight, request);
+        } else {
+            let (least, most) = LOCAL_MS;
+            let at = at + self.dice.between(least, most);
+            let errand = Box::new(errand);
+            self.plan_own(at, index, Happening::Does { process, flight, act, errand });
         }
     }
 

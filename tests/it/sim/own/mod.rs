@@ -18,7 +18,7 @@ mod watch;
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
-use ::agent::core::{Act, Core, Errand, Event, Now, Settings, State};
+use ::agent::core::{Act, Core, Errand, Event, Function, Now, Settings, State};
 use heart::release::command::Offer;
 use model::ReleaseKey;
 
@@ -213,7 +213,7 @@ impl Own {
     /// What is wrong with a machine at rest: something runs that nobody needs, or serves what was not decided.
     pub fn leftovers(&self) -> Option<String> {
         let state = self.state()?;
-        let needed: Vec<_> = state.functions.values().flat_map(|function| function.versions()).collect();
+        let needed: Vec<_> = state.functions.values().flat_map(Function::versions).collect();
         let left: Vec<_> = self.runtime.versions().filter(|version| !needed.contains(version)).collect();
         if !left.is_empty() {
             return Some(format!("{left:?} run, and nobody needs them; it knows {:?}", state.versions));
