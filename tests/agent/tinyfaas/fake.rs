@@ -40,7 +40,7 @@ use crate::{calls, world::names};
 
 /// How often a function is asked whether it is healthy, and how long is waited in between (the real one waits a second).
 const ASKED: u32 = 10;
-const PAUSE: Duration = Duration::from_millis(200);
+const PAUSE: Duration = Duration::from_millis(600);
 /// What a function has to end in.
 const GRACE: Duration = Duration::from_secs(1);
 /// Marks the processes of a function.
