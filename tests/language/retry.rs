@@ -58,8 +58,8 @@ fn each_slip_is_named() {
 fn three_stages() -> Strategy {
     let strategy = load(REFERENCE);
     let mut stages = vec![strategy.stages[0].clone(); 3];
-    stages[1].name = "second".to_owned();
-    stages[2].name = "third".to_owned();
+    "second".clone_into(&mut stages[1].name);
+    "third".clone_into(&mut stages[2].name);
     stages[2].conditions.clear();
     Strategy { stages, ..strategy }
 }
