@@ -293,7 +293,7 @@ impl Driver {
             let is_held = || self.tools.proxy_status().is_none_or(|status| status.held);
             match looked {
                 Err(_) => {
-                    self.start_proxy("no proxy answers, so one is started; it stays when this agent ends")
+                    self.start_proxy("no proxy answers, so one is started; it stays when this agent ends");
                 }
                 Ok(_) if !is_held() => {
                     self.start_proxy(
