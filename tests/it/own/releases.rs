@@ -17,8 +17,8 @@ pub struct Stage {
     pub milliseconds: u64,
 }
 
-/// So many calls, divided by the percent that the new version gets, make it unlikely beyond measure that it gets none, with which nothing
-/// would be known of it.
+/// So many calls, divided by the percent that the new version gets, make it unlikely beyond measure that it gets none: nothing would
+/// be known of it then.
 const CALLS_BY_SHARE: u32 = 2_000;
 
 /// Stages of one kind that last so long each.
