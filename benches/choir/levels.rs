@@ -20,7 +20,7 @@ use crate::{
     load::Connection,
     rows::{Bench, say},
     server::{Above, Server},
-    table::median,
+    shared::figures::median,
 };
 
 /// Managers below the root, and below each of those.

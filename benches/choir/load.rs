@@ -10,7 +10,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    thread,
     time::Duration,
 };
 
@@ -21,6 +20,8 @@ use tokio::{
     net::TcpStream,
     time::Instant,
 };
+
+use crate::shared::threads::spread;
 
 /// Latencies beyond this are recorded as this, in microseconds.
 pub const MAX_LATENCY_US: u64 = 60_000_000;
@@ -183,21 +184,13 @@ impl Outcome {
 
 /// Runs a load on threads of its own and waits for its end.
 pub fn run(load: &Load) -> anyhow::Result<Outcome> {
-    let threads = load.threads.clamp(1, load.connections);
-    let workers: Vec<_> = (0..threads)
-        .map(|index| {
-            let connections = load.connections / threads + usize::from(index < load.connections % threads);
-            let load = load.clone();
-            thread::spawn(move || {
-                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-                runtime.block_on(share(&load, connections))
-            })
-        })
-        .collect();
+    let of_threads = load.clone();
+    let part = move |connections| {
+        let load = of_threads.clone();
+        async move { share(&load, connections).await }
+    };
     let mut outcome = Outcome::new()?;
-    for worker in workers {
-        let part =
-            worker.join().map_err(|_| anyhow::anyhow!("a thread of the load generator panicked"))??;
+    for part in spread(load.connections, load.threads, part)? {
         outcome.add(part)?;
     }
     Ok(outcome)

@@ -21,6 +21,8 @@ mod planning;
 mod postgres;
 mod rows;
 mod server;
+#[path = "../shared/mod.rs"]
+mod shared;
 mod statistics;
 mod table;
 

@@ -21,7 +21,8 @@ use tokio::time::Instant;
 use crate::{
     postgres::Polygons,
     rows::{Bench, say},
-    table::{median, thousands},
+    shared::figures::median,
+    table::thousands,
 };
 
 /// Where all children are.

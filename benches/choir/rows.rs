@@ -217,9 +217,9 @@ impl Bench {
             first.add(outcome.fetch_latency.len() as f64 / seconds, &outcome.fetch_latency);
             // One hand-out a store: it is compared with the median of the idle rounds.
             let median = Side {
-                per_second: vec![crate::table::median(&idle.per_second)],
-                p50: vec![crate::table::median(&idle.p50)],
-                p99: vec![crate::table::median(&idle.p99)],
+                per_second: vec![crate::shared::figures::median(&idle.per_second)],
+                p50: vec![crate::shared::figures::median(&idle.p50)],
+                p99: vec![crate::shared::figures::median(&idle.p99)],
                 cpu: Vec::new(),
             };
             let what = format!("`POST /poll` during a hand-out, {}", store.name);
@@ -399,7 +399,7 @@ impl Bench {
             resident = server.resident()?;
             server.stop()?;
         }
-        let median = crate::table::median(&took);
+        let median = crate::shared::figures::median(&took);
         let what = format!("start with {count} children from Postgres");
         let each = resident / count as u64;
         let text = format!("{median:.1} s; {} MiB, {each} bytes a child with its geometry", resident >> 20);

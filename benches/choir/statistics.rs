@@ -15,7 +15,8 @@ use tokio::time::Instant;
 
 use crate::{
     rows::{Bench, say},
-    table::{median, thousands},
+    shared::figures::median,
+    table::thousands,
 };
 
 /// What each of the two must stay below, in milliseconds.

@@ -4,7 +4,13 @@ use std::{fmt::Write as _, time::Duration};
 
 use hdrhistogram::Histogram;
 
-use crate::Sizes;
+use crate::{
+    Sizes,
+    shared::{
+        figures::{median, paired},
+        lines::Lines,
+    },
+};
 
 /// One side of a row: medians over its rounds.
 #[derive(Debug, Clone, Default)]
@@ -40,19 +46,7 @@ impl Side {
 
 /// The median of the ratios of rounds that followed each other.
 pub fn ratio(ours: &[f64], theirs: &[f64]) -> f64 {
-    let ratios: Vec<f64> = ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect();
-    median(&ratios)
-}
-
-pub fn median(numbers: &[f64]) -> f64 {
-    let mut sorted = numbers.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => f64::NAN,
-        len if len % 2 == 1 => sorted[middle],
-        _ => f64::midpoint(sorted[middle - 1], sorted[middle]),
-    }
+    paired(ours, theirs, |ours, theirs| ours / theirs)
 }
 
 pub fn thousands(number: f64) -> String {
@@ -75,8 +69,7 @@ fn milliseconds(us: f64) -> String {
 #[derive(Debug)]
 pub struct Table {
     sizes: Sizes,
-    lines: Vec<String>,
-    missing: Vec<String>,
+    lines: Lines,
 }
 
 /// What a row is to reach.
@@ -94,12 +87,12 @@ pub enum Target {
 
 impl Table {
     pub fn new(sizes: &Sizes) -> Self {
-        Self { sizes: sizes.clone(), lines: Vec::new(), missing: Vec::new() }
+        Self { sizes: sizes.clone(), lines: Lines::default() }
     }
 
     /// Says why rows are not there.
     pub fn missing(&mut self, what: &str, why: &str) {
-        self.missing.push(format!("Missing: {what}: {why}."));
+        self.lines.missing(what, why);
     }
 
     pub fn compare(&mut self, what: &str, ours: &Side, with: &str, theirs: &Side, target: Target) {
@@ -138,32 +131,20 @@ impl Table {
         met: Option<bool>,
     ) {
         let met = met.map_or("", |met| if met { "yes" } else { "**no**" });
-        let line = format!("| {what} | {ours} | {theirs} | {ratios} | {target} | {met} |");
-        eprintln!("{line}");
-        self.lines.push(line);
+        self.lines.push([what, ours, theirs, ratios, target, met]);
     }
 
     pub fn render(&self, machine: &str, busiest: f64) -> String {
         let Sizes { children, connections, round, rounds, .. } = &self.sizes;
-        let mut text =
-            String::from("\n| what | ours | beside it | ratio | target | met |\n|---|---|---|---|---|---|\n");
-        for line in &self.lines {
-            text.push_str(line);
-            text.push('\n');
-        }
-        let _ = write!(
-            text,
-            "\nMedians of {rounds} rounds of {} each side, alternating; {} children, {connections} connections. \
+        let about = format!(
+            "Medians of {rounds} rounds of {} each side, alternating; {} children, {connections} connections. \
              {machine}. Where a µs is told, it is the server's processor time per request, and generator and \
-             servers ran on processors of their own; the generator was busy for at most {:.0} % of its time.\n",
+             servers ran on processors of their own; the generator was busy for at most {:.0} % of its time.",
             seconds(*round),
             thousands(*children as f64),
             busiest * 100.0
         );
-        for missing in &self.missing {
-            let _ = writeln!(text, "\n{missing}");
-        }
-        text
+        self.lines.render("ours", &about)
     }
 }
 

@@ -3,9 +3,9 @@
 //! Requests are prebuilt bytes, and how long the answer's body is is known; so of an answer only its first line and the end of
 //! its head are looked for. Each thread has a runtime of its own and an equal share of the connections.
 
-use std::{net::SocketAddr, thread, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use anyhow::{Context as _, anyhow, bail, ensure};
+use anyhow::{Context as _, bail, ensure};
 use hdrhistogram::Histogram;
 use memchr::memmem;
 use tokio::{
@@ -14,6 +14,9 @@ use tokio::{
     task::JoinSet,
     time::Instant,
 };
+use tokio_rustls::client::TlsStream;
+
+use crate::{secured::Trust, shared::threads::spread};
 
 /// Latencies beyond this are recorded as this, in nanoseconds.
 const LONGEST: u64 = 60_000_000_000;
@@ -33,6 +36,8 @@ pub struct Load {
     pub paths: Vec<String>,
     /// Bytes of the answer's body.
     pub body: usize,
+    /// Calls are made over TLS.
+    pub tls: Option<Trust>,
 }
 
 /// What came of it.
@@ -60,42 +65,38 @@ fn histogram() -> anyhow::Result<Histogram<u64>> {
 
 /// Makes calls for the time of the load.
 pub fn run(load: &Load) -> anyhow::Result<Outcome> {
-    let threads = load.threads.clamp(1, load.connections);
-    let workers: Vec<_> = (0..threads)
-        .map(|index| {
-            let connections = load.connections / threads + usize::from(index < load.connections % threads);
-            let load = load.clone();
-            thread::spawn(move || {
-                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-                runtime.block_on(run_thread(&load, connections))
-            })
-        })
-        .collect();
+    let requests: Arc<[Vec<u8>]> = load.paths.iter().map(|path| request(path)).collect();
+    let of_threads = load.clone();
+    let part = move |connections| {
+        let (load, requests) = (of_threads.clone(), Arc::clone(&requests));
+        async move { run_thread(&load, &requests, connections).await }
+    };
     let mut all = Outcome { latency: histogram()?, took: Duration::ZERO };
-    for worker in workers {
-        let outcome = worker.join().map_err(|_| anyhow!("a thread of the generator panicked"))??;
+    for outcome in spread(load.connections, load.threads, part)? {
         all.latency.add(&outcome.latency)?;
         all.took = all.took.max(outcome.took);
     }
     Ok(all)
 }
 
-async fn run_thread(load: &Load, connections: usize) -> anyhow::Result<Outcome> {
+async fn run_thread(load: &Load, requests: &Arc<[Vec<u8>]>, connections: usize) -> anyhow::Result<Outcome> {
+    let mut opened = Vec::with_capacity(connections);
+    for _ in 0..connections {
+        opened.push(Connection::open(load.at, load.tls.as_ref()).await?);
+    }
     let began = Instant::now();
     let until = began + load.time;
     let mut tasks = JoinSet::new();
-    for index in 0..connections {
-        let load = load.clone();
+    for (index, mut connection) in opened.into_iter().enumerate() {
+        let (body, requests) = (load.body, Arc::clone(requests));
         tasks.spawn(async move {
-            let mut connection = Connection::open(load.at).await?;
             let mut latency = histogram()?;
-            let requests: Vec<_> = load.paths.iter().map(|path| request(path)).collect();
             for request in requests.iter().cycle().skip(index * 7 % requests.len()) {
                 let began = Instant::now();
                 if began >= until {
                     break;
                 }
-                connection.call(request, load.body).await?;
+                connection.call(request, body).await?;
                 latency.saturating_record(began.elapsed().as_nanos() as u64);
             }
             anyhow::Ok(latency)
@@ -103,7 +104,7 @@ async fn run_thread(load: &Load, connections: usize) -> anyhow::Result<Outcome> 
     }
     let mut latency = histogram()?;
     while let Some(of_one) = tasks.join_next().await {
-        latency.add(of_one??)?;
+        latency.add(&of_one??)?;
     }
     Ok(Outcome { latency, took: began.elapsed() })
 }
@@ -115,25 +116,38 @@ pub fn request(path: &str) -> Vec<u8> {
 
 /// One keep-alive connection.
 pub struct Connection {
-    stream: TcpStream,
+    wire: Wire,
     answer: Vec<u8>,
 }
 
+enum Wire {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
 impl Connection {
-    pub async fn open(at: SocketAddr) -> anyhow::Result<Self> {
+    pub async fn open(at: SocketAddr, tls: Option<&Trust>) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(at).await.with_context(|| format!("connecting to {at}"))?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream, answer: vec![0; ROOM] })
+        let wire = match tls {
+            None => Wire::Plain(stream),
+            Some(trust) => Wire::Tls(Box::new(trust.connect(stream).await?)),
+        };
+        Ok(Self { wire, answer: vec![0; ROOM] })
     }
 
     /// Gives up the room for answers: for connections that are to be idle.
-    pub fn into_idle(self) -> TcpStream {
-        self.stream
+    pub fn into_idle(mut self) -> Self {
+        self.answer = Vec::new();
+        self
     }
 
     /// Makes a call, and gives the head of the answer, which must be a 200 with a body of this length.
     pub async fn call(&mut self, request: &[u8], body: usize) -> anyhow::Result<&[u8]> {
-        self.stream.write_all(request).await?;
+        match &mut self.wire {
+            Wire::Plain(stream) => stream.write_all(request).await?,
+            Wire::Tls(stream) => stream.write_all(request).await?,
+        }
         let mut got = 0;
         let head = loop {
             got += self.read(got).await?;
@@ -157,7 +171,11 @@ impl Connection {
     }
 
     async fn read(&mut self, behind: usize) -> anyhow::Result<usize> {
-        let read = self.stream.read(&mut self.answer[behind..]).await?;
+        let room = &mut self.answer[behind..];
+        let read = match &mut self.wire {
+            Wire::Plain(stream) => stream.read(room).await?,
+            Wire::Tls(stream) => stream.read(room).await?,
+        };
         if read == 0 {
             bail!("the connection was closed");
         }

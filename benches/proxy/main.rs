@@ -7,9 +7,12 @@
 mod load;
 mod report;
 mod rows;
+mod secured;
+#[path = "../shared/mod.rs"]
+mod shared;
 mod sides;
 
-use std::{process::ExitCode, time::Duration};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, bail};
 
@@ -20,13 +23,16 @@ const USAGE: &str = "Measures the proxy beside direct calls, nginx and HAProxy.
   --quick          short rounds: shows that everything works, measures nothing
   --seconds N      length of a round (2)
   --rounds N       rounds of each side (7)
-  --only ROW       added | small | large | services | memory | verdict; may be given several times";
+  --beside PROGRAM another build of this program, whose proxy is one more side
+  --only ROW       added | small | large | tls | services | memory | verdict; may be given several times";
 
 /// Sizes of everything.
 #[derive(Debug, Clone)]
 pub struct Sizes {
     pub round: Duration,
     pub rounds: usize,
+    /// Another build of this program, whose proxy is measured as well.
+    pub beside: Option<PathBuf>,
     /// All, where it is empty.
     pub only: Vec<Row>,
 }
@@ -35,7 +41,10 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["--serve", "version"] => sides::serve_version(),
-        ["--serve", "proxy", version, services] => sides::serve_proxy(version, services),
+        ["--serve", "proxy", version, services] => sides::serve_proxy(version, services, None),
+        ["--serve", "proxy", version, services, folder] => {
+            sides::serve_proxy(version, services, Some(folder.as_ref()))
+        }
         ref arguments => measure(arguments),
     };
     match done {
@@ -48,7 +57,7 @@ fn main() -> ExitCode {
 }
 
 fn measure(arguments: &[&str]) -> anyhow::Result<()> {
-    let mut sizes = Sizes { round: Duration::from_secs(2), rounds: 7, only: Vec::new() };
+    let mut sizes = Sizes { round: Duration::from_secs(2), rounds: 7, beside: None, only: Vec::new() };
     let mut arguments = arguments.iter();
     while let Some(&argument) = arguments.next() {
         let mut value = || arguments.next().with_context(|| format!("{argument} needs a value"));
@@ -56,6 +65,7 @@ fn measure(arguments: &[&str]) -> anyhow::Result<()> {
             "--quick" => sizes = Sizes { round: Duration::from_millis(300), rounds: 1, ..sizes },
             "--seconds" => sizes.round = Duration::from_secs(value()?.parse()?),
             "--rounds" => sizes.rounds = value()?.parse()?,
+            "--beside" => sizes.beside = Some(value()?.into()),
             "--only" => {
                 let name = value()?;
                 let row = Row::named(name);

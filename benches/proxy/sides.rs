@@ -11,22 +11,33 @@ use std::{
 };
 
 use anyhow::{Context as _, bail, ensure};
-use choirmaster_proxy::{Limits, Proxy, form::TableForm};
+use choirmaster_proxy::{Limits, Proxy, form::TableForm, ledger::Cursor};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
     time::Instant,
 };
 
+use crate::secured;
+
 /// Bodies of small and of large answers.
 pub const SMALL: usize = 64;
 pub const LARGE: usize = 1024 * 1024;
+/// The name of that side.
+pub const OTHER_BUILD: &str = "other build";
 /// Threads of each proxy.
 pub const THREADS: usize = 2;
 /// Connections that are there at once may be so many.
 const CONNECTIONS: usize = 8_000;
 /// A program that serves nothing after this time won't.
 const START: Duration = Duration::from_secs(20);
+
+/// Whether callers speak TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Secured {
+    No,
+    Tls,
+}
 
 /// A program that serves.
 #[derive(Debug)]
@@ -40,16 +51,32 @@ pub struct Side {
 impl Side {
     /// What calls end at: answers at once, whatever the path is, with as much as its last letter says.
     pub fn version() -> anyhow::Result<Self> {
-        Self::own("direct", &["version"])
+        Self::own("direct", &std::env::current_exe()?, &["version"])
     }
 
     /// The proxy, with so many services.
     pub fn ours(version: &Self, services: usize) -> anyhow::Result<Self> {
-        Self::own("proxy", &["proxy", &version.at.to_string(), &services.to_string()])
+        Self::proxy_of("proxy", &std::env::current_exe()?, version, &[&services.to_string()])
     }
 
-    fn own(name: &'static str, arguments: &[&str]) -> anyhow::Result<Self> {
-        let mut command = Command::new(std::env::current_exe()?);
+    /// The proxy of another build of this program.
+    pub fn other_build(program: &Path, version: &Self) -> anyhow::Result<Self> {
+        Self::proxy_of(OTHER_BUILD, program, version, &["1"])
+    }
+
+    /// The proxy, which ends TLS with the certificate in a folder.
+    pub fn ours_with_tls(version: &Self, folder: &Path) -> anyhow::Result<Self> {
+        let folder = folder.to_str().context("a folder of another name")?;
+        Self::proxy_of("proxy", &std::env::current_exe()?, version, &["1", folder])
+    }
+
+    fn proxy_of(name: &'static str, program: &Path, version: &Self, rest: &[&str]) -> anyhow::Result<Self> {
+        let version = version.at.to_string();
+        Self::own(name, program, &[&["proxy", &*version], rest].concat())
+    }
+
+    fn own(name: &'static str, program: &Path, arguments: &[&str]) -> anyhow::Result<Self> {
+        let mut command = Command::new(program);
         command.arg("--serve").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn()?;
         let mut answers = BufReader::new(child.stdout.take().context("it has an output")?);
@@ -60,8 +87,18 @@ impl Side {
     }
 
     /// nginx with one upstream, whose connections it keeps.
-    pub fn nginx(version: &Self, folder: &Path) -> anyhow::Result<Option<Self>> {
+    pub fn nginx(version: &Self, folder: &Path, secured: Secured) -> anyhow::Result<Option<Self>> {
         let at = free_address()?;
+        let (ssl, certificate) = match secured {
+            Secured::No => ("", String::new()),
+            Secured::Tls => {
+                let folder = folder.display();
+                let certificate = format!(
+                    "ssl_certificate {folder}/cert.pem;\n    ssl_certificate_key {folder}/key.pem; ssl_protocols TLSv1.3;"
+                );
+                (" ssl", certificate)
+            }
+        };
         let (to, folder_text) = (version.at, folder.display());
         let configuration = format!(
             "worker_processes {THREADS};\ndaemon off;\npid {folder_text}/nginx.pid;\nerror_log {folder_text}/nginx.log;\n\
@@ -70,7 +107,7 @@ impl Side {
              fastcgi_temp_path {folder_text}/fastcgi;\n  uwsgi_temp_path {folder_text}/uwsgi;\n  \
              scgi_temp_path {folder_text}/scgi;\n  keepalive_requests 100000000;\n  \
              upstream version {{ server {to}; keepalive 256; keepalive_requests 100000000; }}\n  \
-             server {{\n    listen {at};\n    location / {{\n      proxy_pass http://version;\n      \
+             server {{\n    listen {at}{ssl};\n    {certificate}\n    location / {{\n      proxy_pass http://version;\n      \
              proxy_http_version 1.1;\n      proxy_set_header Connection \"\";\n    }}\n  }}\n}}\n"
         );
         let path = folder.join("nginx.conf");
@@ -80,13 +117,17 @@ impl Side {
         Self::foreign("nginx", at, command)
     }
 
-    pub fn haproxy(version: &Self, folder: &Path) -> anyhow::Result<Option<Self>> {
+    pub fn haproxy(version: &Self, folder: &Path, secured: Secured) -> anyhow::Result<Option<Self>> {
         let at = free_address()?;
+        let certificate = match secured {
+            Secured::No => String::new(),
+            Secured::Tls => format!(" ssl crt {}/both.pem", folder.display()),
+        };
         let to = version.at;
         let configuration = format!(
             "global\n  nbthread {THREADS}\n  maxconn {CONNECTIONS}\ndefaults\n  mode http\n  timeout connect 1s\n  \
              timeout client 75s\n  timeout server 30s\n  option http-keep-alive\n  http-reuse always\n\
-             frontend calls\n  bind {at}\n  default_backend version\nbackend version\n  server version {to}\n"
+             frontend calls\n  bind {at}{certificate}\n  default_backend version\nbackend version\n  server version {to}\n"
         );
         let path = folder.join("haproxy.cfg");
         fs::write(&path, configuration)?;
@@ -227,12 +268,16 @@ async fn answer_all(mut stream: TcpStream) -> std::io::Result<()> {
 }
 
 /// The proxy's process: it ends with its input, of which each line is the new version's share.
-pub fn serve_proxy(version: &str, services: &str) -> anyhow::Result<()> {
+/// `folder`: where the certificate is, if callers speak TLS.
+pub fn serve_proxy(version: &str, services: &str, folder: Option<&Path>) -> anyhow::Result<()> {
     let services: usize = services.parse()?;
     let limits = Limits { connections: CONNECTIONS, ..Limits::default() };
     let proxy = Proxy::start(THREADS, limits)?;
     let listener = TcpListener::bind("127.0.0.1:0")?;
-    let at = proxy.listen(&listener)?;
+    let at = match folder {
+        None => proxy.listen(&listener)?,
+        Some(folder) => proxy.listen_tls(&listener, &secured::for_proxy(folder)?)?,
+    };
     let runtime = runtime()?;
     runtime.block_on(proxy.apply(&table(version, services, 1, 500)?))?;
     println!("{at}");
@@ -245,7 +290,7 @@ pub fn serve_proxy(version: &str, services: &str) -> anyhow::Result<()> {
     std::process::exit(0);
 }
 
-/// A proxy whose counts are taken every second, as they are in service.
+/// A proxy whose counts are read every second, as an agent does.
 struct Gathering(std::sync::Arc<Proxy>);
 
 impl Gathering {
@@ -254,9 +299,10 @@ impl Gathering {
         let of_thread = std::sync::Arc::clone(&proxy);
         thread::spawn(move || {
             let runtime = runtime();
+            let mut cursor = Cursor::default();
             while let Ok(runtime) = &runtime {
                 thread::sleep(Duration::from_secs(1));
-                drop(runtime.block_on(of_thread.gather()));
+                cursor = runtime.block_on(of_thread.counts_since(cursor)).next;
             }
         });
         Self(proxy)

@@ -15,6 +15,7 @@ use std::{
 use bytes::Bytes;
 use clap::Subcommand;
 use proxy::{
+    Kind, Listen,
     control::{
         MAX_TABLE,
         client::{Client, ClientError},
@@ -40,7 +41,8 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Share calls among the versions of services, by a table, and lose none.
 ///
-/// Prints one line on stdout once it takes calls: `listening on http://ADDRESS:PORT`. Logs go to stderr. SIGTERM and
+/// Prints one line on stdout once it takes calls: `listening on http://ADDRESS:PORT`, with https:// where callers speak
+/// TLS. Logs go to stderr. SIGTERM and
 /// SIGINT take nothing more, let what there is end, and end with 0; a second one ends at once. SIGHUP and SIGUSR2 do
 /// what `choirmaster proxy upgrade` does.
 ///
@@ -82,6 +84,21 @@ struct Serve {
     /// Address to take calls on (repeatable); port 0 takes a free one [default: 127.0.0.1:8000]
     #[arg(long, value_name = "ADDR")]
     listen: Vec<String>,
+    /// Address on which callers speak TLS, with HTTP/2 where they can (repeatable); beside --listen
+    #[arg(long, value_name = "ADDR")]
+    tls_listen: Vec<String>,
+    /// The certificate that they are shown, in PEM, with those between it and one that they know
+    #[arg(long, value_name = "FILE")]
+    tls_certificate: Option<String>,
+    /// Its private key, in PEM
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<String>,
+    /// Serve only callers of TLS who show a certificate that one of these signed
+    #[arg(long, value_name = "FILE")]
+    tls_client_ca: Option<String>,
+    /// Address on which /metrics and /healthz are read (repeatable) [default: none]
+    #[arg(long, value_name = "ADDR")]
+    metrics: Vec<String>,
     /// The unix socket on which tables are taken [default: data/proxy.sock]
     #[arg(long, value_name = "PATH")]
     control: Option<String>,
@@ -149,6 +166,11 @@ impl Serve {
     fn flags(&self) -> Vec<Flag> {
         let named = [
             ("--listen", "proxy.listen", (!self.listen.is_empty()).then(|| self.listen.join(","))),
+            ("--tls-listen", "tls.listen", (!self.tls_listen.is_empty()).then(|| self.tls_listen.join(","))),
+            ("--tls-certificate", "tls.certificate", self.tls_certificate.clone()),
+            ("--tls-key", "tls.key", self.tls_key.clone()),
+            ("--tls-client-ca", "tls.client_ca", self.tls_client_ca.clone()),
+            ("--metrics", "proxy.metrics", (!self.metrics.is_empty()).then(|| self.metrics.join(","))),
             ("--control", "proxy.control", self.control.clone()),
             ("--state", "proxy.state", self.state.clone()),
             ("--threads", "proxy.threads", self.threads.clone()),
@@ -189,13 +211,16 @@ async fn hold(settings: Settings) -> Result<u8, Failure> {
     let program = std::env::current_exe()?;
     let args: Vec<_> = std::env::args_os().skip(1).collect();
     let said = Once::new();
+    if holder::is_renewed() {
+        // It was said before.
+        said.call_once(|| ());
+    }
+    let again = (program.clone(), args.clone());
+    if let Some(files) = settings.tls() {
+        files.check().map_err(|fault| Failure::user(fault.to_string()))?;
+    }
     let plan = Plan {
-        // Whoever gives sockets means these, unless addresses were named beside them.
-        listen: if inherited.is_empty() || settings.listen != Settings::default().listen {
-            settings.listen
-        } else {
-            Vec::new()
-        },
+        listen: listens(&settings, !inherited.is_empty()),
         inherited,
         control: settings.control,
         command: Box::new(move || {
@@ -203,8 +228,15 @@ async fn hold(settings: Settings) -> Result<u8, Failure> {
             command.args(&args).arg("--serving");
             command
         }),
-        serving: Box::new(move |addresses: &[SocketAddr]| {
-            let urls: Vec<String> = addresses.iter().map(|address| format!("http://{address}")).collect();
+        again: Box::new(move || {
+            let (program, args) = &again;
+            let mut command = std::process::Command::new(program);
+            command.args(args);
+            command
+        }),
+        serving: Box::new(move |listens: &[Listen]| {
+            let of_calls = listens.iter().filter(|listen| listen.kind != Kind::Metrics);
+            let urls: Vec<String> = of_calls.map(ToString::to_string).collect();
             // Nobody may be there to read it, which is no reason to end.
             said.call_once(|| drop(writeln!(std::io::stdout(), "listening on {}", urls.join(", "))));
         }),
@@ -231,12 +263,25 @@ async fn hold(settings: Settings) -> Result<u8, Failure> {
     }
 }
 
+/// Where it is to be listened.
+fn listens(settings: &Settings, is_given_sockets: bool) -> Vec<Listen> {
+    let of_kind = |kind, addresses: &[SocketAddr]| -> Vec<Listen> {
+        addresses.iter().map(|&address| Listen { kind, address }).collect()
+    };
+    // Whoever gives sockets means these, unless addresses were named beside them.
+    let is_named = !is_given_sockets || settings.listen != Settings::default().listen;
+    let plain = if is_named { of_kind(Kind::Plain, &settings.listen) } else { Vec::new() };
+    let tls = of_kind(Kind::Tls, &settings.tls_listen);
+    [plain, tls, of_kind(Kind::Metrics, &settings.metrics)].concat()
+}
+
 /// The process that takes calls.
 async fn take_calls(settings: Settings) -> Result<u8, Failure> {
     raise_open_files();
     let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let link = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
     let settings = run::Settings {
+        tls: settings.tls(),
         control: settings.control,
         state: settings.state,
         threads: if settings.threads == 0 { cores() } else { settings.threads },
@@ -257,7 +302,9 @@ async fn take_calls(settings: Settings) -> Result<u8, Failure> {
             Ok(super::failure::OURS)
         }
         Err(error) => Err(match &error {
-            run::RunError::State { .. } => Failure::user(error.to_string()),
+            run::RunError::State { .. } | run::RunError::Tls(_) | run::RunError::NoCertificate { .. } => {
+                Failure::user(error.to_string())
+            }
             run::RunError::Link(_)
             | run::RunError::Before { .. }
             | run::RunError::Table(_)

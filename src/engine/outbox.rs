@@ -47,7 +47,13 @@ impl Effects {
         match self.view.tokens.note(row) {
             Ok(None) => {}
             Ok(Some((child, Standing::Holds(_)))) => self.proven.add(child),
-            Ok(Some((child, Standing::Revoked | Standing::Unreadable))) => self.proven.remove(child),
+            Ok(Some((child, Standing::Revoked | Standing::Unreadable))) => {
+                self.proven.remove(child);
+                // A call of it that waits is refused now.
+                if let Some(key) = self.view.children.with(child, |entry| entry.key) {
+                    self.view.waiters.wake(key);
+                }
+            }
             Err(error) => self.view.stats.unreadable.note(&error),
         }
     }

@@ -1,6 +1,6 @@
 //! The HTTP edge: parses, asks the view or the engine, answers. No rule lives here.
 //!
-//! Two surfaces: the calls of children ([`child`]), fixed (but for `/answers`) because deployed agents can't be changed, with
+//! Two surfaces: the calls of children ([`child`]), fixed (but for `/answers` and `/join`) because deployed agents can't be changed, with
 //! errors of one line of text; and everything for developers and operators ([`v1`] and what watches a manager), with
 //! RFC 9457 errors. They can be served on one address or on two.
 

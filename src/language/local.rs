@@ -1,12 +1,14 @@
 //! What agents that judge by themselves may spend of a release's alpha.
 //!
-//! An agent that is led in place stops the new version where it is proven that a condition of a stage is broken. That is a judgement of
-//! each agent, and all of them together are to stop a version that keeps its conditions with a small probability only. So each has the same part
-//! of [`LOCAL_SHARE`] of the release's alpha, by Bonferroni's inequality, and each of its stages the same part of that.
+//! An agent that is led in place stops the new version where it is proven that a condition of a stage is broken. That is a
+//! judgement of each agent, and all of them together are to stop a version that keeps its conditions with a small probability
+//! only. So each has the same part of [`LOCAL_SHARE`] of the release's alpha, by Bonferroni's inequality, and each of its
+//! stages the same part of that.
 //!
-//! It is a tenth beside what analyses spend, and not of it: those ask whether the new version is worse than the base version, at one place;
-//! these hold limits that the developer set, and to which a good version is rarely near. A tenth more of what may go wrong
-//! is little, and a tenth less costs the limits little: with `errorRate <0.02` one failed call more in two, at any number of agents.
+//! It is a tenth beside what analyses spend, and not of it: those ask whether the new version is worse than the base version,
+//! at one place; these hold limits that the developer set, and to which a good version is rarely near. So a good release is
+//! stopped by mistake with 1.1 times its alpha at most. To have a tenth and not all of it costs a limit little: where 2 % of
+//! the calls may fail, a version that fails every call is stopped one call later at most.
 
 use super::{
     condition::{Condition, Metric, Operator, Statistic},
@@ -40,7 +42,8 @@ pub(super) fn judged<'s>(stages: impl IntoIterator<Item = &'s Stage>) -> usize {
 }
 
 impl Stage {
-    /// The part of an agent's alpha for this stage that is for one limit, over the whole stage; `None`: no condition is a limit of a share of the calls.
+    /// The part of an agent's alpha for this stage that is for one limit, over the whole stage; `None`: no condition is a limit
+    /// of a share of the calls.
     pub fn alpha_of_a_limit(&self, alpha: f64) -> Option<f64> {
         let limits: usize = self.conditions.iter().map(|condition| condition.most_beyond().len()).sum();
         (limits > 0).then(|| alpha * OF_WHOLE / limits as f64)
@@ -48,8 +51,8 @@ impl Stage {
 }
 
 impl Condition {
-    /// The share of calls that may be on its wrong side, from 0 to 1, for each side that it has: above the threshold first. Empty: one call
-    /// breaks it, or none ever does.
+    /// The share of calls that may be on its wrong side, from 0 to 1, for each side that it has: above the threshold first.
+    /// Empty: one call breaks it, or none ever does.
     pub fn most_beyond(&self) -> Vec<f64> {
         let [above, below] = match self.metric {
             Metric::ErrorRate => [self.threshold, 1.0 - self.threshold],

@@ -14,9 +14,12 @@ use tokio::io::AsyncWrite;
 use crate::{
     Limits,
     body::{Body, BodyFault},
-    head::Asked,
+    buffers::Buffers,
+    head::{self, Asked},
     patience::Patience,
+    shadow::Watch,
     stream::{Stream, ToVersion, poll_fill},
+    worker::Worker,
 };
 
 /// How much is read at once.
@@ -30,9 +33,14 @@ pub(crate) struct Call<'c, S> {
     pub inbox: &'c mut BytesMut,
     pub patience: &'c mut Patience,
     pub limits: &'c Limits,
+    pub buffers: &'c Buffers,
     pub asked: Asked,
+    /// Notes the answer, where the call is to be copied.
+    pub watch: Option<Watch>,
     /// The head as the versions get it.
     head: &'c [u8],
+    /// The path below which the version is that gets it; empty where there is none.
+    below: String,
     body: Body,
     /// How many bytes at the beginning of the inbox belong to the body and were not written.
     ready: usize,
@@ -63,27 +71,36 @@ pub(crate) enum Stop {
 }
 
 impl<'c, S: Stream> Call<'c, S> {
-    /// `kept`: for calls that may be repeated, how many bytes of bodies the thread keeps now.
+    /// `is_kept`: its body is kept, as far as there is room, since the call may be repeated.
     pub(crate) fn new(
         (caller, inbox, patience): (&'c mut S, &'c mut BytesMut, &'c mut Patience),
-        limits: &'c Limits,
+        worker: &'c Worker,
         (asked, head): (Asked, &'c [u8]),
-        kept: Option<&'c Cell<usize>>,
+        is_kept: bool,
     ) -> Self {
         Self {
             caller,
             inbox,
             patience,
-            limits,
+            limits: worker.limits(),
+            buffers: worker.buffers(),
             asked,
+            watch: None,
             head,
+            below: String::new(),
             body: Body::new(asked.framing),
             ready: 0,
-            kept: kept.map(|of_thread| Kept { bytes: Vec::new(), of_thread }),
+            kept: is_kept.then(|| Kept { bytes: Vec::new(), of_thread: worker.kept() }),
             has_begun: false,
             awaits_continue: asked.awaits_continue,
             has_closed: false,
         }
+    }
+
+    /// Says below which path the version is that the call goes to now.
+    pub(crate) fn go_below(&mut self, path: &str) {
+        self.below.clear();
+        self.below.push_str(path);
     }
 
     /// Whether the call can be sent once more from its beginning.
@@ -139,7 +156,8 @@ impl<'c, S: Stream> Call<'c, S> {
     /// The head, and what came of the body.
     pub(crate) fn begin(&mut self) -> Result<Up, BodyFault> {
         self.has_begun = true;
-        let mut pending = self.head.to_vec();
+        let mut pending =
+            if self.below.is_empty() { self.head.to_vec() } else { head::below(self.head, &self.below) };
         if let Some(kept) = &self.kept {
             pending.extend_from_slice(&kept.bytes);
             self.inbox.advance(std::mem::take(&mut self.ready));
@@ -152,7 +170,7 @@ impl<'c, S: Stream> Call<'c, S> {
         self.ready -= small;
         if self.inbox.is_empty() {
             // However long the version takes, no buffer is held for the caller meanwhile.
-            *self.inbox = BytesMut::new();
+            self.buffers.give_back(std::mem::take(self.inbox));
         }
         let up = Up { pending, written: 0, broken: None, wait_when_sent: self.limits.first_byte };
         let is_at_version = self.body.is_done() || self.awaits_continue;
@@ -231,6 +249,9 @@ impl<'c, S: Stream> Call<'c, S> {
         // A further call may come before this one is answered; no more than its beginning is taken until then.
         while self.inbox.len() < ROOM {
             let _ = ready!(self.caller.poll_input(cx));
+            if self.inbox.is_empty() {
+                self.buffers.give_back(std::mem::replace(self.inbox, self.buffers.take()));
+            }
             match ready!(poll_fill(&mut *self.caller, self.inbox, ROOM, cx)) {
                 Ok(1..) => {}
                 Ok(0) => {

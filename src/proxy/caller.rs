@@ -5,6 +5,8 @@ use std::net::IpAddr;
 pub(crate) struct Caller {
     pub address: IpAddr,
     pub scheme: &'static str,
+    /// The port that it came to.
+    pub port: u16,
 }
 
 /// What becomes of the caller's connection.

@@ -76,7 +76,7 @@ async fn next_head<S: Stream>(
     let limits = worker.limits();
     if inbox.is_empty() {
         // An idle connection holds no buffer.
-        *inbox = BytesMut::new();
+        worker.buffers().give_back(std::mem::take(inbox));
         patience.begin(limits.idle);
         let input = poll_fn(|cx| match stream.poll_input(cx) {
             Poll::Ready(ready) => Poll::Ready(Some(ready)),
@@ -85,6 +85,7 @@ async fn next_head<S: Stream>(
         if !matches!(input.await, Some(Ok(()))) {
             return Head::Ended;
         }
+        *inbox = worker.buffers().take();
     }
     // Empty lines before a head don't prolong the wait for it.
     let mut has_begun = !inbox.is_empty();

@@ -20,12 +20,14 @@ use std::{
     time::Duration,
 };
 
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use traffic::{Failure, GROUPS};
 
 use crate::{
     access_log::{Entry, Line},
     ledger::{Key, Recorder, Tally, Timeline},
+    shadow::Likeness,
 };
 
 /// What a thread counts of a version under the shares of one table.
@@ -46,6 +48,22 @@ struct Counting {
     client_error_times: Recorder,
     /// Both, by the group of the call's key.
     times_of_groups: Option<Box<[Recorder; GROUPS as usize]>>,
+    /// Of copies; none where there are none.
+    copy_times: Option<Box<Recorder>>,
+}
+
+/// How a copy of a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CopyEnd {
+    Answered {
+        status: u16,
+        likeness: Likeness,
+        took: Duration,
+    },
+    Failed(Failure),
+    Cut,
+    /// It wasn't made: there was no place for it.
+    Dropped,
 }
 
 /// How a version did with a call that it had to answer.
@@ -74,7 +92,8 @@ pub(crate) enum Unserved {
 }
 
 /// Calls that no version got.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct UnservedCalls {
     /// Heads that have no one meaning, or are beyond a limit.
     pub refused: u64,
@@ -86,6 +105,14 @@ impl UnservedCalls {
     pub(crate) fn add(&mut self, more: Self) {
         self.refused += more.refused;
         self.no_service += more.no_service;
+    }
+
+    /// What came since then.
+    pub(crate) fn since(self, then: Self) -> Self {
+        Self {
+            refused: self.refused.saturating_sub(then.refused),
+            no_service: self.no_service.saturating_sub(then.no_service),
+        }
     }
 }
 
@@ -173,6 +200,9 @@ impl Counted {
         if let Some((groups, times)) = tally.groups.as_mut().zip(counts.times_of_groups.as_mut()) {
             groups.times = times.iter_mut().map(Recorder::take).collect();
         }
+        if let (Some(copies), Some(times)) = (&mut tally.copies, &mut counts.copy_times) {
+            copies.times = times.take();
+        }
         Part { interval, key: Arc::clone(&self.key), tally }
     }
 }
@@ -214,6 +244,13 @@ impl Counts {
     pub(crate) fn note_sent_again(&self, counted: &Rc<Counted>) {
         self.touch(counted);
         counted.counts.borrow_mut().tally.sent_again += 1;
+    }
+
+    /// A copy of a call ended, or was not made.
+    pub(crate) fn note_copy(&self, counted: &Rc<Counted>, end: CopyEnd) {
+        self.go_on(Instant::now());
+        self.touch(counted);
+        counted.counts.borrow_mut().note_copy(end);
     }
 
     pub(crate) fn note_unserved(&self, why: Unserved) {
@@ -376,6 +413,30 @@ impl Counting {
                     .times_of_groups
                     .get_or_insert_with(|| Box::new(std::array::from_fn(|_| Recorder::default())));
                 times[group].record(us);
+            }
+        }
+    }
+
+    fn note_copy(&mut self, end: CopyEnd) {
+        let copies = self.tally.copies.get_or_insert_default();
+        copies.calls += u64::from(end != CopyEnd::Dropped);
+        match end {
+            CopyEnd::Dropped => copies.dropped += 1,
+            CopyEnd::Cut => copies.cut += 1,
+            CopyEnd::Failed(failure) => copies.failed[failure as usize] += 1,
+            CopyEnd::Answered { status, likeness, took } => {
+                match likeness {
+                    Likeness::Same => copies.same += 1,
+                    Likeness::SameBeginning => copies.same_beginning += 1,
+                    Likeness::OtherStatus => copies.other_status += 1,
+                    Likeness::OtherBody => copies.other_body += 1,
+                }
+                copies.errors += u64::from(status >= 500);
+                if status < 400 {
+                    let us = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
+                    copies.seconds.note(us);
+                    self.copy_times.get_or_insert_default().record(us);
+                }
             }
         }
     }

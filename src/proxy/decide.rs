@@ -9,8 +9,14 @@ use crate::{
     access_log::Line,
     answer::Own,
     count::{CallCount, Counts},
+    head::Asked,
     live::{Local, Protocol, Served},
+    shadow::{Shadow, Watch},
+    worker::Worker,
 };
+
+/// How many targets of a version a call waits for that don't even refuse a connection.
+pub(crate) const SILENT_TARGETS: usize = 3;
 
 /// Which versions a call may go to, and when it goes to the second.
 #[derive(Debug)]
@@ -25,6 +31,8 @@ pub(crate) struct Decided {
     group: Option<u8>,
     /// The value of the `Set-Cookie` field that gives the caller the key with which the choice stays.
     pub cookie: Option<String>,
+    /// Where the call is copied to once it was answered; the chosen version is the stable one then.
+    shadow: Option<Rc<Shadow>>,
 }
 
 impl Decided {
@@ -33,6 +41,7 @@ impl Decided {
         let service = local.service(service);
         let shared = service.shared();
         let choice = shared.choose(call, || fastrand::u64(..));
+        let shadow = service.shadow().filter(|shadow| choice.variation.is_stable() && shadow.wants(method));
         let served = |variation: Variation| Rc::clone(service.served(variation));
         Self {
             chosen: served(choice.variation),
@@ -41,6 +50,7 @@ impl Decided {
             by_header: choice.by_header,
             group: choice.group,
             cookie: cookie(shared.sticky(), &choice),
+            shadow: shadow.cloned(),
         }
     }
 
@@ -115,6 +125,18 @@ impl Decided {
     /// Counts that the call was sent to the same version again on a new connection, since the old one had ended.
     pub(crate) fn note_sent_again(&self, counts: &Counts, served: &Served) {
         counts.note_sent_again(served.counted(self.by_header));
+    }
+
+    /// What notes the answer to a call that is to be copied, the head of which a version that speaks HTTP/1.1 gets so.
+    pub(crate) fn watch(&self, asked: Asked, head: impl FnOnce() -> Vec<u8>) -> Option<Watch> {
+        self.shadow.as_ref().and_then(|_| Watch::new(&head(), asked))
+    }
+
+    /// Copies a call that was answered with this status.
+    pub(crate) fn copy(&self, watch: Option<Watch>, status: u16, worker: &Rc<Worker>) {
+        if let (Some(shadow), Some(watch)) = (&self.shadow, watch) {
+            shadow.copy(watch, status, worker);
+        }
     }
 
     /// The field that gives the caller the key, with its line end; empty where there is none.

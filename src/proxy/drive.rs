@@ -13,7 +13,7 @@ use crate::{
     call::Call,
     caller::{Caller, Next},
     count::{CallCount, Outcome, Unserved},
-    decide::{self, Decided},
+    decide::{self, Decided, SILENT_TARGETS},
     exchange::{Detail, Ended, Rules},
     head::{Asked, Forwarded, Refusal, Request},
     http2,
@@ -24,9 +24,6 @@ use crate::{
     tunnel,
     worker::Worker,
 };
-
-/// How many targets of a version a call waits for that don't even refuse a connection.
-const SILENT_TARGETS: usize = 3;
 
 /// A call that was read and given to a version.
 struct Prepared {
@@ -43,7 +40,7 @@ pub(crate) async fn call<S: Stream>(
     inbox: &mut BytesMut,
     patience: &mut Patience,
     caller: Caller,
-    worker: &Worker,
+    worker: &Rc<Worker>,
 ) -> Next {
     let began = Instant::now();
     match prepare(inbox, caller, worker) {
@@ -55,14 +52,15 @@ pub(crate) async fn call<S: Stream>(
             if decided.may_need_http2() {
                 return Box::pin(http2::bridge((stream, inbox), head, decided, count, worker)).await;
             }
-            let kept = (decided.retry() == Retry::Failed).then(|| worker.kept());
-            let mut call = Call::new((stream, inbox, patience), worker.limits(), head, kept);
+            let is_kept = decided.retry() == Retry::Failed;
+            let mut call = Call::new((stream, inbox, patience), worker, head, is_kept);
+            call.watch = prepared.decided.watch(prepared.asked, || prepared.head.clone());
             drive(&mut call, &prepared, count, worker).await
         }
         Err((own, Some(asked))) => {
             worker.counts().note_unserved(Unserved::NoService);
             inbox.advance(asked.head_len);
-            let mut call = Call::new((stream, inbox, patience), worker.limits(), (asked, &[]), None);
+            let mut call = Call::new((stream, inbox, patience), worker, (asked, &[]), false);
             answer(&mut call, &own, worker).await
         }
         Err((own, None)) => {
@@ -78,7 +76,7 @@ async fn drive<S: Stream>(
     call: &mut Call<'_, S>,
     prepared: &Prepared,
     mut count: CallCount<'_>,
-    worker: &Worker,
+    worker: &Rc<Worker>,
 ) -> Next {
     let decided = &prepared.decided;
     let mut served = decided.begin(&mut count);
@@ -105,6 +103,7 @@ async fn drive<S: Stream>(
             Ended::Answered { answered, again: _, caller_again, read } => {
                 let took = count.took(read.at, read.held);
                 count.end(Outcome::Answered { status: answered.status, took }, Some(answered.status));
+                decided.copy(call.watch.take(), answered.status, worker);
                 if caller_again { Next::Call } else { Next::Linger }
             }
             Ended::Upgraded { stream, came } => {
@@ -170,7 +169,8 @@ async fn try_version<S: Stream>(
     let mut silent = 0;
     let mut last_error = None;
     for at in version.targets_in_turn() {
-        let pooled = version.pool(at).borrow_mut().take(idle_less_than);
+        call.go_below(targets[at].path());
+        let pooled = version.connections(at).plain.borrow_mut().take(idle_less_than);
         if let Some(stream) = pooled {
             let ended = keep(call.attempt(stream, &rules).await, served, at, limits);
             let went_stale = matches!(&ended, Ended::Failed(Failure::Died, detail) if detail.nothing_came);
@@ -200,7 +200,7 @@ fn refused(why: &str, is_full: bool) -> Ended {
 /// Puts the connection of an attempt into its pool, where it can be used again.
 fn keep(mut ended: Ended, served: &Served, target: usize, limits: &Limits) -> Ended {
     if let Some((stream, keeps_idle)) = ended.take_connection() {
-        served.version.pool(target).borrow_mut().put(stream, keeps_idle, limits);
+        served.version.connections(target).plain.borrow_mut().put(stream, keeps_idle, limits);
     }
     ended
 }
@@ -226,7 +226,7 @@ fn prepare(inbox: &BytesMut, caller: Caller, worker: &Worker) -> Result<Prepared
     };
     let asked = request.asked;
     let local = worker.local();
-    let Some(route) = local.table().route(request.host, request.target) else {
+    let Some(route) = local.table().route((caller.port, request.host), request.target) else {
         return Err((Own::no_service(), Some(asked)));
     };
     let seen = Seen { request: &request, address: caller.address };

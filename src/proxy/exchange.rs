@@ -227,7 +227,7 @@ impl<S: Stream> Call<'_, S> {
             Poll::Ready(Err(stop)) => return Poll::Ready(First::Stop(stop)),
             Poll::Ready(Ok(())) | Poll::Pending => {}
         }
-        if let Poll::Ready(read) = poll_answer(stream, came, cx) {
+        if let Poll::Ready(read) = self.poll_answer(stream, came, cx) {
             return Poll::Ready(First::Came(read));
         }
         if self.poll_gone(cx).is_ready() {
@@ -236,14 +236,20 @@ impl<S: Stream> Call<'_, S> {
         ready!(self.patience.poll_over(cx));
         Poll::Ready(if self.waits_for_caller(up) { First::Stop(Stop::CallerSlow) } else { First::Late })
     }
-}
 
-/// Reads more of a head. Until something of it is there, no buffer is held for it.
-fn poll_answer(stream: &mut ToVersion, came: &mut BytesMut, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-    if came.is_empty() {
-        ready!(stream.poll_input(cx))?;
+    /// Reads more of a head. Until something of it is there, no buffer is held for it.
+    fn poll_answer(
+        &self,
+        stream: &mut ToVersion,
+        came: &mut BytesMut,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        if came.is_empty() {
+            ready!(stream.poll_input(cx))?;
+            self.buffers.give_back(std::mem::replace(came, self.buffers.take()));
+        }
+        poll_fill(stream, came, ROOM, cx)
     }
-    poll_fill(stream, came, ROOM, cx)
 }
 
 pub(crate) fn failed(failure: Failure, text: impl Into<String>, nothing_came: bool) -> Ended {

@@ -7,7 +7,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// The newest form of the table that this program knows.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
+
+/// The form of a table without [`ServiceForm::ports`], which older programs know.
+pub(crate) const FORMAT_WITHOUT_PORTS: u32 = 1;
 
 /// All services of a proxy, whole; never a difference to what was before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,9 +29,14 @@ pub struct TableForm {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceForm {
     pub name: String,
-    /// Host names that lead here, whatever the path. Without any, `/NAME` and everything below it does.
+    /// Host names that lead here, whatever the path. Without any, and without `ports`, `/NAME` and everything below it does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
+    /// Ports all of whose calls lead here, whatever the host and the path. They must be among those on which the proxy listens:
+    /// a table opens none. A program that doesn't know them would lead these calls elsewhere; so whoever names any says
+    /// `format: 2`, which such a program refuses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<u16>,
     /// The version gets the path without `/NAME`, as a program that knows nothing of its name expects it.
     #[serde(default = "yes")]
     pub strip: bool,
@@ -50,6 +58,9 @@ pub struct ServiceForm {
     pub header: Option<HeaderForm>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryForm>,
+    /// Calls that the stable variation answered and that are made once more, for comparison alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<ShadowForm>,
     /// What these shares are called in counts, for instance the stage of a release.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub split: String,
@@ -61,7 +72,7 @@ pub struct VariationForm {
     /// What names the version's content.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// `127.0.0.1:9000` or `unix:/run/version.sock`.
+    /// `127.0.0.1:9000`, `127.0.0.1:8000/name` (below a path) or `unix:/run/version.sock`.
     pub targets: Vec<String>,
     /// What it speaks: HTTP/1.1, or HTTP/2 without TLS, which gRPC needs.
     #[serde(default, skip_serializing_if = "ProtocolForm::is_default")]
@@ -104,6 +115,16 @@ pub struct HeaderForm {
     pub name: String,
     /// Values, and the names of the variations that they ask for.
     pub values: BTreeMap<String, String>,
+}
+
+/// Copies of calls of GET, HEAD and OPTIONS without a body go to a variation as well, marked with `X-Choirmaster-Shadow: 1`. Its
+/// answers are compared with those of the stable variation, and nobody gets them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShadowForm {
+    /// The name of the variation that gets the copies. It isn't the stable one, speaks HTTP/1.1, and may have a share of 0.
+    pub variation: String,
+    /// How many of the calls that can be copied are, in units of 0.01 %.
+    pub share: u16,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

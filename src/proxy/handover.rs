@@ -10,11 +10,8 @@ use std::{
     collections::VecDeque,
     io::{self, IoSlice, IoSliceMut},
     mem::MaybeUninit,
-    net::TcpListener,
-    os::{
-        fd::{AsFd as _, BorrowedFd, OwnedFd},
-        unix::net::UnixListener,
-    },
+    os::fd::{BorrowedFd, OwnedFd},
+    path::PathBuf,
     sync::Arc,
     time::Duration,
 };
@@ -30,13 +27,15 @@ use tokio::{io::Interest, net::UnixStream, time::timeout};
 use crate::{
     control::form::{LeavingStatus, TableNumber},
     form::TableForm,
+    ledger::{Cursor, Estate, Remainder},
+    sockets::{MAX_SOCKETS, SocketName},
 };
-
-/// The most listening sockets of a proxy, the control's among them.
-pub const MAX_SOCKETS: usize = 64;
 
 /// The most bytes of a word.
 const MAX_WORD: usize = 256 * 1024 * 1024;
+
+/// The most descriptors of a word: all sockets, and a lock.
+const MAX_DESCRIPTORS: usize = MAX_SOCKETS + 1;
 
 /// How much is read at once.
 const ROOM: usize = 64 * 1024;
@@ -101,15 +100,6 @@ impl HandoverError {
     }
 }
 
-/// A listening socket, as words name it; descriptors follow in the same order.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum SocketName {
-    /// Takes calls; the address as it was asked for, so that port 0 is found again.
-    Calls(String),
-    Control,
-}
-
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "word", rename_all = "snake_case")]
 pub(crate) enum Word {
@@ -117,12 +107,35 @@ pub(crate) enum Word {
     Serve {
         forms: Forms,
         sockets: Vec<SocketName>,
+        /// The path of the control socket.
+        #[serde(default)]
+        control: Option<PathBuf>,
     },
+    /// Holder to itself, as the program that is on disk now: go on with these, of which the last is the lock.
+    Hold {
+        forms: Forms,
+        sockets: Vec<SocketName>,
+        control: PathBuf,
+        /// The pids of the processes that it started.
+        children: Vec<u32>,
+        /// Start another process: that was asked for meanwhile.
+        start: bool,
+    },
+    /// Holder to a process: this link ends, and another holder is there at once. Answered with `Done`, behind which nothing more
+    /// is said.
+    Renewing,
+    /// Holder to a process: it came to nothing, and this link goes on.
+    Stays,
     /// To the holder: calls are taken, by the table that holds.
     Ready {
         pid: u32,
     },
-    /// To the holder: a signal ends this process; another one is to take its place.
+    /// To the holder: this process can't serve, and ends.
+    CantServe {
+        why: String,
+    },
+    /// To the holder: this process takes no further connection, since a signal ends it or another one took over. If none is coming,
+    /// one is to be started.
     Leaving,
     /// To the holder: somebody asked for an upgrade, or for the end of it all.
     UpgradeWanted,
@@ -159,8 +172,25 @@ pub(crate) enum Word {
     Finishing {
         forms: Forms,
     },
-    /// The process that took over takes connections: finish, and end.
-    Finish,
+    /// The process that took over takes connections: finish, and end. `counts`: it is about to ask for what was counted.
+    Finish {
+        #[serde(default)]
+        counts: bool,
+    },
+    /// To a process that finishes, once: let me have all that you counted until now. Another one is asked in vain.
+    TakeLedger,
+    Ledger {
+        estate: Box<Estate>,
+    },
+    /// To a process that finishes: what did you count after this cursor? Answered when there is something, or after a while.
+    CountsSince {
+        cursor: Option<Cursor>,
+    },
+    Counted {
+        remainder: Box<Remainder>,
+    },
+    /// To a process whose remainder is taken whole. It has no answer.
+    AllCounted,
     /// To a process that finishes: the table that holds.
     Table {
         table: TableForm,
@@ -184,6 +214,7 @@ impl Word {
     fn sockets(&self) -> usize {
         match self {
             Self::Serve { sockets, .. } | Self::Taken { sockets, .. } => sockets.len(),
+            Self::Hold { sockets, .. } => sockets.len() + 1,
             _ => 0,
         }
     }
@@ -193,48 +224,6 @@ impl Word {
             Self::Refused { why } => HandoverError::Refused(why),
             word => HandoverError::Unexpected(format!("{word:?}").chars().take(200).collect()),
         }
-    }
-}
-
-/// The listening sockets of a proxy.
-#[derive(Debug)]
-pub(crate) struct Sockets {
-    /// With the address as it was asked for.
-    pub calls: Vec<(String, TcpListener)>,
-    pub control: UnixListener,
-}
-
-impl Sockets {
-    pub(crate) fn names(&self) -> Vec<SocketName> {
-        let calls = self.calls.iter().map(|(asked, _)| SocketName::Calls(asked.clone()));
-        calls.chain([SocketName::Control]).collect()
-    }
-
-    pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        let calls = self.calls.iter().map(|(_, socket)| socket.as_fd());
-        calls.chain([self.control.as_fd()]).collect()
-    }
-
-    pub(crate) fn copy(&self) -> io::Result<Self> {
-        let copy = |(asked, socket): &(String, TcpListener)| Ok((asked.clone(), socket.try_clone()?));
-        let calls = self.calls.iter().map(copy).collect::<io::Result<_>>()?;
-        Ok(Self { calls, control: self.control.try_clone()? })
-    }
-
-    pub(crate) fn from_named(
-        names: Vec<SocketName>,
-        descriptors: Vec<OwnedFd>,
-    ) -> Result<Self, HandoverError> {
-        let (mut calls, mut control) = (Vec::new(), None);
-        for (name, descriptor) in names.into_iter().zip(descriptors) {
-            match name {
-                SocketName::Calls(asked) => calls.push((asked, TcpListener::from(descriptor))),
-                SocketName::Control => control = Some(UnixListener::from(descriptor)),
-            }
-        }
-        let control =
-            control.ok_or_else(|| HandoverError::Unexpected("nothing of a control socket".to_owned()))?;
-        Ok(Self { calls, control })
     }
 }
 
@@ -293,10 +282,10 @@ impl Speaking {
 
     async fn write(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<usize> {
         let sending = || {
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_SOCKETS))];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
             let mut control = SendAncillaryBuffer::new(&mut space);
             if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
-                return Err(io::Error::other(format!("more than {MAX_SOCKETS} sockets")));
+                return Err(io::Error::other(format!("more than {MAX_DESCRIPTORS} descriptors")));
             }
             let flags = SendFlags::NOSIGNAL;
             Ok(rustix::net::sendmsg(&*self.stream, &[IoSlice::new(bytes)], &mut control, flags)?)
@@ -344,7 +333,7 @@ impl Listening {
     async fn read(&mut self) -> io::Result<usize> {
         let mut room = vec![0; ROOM];
         let receiving = || {
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_SOCKETS))];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
             let mut control = RecvAncillaryBuffer::new(&mut space);
             let flags = RecvFlags::CMSG_CLOEXEC;
             let got =

@@ -7,14 +7,17 @@
 //! 3. The end of the holder ends nothing else. The next one takes the sockets from the process that serves, and has another one
 //!    take over from that, so that its own settings hold.
 
+mod process;
+mod renew;
 mod sockets;
 mod systemd;
+mod taken;
 
 use std::{
     collections::HashMap,
     fs::File,
     io,
-    net::{SocketAddr, TcpListener},
+    net::TcpListener,
     os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
     path::PathBuf,
     process::Stdio,
@@ -23,17 +26,19 @@ use std::{
 
 use tokio::{
     net::UnixStream,
-    process::{Child, Command},
+    process::Command,
     signal::unix::{Signal, SignalKind, signal},
     sync::{mpsc, oneshot},
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, sleep_until},
 };
 
-pub use self::systemd::inherited;
+use self::{process::Ours, renew::Renewing};
+pub use self::{renew::is_renewed, systemd::inherited};
 use crate::{
-    handover::{self, Forms, HandoverError, Listening, PATIENCE, Sockets, Speaking, Word},
+    handover::{self, Forms, HandoverError, Listening, Speaking, Word},
     run::Signals,
-    side_door::{self, Neighbour},
+    side_door,
+    sockets::{Listen, MAX_SOCKETS, Sockets},
 };
 
 /// How long a process may take from its start until it serves.
@@ -45,18 +50,22 @@ const FIRST_REST: Duration = Duration::from_millis(50);
 const LONGEST_REST: Duration = Duration::from_secs(5);
 
 /// Told once calls are served, each time by another process, with the addresses.
-pub type Serving = Box<dyn Fn(&[SocketAddr]) + Send + Sync>;
+pub type Serving = Box<dyn Fn(&[Listen]) + Send + Sync>;
 
 /// What a holder is started with.
 pub struct Plan {
     /// Addresses to listen on. Port 0 takes a free one.
-    pub listen: Vec<SocketAddr>,
-    /// Sockets that listen already, from whoever started this process.
+    pub listen: Vec<Listen>,
+    /// Sockets that listen already, from whoever started this process. Such a one is what `listen` says of its address; of an
+    /// address that isn't there it takes calls without TLS.
     pub inherited: Vec<TcpListener>,
     pub control: PathBuf,
     /// Makes the command of a serving process, which finds its link as standard input.
     pub command: Box<dyn Fn() -> std::process::Command + Send + Sync>,
     pub serving: Serving,
+    /// Makes the command with which this holder was started. It goes on so once a process serves whose program is another one
+    /// than its own.
+    pub again: Box<dyn Fn() -> std::process::Command + Send + Sync>,
 }
 
 impl std::fmt::Debug for Plan {
@@ -83,14 +92,14 @@ pub enum Ended {
 pub enum HoldError {
     #[error("no address to listen on")]
     NoAddress,
-    #[error("more than {} addresses to listen on", handover::MAX_SOCKETS - 1)]
+    #[error("more than {} addresses to listen on", MAX_SOCKETS - 1)]
     TooMany,
     #[error("the path of the control socket has more than {} bytes: {path}", side_door::MAX_PATH)]
     LongPath { path: PathBuf },
     #[error("a proxy with the control socket {0} is there already; `choirmaster proxy upgrade` renews it")]
     Running(PathBuf),
     #[error("can't listen on {address}: {source}")]
-    Listen { address: SocketAddr, source: io::Error },
+    Listen { address: std::net::SocketAddr, source: io::Error },
     #[error("can't use the control socket {path}: {source}")]
     Control { path: PathBuf, source: io::Error },
     #[error("process {pid}, which serves here, can't be taken over: {source}")]
@@ -115,12 +124,15 @@ struct Process {
     since: Instant,
     /// Kills it, where this holder started it.
     kill: oneshot::Sender<()>,
+    pid: Option<u32>,
+    /// Why it can't serve, in its own words.
+    trouble: Option<String>,
 }
 
 struct Holder {
     plan: Plan,
     sockets: Option<Sockets>,
-    addresses: Vec<SocketAddr>,
+    addresses: Vec<Listen>,
     processes: HashMap<Number, Process>,
     last_number: Number,
     /// The one that takes connections.
@@ -132,44 +144,21 @@ struct Holder {
     early_ends: u32,
     start_at: Option<Instant>,
     events: mpsc::UnboundedSender<(Number, Event)>,
+    renewing: Option<Renewing>,
     /// Given back when the holder ends, however that is.
-    _lock: File,
+    lock: File,
 }
 
 /// Holds until it is asked to stop.
 pub async fn hold(plan: Plan) -> Result<Ended, HoldError> {
-    let lock = sockets::lock(&plan)?;
+    // First of all: whoever was renewed can be ended by a signal until then.
     let mut signals = Signals::new()?;
     let mut upgrades = [signal(SignalKind::hangup())?, signal(SignalKind::user_defined2())?];
     let (events, mut happened) = mpsc::unbounded_channel();
-    let taken = sockets::take(&plan.control).await?;
-    let sockets = sockets::make(&plan, taken.sockets)?;
-    let addresses = sockets.calls.iter().filter_map(|(_, socket)| socket.local_addr().ok()).collect();
-    let mut holder = Holder {
-        plan,
-        sockets: Some(sockets),
-        addresses,
-        processes: HashMap::new(),
-        last_number: 0,
-        serving: None,
-        coming: None,
-        has_served: false,
-        is_stopping: false,
-        early_ends: 0,
-        start_at: None,
-        events,
-        _lock: lock,
-    };
-    for (serves, listening, speaking) in taken.links {
-        let number = holder.know(listening, speaking, None);
-        if serves {
-            holder.serving = Some(number);
-            holder.has_served = true;
-        }
-    }
-    holder.start().await?;
+    let mut holder = Holder::begin(plan, events).await?;
     loop {
-        let start_at = holder.start_at;
+        let start_at = holder.start_at.filter(|_| holder.renewing.is_none());
+        let renew_at = holder.renewing.as_ref().map(Renewing::at);
         let too_late = holder.coming.map(|(_, until)| until);
         let [hangup, user] = &mut upgrades;
         tokio::select! {
@@ -189,17 +178,9 @@ pub async fn hold(plan: Plan) -> Result<Ended, HoldError> {
             }
             () = either(hangup, user) => holder.upgrade().await?,
             () = at(start_at) => holder.start().await?,
+            () = at(renew_at) => holder.renew().await,
             () = at(too_late) => holder.give_up_coming().await,
         }
-    }
-}
-
-/// The code with which a process ends that has closed its link, or is to be killed.
-async fn code_of(mut child: Child) -> Option<i32> {
-    match timeout(PATIENCE, child.wait()).await {
-        Ok(status) => status.ok()?.code(),
-        // Nobody could tell it anything any more.
-        Err(_) => child.kill().await.ok().and(None),
     }
 }
 
@@ -218,29 +199,65 @@ async fn at(time: Option<Instant>) {
 }
 
 impl Holder {
+    /// Takes what there is: from itself as another program, from the processes of an earlier holder, or nothing.
+    async fn begin(
+        mut plan: Plan,
+        events: mpsc::UnboundedSender<(Number, Event)>,
+    ) -> Result<Self, HoldError> {
+        let before = renew::before().await;
+        let is_renewed = before.is_some();
+        if let Some(before) = &before {
+            plan.control.clone_from(&before.control);
+        }
+        let (lock, given) = match before {
+            Some(before) => (before.lock, Some((before.sockets, before.children, before.start))),
+            None => (sockets::lock(&plan)?, None),
+        };
+        let mut taken = taken::take(&plan.control).await?;
+        let (sockets, children, wants_start) = if let Some((sockets, children, start)) = given {
+            (sockets, children, start || !taken.serves())
+        } else {
+            taken = taken.checked(&plan.control)?;
+            (sockets::make(&mut plan, taken.sockets.take())?, Vec::new(), true)
+        };
+        let mut holder = Self {
+            plan,
+            addresses: sockets.listens(),
+            sockets: Some(sockets),
+            processes: HashMap::new(),
+            last_number: 0,
+            serving: None,
+            coming: None,
+            has_served: is_renewed,
+            is_stopping: false,
+            early_ends: 0,
+            start_at: None,
+            events,
+            renewing: None,
+            lock,
+        };
+        let known: Vec<u32> = taken.links.iter().map(|link| link.pid).collect();
+        for link in taken.links {
+            let number = holder.know(link.listening, link.speaking, Ours::Perhaps(link.pid));
+            if link.serves {
+                holder.serving = Some(number);
+                holder.has_served = true;
+            }
+        }
+        process::reap(children.into_iter().filter(|pid| !known.contains(pid)));
+        if wants_start {
+            holder.start().await?;
+        }
+        Ok(holder)
+    }
+
     /// Listens to a process from now on.
-    fn know(&mut self, mut listening: Listening, speaking: Speaking, child: Option<Child>) -> Number {
+    fn know(&mut self, listening: Listening, speaking: Speaking, ours: Ours) -> Number {
         self.last_number += 1;
         let number = self.last_number;
-        let (kill, mut killed) = oneshot::channel();
-        self.processes.insert(number, Process { speaking, since: Instant::now(), kill });
-        let events = self.events.clone();
-        tokio::spawn(async move {
-            loop {
-                tokio::select! {
-                    next = listening.next() => match next {
-                        Ok(Some((word, _))) => drop(events.send((number, Event::Said(word)))),
-                        Ok(None) | Err(_) => break,
-                    },
-                    _ = &mut killed => break,
-                }
-            }
-            let code = match child {
-                Some(child) => code_of(child).await,
-                None => None,
-            };
-            let _ = events.send((number, Event::Gone(code)));
-        });
+        let pid = ours.pid();
+        let kill = process::listen(number, listening, ours, self.events.clone());
+        self.processes.insert(number, Process { speaking, since: Instant::now(), kill, pid, trouble: None });
         number
     }
 
@@ -252,7 +269,7 @@ impl Holder {
         ours.set_nonblocking(true)?;
         let mut command = Command::from((self.plan.command)());
         command.stdin(Stdio::from(OwnedFd::from(theirs))).process_group(0);
-        for variable in systemd::VARIABLES {
+        for variable in systemd::VARIABLES.into_iter().chain([renew::VARIABLE]) {
             command.env_remove(variable);
         }
         let child = match command.spawn() {
@@ -265,22 +282,36 @@ impl Holder {
         };
         drop(command);
         let (listening, speaking) = handover::ends(UnixStream::from_std(ours)?);
-        let serve = Word::Serve { forms: Forms::OURS, sockets: sockets.names() };
+        let control = Some(self.plan.control.clone());
+        let serve = Word::Serve { forms: Forms::OURS, sockets: sockets.names(), control };
         // Whether it heard this shows in what it says.
         let _ = speaking.say(&serve, &sockets.descriptors()).await;
-        let number = self.know(listening, speaking, Some(child));
+        let number = self.know(listening, speaking, Ours::Child(child));
         self.coming = Some((number, Instant::now() + START));
         Ok(())
     }
 
     async fn obey(&mut self, number: Number, event: Event) -> Result<Option<Ended>, HoldError> {
         match event {
-            Event::Said(Word::Ready { pid }) => self.note_ready(number, pid),
+            Event::Said(Word::Ready { pid }) => {
+                self.note_ready(number, pid);
+                self.begin_to_renew().await;
+            }
+            Event::Said(Word::Done) => self.note_parted(number),
             Event::Said(Word::Leaving) if self.serving == Some(number) => {
                 self.serving = None;
+                let served = self.processes.get(&number).map(|process| process.since.elapsed());
+                if served.is_some_and(|served| served >= SHORT_LIFE) {
+                    self.early_ends = 0;
+                }
                 self.upgrade().await?;
             }
             Event::Said(Word::Leaving) => {}
+            Event::Said(Word::CantServe { why }) => {
+                if let Some(process) = self.processes.get_mut(&number) {
+                    process.trouble = Some(why);
+                }
+            }
             Event::Said(Word::UpgradeWanted) => self.upgrade().await?,
             Event::Said(Word::StopWanted) => {
                 if self.stop().await {
@@ -310,6 +341,10 @@ impl Holder {
 
     async fn note_gone(&mut self, number: Number, code: Option<i32>) -> Result<Option<Ended>, HoldError> {
         let gone = self.processes.remove(&number);
+        if let Some(pid) = gone.as_ref().and_then(|process| process.pid) {
+            side_door::clear(&self.plan.control, pid);
+        }
+        self.note_parted(number);
         if self.is_stopping {
             return Ok(self.processes.is_empty().then_some(Ended::Stopped));
         }
@@ -319,10 +354,11 @@ impl Holder {
                 return Ok(Some(Ended::NeverServed(code)));
             }
             let how = code.map_or_else(|| "killed".to_owned(), |code| format!("with code {code}"));
-            self.note_failed_start(&format!(
-                "the new process ended before it served, {how}; its log says why"
-            ))
-            .await;
+            let why = gone.and_then(|process| process.trouble).map_or_else(
+                || format!("the new process ended before it served, {how}; its log says why"),
+                |trouble| format!("the new process can't serve: {trouble}"),
+            );
+            self.note_failed_start(&why).await;
         } else if self.serving == Some(number) {
             tracing::error!(?code, "the serving process has ended; another one is started");
             self.serving = None;
@@ -371,12 +407,17 @@ impl Holder {
         if self.coming.is_some() || self.is_stopping {
             return Ok(());
         }
+        if let Some(renewing) = &mut self.renewing {
+            renewing.start = true;
+            return Ok(());
+        }
         self.start().await
     }
 
     /// Gives the sockets up and has everything end; true if nothing is left.
     async fn stop(&mut self) -> bool {
         self.is_stopping = true;
+        self.renewing = None;
         self.start_at = None;
         self.coming = None;
         systemd::notify("STOPPING=1");
@@ -389,32 +430,6 @@ impl Holder {
     async fn say_to_all(&self, word: &Word) {
         for process in self.processes.values() {
             let _ = process.speaking.say(word, &[]).await;
-        }
-    }
-}
-
-/// What was taken from the processes of an earlier holder.
-struct Taken {
-    sockets: Option<Sockets>,
-    /// Whether each serves, and the link to it.
-    links: Vec<(bool, Listening, Speaking)>,
-}
-
-impl Taken {
-    async fn from(&mut self, neighbour: &Neighbour) -> Result<(), HandoverError> {
-        let Some((mut listening, speaking)) = neighbour.connect().await? else { return Ok(()) };
-        let take = Word::Take { forms: Forms::OURS };
-        match handover::ask((&mut listening, &speaking), &take).await? {
-            Some((Word::Taken { forms, serves, sockets, .. }, descriptors)) => {
-                Forms::OURS.agree(forms)?;
-                if serves {
-                    self.sockets = Some(Sockets::from_named(sockets, descriptors)?);
-                }
-                self.links.push((serves, listening, speaking));
-                Ok(())
-            }
-            Some((word, _)) => Err(word.unexpected()),
-            None => Ok(()),
         }
     }
 }

@@ -17,6 +17,7 @@
 pub mod access_log;
 mod answer;
 mod body;
+mod buffers;
 mod call;
 mod caller;
 mod connection;
@@ -42,7 +43,9 @@ mod pool;
 pub mod prometheus;
 pub mod run;
 mod secured;
+mod shadow;
 mod side_door;
+mod sockets;
 mod stream;
 mod thread;
 mod tls;
@@ -66,14 +69,15 @@ use self::{
     access_log::{AccessLog, Log},
     count::Basket,
     form::TableForm,
-    ledger::{Collector, Cursor, Ledger, Reading, Room, Row, Timeline},
+    ledger::{Collector, Cursor, InFlight, Ledger, Reading, Room, Row, Timeline},
     live::{LiveTable, TableFault, Version},
     worker::{Crew, Order},
 };
 pub use self::{
     count::UnservedCalls,
-    ledger::Tally,
+    ledger::{Copies, Tally},
     limits::Limits,
+    sockets::{Kind, Listen},
     tls::{Tls, TlsFault, TlsFiles},
 };
 
@@ -129,12 +133,14 @@ impl Proxy {
         let crew =
             Arc::new(Crew { limits, connections, orders, timeline: Arc::clone(&timeline), basket, log });
         let mut running = Vec::new();
+        let (started, starts) = std::sync::mpsc::channel();
         for (index, orders) in receivers.into_iter().enumerate() {
-            let crew = Arc::clone(&crew);
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let (crew, started) = (Arc::clone(&crew), started.clone());
             let thread = std::thread::Builder::new().name(format!("proxy-{index}"));
-            running.push(thread.spawn(move || runtime.block_on(thread::run(crew, index, orders)))?);
+            running.push(thread.spawn(move || thread::run(crew, index, orders, started))?);
         }
+        drop(started);
+        starts.into_iter().collect::<io::Result<()>>().inspect_err(|_| crew.stop())?;
         let ledger = Ledger::new(*timeline, measuring.room, fastrand::u64(1..1 << 53));
         let collector = Collector::new(Arc::clone(&crew), timeline, ledger);
         let (collecting, stopped) = oneshot::channel();
@@ -212,8 +218,28 @@ impl Proxy {
 
     /// What was counted after a cursor, until now; see [`ledger`]. With `Cursor::default()` it is all that is kept.
     pub async fn counts_since(&self, cursor: Cursor) -> Reading {
+        // First, so that no call that ends meanwhile is missing in both.
+        let in_flight = self.in_flight();
         self.collector.collect().await;
-        self.collector.ledger().since(cursor)
+        Reading { in_flight, ..self.collector.ledger().since(cursor) }
+    }
+
+    fn in_flight(&self) -> Vec<InFlight> {
+        let table = self.table();
+        let services = table.services().iter();
+        let each =
+            services.flat_map(|service| service.versions().iter().map(move |version| (service, version)));
+        let found = each.map(|(service, version)| InFlight {
+            service: service.name().to_owned(),
+            variation: version.name().to_owned(),
+            calls: version.in_flight(),
+        });
+        found.filter(|found| found.calls > 0).collect()
+    }
+
+    /// What was counted, and how it goes from process to process.
+    pub(crate) fn collector(&self) -> &Collector {
+        &self.collector
     }
 
     /// All that was counted until now and is still kept, as one.
@@ -232,9 +258,11 @@ impl Proxy {
         text.finish()
     }
 
-    /// Waits until every line of the access log so far was written.
+    /// Waits until the line of every call whose caller has the whole answer is in the access log.
     pub async fn flush_log(&self) {
         if let Some(log) = &self.crew.log {
+            // The thread that wrote an answer is done with that call before it does anything else.
+            self.collector.collect().await;
             log.flush().await;
         }
     }
@@ -276,8 +304,6 @@ impl Proxy {
 impl Drop for Proxy {
     /// Ends the threads, and with them what they still carry out: whoever would have it end whole drains first.
     fn drop(&mut self) {
-        for orders in &self.crew.orders {
-            let _ = orders.send(Order::Stop);
-        }
+        self.crew.stop();
     }
 }

@@ -70,18 +70,42 @@ impl Text {
         };
         self.classes("repeats_total", help, &all, repeats);
         let help = "Calls sent again on a new connection, since the old one had ended.";
-        self.0.family("sent_again_total", "counter", help);
-        for (service, variation, tally) in &all {
-            let labels = [("service", *service), ("variation", *variation)];
-            self.0.sample("sent_again_total", &labels, tally.sent_again);
-        }
+        let sent_again =
+            all.iter().map(|&(service, variation, tally)| (service, variation, tally.sent_again));
+        self.counter("sent_again_total", help, sent_again);
         let help = "From the head of a call to the last byte of its answer, where its status is below 500.";
         self.0.family("seconds", "histogram", help);
         for (service, variation, tally) in &all {
             self.histogram("seconds", &[("service", service), ("variation", variation)], &tally.seconds);
         }
+        self.copies(&all);
         let help = "Calls whose counts had no place until somebody read them.";
         self.0.single("counts_gone_total", "counter", help, ledger.gone());
+    }
+
+    /// What was made of calls once more, for comparison.
+    fn copies(&mut self, all: &[Shown<'_>]) {
+        let of_copies =
+            |tally: &Tally| tally.copies.as_ref().map_or_else(Vec::new, |copies| copies.outcomes().to_vec());
+        let help = "Copies of calls that a variation got for comparison and that have ended.";
+        self.classes("shadow_calls_total", help, all, of_copies);
+        let shadows: Vec<_> = all
+            .iter()
+            .filter_map(|&(service, variation, tally)| Some((service, variation, tally.copies.as_deref()?)))
+            .collect();
+        let help = "Answers to copies with a status from 500 on.";
+        let errors = shadows.iter().map(|&(service, variation, copies)| (service, variation, copies.errors));
+        self.counter("shadow_errors_total", help, errors);
+        let help = "Copies that were not made, since there was no place for them.";
+        let dropped =
+            shadows.iter().map(|&(service, variation, copies)| (service, variation, copies.dropped));
+        self.counter("shadow_dropped_total", help, dropped);
+        let help = "From the beginning of a copy to the last byte read of its answer, where its status is below 400.";
+        self.0.family("shadow_seconds", "histogram", help);
+        for (service, variation, copies) in &shadows {
+            let labels = [("service", *service), ("variation", *variation)];
+            self.histogram("shadow_seconds", &labels, &copies.seconds);
+        }
     }
 
     /// What no version got, and what is in no log.
@@ -110,6 +134,13 @@ impl Text {
                 let labels = [("service", *service), ("variation", *variation), ("class", class)];
                 self.0.sample(name, &labels, count);
             }
+        }
+    }
+
+    fn counter<'t>(&mut self, name: &str, help: &str, counts: impl Iterator<Item = (&'t str, &'t str, u64)>) {
+        self.0.family(name, "counter", help);
+        for (service, variation, count) in counts {
+            self.0.sample(name, &[("service", service), ("variation", variation)], count);
         }
     }
 

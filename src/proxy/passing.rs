@@ -87,6 +87,10 @@ impl<S: Stream> Call<'_, S> {
         let Ok(mut ready) = body.take(&came) else {
             return failed(Failure::Nonsense, "its answer's body has no end that can be found", false);
         };
+        if let Some(watch) = &mut self.watch {
+            watch.begin(answered.framing);
+            watch.see(&came[..ready]);
+        }
         // Head and a small body are one write.
         let small = ready.min(ROOM);
         out.extend_from_slice(&came[..small]);
@@ -99,6 +103,7 @@ impl<S: Stream> Call<'_, S> {
         match poll_fn(|cx| self.poll_pass_on(&mut stream, &mut up, &mut came, &mut down, cx)).await {
             Passed::Whole => {
                 let can_again = self.is_sent(&up) && answered.keep_alive && came.is_empty();
+                self.buffers.give_back(came);
                 let is_taken = self.discard_rest();
                 Ended::Answered {
                     answered,
@@ -153,6 +158,9 @@ impl<S: Stream> Call<'_, S> {
                     Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Passed::BrokenOff),
                     Poll::Ready(Ok(_)) => match down.body.take(came) {
                         Ok(ready) => {
+                            if let Some(watch) = &mut self.watch {
+                                watch.see(&came[..ready]);
+                            }
                             down.ready = ready;
                             down.read_at = down.body.is_done().then(Instant::now);
                             Poll::Ready(())

@@ -12,32 +12,46 @@ use tokio::{
 };
 
 /// How long a connection waits for whatever it waits for. One timer serves all its waits: it is armed anew only when it fires
-/// too early or would fire too late, and not once a call.
+/// too early or would fire too late, and not once a call. The clock is looked at only where there is something to wait for.
 #[derive(Debug)]
 pub(crate) struct Patience {
-    deadline: Instant,
+    wait: Wait,
     timer: Pin<Box<Sleep>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Wait {
+    /// So long from when it is waited for the first time.
+    For(Duration),
+    Until(Instant),
 }
 
 impl Patience {
     pub(crate) fn new(wait: Duration) -> Self {
         let deadline = Instant::now() + wait;
-        Self { deadline, timer: Box::pin(sleep_until(deadline)) }
+        Self { wait: Wait::Until(deadline), timer: Box::pin(sleep_until(deadline)) }
     }
 
     /// From now on it is waited so long.
     pub(crate) fn begin(&mut self, wait: Duration) {
-        self.begin_until(Instant::now() + wait);
+        self.wait = Wait::For(wait);
     }
 
     /// When the wait is over.
-    pub(crate) fn deadline(&self) -> Instant {
-        self.deadline
+    pub(crate) fn deadline(&mut self) -> Instant {
+        match self.wait {
+            Wait::Until(deadline) => deadline,
+            Wait::For(wait) => {
+                let deadline = Instant::now() + wait;
+                self.begin_until(deadline);
+                deadline
+            }
+        }
     }
 
     /// From now on it is waited until then.
     pub(crate) fn begin_until(&mut self, deadline: Instant) {
-        self.deadline = deadline;
+        self.wait = Wait::Until(deadline);
         if self.timer.deadline() > deadline {
             self.timer.as_mut().reset(deadline);
         }
@@ -68,11 +82,12 @@ impl Patience {
 
     /// Ready once the wait is over.
     pub(crate) fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let deadline = self.deadline();
         while self.timer.as_mut().poll(cx).is_ready() {
-            if Instant::now() >= self.deadline {
+            if Instant::now() >= deadline {
                 return Poll::Ready(());
             }
-            self.timer.as_mut().reset(self.deadline);
+            self.timer.as_mut().reset(deadline);
         }
         Poll::Pending
     }

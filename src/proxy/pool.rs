@@ -1,4 +1,16 @@
-use std::{collections::VecDeque, io, task::Poll, time::Duration};
+//! Connections to versions.
+//!
+//! A thread keeps one set of them for each target of a content, whatever services and versions lead there: so a table of many services
+//! has no more of them idle than one of a single service.
+
+use std::{
+    cell::RefCell,
+    collections::{HashMap, VecDeque},
+    io,
+    rc::{Rc, Weak},
+    task::Poll,
+    time::Duration,
+};
 
 use bytes::BytesMut;
 use tokio::{
@@ -8,6 +20,7 @@ use tokio::{
 
 use crate::{
     Limits,
+    http2::Links,
     live::Target,
     stream::{Stream, ToVersion, poll_fill},
 };
@@ -16,10 +29,49 @@ use crate::{
 /// older one may just be about to be closed at the other end, and nobody could tell whether the call was carried out.
 pub(crate) const FRESH: Duration = Duration::from_millis(500);
 
+/// All that a thread has, by the target and by what names the content that is there: what is replaced at the same address gets no call
+/// over a connection to what was there before. Each ends when no version leads to it any more.
+#[derive(Debug, Default)]
+pub(crate) struct Pools(RefCell<HashMap<Reached, Weak<Connections>>>);
+
+/// A target, and what names the content that is there.
+type Reached = (Target, Box<str>);
+
+/// A thread's connections to a target.
+#[derive(Debug, Default)]
+pub(crate) struct Connections {
+    pub plain: RefCell<Pool>,
+    /// Of HTTP/2.
+    pub links: Links,
+}
+
 /// Idle connections of a thread to a target; the one that was used last is taken first.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     idle: VecDeque<Idle>,
+}
+
+impl Pools {
+    /// Those to a target, at which there is a content of this name.
+    pub(crate) fn of(&self, target: &Target, content: &str) -> Rc<Connections> {
+        let mut all = self.0.borrow_mut();
+        let known = all.entry((target.clone(), content.into())).or_default();
+        known.upgrade().unwrap_or_else(|| {
+            let new = Rc::default();
+            *known = Rc::downgrade(&new);
+            new
+        })
+    }
+
+    /// Closes what was idle for too long, and forgets targets that no version leads to.
+    pub(crate) fn sweep(&self) {
+        self.0.borrow_mut().retain(|_, connections| {
+            let Some(connections) = connections.upgrade() else { return false };
+            connections.plain.borrow_mut().sweep();
+            connections.links.sweep();
+            true
+        });
+    }
 }
 
 #[derive(Debug)]
@@ -66,7 +118,7 @@ impl Pool {
     }
 
     /// Closes what was idle for too long, or was closed at the other end.
-    pub(crate) fn sweep(&mut self) {
+    fn sweep(&mut self) {
         let now = Instant::now();
         self.idle.retain_mut(|idle| idle.until > now && is_quiet(&mut idle.stream));
     }
@@ -86,7 +138,7 @@ fn is_quiet(stream: &mut ToVersion) -> bool {
 pub(crate) async fn connect(target: &Target, limits: &Limits) -> io::Result<ToVersion> {
     let connecting = async {
         match target {
-            Target::Tcp(address) => {
+            Target::Tcp(address) | Target::Below { address, .. } => {
                 let stream = TcpStream::connect(address).await?;
                 stream.set_nodelay(true)?;
                 Ok(ToVersion::Tcp(stream))

@@ -6,8 +6,12 @@
 //! force here, connections are taken here, the process before is told to finish, the control is opened here. Whoever dies in
 //! between leaves the other one serving: a frozen process goes on when the connection over which it was frozen ends.
 
+mod receiving;
+mod signals;
+
 use std::{
     io,
+    net::SocketAddr,
     os::unix::net::UnixStream as StdUnixStream,
     path::{Path, PathBuf},
     pin::Pin,
@@ -16,21 +20,24 @@ use std::{
 };
 
 use tokio::{
-    net::{UnixListener, UnixStream},
-    signal::unix::{Signal, SignalKind, signal},
+    net::{TcpListener, UnixListener, UnixStream},
+    task::JoinSet,
 };
 
+use self::receiving::Receiving;
+pub(crate) use self::signals::Signals;
 use crate::{
-    Limits, Measuring, Proxy,
+    Kind, Limits, Measuring, Proxy, Tls, TlsFault, TlsFiles,
     control::{
-        self,
+        self, counting,
         desk::{Desk, Finish, Phase},
     },
     form::TableForm,
-    handover::{self, Forms, HandoverError, Listening, Sockets, Speaking, Word},
+    handover::{self, Forms, HandoverError, Listening, Speaking, Word},
     kept::{Found, Kept},
     live::TableFault,
     side_door::{Door, Neighbour},
+    sockets::{Open, Sockets},
 };
 
 /// How a serving process is set up.
@@ -42,6 +49,8 @@ pub struct Settings {
     pub threads: usize,
     pub limits: Limits,
     pub measuring: Measuring,
+    /// What callers of TLS are shown. Needed where the holder gives sockets for them.
+    pub tls: Option<TlsFiles>,
     /// How long calls and idle connections may take to end when the proxy stops.
     pub stop_within: Duration,
     /// How long they may when another process has taken over.
@@ -72,6 +81,10 @@ pub enum RunError {
     #[error("the table of the process before isn't taken: {0}")]
     Table(TableFault),
     #[error(transparent)]
+    Tls(#[from] TlsFault),
+    #[error("callers of {address} speak TLS, and no certificate is named: set tls.certificate and tls.key")]
+    NoCertificate { address: SocketAddr },
+    #[error(transparent)]
     Io(#[from] io::Error),
 }
 
@@ -84,52 +97,102 @@ struct Frozen {
 }
 
 /// Serves until the end. `link` leads to the holder.
-pub async fn serve(settings: Settings, link: StdUnixStream) -> Result<Ended, RunError> {
+pub async fn serve(mut settings: Settings, link: StdUnixStream) -> Result<Ended, RunError> {
     link.set_nonblocking(true)?;
     let (mut from_holder, to_holder) = handover::ends(UnixStream::from_std(link)?);
-    let sockets = sockets(&mut from_holder).await.map_err(RunError::Link)?;
     let signals = Signals::new()?;
+    let started = match take_over(&mut settings, &mut from_holder).await {
+        Ok(started) => started,
+        Err(error) => {
+            let _ = to_holder.say(&Word::CantServe { why: error.to_string() }, &[]).await;
+            return Err(error);
+        }
+    };
+    let Started { desk, sockets, links, door, tasks } = started;
+    let _ = to_holder.say(&Word::Ready { pid: std::process::id() }, &[]).await;
+    desk.set_holder(to_holder).await;
+
+    let link = Link { from_holder: Some(from_holder), links };
+    let ended = Running { settings, desk, sockets, signals, link }.until_the_end().await;
+    drop(tasks);
+    drop(door);
+    Ok(ended)
+}
+
+/// A process that serves from now on.
+struct Started {
+    desk: Arc<Desk>,
+    sockets: Shared,
+    links: tokio::sync::mpsc::UnboundedReceiver<(Listening, Speaking)>,
+    door: Door,
+    /// What it does beside calls, until this is dropped.
+    tasks: JoinSet<()>,
+}
+
+/// Takes the sockets from the holder, and the place of the process before.
+async fn take_over(settings: &mut Settings, from_holder: &mut Listening) -> Result<Started, RunError> {
+    let (sockets, control) = sockets(from_holder).await.map_err(RunError::Link)?;
+    if let Some(control) = control {
+        settings.control = control;
+    }
+    let settings = &*settings;
+    let tls = tls(settings, &sockets)?;
     let state = |source| RunError::State { path: settings.state.clone(), source };
     let kept = Kept::open(&settings.state).map_err(state)?;
     let (mut before, mut finishing) = freeze_before(&settings.control).await?;
 
     let proxy = Proxy::start_measuring(settings.threads, settings.limits.clone(), &settings.measuring)?;
-    let listen = sockets.calls.iter().filter_map(|(_, socket)| Some(socket.local_addr().ok()?.to_string()));
-    let desk =
-        Arc::new(Desk::new(proxy, &settings.state, listen.collect(), settings.program).map_err(state)?);
+    let desk = Desk::new(proxy, &settings.state, sockets.listens(), settings.program).map_err(state)?;
+    let desk = Arc::new(desk);
     match before.first() {
         Some(before) => desk.follow(&before.table).await.map_err(RunError::Table)?,
         None => load(&kept, &desk).await.map_err(state)?,
     }
+    let mut tasks = JoinSet::new();
     let (door, door_socket) = Door::open(&settings.control)?;
     let (new_links, links) = tokio::sync::mpsc::unbounded_channel();
+    let (control, metrics) = listen_on(&sockets, tls.as_ref(), &desk)?;
     let sockets = Arc::new(std::sync::Mutex::new(Some(sockets)));
     let receiving = Receiving { desk: Arc::clone(&desk), sockets: Arc::clone(&sockets), links: new_links };
-    let receiving = tokio::spawn(receiving.run(door_socket));
-    let control = listen_on(&sockets, &desk)?;
+    tasks.spawn(receiving.run(door_socket));
+    let mut all = Vec::new();
     for before in before.drain(..) {
-        finishing.push(before.let_finish().await?);
+        all.push(before.let_finish(&desk).await?);
     }
-    desk.follows(finishing);
+    for before in finishing.drain(..) {
+        counting::take_ledger_of(&before, &desk).await;
+        all.push(before);
+    }
+    for before in &all {
+        tasks.spawn(counting::gather(before.clone(), Arc::clone(&desk)));
+    }
+    desk.proxy().collector().ledger().cut_short(|pid| all.iter().any(|before| before.pid == pid));
+    desk.follows(all);
+    // Whoever asks for an upgrade from now on waits until the holder knows of this process.
+    desk.await_holder().await;
     desk.open();
-    let control = tokio::spawn(control::serve(control, Arc::clone(&desk)));
-    let _ = to_holder.say(&Word::Ready { pid: std::process::id() }, &[]).await;
-    desk.set_holder(Some(to_holder)).await;
-
-    let link = Link { from_holder: Some(from_holder), links };
-    let ended = Running { settings, desk, sockets, signals, link }.until_the_end().await;
-    control.abort();
-    receiving.abort();
-    drop(door);
-    Ok(ended)
+    tasks.spawn(control::serve(control, Arc::clone(&desk)));
+    for metrics in metrics {
+        tasks.spawn(control::expose(metrics, Arc::clone(&desk)));
+    }
+    Ok(Started { desk, sockets, links, door, tasks })
 }
 
-/// The sockets that the holder gives to a process that it started.
-async fn sockets(from_holder: &mut Listening) -> Result<Sockets, HandoverError> {
+/// What callers of TLS are shown, where any come.
+fn tls(settings: &Settings, sockets: &Sockets) -> Result<Option<Arc<Tls>>, RunError> {
+    let mut listens = sockets.listens().into_iter();
+    let Some(secured) = listens.find(|listen| listen.kind == Kind::Tls) else { return Ok(None) };
+    let files = settings.tls.clone().ok_or(RunError::NoCertificate { address: secured.address })?;
+    Ok(Some(Tls::load(files)?))
+}
+
+/// The sockets that the holder gives to a process that it started, and where the control's is, whatever the configuration says
+/// by now.
+async fn sockets(from_holder: &mut Listening) -> Result<(Sockets, Option<PathBuf>), HandoverError> {
     match from_holder.answer().await? {
-        (Word::Serve { forms, sockets }, descriptors) => {
+        (Word::Serve { forms, sockets, control }, descriptors) => {
             Forms::OURS.agree(forms)?;
-            Sockets::from_named(sockets, descriptors)
+            Ok((Sockets::from_named(sockets, descriptors)?, control))
         }
         (word, _) => Err(word.unexpected()),
     }
@@ -158,12 +221,18 @@ async fn freeze_before(control: &Path) -> Result<(Vec<Frozen>, Vec<Neighbour>), 
 }
 
 impl Frozen {
-    async fn let_finish(mut self) -> Result<Neighbour, RunError> {
+    async fn let_finish(mut self, desk: &Desk) -> Result<Neighbour, RunError> {
         let before = |source| RunError::Before { pid: self.neighbour.pid, source };
-        match handover::ask((&mut self.listening, &self.speaking), &Word::Finish).await.map_err(before)? {
-            Some((Word::Done, _)) | None => Ok(self.neighbour),
-            Some((word, _)) => Err(before(word.unexpected())),
+        let finish = Word::Finish { counts: true };
+        match handover::ask((&mut self.listening, &self.speaking), &finish).await.map_err(before)? {
+            Some((Word::Done, _)) => {
+                let ends = (&mut self.listening, &self.speaking);
+                counting::take_ledger(ends, self.neighbour.pid, desk).await;
+            }
+            None => {}
+            Some((word, _)) => return Err(before(word.unexpected())),
         }
+        Ok(self.neighbour)
     }
 }
 
@@ -193,118 +262,29 @@ fn report_damaged(why: &str, aside: &Path) {
 
 type Shared = Arc<std::sync::Mutex<Option<Sockets>>>;
 
-/// Takes calls from the sockets, and gives the control's.
-fn listen_on(sockets: &Shared, desk: &Desk) -> io::Result<UnixListener> {
-    let sockets = sockets.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let Some(sockets) = &*sockets else { return Err(io::Error::other("there are no sockets")) };
-    for (_, socket) in &sockets.calls {
-        desk.proxy().listen(socket)?;
-    }
-    let control = sockets.control.try_clone()?;
-    control.set_nonblocking(true)?;
-    UnixListener::from_std(control)
-}
-
-/// What other processes of this proxy ask at the door.
-struct Receiving {
-    desk: Arc<Desk>,
-    sockets: Shared,
-    links: tokio::sync::mpsc::UnboundedSender<(Listening, Speaking)>,
-}
-
-impl Receiving {
-    async fn run(self, door: UnixListener) {
-        let shared = Arc::new(self);
-        loop {
-            match door.accept().await {
-                Ok((stream, _)) => {
-                    let (listening, speaking) = handover::ends(stream);
-                    let shared = Arc::clone(&shared);
-                    tokio::spawn(async move {
-                        if let Err(error) = shared.converse(listening, speaking).await {
-                            tracing::warn!(%error, "a conversation with another process of this proxy broke off");
-                        }
-                    });
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "the door can accept nothing for now");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
+/// Takes calls from the sockets, and gives the control's and those for metrics.
+fn listen_on(
+    sockets: &Sockets,
+    tls: Option<&Arc<Tls>>,
+    desk: &Desk,
+) -> Result<(UnixListener, Vec<TcpListener>), RunError> {
+    let mut metrics = Vec::new();
+    for Open { kind, socket, .. } in &sockets.open {
+        match (kind, tls) {
+            (Kind::Plain, _) => drop(desk.proxy().listen(socket)?),
+            (Kind::Tls, Some(tls)) => drop(desk.proxy().listen_tls(socket, tls)?),
+            // Never calls that were to be secured without it.
+            (Kind::Tls, None) => return Err(RunError::NoCertificate { address: socket.local_addr()? }),
+            (Kind::Metrics, _) => {
+                let socket = socket.try_clone()?;
+                socket.set_nonblocking(true)?;
+                metrics.push(TcpListener::from_std(socket)?);
             }
         }
     }
-
-    async fn converse(&self, mut listening: Listening, speaking: Speaking) -> Result<(), HandoverError> {
-        while let Some((word, _)) = listening.next().await? {
-            let answer = match word {
-                Word::Take { forms } => {
-                    if let Err(error) = Forms::OURS.agree(forms) {
-                        Word::Refused { why: error.to_string() }
-                    } else {
-                        self.give(&speaking).await?;
-                        let _ = self.links.send((listening, speaking));
-                        return Ok(());
-                    }
-                }
-                Word::Freeze { forms } => match Forms::OURS.agree(forms) {
-                    Err(error) => Word::Refused { why: error.to_string() },
-                    Ok(_) => match self.desk.freeze().await {
-                        Phase::Serving => return self.hand_over(listening, speaking).await,
-                        Phase::Frozen => {
-                            Word::Refused { why: "another process takes over already".to_owned() }
-                        }
-                        Phase::Finishing => Word::Finishing { forms: Forms::OURS },
-                    },
-                },
-                Word::Table { table } => match self.desk.phase().await {
-                    Phase::Finishing => match self.desk.follow(&table).await {
-                        Ok(()) => Word::Done,
-                        Err(fault) => Word::Refused { why: fault.to_string() },
-                    },
-                    Phase::Serving | Phase::Frozen => {
-                        Word::Refused { why: "this process doesn't finish: its table is its own".to_owned() }
-                    }
-                },
-                Word::Ask => self.desk.holds(),
-                word => Word::Refused { why: word.unexpected().to_string() },
-            };
-            speaking.say(&answer, &[]).await?;
-        }
-        Ok(())
-    }
-
-    /// Gives the sockets to a new holder.
-    async fn give(&self, speaking: &Speaking) -> Result<(), HandoverError> {
-        let serves = self.desk.phase().await != Phase::Finishing;
-        let copy = {
-            let sockets = self.sockets.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            sockets.as_ref().filter(|_| serves).map(Sockets::copy).transpose()?
-        };
-        let (names, descriptors) = match &copy {
-            Some(sockets) => (sockets.names(), sockets.descriptors()),
-            None => (Vec::new(), Vec::new()),
-        };
-        let serves = copy.is_some();
-        let taken = Word::Taken { forms: Forms::OURS, pid: std::process::id(), serves, sockets: names };
-        Ok(speaking.say(&taken, &descriptors).await?)
-    }
-
-    /// Says what the table is, and finishes when told so; else goes on.
-    async fn hand_over(&self, mut listening: Listening, speaking: Speaking) -> Result<(), HandoverError> {
-        let table = self.desk.proxy().table().form();
-        let said = speaking.say(&Word::Frozen { forms: Forms::OURS, table }, &[]).await;
-        let answer = match said {
-            Ok(()) => listening.next().await,
-            Err(error) => Err(error.into()),
-        };
-        if let Ok(Some((Word::Finish, _))) = answer {
-            self.desk.finish(Finish::HandedOver).await;
-            return Ok(speaking.say(&Word::Done, &[]).await?);
-        }
-        self.desk.thaw().await;
-        tracing::warn!("the process that was about to take over has ended: this one goes on");
-        answer.map(drop)
-    }
+    let control = sockets.control.try_clone()?;
+    control.set_nonblocking(true)?;
+    Ok((UnixListener::from_std(control)?, metrics))
 }
 
 /// The connection to the holder, and those of holders to come.
@@ -339,17 +319,23 @@ impl Running {
         let mut signals = 0;
         loop {
             match self.hear(&mut draining, &mut finish).await {
-                Heard::Holder(Some(Word::Stop)) => self.desk.finish(Finish::Stop).await,
+                Heard::Holder(Some(Word::Stop)) => {
+                    // Nobody comes after this one.
+                    self.desk.counting().note_taken();
+                    self.desk.finish(Finish::Stop).await;
+                }
                 Heard::Holder(Some(Word::End)) => return Ended::AtOnce,
+                Heard::Holder(Some(Word::Renewing)) => self.desk.expect_holder().await,
+                Heard::Holder(Some(Word::Stays)) => self.desk.holder_stays().await,
                 Heard::Holder(Some(Word::UpgradeFailed { why })) => self.desk.note_upgrade(Some(why)),
                 Heard::Holder(Some(word)) => tracing::warn!(?word, "the holder said something else"),
                 Heard::Holder(None) => {
                     self.link.from_holder = None;
-                    self.desk.set_holder(None).await;
+                    self.desk.holder_ended().await;
                 }
                 Heard::NewHolder(listening, speaking) => {
                     self.link.from_holder = Some(listening);
-                    self.desk.set_holder(Some(speaking)).await;
+                    self.desk.set_holder(speaking).await;
                 }
                 Heard::Signal => {
                     signals += 1;
@@ -358,7 +344,8 @@ impl Running {
                     }
                     tracing::info!("draining; a second signal ends at once");
                     if self.desk.phase().await != Phase::Finishing {
-                        let _ = self.desk.tell_holder(&Word::Leaving).await;
+                        let told = self.desk.tell_holder(&Word::Leaving).await;
+                        self.desk.counting().expect(told.is_ok());
                     }
                     self.desk.finish(Finish::Stop).await;
                 }
@@ -412,26 +399,10 @@ impl Running {
             Finish::Stop => self.settings.stop_within,
         };
         let desk = Arc::clone(&self.desk);
-        Box::pin(async move { desk.proxy().drain(within).await })
-    }
-}
-
-/// SIGTERM and SIGINT.
-#[derive(Debug)]
-pub(crate) struct Signals {
-    term: Signal,
-    int: Signal,
-}
-
-impl Signals {
-    pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
-    }
-
-    pub(crate) async fn next(&mut self) {
-        tokio::select! {
-            _ = self.term.recv() => {}
-            _ = self.int.recv() => {}
-        }
+        Box::pin(async move {
+            let left = desk.proxy().drain(within).await;
+            desk.counting().end(desk.proxy()).await;
+            left
+        })
     }
 }

@@ -57,13 +57,21 @@ impl Neighbour {
                 );
                 Ok(None)
             }
-            Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            Ok(Err(error)) => self.connect_failed(error),
+            Err(_) => Err(HandoverError::Late),
+        }
+    }
+
+    /// Which errors say that it is gone.
+    fn connect_failed<C>(&self, error: io::Error) -> Result<Option<C>, HandoverError> {
+        match error.kind() {
+            io::ErrorKind::NotFound => Ok(None),
+            io::ErrorKind::ConnectionRefused => {
                 let _ = fs::remove_file(&self.path);
                 Ok(None)
             }
-            Ok(Err(error)) => Err(error.into()),
-            Err(_) => Err(HandoverError::Late),
+            // The door was closed while this connection was in its queue: the process is just ending, and clears up itself.
+            _ => Some(HandoverError::from(error)).filter(|error| !error.is_end()).map_or(Ok(None), Err),
         }
     }
 
@@ -100,5 +108,15 @@ impl Door {
 impl Drop for Door {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Takes the door of a process away that is gone, however it ended. One that answers stays.
+pub(crate) fn clear(control: &Path, pid: u32) {
+    let mut path = control.as_os_str().to_owned();
+    path.push(format!(".{pid}"));
+    let answers = std::os::unix::net::UnixStream::connect(&path);
+    if answers.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
+        let _ = fs::remove_file(path);
     }
 }

@@ -10,8 +10,9 @@ use std::{
 
 use tokio::{
     net::{TcpListener, TcpStream},
+    runtime::{Builder, LocalOptions},
     sync::mpsc,
-    task::{AbortHandle, LocalSet, spawn_local},
+    task::{AbortHandle, spawn_local},
 };
 
 use crate::{
@@ -27,23 +28,36 @@ const REST: Duration = Duration::from_millis(20);
 /// How often connections to versions that were idle for too long are closed.
 const SWEEP: Duration = Duration::from_secs(5);
 
-/// Serves until it is told to stop.
-pub(crate) async fn run(crew: Arc<Crew>, index: usize, mut orders: mpsc::UnboundedReceiver<Order>) {
+/// Serves until it is told to stop, on a thread of its own. `started` hears whether it can.
+pub(crate) fn run(
+    crew: Arc<Crew>,
+    index: usize,
+    orders: mpsc::UnboundedReceiver<Order>,
+    started: std::sync::mpsc::Sender<io::Result<()>>,
+) {
+    match Builder::new_current_thread().enable_all().build_local(LocalOptions::default()) {
+        Ok(runtime) => {
+            let _ = started.send(Ok(()));
+            drop(started);
+            runtime.block_on(serve_orders(crew, index, orders));
+        }
+        Err(error) => drop(started.send(Err(error))),
+    }
+}
+
+async fn serve_orders(crew: Arc<Crew>, index: usize, mut orders: mpsc::UnboundedReceiver<Order>) {
     let worker = Rc::new(Worker::new(crew, index));
     let accepting = RefCell::default();
-    let serving = async {
-        let mut sweep = tokio::time::interval(SWEEP);
-        loop {
-            tokio::select! {
-                order = orders.recv() => match order {
-                    Some(Order::Stop) | None => return,
-                    Some(order) => obey(&worker, &accepting, order),
-                },
-                _ = sweep.tick() => worker.local().sweep(),
-            }
+    let mut sweep = tokio::time::interval(SWEEP);
+    loop {
+        tokio::select! {
+            order = orders.recv() => match order {
+                Some(Order::Stop) | None => return,
+                Some(order) => obey(&worker, &accepting, order),
+            },
+            _ = sweep.tick() => worker.sweep(),
         }
-    };
-    LocalSet::new().run_until(serving).await;
+    }
 }
 
 fn obey(worker: &Rc<Worker>, accepting: &RefCell<Vec<AbortHandle>>, order: Order) {
@@ -117,9 +131,9 @@ fn serve(worker: &Rc<Worker>, stream: TcpStream, tls: Option<Arc<Tls>>) {
     spawn_local(async move {
         let counted = Counted(Rc::clone(&worker));
         if stream.set_nodelay(true).is_ok()
-            && let Ok(peer) = stream.peer_addr()
+            && let (Ok(peer), Ok(here)) = (stream.peer_addr(), stream.local_addr())
         {
-            let caller = Caller { address: peer.ip().to_canonical(), scheme: "http" };
+            let caller = Caller { address: peer.ip().to_canonical(), scheme: "http", port: here.port() };
             match tls {
                 None => connection::serve(stream, caller, worker).await,
                 Some(tls) => Box::pin(secured::serve(stream, caller, &tls, worker)).await,

@@ -106,6 +106,11 @@ fn watch(tls: &Weak<Tls>) {
 }
 
 impl TlsFiles {
+    /// Whether they can be used, before anything is.
+    pub fn check(&self) -> Result<(), TlsFault> {
+        self.read().map(drop)
+    }
+
     fn looks(&self) -> Vec<Option<Look>> {
         let paths = [&self.certificate, &self.key].into_iter().chain(&self.client_ca);
         let look = |path: &PathBuf| {

@@ -19,9 +19,11 @@ use traffic::Failure;
 use crate::{
     Limits,
     access_log::Log,
+    buffers::Buffers,
     count::{Basket, Counts},
     ledger::Timeline,
     live::{LiveTable, Local, Version},
+    pool::Pools,
     tls::Tls,
 };
 
@@ -58,6 +60,13 @@ impl Crew {
         self.connections.iter().map(|of_one| of_one.load(Ordering::Relaxed)).sum()
     }
 
+    /// Ends all threads, and with them what they still carry out.
+    pub(crate) fn stop(&self) {
+        for orders in &self.orders {
+            let _ = orders.send(Order::Stop);
+        }
+    }
+
     pub(crate) fn least_loaded(&self) -> usize {
         let loads = self.connections.iter().map(|of_one| of_one.load(Ordering::Relaxed));
         loads.enumerate().min_by_key(|&(_, load)| load).map_or(0, |(index, _)| index)
@@ -69,32 +78,48 @@ pub(crate) struct Worker {
     crew: Arc<Crew>,
     index: usize,
     local: RefCell<Rc<Local>>,
+    pools: Pools,
     counts: Counts,
     is_draining: Cell<bool>,
     /// Wakes who waits for draining to begin.
     drain_began: Notify,
     /// Bytes of bodies that are kept for repeats.
     kept: Cell<usize>,
+    buffers: Buffers,
+    /// Copies of calls, under way and waiting.
+    copies: Rc<Cell<usize>>,
 }
 
 impl Worker {
     pub(crate) fn new(crew: Arc<Crew>, index: usize) -> Self {
         let counts = Counts::new(Arc::clone(&crew.timeline));
+        let pools = Pools::default();
+        let local = Local::new(Arc::new(LiveTable::empty()), None, &pools);
         Self {
             crew,
             counts,
             index,
-            local: RefCell::new(Rc::new(Local::new(Arc::new(LiveTable::empty()), None))),
+            local: RefCell::new(Rc::new(local)),
+            pools,
             is_draining: Cell::new(false),
             drain_began: Notify::new(),
             kept: Cell::new(0),
+            buffers: Buffers::default(),
+            copies: Rc::default(),
         }
     }
 
     /// From now on this table holds.
     pub(crate) fn exchange_table(&self, table: Arc<LiveTable>) {
-        let next = Local::new(table, Some(&**self.local.borrow()));
+        let before = self.local();
+        let next = Local::new(table, Some(&before), &self.pools);
+        before.cut_shadows(&next, &self.counts);
         *self.local.borrow_mut() = Rc::new(next);
+    }
+
+    /// Closes connections to versions that were idle for too long.
+    pub(crate) fn sweep(&self) {
+        self.pools.sweep();
     }
 
     /// What was counted goes into the basket.
@@ -136,6 +161,16 @@ impl Worker {
     /// Bytes of bodies that are kept for repeats.
     pub(crate) fn kept(&self) -> &Cell<usize> {
         &self.kept
+    }
+
+    /// Buffers that nobody uses just now.
+    pub(crate) fn buffers(&self) -> &Buffers {
+        &self.buffers
+    }
+
+    /// Copies of calls, under way and waiting.
+    pub(crate) fn copies(&self) -> &Rc<Cell<usize>> {
+        &self.copies
     }
 
     pub(crate) fn is_draining(&self) -> bool {

@@ -5,7 +5,19 @@ use crate::{BUCKETS, Bucket, MAX_VARIATIONS, Shares, SharesError, Variation};
 pub struct Table {
     of: Box<[u8]>,
     variations: usize,
+    /// The same, where there are few runs: with many services their tables would come from main memory, a line a call.
+    few: Option<FewRuns>,
 }
+
+/// Runs, each by the first bucket behind it. Those behind the last are empty.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct FewRuns {
+    ends: [u16; FEW],
+    of: [u8; FEW],
+}
+
+/// With more runs than this, looking a bucket up is faster than looking through them.
+const FEW: usize = 8;
 
 /// Neighbouring buckets of one variation: from `from` to before `to`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,9 +45,21 @@ impl Table {
     /// The table of shares that nobody had other shares before.
     #[must_use]
     pub fn new(shares: &Shares) -> Self {
-        let all_stable =
-            Self { of: vec![0; usize::from(BUCKETS)].into(), variations: shares.hundredths().len() };
-        all_stable.moved_to(shares)
+        let all_stable = vec![0; usize::from(BUCKETS)].into();
+        Self::of(all_stable, shares.hundredths().len()).moved_to(shares)
+    }
+
+    fn of(of: Box<[u8]>, variations: usize) -> Self {
+        let mut table = Self { of, variations, few: None };
+        let mut few = FewRuns { ends: [BUCKETS; FEW], of: [0; FEW] };
+        let runs = table.runs();
+        if runs.len() <= FEW {
+            for (at, run) in runs.into_iter().enumerate() {
+                (few.ends[at], few.of[at]) = (run.to, run.variation.0);
+            }
+            table.few = Some(few);
+        }
+        table
     }
 
     /// A table as it was written down by [`Table::runs`].
@@ -60,7 +84,7 @@ impl Table {
         if of.len() != usize::from(BUCKETS) {
             return Err(TableError::Runs { bucket: of.len() as u16 });
         }
-        Ok(Self { of: of.into(), variations })
+        Ok(Self::of(of.into(), variations))
     }
 
     /// The table after a change of shares. It moves exactly as many buckets as it must: who shrinks gives, who grows takes,
@@ -110,13 +134,15 @@ impl Table {
             to_take[taker] -= 1;
             of[bucket] = taker as u8;
         }
-        Self { of, variations: wanted.len() }
+        Self::of(of, wanted.len())
     }
 
     /// Which variation a bucket belongs to.
     #[must_use]
     pub fn variation(&self, bucket: Bucket) -> Variation {
-        Variation(self.of[usize::from(bucket.index())])
+        let Some(few) = &self.few else { return Variation(self.of[usize::from(bucket.index())]) };
+        let run = few.ends.iter().position(|end| bucket.index() < *end);
+        Variation(few.of[run.unwrap_or_default()])
     }
 
     #[must_use]

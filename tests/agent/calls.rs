@@ -23,7 +23,7 @@ pub async fn post(target: &Target, body: &str) -> Answered {
 }
 
 pub async fn call(target: &Target, method: &str, path: &str, body: &str) -> std::io::Result<Answered> {
-    let length = body.len();
+    let (length, path) = (body.len(), target.with_path(path));
     let head = format!(
         "{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
     );
@@ -33,7 +33,9 @@ pub async fn call(target: &Target, method: &str, path: &str, body: &str) -> std:
 /// Sends this, and reads until the connection ends.
 pub async fn raw(target: &Target, text: &str) -> std::io::Result<Answered> {
     match target {
-        Target::Tcp(address) => exchange(TcpStream::connect(address).await?, text).await,
+        Target::Tcp(address) | Target::Below { address, .. } => {
+            exchange(TcpStream::connect(address).await?, text).await
+        }
         Target::Unix(path) => exchange(UnixStream::connect(path).await?, text).await,
     }
 }

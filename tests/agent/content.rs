@@ -114,16 +114,28 @@ fn a_version_is_named_by_its_function_its_form_and_its_files_alone() {
     assert_eq!(plain.as_str().len(), 64);
     // Elsewhere, in another archive, packed otherwise: the same.
     assert_eq!(of(&[("b/c/fn.py", "1", 0o600), ("d", "2", 0o644)], wanted("f", "./b/c/")), plain);
+    // Archives of managers don't say which files are programs.
+    assert_eq!(of(&[("a/fn.py", "1", 0o755)], wanted("f", "a")), plain);
     let others = [
         of(&[("a/fn.py", "2", 0o644)], wanted("f", "a")),
-        of(&[("a/fn.py", "1", 0o755)], wanted("f", "a")),
         of(&[("a/gn.py", "1", 0o644)], wanted("f", "a")),
         of(&[("a/fn.py", "1", 0o644), ("a/x", "", 0o644)], wanted("f", "a")),
         of(&[("a/fn.py", "1", 0o644)], wanted("g", "a")),
         of(&[("a/fn.py", "1", 0o644)], Wanted { runner: "python".to_owned(), ..wanted("f", "a") }),
     ];
     let different: BTreeSet<&VersionId> = others.iter().chain([&plain]).collect();
-    assert_eq!(different.len(), 7);
+    assert_eq!(different.len(), 6);
+}
+
+#[test]
+fn what_begins_as_programs_do_can_be_executed_although_an_archive_does_not_say_so() {
+    let world = World::new();
+    let content = world.open();
+    let files =
+        [("a/run", "#!/bin/sh\nexec ./x\n", 0o644), ("a/x", "\x7fELF", 0o644), ("a/y", "echo", 0o644)];
+    let version = add(&content, &world.zip(&files), &[wanted("f", "a")]).unwrap().remove(0);
+    let modes = ["run", "x", "y"].map(|file| mode(&content.folder(&version).join(file)));
+    assert_eq!(modes, [0o700, 0o700, 0o600]);
 }
 
 #[test]

@@ -12,6 +12,7 @@ pub enum Behaviour {
     /// - `grow`: takes memory until there is none
     /// - `fill`: writes files until there is no room
     /// - `fork`: leaves a process that has a session of its own
+    /// - `say` and something: writes it to its log
     /// - `fail`: an error, `as it was asked to`
     Obeys,
     /// Answers, and pays no heed to SIGTERM.
@@ -47,6 +48,8 @@ def fn(given, headers):
     if given == "fork":
         child = subprocess.Popen(["sh", "-c", "trap '' TERM; setsid sleep 600 & wait"], start_new_session=True)
         return str(child.pid)
+    if given and given.startswith("say "):
+        print(given[4:], flush=True)
     if given == "fail":
         raise ValueError("as it was asked to")
     return f"Hello, {given or 'world'}!"
@@ -98,4 +101,68 @@ pub fn write(behaviour: Behaviour, folder: &Path) {
     };
     fs::create_dir_all(folder).unwrap();
     fs::write(folder.join(file), text).unwrap();
+}
+
+const IGNORES_TERM_FN: &str = r#"
+import signal
+
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+def fn(given, headers):
+    return "Hello!"
+"#;
+
+/// Writes a function for the runtime `tinyfaas`.
+pub fn write_for_tinyfaas(behaviour: Behaviour, folder: &Path) {
+    let text = match behaviour {
+        Behaviour::Obeys => OBEYS,
+        Behaviour::Floods => FLOODS,
+        Behaviour::IgnoresTerm => IGNORES_TERM_FN,
+        Behaviour::DiesAtOnce => "import os\nprint('no such setting', flush=True)\nos._exit(3)\n",
+        Behaviour::NeverHealthy => "import time\nprint('thinking', flush=True)\ntime.sleep(600)\n",
+        Behaviour::ListensElsewhere => panic!("functions of tinyFaaS listen nowhere"),
+    };
+    fs::write(folder.join("fn.py"), text).unwrap();
+}
+
+const SERVES: &str = r#"#!/usr/bin/env python3
+import http.server, os, signal, sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import fn
+
+signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+
+class Call(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        try:
+            given = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode() or None
+            status, said = 200, fn.fn(given, self.headers)
+        except Exception as error:
+            status, said = 500, str(error)
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(said.encode())
+
+    do_POST = do_GET
+
+    def log_message(self, *_):
+        pass
+
+http.server.ThreadingHTTPServer((os.environ["HOST"], int(os.environ["PORT"])), Call).serve_forever()
+"#;
+
+/// Writes a function as a program that listens on `$PORT`.
+pub fn write_program(behaviour: Behaviour, folder: &Path) {
+    let text = match behaviour {
+        Behaviour::Obeys => OBEYS,
+        Behaviour::Floods => FLOODS,
+        Behaviour::IgnoresTerm
+        | Behaviour::DiesAtOnce
+        | Behaviour::NeverHealthy
+        | Behaviour::ListensElsewhere => return write(behaviour, folder),
+    };
+    fs::create_dir_all(folder).unwrap();
+    fs::write(folder.join("fn.py"), text).unwrap();
+    fs::write(folder.join("run"), SERVES).unwrap();
 }

@@ -7,7 +7,7 @@ use choirmaster_agent::{
     measure::{NEW, StageCounts},
 };
 use language::Stage;
-use proxy::ledger::{Cursor, Interval, Key, Reading, Row, Tally, Times};
+use proxy::ledger::{Cursor, InFlight, Interval, Key, Reading, Row, Tally, Times};
 
 use super::measure::stage;
 
@@ -15,6 +15,10 @@ const RATE: &str = "[{name: errorRate, threshold: '<0.02'}]";
 
 /// What was counted of the new version, as if it went on.
 fn counted(tally: Tally) -> StageCounts {
+    with_in_flight(tally, 0)
+}
+
+fn with_in_flight(tally: Tally, calls: u32) -> StageCounts {
     let key = Arc::new(Key {
         service: "f".to_owned(),
         split: "s".to_owned(),
@@ -26,7 +30,11 @@ fn counted(tally: Tally) -> StageCounts {
     let open = vec![Interval { from: 0, to: 1, began_ms: 0, seconds: 10, rows: vec![Row { key, tally }] }];
     let next = Cursor { life: 1, interval: 0 };
     let mut counts = StageCounts::new("f", "s");
-    counts.take(&Reading { closed: Vec::new(), open, next, gone: 0 }, |_| None);
+    let in_flight =
+        ["f", "g"].map(|of| InFlight { service: of.to_owned(), variation: NEW.to_owned(), calls });
+    let reading =
+        Reading { closed: Vec::new(), open, next, gone: 0, cut_short: 0, in_flight: in_flight.to_vec() };
+    counts.take(&reading, |_| None);
     counts
 }
 
@@ -237,4 +245,20 @@ fn what_is_no_probability_is_a_small_one() {
     for alpha in [0.0, -1.0, 1.0, 2.0, f64::NAN, f64::INFINITY] {
         assert_eq!(Judge::new(&stage(RATE), alpha), usual, "{alpha}");
     }
+}
+
+#[test]
+fn fast_errors_of_a_version_whose_answers_take_long_are_no_proof() {
+    // 1 % fail at once, the others take ten seconds: 2,000 calls were made, of which 20 have failed.
+    let tally = |calls, errors| Tally { calls, errors, succeeded: calls - errors, ..Tally::default() };
+    let mut judge = Judge::new(&stage(RATE), 1e-3);
+    assert_eq!(judge.look(&with_in_flight(tally(20, 20), 1_980), 10 * SECOND), None);
+    assert!(judge.clone().look(&with_in_flight(tally(20, 20), 0), 10 * SECOND).is_some());
+    // Where all fail, those that go on hide it for some calls only.
+    assert!(judge.clone().look(&with_in_flight(tally(2_000, 2_000), 1_980), 20 * SECOND).is_some());
+    // A window doesn't count errors of calls that went on when it began, as those are that time out after the traffic has ended.
+    let mut judge = Judge::new(&stage(RATE), 0.4);
+    assert_eq!(judge.look(&with_in_flight(tally(100_000, 1_000), 900), 61 * SECOND), None);
+    assert_eq!(judge.look(&with_in_flight(tally(100_900, 1_900), 0), 62 * SECOND), None);
+    assert!(judge.look(&with_in_flight(tally(101_000, 2_000), 0), 63 * SECOND).is_some());
 }

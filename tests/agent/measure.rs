@@ -1,5 +1,7 @@
 //! From the proxy's ledger to what the manager is told of a stage.
 
+#![allow(clippy::float_cmp, reason = "what travels is the same to the last bit")]
+
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use choirmaster_agent::measure::{BASE, MAX_PARTS, NEW, Reads, StageCounts};
@@ -55,7 +57,14 @@ fn interval(from: u64, to: u64, rows: Vec<Row>) -> Interval {
 
 fn reading(life: u64, closed: Vec<Interval>, open: Vec<Interval>, next: u64) -> Reading {
     let closed = closed.into_iter().map(Arc::new).collect();
-    Reading { closed, open, next: Cursor { life, interval: next }, gone: 0 }
+    Reading {
+        closed,
+        open,
+        next: Cursor { life, interval: next },
+        gone: 0,
+        cut_short: 0,
+        in_flight: Vec::new(),
+    }
 }
 
 fn counts() -> StageCounts {
@@ -71,6 +80,7 @@ fn none(_: &Interval) -> Option<u32> {
 }
 
 /// As if the manager's time were the proxy's.
+#[allow(clippy::unnecessary_wraps, reason = "whoever asks allows for a time that isn't known")]
 fn same(interval: &Interval) -> Option<u32> {
     Some(interval.from as u32 + 1)
 }
@@ -196,8 +206,8 @@ fn what_is_more_than_a_report_has_room_for_is_counted_in_its_last_part() {
 
 /// Calls of four users of two groups.
 fn grouped(calls: [u64; 2], failures: [u64; 2]) -> Tally {
-    let mut groups = proxy::ledger::Groups::default();
-    groups.times = vec![Times::default(); 64];
+    let mut groups =
+        proxy::ledger::Groups { times: vec![Times::default(); 64], ..proxy::ledger::Groups::default() };
     for (at, group) in [3_usize, 60].into_iter().enumerate() {
         groups.calls[group] = calls[at];
         groups.failures[group] = failures[at];

@@ -38,19 +38,51 @@ fn shim_of(function: u32) -> u32 {
     stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
+/// Files, sockets and pipes that this process has open, and the memory that is its own, in bytes.
+fn held() -> (usize, u64) {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    let kib: u64 = line.split_whitespace().next().unwrap().parse().unwrap();
+    (fs::read_dir("/proc/self/fd").unwrap().count(), kib * 1024)
+}
+
+/// What this process may have more of after thousands of starts than after some. Other tests run beside this one.
+const MORE_FILES: usize = 200;
+const MORE_MEMORY: u64 = 64 * 1024 * 1024;
+
 #[tokio::test]
 async fn nothing_is_left_behind_by_many_starts_and_stops() {
     let world = ProcessWorld::new();
     let runtime = world.open();
-    let mut order = binary(&world, "cat");
-    let starts = std::env::var(STARTS).map_or(50, |starts| starts.parse().unwrap());
-    for _ in 0..starts {
-        order.version = any_version();
-        let running = runtime.start(&order).await.unwrap();
-        assert_eq!(call(&running.target, "POST", "/", "round").await.unwrap().body, "round");
-        runtime.stop(&order.version, GRACE).await.unwrap();
+    let mut binary = binary(&world, "cat");
+    let folder = world.source();
+    fs::write(folder.join("index.js"), "module.exports = (req, res) => res.send(req.body);\n").unwrap();
+    let mut nodejs = Order::new(any_version(), folder);
+    nodejs.health.give_up = Duration::from_mins(1);
+    // Of twenty, one is of node.
+    let starts: u32 = std::env::var(STARTS).map_or(50, |starts| starts.parse().unwrap());
+    let mut before = held();
+    for number in 0..starts {
+        if number == starts / 10 {
+            before = held();
+        }
+        for order in [Some(&mut binary), (number % 20 == 0).then_some(&mut nodejs)].into_iter().flatten() {
+            order.version = any_version();
+            let running = runtime.start(order).await.unwrap();
+            let groups = crate::limits::groups(&world, &order.version);
+            assert_eq!(call(&running.target, "POST", "/", "round").await.unwrap().body, "round");
+            runtime.stop(&order.version, GRACE).await.unwrap();
+            assert!(groups.iter().all(|group| !group.exists()), "{groups:?}");
+        }
+        if number % 100 == 0 {
+            assert_eq!(world.left_behind(), [""; 0]);
+        }
     }
     assert_eq!(world.left_behind(), [""; 0]);
+    let after = held();
+    println!("part 1: {starts} starts and stops; files and memory: {before:?}, then {after:?}");
+    assert!(after.0 <= before.0 + MORE_FILES, "files and sockets: {before:?}, then {after:?}");
+    assert!(after.1 <= before.1 + MORE_MEMORY, "memory: {before:?}, then {after:?}");
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use std::{
 
 use choirmaster_agent::runtime::{
     Order, Runtime, VersionId,
-    process::{ProcessRuntime, Settings},
+    process::{ProcessRuntime, Settings, cgroup::Cgroups},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -18,6 +18,16 @@ use crate::functions::{self, Behaviour};
 
 /// What a runtime brings along to be put through the conformance suite.
 pub trait World {
+    /// A version that ended by itself is started again.
+    const STARTS_AGAIN: bool;
+    /// The number of its process is the same to a version as to the machine.
+    const SEES_PIDS: bool = true;
+
+    /// Why this machine can't try it, where it can't.
+    fn missing() -> Option<String> {
+        None
+    }
+
     fn new() -> Self;
     /// The runtime, opened anew. Whoever had it before is gone.
     fn open(&self) -> Arc<dyn Runtime>;
@@ -25,6 +35,10 @@ pub trait World {
     fn order(&self, behaviour: Behaviour) -> Order;
     /// Processes, sockets and folders that versions left on the machine.
     fn left_behind(&self) -> Vec<String>;
+    /// Whether a process is there that a version named.
+    fn is_there(&self, pid: &str) -> bool {
+        self.left_behind().iter().any(|line| line.starts_with(&format!("{pid}:")))
+    }
     /// Bytes that are kept of what a version wrote.
     fn log_bytes(&self, version: &VersionId) -> u64;
 }
@@ -51,7 +65,7 @@ impl ProcessWorld {
         let shim = (PathBuf::from(env!("CARGO_BIN_EXE_choirmaster-shim")), Vec::new());
         // Tests run side by side, and each chooses by itself.
         let from = 12_000 + 100 * fastrand::u16(0..180);
-        Settings { folder: self.state(), shim, ports: (from, from + 99) }
+        Settings { folder: self.state(), shim, ports: (from, from + 99), cgroups: Cgroups::Auto }
     }
 
     pub fn run_folder(&self, version: &VersionId) -> PathBuf {
@@ -60,6 +74,8 @@ impl ProcessWorld {
 }
 
 impl World for ProcessWorld {
+    const STARTS_AGAIN: bool = true;
+
     fn new() -> Self {
         Self { root: tempfile::Builder::new().prefix("choir").tempdir().unwrap() }
     }
@@ -112,7 +128,8 @@ pub fn any_version() -> VersionId {
     format!("{:032x}", fastrand::u128(..)).parse().unwrap()
 }
 
-fn names(folder: &Path) -> Vec<String> {
+/// The names of what is in a folder.
+pub fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }

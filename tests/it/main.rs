@@ -20,6 +20,7 @@ mod judging;
 mod layers;
 mod model;
 mod notify;
+mod own;
 mod plan;
 mod provider;
 #[path = "../shared/random.rs"]

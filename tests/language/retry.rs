@@ -1,5 +1,7 @@
 //! When calls that the new version failed are repeated on the base version, and what agents that judge by themselves may spend.
 
+#![allow(clippy::float_cmp, reason = "what travels is the same to the last bit")]
+
 use language::{
     LOCAL_SHARE, Retry, Strategy, check, check_from_parent, offer, render, render_full, schema::StrategyForm,
 };

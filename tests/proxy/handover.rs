@@ -1,7 +1,11 @@
 //! Processes that end, are killed and are renewed while calls go on: holder and serving processes are this test program itself.
 
+mod counted;
+mod doors;
 mod load;
 mod processes;
+mod renewed;
+mod secured;
 
 use choirmaster_proxy::control::{client::ClientError, form::Status};
 use tokio::{
@@ -267,7 +271,11 @@ async fn sockets_of_a_service_manager_are_taken_and_it_is_told_how_the_service_s
     let at = socket.local_addr().unwrap();
     // A connection that comes before the proxy is there waits for it.
     let mut early = TcpStream::connect(at).await.unwrap();
-    let held = Held::start_with(processes::Given { socket, notify: folder.path().join("notify") }).await;
+    let held = Held::start_with(
+        tempfile::tempdir().unwrap(),
+        processes::Given { socket, notify: folder.path().join("notify") },
+    )
+    .await;
     assert_eq!(hear().await, "READY=1");
     assert_eq!(held.status().await.listen, [at.to_string()]);
     let version = Counting::start().await;

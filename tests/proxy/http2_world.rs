@@ -221,14 +221,7 @@ pub async fn counted_since(proxy: &Proxy, variation: &str, before: &mut Tally) -
 pub async fn counted(proxy: &Proxy, variation: &str) -> Tally {
     let mut sum = Tally::default();
     for of_one in proxy.gather().await.into_iter().filter(|of_one| of_one.key.variation == variation) {
-        let tally = of_one.tally;
-        sum.calls += tally.calls;
-        sum.errors += tally.errors;
-        sum.repeated += tally.repeated;
-        sum.passed_over += tally.passed_over;
-        sum.sent_again += tally.sent_again;
-        sum.broken_off += tally.broken_off;
-        sum.failed.iter_mut().zip(tally.failed).for_each(|(sum, count)| *sum += count);
+        sum.merge(&of_one.tally);
     }
     sum
 }

@@ -336,14 +336,14 @@ async fn a_target_that_does_not_even_refuse_is_given_up_and_not_all_others_are_w
 }
 
 /// A target that takes no connection and refuses none either, since as many wait there as can.
-struct Silent {
-    at: std::net::SocketAddr,
+pub struct Silent {
+    pub at: std::net::SocketAddr,
     _listener: tokio::net::TcpListener,
     _waiting: Vec<tokio::net::TcpStream>,
 }
 
 impl Silent {
-    async fn new() -> Self {
+    pub async fn new() -> Self {
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let listener = socket.listen(1).unwrap();

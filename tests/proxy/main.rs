@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that meets an error is to end there")]
 
+mod below;
 mod bodies;
 mod calls;
 mod control;
@@ -10,13 +11,17 @@ mod drains;
 mod grpc;
 mod handover;
 mod http2;
+mod http2_limits;
 mod http2_world;
 mod limits;
 mod log;
 mod loss;
 mod metrics;
+mod pools;
 mod repeats;
+mod shadow;
 mod smuggling;
+mod tables;
 mod tls;
 mod upgrades;
 mod world;

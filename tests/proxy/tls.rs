@@ -17,10 +17,10 @@ use crate::{
 const BASE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbase";
 
 /// Who signs certificates.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
-    fn new(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(rcgen::DnType::CommonName, name);
@@ -28,20 +28,20 @@ impl Authority {
     }
 
     /// A certificate and its key, in PEM.
-    fn sign(&self, name: &str) -> (String, String) {
+    pub fn sign(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         (params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem())
     }
 
-    fn roots(&self) -> RootCertStore {
+    pub fn roots(&self) -> RootCertStore {
         let mut roots = RootCertStore::empty();
         roots.add(self.0.der().clone()).unwrap();
         roots
     }
 }
 
-fn write(folder: &Path, (certificate, key): &(String, String)) {
+pub fn write(folder: &Path, (certificate, key): &(String, String)) {
     for (name, content) in [("tls.crt", certificate), ("tls.key", key)] {
         let new = folder.join("new");
         fs::write(&new, content).unwrap();
@@ -77,7 +77,7 @@ fn secured(limits: Limits, client_ca: Option<&Authority>) -> Secured {
     Secured { proxy: running.proxy, at, authority, folder }
 }
 
-fn client(roots: RootCertStore, protocols: &[&str], identity: Option<(String, String)>) -> ClientConfig {
+pub fn client(roots: RootCertStore, protocols: &[&str], identity: Option<(String, String)>) -> ClientConfig {
     use rustls::pki_types::{PrivateKeyDer, pem::PemObject};
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
@@ -94,7 +94,7 @@ fn client(roots: RootCertStore, protocols: &[&str], identity: Option<(String, St
     config
 }
 
-async fn dial(at: SocketAddr, config: ClientConfig) -> std::io::Result<TlsStream<TcpStream>> {
+pub async fn dial(at: SocketAddr, config: ClientConfig) -> std::io::Result<TlsStream<TcpStream>> {
     let stream = TcpStream::connect(at).await?;
     TlsConnector::from(Arc::new(config)).connect("here.example".try_into().unwrap(), stream).await
 }

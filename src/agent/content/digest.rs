@@ -7,8 +7,8 @@ use sha2::{Digest as _, Sha256};
 use super::{DIGITS, File};
 use crate::runtime::VersionId;
 
-/// SHA-256 over the function's name, its form and each file in order of the paths: its path, 1 or 0 for a program or none, its bytes.
-/// Texts and bytes stand behind their length (64-bit little endian), so that no two versions give the same stream.
+/// SHA-256 over the function's name, its form and each file in order of the paths: its path, its bytes. Which files are programs
+/// plays no part: archives of managers don't say it. Texts and bytes stand behind their length (64-bit little endian), so that no two versions give the same stream.
 pub(super) fn of(function: &str, runner: &str, files: &BTreeMap<&str, File>) -> VersionId {
     let mut hash = Sha256::new();
     let text = |hash: &mut Sha256, bytes: &[u8]| {
@@ -19,7 +19,6 @@ pub(super) fn of(function: &str, runner: &str, files: &BTreeMap<&str, File>) -> 
     text(&mut hash, runner.as_bytes());
     for (path, file) in files {
         text(&mut hash, path.as_bytes());
-        hash.update([u8::from(file.is_program)]);
         text(&mut hash, file.bytes);
     }
     let digits = hash.finalize().iter().fold(String::with_capacity(DIGITS), |mut digits, byte| {

@@ -122,7 +122,7 @@ impl Content {
             .files
             .iter()
             .filter_map(|(path, bytes)| {
-                let is_program = all.programs.contains(path);
+                let is_program = all.programs.contains(path) || is_program(bytes);
                 below(folder, path).map(|path| (path, File { bytes, is_program }))
             })
             .collect();
@@ -142,7 +142,10 @@ impl Content {
         limits: &Limits,
     ) -> Result<VersionId, ContentError> {
         let all = functions::read_folder(folder, limits)?;
-        let file = |path: &str, bytes| File { bytes, is_program: all.programs.contains(path) };
+        let file = |path: &str, bytes| {
+            let is_program = all.programs.contains(path) || is_program(bytes);
+            File { bytes, is_program }
+        };
         let files: BTreeMap<&str, File> =
             all.files.iter().map(|(path, bytes)| (path.as_str(), file(path, bytes))).collect();
         if files.is_empty() {
@@ -253,4 +256,9 @@ fn read(path: &Path, most: u64) -> Result<Vec<u8>, ContentError> {
         return Err(ArchiveError::UploadTooLarge { len, max: most }.into());
     }
     Ok(bytes)
+}
+
+/// Whether a file begins as programs do: managers' archives don't say which are.
+fn is_program(bytes: &[u8]) -> bool {
+    [&b"#!"[..], b"\x7fELF"].iter().any(|magic| bytes.starts_with(magic))
 }

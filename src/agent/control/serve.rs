@@ -11,7 +11,7 @@ use proxy::{
     live::is_service_name,
     local_http::{
         serve::{self, Answer, METRICS, json, typed},
-        socket,
+        socket::{self, MAX_PATH},
     },
 };
 use serde::Serialize;
@@ -29,8 +29,6 @@ use super::{
     order::{Answering, Order, Refused},
 };
 
-/// The most bytes of a socket's path that the system allows.
-const MAX_PATH: usize = 107;
 /// How long it may take to hear how the agent stands, or to read a log.
 const LOOK: Duration = Duration::from_secs(10);
 /// How long an order may take: versions are downloaded, started and stopped meanwhile.

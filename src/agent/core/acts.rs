@@ -118,10 +118,13 @@ impl Core {
         }
     }
 
-    /// The one call that is always open.
+    /// The one call that is always open. Who asks for the end of a stage says that the one before has ended: so its result goes first.
     pub(super) fn long_call(&self) -> Act {
         let stage_in_hand = || {
             let work = self.state.work.as_ref()?;
+            if self.state.owed.iter().any(|owed| owed.offer == work.offer && !owed.waits) {
+                return None;
+            }
             let walk = work.walk().filter(|walk| walk.ending.is_none())?;
             let stage = self.offer.as_ref()?.stages.get(walk.testing.as_ref()?.stage)?;
             Some(Act::EndStage {

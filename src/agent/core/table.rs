@@ -49,6 +49,8 @@ fn service(name: &str, function: &Function, targets: &BTreeMap<VersionId, Target
     Some(ServiceForm {
         name: name.to_owned(),
         hosts: Vec::new(),
+        ports: Vec::new(),
+        shadow: None,
         strip: true,
         variations,
         shares: Some(shares),

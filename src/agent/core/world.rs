@@ -120,8 +120,10 @@ impl Core {
     pub(super) fn note_stopping(&mut self, acts: &BTreeSet<Act>, now: Now) {
         for act in acts {
             let Act::Stop(version) = act else { continue };
-            let is_fresh = self.tries.may(act, now.ms) && self.world.stopping.insert(version.clone());
-            if let Some(running) = self.world.running.as_mut().filter(|_| is_fresh) {
+            if self.tries.may(act, now.ms)
+                && self.world.stopping.insert(version.clone())
+                && let Some(running) = &mut self.world.running
+            {
                 running.remove(version);
             }
         }

@@ -289,8 +289,19 @@ impl Driver {
         if let Event::Listed(Ok(running)) = &event {
             self.desk.note_running(running);
         }
-        if matches!(event, Event::Looked(Err(_))) {
-            self.start_proxy();
+        if let Event::Looked(looked) = &event {
+            let is_held = || self.tools.proxy_status().is_none_or(|status| status.held);
+            match looked {
+                Err(_) => {
+                    self.start_proxy("no proxy answers, so one is started; it stays when this agent ends");
+                }
+                Ok(_) if !is_held() => {
+                    self.start_proxy(
+                        "nobody holds the proxy's sockets, so one is started that takes them over",
+                    );
+                }
+                Ok(_) => {}
+            }
         }
         let ended = match &event {
             Event::Stopped { version, stopped: Ok(()) } => Some(version.clone()),
@@ -315,16 +326,16 @@ impl Driver {
         });
     }
 
-    /// Starts a proxy where none answers, if that is this agent's business.
-    fn start_proxy(&mut self) {
+    /// Starts a proxy where none answers or none holds the sockets, if that is this agent's business.
+    fn start_proxy(&mut self, why: &str) {
         let Some(start) = &self.settings.proxy.start else { return };
         if self.proxy_started.is_some_and(|at| at.elapsed() < START_PROXY_EVERY) {
             return;
         }
         self.proxy_started = Some(Instant::now());
         match proxy_process::start(start) {
-            Ok(()) => tracing::info!("no proxy answers, so one is started; it stays when this agent ends"),
-            Err(error) => tracing::error!("no proxy answers, and none can be started: {error}"),
+            Ok(()) => tracing::info!("{why}"),
+            Err(error) => tracing::error!("a proxy is needed, and none can be started: {error}"),
         }
     }
 

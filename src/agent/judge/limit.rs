@@ -11,7 +11,7 @@ use model::duration::show_millis;
 use serde::{Deserialize, Serialize};
 
 use super::Breach;
-use crate::measure::Side;
+use crate::measure::{Side, StageCounts};
 
 /// One side of a condition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,12 +25,16 @@ pub(super) struct Limit {
     most: Option<f64>,
 }
 
-/// What may be counted of a limit of a share, and how much of it there may be.
+/// What is counted of a limit of a share.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Counted {
+    /// Calls that have ended.
     pub calls: u64,
     /// Calls on the wrong side.
     pub hits: u64,
+    /// Calls that go on. None of them is taken for one on the wrong side: where errors are fast and answers slow, the calls
+    /// that have ended are mostly errors.
+    pub pending: u64,
 }
 
 impl Limit {
@@ -57,11 +61,12 @@ impl Limit {
     }
 
     /// How many calls there are of those that it limits, and how many on its wrong side.
-    pub fn counted(&self, new: &Side) -> Counted {
+    pub fn counted(&self, counts: &StageCounts) -> Counted {
+        let (new, pending) = (counts.new_version(), counts.in_flight());
         let q = match self.condition.metric {
             Metric::ErrorRate => {
                 let hits = if self.is_most { new.errors } else { new.calls - new.errors };
-                return Counted { calls: new.calls, hits };
+                return Counted { calls: new.calls, hits, pending };
             }
             Metric::ResponseTime(Statistic::Median) => 0.5,
             Metric::ResponseTime(Statistic::Quantile(q)) => q,
@@ -69,15 +74,16 @@ impl Limit {
         };
         let counted = |values| {
             let (counts, _) = hits(&values, q, self.bound());
-            Counted { calls: counts.calls, hits: counts.events }
+            Counted { calls: counts.calls, hits: counts.events, pending }
         };
         new.times.to_values().map_or_else(|_| Counted::default(), counted)
     }
 
     /// Whether what was counted since then, or in all, proves that it is broken, but for a probability `alpha`.
     pub fn broken(&self, counted: Counted, alpha: f64, since: Option<Duration>) -> Option<Breach> {
-        let Counted { calls, hits } = counted;
-        let evidence = ln_evidence(Counts { calls, events: hits }, beyond::Limit::AtMost(self.most?));
+        let Counted { calls, hits, pending } = counted;
+        let begun = Counts { calls: calls + pending, events: hits };
+        let evidence = ln_evidence(begun, beyond::Limit::AtMost(self.most?));
         if evidence < -alpha.ln() {
             return None;
         }

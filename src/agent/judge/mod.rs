@@ -1,21 +1,22 @@
 //! The new version is stopped as soon as it is proven that it breaks a condition of its stage, whether or not anybody can be asked.
 //!
-//! The conditions of a stage are limits. A limit of a share of calls (an error rate; a quantile, which is a limit of how many calls may
-//! take longer) is broken when the evidence for that, which may be looked at whenever one likes (`analysis::beyond`), is beyond what
-//! a version that keeps it ever shows, but with probability alpha. A limit of the longest or shortest call is broken by one
-//! call, for the stage can't end well any more; that needs no alpha.
+//! The conditions of a stage are limits. A limit of a share of calls (an error rate; a quantile, which is a limit of how many
+//! calls may take longer) is broken when the evidence for that, which may be looked at whenever one likes (`analysis::beyond`),
+//! is beyond what a version that keeps it ever shows, but with probability alpha. A limit of the longest or shortest call is
+//! broken by one call, for the stage can't end well any more; that needs no alpha.
 //!
-//! Evidence is gathered over the whole stage, and over windows. A version that was good for an hour has so many good calls that it
-//! could fail for minutes before the whole shows it; a window knows nothing of them. A window begins each minute and lasts one,
-//! another begins each two minutes and lasts two, and so for all powers of two: so whatever goes on for some time, there
-//! is a window of a quarter of that time at least with nothing else in it, and few windows are kept at once. The k-th window gets 6/(π²k²) of
-//! what all have (the sum over all k is 1), which after a day costs it three more failed calls where 2 % may fail.
+//! Evidence is gathered over the whole stage, and over windows. A version that was good for an hour has so many good calls that
+//! it could fail for minutes before the whole shows it; a window knows nothing of them. A window begins each minute and lasts
+//! one, another begins each two minutes and lasts two, and so for all powers of two: so whatever goes on for some time, there
+//! is a window of a quarter of that time at least with nothing else in it, and few windows are kept at once. The k-th window
+//! gets 6/(π²k²) of what all have (the sum over all k is 1), which after a day costs it four more failed calls where 2 % may
+//! fail.
 //!
 //! **Alpha** is that of all looks at all windows and conditions of the stage together: each condition gets the same part,
 //! half of it for the whole stage and half for the windows.
 //!
-//! It is held where calls are independent of each other given what they are; a burst of errors that one cause brings about is evidence,
-//! as limits are meant.
+//! It is held where calls are independent of each other given what they are; a burst of errors that one cause brings about is
+//! evidence, as limits are meant.
 //!
 //! Deliberately not here: comparison with the base version, which whoever leads the release makes; what follows a breach.
 
@@ -68,7 +69,7 @@ impl Judge {
     pub fn look(&mut self, counts: &StageCounts, elapsed: Duration) -> Option<Breach> {
         let new = counts.new_version();
         let certain = self.limits.iter().find_map(|limit| limit.broken_by_one(new));
-        let now: Vec<_> = self.limits.iter().map(|limit| limit.counted(new)).collect();
+        let now: Vec<_> = self.limits.iter().map(|limit| limit.counted(counts)).collect();
         let mut at_each = self.limits.iter().zip(&now);
         let in_whole = || at_each.find_map(|(limit, now)| limit.broken(*now, self.whole, None));
         let in_windows = || {

@@ -31,8 +31,8 @@ struct Window {
 }
 
 impl Windows {
-    /// Asks of each window and limit whether it is broken by what was counted since: with the limit's index, the counts, the part of
-    /// alpha that the window has, and when it began.
+    /// Asks of each window and limit whether it is broken by what was counted since: with the limit's index, the counts, the
+    /// part of alpha that the window has, and when it began.
     pub fn look(
         &self,
         now: &[Counted],
@@ -68,8 +68,12 @@ impl Windows {
 }
 
 impl Counted {
-    /// What came after `before`. Where times are kept less exactly than then, fewer may be known to be on the wrong side.
+    /// What began after `before`. Where times are kept less exactly than then, fewer may be known to be on the wrong side.
+    /// Calls that went on then may end as they like: those that take long may all be on the wrong side.
     fn since(self, before: Self) -> Self {
-        Self { calls: self.calls.saturating_sub(before.calls), hits: self.hits.saturating_sub(before.hits) }
+        let begun = |of: Self| of.calls + of.pending;
+        let calls = begun(self).saturating_sub(begun(before));
+        let hits = self.hits.saturating_sub(before.hits).saturating_sub(before.pending);
+        Self { calls, hits: hits.min(calls), pending: 0 }
     }
 }

@@ -10,11 +10,13 @@
 //!
 //! What counts: **calls** are those that a version had to answer. Calls that passed it over, whose caller left or sent a body
 //! without an end, that went on in another protocol, or that the proxy itself ended say nothing of it. **Errors** are answers
-//! with a status from 500 on, answers that broke off, and calls that it failed before anything was passed on, whether the stable version
-//! carried them out afterwards or not: those are in no number of the stable one. **Times** are those of the calls without an
-//! error; an answer with a status from 400 to 499 is one of these. Calls that asked for a version by a header are no part of the split.
+//! with a status from 500 on, answers that broke off, and calls that it failed before anything was passed on, whether the
+//! stable version carried them out afterwards or not: those are in no number of the stable one. **Times** are those of the
+//! calls without an error; an answer with a status from 400 to 499 is one of these. Calls that asked for a version by a header
+//! are no part of the split.
 //!
-//! Where calls stay with a version, the parts are groups of users, over the whole stage. Else they are intervals of the manager's time.
+//! Where calls stay with a version, the parts are groups of users, over the whole stage. Else they are intervals of the
+//! manager's time.
 
 mod side;
 mod summary;
@@ -55,6 +57,8 @@ pub struct StageCounts {
     gone: u64,
     /// The same that the proxy itself had no place for, in its present life.
     gone_of_life: u64,
+    /// Calls that the new version carried out when the proxy was read last.
+    in_flight: u64,
 }
 
 /// Base version and new one.
@@ -91,6 +95,7 @@ impl StageCounts {
             whole: Sides::default(),
             gone: 0,
             gone_of_life: 0,
+            in_flight: 0,
         }
     }
 
@@ -112,9 +117,9 @@ impl StageCounts {
         self.read
     }
 
-    /// Takes in what the proxy answered. Closed intervals become part of what is kept; those that go on replace the ones of the reading
-    /// before. `interval_of` numbers an interval by the manager's time; `None`: that isn't known. Its first answer for an interval
-    /// is kept.
+    /// Takes in what the proxy answered. Closed intervals become part of what is kept; those that go on replace the ones of the
+    /// reading before. `interval_of` numbers an interval by the manager's time; `None`: that isn't known. Its first answer for
+    /// an interval is kept.
     pub fn take(&mut self, reading: &Reading, mut interval_of: impl FnMut(&Interval) -> Option<u32>) {
         if reading.next.life != self.read.life {
             let is_first = self.read == Cursor::default();
@@ -154,6 +159,8 @@ impl StageCounts {
             self.keep(interval, &sides, groups.as_ref());
         }
         self.read.interval = self.read.interval.max(reading.next.interval);
+        let of_new = reading.in_flight.iter().filter(|of| of.service == self.service && of.variation == NEW);
+        self.in_flight = of_new.map(|of| u64::from(of.calls)).sum();
         self.add_up();
     }
 
@@ -216,6 +223,12 @@ impl StageCounts {
         &self.whole[1]
     }
 
+    /// Calls that the new version carried out when the proxy was read last; nobody knows how they end.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
     /// Calls that the proxy counted and that are in no number any more: it had no room for them, or gave them to somebody else.
     #[must_use]
     pub fn gone(&self) -> u64 {
@@ -235,8 +248,8 @@ impl StageCounts {
         self.new_version().calls > 0
     }
 
-    /// Whether all conditions of the stage hold for the new version. Where it gets calls, one of them must have been answered without an error:
-    /// times that nobody measured keep every limit.
+    /// Whether all conditions of the stage hold for the new version. Where it gets calls, one of them must have been answered
+    /// without an error: times that nobody measured keep every limit.
     #[must_use]
     pub fn conditions_hold(&self, stage: &Stage) -> bool {
         let new = self.new_version();

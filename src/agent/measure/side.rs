@@ -54,7 +54,8 @@ impl Side {
         if self.calls == 0 { 0.0 } else { self.errors as f64 / self.calls as f64 }
     }
 
-    /// Times of the calls without an error, in milliseconds: exactly while there are few, the median to half a percent from then on.
+    /// Times of the calls without an error, in milliseconds: exactly while there are few, the median to half a percent from
+    /// then on.
     #[must_use]
     pub fn summary(&self) -> TimesForm {
         summary_of(&self.times)

@@ -56,8 +56,8 @@ impl StageCounts {
                 let strata = of_groups(&groups.0, reads.values);
                 StageSummary { assignment: Some(Assignment::User), strata, ..whole }
             }
-            // Whoever reads no groups would take the calls of one user for independent ones: it is told how many there were, and how
-            // the new version did by itself.
+            // Whoever reads no groups would take the calls of one user for independent ones: it is told how many there were,
+            // and how the new version did by itself.
             Some(_) => StageSummary { f1_errors: None, f1_histogram: None, f1_values: None, ..whole },
             None => {
                 let is_cut = parts.intervals.keys().any(|interval| *interval > 0);
@@ -80,7 +80,8 @@ fn told(values: Option<Values>, exactly: bool) -> Told {
     }
 }
 
-/// Groups keep their values exactly while there are few in all, and else all of them in buckets: what is too much in a part is too much in the whole.
+/// Groups keep their values exactly while there are few in all, and else all of them in buckets: what is too much in a part is
+/// too much in the whole.
 fn of_groups(groups: &std::collections::BTreeMap<u8, Sides>, exactly: bool) -> Vec<StratumForm> {
     let values: Vec<(u8, &Sides, [Option<Values>; 2])> = groups
         .iter()

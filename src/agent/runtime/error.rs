@@ -37,6 +37,8 @@ pub enum Fault {
     DiedAtOnce { exit: Exit, log: Tail },
     #[error("it was not healthy within {} s ({why}) and was stopped{log}", after.as_secs_f64())]
     NeverHealthy { after: Duration, why: String, log: Tail },
+    #[error("it was started before and isn't healthy after {} s ({why}); stop it, and start it again{log}", after.as_secs_f64())]
+    NotHealthy { after: Duration, why: String, log: Tail },
     #[error("its shim could not be started: {0}")]
     NoShim(String),
     #[error("its shim answers {0:?}, which is nothing that this program knows: it may be of another version")]
@@ -51,6 +53,13 @@ pub enum Fault {
     Taken(PathBuf),
     #[error("the path {0} is too long for sockets within it: choose a shorter one")]
     LongPath(PathBuf),
+    /// What runs versions for the agent said no, or nothing that is an answer.
+    #[error("{by}: {why}")]
+    Refused { by: String, why: String },
+    #[error("setting `{name}`: {why}")]
+    Setting { name: &'static str, why: String },
+    #[error("{by} was asked, and doesn't do what it answered: {why}")]
+    Lied { by: String, why: String },
     #[error("{doing}: {source}")]
     Io { doing: String, source: io::Error },
 }

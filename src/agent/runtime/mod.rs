@@ -11,11 +11,18 @@
 //!
 //! The calls in flight are the proxy's too: it drains a version before it is stopped.
 
+mod check;
 mod error;
+pub mod oci;
 mod order;
+mod pack;
 pub mod process;
+mod remote;
 mod state;
+pub mod tinyfaas;
+mod turns;
 mod version;
+pub mod webhook;
 
 use std::{fmt, future::Future, pin::Pin, time::Duration};
 

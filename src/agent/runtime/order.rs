@@ -49,6 +49,10 @@ pub struct Limits {
     pub room: u64,
     /// Bytes of its log that are kept. The oldest go first.
     pub log: u64,
+    /// Hundredths of a processor that it has at most: 150 is one and a half. Without it, as much as there is. It holds where the
+    /// machine has control groups that the agent may use, or a container has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u32>,
 }
 
 impl Default for Limits {
@@ -59,6 +63,7 @@ impl Default for Limits {
             files: 4096,
             room: 512 * 1024 * 1024,
             log: 2 * 1024 * 1024,
+            cpu: None,
         }
     }
 }

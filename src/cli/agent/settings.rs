@@ -201,7 +201,7 @@ impl Configured for Settings {
         let agent = &mut self.agent;
         let Manager { url, join_token_file, token_file, ca, certificate, key } = &mut agent.manager;
         let Versions { limits, health, warm_up: _, drain, grace } = &mut agent.versions;
-        let Limits { memory, processes, files, room, log } = limits;
+        let Limits { memory, processes, files, room, log, cpu } = limits;
         let Health { path: _, interval, timeout, healthy_after, give_up } = health;
         let warm_up = &mut self.warm_up;
         vec![
@@ -233,6 +233,7 @@ impl Configured for Settings {
             ("limits.files", Slot::Number(files, (16, 1_000_000))),
             ("limits.room", Slot::Size(room, (4_096, TEBIBYTE))),
             ("limits.log", Slot::Size(log, (4_096, 1 << 30))),
+            ("limits.cpu", Slot::Parsed(cpu)),
             ("health.path", Slot::Parsed(&mut self.health_path)),
             ("health.interval", Slot::Time(interval, TIMES)),
             ("health.timeout", Slot::Time(timeout, TIMES)),

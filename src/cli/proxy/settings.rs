@@ -2,10 +2,10 @@
 //!
 //! `config/proxy.yml` lists every key with its default, which a test compares.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{collections::HashSet, net::SocketAddr, path::PathBuf, time::Duration};
 
 use proxy::{
-    Limits, Measuring,
+    Limits, Measuring, TlsFiles,
     access_log::{LogTarget, Logged, LoggedError},
 };
 
@@ -19,6 +19,13 @@ pub const DEFAULT_CONTROL: &str = "data/proxy.sock";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     pub listen: Vec<SocketAddr>,
+    /// Where metrics are read.
+    pub metrics: Vec<SocketAddr>,
+    /// Where callers speak TLS, with these files.
+    pub tls_listen: Vec<SocketAddr>,
+    pub certificate: Option<PathBuf>,
+    pub key: Option<PathBuf>,
+    pub client_ca: Option<PathBuf>,
     pub control: PathBuf,
     pub state: PathBuf,
     /// 0: one for each core.
@@ -35,6 +42,11 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 8000))],
+            metrics: Vec::new(),
+            tls_listen: Vec::new(),
+            certificate: None,
+            key: None,
+            client_ca: None,
             control: DEFAULT_CONTROL.into(),
             state: "data/proxy".into(),
             threads: 0,
@@ -56,6 +68,15 @@ impl Configured for Settings {
 
     fn check(&mut self, faults: &mut Vec<String>) {
         check_level(&self.log_level, faults);
+        self.check_tls(faults);
+        let mut seen = HashSet::new();
+        for address in self.listen.iter().chain(&self.tls_listen).chain(&self.metrics) {
+            if address.port() != 0 && !seen.insert(address) {
+                faults.push(format!(
+                    "{address} is to be listened on twice: in proxy.listen, tls.listen, proxy.metrics"
+                ));
+            }
+        }
     }
 
     fn keys(&mut self) -> Vec<(&'static str, Slot<'_>)> {
@@ -85,9 +106,14 @@ impl Configured for Settings {
         } = &mut self.limits;
         vec![
             ("proxy.listen", Slot::Parsed(&mut self.listen)),
+            ("proxy.metrics", Slot::Parsed(&mut self.metrics)),
             ("proxy.control", Slot::Parsed(&mut self.control)),
             ("proxy.state", Slot::Parsed(&mut self.state)),
             ("proxy.threads", Slot::Number(&mut self.threads, (0, 1_024))),
+            ("tls.listen", Slot::Parsed(&mut self.tls_listen)),
+            ("tls.certificate", Slot::Parsed(&mut self.certificate)),
+            ("tls.key", Slot::Parsed(&mut self.key)),
+            ("tls.client_ca", Slot::Parsed(&mut self.client_ca)),
             ("drain.stop", Slot::Time(&mut self.stop_within, (Duration::ZERO, DAY))),
             ("drain.upgrade", Slot::Time(&mut self.upgrade_within, (SECOND, 30 * DAY))),
             ("limits.connections", Slot::Number(connections, (1, 10_000_000))),
@@ -115,6 +141,27 @@ impl Configured for Settings {
             ("log.access", Slot::Parsed(&mut self.measuring.access_log.logged)),
             ("log.access_to", Slot::Parsed(&mut self.measuring.access_log.to)),
         ]
+    }
+}
+
+impl Settings {
+    fn check_tls(&self, faults: &mut Vec<String>) {
+        let files = [("tls.certificate", &self.certificate), ("tls.key", &self.key)];
+        if self.tls_listen.is_empty() {
+            let named = files.into_iter().chain([("tls.client_ca", &self.client_ca)]);
+            let named = named.filter(|(_, path)| path.is_some());
+            faults.extend(named.map(|(key, _)| format!("{key} is set, and tls.listen names no address")));
+        } else {
+            let missing = files.into_iter().filter(|(_, path)| path.is_none());
+            faults
+                .extend(missing.map(|(key, _)| format!("tls.listen names an address, and {key} isn't set")));
+        }
+    }
+
+    /// What callers of TLS are shown, where any are to come.
+    pub fn tls(&self) -> Option<TlsFiles> {
+        let (certificate, key) = (self.certificate.clone()?, self.key.clone()?);
+        Some(TlsFiles { certificate, key, client_ca: self.client_ca.clone() })
     }
 }
 

@@ -18,7 +18,15 @@ pub fn status(out: &mut impl Write, status: &Status, as_json: bool) -> io::Resul
     }
     let connections = show::counted(status.connections as u64, "connection", "connections");
     let threads = show::counted(status.threads as u64, "thread", "threads");
-    writeln!(out, "process {} of {} serves on {}", status.pid, status.program, status.listen.join(", "))?;
+    let listen = status.listen.iter().map(|address| {
+        let with_tls = if status.tls.contains(address) { " (TLS)" } else { "" };
+        format!("{address}{with_tls}")
+    });
+    let listen: Vec<String> = listen.collect();
+    writeln!(out, "process {} of {} serves on {}", status.pid, status.program, listen.join(", "))?;
+    if !status.metrics.is_empty() {
+        writeln!(out, "metrics on {}", status.metrics.join(", "))?;
+    }
     writeln!(out, "table {}, {connections}, {threads}", number(status.table))?;
     if !status.held {
         writeln!(out, "no process holds its sockets: run `choirmaster proxy` again")?;
@@ -91,7 +99,12 @@ fn rows(service: &ServiceForm) -> Vec<Vec<String>> {
     for &(from, to, variation) in service.runs.iter().flatten() {
         *shares.entry(usize::from(variation)).or_default() += u32::from(to - from);
     }
-    let at = if service.hosts.is_empty() { format!("/{}", service.name) } else { service.hosts.join(" ") };
+    let ports = service.ports.iter().map(|port| format!(":{port}"));
+    let mut at: Vec<String> = service.hosts.iter().cloned().chain(ports).collect();
+    if at.is_empty() {
+        at.push(format!("/{}", service.name));
+    }
+    let at = at.join(" ");
     let row = |(place, variation): (usize, &proxy::form::VariationForm)| {
         vec![
             service.name.clone(),

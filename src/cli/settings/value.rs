@@ -157,6 +157,24 @@ impl Parsed for Option<SocketAddr> {
     }
 }
 
+/// A number from 1 on. An empty text unsets it again.
+impl Parsed for Option<u32> {
+    fn take(&mut self, text: &str) -> Result<(), String> {
+        *self = match text {
+            "" => None,
+            text => {
+                let number = text.parse().ok().filter(|number| *number > 0);
+                Some(number.ok_or_else(|| format!("{text:?} is no whole number from 1 on"))?)
+            }
+        };
+        Ok(())
+    }
+
+    fn text(&self) -> String {
+        self.map(|number| number.to_string()).unwrap_or_default()
+    }
+}
+
 impl Parsed for Vec<SocketAddr> {
     fn take(&mut self, text: &str) -> Result<(), String> {
         *self = parts(text).map(address).collect::<Result<_, _>>()?;

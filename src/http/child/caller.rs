@@ -75,17 +75,30 @@ pub(super) fn check_token(ctx: &Context, headers: &HeaderMap, child: &str) -> Re
     if is_open(ctx) {
         return Ok(());
     }
-    let configured = &ctx.settings.auth.children;
-    // What an operator has written down for a child counts, whatever it once joined with.
-    let joined = if configured.has(child) { None } else { ctx.view().tokens.of(child) };
-    let refused = |why| Err(Refused::new(StatusCode::UNAUTHORIZED, why));
-    match joined {
-        None => Ok(configured.may_speak_for(child, headers)?),
-        Some(Standing::Holds(digest)) => {
+    match joined(ctx, child)? {
+        None => Ok(ctx.settings.auth.children.may_speak_for(child, headers)?),
+        Some(own) => {
             let token = bearer(headers).ok_or(Stranger)?;
-            let is_its_own = bool::from(Token::of_digest(digest).is(&token));
-            if is_its_own { Ok(()) } else { Err(Stranger.into()) }
+            if bool::from(own.is(&token)) { Ok(()) } else { Err(Stranger.into()) }
         }
+    }
+}
+
+/// Refuses a child whose token holds no longer, whatever it sends.
+pub(super) fn check_standing(ctx: &Context, child: &str) -> Result<(), Refused> {
+    joined(ctx, child).map(drop)
+}
+
+/// The token that a child got by joining, if that is the one which it has to send.
+fn joined(ctx: &Context, child: &str) -> Result<Option<Token>, Refused> {
+    // What an operator has written down for a child counts, whatever it once joined with.
+    if ctx.settings.auth.children.has(child) {
+        return Ok(None);
+    }
+    let refused = |why| Err(Refused::new(StatusCode::UNAUTHORIZED, why));
+    match ctx.view().tokens.of(child) {
+        None => Ok(None),
+        Some(Standing::Holds(digest)) => Ok(Some(Token::of_digest(digest))),
         Some(Standing::Revoked) => {
             refused("the token of this child was revoked: it has to join anew, with a join token")
         }

@@ -158,7 +158,11 @@ fn answer(method: &Method, headers: &HeaderMap, digest: &[u8; 32], sum: &[u8; 32
         out.insert(header::ETAG, value);
     }
     // Whoever puts parts together knows whether they are right (RFC 9530).
-    if let Ok(value) = HeaderValue::try_from(format!("sha-256=:{}:", STANDARD.encode(sum))) {
+    let mut whole = String::with_capacity(56);
+    whole.push_str("sha-256=:");
+    STANDARD.encode_string(sum, &mut whole);
+    whole.push(':');
+    if let Ok(value) = HeaderValue::try_from(whole) {
         out.insert(REPR_DIGEST, value);
     }
     if has_tag(headers, header::IF_NONE_MATCH, &tag) {

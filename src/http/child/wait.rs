@@ -14,7 +14,7 @@ use axum::{
 use serde::Deserialize;
 use tokio::time::{Instant, sleep_until};
 
-use super::refused::Refused;
+use super::{caller::check_standing, refused::Refused};
 use crate::Context;
 use engine::waiters::Waiter;
 use model::duration;
@@ -83,6 +83,7 @@ impl<'c> WaitingCall<'c> {
     /// Waits until another look is worth it, which it is also when `other` ends. False: there was the last one.
     pub async fn again_or(&mut self, other: impl Future<Output = ()>) -> Result<bool, Refused> {
         let (view, stopping) = (self.ctx.view(), &self.ctx.stopping);
+        check_standing(self.ctx, self.child)?;
         if Instant::now() >= self.until || stopping.is_cancelled() {
             return Ok(false);
         }
@@ -98,6 +99,7 @@ impl<'c> WaitingCall<'c> {
         if !self.ctx.is_serving() {
             return Err(Refused::unavailable(self.ctx));
         }
+        check_standing(self.ctx, self.child)?;
         view.children.with(self.child, |entry| entry.touch(served_ms));
         Ok(true)
     }

@@ -4,12 +4,12 @@ use hyper::StatusCode;
 
 use super::desk::Desk;
 use crate::{
-    ledger::{Cursor, Reading},
+    ledger::Cursor,
     local_http::serve::{self, Answer, METRICS},
 };
 
 /// `life` and `interval`: the cursor of the last reading; without them all that is kept is read.
-pub(super) async fn counts(query: &str, desk: &Desk) -> Result<Reading, String> {
+pub(super) fn cursor(query: &str) -> Result<Cursor, String> {
     let mut cursor = Cursor::default();
     for (key, value) in form_urlencoded::parse(query.as_bytes()) {
         let number = value.parse().map_err(|_| format!("{key}={value} is no whole number"));
@@ -19,7 +19,7 @@ pub(super) async fn counts(query: &str, desk: &Desk) -> Result<Reading, String> 
             key => return Err(format!("there is no {key:?} here; there are life and interval")),
         }
     }
-    Ok(desk.proxy().counts_since(cursor).await)
+    Ok(cursor)
 }
 
 pub(super) async fn metrics(desk: &Desk) -> Answer {

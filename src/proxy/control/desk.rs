@@ -4,23 +4,26 @@ use std::{
     io,
     path::Path,
     sync::{Arc, Mutex as StdMutex, PoisonError},
-    time::Duration,
 };
 
-use tokio::sync::{Mutex, watch};
+use tokio::{
+    sync::{Mutex, Notify, watch},
+    time::{Instant, timeout_at},
+};
 
-use super::form::{self, Applied, Drained, Finishing, Status, TableNumber};
+use super::{
+    counting::Counting,
+    form::{self, Applied, Drained, Finishing, Status, TableNumber},
+};
 use crate::{
-    Proxy,
+    Kind, Listen, Proxy,
     form::TableForm,
-    handover::{HandoverError, Speaking, Word},
+    handover::{HandoverError, PATIENCE, Speaking, Word},
     kept::Kept,
+    ledger::{Cursor, Reading},
     live::{LiveTable, TableFault},
     side_door::Neighbour,
 };
-
-/// How long a process that is ending may take until nothing is left of it.
-const ENDING: Duration = Duration::from_millis(200);
 
 /// Where this process stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +33,19 @@ pub(crate) enum Phase {
     Frozen,
     /// Another one has taken over, or the end was asked for.
     Finishing,
+}
+
+/// Where words to the holder go.
+#[derive(Debug, Default)]
+enum Holder {
+    #[default]
+    Nobody,
+    There(Speaking),
+    /// It is about to come, perhaps as another program than before.
+    Awaited {
+        before: Option<Speaking>,
+        until: Instant,
+    },
 }
 
 /// Why this process is to finish what it has and end.
@@ -55,7 +71,7 @@ pub struct Desk {
     pub(crate) proxy: Proxy,
     pub(crate) program: &'static str,
     kept: Kept,
-    listen: Vec<String>,
+    listen: Vec<Listen>,
     /// Held by whoever changes the table, so that two changes never meet.
     phase: Mutex<Phase>,
     /// Whether the control takes connections.
@@ -63,13 +79,15 @@ pub struct Desk {
     finish: watch::Sender<Option<Finish>>,
     /// Those that handed over to this process.
     finishing: StdMutex<Vec<Neighbour>>,
-    /// Where words to the holder go.
-    holder: Mutex<Option<Speaking>>,
+    holder: Mutex<Holder>,
+    holder_came: Notify,
     upgrade_failed: StdMutex<Option<String>>,
+    counting: Counting,
 }
 
 impl Desk {
-    pub fn new(proxy: Proxy, state: &Path, listen: Vec<String>, program: &'static str) -> io::Result<Self> {
+    /// `listen`: where it is listened, of which ports a table may name those for calls.
+    pub fn new(proxy: Proxy, state: &Path, listen: Vec<Listen>, program: &'static str) -> io::Result<Self> {
         Ok(Self {
             proxy,
             program,
@@ -80,7 +98,9 @@ impl Desk {
             finish: watch::Sender::new(None),
             finishing: StdMutex::default(),
             holder: Mutex::default(),
+            holder_came: Notify::new(),
             upgrade_failed: StdMutex::default(),
+            counting: Counting::default(),
         })
     }
 
@@ -96,6 +116,7 @@ impl Desk {
         }
         let before = self.proxy.table();
         let checked = before.next(form)?;
+        self.check_ports(&checked)?;
         // With each bucket's variation, so that whoever reads it comes to the same buckets.
         let form = checked.form();
         if is_other(&before, &checked) {
@@ -110,6 +131,28 @@ impl Desk {
         Ok(Applied { table: TableNumber::of(&table), not_told })
     }
 
+    /// A table opens no ports: it shares out those that the configuration opened.
+    fn check_ports(&self, table: &LiveTable) -> Result<(), TableFault> {
+        let takes_calls = |listen: &&Listen| listen.kind != Kind::Metrics;
+        let mut open: Vec<u16> =
+            self.listen.iter().filter(takes_calls).map(|listen| listen.address.port()).collect();
+        open.sort_unstable();
+        open.dedup();
+        for service in table.services() {
+            if let Some(&port) = service.ports().iter().find(|port| !open.contains(port)) {
+                let open: Vec<String> = open.iter().map(ToString::to_string).collect();
+                let (service, open) = (service.name().to_owned(), open.join(", "));
+                return Err(TableFault::NotListened { service, port, open });
+            }
+        }
+        Ok(())
+    }
+
+    fn addresses(&self, is_one: impl Fn(Kind) -> bool) -> Vec<String> {
+        let of_kind = self.listen.iter().filter(|listen| is_one(listen.kind));
+        of_kind.map(|listen| listen.address.to_string()).collect()
+    }
+
     /// Puts the table of the process before in force, which is on disk already; or in a process that finishes, that of the one
     /// that took over.
     pub(crate) async fn follow(&self, form: &TableForm) -> Result<(), TableFault> {
@@ -120,13 +163,7 @@ impl Desk {
         let mut not_told = Vec::new();
         for neighbour in self.finishing() {
             let word = Word::Table { table: form.clone() };
-            let mut answer = neighbour.ask(&word).await;
-            if answer.is_err() {
-                // It may just be ending, with its last connection: then it is gone by the next time.
-                tokio::time::sleep(ENDING).await;
-                answer = neighbour.ask(&word).await;
-            }
-            match answer {
+            match neighbour.ask(&word).await {
                 Ok(Some(Word::Done)) => {}
                 Ok(None) => self.forget(&neighbour),
                 answer => {
@@ -149,13 +186,15 @@ impl Desk {
             program: self.program.to_owned(),
             pid: std::process::id(),
             table: TableNumber::of(&self.proxy.table()),
-            listen: self.listen.clone(),
+            listen: self.addresses(|kind| kind != Kind::Metrics),
+            tls: self.addresses(|kind| kind == Kind::Tls),
+            metrics: self.addresses(|kind| kind == Kind::Metrics),
             threads: self.proxy.threads(),
             connections: self.proxy.connections(),
             services: form::services(&self.proxy),
             leaving: form::leaving(&self.proxy),
             finishing,
-            held: self.holder.lock().await.is_some(),
+            held: !matches!(*self.holder.lock().await, Holder::Nobody),
             upgrade_failed: self.upgrade_failed.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }
@@ -209,7 +248,7 @@ impl Desk {
         (all, all_known)
     }
 
-    fn finishing(&self) -> Vec<Neighbour> {
+    pub(crate) fn finishing(&self) -> Vec<Neighbour> {
         self.finishing.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -266,6 +305,19 @@ impl Desk {
         self.finish.subscribe()
     }
 
+    pub(crate) fn counting(&self) -> &Counting {
+        &self.counting
+    }
+
+    /// What was counted after a cursor. Not where another process is about to take that over: it answers next.
+    pub(crate) async fn counts_since(&self, cursor: Cursor) -> Result<Reading, Refused> {
+        let phase = self.phase.lock().await;
+        if *phase != Phase::Serving {
+            return Err(Refused::HandsOver);
+        }
+        Ok(self.proxy.counts_since(cursor).await)
+    }
+
     pub(crate) async fn phase(&self) -> Phase {
         *self.phase.lock().await
     }
@@ -278,15 +330,65 @@ impl Desk {
         self.open.subscribe()
     }
 
-    pub(crate) async fn set_holder(&self, holder: Option<Speaking>) {
-        *self.holder.lock().await = holder;
+    pub(crate) async fn set_holder(&self, holder: Speaking) {
+        *self.holder.lock().await = Holder::There(holder);
+        self.holder_came.notify_waiters();
     }
 
-    /// Says something to the holder.
+    /// The holder is there as soon as it knows that this process serves.
+    pub(crate) async fn await_holder(&self) {
+        *self.holder.lock().await = Holder::Awaited { before: None, until: Instant::now() + PATIENCE };
+    }
+
+    /// The holder is about to go on as another program.
+    pub(crate) async fn expect_holder(&self) {
+        let mut holder = self.holder.lock().await;
+        if let Holder::There(speaking) = std::mem::take(&mut *holder) {
+            let _ = speaking.say(&Word::Done, &[]).await;
+            *holder = Holder::Awaited { before: Some(speaking), until: Instant::now() + PATIENCE };
+        }
+    }
+
+    /// It goes on as it is.
+    pub(crate) async fn holder_stays(&self) {
+        let mut holder = self.holder.lock().await;
+        if let Holder::Awaited { before: Some(before), .. } = std::mem::take(&mut *holder) {
+            *holder = Holder::There(before);
+        }
+        drop(holder);
+        self.holder_came.notify_waiters();
+    }
+
+    pub(crate) async fn holder_ended(&self) {
+        let mut holder = self.holder.lock().await;
+        match &mut *holder {
+            Holder::There(_) | Holder::Nobody => *holder = Holder::Nobody,
+            Holder::Awaited { before, .. } => *before = None,
+        }
+    }
+
+    /// Says something to the holder, if it is there just now.
+    pub(crate) async fn mention_to_holder(&self, word: &Word) {
+        if let Holder::There(holder) = &*self.holder.lock().await {
+            let _ = holder.say(word, &[]).await;
+        }
+    }
+
+    /// Says something to the holder. While that is being renewed, it is waited for.
     pub(crate) async fn tell_holder(&self, word: &Word) -> Result<(), HandoverError> {
-        match &*self.holder.lock().await {
-            Some(holder) => Ok(holder.say(word, &[]).await?),
-            None => Err(HandoverError::Ended),
+        loop {
+            let came = self.holder_came.notified();
+            let mut holder = self.holder.lock().await;
+            let until = match &*holder {
+                Holder::There(holder) => return Ok(holder.say(word, &[]).await?),
+                Holder::Awaited { until, .. } if Instant::now() < *until => *until,
+                Holder::Awaited { .. } | Holder::Nobody => {
+                    *holder = Holder::Nobody;
+                    return Err(HandoverError::Ended);
+                }
+            };
+            drop(holder);
+            let _ = timeout_at(until, came).await;
         }
     }
 

@@ -13,6 +13,12 @@ pub struct Status {
     pub table: TableNumber,
     /// Addresses on which calls are taken.
     pub listen: Vec<String>,
+    /// Those of them on which callers speak TLS.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tls: Vec<String>,
+    /// Addresses on which metrics are read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<String>,
     pub threads: usize,
     /// Connections of callers.
     pub connections: usize,

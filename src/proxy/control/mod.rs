@@ -6,19 +6,22 @@
 //! | `PUT /table` | puts a table in force; 409 for one that is older, or changed without a new number; 422 for a fault in it; 507 where it can't be kept |
 //! | `GET /status` | how the proxy stands |
 //! | `GET /drained?service=S&variation=V&version=D&wait=30` | whether nobody holds this version any more; 409 while the table names it |
-//! | `GET /counts?life=L&interval=I` | what was counted after a cursor, which is `next` of the answer before; without one, all that is kept |
+//! | `GET /counts?life=L&interval=I` | what was counted after a cursor, which is `next` of the answer before; without one, all that is kept. What a reader may rely on stands in [`crate::ledger`] |
 //! | `GET /metrics` | metrics in the text format of Prometheus |
 //! | `POST /upgrade` | hands over to a process of the program that is on disk now |
 //! | `POST /drain` | ends the proxy once all that it has is finished |
 //!
-//! An answer that isn't 2xx says why: `{"error": "…"}`.
+//! An answer that isn't 2xx says why: `{"error": "…"}`. 503 says that another process takes over: ask again, and it answers.
 
 pub mod client;
 mod counted;
+pub(crate) mod counting;
 pub mod desk;
+mod exposed;
 pub mod form;
 mod serve;
 
+pub(crate) use self::exposed::expose;
 pub use self::serve::serve;
 
 /// The most bytes of a table that is sent.

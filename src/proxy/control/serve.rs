@@ -37,12 +37,7 @@ async fn answer(request: Request<Incoming>, desk: Arc<Desk>) -> Answer {
         ("/table", &Method::PUT) => put_table(request, desk).await,
         ("/status", &Method::GET) => json(StatusCode::OK, &desk.status().await),
         ("/drained", &Method::GET) => drained(request.uri().query().unwrap_or_default(), &desk).await,
-        ("/counts", &Method::GET) => {
-            match counted::counts(request.uri().query().unwrap_or_default(), &desk).await {
-                Ok(reading) => json(StatusCode::OK, &reading),
-                Err(why) => refusal(StatusCode::BAD_REQUEST, why),
-            }
-        }
+        ("/counts", &Method::GET) => counts(request.uri().query().unwrap_or_default(), &desk).await,
         ("/metrics", &Method::GET) => counted::metrics(&desk).await,
         ("/upgrade", &Method::POST) => upgrade(&desk).await,
         ("/drain", &Method::POST) => drain(&desk).await,
@@ -50,6 +45,17 @@ async fn answer(request: Request<Incoming>, desk: Arc<Desk>) -> Answer {
             refusal(StatusCode::METHOD_NOT_ALLOWED, format!("{path} has no {method}"))
         }
         _ => refusal(StatusCode::NOT_FOUND, format!("there is no {path}")),
+    }
+}
+
+async fn counts(query: &str, desk: &Desk) -> Answer {
+    let cursor = match counted::cursor(query) {
+        Ok(cursor) => cursor,
+        Err(why) => return refusal(StatusCode::BAD_REQUEST, why),
+    };
+    match desk.counts_since(cursor).await {
+        Ok(reading) => json(StatusCode::OK, &reading),
+        Err(refused) => refusal(StatusCode::SERVICE_UNAVAILABLE, refused.to_string()),
     }
 }
 

@@ -74,10 +74,9 @@ impl<'h> Connection<'h> {
             "traceparent",
             "transfer-encoding",
         ];
-        let named = |name: &&str| {
-            self.named.iter().flatten().any(|named| named.eq_ignore_ascii_case(name.as_bytes()))
-        };
-        MUST_PASS.iter().any(named)
+        let must_pass =
+            |named: &&[u8]| MUST_PASS.iter().any(|name| named.eq_ignore_ascii_case(name.as_bytes()));
+        self.named.iter().flatten().any(must_pass)
     }
 }
 

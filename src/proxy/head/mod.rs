@@ -18,6 +18,8 @@ pub(crate) use self::{
     response::{Added, Answered, HEAD_BYTES, Response},
 };
 
+use crate::live;
+
 /// The most fields that can be read of a head, whatever the limits say.
 pub(crate) const MOST_FIELDS: usize = 256;
 
@@ -31,6 +33,18 @@ pub(crate) struct Refusal {
 impl Refusal {
     pub(crate) const fn bad(why: &'static str) -> Self {
         Self { status: 400, why }
+    }
+}
+
+/// A written head, for a version that is below a path.
+pub(crate) fn below(head: &[u8], path: &str) -> Vec<u8> {
+    let mut words = head.splitn(3, |&byte| byte == b' ');
+    match (words.next(), words.next().and_then(|target| std::str::from_utf8(target).ok()), words.next()) {
+        (Some(method), Some(target), Some(rest)) => {
+            [method, b" ", live::below(path, target).as_bytes(), b" ", rest].concat()
+        }
+        // Nothing that was written here.
+        _ => head.to_vec(),
     }
 }
 

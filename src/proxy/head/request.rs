@@ -200,7 +200,7 @@ impl<'h, 'f> Request<'h, 'f> {
             out.extend_from_slice(trimmed(field.value));
             out.extend_from_slice(b", ");
         }
-        append_display(out, added.caller);
+        append_address(out, added.caller);
         out.extend_from_slice(b"\r\nX-Forwarded-Proto: ");
         out.extend_from_slice(added.scheme.as_bytes());
         if let Some(prefix) = added.prefix {
@@ -228,6 +228,20 @@ fn append_display(out: &mut Vec<u8>, value: impl std::fmt::Display) {
     let _ = std::io::Write::write_fmt(out, format_args!("{value}"));
 }
 
+fn append_address(out: &mut Vec<u8>, address: IpAddr) {
+    let IpAddr::V4(address) = address else { return append_display(out, address) };
+    for (at, octet) in address.octets().into_iter().enumerate() {
+        if at > 0 {
+            out.push(b'.');
+        }
+        for (unit, least) in [(100, 100), (10, 10), (1, 0)] {
+            if octet >= least {
+                out.push(b'0' + octet / unit % 10);
+            }
+        }
+    }
+}
+
 fn is_replaced(name: &str) -> bool {
     let replaced = match name.len() {
         14 => "content-length",
@@ -235,6 +249,7 @@ fn is_replaced(name: &str) -> bool {
         17 if name.starts_with(['t', 'T']) => "transfer-encoding",
         17 => "x-forwarded-proto",
         18 => "x-forwarded-prefix",
+        20 => "x-choirmaster-shadow",
         _ => return false,
     };
     name.eq_ignore_ascii_case(replaced)

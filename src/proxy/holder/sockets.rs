@@ -1,17 +1,15 @@
 use std::{
-    collections::VecDeque,
     fs::File,
     io,
     net::{SocketAddr, TcpListener},
-    os::{fd::AsFd, unix::net::UnixStream},
-    path::Path,
+    os::fd::AsFd,
 };
 
-use super::{HoldError, Plan, Taken};
+use super::{HoldError, Plan};
 use crate::{
-    handover::{MAX_SOCKETS, Sockets},
     local_http::socket,
-    side_door::{MAX_PATH, Neighbour},
+    side_door::MAX_PATH,
+    sockets::{Kind, Listen, MAX_SOCKETS, Open, Sockets},
 };
 
 /// How many connections wait while nobody accepts; the system may allow fewer.
@@ -19,7 +17,8 @@ const BACKLOG: i32 = 4_096;
 
 /// Makes sure that nobody else holds this control socket, for as long as the file is open.
 pub(super) fn lock(plan: &Plan) -> Result<File, HoldError> {
-    if plan.listen.is_empty() && plan.inherited.is_empty() {
+    let takes_calls = plan.listen.iter().any(|listen| listen.kind != Kind::Metrics);
+    if !takes_calls && plan.inherited.is_empty() {
         return Err(HoldError::NoAddress);
     }
     if plan.listen.len() + plan.inherited.len() >= MAX_SOCKETS {
@@ -34,53 +33,39 @@ pub(super) fn lock(plan: &Plan) -> Result<File, HoldError> {
     socket::lock(path).map_err(control)?.ok_or_else(|| HoldError::Running(path.clone()))
 }
 
-/// Takes the sockets of whoever serves under this control socket, and links to all of its processes.
-pub(super) async fn take(control: &Path) -> Result<Taken, HoldError> {
-    let mut taken = Taken { sockets: None, links: Vec::new() };
-    let at = |source| HoldError::Control { path: control.to_owned(), source };
-    for neighbour in Neighbour::all(control).map_err(at)? {
-        let take = |source| HoldError::Take { pid: neighbour.pid, source };
-        taken.from(&neighbour).await.map_err(take)?;
-    }
-    // Its door is gone, and it lives: a second one on the same addresses would take half of its calls.
-    if taken.sockets.is_none() && UnixStream::connect(control).is_ok() {
-        return Err(HoldError::Running(control.to_owned()));
-    }
-    Ok(taken)
-}
-
-/// The sockets to listen on: those that were taken where they are asked for, others anew.
-pub(super) fn make(plan: &Plan, taken: Option<Sockets>) -> Result<Sockets, HoldError> {
+/// The sockets to listen on: those that were given or taken where they are asked for, others anew.
+pub(super) fn make(plan: &mut Plan, taken: Option<Sockets>) -> Result<Sockets, HoldError> {
     let path = &plan.control;
     let (mut there, control) = match taken {
-        Some(sockets) => (VecDeque::from(sockets.calls), Some(sockets.control)),
-        None => (VecDeque::new(), None),
+        Some(sockets) => (sockets.open, Some(sockets.control)),
+        None => (Vec::new(), None),
     };
-    let mut known = |asked: &str| {
-        let at = there.iter().position(|(known, _)| known == asked)?;
-        there.remove(at).map(|(_, socket)| socket)
-    };
-    let mut calls = Vec::new();
-    for socket in &plan.inherited {
-        let asked = socket.local_addr()?.to_string();
-        calls.push((asked, socket.try_clone()?));
+    let mut open = Vec::new();
+    let mut wanted = plan.listen.clone();
+    for socket in plan.inherited.drain(..) {
+        let address = socket.local_addr()?;
+        let at = wanted.iter().position(|wanted| wanted.is_met_by(address));
+        let kind = at.map_or(Kind::Plain, |at| wanted.remove(at).kind);
+        open.push(Open { kind, asked: address.to_string(), socket });
     }
-    for &address in &plan.listen {
+    for Listen { kind, address } in wanted {
         let asked = address.to_string();
-        let socket = match known(&asked) {
-            Some(socket) => socket,
+        // Several may have asked for any port; else an address is one socket, whatever it was for.
+        let same = |open: &Open| open.asked == asked && (open.kind == kind || address.port() != 0);
+        let socket = match there.iter().position(same) {
+            Some(at) => there.remove(at).socket,
             None => bind(address)?,
         };
-        calls.push((asked, socket));
+        open.push(Open { kind, asked, socket });
     }
-    for (_, socket) in &calls {
+    for Open { socket, .. } in &open {
         deepen(socket)?;
     }
     let control = match control.filter(|_| path.exists()) {
         Some(control) => control,
         None => socket::bind(path).map_err(|source| HoldError::Control { path: path.clone(), source })?,
     };
-    Ok(Sockets { calls, control })
+    Ok(Sockets { open, control })
 }
 
 fn bind(address: SocketAddr) -> Result<TcpListener, HoldError> {

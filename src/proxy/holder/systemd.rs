@@ -10,14 +10,25 @@ use std::{
 };
 
 use listenfd::ListenFd;
+use rustix::io::FdFlags;
 
 /// Variables that are meant for this process alone.
 pub(super) const VARIABLES: [&str; 4] = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "NOTIFY_SOCKET"];
 
-/// The sockets of a socket unit.
+/// The sockets of a socket unit. No process that is started later has them by accident.
 pub fn inherited() -> io::Result<Vec<TcpListener>> {
+    // Whoever was renewed has them already, and the variables speak of descriptors of before.
+    if super::is_renewed() {
+        return Ok(Vec::new());
+    }
     let mut given = ListenFd::from_env();
-    (0..given.len()).filter_map(|at| given.take_tcp_listener(at).transpose()).collect()
+    let sockets = (0..given.len()).filter_map(|at| given.take_tcp_listener(at).transpose());
+    let kept_from_children = sockets.map(|socket| {
+        let socket = socket?;
+        rustix::io::fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
+        Ok(socket)
+    });
+    kept_from_children.collect()
 }
 
 /// Tells systemd how this service stands.

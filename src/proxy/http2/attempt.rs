@@ -3,6 +3,7 @@
 use std::{
     cell::Cell,
     future::{Future, poll_fn},
+    io,
     pin::{Pin, pin},
     task::{Context, Poll},
     time::Duration,
@@ -10,10 +11,10 @@ use std::{
 
 use bytes::BytesMut;
 use h2::Reason;
-use http_types::{HeaderName, HeaderValue};
+use http_types::{HeaderName, HeaderValue, StatusCode};
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf},
-    time::Instant,
+    time::{Instant, timeout},
 };
 use traffic::Failure;
 
@@ -33,16 +34,19 @@ use crate::{
     exchange::Read,
     head::{Answered, Framing},
     patience::Patience,
+    shadow::Watch,
     stream::ToVersion,
 };
 
 /// A call on its way.
 pub(crate) struct Carried<'c, R, W> {
     pub asking: Asking,
-    pub upload: Upload<R>,
+    pub upload: Upload<'c, R>,
     pub to: AnswerTo<W>,
     pub patience: Patience,
     pub limits: &'c Limits,
+    /// Notes the answer, where the call is to be copied.
+    pub watch: Option<Watch>,
 }
 
 /// A connection to a version.
@@ -77,8 +81,10 @@ pub(crate) enum Ended {
     },
     /// The answer broke off, at the version's end.
     BrokenOff,
-    /// The caller left, or was too slow.
+    /// The caller left, or takes nothing of its answer.
     CallerGone,
+    /// The caller sends nothing of its body, and nothing of an answer was passed on.
+    CallerSlow,
     /// The caller's body is none.
     BadBody(&'static str),
 }
@@ -88,6 +94,7 @@ enum First {
     Came(Result<Came, Missed>),
     Broken(ReadFault),
     CallerGone,
+    CallerSlow,
     Late,
 }
 
@@ -144,7 +151,7 @@ async fn open_plain(
 ) -> Result<Opened, Missed> {
     let (head, framing) = asking.to_plain(has_body);
     let (io, mut half) = tokio::io::split(stream);
-    match tokio::time::timeout(limits.first_byte, half.write_all(&head)).await {
+    match timeout(limits.first_byte, half.write_all(&head)).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
             return Err(Missed::of_connection(Failure::Died, format!("the connection ended: {error}")));
@@ -195,7 +202,7 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let Carried { upload, to, patience, limits, .. } = call;
+    let Carried { upload, to, patience, limits, watch, .. } = call;
     let progress = upload.progress();
     let speaks_http2 = matches!(coming, Coming::Ride(_));
     let mut up = Up { sending: Some(pin!(upload.send(writer, &progress))), is_whole: false };
@@ -213,11 +220,12 @@ where
     }
     progress.is_decided.set(true);
     let answer = with_fields(answer, &rules.added);
-    let Ok((mut down, closes)) = to.head(answer, ended, rules.close.get()).await else {
+    let head = to.head(answer, ended, rules.close.get());
+    let Ok(Ok((mut down, closes))) = timeout(limits.body_idle, head).await else {
         return (Ended::CallerGone, None);
     };
     let passed = {
-        let passing = pin!(pass_on(&mut reader, &mut down, &progress, ended));
+        let passing = pin!(pass_on(&mut reader, &mut down, (&progress, watch), ended));
         pass_on_while_sending(&mut up, passing, &progress, (patience, limits)).await
     };
     match passed {
@@ -250,13 +258,16 @@ where
     F: Future<Output = Sent>,
     W: AsyncWrite + Unpin,
 {
+    // Whom the call waits for: that one has its own time.
+    let mut waits_for_caller = false;
     loop {
         let first = poll_fn(|cx| {
             if let Some(fault) = up.poll(cx) {
                 return Poll::Ready(First::Broken(fault));
             }
-            if progress.moved.take() {
-                patience.begin(limits.first_byte);
+            let waited = std::mem::replace(&mut waits_for_caller, up.waits_for_caller(progress));
+            if progress.moved.take() || waited != waits_for_caller {
+                patience.begin(if waits_for_caller { limits.body_idle } else { limits.first_byte });
             }
             if let Poll::Ready(came) = coming.poll_head(cx) {
                 return Poll::Ready(First::Came(came));
@@ -264,15 +275,22 @@ where
             if to.poll_gone(cx).is_ready() {
                 return Poll::Ready(First::CallerGone);
             }
-            patience.poll_over(cx).map(|()| First::Late)
+            let is_over = patience.poll_over(cx);
+            is_over.map(|()| if waits_for_caller { First::CallerSlow } else { First::Late })
         });
         match first.await {
             First::Came(Ok(Came::Answer(answer, reader, answered))) => return Ok((answer, reader, answered)),
             First::Came(Ok(Came::Interim(answer))) => {
-                to.interim(answer).await.map_err(|_| Ended::CallerGone)?;
+                let goes_on = answer.status == StatusCode::CONTINUE;
+                let told = timeout(limits.body_idle, to.interim(answer)).await;
+                told.map_err(io::Error::from).flatten().map_err(|_| Ended::CallerGone)?;
+                if goes_on {
+                    progress.note_continue();
+                }
             }
             First::Came(Err(missed)) => return Err(Ended::Failed(missed)),
             First::Late => return Err(Ended::Failed(late(limits))),
+            First::CallerSlow => return Err(Ended::CallerSlow),
             First::Broken(ReadFault::Malformed(why)) => return Err(Ended::BadBody(why)),
             First::CallerGone | First::Broken(ReadFault::Ended(_) | ReadFault::Reset(_)) => {
                 return Err(Ended::CallerGone);
@@ -298,7 +316,11 @@ async fn pass_on_while_sending<F: Future<Output = Sent>>(
         }
         match passed {
             Poll::Ready(passed) => Poll::Ready(passed),
-            Poll::Pending => patience.poll_over(cx).map(|()| Passed::BrokenOff(Reason::CANCEL)),
+            Poll::Pending => {
+                let is_callers = progress.is_held.get() || up.waits_for_caller(progress);
+                let passed = if is_callers { Passed::CallerGone } else { Passed::BrokenOff(Reason::CANCEL) };
+                patience.poll_over(cx).map(|()| passed)
+            }
         }
     })
     .await
@@ -318,6 +340,11 @@ struct Up<'f, F> {
 }
 
 impl<F: Future<Output = Sent>> Up<'_, F> {
+    /// Whether it goes on only if the caller sends something.
+    fn waits_for_caller(&self, progress: &Progress) -> bool {
+        self.sending.is_some() && progress.waits_for_caller()
+    }
+
     /// Sends what can be sent; gives what is wrong with the caller's side.
     fn poll(&mut self, cx: &mut Context<'_>) -> Option<ReadFault> {
         let Poll::Ready(sent) = self.sending.as_mut()?.as_mut().poll(cx) else {
@@ -339,7 +366,7 @@ impl<F: Future<Output = Sent>> Up<'_, F> {
 async fn pass_on<W: AsyncWrite + Unpin>(
     reader: &mut Reader<ReadHalf<ToVersion>>,
     down: &mut Writer<W>,
-    progress: &Progress,
+    (progress, watch): (&Progress, &mut Option<Watch>),
     ended: bool,
 ) -> Passed {
     let mut failed = false;
@@ -368,6 +395,9 @@ async fn pass_on<W: AsyncWrite + Unpin>(
             }
             Err(()) => return Passed::CallerGone,
         };
+        if let (Some(watch), Piece::Data(data)) = (&mut *watch, &piece) {
+            watch.see_data(data);
+        }
         progress.moved.set(true);
         read = Read { at: Instant::now(), held };
         is_over = match &piece {
@@ -377,9 +407,11 @@ async fn pass_on<W: AsyncWrite + Unpin>(
             }
             Piece::Data(_) => reader.is_ended(),
         };
+        progress.is_held.set(true);
         if down.write(piece, is_over).await.is_err() {
             return Passed::CallerGone;
         }
+        progress.is_held.set(false);
         held += read.at.elapsed();
         progress.moved.set(true);
     }

@@ -1,3 +1,5 @@
+use std::rc::Rc;
+
 use bytes::BytesMut;
 
 use super::{
@@ -20,7 +22,7 @@ pub(crate) async fn bridge<S: Stream>(
     (asked, head): (Asked, &[u8]),
     decided: &Decided,
     count: CallCount<'_>,
-    worker: &Worker,
+    worker: &Rc<Worker>,
 ) -> Next {
     let limits = worker.limits();
     let Some(asking) = Asking::of_plain(head) else {
@@ -30,10 +32,16 @@ pub(crate) async fn bridge<S: Stream>(
     let reader = Reader::plain(from, std::mem::take(inbox), asked.framing);
     let mut call = Carried {
         asking,
-        upload: Upload::new(reader, decided.may_be_sent_again(), limits.kept_body),
+        upload: Upload::new(
+            reader,
+            decided.may_be_sent_again().then(|| worker.kept()),
+            limits,
+            asked.awaits_continue,
+        ),
         to: AnswerTo::Plain { io: to, asked },
         patience: Patience::new(limits.first_byte),
         limits,
+        watch: decided.watch(asked, || head.to_vec()),
     };
     let outcome = carry(&mut call, decided, count, worker).await;
     let is_body_taken = call.upload.reader.is_ended();

@@ -2,14 +2,14 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use h2::{Reason, RecvStream, server::SendResponse};
-use http_types::{Method, Request, request::Parts};
+use http_types::{Method, Request, header, request::Parts};
 use tokio::{io::Empty, time::Instant};
 
 use super::{
     answer::AnswerTo,
     attempt::Carried,
     carry::{Outcome, carry},
-    head::{Asking, Seen},
+    head::{self, Asking, Seen},
     read::Reader,
     upload::Upload,
 };
@@ -40,12 +40,16 @@ pub(crate) async fn call(
             };
         }
     };
+    let awaits_continue = head.headers.get(header::EXPECT).is_some_and(|value| value == "100-continue");
     drop(head);
     let count = decided.count(worker.counts(), began, line);
-    let is_kept = decided.may_be_sent_again();
-    let upload = Upload::new(Reader::<Empty>::stream(body), is_kept, limits.kept_body);
+    let kept = decided.may_be_sent_again().then(|| worker.kept());
+    let upload = Upload::new(Reader::<Empty>::stream(body), kept, limits, awaits_continue);
     let patience = Patience::new(limits.first_byte);
-    let mut call = Carried { asking, upload, to, patience, limits };
+    let mut call = Carried { asking, upload, to, patience, limits, watch: None };
+    if call.upload.is_empty() {
+        call.watch = decided.watch(head::asked(is_head), || call.asking.to_plain(false).0);
+    }
     let outcome = carry(&mut call, &decided, count, &worker).await;
     if outcome == Outcome::CallerGone {
         // Where it is the caller's slowness, the caller gets to know.
@@ -62,7 +66,8 @@ fn prepare(head: &Parts, caller: Caller, worker: &Worker) -> Result<Prepared, (O
     let refused = |refusal| (Own::refusal(refusal), Unserved::Refused);
     let seen = Seen::judged(head, caller.address, worker.limits().head_fields).map_err(refused)?;
     let local = worker.local();
-    let Some(route) = local.table().route(seen.host.map(str::as_bytes), seen.target()) else {
+    let at = (caller.port, seen.host.map(str::as_bytes));
+    let Some(route) = local.table().route(at, seen.target()) else {
         return Err((Own::no_service(), Unserved::NoService));
     };
     let decided = Decided::new(&local, route.index, &seen, head.method.as_str());

@@ -2,7 +2,10 @@
 
 use std::rc::Rc;
 
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::timeout,
+};
 use traffic::{Failure, Retry};
 
 use super::{
@@ -13,7 +16,7 @@ use super::{
 use crate::{
     answer::Own,
     count::{CallCount, Outcome as Counted},
-    decide::{self, Decided},
+    decide::{self, Decided, SILENT_TARGETS},
     head::Refusal,
     live::{Place, Protocol, Served},
     pool::{self, FRESH},
@@ -36,7 +39,7 @@ pub(crate) async fn carry<R, W>(
     call: &mut Carried<'_, R, W>,
     decided: &Decided,
     mut count: CallCount<'_>,
-    worker: &Worker,
+    worker: &Rc<Worker>,
 ) -> Outcome
 where
     R: AsyncRead + Unpin,
@@ -44,12 +47,12 @@ where
 {
     let mut served = decided.begin(&mut count);
     loop {
-        let (ended, _place) = try_version(call, served, decided, worker).await;
+        let (ended, place) = try_version(call, served, decided, worker).await;
         match ended {
             Ended::Failed(_) => decided.note_attempt(served, true),
             Ended::Answered { .. } | Ended::BrokenOff => decided.note_attempt(served, false),
             // Its caller kept it from going anywhere.
-            Ended::CallerGone | Ended::BadBody(_) => {}
+            Ended::CallerGone | Ended::CallerSlow | Ended::BadBody(_) => {}
         }
         match ended {
             Ended::Failed(missed) => {
@@ -67,6 +70,7 @@ where
             Ended::Answered { status, counts_as, read, caller_again, again: _ } => {
                 let took = count.took(read.at, read.held);
                 count.end(Counted::Answered { status: counts_as, took }, Some(status));
+                decided.copy(call.watch.take(), status, worker);
                 return Outcome::Answered { again: caller_again };
             }
             Ended::BrokenOff => {
@@ -77,7 +81,15 @@ where
                 count.end(Counted::CallerGone, None);
                 return Outcome::CallerGone;
             }
+            Ended::CallerSlow => {
+                drop(place);
+                let why = "the body of the call stood still for too long";
+                let own = Own::refusal(Refusal { status: 408, why });
+                count.end(Counted::CallerGone, Some(own.status));
+                return say(call, &own, worker).await;
+            }
             Ended::BadBody(why) => {
+                drop(place);
                 let own = Own::refusal(Refusal::bad(why));
                 count.end(Counted::BadBody, Some(own.status));
                 return say(call, &own, worker).await;
@@ -93,9 +105,9 @@ where
     W: AsyncWrite + Unpin,
 {
     let stays = call.upload.reader.is_ended() && !worker.is_draining() && call.to.stays();
-    match call.to.own(own, !stays).await {
-        Ok(()) => Outcome::Answered { again: stays },
-        Err(_) => Outcome::CallerGone,
+    match timeout(call.limits.body_idle, call.to.own(own, !stays)).await {
+        Ok(Ok(())) => Outcome::Answered { again: stays },
+        Ok(Err(_)) | Err(_) => Outcome::CallerGone,
     }
 }
 
@@ -120,15 +132,22 @@ where
         close: worker.draining(),
         added: answer::added(version.shared().name(), decided.cookie.as_deref()),
     };
-    let mut last_error = None;
+    let (mut silent, mut last_error) = (0, None);
     for at in version.targets_in_turn() {
+        call.asking.go_below(version.shared().targets()[at].path());
         let tried = match version.shared().protocol() {
             Protocol::Http1 => try_plain(call, served, (at, decided), &rules, worker).await,
             Protocol::H2c => try_http2(call, served, (at, decided), &rules, worker).await,
         };
         match tried {
             Ok(ended) => return (ended, Some(place)),
-            Err(error) => last_error = Some(format!("{}: {error}", version.shared().targets()[at])),
+            Err(error) => {
+                silent += usize::from(error.kind() == std::io::ErrorKind::TimedOut);
+                last_error = Some(format!("{}: {error}", version.shared().targets()[at]));
+            }
+        }
+        if silent == SILENT_TARGETS {
+            break;
         }
     }
     let why = last_error.unwrap_or_else(|| "it has no target".to_owned());
@@ -149,7 +168,7 @@ where
 {
     let limits = call.limits;
     let idle_less_than = if decided.retry() == Retry::Failed { limits.pooled } else { FRESH };
-    let pooled = served.version.pool(at).borrow_mut().take(idle_less_than);
+    let pooled = served.version.connections(at).plain.borrow_mut().take(idle_less_than);
     if let Some(stream) = pooled {
         let ended = keep(attempt(call, Line::Plain(stream), rules).await, served, at, call);
         if !is_repeated_here(&ended, call, decided.retry()) {
@@ -173,7 +192,7 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let links = served.version.links(at);
+    let links = &served.version.connections(at).links;
     let target = &served.version.shared().targets()[at];
     let ride = links.take(target, call.limits).await?;
     let is_new = ride.is_new;
@@ -203,7 +222,7 @@ fn keep<R, W>(mut ended: Ended, served: &Served, target: usize, call: &Carried<'
     if let Ended::Answered { again, .. } = &mut ended
         && let Some((stream, keeps_idle)) = again.take()
     {
-        served.version.pool(target).borrow_mut().put(stream, keeps_idle, call.limits);
+        served.version.connections(target).plain.borrow_mut().put(stream, keeps_idle, call.limits);
     }
     ended
 }

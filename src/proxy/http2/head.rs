@@ -1,4 +1,4 @@
-use std::net::IpAddr;
+use std::{borrow::Cow, net::IpAddr};
 
 use bytes::Bytes;
 use http_types::{
@@ -10,7 +10,7 @@ use http_types::{
 use crate::{
     caller::Caller,
     head::{Asked, Framing, MOST_FIELDS, Refusal, Response},
-    live::Route,
+    live::{self, Route},
 };
 
 /// The host of a call that names none, which HTTP/2 doesn't know.
@@ -19,6 +19,8 @@ const NO_HOST: &str = "localhost";
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
+/// Only copies of calls have it.
+const SHADOW: HeaderName = HeaderName::from_static("x-choirmaster-shadow");
 
 /// Fields of one connection, which don't pass; `TE` is looked at apart.
 const OF_CONNECTION: [HeaderName; 7] = [
@@ -41,6 +43,8 @@ pub(crate) struct Asking {
     authority: Option<Box<str>>,
     /// Path and query.
     target: Box<str>,
+    /// The path below which the version is that gets it; empty where there is none.
+    below: String,
     fields: HeaderMap,
 }
 
@@ -124,10 +128,11 @@ impl Asking {
         fields.insert(FORWARDED_FOR, value(&forwarded)?);
         fields.insert(FORWARDED_PROTO, HeaderValue::from_static(caller.scheme));
         fields.remove(FORWARDED_PREFIX);
+        fields.remove(SHADOW);
         if let Some(prefix) = route.prefix {
             fields.insert(FORWARDED_PREFIX, value(prefix.as_bytes())?);
         }
-        Ok(Self { method: seen.head.method.clone(), authority, target, fields })
+        Ok(Self { method: seen.head.method.clone(), authority, target, below: String::new(), fields })
     }
 
     /// Of a call in HTTP/1.1, whose head was written for a version that speaks that as well.
@@ -139,17 +144,32 @@ impl Asking {
         let mut fields = of_plain(parsed.headers)?;
         let authority = fields.get(HOST).and_then(|host| host.to_str().ok()).map(Into::into);
         drop_of_connection(&mut fields);
-        Some(Self { method, authority, target, fields })
+        Some(Self { method, authority, target, below: String::new(), fields })
     }
 
     pub(crate) fn is_head(&self) -> bool {
         self.method == Method::HEAD
     }
 
+    /// Says below which path the version is that the call goes to now.
+    pub(crate) fn go_below(&mut self, path: &str) {
+        self.below.clear();
+        self.below.push_str(path);
+    }
+
+    /// Path and query as this version gets them.
+    fn target(&self) -> Cow<'_, str> {
+        if self.below.is_empty() {
+            Cow::Borrowed(&*self.target)
+        } else {
+            Cow::Owned(live::below(&self.below, &self.target))
+        }
+    }
+
     /// As a version gets it that speaks HTTP/2.
     pub(crate) fn to_stream(&self) -> Option<Request<()>> {
         let authority = self.authority.as_deref().unwrap_or(NO_HOST);
-        let uri = Uri::builder().scheme("http").authority(authority).path_and_query(&*self.target);
+        let uri = Uri::builder().scheme("http").authority(authority).path_and_query(&*self.target());
         let mut request = Request::new(());
         *request.method_mut() = self.method.clone();
         *request.uri_mut() = uri.build().ok()?;
@@ -166,7 +186,7 @@ impl Asking {
         let mut out = Vec::with_capacity(512);
         out.extend_from_slice(self.method.as_str().as_bytes());
         out.push(b' ');
-        out.extend_from_slice(self.target.as_bytes());
+        out.extend_from_slice(self.target().as_bytes());
         out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
         out.extend_from_slice(self.authority.as_deref().unwrap_or_default().as_bytes());
         out.extend_from_slice(b"\r\n");

@@ -6,6 +6,8 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::Limits;
+
 use super::{
     Piece,
     read::{ReadFault, Reader},
@@ -16,13 +18,21 @@ use super::{
 const KEPT_PIECES: usize = 4_096;
 
 /// The body of a call, and what was kept of it so that it can be sent again.
-pub(crate) struct Upload<R> {
+pub(crate) struct Upload<'c, R> {
     pub reader: Reader<R>,
     /// The pieces that came, while the body can still be sent again.
-    kept: Option<Vec<Piece>>,
-    kept_bytes: usize,
-    most: usize,
+    kept: Option<Kept<'c>>,
     has_begun: bool,
+    /// The caller sends its body once it was told to go on.
+    awaits_continue: bool,
+}
+
+/// A body, as far as it came. What all calls of a thread keep together has a limit.
+struct Kept<'c> {
+    pieces: Vec<Piece>,
+    bytes: usize,
+    of_thread: &'c Cell<usize>,
+    limits: &'c Limits,
 }
 
 /// What sending a body and awaiting its answer tell each other.
@@ -34,6 +44,26 @@ pub(crate) struct Progress {
     pub can_be_sent: Cell<bool>,
     /// It need not be kept any more.
     pub is_decided: Cell<bool>,
+    /// The next of the body is the caller's to send.
+    waits_for_caller: Cell<bool>,
+    /// Nobody told the caller to go on yet.
+    awaits_continue: Cell<bool>,
+    /// The caller takes nothing of what is there of the answer.
+    pub is_held: Cell<bool>,
+}
+
+impl Progress {
+    /// Whether the body goes on only if the caller sends something.
+    pub(crate) fn waits_for_caller(&self) -> bool {
+        self.waits_for_caller.get() && !self.awaits_continue.get()
+    }
+
+    /// The caller was told to go on.
+    pub(crate) fn note_continue(&self) {
+        if self.awaits_continue.replace(false) {
+            self.moved.set(true);
+        }
+    }
 }
 
 /// How sending a body ended.
@@ -46,10 +76,16 @@ pub(crate) enum Sent {
     Broken(ReadFault),
 }
 
-impl<R: AsyncRead + Unpin> Upload<R> {
-    /// `most`: how many bytes of it are kept.
-    pub(crate) fn new(reader: Reader<R>, is_kept: bool, most: usize) -> Self {
-        Self { reader, kept: is_kept.then(Vec::new), kept_bytes: 0, most, has_begun: false }
+impl<'c, R: AsyncRead + Unpin> Upload<'c, R> {
+    /// `kept`: for calls that may have to be sent again, how many bytes of bodies the thread keeps now.
+    pub(crate) fn new(
+        reader: Reader<R>,
+        kept: Option<&'c Cell<usize>>,
+        limits: &'c Limits,
+        awaits_continue: bool,
+    ) -> Self {
+        let kept = kept.map(|of_thread| Kept { pieces: Vec::new(), bytes: 0, of_thread, limits });
+        Self { reader, kept, has_begun: false, awaits_continue }
     }
 
     /// Whether the call has no body.
@@ -67,6 +103,9 @@ impl<R: AsyncRead + Unpin> Upload<R> {
             moved: Cell::new(false),
             can_be_sent: Cell::new(self.can_be_sent()),
             is_decided: Cell::new(false),
+            waits_for_caller: Cell::new(false),
+            awaits_continue: Cell::new(self.awaits_continue),
+            is_held: Cell::new(false),
         }
     }
 
@@ -88,7 +127,8 @@ impl<R: AsyncRead + Unpin> Upload<R> {
             };
             progress.moved.set(true);
             let ends = matches!(piece, Piece::Trailers(_));
-            let last = self.reader.is_ended() && self.kept.as_ref().is_none_or(|kept| at == kept.len());
+            let last =
+                self.reader.is_ended() && self.kept.as_ref().is_none_or(|kept| at == kept.pieces.len());
             if writer.write(piece, last).await.is_err() {
                 return Sent::VersionClosed;
             }
@@ -110,27 +150,48 @@ impl<R: AsyncRead + Unpin> Upload<R> {
         progress: &Progress,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Piece, ReadFault>>> {
-        if let Some(piece) = self.kept.as_ref().and_then(|kept| kept.get(*at)) {
+        if let Some(piece) = self.kept.as_ref().and_then(|kept| kept.pieces.get(*at)) {
             *at += 1;
+            progress.waits_for_caller.set(false);
             return Poll::Ready(Some(Ok(piece.clone())));
         }
-        let piece = std::task::ready!(self.reader.poll_piece(cx));
+        let polled = self.reader.poll_piece(cx);
+        progress.waits_for_caller.set(polled.is_pending());
+        let piece = std::task::ready!(polled);
         self.has_begun = true;
+        self.awaits_continue = false;
+        progress.note_continue();
         if let Some(Ok(piece)) = &piece {
             *at += 1;
-            self.kept_bytes += match piece {
-                Piece::Data(data) => data.len(),
-                Piece::Trailers(_) => 0,
-            };
-            let has_room = |kept: &Vec<Piece>| {
-                !progress.is_decided.get() && self.kept_bytes <= self.most && kept.len() < KEPT_PIECES
-            };
-            self.kept = self.kept.take().filter(has_room);
-            if let Some(kept) = &mut self.kept {
-                kept.push(piece.clone());
-            }
+            let undecided = self.kept.take().filter(|_| !progress.is_decided.get());
+            self.kept = undecided.and_then(|kept| kept.with(piece));
         }
         progress.can_be_sent.set(self.can_be_sent());
         Poll::Ready(piece)
+    }
+}
+
+impl Kept<'_> {
+    /// With what came; nothing where that is more than can be kept.
+    fn with(mut self, piece: &Piece) -> Option<Self> {
+        let came = match piece {
+            Piece::Data(data) => data.len(),
+            Piece::Trailers(_) => 0,
+        };
+        let (bytes, of_thread) = (self.bytes + came, self.of_thread.get() + came);
+        let has_room = bytes <= self.limits.kept_body && of_thread <= self.limits.kept_bodies;
+        if !has_room || self.pieces.len() >= KEPT_PIECES {
+            return None;
+        }
+        self.of_thread.set(of_thread);
+        self.bytes = bytes;
+        self.pieces.push(piece.clone());
+        Some(self)
+    }
+}
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        self.of_thread.set(self.of_thread.get() - self.bytes);
     }
 }

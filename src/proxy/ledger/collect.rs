@@ -8,7 +8,7 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval},
 };
 
-use super::{Ledger, Moment, Timeline};
+use super::{Cursor, Estate, Ledger, Left, Moment, Remainder, Timeline};
 use crate::{
     count::UnservedCalls,
     worker::{Crew, Order},
@@ -56,7 +56,7 @@ impl Collector {
         }
         ledger.close(open);
         drop(ledger);
-        self.unserved.lock().unwrap_or_else(PoisonError::into_inner).add(unserved);
+        self.add_unserved(unserved);
     }
 
     pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
@@ -65,6 +65,44 @@ impl Collector {
 
     pub(crate) fn unserved(&self) -> UnservedCalls {
         *self.unserved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All that was counted until now goes to another process, once; what comes later is the remainder. `life` is then that of
+    /// what comes later.
+    pub(crate) async fn leave(&self, life: u64) -> Option<Estate> {
+        self.collect().await;
+        let mut estate = self.ledger().leave(life)?;
+        estate.unserved = std::mem::take(&mut *self.unserved.lock().unwrap_or_else(PoisonError::into_inner));
+        Some(estate)
+    }
+
+    /// Takes over what another process left, so that whoever reads there reads on here.
+    pub(crate) fn take_over(&self, pid: u32, estate: Estate) {
+        self.add_unserved(estate.unserved);
+        self.ledger().take_over(pid, estate, Moment::now());
+    }
+
+    /// What was left didn't come to the other process.
+    pub(crate) fn take_back(&self, estate: Estate) {
+        self.add_unserved(estate.unserved);
+        self.ledger().take_back(estate);
+    }
+
+    /// What was counted after this cursor since the ledger was left.
+    pub(crate) async fn remainder(&self, cursor: Option<Cursor>) -> Remainder {
+        self.collect().await;
+        Remainder { reading: self.ledger().remainder(cursor), unserved: self.unserved(), is_last: false }
+    }
+
+    /// Counts what another process counted behind this cursor.
+    pub(crate) fn take_in(&self, of: (u32, Option<Cursor>), remainder: &Remainder) -> Result<(), Left> {
+        let unserved = self.ledger().take_in(of, remainder, Moment::now())?;
+        self.add_unserved(unserved);
+        Ok(())
+    }
+
+    fn add_unserved(&self, more: UnservedCalls) {
+        self.unserved.lock().unwrap_or_else(PoisonError::into_inner).add(more);
     }
 
     /// Collects again and again, until the proxy is gone.

@@ -8,8 +8,15 @@
 //!    even that be too much, it is said how many calls are gone.
 //!
 //! A reader keeps a [`Cursor`]. Asking with it says that everything before it was read.
+//!
+//! **What a reader may rely on** when it adds up the closed intervals of all its readings: each call is in exactly one of them, also
+//! over upgrades, after which the cursor goes on; a process that finishes what it has counts into the intervals of the one that took
+//! over. What is in none of them is said: `gone` are calls that had no place; another `life` in `next` says that a process was
+//! killed, and with it went what it had counted after the last reading and calls in flight; `cut_short` counts processes that were
+//! killed, or had to end, while they finished: of each, what it counted in its last second and what was in flight is in no reading.
 
 mod collect;
+mod estate;
 mod tally;
 mod timeline;
 mod times;
@@ -22,9 +29,12 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::collect::Collector;
+pub(crate) use self::{
+    collect::Collector,
+    estate::{Estate, Left, Remainder},
+};
 pub use self::{
-    tally::{BOUNDS_US, Groups, Key, Seconds, Tally},
+    tally::{BOUNDS_US, Copies, Groups, Key, Seconds, Tally},
     timeline::{Moment, Timeline},
     times::{EXACT_TIMES, Recorder, Times, TimesFault},
 };
@@ -52,7 +62,7 @@ const MOST_TOTALS: usize = 50_000;
 /// One interval, or several that became one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
-    /// The first interval of it, counted from the start of the proxy.
+    /// The first interval of it, counted from the start of the life.
     pub from: u64,
     /// The first one after it.
     pub to: u64,
@@ -73,7 +83,8 @@ pub struct Row {
 /// How far somebody has read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Cursor {
-    /// Which life of the proxy: intervals are counted anew in each. One of another life reads from the beginning.
+    /// Which life of the proxy: intervals are counted anew in each. One of another life reads from the beginning. A life ends
+    /// where a process ends that could hand nothing over.
     pub life: u64,
     /// The first interval that wasn't read.
     pub interval: u64,
@@ -89,8 +100,23 @@ pub struct Reading {
     pub open: Vec<Interval>,
     /// With what to ask next.
     pub next: Cursor,
-    /// Calls that had no place any more, since the proxy started.
+    /// Calls that had no place any more, in this life.
     pub gone: u64,
+    /// Processes that finished what they had and ended before all that they had counted was taken, in this life.
+    #[serde(default)]
+    pub cut_short: u64,
+    /// Calls that versions of the table in force carried out just before: they are in no number yet, or only just. Versions that carried out
+    /// none are left out.
+    #[serde(default)]
+    pub in_flight: Vec<InFlight>,
+}
+
+/// Calls that a version carries out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InFlight {
+    pub service: String,
+    pub variation: String,
+    pub calls: u32,
 }
 
 /// See the module.
@@ -112,7 +138,15 @@ pub struct Ledger {
     /// All intervals before this one were given to whoever has read most.
     given_to: u64,
     gone: u64,
+    cut_short: u64,
     totals: BTreeMap<(String, String), Total>,
+    /// The number of the timeline's first interval: those before it are of processes that handed over.
+    first: u64,
+    has_taken_over: bool,
+    /// What it held went to another process.
+    is_left: bool,
+    /// How far what processes count that finish was taken in.
+    sources: BTreeMap<u32, estate::Source>,
 }
 
 #[derive(Debug, Clone)]
@@ -158,25 +192,35 @@ impl Ledger {
             read_to: 0,
             given_to: 0,
             gone: 0,
+            cut_short: 0,
             totals: BTreeMap::new(),
+            first: 0,
+            has_taken_over: false,
+            is_left: false,
+            sources: BTreeMap::new(),
         }
     }
 
-    /// Takes in what was counted in an interval. What comes too late for it is counted in the next one that is open.
+    /// Takes in what was counted in an interval of the timeline. What comes too late for it is counted in the next one that is
+    /// open.
     pub fn absorb(&mut self, interval: u64, key: &Arc<Key>, tally: &Tally, moment: Moment) {
-        let interval = interval.max(self.closed_to);
+        let interval = (interval + self.first).max(self.closed_to);
         if !key.by_header {
             let total = self.totals.entry((key.service.clone(), key.variation.clone())).or_default();
             total.tally.merge_counts(tally);
             total.last = interval;
         }
-        let began_ms = self.timeline.wall_ms_of(interval, moment);
+        let began_ms = self.timeline.wall_ms_of(interval - self.first, moment);
         let open = self.open.entry(interval);
         open.or_insert_with(|| Open { from: interval, began_ms, rows: BTreeMap::new() }).add(key, tally);
     }
 
-    /// Says that nothing more will come for intervals before this one.
+    /// Says that nothing more will come for intervals of the timeline before this one.
     pub fn close(&mut self, before: u64) {
+        self.close_numbered(before + self.first);
+    }
+
+    fn close_numbered(&mut self, before: u64) {
         self.closed_to = self.closed_to.max(before);
         let still_open = self.open.split_off(&self.closed_to);
         for (interval, open) in std::mem::replace(&mut self.open, still_open) {
@@ -209,6 +253,8 @@ impl Ledger {
             open: open.collect(),
             next: Cursor { life: self.life, interval: self.closed_to },
             gone: self.gone,
+            cut_short: self.cut_short,
+            in_flight: Vec::new(),
         }
     }
 

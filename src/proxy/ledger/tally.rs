@@ -69,6 +69,39 @@ pub struct Tally {
     /// Calls that have a key and that the version had to answer, by the group of the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups: Option<Box<Groups>>,
+    /// Copies of calls that it got for comparison; they are in no other number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copies: Option<Box<Copies>>,
+}
+
+/// Copies of calls that the stable version answered, each in exactly one of `same`, `same_beginning`, `other_status`, `other_body`,
+/// `failed` and `cut`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Copies {
+    /// Copies that have ended.
+    pub calls: u64,
+    /// Answers with the status and the body that the stable version answered with.
+    pub same: u64,
+    /// The same, as far as bodies are compared; both are longer.
+    pub same_beginning: u64,
+    /// Answers with another status.
+    pub other_status: u64,
+    /// Answers with the same status and another body.
+    pub other_body: u64,
+    /// Copies that it didn't answer, by why.
+    #[serde(with = "by_name")]
+    pub failed: [u64; Failure::ALL.len()],
+    /// Copies that were cut, since no table asked for them any more.
+    pub cut: u64,
+    /// Answers with a status from 500 on, whatever the stable version answered.
+    pub errors: u64,
+    /// Copies that were not made, since there was no place for them.
+    pub dropped: u64,
+    /// Times of the answers with a status below 400: from the beginning of a copy to the last byte that was read of its answer.
+    pub times: Times,
+    /// The same.
+    pub seconds: Seconds,
 }
 
 /// How many calls took how long.
@@ -99,6 +132,9 @@ impl Tally {
         if let Some(more) = &other.groups {
             self.groups.get_or_insert_default().merge(more);
         }
+        if let Some(more) = &other.copies {
+            self.copies.get_or_insert_default().times.merge(&more.times);
+        }
     }
 
     /// Adds the counts of another one, without times and groups.
@@ -124,8 +160,10 @@ impl Tally {
             *sum += more;
         }
         add_each(&mut self.failed, failed);
-        add_each(&mut self.seconds.buckets, &other.seconds.buckets);
-        self.seconds.sum_us += other.seconds.sum_us;
+        self.seconds.add(&other.seconds);
+        if let Some(more) = &other.copies {
+            self.copies.get_or_insert_default().merge_counts(more);
+        }
     }
 
     /// Calls that the version failed, however that ended for the caller.
@@ -156,7 +194,43 @@ impl Tally {
         let times = |groups: &Groups| groups.times.iter().map(Times::bytes).sum::<usize>();
         let of_times = |groups: &Groups| size_of_val(groups.times.as_slice()) + times(groups);
         let groups = self.groups.as_ref().map_or(0, |groups| size_of::<Groups>() + of_times(groups));
-        size_of::<Self>() + self.times.bytes() + self.client_error_times.bytes() + groups
+        let copies = self.copies.as_ref().map_or(0, |copies| size_of::<Copies>() + copies.times.bytes());
+        size_of::<Self>() + self.times.bytes() + self.client_error_times.bytes() + groups + copies
+    }
+}
+
+impl Copies {
+    /// How copies ended, each by a word; the sum of all is `calls`.
+    #[must_use]
+    pub fn outcomes(&self) -> [(&'static str, u64); 6] {
+        [
+            ("same", self.same),
+            ("same_beginning", self.same_beginning),
+            ("other_status", self.other_status),
+            ("other_body", self.other_body),
+            ("failed", self.failed.iter().sum()),
+            ("cut", self.cut),
+        ]
+    }
+
+    /// Adds the counts of others, without times.
+    fn merge_counts(&mut self, other: &Self) {
+        let Self { calls, same, same_beginning, other_status, other_body, cut, errors, dropped, .. } = other;
+        let more = [
+            (&mut self.calls, calls),
+            (&mut self.same, same),
+            (&mut self.same_beginning, same_beginning),
+            (&mut self.other_status, other_status),
+            (&mut self.other_body, other_body),
+            (&mut self.cut, cut),
+            (&mut self.errors, errors),
+            (&mut self.dropped, dropped),
+        ];
+        for (sum, more) in more {
+            *sum += more;
+        }
+        add_each(&mut self.failed, &other.failed);
+        self.seconds.add(&other.seconds);
     }
 }
 
@@ -164,6 +238,11 @@ impl Seconds {
     pub(crate) fn note(&mut self, us: u32) {
         self.buckets[BOUNDS_US.partition_point(|bound| *bound < us)] += 1;
         self.sum_us += u64::from(us);
+    }
+
+    fn add(&mut self, more: &Self) {
+        add_each(&mut self.buckets, &more.buckets);
+        self.sum_us += more.sum_us;
     }
 }
 

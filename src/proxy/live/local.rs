@@ -1,13 +1,14 @@
-use std::{
-    cell::{Cell, RefCell},
-    rc::Rc,
-    sync::Arc,
-};
+use std::{cell::Cell, collections::HashSet, rc::Rc, sync::Arc};
 
 use traffic::{Recent, Variation};
 
 use super::{LiveService, LiveTable, Version};
-use crate::{count::Counted, http2::Links, ledger::Key, pool::Pool};
+use crate::{
+    count::{Counted, Counts},
+    ledger::Key,
+    pool::{Connections, Pools},
+    shadow::{Sender, Shadow},
+};
 
 /// A thread's view of the table in force.
 #[derive(Debug)]
@@ -21,6 +22,7 @@ pub(crate) struct Local {
 pub(crate) struct LocalService {
     shared: Arc<LiveService>,
     served: Vec<Rc<Served>>,
+    shadow: Option<Rc<Shadow>>,
 }
 
 /// A version as it serves under the shares of one table: what a call holds from its choice to its end.
@@ -40,24 +42,35 @@ pub(crate) struct Served {
 #[derive(Debug)]
 pub(crate) struct LocalVersion {
     shared: Arc<Version>,
-    pools: Box<[RefCell<Pool>]>,
-    /// Connections of HTTP/2, a target each.
-    links: Box<[Links]>,
+    /// A target each.
+    connections: Box<[Rc<Connections>]>,
     next_target: Cell<usize>,
     recent: Cell<Recent>,
 }
 
 impl Local {
-    pub(crate) fn new(table: Arc<LiveTable>, before: Option<&Self>) -> Self {
+    pub(crate) fn new(table: Arc<LiveTable>, before: Option<&Self>, pools: &Pools) -> Self {
         let services = table.services().iter().enumerate().map(|(at, service)| {
             let same_place = before.and_then(|before| before.services.get(at));
             let was = same_place
                 .filter(|was| was.shared.name() == service.name())
                 .or_else(|| before?.services.iter().find(|was| was.shared.name() == service.name()));
-            LocalService::new(service, was)
+            LocalService::new(service, was, pools)
         });
         let services = services.collect();
         Self { table, services }
+    }
+
+    /// Cuts copies of calls to versions that the next table has no copies for.
+    pub(crate) fn cut_shadows(&self, next: &Self, counts: &Counts) {
+        let kept: HashSet<_> = next.senders().map(Rc::as_ptr).collect();
+        self.senders()
+            .filter(|sender| !kept.contains(&Rc::as_ptr(sender)))
+            .for_each(|sender| sender.cut(counts));
+    }
+
+    fn senders(&self) -> impl Iterator<Item = &Rc<Sender>> {
+        self.services.iter().filter_map(|service| Some(service.shadow.as_ref()?.sender()))
     }
 
     pub(crate) fn table(&self) -> &Arc<LiveTable> {
@@ -67,19 +80,11 @@ impl Local {
     pub(crate) fn service(&self, index: usize) -> &LocalService {
         &self.services[index]
     }
-
-    /// Closes connections to versions that were idle for too long.
-    pub(crate) fn sweep(&self) {
-        for served in self.services.iter().flat_map(|service| &service.served) {
-            served.version.pools.iter().for_each(|pool| pool.borrow_mut().sweep());
-            served.version.links.iter().for_each(Links::sweep);
-        }
-    }
 }
 
 impl LocalService {
-    fn new(shared: &Arc<LiveService>, was: Option<&Self>) -> Self {
-        let served = shared.versions().iter().enumerate().map(|(at, version)| {
+    fn new(shared: &Arc<LiveService>, was: Option<&Self>, pools: &Pools) -> Self {
+        let serve = |(at, version): (usize, &Arc<Version>)| {
             let variation = Variation(at as u8);
             let known = was.and_then(|was| {
                 was.served.iter().find(|served| Arc::ptr_eq(&served.version.shared, version))
@@ -91,11 +96,27 @@ impl LocalService {
             {
                 return Rc::clone(known);
             }
-            let local =
-                known.map_or_else(|| Rc::new(LocalVersion::new(version)), |known| Rc::clone(&known.version));
+            let local = known.map_or_else(
+                || Rc::new(LocalVersion::new(version, pools)),
+                |known| Rc::clone(&known.version),
+            );
             Rc::new(Served::new(shared, variation, local))
+        };
+        let served: Vec<_> = shared.versions().iter().enumerate().map(serve).collect();
+        let shadow = shared.shadow().map(|rule| {
+            let served = &served[rule.variation.index()];
+            let version = &served.version.shared;
+            let known = was.and_then(|was| Some(was.shadow.as_ref()?.sender()));
+            let known = known.filter(|sender| sender.sends_to(version));
+            let sender = known.map_or_else(|| Sender::new(version), Rc::clone);
+            Rc::new(Shadow::new(rule.share, &served.split, sender))
         });
-        Self { shared: Arc::clone(shared), served: served.collect() }
+        Self { shared: Arc::clone(shared), served, shadow }
+    }
+
+    /// Where calls are copied to that the stable version answers.
+    pub(crate) fn shadow(&self) -> Option<&Rc<Shadow>> {
+        self.shadow.as_ref()
     }
 
     pub(crate) fn shared(&self) -> &Arc<LiveService> {
@@ -132,28 +153,24 @@ impl Served {
 }
 
 impl LocalVersion {
-    fn new(shared: &Arc<Version>) -> Self {
-        let pools = shared.targets().iter().map(|_| RefCell::default()).collect();
-        let links = shared.targets().iter().map(|_| Links::default()).collect();
+    fn new(shared: &Arc<Version>, pools: &Pools) -> Self {
+        let connections = shared.targets().iter().map(|target| pools.of(target, shared.digest())).collect();
         let shared = Arc::clone(shared);
-        Self { shared, pools, links, next_target: Cell::new(0), recent: Cell::default() }
+        Self { shared, connections, next_target: Cell::new(0), recent: Cell::default() }
     }
 
     pub(crate) fn shared(&self) -> &Version {
         &self.shared
     }
 
-    pub(crate) fn pool(&self, target: usize) -> &RefCell<Pool> {
-        &self.pools[target]
-    }
-
-    pub(crate) fn links(&self, target: usize) -> &Links {
-        &self.links[target]
+    /// Those of this thread to a target of it.
+    pub(crate) fn connections(&self, target: usize) -> &Connections {
+        &self.connections[target]
     }
 
     /// All targets, beginning with the one whose turn it is.
     pub(crate) fn targets_in_turn(&self) -> impl Iterator<Item = usize> + use<> {
-        let (first, count) = (self.next_target.get(), self.pools.len());
+        let (first, count) = (self.next_target.get(), self.connections.len());
         self.next_target.set((first + 1) % count);
         (0..count).map(move |next| (first + next) % count)
     }

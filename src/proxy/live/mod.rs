@@ -17,6 +17,7 @@ pub(crate) use self::{
     local::{Local, Served},
     place::Place,
     routes::Route,
+    version::below,
 };
 pub use self::{
     table::{LiveService, LiveTable, ServiceFault, TableFault, is_service_name},

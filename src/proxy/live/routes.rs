@@ -5,8 +5,15 @@ use super::table::LiveService;
 /// Which service a call is for.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
-    by_name: HashMap<Box<str>, usize>,
-    by_host: HashMap<Box<str>, usize>,
+    names: HashMap<Box<str>, usize>,
+    hosts: HashMap<Box<str>, usize>,
+    ports: HashMap<u16, usize>,
+}
+
+/// What leads to two services.
+pub(super) enum Ambiguous {
+    Host(String),
+    Port(u16),
 }
 
 /// A service, and what its version sees of the path.
@@ -18,14 +25,19 @@ pub(crate) struct Route<'t> {
 }
 
 impl Routes {
-    /// Refused is a host that leads to two services.
-    pub(super) fn new(services: &[Arc<LiveService>]) -> Result<Self, String> {
+    /// Refused are a host and a port that lead to two services.
+    pub(super) fn new(services: &[Arc<LiveService>]) -> Result<Self, Ambiguous> {
         let mut routes = Self::default();
         for (index, service) in services.iter().enumerate() {
-            routes.by_name.insert(service.name().into(), index);
+            routes.names.insert(service.name().into(), index);
             for host in service.hosts() {
-                if routes.by_host.insert(host.as_str().into(), index).is_some() {
-                    return Err(host.clone());
+                if routes.hosts.insert(host.as_str().into(), index).is_some() {
+                    return Err(Ambiguous::Host(host.clone()));
+                }
+            }
+            for &port in service.ports() {
+                if routes.ports.insert(port, index).is_some() {
+                    return Err(Ambiguous::Port(port));
                 }
             }
         }
@@ -33,17 +45,22 @@ impl Routes {
     }
 
     pub(super) fn index_of(&self, name: &str) -> Option<usize> {
-        self.by_name.get(name).copied()
+        self.names.get(name).copied()
     }
 
-    /// The host decides where it names a service, else the first part of the path.
+    /// The port that the call came in on decides where it is a service's, then the host, else the first part of the path.
     pub(super) fn find<'t>(
         &self,
         services: &[Arc<LiveService>],
-        host: Option<&[u8]>,
+        (port, host): (u16, Option<&[u8]>),
         target: &'t str,
     ) -> Option<Route<'t>> {
-        if !self.by_host.is_empty()
+        if !self.ports.is_empty()
+            && let Some(&index) = self.ports.get(&port)
+        {
+            return Some(Route { index, target, prefix: None });
+        }
+        if !self.hosts.is_empty()
             && let Some(index) = host.and_then(|host| self.of_host(host))
         {
             return Some(Route { index, target, prefix: None });
@@ -66,6 +83,6 @@ impl Routes {
             Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
             _ => host,
         };
-        self.by_host.get(name).or_else(|| self.by_host.get(name.to_ascii_lowercase().as_str())).copied()
+        self.hosts.get(name).or_else(|| self.hosts.get(name.to_ascii_lowercase().as_str())).copied()
     }
 }

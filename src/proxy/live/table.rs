@@ -4,16 +4,17 @@ use std::{
 };
 
 use traffic::{
-    HashFunction, HeaderRule, MAX_VARIATIONS, Retry, Run, Shares, SharesError, Sticky, Table, TableError,
-    Variation,
+    BUCKETS, HashFunction, HeaderRule, MAX_VARIATIONS, Retry, Run, Shares, SharesError, Sticky, Table,
+    TableError, Variation,
 };
 
 use super::{
-    routes::{Route, Routes},
+    routes::{Ambiguous, Route, Routes},
     version::{Protocol, Target, TargetError, Version},
 };
 use crate::form::{
-    FORMAT, HashForm, HeaderForm, ProtocolForm, RetryForm, ServiceForm, StickyForm, TableForm, VariationForm,
+    FORMAT, FORMAT_WITHOUT_PORTS, HashForm, HeaderForm, ProtocolForm, RetryForm, ServiceForm, ShadowForm,
+    StickyForm, TableForm, VariationForm,
 };
 
 /// The most services of a table.
@@ -22,6 +23,8 @@ pub const MAX_SERVICES: usize = 10_000;
 pub const MAX_TARGETS: usize = 256;
 /// The most bytes of a name, a salt or a value.
 pub const MAX_NAME: usize = 200;
+/// The most ports of a service.
+pub const MAX_PORTS: usize = 64;
 
 /// A table that was checked, with the versions it names.
 #[derive(Debug)]
@@ -45,9 +48,18 @@ pub struct LiveService {
     sticky: Option<Sticky>,
     rule: Option<HeaderRule>,
     retry: Option<Retry>,
+    shadow: Option<ShadowRule>,
     split: Box<str>,
     versions: Vec<Arc<Version>>,
     hosts: Vec<String>,
+    ports: Vec<u16>,
+}
+
+/// Which variation gets copies of calls, and of how many, in units of 0.01 %.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ShadowRule {
+    pub variation: Variation,
+    pub share: u16,
 }
 
 /// Why a table is refused. Nothing of it is in force then.
@@ -69,6 +81,13 @@ pub enum TableFault {
     Twice(String),
     #[error("the host {0:?} leads to two services")]
     HostTwice(String),
+    #[error("port {0} leads to two services")]
+    PortTwice(u16),
+    #[error(
+        "service {service:?}: on port {port} no calls are taken; a table opens no ports, and those of this proxy's \
+         configuration are {open}"
+    )]
+    NotListened { service: String, port: u16, open: String },
     #[error("service {service:?}: {why}")]
     Service { service: String, why: ServiceFault },
 }
@@ -93,10 +112,16 @@ pub enum ServiceFault {
     SharesOrRuns,
     #[error("the header rule names {0:?}, which is no variation of it")]
     Rule(String),
+    #[error("the shadow {0:?} is none: name a variation of it that isn't its first and that speaks HTTP/1.1")]
+    Shadow(String),
+    #[error("the shadow gets {0} hundredths of a percent of calls; at most {BUCKETS} are possible")]
+    ShadowShare(u16),
     #[error(
         "{0:?} is no name of a header, cookie or host here: 1 to {MAX_NAME} visible characters without separators"
     )]
     Token(String),
+    #[error("it has {0} ports; at most {MAX_PORTS} are possible, from 1 to 65535")]
+    Ports(usize),
     #[error("`salt` and `split` have at most {MAX_NAME} bytes")]
     Long,
 }
@@ -135,7 +160,10 @@ impl LiveTable {
                 .map_err(|why| TableFault::Service { service: service.name.clone(), why })?;
             services.push(Arc::new(checked));
         }
-        let routes = Routes::new(&services).map_err(TableFault::HostTwice)?;
+        let routes = Routes::new(&services).map_err(|twice| match twice {
+            Ambiguous::Host(host) => TableFault::HostTwice(host),
+            Ambiguous::Port(port) => TableFault::PortTwice(port),
+        })?;
         let next = Self { epoch: form.epoch, generation: form.generation, services, routes };
         let is_same = (self.epoch, self.generation) == (next.epoch, next.generation);
         if is_same && self.generation > 0 && !self.has_content_of(&next) {
@@ -165,8 +193,9 @@ impl LiveTable {
         &self.services
     }
 
-    pub(crate) fn route<'t>(&self, host: Option<&[u8]>, target: &'t str) -> Option<Route<'t>> {
-        self.routes.find(&self.services, host, target)
+    /// `at`: the port that the call came in on, and its host.
+    pub(crate) fn route<'t>(&self, at: (u16, Option<&[u8]>), target: &'t str) -> Option<Route<'t>> {
+        self.routes.find(&self.services, at, target)
     }
 
     /// Versions of this table that the next one doesn't name, with their services.
@@ -192,8 +221,9 @@ impl LiveTable {
     /// The table as it travels and is kept.
     #[must_use]
     pub fn form(&self) -> TableForm {
+        let names_ports = self.services.iter().any(|service| !service.ports.is_empty());
         TableForm {
-            format: FORMAT,
+            format: if names_ports { FORMAT } else { FORMAT_WITHOUT_PORTS },
             epoch: self.epoch,
             generation: self.generation,
             services: self.services.iter().map(|service| service.form()).collect(),
@@ -208,6 +238,9 @@ impl LiveService {
         }
         if form.salt.len() > MAX_NAME || form.split.len() > MAX_NAME {
             return Err(ServiceFault::Long);
+        }
+        if form.ports.len() > MAX_PORTS || form.ports.contains(&0) {
+            return Err(ServiceFault::Ports(form.ports.len()));
         }
         let mut versions: Vec<Arc<Version>> = Vec::with_capacity(form.variations.len());
         for variation in &form.variations {
@@ -226,9 +259,10 @@ impl LiveService {
         };
         let table = buckets(form, before)?;
         let rule = form.header.as_ref().map(|header| rule(header, &versions)).transpose()?;
+        let shadow = form.shadow.as_ref().map(|form| shadow(form, &versions)).transpose()?;
         Ok(Self {
             name: form.name.as_str().into(),
-            prefix: hosts.is_empty().then(|| format!("/{}", form.name).into()),
+            prefix: (hosts.is_empty() && form.ports.is_empty()).then(|| format!("/{}", form.name).into()),
             strip: form.strip,
             shares: table.hundredths().into(),
             table,
@@ -244,9 +278,11 @@ impl LiveService {
                 RetryForm::Refused => Retry::Refused,
                 RetryForm::Never => Retry::Never,
             }),
+            shadow,
             split: form.split.as_str().into(),
             versions,
             hosts,
+            ports: form.ports.clone(),
         })
     }
 
@@ -255,7 +291,7 @@ impl LiveService {
         &self.name
     }
 
-    /// The path that leads here, where no host does.
+    /// The path that leads here, where no host and no port does.
     pub(crate) fn prefix(&self) -> Option<&str> {
         self.prefix.as_deref()
     }
@@ -266,6 +302,12 @@ impl LiveService {
 
     pub(crate) fn hosts(&self) -> &[String] {
         &self.hosts
+    }
+
+    /// Ports all of whose calls lead here.
+    #[must_use]
+    pub fn ports(&self) -> &[u16] {
+        &self.ports
     }
 
     #[must_use]
@@ -299,6 +341,10 @@ impl LiveService {
         self.sticky.as_ref()
     }
 
+    pub(crate) fn shadow(&self) -> Option<ShadowRule> {
+        self.shadow
+    }
+
     pub(crate) fn choose(&self, call: &impl traffic::Call, draw: impl FnOnce() -> u64) -> traffic::Choice {
         let how = (self.rule.as_ref(), self.sticky.as_ref());
         traffic::choose((&self.table, self.function, &self.salt), how, call, draw)
@@ -310,6 +356,7 @@ impl LiveService {
         ServiceForm {
             name: self.name.to_string(),
             hosts: self.hosts.clone(),
+            ports: self.ports.clone(),
             strip: self.strip,
             variations: self.versions.iter().map(|version| variation_form(version)).collect(),
             shares: None,
@@ -333,6 +380,9 @@ impl LiveService {
                 Retry::Refused => RetryForm::Refused,
                 Retry::Never => RetryForm::Never,
             }),
+            shadow: self
+                .shadow
+                .map(|rule| ShadowForm { variation: name_of(rule.variation), share: rule.share }),
             split: self.split.to_string(),
         }
     }
@@ -407,6 +457,18 @@ fn rule(form: &HeaderForm, versions: &[Arc<Version>]) -> Result<HeaderRule, Serv
     };
     let values = form.values.iter().map(|(value, name)| Ok((value.as_str().into(), named(name)?)));
     Ok(HeaderRule { name: token(&form.name)?.into(), values: values.collect::<Result<_, ServiceFault>>()? })
+}
+
+fn shadow(form: &ShadowForm, versions: &[Arc<Version>]) -> Result<ShadowRule, ServiceFault> {
+    if form.share > BUCKETS {
+        return Err(ServiceFault::ShadowShare(form.share));
+    }
+    let can_be =
+        |version: &Version| version.name() == form.variation && version.protocol() == Protocol::Http1;
+    let at = versions.iter().skip(1).position(|version| can_be(version));
+    let variation =
+        at.map(|at| Variation(at as u8 + 1)).ok_or(ServiceFault::Shadow(form.variation.clone()))?;
+    Ok(ShadowRule { variation, share: form.share })
 }
 
 /// Whether a service can be called so.

@@ -1,4 +1,4 @@
-use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
+use std::{borrow::Cow, fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
 use super::places::Places;
 
@@ -7,11 +7,61 @@ use super::places::Places;
 pub enum Target {
     Tcp(SocketAddr),
     Unix(PathBuf),
+    /// Below a path of an address that others have too: the path of a call is put behind it, but for `/`, which adds nothing.
+    Below {
+        address: SocketAddr,
+        /// It begins with `/`, and doesn't end with it.
+        path: Box<str>,
+    },
 }
 
+/// The most bytes of a path below which a version is.
+const MAX_PATH: usize = 200;
+
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no target: write an address with a port (127.0.0.1:9000), or unix: and a path")]
+#[error(
+    "{0:?} is no target: write an address with a port (127.0.0.1:9000), a path of at most {MAX_PATH} characters behind it where the \
+     version is below one (127.0.0.1:8000/name), or unix: and a path"
+)]
 pub struct TargetError(String);
+
+impl Target {
+    /// The path that comes before those of calls; empty where there is none.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Tcp(_) | Self::Unix(_) => "",
+            Self::Below { path, .. } => path,
+        }
+    }
+
+    /// Where a call of this path and query goes.
+    #[must_use]
+    pub fn with_path<'p>(&self, path_and_query: &'p str) -> Cow<'p, str> {
+        match self {
+            Self::Tcp(_) | Self::Unix(_) => Cow::Borrowed(path_and_query),
+            Self::Below { path, .. } => Cow::Owned(below(path, path_and_query)),
+        }
+    }
+}
+
+/// Where a call of this path and query goes at a target with a path.
+pub(crate) fn below(path: &str, target: &str) -> String {
+    // What is asked of the server as a whole is asked of what stands below the path.
+    let target = target.strip_prefix('*').unwrap_or(target);
+    let names_nothing = |rest: &&str| rest.is_empty() || rest.starts_with('?');
+    let rest = target.strip_prefix('/').filter(names_nothing).unwrap_or(target);
+    format!("{path}{rest}")
+}
+
+/// Whether it is one that is put before others as it stands.
+fn is_path(path: &str) -> bool {
+    let is_step = |step: &str| !["", ".", ".."].contains(&step);
+    let may_stand = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@%".contains(&byte);
+    path.len() <= MAX_PATH
+        && path.strip_prefix('/').is_some_and(|below| below.split('/').all(is_step))
+        && path.bytes().all(|byte| byte == b'/' || may_stand(byte))
+}
 
 impl FromStr for Target {
     type Err = TargetError;
@@ -20,7 +70,15 @@ impl FromStr for Target {
         match text.strip_prefix("unix:") {
             Some(path) if path.starts_with('/') => Ok(Self::Unix(path.into())),
             Some(_) => Err(TargetError(text.to_owned())),
-            None => text.parse().map(Self::Tcp).map_err(|_| TargetError(text.to_owned())),
+            None => {
+                let at = text.find('/').unwrap_or(text.len());
+                let (address, path) = text.split_at(at);
+                match (address.parse(), path) {
+                    (Ok(address), "") => Ok(Self::Tcp(address)),
+                    (Ok(address), path) if is_path(path) => Ok(Self::Below { address, path: path.into() }),
+                    (Ok(_) | Err(_), _) => Err(TargetError(text.to_owned())),
+                }
+            }
         }
     }
 }
@@ -30,6 +88,7 @@ impl fmt::Display for Target {
         match self {
             Self::Tcp(address) => address.fmt(f),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Below { address, path } => write!(f, "{address}{path}"),
         }
     }
 }

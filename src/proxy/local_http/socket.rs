@@ -4,21 +4,27 @@ use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io,
     os::unix::{
-        fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+        fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
         net::UnixListener,
     },
     path::{Path, PathBuf},
 };
 
-use rustix::{
-    fs::{Mode, OFlags},
-    process::umask,
-};
+use rustix::fs::OFlags;
+
+/// The most bytes of a socket's path: the system allows 107, and it is made in a folder beside.
+pub const MAX_PATH: usize = 95;
+
+/// How many folders may be left beside a socket before it isn't made any more.
+const MAX_LEFT: u32 = 100;
 
 /// Listens on a path, for the owner alone. Whatever socket is there is taken for one of a process that is gone.
+///
+/// It gets its mode in a folder that nobody else can enter, and then its place: the mask of a process, which would do the same, is that of
+/// all its threads.
 pub fn bind(path: &Path) -> io::Result<UnixListener> {
     match fs::symlink_metadata(path) {
-        Ok(about) if is_socket(about.mode()) => fs::remove_file(path)?,
+        Ok(about) if is_socket(about.mode()) => {}
         Ok(_) => {
             let why = format!("{} is there and no socket", path.display());
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
@@ -26,11 +32,34 @@ pub fn bind(path: &Path) -> io::Result<UnixListener> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
-    // The mode is there with the socket and not a moment later.
-    let before = umask(Mode::from_raw_mode(0o177));
-    let bound = UnixListener::bind(path);
-    umask(before);
+    let closed = closed_folder(path)?;
+    let made = closed.join("s");
+    let bound = UnixListener::bind(&made).and_then(|bound| {
+        fs::set_permissions(&made, fs::Permissions::from_mode(0o600))?;
+        fs::rename(&made, path)?;
+        Ok(bound)
+    });
+    if bound.is_err() {
+        let _ = fs::remove_file(&made);
+    }
+    let _ = fs::remove_dir(&closed);
     bound
+}
+
+/// A new folder beside a path, whose name is short because those of sockets have to be.
+fn closed_folder(path: &Path) -> io::Result<PathBuf> {
+    for number in 0..MAX_LEFT {
+        let folder = path.with_file_name(format!(".{}-{number}", std::process::id()));
+        match fs::DirBuilder::new().mode(0o700).create(&folder) {
+            // Of another thread, or left by a process of this number that was killed just then.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made.map(|()| folder),
+        }
+    }
+    Err(io::Error::new(
+        io::ErrorKind::AlreadyExists,
+        format!("too many folders are left beside {}", path.display()),
+    ))
 }
 
 /// Makes the folder of a path, for the owner alone, where it isn't there.

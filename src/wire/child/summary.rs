@@ -114,9 +114,13 @@ impl Why {
         [cause, text].into_iter().chain([child, stage, numbers, by, note].into_iter().flatten())
     }
 
-    /// With texts that are cut where they are too long.
+    /// With texts that may be sent: each in one line, and cut where it is too long.
     #[must_use]
     pub fn fitted(mut self) -> Self {
+        for text in self.texts().filter(|text| text.contains(char::is_control)) {
+            let words = text.split(|at: char| at.is_control() || at == ' ').filter(|word| !word.is_empty());
+            *text = words.collect::<Vec<_>>().join(" ");
+        }
         for text in self.texts().filter(|text| text.len() > MAX_WHY_BYTES) {
             text.truncate(text.floor_char_boundary(MAX_WHY_BYTES - '…'.len_utf8()));
             text.push('…');

@@ -113,7 +113,11 @@ fn a_version_that_cant_be_started_ends_the_offer_with_an_error() {
     world.broken.insert(version("hello", "new"));
     world.until("it is told", |world| !world.told.is_empty());
     assert_eq!(world.told[0].status, StageStatus::Error);
-    assert!(world.told[0].summary.why.as_ref().unwrap().text.contains("died at once"));
+    let why = world.told[0].summary.why.as_ref().unwrap();
+    assert!(
+        why.text.contains("died at once: line 1 line 2"),
+        "it is in one line, or the manager refuses it: {why:?}"
+    );
     world.until("nothing is left", |world| world.running.is_empty());
 }
 

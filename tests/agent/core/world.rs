@@ -105,7 +105,9 @@ impl World {
         let now = self.now();
         self.core.pass(now);
         self.save();
-        for act in self.core.acts(now) {
+        let acts = self.core.acts(now);
+        self.check_acts(&acts);
+        for act in acts {
             // What came meanwhile may have made it needless.
             if !self.core.acts(self.now()).contains(&act) {
                 continue;
@@ -118,6 +120,13 @@ impl World {
         }
         let said = self.core.take_said();
         self.log.extend(said.into_iter().map(|said| format!("{said:?}")));
+    }
+
+    /// Who asks for the end of a stage before the manager knows how the one before ended has lost that result, as far as it can tell.
+    fn check_acts(&self, acts: &[Act]) {
+        let is_owed = self.core.state().owed.iter().any(|owed| !owed.waits);
+        let asks = acts.iter().any(|act| matches!(act, Act::EndStage { .. }));
+        assert!(!(is_owed && asks), "the end of a stage is asked for while a result is owed: {acts:?}");
     }
 
     pub fn steps(&mut self, steps: usize) {
@@ -191,7 +200,14 @@ impl World {
         let open =
             Interval { from: 0, to: 1, began_ms: 1_700_000_000_000, seconds: 10, rows: rows.collect() };
         assert_eq!(cursor.interval, 0, "no interval was closed");
-        Reading { closed: Vec::new(), open: vec![open], next: Cursor { life: 7, interval: 0 }, gone: 0 }
+        Reading {
+            closed: Vec::new(),
+            open: vec![open],
+            next: Cursor { life: 7, interval: 0 },
+            gone: 0,
+            cut_short: 0,
+            in_flight: Vec::new(),
+        }
     }
 
     fn away(&self) -> Option<Trouble> {
@@ -247,7 +263,7 @@ impl World {
             Act::Start(version) => {
                 let Errand::Version(note) = errand else { panic!("a version without a note is started") };
                 let started = if self.broken.contains(&version) {
-                    Err(Trouble::passing("it died at once"))
+                    Err(Trouble::passing("it died at once:\n  line 1\n  line 2\n"))
                 } else {
                     self.running.insert(version.clone(), note.runner);
                     Ok(target(&version))

@@ -13,7 +13,7 @@ fn said(text: &str, in_place: u32, agents: u64) -> String {
     let strategy = checked.strategy.unwrap();
     let advice = Advice { in_place, agents, ..Advice::default() };
     let found = stops(&strategy, &checked.places, &advice);
-    found.iter().map(|found| format!("{found}\n")).collect()
+    found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 #[test]

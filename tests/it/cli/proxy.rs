@@ -165,6 +165,56 @@ fn what_is_wrong_is_said_with_what_to_do_and_whose_fault_it_is() {
 }
 
 #[test]
+fn tls_needs_files_that_can_be_used_before_anything_is_bound() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |args: &[&str]| {
+        let output = run(folder.path(), [&["proxy", "--listen", "127.0.0.1:0"], args].concat());
+        assert_eq!(code(&output), 1, "{}", out(&output));
+        assert!(!folder.path().join("data").exists(), "something was bound");
+        err(&output)
+    };
+    let said = refused(&["--tls-listen", "127.0.0.1:0"]);
+    for key in ["tls.certificate", "tls.key"] {
+        assert!(said.contains(&format!("tls.listen names an address, and {key} isn't set")), "{said}");
+    }
+    let said = refused(&["--tls-certificate", "a.crt"]);
+    assert!(said.contains("tls.certificate is set, and tls.listen names no address"), "{said}");
+    let files = ["--tls-listen", "127.0.0.1:0", "--tls-certificate", "a.crt", "--tls-key", "a.key"];
+    assert!(refused(&files).contains("a.crt: No such file"));
+    std::fs::write(folder.path().join("a.crt"), "nothing").unwrap();
+    assert!(refused(&files).contains("a.crt holds no certificate in PEM"));
+    let same = ["--tls-listen", "127.0.0.1:9", "--metrics", "127.0.0.1:9"];
+    assert!(refused(&same).contains("127.0.0.1:9 is to be listened on twice"));
+}
+
+#[test]
+fn callers_of_tls_are_served_beside_others_and_metrics_are_read() {
+    use rcgen::{CertifiedKey, generate_simple_self_signed};
+    let folder = tempfile::tempdir().unwrap();
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(path("a.crt"), cert.pem()).unwrap();
+    std::fs::write(path("a.key"), signing_key.serialize_pem()).unwrap();
+    let (certificate, key) = (path("a.crt"), path("a.key"));
+    let files = ["--tls-listen", "127.0.0.1:0", "--tls-certificate", &certificate, "--tls-key", &key];
+    let proxy = Proxy::start(&[&files[..], &["--metrics", "127.0.0.1:0"]].concat());
+    let (plain, tls) = proxy.at.split_once(", https://").unwrap();
+    let status = proxy.status();
+    assert_eq!(
+        (&status["listen"], &status["tls"]),
+        (&serde_json::json!([plain, tls]), &serde_json::json!([tls]))
+    );
+    let said = proxy.ask(&["status"]);
+    assert!(said.contains(&format!("serves on {plain}, {tls} (TLS)\nmetrics on ")), "{said}");
+    let mut stream = TcpStream::connect(status["metrics"][0].as_str().unwrap()).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("choirmaster_proxy_connections 0\n"), "{answer}");
+    assert!(TcpStream::connect(tls).is_ok() && TcpStream::connect(plain).is_ok());
+}
+
+#[test]
 fn it_ends_with_0_when_it_is_drained() {
     let mut proxy = Proxy::start(&[]);
     assert!(proxy.ask(&["drain"]).starts_with("the proxy takes nothing more"));

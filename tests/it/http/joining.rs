@@ -1,10 +1,11 @@
 //! Children that join, and the doors through which they may.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use http::auth::{ChildTokens, Settings, Token};
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::{
     doors::routes,
@@ -232,6 +233,49 @@ async fn who_has_no_token_has_none_to_revoke() {
             none.problem(),
             format!("404 /problems/no-token: {id} has no token that it got by joining")
         );
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_that_waits_ends_when_its_token_is_revoked() {
+    let world = open().await;
+    let (id, token) = joined(&world).await;
+    poll(&world, &id, Some(&token)).await.ok();
+    let area: Value = serde_json::from_str(AREA).unwrap();
+    let waiting = world.request("POST", "/poll?wait=1m").json(&json!({"id": id, "geographic_area": area}));
+    let waiting = tokio::spawn(waiting.bearer_auth(&token).send());
+    let waiters = &world.manager.engine.view().waiters;
+    let began = Instant::now();
+    while waiters.count() != 1 {
+        assert!(began.elapsed() < Duration::from_secs(20), "nobody waits");
+        tokio::task::yield_now().await;
+    }
+    world.send(world.request("DELETE", &format!("/api/v1/children/{id}/token"))).await.ok();
+    let answer = waiting.await.unwrap().unwrap();
+    assert_eq!(answer.status(), 401);
+    assert!(answer.text().await.unwrap().contains("was revoked"));
+    assert!(began.elapsed() < Duration::from_secs(50), "it waited to its end");
+    world.stop().await;
+}
+
+/// What earlier builds have stored is read by all that follow.
+#[tokio::test]
+async fn tokens_are_stored_in_a_form_that_stays() {
+    let world = open().await;
+    world
+        .sql(
+            r#"INSERT INTO settings (name, value, at_ms) VALUES
+                ('child_token/kid', '{"digest":"37bef339ea76a27650af33ae421acf11078347464d342d391919a2e3cfac0dbd","door":"edge"}', 0),
+                ('child_token/sis', '{"digest":"afcfa18f2f3a6f36b2a4a6a1bcc0f5fa7f7ba6a3a1ba5b9c5a5ae0aafa31a9bc","door":"edge","revoked":true}', 0),
+                ('child_token/new', '{"version":2,"digest":"x"}', 0)"#,
+        )
+        .await;
+    let world = world.restart_with(|options| options.auth = doors(false)).await;
+    assert_eq!(poll(&world, "kid", Some("kid-of-an-earlier-build")).await.ok().json()["id"], "kid");
+    for (id, why) in [("kid", "own token is needed"), ("sis", "was revoked"), ("new", "can't be read")] {
+        let answer = poll(&world, id, None).await;
+        assert!(answer.status == 401 && answer.text().contains(why), "{id}: {answer:?}");
     }
     world.stop().await;
 }

@@ -212,3 +212,29 @@ fn a_reading_that_travelled_is_the_same() {
     );
     assert_eq!(serde_json::from_str::<Reading>(&text).unwrap(), reading);
 }
+
+#[test]
+fn a_clock_of_the_wall_that_jumps_moves_no_interval_and_loses_no_call() {
+    let timeline = timeline();
+    let mut ledger = Ledger::new(timeline, Room::default(), 7);
+    let (mut cursor, mut seen, mut last_to) = (Cursor::default(), 0, 0);
+    // An hour back, a day on, before 1970, and as far as it goes.
+    for (interval, wall_ms) in
+        [1_000_000_000_000, 999_996_400_000, 1_000_086_400_000, -1, i64::MAX, i64::MIN, 0]
+            .into_iter()
+            .enumerate()
+    {
+        let interval = interval as u64;
+        let moment = Moment { now: timeline.start_of(interval), wall_ms };
+        ledger.absorb(interval, &key(0), &tally(1, 100), moment);
+        ledger.close(interval + 1);
+        let reading = ledger.since(cursor);
+        assert_eq!(reading.closed.len(), 1);
+        let closed = &reading.closed[0];
+        assert_eq!((closed.from, closed.to, closed.began_ms), (last_to, interval + 1, wall_ms));
+        last_to = closed.to;
+        seen += calls(&reading).values().sum::<u64>();
+        cursor = reading.next;
+    }
+    assert_eq!(seen, 7);
+}

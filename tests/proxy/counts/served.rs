@@ -377,6 +377,9 @@ async fn a_caller_who_takes_an_answer_slowly_does_not_make_its_version_slow() {
     let mut caller = TcpStream::connect(running.at).await.unwrap();
     caller.write_all(b"GET /a HTTP/1.1\r\nHost: here\r\n\r\n").await.unwrap();
     read_head(&mut caller).await.unwrap();
+    let reading = running.proxy.counts_since(Cursor::default()).await;
+    let going_on: Vec<_> = reading.in_flight.iter().map(|of| (&*of.variation, of.calls)).collect();
+    assert_eq!((going_on, reading.open.len()), (vec![("base", 1)], 0));
     let pause = Duration::from_secs(3);
     tokio::time::sleep(pause).await;
     let mut body = vec![0; LENGTH];

@@ -5,7 +5,7 @@ use std::{
     net::SocketAddr,
     os::{
         fd::{AsFd, OwnedFd},
-        unix::net::UnixStream as StdUnixStream,
+        unix::{fs::MetadataExt, net::UnixStream as StdUnixStream},
     },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -13,7 +13,7 @@ use std::{
 };
 
 use choirmaster_proxy::{
-    Limits, Measuring,
+    Kind, Limits, Listen, Measuring, TlsFiles,
     control::{
         client::Client,
         form::{Applied, Status, Upgrading},
@@ -47,17 +47,29 @@ fn a_process_of_a_proxy() {
 }
 
 fn part(part: &str, folder: &Path) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
+    // Some have the program in their folder, so that it can be exchanged there.
+    let own = folder.join("program");
+    let program = if own.exists() { own } else { std::env::current_exe().unwrap() };
+    let mut command = Command::new(program);
     command.args(["handover::processes::a_process_of_a_proxy", "--exact", "--ignored", "--nocapture"]);
     command.env(PART, part).env(FOLDER, folder);
     command
 }
 
 async fn hold(folder: PathBuf) -> i32 {
-    let inherited = holder::inherited().unwrap();
-    let free = SocketAddr::from(([127, 0, 0, 1], 0));
+    let (inherited, again) = (holder::inherited().unwrap(), folder.clone());
+    let free = |kind| Listen { kind, address: SocketAddr::from(([127, 0, 0, 1], 0)) };
+    let mut listen = vec![free(Kind::Plain)];
+    if !inherited.is_empty() {
+        // As far as it is told, the first of those that are given is for TLS.
+        let address = inherited[0].local_addr().unwrap();
+        listen = if tls(&folder).is_some() { vec![Listen { kind: Kind::Tls, address }] } else { Vec::new() };
+    } else if tls(&folder).is_some() {
+        listen.push(free(Kind::Tls));
+    }
+    listen.push(free(Kind::Metrics));
     let plan = Plan {
-        listen: if inherited.is_empty() { vec![free] } else { Vec::new() },
+        listen,
         inherited,
         control: folder.join("control.sock"),
         command: Box::new(move || {
@@ -65,7 +77,8 @@ async fn hold(folder: PathBuf) -> i32 {
             command.stdout(Stdio::null());
             command
         }),
-        serving: Box::new(|addresses| println!("\nlistening on {}", addresses[0])),
+        again: Box::new(move || part("holder", &again)),
+        serving: Box::new(|listens| println!("\nlistening on {}", listens[0].address)),
     };
     match holder::hold(plan).await {
         Ok(holder::Ended::Stopped) => 0,
@@ -89,7 +102,8 @@ async fn serve(folder: PathBuf) -> i32 {
         state: folder.join("state"),
         threads: 2,
         limits: Limits::default(),
-        measuring: Measuring::default(),
+        measuring: Measuring { interval_seconds: 1, ..Measuring::default() },
+        tls: tls(&folder),
         stop_within: Duration::from_mins(1),
         finish_within: Duration::from_mins(1),
         program: "0.0.0-test",
@@ -103,6 +117,12 @@ async fn serve(folder: PathBuf) -> i32 {
             1
         }
     }
+}
+
+/// Where the files for TLS are, if there are any.
+fn tls(folder: &Path) -> Option<TlsFiles> {
+    let (certificate, key) = (folder.join("tls.crt"), folder.join("tls.key"));
+    certificate.exists().then_some(TlsFiles { certificate, key, client_ca: None })
 }
 
 /// What a service manager gives.
@@ -121,14 +141,17 @@ pub struct Held {
 
 impl Held {
     pub async fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::start_in(tempfile::tempdir().unwrap()).await
+    }
+
+    /// In a folder in which there is something already.
+    pub async fn start_in(folder: TempDir) -> Self {
         let holder = part("holder", folder.path());
         Self::of(folder, holder).await
     }
 
     /// Started as a service manager starts one that is to take its sockets.
-    pub async fn start_with(given: Given) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+    pub async fn start_with(folder: TempDir, given: Given) -> Self {
         let program = part("holder", folder.path());
         let mut holder = Command::new("sh");
         // The pid stays, and the socket becomes descriptor 3.
@@ -144,6 +167,47 @@ impl Held {
         let at = line.strip_prefix("listening on ").unwrap_or_else(|| panic!("{line}")).parse().unwrap();
         let client = Client::new(folder.path().join("control.sock"));
         Self { folder, holder, at, client }
+    }
+
+    /// Asks for an upgrade that is not to come about, and gives why.
+    pub async fn fail_to_upgrade(&self) -> String {
+        let before = self.status().await.pid;
+        self.client.post::<Upgrading>("/upgrade").await.unwrap();
+        wait_until(async || self.status().await.upgrade_failed.is_some()).await;
+        let status = self.status().await;
+        assert_eq!(status.pid, before);
+        status.upgrade_failed.unwrap()
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// In a folder that has a program of its own.
+    pub async fn start_with_own_program() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        copy_program(folder.path());
+        Self::start_in(folder).await
+    }
+
+    /// Puts another file there as the program.
+    pub fn exchange_program(&self) {
+        copy_program(self.folder.path());
+    }
+
+    /// Whether the holder, and the process that serves, are of the program that is there now.
+    pub async fn are_of_the_program_there(&self) -> (bool, bool) {
+        let file = |path: PathBuf| {
+            let about = std::fs::metadata(path).ok()?;
+            Some((about.dev(), about.ino()))
+        };
+        let there = file(self.folder.path().join("program"));
+        let is_of_it = |pid: u32| file(format!("/proc/{pid}/exe").into()) == there;
+        (is_of_it(self.holder.id()), is_of_it(self.status().await.pid))
+    }
+
+    pub fn holder(&self) -> u32 {
+        self.holder.id()
     }
 
     pub fn control(&self) -> PathBuf {
@@ -212,6 +276,11 @@ impl Held {
         self.holder = holder;
     }
 
+    /// The signal with which service managers ask for a reload.
+    pub fn hang_up(&self) {
+        kill_process(of(self.holder.id()), Signal::HUP).unwrap();
+    }
+
     /// What a second holder says.
     pub async fn second_holder(&self) -> String {
         let (mut second, line) = start_holder(self.folder.path()).await;
@@ -222,6 +291,7 @@ impl Held {
     /// Stops as a service manager does, and sees that nothing is left.
     pub async fn stop(mut self) {
         let serving = self.status().await.pid;
+        listens_to_signals(self.holder.id()).await;
         terminate(self.holder.id());
         let ended = timeout(Duration::from_mins(2), async {
             loop {
@@ -237,9 +307,16 @@ impl Held {
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
+        left.retain(|name| !name.starts_with("tls.") && name != "program");
         left.sort();
         assert_eq!(left, ["control.sock.lock", "state"]);
     }
+}
+
+fn copy_program(folder: &Path) {
+    let new = folder.join("program.new");
+    std::fs::copy(std::env::current_exe().unwrap(), &new).unwrap();
+    std::fs::rename(new, folder.join("program")).unwrap();
 }
 
 async fn start_holder(folder: &Path) -> (Child, String) {
@@ -282,6 +359,20 @@ pub fn kill(pid: u32) {
 
 pub fn terminate(pid: u32) {
     kill_process(of(pid), Signal::TERM).unwrap();
+}
+
+/// One that was just renewed doesn't at once.
+async fn listens_to_signals(pid: u32) {
+    const TERM: u64 = 1 << (15 - 1);
+    let path = format!("/proc/{pid}/status");
+    let listens = || {
+        let status = std::fs::read_to_string(&path).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(caught.trim(), 16).unwrap() & TERM != 0
+    };
+    while !listens() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
 }
 
 pub fn lives(pid: u32) -> bool {

@@ -2,17 +2,7 @@ use std::collections::BTreeMap;
 
 use choirmaster_proxy::{Proxy, Tally};
 
-/// What the proxy counted of one version.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counted {
-    pub calls: u64,
-    pub errors: u64,
-    pub failed: u64,
-    pub repeated: u64,
-    pub sent_again: u64,
-    pub passed_over: u64,
-    pub broken_off: u64,
-}
+use super::ledger::Counted;
 
 /// What proxies that followed each other counted, by version.
 #[derive(Debug, Default)]
@@ -26,7 +16,7 @@ impl Counts {
     pub async fn gather(&mut self, proxy: &Proxy) {
         self.of = self.of_former.clone();
         for row in proxy.gather().await {
-            self.of.entry(row.key.variation.clone()).or_default().add(&row.tally);
+            add(self.of.entry(row.key.variation.clone()).or_default(), &row.tally);
         }
     }
 
@@ -54,14 +44,12 @@ impl Counts {
     }
 }
 
-impl Counted {
-    fn add(&mut self, tally: &Tally) {
-        self.calls += tally.calls;
-        self.errors += tally.errors;
-        self.failed += tally.failed.iter().sum::<u64>();
-        self.repeated += tally.repeated;
-        self.sent_again += tally.sent_again;
-        self.passed_over += tally.passed_over;
-        self.broken_off += tally.broken_off;
-    }
+fn add(counted: &mut Counted, tally: &Tally) {
+    counted.calls += tally.calls;
+    counted.errors += tally.errors;
+    counted.failed += tally.failed.iter().sum::<u64>();
+    counted.repeated += tally.repeated;
+    counted.sent_again += tally.sent_again;
+    counted.passed_over += tally.passed_over;
+    counted.broken_off += tally.broken_off;
 }

@@ -7,16 +7,23 @@
 //!
 //! A run of the tests makes a twentieth of all calls; `tests/long` makes the others, with other seeds and longer stages.
 
+#[path = "../../shared/loss/callers.rs"]
 mod callers;
 mod counts;
 mod imitation;
+#[path = "../../shared/loss/ledger.rs"]
 mod ledger;
+#[path = "../../shared/loss/message.rs"]
 mod message;
 mod mutations;
 mod proofs;
 mod releases;
+#[path = "../../shared/loss/scale.rs"]
 mod scale;
+#[path = "../../shared/loss/serving.rs"]
+mod serving;
 mod splits;
 mod sticky;
 mod version;
+#[path = "../../shared/loss/wait.rs"]
 mod wait;

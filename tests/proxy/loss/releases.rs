@@ -10,7 +10,8 @@ use choirmaster_proxy::{Limits, Proxy, form::TableForm};
 use tokio::time::{Instant, sleep};
 
 use super::{
-    counts::{Counted, Counts},
+    counts::Counts,
+    ledger::Counted,
     version::{Behaviour, Place, Version, free_address},
     wait::wait_until,
 };

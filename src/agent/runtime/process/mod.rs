@@ -15,6 +15,7 @@
 //! left of it is ended and taken away by whoever gets the lock.
 
 mod ask;
+pub mod cgroup;
 mod clear;
 mod content;
 mod health;
@@ -26,27 +27,31 @@ pub mod shim;
 mod tree;
 
 use std::{
-    collections::HashMap,
     fs::{self, File},
     io,
     os::unix::{ffi::OsStrExt, fs::DirBuilderExt},
     path::{Path, PathBuf},
     process::Stdio,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use proxy::live::Target;
 use rustix::fs::{FlockOperation, flock};
-use tokio::{process::Command, sync::OwnedMutexGuard};
+use tokio::process::Command;
 
 use self::{
+    cgroup::{CgroupKind, Cgroups, Hierarchies},
     health::SHORT_GRACE,
     prepare::Place,
     run::{Run, Spec},
     shim::Status,
 };
-use super::{Answer, Fault, Order, Phase, Running, Runtime, RuntimeError, VersionId};
+use super::{
+    Answer, Fault, Order, Phase, Running, Runtime, RuntimeError, VersionId, check,
+    oci::Container,
+    turns::{Turn, Turns},
+};
 
 /// The most bytes of a path to a socket, and what names one below the runtime's folder.
 const SOCKET_PATH: usize = 107;
@@ -64,13 +69,15 @@ pub struct Settings {
     /// From the first to the last, the ports for functions that listen on one. They should lie outside of those that the machine
     /// gives to outgoing connections.
     pub ports: (u16, u16),
+    /// What holds versions to their limits.
+    pub cgroups: Cgroups,
 }
 
 impl Settings {
     /// Shims are this program.
     pub fn new(folder: PathBuf) -> io::Result<Self> {
         let shim = (std::env::current_exe()?, vec!["agent".to_owned(), "shim".to_owned()]);
-        Ok(Self { folder, shim, ports: (20_000, 29_999) })
+        Ok(Self { folder, shim, ports: (20_000, 29_999), cgroups: Cgroups::Auto })
     }
 }
 
@@ -79,19 +86,24 @@ impl Settings {
 pub struct ProcessRuntime {
     settings: Settings,
     runs: PathBuf,
-    /// One at a time changes a run. By the name of its folder.
-    turns: Mutex<HashMap<String, Weak<tokio::sync::Mutex<()>>>>,
+    /// By the names of the runs' folders.
+    turns: Turns,
     /// One at a time chooses a port.
     choosing: Arc<Mutex<()>>,
+    cgroups: Arc<Hierarchies>,
+    /// Where versions run in containers.
+    container: Option<Container>,
     _lock: File,
 }
-
-/// Held by who changes a run.
-type Turn = OwnedMutexGuard<()>;
 
 impl ProcessRuntime {
     /// Takes the folder, and makes it where there is none.
     pub fn open(settings: Settings) -> Result<Self, RuntimeError> {
+        Self::open_in(settings, None)
+    }
+
+    /// The same, with a container for each version.
+    pub(super) fn open_in(settings: Settings, container: Option<Container>) -> Result<Self, RuntimeError> {
         let folder = &settings.folder;
         if folder.as_os_str().as_bytes().len() + BELOW.len() > SOCKET_PATH {
             return Err(Fault::LongPath(folder.clone()).into());
@@ -112,26 +124,23 @@ impl ProcessRuntime {
                 clear::remove(&path)?;
             }
         }
-        Ok(Self { settings, runs, turns: Mutex::default(), choosing: Arc::default(), _lock: lock })
+        let cgroups = Arc::new(Hierarchies::find(&settings.cgroups));
+        let (turns, choosing) = (Turns::default(), Arc::default());
+        Ok(Self { settings, runs, turns, choosing, cgroups, container, _lock: lock })
+    }
+
+    /// What holds versions to their limits that are started now.
+    #[must_use]
+    pub fn limited_by(&self) -> CgroupKind {
+        self.cgroups.kind()
     }
 
     fn run_of(&self, version: &VersionId) -> Run {
         Run::at(self.runs.join(version.short()))
     }
 
-    fn turn_of(&self, name: &str) -> Arc<tokio::sync::Mutex<()>> {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        turns.retain(|_, turn| turn.strong_count() > 0);
-        if let Some(turn) = turns.get(name).and_then(Weak::upgrade) {
-            return turn;
-        }
-        let turn = Arc::default();
-        turns.insert(name.to_owned(), Arc::downgrade(&turn));
-        turn
-    }
-
     async fn start_version(&self, order: &Order) -> Result<Running, Fault> {
-        let mut turn = self.turn_of(order.version.short()).lock_owned().await;
+        let mut turn = self.turns.of(order.version.short()).lock_owned().await;
         let run = self.run_of(&order.version);
         let was_there = is_watched(&run).await?;
         if !was_there {
@@ -164,9 +173,11 @@ impl ProcessRuntime {
         let (order, run) = (order.clone(), run.clone());
         let made = self.runs.join(format!("{UNFINISHED}{}", order.version.short()));
         let (shim, ports) = (self.settings.shim.1.clone(), self.settings.ports);
-        let choosing = Arc::clone(&self.choosing);
+        let (choosing, cgroups) = (Arc::clone(&self.choosing), Arc::clone(&self.cgroups));
+        let container = self.container.clone();
         blocking(move || {
-            let place = Place { made, run: &run, shim: &shim, ports };
+            let container = container.as_ref();
+            let place = Place { made, run: &run, shim: &shim, ports, cgroups: &cgroups, container };
             clear::remove(&place.made)?;
             let done = prepare::prepare(&order, &place).and_then(|runner| {
                 let _choosing = choosing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -207,7 +218,7 @@ impl ProcessRuntime {
             }
             let run = Run::at(path);
             // Who has the turn makes it or ends it: what is there of it is listed, and nothing is taken away.
-            let turn = self.turn_of(&name).try_lock_owned();
+            let turn = self.turns.of(&name).try_lock_owned();
             match look(&run, turn.is_ok()).await {
                 Ok(one) => found.extend(one),
                 Err(error) => {
@@ -239,7 +250,7 @@ impl Runtime for ProcessRuntime {
 
     fn stop<'a>(&'a self, version: &'a VersionId, grace: Duration) -> Answer<'a, ()> {
         Box::pin(async move {
-            let _turn = self.turn_of(version.short()).lock_owned().await;
+            let _turn = self.turns.of(version.short()).lock_owned().await;
             let run = self.run_of(version);
             // Another version with these digits is not the one that is meant.
             if run.spec().is_ok_and(|spec| spec.version != *version) {
@@ -270,7 +281,7 @@ async fn make_ready(run: &Run, spec: &Spec, order: &Order, was_there: bool) -> R
     let status = health::until_healthy(run, &target, &order.health, before).await?;
     match &order.warm_up {
         Some(warm_up) if !was_there => {
-            health::warm_up(&target, warm_up).await;
+            check::warm_up(&target, warm_up).await;
             health::until_healthy(run, &target, &order.health, before).await
         }
         Some(_) | None => Ok(status),

@@ -12,7 +12,8 @@ use std::{
 use proxy::live::Target;
 
 use super::{
-    super::{Order, error::Fault},
+    super::{Order, error::Fault, oci::Container},
+    cgroup::{Groups, Hierarchies},
     content,
     run::{FORMAT, MARK, Run, Spec},
     runner::{PROGRAM_FILE, Runner, SOCKET},
@@ -27,11 +28,19 @@ pub(super) struct Place<'a> {
     pub run: &'a Run,
     pub shim: &'a [String],
     pub ports: (u16, u16),
+    pub cgroups: &'a Hierarchies,
+    pub container: Option<&'a Container>,
 }
+
+/// Where the programs of a machine are, whatever an environment says.
+const SEARCHED: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Makes the folder of a run, all but its name. Blocks meanwhile.
 pub(super) fn prepare(order: &Order, place: &Place) -> Result<Runner, Fault> {
     let runner = Runner::of(order.runner.as_deref(), &order.folder)?;
+    if place.container.is_some() && runner != Runner::Program {
+        return Err(runner.not_contained());
+    }
     if runner.interpreter().is_none() {
         return Err(runner.missing());
     }
@@ -60,7 +69,17 @@ pub(super) fn name(order: &Order, runner: Runner, place: &Place) -> Result<(), F
     } else {
         Target::Unix(place.run.function_socket())
     };
-    let spec = spec(order, runner, place, &target);
+    let mut spec = spec(order, runner, place, &target);
+    if let Some(container) = place.container {
+        let folders = (place.run.content(), place.run.scratch());
+        let config = container.config((&folders.0, &folders.1), &spec.mark, &spec.environment);
+        // What is meant for the version is not for what starts it.
+        spec.environment.retain(|name, _| ["PATH", "LANG", MARK].contains(&name.as_str()));
+        spec.environment.insert("PATH".to_owned(), SEARCHED.to_owned());
+        let path = place.made.join("config.json");
+        write(&path, config.to_string().as_bytes())
+            .map_err(Fault::io(format!("writing {}", path.display())))?;
+    }
     let path = Run::at(place.made.clone()).spec_file();
     let written =
         serde_json::to_vec_pretty(&spec).map_err(io::Error::from).and_then(|text| write(&path, &text));
@@ -91,11 +110,19 @@ fn spec(order: &Order, runner: Runner, place: &Place, target: &Target) -> Spec {
             let role = std::iter::once("binary".to_owned());
             (PathBuf::from("/proc/self/exe"), place.shim.iter().cloned().chain(role).collect())
         }
-        Runner::Program => (place.run.content().join(PROGRAM_FILE), Vec::new()),
+        Runner::Program => match place.container {
+            Some(container) => container.run(place.run.folder(), &mark),
+            None => (place.run.content().join(PROGRAM_FILE), Vec::new()),
+        },
     };
     Spec {
+        groups: Groups::of(place.cgroups, &mark, &order.limits),
         format: FORMAT,
         version: order.version.clone(),
+        removal: place
+            .container
+            .map(|container| container.delete(place.run.folder(), &mark))
+            .unwrap_or_default(),
         environment: environment(order, place, target, &mark),
         mark,
         runner: runner.name().to_owned(),
@@ -121,7 +148,7 @@ fn environment(order: &Order, place: &Place, target: &Target, mark: &str) -> BTr
     .collect();
     all.extend(order.environment.clone());
     let where_to_listen = match target {
-        Target::Tcp(address) => {
+        Target::Tcp(address) | Target::Below { address, .. } => {
             vec![("HOST", address.ip().to_string()), ("PORT", address.port().to_string())]
         }
         Target::Unix(path) => vec![(SOCKET, path.display().to_string())],

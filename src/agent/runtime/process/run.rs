@@ -4,12 +4,16 @@ use std::{
     io::{self, Read, Seek, SeekFrom},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    process::{Command, Stdio},
 };
 
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use super::super::{Limits, VersionId, error::Tail};
+use super::{
+    super::{Limits, VersionId, error::Tail},
+    cgroup::Groups,
+};
 
 /// The form of what is written below. One that this program doesn't know is left alone.
 pub(super) const FORMAT: u32 = 1;
@@ -33,11 +37,31 @@ pub(super) struct Spec {
     pub environment: BTreeMap<String, String>,
     pub target: String,
     pub limits: Limits,
+    /// What holds it to them besides the shim.
+    #[serde(default, skip_serializing_if = "Groups::is_none")]
+    pub groups: Groups,
+    /// What is called before each start, and when the run is taken away: a command that removes what the one before left.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removal: Vec<String>,
     /// What stands before a role where the shim calls its own program.
     pub shim: Vec<String>,
 }
 
 impl Spec {
+    /// Takes away what a container left. Blocks meanwhile.
+    pub(super) fn remove_container(&self) {
+        if let [program, arguments @ ..] = self.removal.as_slice() {
+            // Of one that left nothing there is nothing to take away, which is an error too.
+            let _ = Command::new(program)
+                .args(arguments)
+                .env_clear()
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .status();
+        }
+    }
+
     /// The entry that the environment of all its processes holds.
     pub(super) fn entry(&self) -> String {
         format!("{MARK}={}", self.mark)

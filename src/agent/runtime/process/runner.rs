@@ -121,6 +121,15 @@ impl Runner {
         }
     }
 
+    /// A container has a program of its own.
+    pub(super) fn not_contained(self) -> Fault {
+        Fault::NoRunner {
+            name: self.name().to_owned(),
+            has: Self::Program.name().to_owned(),
+            hint: " in a container",
+        }
+    }
+
     pub(super) fn missing(self) -> Fault {
         Fault::NoRunner { name: self.name().to_owned(), has: here().join(", "), hint: self.hint() }
     }

@@ -11,10 +11,11 @@ use tokio::time::Instant;
 use super::{
     super::{
         super::Exit,
+        cgroup::Groups,
         run::{Run, Spec},
         tree,
     },
-    PROGRAM,
+    GROUPED, PROGRAM,
 };
 
 /// How long is waited for processes that were killed.
@@ -31,17 +32,19 @@ pub(super) struct Function {
 
 impl Function {
     /// All children are waited for in one place (`reap`), with those that come without a parent.
-    pub(super) fn start(run: &Run, spec: &Spec, log: &PipeWriter) -> io::Result<Self> {
+    pub(super) fn start(run: &Run, spec: &Spec, log: &PipeWriter, is_grouped: bool) -> io::Result<Self> {
         match std::fs::remove_file(run.function_socket()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             Ok(()) | Err(_) => {}
         }
+        spec.remove_container();
         let child = Command::new("/proc/self/exe")
             .arg0(PROGRAM)
             .args(&spec.shim)
             .arg("launch")
             .arg(run.folder())
             .arg(std::process::id().to_string())
+            .args(is_grouped.then_some(GROUPED))
             .env_clear()
             .envs(&spec.environment)
             .stdin(Stdio::null())
@@ -79,9 +82,12 @@ fn exit_of(status: WaitStatus) -> Exit {
 }
 
 /// Kills what is left of a function that has ended. Gives what can't be killed.
-pub(super) async fn end_what_is_left() -> Vec<u32> {
+pub(super) async fn end_what_is_left(groups: Option<&Groups>) -> Vec<u32> {
     let until = Instant::now() + KILLED;
     loop {
+        if let Some(groups) = groups {
+            groups.kill();
+        }
         reap(None);
         let left = tree::descendants(std::process::id());
         if left.is_empty() || Instant::now() >= until {

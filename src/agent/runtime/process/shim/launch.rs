@@ -14,7 +14,8 @@ use super::super::{super::Limits, run::Run};
 const MAPPED_BESIDES: u64 = 512 * 1024 * 1024;
 
 /// Sets the limits of a function on this process, which then becomes the function. Returns where it can't.
-pub(super) fn launch(run: &Run, parent: Option<i32>) -> Result<(), String> {
+/// `is_grouped`: its control groups were made.
+pub(super) fn launch(run: &Run, parent: Option<i32>, is_grouped: bool) -> Result<(), String> {
     let spec = run.spec().map_err(|error| error.to_string())?;
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| error.to_string())?;
     // It may have died before that.
@@ -22,6 +23,9 @@ pub(super) fn launch(run: &Run, parent: Option<i32>) -> Result<(), String> {
         return Err("its shim is gone".to_owned());
     }
     setsid().map_err(|error| format!("no session of its own: {error}"))?;
+    if is_grouped {
+        spec.groups.join().map_err(|error| format!("its control groups: {error}"))?;
+    }
     limit(&spec.limits)?;
     std::env::set_current_dir(run.content()).map_err(|error| error.to_string())?;
     let error = Command::new(&spec.program).args(&spec.arguments).stdin(Stdio::null()).exec();

@@ -70,7 +70,10 @@ pub(super) struct Status {
 /// What its processes are called in lists of processes; they are started by what they are, whatever lies at its place by then.
 const PROGRAM: &str = "choirmaster";
 /// How it is called.
-const USAGE: &str = "this is called by `choirmaster agent`: start|watch FOLDER, launch FOLDER PARENT, binary";
+const USAGE: &str =
+    "this is called by `choirmaster agent`: start|watch FOLDER, launch FOLDER PARENT [grouped], binary";
+/// What the launcher is told where there are control groups.
+const GROUPED: &str = "grouped";
 
 /// What `choirmaster agent shim` does, given what stands behind it on the command line.
 #[must_use]
@@ -83,7 +86,8 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
         (Some("watch"), Some(run)) => start::watch(run),
         (Some("launch"), Some(run)) => {
             let parent = words.next().and_then(|parent| parent.to_str()?.parse().ok());
-            launch::launch(&run, parent)
+            let is_grouped = words.next().is_some_and(|word| word == GROUPED);
+            launch::launch(&run, parent, is_grouped)
         }
         (Some("binary"), None) => binary::serve(),
         _ => Err(USAGE.to_owned()),

@@ -2,7 +2,7 @@ use std::{fs, path::Path, time::Duration};
 
 use tokio::time::Instant;
 
-use super::super::{super::Limits, run::Run, tree};
+use super::super::{super::Limits, cgroup::Groups, run::Run, tree};
 
 /// How often processes and memory are looked at.
 pub(super) const PROCESSES_EVERY: Duration = Duration::from_millis(250);
@@ -19,12 +19,24 @@ const ENTRY: u64 = 512;
 #[derive(Debug)]
 pub(super) struct Usage {
     limits: Limits,
+    /// The control groups that hold it to its memory.
+    groups: Option<Groups>,
+    /// How many of its processes the kernel had killed for that when it was looked last.
+    killed: u64,
     folder_next: Instant,
 }
 
 impl Usage {
-    pub(super) fn new(limits: Limits) -> Self {
-        Self { limits, folder_next: Instant::now() }
+    pub(super) fn new(limits: Limits, groups: Option<Groups>) -> Self {
+        Self { limits, groups, killed: 0, folder_next: Instant::now() }
+    }
+
+    /// In words, that the kernel killed a process of it for its memory since this was asked last.
+    pub(super) fn killed_for_memory(&mut self) -> Option<String> {
+        let killed = self.groups.as_ref()?.killed_for_memory()?;
+        let before = std::mem::replace(&mut self.killed, killed);
+        let limit = self.limits.memory;
+        (killed > before).then(|| format!("it needed more memory than its limit, {limit} bytes"))
     }
 
     /// The limit that is passed, in words.
@@ -34,9 +46,15 @@ impl Usage {
         if all.len() as u64 > processes {
             return Some(format!("it had {} processes, and its limit is {processes}", all.len()));
         }
-        let used: u64 = all.into_iter().map(tree::memory).sum();
-        if used > memory {
-            return Some(format!("it used {used} bytes of memory, and its limit is {memory}"));
+        if self.groups.as_ref().is_some_and(|groups| groups.killed_for_memory().is_some()) {
+            if let Some(because) = self.killed_for_memory() {
+                return Some(because);
+            }
+        } else {
+            let used: u64 = all.into_iter().map(tree::memory).sum();
+            if used > memory {
+                return Some(format!("it used {used} bytes of memory, and its limit is {memory}"));
+            }
         }
         let begun = Instant::now();
         if begun < self.folder_next {

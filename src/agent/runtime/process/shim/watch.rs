@@ -16,6 +16,7 @@ use tokio::{
 use super::{
     super::{
         super::{Exit, Phase},
+        cgroup::Groups,
         run::{Run, Spec},
     },
     Ask, Said, Status,
@@ -60,6 +61,8 @@ pub(super) struct Watch {
     because: Option<String>,
     pause: Duration,
     usage: Usage,
+    /// The control groups in which the function is, where there are.
+    groups: Option<Groups>,
     /// When it is looked at what the function uses.
     look_at: Instant,
     log: PipeWriter,
@@ -75,7 +78,17 @@ impl Watch {
         let (notes, noted) = mpsc::unbounded_channel();
         let reader = Receiver::from_owned_fd(OwnedFd::from(reader))?;
         let keeper = tokio::spawn(Log::open(run.clone(), spec.limits.log)?.keep(reader, noted));
-        let usage = Usage::new(spec.limits.clone());
+        let groups = (!spec.groups.is_none()).then(|| spec.groups.clone());
+        let groups = groups.filter(|groups| match groups.make() {
+            Ok(()) => true,
+            Err(error) => {
+                let _ = notes.send(format!(
+                    "its control groups can't be made, and limits of resources hold alone: {error}"
+                ));
+                false
+            }
+        });
+        let usage = Usage::new(spec.limits.clone(), groups.clone());
         Ok(Self {
             run,
             spec,
@@ -85,6 +98,7 @@ impl Watch {
             because: None,
             pause: FIRST_PAUSE,
             usage,
+            groups,
             look_at: Instant::now(),
             log,
             notes,
@@ -107,7 +121,7 @@ impl Watch {
                 () = tokio::time::sleep_until(self.next()) => self.turn().await,
             }
         }
-        let left = end_what_is_left().await;
+        let left = end_what_is_left(self.groups.as_ref()).await;
         serving.abort();
         let Self { notes, keeper, told, log, .. } = self;
         drop((notes, log));
@@ -163,7 +177,7 @@ impl Watch {
 
     fn start(&mut self) {
         self.because = None;
-        match Function::start(&self.run, &self.spec, &self.log) {
+        match Function::start(&self.run, &self.spec, &self.log, self.groups.is_some()) {
             Ok(function) => {
                 let _ = self.notes.send(format!("started as process {}", function.pid));
                 self.now = Now::Runs(function);
@@ -188,8 +202,8 @@ impl Watch {
             Now::Pauses { .. } => None,
         };
         let Some(mut exit) = reap(function.map(|function| function.pid)) else { return };
-        exit.because = self.because.take();
-        end_what_is_left().await;
+        exit.because = self.because.take().or_else(|| self.usage.killed_for_memory());
+        end_what_is_left(self.groups.as_ref()).await;
         match &mut self.now {
             Now::Runs(function) => {
                 if function.since.elapsed() >= LONG_LIFE {

@@ -14,7 +14,7 @@ use tokio::{net::TcpStream, task::JoinSet, time::timeout};
 
 use super::{
     message::{Broken, Message, Wire},
-    version::is_answer_to,
+    serving::is_answer_to,
 };
 
 /// A call that takes longer is lost, unless callers are told something else.

@@ -2,10 +2,19 @@
 
 use std::{fmt, fs, path::Path};
 
-use super::{
-    callers::{Call, Fate},
-    counts::Counted,
-};
+use super::callers::{Call, Fate};
+
+/// What the proxy counted of one version.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counted {
+    pub calls: u64,
+    pub errors: u64,
+    pub failed: u64,
+    pub repeated: u64,
+    pub sent_again: u64,
+    pub passed_over: u64,
+    pub broken_off: u64,
+}
 
 /// A load and what became of it.
 #[derive(Debug)]

@@ -1,0 +1,131 @@
+use std::{sync::Arc, time::Duration};
+
+use tokio::net::UnixListener;
+
+use super::Shared;
+use crate::{
+    control::{
+        counting,
+        desk::{Desk, Finish, Phase},
+    },
+    handover::{self, Forms, HandoverError, Listening, Speaking, Word},
+    sockets::Sockets,
+};
+
+/// What other processes of this proxy ask at the door.
+pub(super) struct Receiving {
+    pub desk: Arc<Desk>,
+    pub sockets: Shared,
+    pub links: tokio::sync::mpsc::UnboundedSender<(Listening, Speaking)>,
+}
+
+impl Receiving {
+    pub(super) async fn run(self, door: UnixListener) {
+        let shared = Arc::new(self);
+        loop {
+            match door.accept().await {
+                Ok((stream, _)) => {
+                    let (listening, speaking) = handover::ends(stream);
+                    let shared = Arc::clone(&shared);
+                    tokio::spawn(async move {
+                        if let Err(error) = shared.converse(listening, speaking).await {
+                            tracing::warn!(%error, "a conversation with another process of this proxy broke off");
+                        }
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the door can accept nothing for now");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            }
+        }
+    }
+
+    async fn converse(&self, mut listening: Listening, speaking: Speaking) -> Result<(), HandoverError> {
+        while let Some((word, _)) = listening.next().await? {
+            let answer = match word {
+                Word::Take { forms } => {
+                    if let Err(error) = Forms::OURS.agree(forms) {
+                        Word::Refused { why: error.to_string() }
+                    } else {
+                        self.give(&speaking).await?;
+                        let _ = self.links.send((listening, speaking));
+                        return Ok(());
+                    }
+                }
+                Word::Freeze { forms } => match Forms::OURS.agree(forms) {
+                    Err(error) => Word::Refused { why: error.to_string() },
+                    Ok(_) => match self.desk.freeze().await {
+                        Phase::Serving if self.hand_over(&mut listening, &speaking).await? => Word::Done,
+                        Phase::Serving => return Ok(()),
+                        Phase::Frozen => {
+                            Word::Refused { why: "another process takes over already".to_owned() }
+                        }
+                        Phase::Finishing => Word::Finishing { forms: Forms::OURS },
+                    },
+                },
+                Word::Table { table } => match self.desk.phase().await {
+                    Phase::Finishing => match self.desk.follow(&table).await {
+                        Ok(()) => Word::Done,
+                        Err(fault) => Word::Refused { why: fault.to_string() },
+                    },
+                    Phase::Serving | Phase::Frozen => {
+                        Word::Refused { why: "this process doesn't finish: its table is its own".to_owned() }
+                    }
+                },
+                Word::Ask => self.desk.holds(),
+                Word::TakeLedger => {
+                    counting::give_ledger(&speaking, &self.desk).await?;
+                    continue;
+                }
+                Word::CountsSince { cursor } => {
+                    counting::give_remainder(&speaking, &self.desk, cursor).await?;
+                    continue;
+                }
+                Word::AllCounted => {
+                    self.desk.counting().note_taken();
+                    continue;
+                }
+                word => Word::Refused { why: word.unexpected().to_string() },
+            };
+            speaking.say(&answer, &[]).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives the sockets to a new holder.
+    async fn give(&self, speaking: &Speaking) -> Result<(), HandoverError> {
+        let serves = self.desk.phase().await != Phase::Finishing;
+        let copy = {
+            let sockets = self.sockets.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            sockets.as_ref().filter(|_| serves).map(Sockets::copy).transpose()?
+        };
+        let (names, descriptors) = match &copy {
+            Some(sockets) => (sockets.names(), sockets.descriptors()),
+            None => (Vec::new(), Vec::new()),
+        };
+        let serves = copy.is_some();
+        let taken = Word::Taken { forms: Forms::OURS, pid: std::process::id(), serves, sockets: names };
+        Ok(speaking.say(&taken, &descriptors).await?)
+    }
+
+    /// Says what the table is, and finishes when told so; else goes on. Gives whether it finishes.
+    async fn hand_over(&self, listening: &mut Listening, speaking: &Speaking) -> Result<bool, HandoverError> {
+        let table = self.desk.proxy().table().form();
+        let said = speaking.say(&Word::Frozen { forms: Forms::OURS, table }, &[]).await;
+        let answer = match said {
+            Ok(()) => listening.next().await,
+            Err(error) => Err(error.into()),
+        };
+        if let Ok(Some((Word::Finish { counts }, _))) = answer {
+            // Should the other one end at once, the holder knows that nobody serves.
+            self.desk.mention_to_holder(&Word::Leaving).await;
+            self.desk.counting().expect(counts);
+            self.desk.finish(Finish::HandedOver).await;
+            return Ok(true);
+        }
+        self.desk.thaw().await;
+        tracing::warn!("the process that was about to take over has ended: this one goes on");
+        answer.map(|_| false)
+    }
+}

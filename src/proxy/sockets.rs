@@ -1,0 +1,137 @@
+//! The listening sockets of a proxy, and how words between its processes name them.
+
+use std::{
+    fmt, io,
+    net::{SocketAddr, TcpListener},
+    os::{
+        fd::{AsFd as _, BorrowedFd, OwnedFd},
+        unix::net::UnixListener,
+    },
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::handover::HandoverError;
+
+/// The most listening sockets of a proxy, the control's among them.
+pub const MAX_SOCKETS: usize = 64;
+
+/// What comes in at a socket. It goes with the socket from process to process, whatever the configuration says by then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Calls, without TLS.
+    Plain,
+    /// Calls, with TLS.
+    Tls,
+    /// Whoever reads metrics.
+    Metrics,
+}
+
+/// An address to listen on, or on which it is listened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listen {
+    pub kind: Kind,
+    pub address: SocketAddr,
+}
+
+impl Listen {
+    /// Whether a socket that listens there is the one that is asked for: sockets for all addresses are taken for each other,
+    /// since some systems write them as IPv6 alone.
+    pub(crate) fn is_met_by(&self, there: SocketAddr) -> bool {
+        let are_all = self.address.ip().is_unspecified() && there.ip().is_unspecified();
+        self.address == there || (are_all && self.address.port() == there.port())
+    }
+}
+
+impl fmt::Display for Listen {
+    /// With the scheme of what comes in there.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            Kind::Plain => write!(f, "http://{}", self.address),
+            Kind::Tls => write!(f, "https://{}", self.address),
+            Kind::Metrics => write!(f, "http://{}/metrics", self.address),
+        }
+    }
+}
+
+/// A listening socket, as words name it; descriptors follow in the same order. What takes calls has the address as it was asked
+/// for, so that port 0 is found again. A program that doesn't know a name refuses the word: it would take one kind for another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SocketName {
+    Calls(String),
+    Tls(String),
+    Metrics(String),
+    Control,
+}
+
+/// A socket that listens on an address.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub kind: Kind,
+    /// The address as it was asked for.
+    pub asked: String,
+    pub socket: TcpListener,
+}
+
+/// The listening sockets of a proxy.
+#[derive(Debug)]
+pub(crate) struct Sockets {
+    pub open: Vec<Open>,
+    pub control: UnixListener,
+}
+
+impl Open {
+    fn copy(&self) -> io::Result<Self> {
+        Ok(Self { kind: self.kind, asked: self.asked.clone(), socket: self.socket.try_clone()? })
+    }
+}
+
+impl Sockets {
+    pub(crate) fn names(&self) -> Vec<SocketName> {
+        let named = self.open.iter().map(|open| match open.kind {
+            Kind::Plain => SocketName::Calls(open.asked.clone()),
+            Kind::Tls => SocketName::Tls(open.asked.clone()),
+            Kind::Metrics => SocketName::Metrics(open.asked.clone()),
+        });
+        named.chain([SocketName::Control]).collect()
+    }
+
+    pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let open = self.open.iter().map(|open| open.socket.as_fd());
+        open.chain([self.control.as_fd()]).collect()
+    }
+
+    pub(crate) fn copy(&self) -> io::Result<Self> {
+        let open = self.open.iter().map(Open::copy).collect::<io::Result<_>>()?;
+        Ok(Self { open, control: self.control.try_clone()? })
+    }
+
+    /// Where it is listened, by the addresses that the system gave.
+    pub(crate) fn listens(&self) -> Vec<Listen> {
+        let listen = |open: &Open| Some(Listen { kind: open.kind, address: open.socket.local_addr().ok()? });
+        self.open.iter().filter_map(listen).collect()
+    }
+
+    pub(crate) fn from_named(
+        names: Vec<SocketName>,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<Self, HandoverError> {
+        let (mut open, mut control) = (Vec::new(), None);
+        for (name, descriptor) in names.into_iter().zip(descriptors) {
+            let (kind, asked) = match name {
+                SocketName::Calls(asked) => (Kind::Plain, asked),
+                SocketName::Tls(asked) => (Kind::Tls, asked),
+                SocketName::Metrics(asked) => (Kind::Metrics, asked),
+                SocketName::Control => {
+                    control = Some(UnixListener::from(descriptor));
+                    continue;
+                }
+            };
+            open.push(Open { kind, asked, socket: TcpListener::from(descriptor) });
+        }
+        let control =
+            control.ok_or_else(|| HandoverError::Unexpected("nothing of a control socket".to_owned()))?;
+        Ok(Self { open, control })
+    }
+}

@@ -1,0 +1,212 @@
+//! What is set of an agent, in files, variables, flags and its unit.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use agent::settings::{StartProxy, Stop};
+use choirmaster::cli::{
+    agent::settings::Settings,
+    settings::{Configured as _, Flag},
+};
+
+use super::super::{code, documented::documents, err, out, repository, run};
+
+#[test]
+fn the_documented_file_lists_every_key_with_its_default_and_sets_nothing() {
+    documents::<Settings>();
+}
+
+pub fn set(keys: &[(&str, &str)]) -> Result<Settings, String> {
+    let flag =
+        |&(key, value): &(&str, &str)| Flag { name: "--set", key: key.to_owned(), value: value.to_owned() };
+    let file = repository().join("config/agent.yml");
+    let flags: Vec<Flag> = keys.iter().map(flag).collect();
+    Settings::load(Some(&file), [], &flags).map_err(|error| error.to_string())
+}
+
+#[test]
+fn flags_win_over_variables_and_variables_over_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("agent.yml");
+    std::fs::write(&file, "agent: {name: file, keep_base: 1m}\nlimits: {memory: 1GiB, log: 1MiB}\n").unwrap();
+    let variables = [
+        ("CHOIRMASTER_AGENT_NAME", "variable"),
+        ("CHOIRMASTER_AGENT_KEEP_BASE", "2m"),
+        ("CHOIRMASTER_AGENT_LIMITS_MEMORY", "2GiB"),
+        ("CHOIRMASTER_AGENT_CONFIG", "elsewhere"),
+        ("CHOIRMASTER_PROXY_NONSENSE", "of another command"),
+    ];
+    let flag = Flag { name: "--name", key: "agent.name".to_owned(), value: "flag".to_owned() };
+    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let settings = Settings::load(Some(&file), variables, &[flag]).unwrap().agent;
+    assert_eq!((settings.name.as_str(), settings.keep_base), ("flag", Duration::from_mins(2)));
+    assert_eq!((settings.versions.limits.memory, settings.versions.limits.log), (2 << 30, 1 << 20));
+}
+
+#[test]
+fn what_is_set_reaches_the_agent() {
+    let settings = set(&[
+        ("agent.labels", "site=berlin, tier = edge"),
+        ("agent.stop", "drain"),
+        ("agent.metrics", "127.0.0.1:9100"),
+        ("manager.url", "https://choir.example.org/below/"),
+        ("manager.ca", "ca.pem"),
+        ("proxy.control", "/run/p.sock"),
+        ("proxy.listen", "127.0.0.1:1, [::1]:2"),
+        ("proxy.state", "/p"),
+        ("runtimes.enabled", "process, tinyfaas"),
+        ("runtimes.ports", "30000-30009"),
+        ("health.path", "/ready"),
+        ("warm_up.calls", "3"),
+        ("warm_up.path", "/warm"),
+    ]);
+    let agent = settings.unwrap().into_agent("/bin/choirmaster".into());
+    let labels =
+        [("site", "berlin"), ("tier", "edge")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+    assert_eq!(agent.labels, BTreeMap::from(labels));
+    assert_eq!((agent.stop, agent.metrics), (Stop::Drain, Some("127.0.0.1:9100".parse().unwrap())));
+    assert_eq!(agent.manager.url, "https://choir.example.org/below");
+    assert_eq!(agent.manager.ca, Some(PathBuf::from("ca.pem")));
+    assert_eq!(
+        (agent.runtimes.enabled, agent.runtimes.ports),
+        (vec!["process".to_owned(), "tinyfaas".to_owned()], (30_000, 30_009))
+    );
+    assert_eq!(agent.versions.health.path.as_deref(), Some("/ready"));
+    let warm_up = agent.versions.warm_up.unwrap();
+    assert_eq!((warm_up.calls, warm_up.path.as_str(), warm_up.method.as_str()), (3, "/warm", "GET"));
+    let arguments =
+        "proxy --own-session --control /run/p.sock --state /p --listen 127.0.0.1:1 --listen [::1]:2";
+    assert_eq!(
+        agent.proxy.start,
+        Some(StartProxy {
+            program: "/bin/choirmaster".into(),
+            arguments: arguments.split(' ').map(Into::into).collect(),
+            state: "/p".into(),
+        })
+    );
+    let none = set(&[("proxy.start", "false")]).unwrap().into_agent("/bin/choirmaster".into());
+    assert_eq!((none.proxy.start, none.versions.warm_up, none.versions.health.path), (None, None, None));
+}
+
+#[test]
+fn where_it_is_comes_from_a_point_or_a_file() {
+    assert_eq!(
+        set(&[("agent.at", "52.52, -13.405")]).unwrap().agent.area,
+        r#"{"type":"Polygon","coordinates":[[[-13.410000,52.515000],[-13.400000,52.515000],[-13.400000,52.525000],[-13.410000,52.525000],[-13.410000,52.515000]]]}"#
+    );
+    for place in ["89.99,180", "-89.99,-180", "0,0"] {
+        let area = set(&[("agent.at", place)]).unwrap().agent.area;
+        assert_eq!(model::area::parse(&area).map(|_| ()), Ok(()), "{place}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("area.json");
+    let text = r#"{"type":"Feature","properties":{},"geometry":{"type":"Polygon","coordinates":[[[0,0],[1,0],[1,1],[0,0]]]}}"#;
+    std::fs::write(&file, text).unwrap();
+    let area = set(&[("agent.area_file", file.to_str().unwrap())]).unwrap().agent.area;
+    assert_eq!(model::area::parse(&area).map(|_| ()), Ok(()), "{area}");
+    assert_eq!(set(&[]).unwrap().agent.area, "");
+}
+
+#[test]
+fn every_fault_of_the_settings_is_said_at_once_and_no_secret_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("area.json");
+    std::fs::write(&file, r#"{"type":"Point","coordinates":[0,0]}"#).unwrap();
+    let long = "x".repeat(129);
+    let said = set(&[
+        ("agent.name", &long),
+        ("agent.at", "52,53,54"),
+        ("agent.area_file", file.to_str().unwrap()),
+        ("agent.labels", "site=berlin,edge"),
+        ("agent.stop", "now"),
+        ("agent.metrics", "9100"),
+        ("manager.url", "http://ann:hidden@choir.example.org"),
+        ("manager.certificate", "agent.pem"),
+        ("proxy.start", "yes"),
+        ("runtimes.enabled", ""),
+        ("runtimes.ports", "30000-20000"),
+        ("limits.memory", "1KiB"),
+        ("limits.files", "many"),
+        ("health.path", "ready"),
+        ("warm_up.method", "get"),
+        ("log.level", "loud=very"),
+        ("agent.nmae", "edge"),
+    ])
+    .unwrap_err();
+    for part in [
+        "the configuration of the agent can't be used",
+        "agent.name: it has more than 128 bytes",
+        "agent.at: \"52,53,54\" is no latitude and longitude in degrees",
+        "agent.area_file: ",
+        "agent.labels: \"edge\" is no label, as in site=berlin",
+        "agent.stop: \"now\" is neither leave nor drain",
+        "agent.metrics: \"9100\" is no address with a port",
+        "manager.url: it holds a name or a password: put the token into a file",
+        "manager.certificate: is shown over https alone",
+        "manager.certificate: goes with manager.key: set both or neither",
+        "proxy.start: \"yes\" is neither true nor false",
+        "runtimes.enabled: name at least one",
+        "runtimes.ports: \"30000-20000\" is no range of ports",
+        "limits.memory: 1KiB is not from 1MiB to 1024GiB",
+        "limits.files: \"many\" is no whole number",
+        "health.path: \"ready\" does not begin with a slash",
+        "warm_up.method: \"get\" is no method",
+        "log.level: \"loud=very\" can't be read",
+        "there is no key \"agent.nmae\"; config/agent.yml lists all of them",
+    ] {
+        assert!(said.contains(part), "{part}\n{said}");
+    }
+    assert!(!said.contains("hidden"), "{said}");
+    for url in ["choir.example.org", "ftp://choir.example.org", "http://", ""] {
+        let said = set(&[("manager.url", url)]).unwrap_err();
+        assert!(said.contains("manager.url: an address looks like http://127.0.0.1:9991"), "{url}: {said}");
+    }
+    let both = set(&[("agent.at", "1,2"), ("agent.area_file", "area.json")]).unwrap_err();
+    assert!(both.contains("agent.at: and agent.area_file both say where it is"), "{both}");
+}
+
+#[test]
+fn a_configuration_that_can_not_be_used_is_the_callers_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(folder.path(), ["agent", "--at", "north", "--keep-base", "1h"]);
+    assert_eq!(code(&output), 1);
+    let output = run(folder.path(), ["agent", "--at", "north", "--name", "edge", "--metrics", "here"]);
+    let said = err(&output);
+    assert_eq!((code(&output), out(&output)), (1, String::new()));
+    assert!(
+        said.contains("--at: agent.at: \"north\"") && said.contains("--metrics: agent.metrics: \"here\""),
+        "{said}"
+    );
+    assert!(!folder.path().join("data").exists(), "nothing is made before all is read");
+}
+
+#[test]
+fn the_unit_starts_the_agent_with_flags_and_a_configuration_that_it_takes() {
+    let unit = std::fs::read_to_string(repository().join("config/choirmaster-agent.service")).unwrap();
+    let value = |key: &str| {
+        let mut values = unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+        values.next().unwrap_or_else(|| panic!("no {key}")).to_owned()
+    };
+    assert_eq!((value("KillMode").as_str(), value("Restart").as_str()), ("process", "always"));
+    assert!(value("After").contains("choirmaster-proxy.service"));
+    // The proxy's control is its user's alone, who is called like its unit.
+    assert_eq!(value("User"), "choirmaster-proxy");
+    let proxy = std::fs::read_to_string(repository().join("config/choirmaster-proxy.service")).unwrap();
+    let start = value("ExecStart");
+    let socket = "%t/choirmaster-proxy/control.sock";
+    assert!(start.contains(socket) && proxy.contains(&format!("--control {socket}")));
+    for folder in [value("StateDirectory"), value("RuntimeDirectory")] {
+        assert!(start.contains(&format!("/{folder}")), "{folder}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let start = start
+        .replace("/etc/choirmaster/agent.yml", &repository().join("config/agent.yml").display().to_string())
+        .replace(['%'], &format!("{}/", folder.path().display()));
+    let mut words = start.split_whitespace();
+    assert_eq!(words.next(), Some("/usr/local/bin/choirmaster"));
+    // All of it is read, and then this stops it.
+    let output = run(folder.path(), words.chain(["--set", "log.level=loud=very"]));
+    assert_eq!(code(&output), 1);
+    let lines: Vec<String> = err(&output).lines().skip(1).map(|line| line.trim().to_owned()).collect();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].starts_with("log.level: \"loud=very\""), "{lines:?}");
+}

@@ -1,0 +1,350 @@
+//! Is any call lost or doubled while canaries, agents, managers and proxies die at random instants?
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::sleep;
+
+use super::{
+    callers::Fate,
+    node::{Load, Node},
+    processes,
+    releases::{A_B, GRADUAL, Kind, TWO_STAGES, stages, strategy},
+    scale::{SHORTEST_STAGE, Scale},
+    serving::Behaviour::{self, Crashing, Dying, Failing, Good, Slow},
+    site::Site,
+    stages::{habits, nothing_is_left_but},
+    wait::wait_until,
+};
+
+/// Of the whole load.
+const CALLS: u64 = 1_000_000;
+const KILLS: u64 = 200;
+const UPGRADES: u64 = 20;
+
+/// A release as it is to go.
+#[derive(Debug, Clone, Copy)]
+struct Release {
+    kind: Kind,
+    shares: &'static [u8],
+    canary: Behaviour,
+    /// It is aborted once this stage is run.
+    abort_at: Option<usize>,
+}
+
+/// Each shape with each canary to the end, and aborted at every stage; in an order of chance.
+fn every_release(chance: &mut fastrand::Rng) -> Vec<Release> {
+    let canaries = [Good, Slow, Failing, Crashing, Dying];
+    let mut all = Vec::new();
+    for (kind, shares) in [(Kind::AB, A_B), (Kind::Wait, TWO_STAGES), (Kind::Wait, GRADUAL)] {
+        all.extend(canaries.map(|canary| Release { kind, shares, canary, abort_at: None }));
+        all.extend((0..shares.len()).map(|stage| {
+            let canary = canaries[(stage + shares.len()) % 2];
+            Release { kind, shares, canary, abort_at: Some(stage) }
+        }));
+    }
+    chance.shuffle(&mut all);
+    all
+}
+
+/// What is done to everybody, and how often it was.
+struct Chaos {
+    chance: fastrand::Rng,
+    kills: u64,
+    upgrades: u64,
+    upgrade_every: u64,
+}
+
+impl Chaos {
+    /// Kills one of those that may die at any instant; or has the proxy hand over.
+    async fn strike(&mut self, site: &mut Site, node: &mut Node, canary: &str) {
+        if self.upgrades * self.upgrade_every <= self.kills {
+            upgrade(node).await;
+            self.upgrades += 1;
+        }
+        match self.chance.u8(..3) {
+            0 => {
+                let running = site.running(canary);
+                if let Some(one) = self.chance.choice(&running)
+                    && processes::kill(one.pid)
+                {
+                    self.kills += 1;
+                }
+            }
+            1 => {
+                node.kill();
+                self.pause(0, 300).await;
+                node.come_back();
+                self.kills += 1;
+            }
+            _ => {
+                site.manager.kill();
+                self.pause(0, 300).await;
+                site.manager.come_back().await;
+                self.kills += 1;
+            }
+        }
+    }
+
+    async fn pause(&mut self, from: u64, to: u64) {
+        sleep(Duration::from_millis(self.chance.u64(from..=to))).await;
+    }
+}
+
+/// Has another process of the proxy take over.
+async fn upgrade(node: &Node) {
+    let before = node.until_proxy("the proxy answers", |_| true).await.pid;
+    let upgraded = node.run(&["proxy", "upgrade"]);
+    assert!(
+        upgraded.status.success(),
+        "{}\n{}",
+        String::from_utf8_lossy(&upgraded.stderr),
+        node.what_it_said()
+    );
+    node.until_proxy("another process serves", |status| status.pid != before).await;
+}
+
+/// Leads a release to its end while everybody dies; says who serves then.
+async fn lead(
+    site: &mut Site,
+    node: &mut Node,
+    chaos: &mut Chaos,
+    id: &str,
+    base: &str,
+    release: Release,
+) -> String {
+    let new = site.version(release.canary);
+    let longest = Scale::find().longest_stage;
+    let times = longest.as_secs_f64() / SHORTEST_STAGE.as_secs_f64();
+    let milliseconds = SHORTEST_STAGE.mul_f64(times.powf(chaos.chance.f64())).as_millis() as u64;
+    let text = strategy(id, [base, &new], &stages(release.kind, release.shares, milliseconds), "");
+    site.manager.submit(&text).await;
+    let mut is_to_abort = release.abort_at.map(|stage| format!("s{stage}"));
+    while !site.manager.is_over(id).await {
+        chaos.pause(20, 400).await;
+        chaos.strike(site, node, &new).await;
+        let status = node.status().await;
+        let stage =
+            status.and_then(|status| status.functions.first()?.candidate.clone()).map(|one| one.stage);
+        if is_to_abort.is_some() && stage == is_to_abort {
+            let (status, text) =
+                site.manager.order(&format!("/api/v1/releases/{id}/abort"), &json!({"by": "tester"})).await;
+            // It may have ended meanwhile.
+            assert!((200..300).contains(&status) || status == 409, "{status} {text}");
+            is_to_abort = None;
+        }
+    }
+    let ended = site.manager.ended(id).await;
+    node.is_at_rest().await;
+    let serving = if ended["state"] == "Done" { new } else { base.to_owned() };
+    let what = format!("{serving} alone serves after {release:?}, {}", ended["state"]);
+    wait_until(&what, async || site.all_running() == [serving.as_str()]).await;
+    serving
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_call_is_lost_or_doubled_whoever_is_killed() {
+    let Scale { part, .. } = Scale::find();
+    let mut chaos = Chaos {
+        chance: fastrand::Rng::with_seed(part),
+        kills: 0,
+        upgrades: 0,
+        upgrade_every: KILLS / UPGRADES,
+    };
+    let mut site = Site::start().await;
+    let mut node = site.node("edge", &["agent.keep_base=0s"]).await;
+    site.manager.knows(1).await;
+    let mut base = site.version(Good);
+    node.add(&site.content(&base));
+    let load = node.call(&habits()).await;
+    let mut releases = Vec::new();
+    let mut number = 0;
+    let is_enough = |chaos: &Chaos, load: &Load| {
+        u64::from(load.callers.begun()) >= Scale::part_of(CALLS)
+            && chaos.kills >= Scale::part_of(KILLS)
+            && chaos.upgrades >= Scale::part_of(UPGRADES)
+    };
+    while !is_enough(&chaos, &load) {
+        if releases.is_empty() {
+            releases = every_release(&mut chaos.chance);
+        }
+        let release = releases.pop().unwrap();
+        base = lead(&mut site, &mut node, &mut chaos, &format!("r{number}"), &base, release).await;
+        assert_eq!(load.callers.lost(), 0, "after {release:?}");
+        number += 1;
+    }
+    load.more_calls(100).await;
+    let (ledger, lines) = load.finish(&site).await;
+    assert_eq!(ledger.faults(&lines.all()), [""; 0], "{}", ledger.sums());
+    eprintln!(
+        "part {part}: {} calls through {number} releases with {} kills and {} upgrades",
+        ledger.calls.len(),
+        chaos.kills,
+        chaos.upgrades
+    );
+    nothing_is_left_but(&site, &node.folder, &base).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fleet_is_rolled_back_without_a_call_lost_while_agents_and_the_manager_are_killed() {
+    let mut site = Site::start().await;
+    let set = ["agent.keep_base=60s"];
+    let mut nodes = [site.node("edge-1", &set).await, site.node("edge-2", &set).await];
+    site.manager.knows(2).await;
+    let base = site.version(Good);
+    let new = site.version_good_where_first(Failing);
+    for node in &nodes {
+        node.add(&site.content(&base));
+    }
+    // Each door has numbers of its own, so callers come to the first alone; the second one's are nobody's.
+    let load = nodes[0].call(&habits()).await;
+    let other = super::callers::Callers::start(nodes[1].at, &habits(), super::callers::PATIENCE);
+    let more = "rollout: {order: waves, waves: [1, 100%], max_failed: 0, on_failure: rollback}\n";
+    let text = strategy("fleet", [&base, &new], &stages(Kind::Wait, TWO_STAGES, 600), more);
+    site.manager.submit(&text).await;
+    let mut chance = fastrand::Rng::with_seed(3);
+    while !site.manager.is_over("fleet").await {
+        sleep(Duration::from_millis(chance.u64(100..900))).await;
+        match chance.usize(..3) {
+            2 => {
+                site.manager.kill();
+                site.manager.come_back().await;
+            }
+            which => {
+                nodes[which].kill();
+                nodes[which].come_back();
+            }
+        }
+    }
+    assert_eq!(site.manager.state("fleet").await.as_deref(), Some("RolledBack"));
+    for node in &nodes {
+        let status = node.is_at_rest().await;
+        assert_eq!(status.functions.len(), 1);
+    }
+    wait_until("the base version alone serves", async || {
+        let mut all = site.running(&new);
+        all.retain(|one| !one.arguments.is_empty());
+        all.is_empty() && site.running(&base).len() == 2
+    })
+    .await;
+    load.more_calls(100).await;
+    assert_eq!((load.callers.lost(), other.lost()), (0, 0));
+    let theirs = other.finish().await;
+    assert!(theirs.iter().all(|call| call.fate == Fate::Answered));
+    let ours = load.callers.finish().await;
+    assert!(ours.iter().all(|call| call.fate == Fate::Answered));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_nothing_is_said_of_repeats_posts_that_a_dying_version_had_are_felt_and_counted_and_nothing_else()
+ {
+    let mut site = Site::start().await;
+    let node = site.node("edge", &["agent.keep_base=0s"]).await;
+    site.manager.knows(1).await;
+    let (base, new) = (site.version(Good), site.version(Dying));
+    node.add_with(&site.content(&base), &[]);
+    let load = node.call(&habits()).await;
+    site.manager.submit(&strategy("r", [&base, &new], &stages(Kind::Wait, &[50], 600_000), "")).await;
+    assert_ne!(site.manager.ended("r").await["state"], "Done");
+    node.is_at_rest().await;
+    load.more_calls(100).await;
+    let (ledger, lines) = load.finish(&site).await;
+    let felt: Vec<_> = ledger.calls.iter().filter(|call| call.fate != Fate::Answered).collect();
+    for call in &felt {
+        assert!(call.posted && matches!(call.fate, Fate::ProxyError | Fate::FunctionError), "{call:?}");
+    }
+    assert_eq!(felt.len(), lines.errors(), "{}", ledger.sums());
+    assert_eq!(ledger.more_than_once(|call| call.posted), 0);
+    let counted = lines.all();
+    assert!(ledger.more_than_once(|_| true) as u64 <= counted.repeated + counted.sent_again);
+    nothing_is_left_but(&site, &node.folder, &base).await;
+}
+
+/// A version that serves under load, and nothing else.
+async fn serving() -> (Site, Node, Load) {
+    let mut site = Site::start().await;
+    let node = site.node("edge", &[]).await;
+    let base = site.version(Good);
+    node.add(&site.content(&base));
+    let load = node.call(&habits()).await;
+    (site, node, load)
+}
+
+/// From now on nobody loses a call; says how many were lost before.
+async fn none_is_lost_from_now_on(load: &Load) -> u32 {
+    // Whoever had a call in flight has noticed by then.
+    load.more_calls(300).await;
+    let lost = load.callers.lost();
+    load.more_calls(600).await;
+    assert_eq!(load.callers.lost(), lost);
+    lost
+}
+
+/// Calls that got no answer may have been carried out; none was twice.
+async fn none_was_doubled(site: &Site, load: Load) {
+    let (ledger, _) = load.finish(site).await;
+    assert_eq!(ledger.more_than_once(|_| true), 0);
+    assert_eq!(ledger.invented(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proxy_that_is_killed_loses_what_was_in_flight_and_serves_again_by_its_last_table() {
+    let (site, node, load) = serving().await;
+    let before = node.until_proxy("it answers", |_| true).await;
+    assert!(processes::kill(before.pid));
+    let after = node.until_proxy("another one serves", |status| status.pid != before.pid).await;
+    assert_eq!(after.table, before.table);
+    let lost = none_is_lost_from_now_on(&load).await;
+    assert!(lost as usize <= habits().len(), "{lost}");
+    none_was_doubled(&site, load).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_and_its_proxy_that_are_killed_together_lose_what_was_in_flight() {
+    let (site, mut node, load) = serving().await;
+    let before = node.until_proxy("it answers", |_| true).await;
+    node.kill();
+    assert!(processes::kill(before.pid));
+    node.until_proxy("another one serves", |status| status.pid != before.pid).await;
+    node.come_back();
+    let lost = none_is_lost_from_now_on(&load).await;
+    assert!(lost as usize <= habits().len(), "{lost}");
+    node.until("it goes on", |status| status.proxy.answers && status.functions.len() == 1).await;
+    none_was_doubled(&site, load).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_that_is_killed_is_missed_by_nobody_and_another_one_takes_the_sockets() {
+    let (site, node, load) = serving().await;
+    let before = node.holder().unwrap();
+    assert!(processes::kill(before));
+    node.until_proxy("another one holds the sockets", |status| {
+        status.held && node.holder().is_some_and(|holder| holder != before)
+    })
+    .await;
+    assert_eq!(none_is_lost_from_now_on(&load).await, 0);
+    // It does what a holder is for.
+    let serving = node.until_proxy("it answers", |_| true).await.pid;
+    assert!(processes::kill(serving));
+    node.until_proxy("another one serves", |status| status.pid != serving).await;
+    let lost = none_is_lost_from_now_on(&load).await;
+    assert!(lost as usize <= habits().len(), "{lost}");
+    none_was_doubled(&site, load).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_that_an_agent_and_its_proxy_are_may_be_killed_and_serves_again_by_the_last_table() {
+    let (site, mut node, load) = serving().await;
+    let pid = |site: &Site| site.running("v0").iter().map(|one| one.pid).collect::<Vec<_>>();
+    let version = pid(&site);
+    node.kill();
+    let holder = node.holder().unwrap();
+    let serving = node.until_proxy("it answers", |_| true).await.pid;
+    processes::kill(holder);
+    processes::kill(serving);
+    node.come_back();
+    node.until("it goes on", |status| status.proxy.answers && status.functions.len() == 1).await;
+    none_is_lost_from_now_on(&load).await;
+    assert_eq!(pid(&site), version);
+    none_was_doubled(&site, load).await;
+}

@@ -1,0 +1,41 @@
+//! Own agents as they are run: a manager, agents, each with a proxy beside it, functions and callers, all of them real processes.
+//!
+//! Callers number their calls, and functions write down each number that they carry out; afterwards the two are compared, as in the
+//! tests of the proxy:
+//!
+//! - *lost*: a call without a whole answer, or with an error that the function didn't give;
+//! - *doubled*: a call that was carried out twice without a repeat that the proxy counted.
+//!
+//! All that a test starts has the path of its folder in its arguments or its environment, and ends with the test, whatever ends that.
+
+mod beside;
+#[allow(dead_code, reason = "the tests of the proxy use more of it")]
+#[path = "../../shared/loss/callers.rs"]
+mod callers;
+mod counted;
+mod kills;
+#[allow(dead_code, reason = "the tests of the proxy use more of it")]
+#[path = "../../shared/loss/ledger.rs"]
+mod ledger;
+mod manager;
+#[allow(dead_code, reason = "the tests of the proxy use more of it")]
+#[path = "../../shared/loss/message.rs"]
+mod message;
+mod node;
+mod processes;
+#[allow(dead_code, reason = "the tests of simulated children use more of it")]
+#[path = "../fleet/manager.rs"]
+mod reference;
+mod releases;
+#[path = "../../shared/loss/scale.rs"]
+mod scale;
+#[allow(dead_code, reason = "the tests of the proxy use more of it")]
+#[path = "../../shared/loss/serving.rs"]
+mod serving;
+mod site;
+mod stages;
+mod steering;
+mod stopped;
+#[path = "../../shared/loss/wait.rs"]
+mod wait;
+mod wrong;

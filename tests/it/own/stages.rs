@@ -1,0 +1,119 @@
+//! Good and bad releases: what callers feel of them, what the manager hears, and what is left.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{
+    callers::Habit,
+    ledger::Ledger,
+    releases::{A_B, GRADUAL, Kind, TWO_STAGES, stages, strategy},
+    serving::Behaviour::{Failing, Good},
+    site::Site,
+    wait::wait_until,
+};
+
+/// GET and POST, on a connection that stays and on a new one each time, with and without a pause between calls: few, since
+/// everything here runs on one machine.
+pub fn habits() -> Vec<Habit> {
+    let mut all = Vec::new();
+    for posts in [false, true] {
+        for (keeps_connection, think, count) in [(true, 0, 1), (true, 20, 4), (false, 20, 2)] {
+            let habit = Habit { posts, keeps_connection, think: Duration::from_millis(think) };
+            all.extend([habit].repeat(count));
+        }
+    }
+    all
+}
+
+/// Nothing runs but this version, and nothing lies about of others.
+pub async fn nothing_is_left_but(site: &Site, folder: &std::path::Path, version: &str) {
+    wait_until("nothing else runs", async || site.all_running() == [version]).await;
+    let count = |below: &str| {
+        let entries = std::fs::read_dir(folder.join(below)).map(Iterator::count);
+        entries.unwrap_or_else(|error| panic!("{below}: {error}"))
+    };
+    wait_until("nothing else is kept", async || count("state/run/runs") == 1 && count("state/content") == 1)
+        .await;
+    let shims = super::processes::with(folder.join("state/run/runs").to_str().unwrap());
+    let shims = shims.iter().filter(|one| one.arguments.contains(" shim ")).count();
+    assert_eq!(shims, 1, "{:?}", super::processes::with(folder.to_str().unwrap()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn releases_of_all_shapes_go_by_without_a_call_lost_or_doubled() {
+    let mut site = Site::start().await;
+    let node = site.node("edge", &["agent.keep_base=0s"]).await;
+    site.manager.knows(1).await;
+    let mut base = site.version(Good);
+    node.add(&site.content(&base));
+    let load = node.call(&habits()).await;
+    let shapes = [
+        (Kind::AB, A_B, 800),
+        (Kind::Wait, TWO_STAGES, 400),
+        (Kind::AB, TWO_STAGES, 300),
+        (Kind::Wait, GRADUAL, 150),
+    ];
+    for (number, (kind, shares, milliseconds)) in shapes.into_iter().enumerate() {
+        let (id, new) = (format!("release-{number}"), site.version(Good));
+        site.manager.submit(&strategy(&id, [&base, &new], &stages(kind, shares, milliseconds), "")).await;
+        let ended = site.manager.ended(&id).await;
+        assert_eq!(ended["state"], "Done", "{ended:#}");
+        for stage in 0..shares.len() {
+            let result = site.manager.result(&id, &format!("s{stage}")).await;
+            assert!(result["f2_calls"].as_u64().unwrap() > 0 && result["f2_errors"] == 0, "{result:#}");
+        }
+        base = new;
+    }
+    node.is_at_rest().await;
+    load.more_calls(100).await;
+    let (ledger, lines) = load.finish(&site).await;
+    assert_eq!(ledger.faults(&lines.all()), [""; 0], "{}", ledger.sums());
+    nothing_is_left_but(&site, &node.folder, &base).await;
+}
+
+fn number(of: &Value, field: &str) -> u64 {
+    of[field].as_u64().unwrap_or_else(|| panic!("no {field} in {of:#}"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_canary_that_answers_nothing_but_errors_is_felt_by_nobody_and_counted_to_the_call() {
+    let mut site = Site::start().await;
+    let node = site.node("edge", &[]).await;
+    site.manager.knows(1).await;
+    let (base, new) = (site.version(Good), site.version(Failing));
+    node.add(&site.content(&base));
+    let load = node.call(&habits()).await;
+    site.manager.submit(&strategy("bad", [&base, &new], &stages(Kind::Wait, &[10, 50], 2_000), "")).await;
+    node.until("the canary is tried", |status| status.functions[0].candidate.is_some()).await;
+    let candidate = node.status().await.unwrap().functions[0].candidate.clone();
+    let ended = site.manager.ended("bad").await;
+    assert_ne!(ended["state"], "Done", "{ended:#}");
+    let parts = site.manager.parts("bad").await;
+    assert_eq!(parts[0]["outcome"], "failed", "{parts:#?}");
+    let status = node.is_at_rest().await;
+    assert_eq!(status.stops.judged, 1, "{status:#?}");
+    load.more_calls(100).await;
+    let (ledger, lines) = load.finish(&site).await;
+    assert_eq!(ledger.faults(&lines.all()), [""; 0], "{}", ledger.sums());
+
+    let result = site.manager.result("bad", "s0").await;
+    let carried_out = Ledger::executions_of(&ledger, &new) as u64;
+    assert!(carried_out > 0);
+    assert_eq!(number(&result, "f2_calls"), carried_out, "{result:#}");
+    assert_eq!(number(&result, "f2_errors"), carried_out, "{result:#}");
+    assert_eq!(lines.all().repeated, carried_out);
+    // What was counted of the canary is what was written down of it.
+    if let Some(candidate) = candidate {
+        let given = lines.of_version(&candidate.version.version);
+        let repeated = given.filter(|line| line["repeated"] == true).count() as u64;
+        assert_eq!(repeated, carried_out);
+    }
+    nothing_is_left_but(&site, &node.folder, &base).await;
+}
+
+/// How many calls a version has carried out until now.
+pub fn carried_out(site: &Site, version: &str) -> usize {
+    let log = std::fs::metadata(site.logs().join(format!("{version}.log")));
+    log.map_or(0, |log| log.len() as usize / 4)
+}
