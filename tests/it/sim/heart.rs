@@ -59,10 +59,6 @@ pub enum Flaw {
     OpensUnproven,
     /// Invariant 15: the proxy says of each version that nobody holds it.
     StopsAtOnce,
-    /// Invariant 15: the proxy says that it has a table in force, and goes on by the one before.
-    KeepsOldTable,
-    /// Invariants 16 and others: what an own agent saves is not always on disk when it goes on.
-    SavesLate,
 }
 
 /// Decides and applies a command, with a flaw if there is one.
@@ -269,8 +265,6 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
         | Flaw::RefusesWithdrawn
         | Flaw::ForgetsUndoOfParent
         | Flaw::StopsAtOnce
-        | Flaw::KeepsOldTable
-        | Flaw::SavesLate
         | Flaw::SumsOneShort => {}
     }
 }

@@ -215,16 +215,6 @@ fn a_version_that_is_stopped_while_somebody_holds_it_is_noticed() {
 }
 
 #[test]
-fn a_table_that_is_said_to_be_in_force_and_is_not_is_noticed() {
-    assert_caught_with(Crew::Mixed, Flaw::KeepsOldTable, &[12, 15, 16]);
-}
-
-#[test]
-fn an_own_agent_that_goes_on_before_it_has_saved_is_noticed() {
-    assert_caught_with(Crew::Mixed, Flaw::SavesLate, &[4, 12, 15, 16]);
-}
-
-#[test]
 fn an_undo_that_own_agents_are_not_told_of_is_noticed() {
     assert_caught_with(Crew::Mixed, Flaw::NoUndo, &[6, 10]);
 }

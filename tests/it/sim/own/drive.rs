@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 
 use ::agent::core::{Act, Core, Errand, Event, Trouble};
 use heart::release::command::{Form, Reply};
-use proxy::control::form::TableNumber;
 
 use super::{Flight, Handed, Happening, link, runtime::Conduct, watch};
 use crate::sim::{
@@ -151,9 +150,7 @@ impl World {
                 if self.may_die_now(index) {
                     return;
                 }
-                if self.managers[0].flaw != Some(Flaw::SavesLate) || self.dice.chance(0.5) {
-                    self.owns[index].save();
-                }
+                self.owns[index].save();
                 if self.look_at_own(index) || self.may_die_now(index) {
                     return;
                 }
@@ -291,16 +288,13 @@ impl World {
                 Event::Started { version, started }
             }
             (Act::Apply(generation), Errand::Table(form)) => {
-                let applied =
-                    if is_up && flaw == Some(Flaw::KeepsOldTable) && own.proxy.number().generation > 0 {
-                        Ok(TableNumber { epoch: form.epoch, generation: form.generation })
-                    } else if is_up {
-                        let applied = own.proxy.apply(&form).map_err(Trouble::refused);
-                        own.watched.note_table(&own.proxy, &own.runtime, at);
-                        applied
-                    } else {
-                        Err(no_proxy())
-                    };
+                let applied = if is_up {
+                    let applied = own.proxy.apply(&form).map_err(Trouble::refused);
+                    own.watched.note_table(&own.proxy, &own.runtime, at);
+                    applied
+                } else {
+                    Err(no_proxy())
+                };
                 Event::Applied { generation, applied }
             }
             (Act::Drain(version), _) => {
