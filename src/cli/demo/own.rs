@@ -171,7 +171,7 @@ impl OwnStage<'_> {
         let (can, cannot): (Vec<Function>, Vec<Function>) =
             FUNCTIONS.iter().partition(|function| statuses.iter().all(|status| runs(function.env, status)));
         for function in cannot {
-            writeln!(out, "    {} goes without: this machine has no {}", function.name, function.needs)?;
+            writeln!(out, "    {} is left out: this machine has no {}", function.name, function.needs)?;
         }
         Ok(can)
     }

@@ -1,5 +1,7 @@
 //! The demo, from its first line to its exit code.
 
+use std::path::Path;
+
 use super::{code, err, out, run};
 
 #[test]
@@ -17,6 +19,7 @@ fn the_demo_comes_out_as_it_should_and_leaves_nothing_behind() {
         rows.iter().find(|row| row.starts_with("bad ")).unwrap().split_whitespace().collect();
     assert_eq!(&bad[..6], ["bad", "DoneWithFailures", "0", "20", "0", "20"]);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    assert_eq!(processes_with(folder.path()), Vec::<String>::new());
     let everywhere: Vec<&str> =
         rows.iter().find(|row| row.starts_with("everywhere ")).unwrap().split_whitespace().collect();
     assert_eq!(
@@ -37,6 +40,14 @@ fn the_demo_comes_out_as_it_should_and_leaves_nothing_behind() {
         text.lines().find(|line| line.contains(" in stage Half: errors ")).expect("whose failure it was");
     let child = fault.split_whitespace().next().unwrap();
     assert!(child.len() == 8 && child.chars().all(|c| c.is_ascii_hexdigit()), "{fault}");
+}
+
+/// Arguments of processes that name a folder: agents, proxies and what watches versions do.
+fn processes_with(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let arguments = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    let texts = arguments.map(|text| String::from_utf8_lossy(&text).replace('\0', " "));
+    texts.filter(|text| text.contains(folder.to_str().unwrap())).collect()
 }
 
 #[test]

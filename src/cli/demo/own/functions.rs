@@ -1,5 +1,7 @@
 //! The functions that real agents run, and the releases of them.
 
+use std::fmt::Write as _;
+
 use reqwest::Method;
 
 /// A function, and what its versions answer.
@@ -102,10 +104,11 @@ pub fn releases(functions: &[Function]) -> [OwnRelease; RELEASES] {
 fn strategy(id: &str, functions: &[(Function, &str, &str)], shares: &[u8]) -> String {
     let mut text = format!("id: {id}\nname: {id}\ntype: minor\nfunctions:\n");
     for (Function { name, env, .. }, base, new) in functions {
-        text.push_str(&format!(
+        let _ = write!(
+            text,
             "  - name: {name}\n    retry: failed\n    base_version: {{path: {base}, env: {env}}}\n    \
              new_version: {{path: {new}, env: {env}}}\n"
-        ));
+        );
     }
     text.push_str("stages:\n");
     let stages: Vec<_> = functions
