@@ -1,9 +1,10 @@
 //! `choirmaster demo`: a manager on an embedded store and twenty simulated children, then a tree of managers, from
-//! nothing, in a minute.
+//! nothing, in a minute; then real functions on real agents.
 //!
 //! The samples are submitted one after the other through the API, as anybody would. What is checked at the end of
 //! each is what the manager says *and* what the children themselves have come to run.
 
+mod own;
 mod run;
 pub mod samples;
 mod screen;
@@ -15,7 +16,11 @@ use std::{
     time::Duration,
 };
 
-use tokio::{sync::watch, task::JoinHandle};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+    task::JoinHandle,
+};
 use tokio_util::sync::CancellationToken;
 
 use self::{run::Stage, screen::Ended};
@@ -23,6 +28,7 @@ use super::{
     client::{Client, Connection},
     failure::Failure,
     show,
+    signals::Signals,
 };
 use crate::{
     app,
@@ -37,10 +43,11 @@ pub const AGENTS: usize = 20;
 const CALLS_PER_SECOND: f64 = 200.0;
 
 /// Show what it does: a manager with 20 simulated children, then a tree of managers, and sample releases one after
-/// the other.
+/// the other; then real functions on two real agents.
 ///
-/// One of the samples is bad on purpose: it must fail, and the base version must run again everywhere. Ends with 0
-/// if all came out as it should. Nothing is left behind; nothing but this program is needed.
+/// Some of the samples are bad on purpose: they must fail, and the base version must run again everywhere. The real functions
+/// are called all the while, and no call may be lost. Ends with 0 if all came out as it should. Nothing is left behind; nothing
+/// but this program is needed (functions for node and python3 are left out where these are missing).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "While it runs, in a second terminal (with the address that it prints):\n  \
                         choirmaster release watch gradual --url http://127.0.0.1:PORT")]
@@ -74,26 +81,35 @@ async fn perform(args: &Args, folder: &Path, out: &mut impl Write) -> Result<u8,
     manager.stop().await?;
     let (mut ended, report) = flat?;
     ended.extend(tree::play(args, folder, out).await?);
+    let mut own = own::play(folder, out).await?;
+    ended.append(&mut own.ended);
     write!(out, "\n{}", summary(&ended))?;
     let rightly = ended.iter().filter(|one| one.wrong.is_none()).count();
     writeln!(
         out,
         "{rightly} of {} releases came out as they should;\n\
-         the simulated children of the first manager made {} calls, {} of them polls",
+         the simulated children of the first manager made {} calls, {} of them polls;\n{}",
         ended.len(),
         report.totals.calls,
-        report.totals.polls
+        report.totals.polls,
+        own.summary()
     )?;
-    let all = samples::SAMPLES.len() + samples::TREE_SAMPLES.len();
-    Ok(if rightly == all { 0 } else { super::failure::OURS })
+    let all = samples::SAMPLES.len() + samples::TREE_SAMPLES.len() + own::RELEASES;
+    Ok(if rightly == all && own.no_call_was_lost() { 0 } else { super::failure::OURS })
 }
 
 /// Lets a part of the demo play, unless somebody has seen enough.
 async fn unless_ended<T>(part: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let no_signals = |error| Failure::ours(format!("no signals: {error}"));
+    let mut signals = Signals::new().map_err(no_signals)?;
+    // Of a terminal that is closed.
+    let mut hangup = signal(SignalKind::hangup()).map_err(no_signals)?;
     tokio::select! {
-        played = part => played,
-        _ = tokio::signal::ctrl_c() => Err(Failure { code: 130, text: "the demo was ended early".to_owned() }),
+        played = part => return played,
+        () = signals.next() => {}
+        _ = hangup.recv() => {}
     }
+    Err(Failure { code: 130, text: "the demo was ended early".to_owned() })
 }
 
 /// One manager, and all samples that need no more.

@@ -95,11 +95,14 @@ macro_rules! files {
 }
 
 /// Path and content of each file of the sample functions.
-pub const FILES: [(&str, &[u8]); 10] = files![
+pub const FILES: [(&str, &[u8]); 13] = files![
     "fns/greet_base/fn.py",
     "fns/greet_base/requirements.txt",
     "fns/greet_new/fn.py",
     "fns/greet_new/requirements.txt",
+    "fns/shout_base/fn.sh",
+    "fns/shout_broken/fn.sh",
+    "fns/shout_new/fn.sh",
     "fns/sieve_base/index.js",
     "fns/sieve_base/package.json",
     "fns/sieve_broken/index.js",

@@ -94,7 +94,7 @@ impl Screen {
     pub async fn follow(
         &mut self,
         client: &Client,
-        text: &'static str,
+        text: &str,
         running: impl Fn() -> usize,
         out: &mut impl Write,
     ) -> Result<(Release, Duration), Failure> {
@@ -103,7 +103,7 @@ impl Screen {
             .request(Method::POST, &["release"])
             .query(&[("by", "demo")])
             .header(CONTENT_TYPE, "application/x-yaml")
-            .body(text);
+            .body(text.to_owned());
         let submitted: Submitted = client.post(request).await?;
         let path = ["api", "v1", "releases", &submitted.id];
         loop {

@@ -1,5 +1,7 @@
 //! The demo, from its first line to its exit code.
 
+use std::path::Path;
+
 use super::{code, err, out, run};
 
 #[test]
@@ -10,13 +12,14 @@ fn the_demo_comes_out_as_it_should_and_leaves_nothing_behind() {
     let text = out(&output);
     assert_eq!(code(&output), 0, "{text}\n{}", err(&output));
     assert!(text.contains("SIMULATED") && text.contains("listening on http://127.0.0.1:"), "{text}");
-    assert!(text.contains("9 of 9 releases came out as they should"), "{text}");
+    assert!(text.contains("11 of 11 releases came out as they should"), "{text}");
     let rows: Vec<&str> = text.lines().filter(|line| line.ends_with("as it should")).collect();
-    assert_eq!(rows.len(), 9, "{text}");
+    assert_eq!(rows.len(), 11, "{text}");
     let bad: Vec<&str> =
         rows.iter().find(|row| row.starts_with("bad ")).unwrap().split_whitespace().collect();
     assert_eq!(&bad[..6], ["bad", "DoneWithFailures", "0", "20", "0", "20"]);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    assert_eq!(processes_with(folder.path()), Vec::<String>::new());
     let everywhere: Vec<&str> =
         rows.iter().find(|row| row.starts_with("everywhere ")).unwrap().split_whitespace().collect();
     assert_eq!(
@@ -27,10 +30,24 @@ fn the_demo_comes_out_as_it_should_and_leaves_nothing_behind() {
     for line in text.lines() {
         assert!(line.chars().count() <= 80, "too long for a terminal: {line}");
     }
+    let own = |id: &str| -> Vec<&str> {
+        rows.iter().find(|row| row.starts_with(id)).unwrap().split_whitespace().take(6).collect()
+    };
+    assert_eq!(own("own-good "), ["own-good", "Done", "2", "0", "2", "0"]);
+    assert_eq!(own("own-bad "), ["own-bad", "DoneWithFailures", "0", "2", "0", "2"]);
+    assert!(text.contains("REAL") && text.contains(" times, and 0 of the calls were lost;"), "{text}");
     let fault =
         text.lines().find(|line| line.contains(" in stage Half: errors ")).expect("whose failure it was");
     let child = fault.split_whitespace().next().unwrap();
     assert!(child.len() == 8 && child.chars().all(|c| c.is_ascii_hexdigit()), "{fault}");
+}
+
+/// Arguments of processes that name a folder: agents, proxies and what watches versions do.
+fn processes_with(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let arguments = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    let texts = arguments.map(|text| String::from_utf8_lossy(&text).replace('\0', " "));
+    texts.filter(|text| text.contains(folder.to_str().unwrap())).collect()
 }
 
 #[test]

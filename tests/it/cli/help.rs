@@ -18,7 +18,7 @@ fn the_help_names_every_command() {
     Commands:
       serve        Run the release manager
       demo         Show what it does: a manager with 20 simulated children, then a tree of managers, and
-                   sample releases one after the other
+                   sample releases one after the other; then real functions on two real agents
       validate     Check release strategies and report every fault with its place
       schema       Print the JSON Schema of a release strategy
       plan         Show who would take part in a release and in which wave, and why the others would not

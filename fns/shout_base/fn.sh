@@ -1,0 +1,2 @@
+# Says in capitals what it is told.
+exec tr '[:lower:]' '[:upper:]'
