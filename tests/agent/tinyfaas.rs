@@ -1,6 +1,6 @@
 //! The runtime `tinyfaas`, with a tinyFaaS of the tests.
 
-mod fake;
+pub mod fake;
 
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
