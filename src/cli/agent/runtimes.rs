@@ -42,7 +42,7 @@ pub fn keys(runtimes: &mut Runtimes) -> Vec<(&'static str, Slot<'_>)> {
     ]
 }
 
-/// Whether all that is enabled exists and has what it needs. `name` is the agent's. What a runtime that is not enabled has is not looked at.
+/// Whether all that is enabled exists and has what it needs. `name` is the agent's. What is set of others is not looked at.
 pub fn check(runtimes: &Runtimes, name: &str, faults: &mut Vec<String>) {
     let enabled = &runtimes.enabled;
     if enabled.is_empty() {
