@@ -54,11 +54,10 @@ pub fn check(runtimes: &Runtimes, name: &str, faults: &mut Vec<String>) {
             continue;
         }
         match one.as_str() {
-            "process" => {}
             "tinyfaas" if runtimes.tinyfaas.forms.is_empty() => {
                 faults.push("tinyfaas.forms: name at least one, as in python".to_owned());
             }
-            "tinyfaas" => {}
+            "process" | "tinyfaas" => {}
             "webhook" => check_webhook(&runtimes.webhook, name, faults),
             "oci" => check_oci(&runtimes.oci, enabled, runtimes.ports, faults),
             other => faults.push(format!("runtimes.enabled: {}", runtime::unknown(other))),
@@ -95,7 +94,7 @@ fn check_oci(oci: &OciSettings, enabled: &[String], (first, last): (u16, u16), f
         faults.push("oci.rootfs: the runtime oci needs a root file system, unpacked in a folder".to_owned());
     }
     if let Some(bind) = oci.binds.iter().find(|bind| !bind.is_absolute()) {
-        faults.push(format!("oci.binds: {bind:?} does not begin with a slash"));
+        faults.push(format!("oci.binds: {} does not begin with a slash", bind.display()));
     }
     let has_both = enabled.iter().any(|one| one == "process");
     if has_both && oci.ports.0 <= last && first <= oci.ports.1 {

@@ -86,7 +86,7 @@ fn a_runtime_that_is_enabled_is_refused_without_what_it_needs() {
         "tinyfaas.forms: tinyFaaS has no form \"wasm\"; it has binary, go, nodejs, python",
         "tinyfaas.threads: 0 is not from 1 to 1000",
         "webhook.url: it holds a name or a password",
-        "oci.binds: \"lib\" does not begin with a slash",
+        "oci.binds: lib does not begin with a slash",
         "oci.ports: some are those of runtimes.ports too",
         "runtimes.enabled: there is no runtime \"wasm\"; there are oci, process, tinyfaas, webhook",
     ] {
