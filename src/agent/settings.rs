@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 
-use crate::runtime::{Health, Limits, WarmUp};
+use crate::runtime::{Health, Limits, WarmUp, process::cgroup::Cgroups, tinyfaas};
 
 /// Everything that is set of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,9 +67,64 @@ pub struct StartProxy {
 /// What runs versions here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Runtimes {
-    /// Names of runtimes that are used, in order of preference: `process`, …
+    /// Names of runtimes that are used, in order of preference; [`crate::runtime::NAMES`] are all. What is set of others is not used.
     pub enabled: Vec<String>,
     /// The first and the last port for functions that listen on one.
+    pub ports: (u16, u16),
+    /// What holds processes and containers to their limits.
+    pub cgroups: Cgroups,
+    pub tinyfaas: tinyfaas::Settings,
+    pub webhook: WebhookSettings,
+    pub oci: OciSettings,
+}
+
+impl Default for Runtimes {
+    fn default() -> Self {
+        Self {
+            enabled: vec!["process".to_owned()],
+            ports: (20_000, 29_999),
+            cgroups: Cgroups::Auto,
+            tinyfaas: tinyfaas::Settings::here(),
+            webhook: WebhookSettings {
+                url: String::new(),
+                secret_file: None,
+                agent: String::new(),
+                sends_content: true,
+                runners: Vec::new(),
+                patience: Duration::from_secs(30),
+            },
+            oci: OciSettings { runc: None, rootfs: None, binds: Vec::new(), ports: (30_000, 32_767) },
+        }
+    }
+}
+
+/// The runtime `webhook`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebhookSettings {
+    /// Who is called; it has to be set.
+    pub url: String,
+    /// A file with what signs calls, in its first line; it has to be set.
+    pub secret_file: Option<PathBuf>,
+    /// What this agent is called there; empty: as at its manager.
+    pub agent: String,
+    /// Whether the content of a version goes along.
+    pub sends_content: bool,
+    /// The forms of functions that are run there; one has to be named.
+    pub runners: Vec<String>,
+    /// How long one call may take.
+    pub patience: Duration,
+}
+
+/// The runtime `oci`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OciSettings {
+    /// The program `runc`; `None`: the one on the path.
+    pub runc: Option<PathBuf>,
+    /// The unpacked root file system of all containers; it has to be set.
+    pub rootfs: Option<PathBuf>,
+    /// Folders of this machine that containers see in the same places, read-only.
+    pub binds: Vec<PathBuf>,
+    /// The first and the last port for versions in containers, none of which the runtime `process` has too.
     pub ports: (u16, u16),
 }
 

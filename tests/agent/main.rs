@@ -8,6 +8,7 @@ mod content;
 mod control;
 mod core;
 mod download;
+mod drive;
 mod functions;
 mod judge;
 mod limits;

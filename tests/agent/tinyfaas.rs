@@ -1,6 +1,6 @@
 //! The runtime `tinyfaas`, with a tinyFaaS of the tests.
 
-mod fake;
+pub mod fake;
 
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
@@ -302,9 +302,11 @@ async fn a_tinyfaas_that_is_away_or_set_up_otherwise_is_told_so() {
 
     for prefix in ["", "Ours", "9a", "our-s", "aaaaaaaaaaaaaaaaa"] {
         let text = open(Settings { prefix: prefix.to_owned(), ..world.settings() }).unwrap_err();
-        assert!(text.contains("setting `prefix`"), "{text}");
+        assert!(text.contains("setting `tinyfaas.prefix`"), "{text}");
     }
-    assert!(open(Settings { threads: 0, ..world.settings() }).unwrap_err().contains("setting `threads`"));
+    assert!(
+        open(Settings { threads: 0, ..world.settings() }).unwrap_err().contains("setting `tinyfaas.threads`")
+    );
     assert!(
         open(Settings { forms: vec![Form::Go, Form::Binary], ..world.settings() }).unwrap().runners()
             == ["binary", "go"]

@@ -281,16 +281,16 @@ fn settings_that_can_not_be_meant_are_refused_by_name() {
     for (settings, says) in [
         (
             Settings { url: "http://operator.example/".to_owned(), ..good.clone() },
-            "setting `url`: only an address of this",
+            "setting `webhook.url`: only an address of this",
         ),
         (
             Settings { url: "http://10.0.0.1/".to_owned(), ..good.clone() },
-            "setting `url`: only an address of this",
+            "setting `webhook.url`: only an address of this",
         ),
-        (Settings { url: "operator".to_owned(), ..good.clone() }, "setting `url`"),
-        (Settings { agent: "a b".to_owned(), ..good.clone() }, "setting `agent`"),
-        (Settings { runners: vec![String::new()], ..good.clone() }, "setting `runners`"),
-        (Settings { secret: Secret::new(b"short"), ..good.clone() }, "setting `secret`"),
+        (Settings { url: "operator".to_owned(), ..good.clone() }, "setting `webhook.url`"),
+        (Settings { agent: "a b".to_owned(), ..good.clone() }, "setting `webhook.agent`"),
+        (Settings { runners: vec![String::new()], ..good.clone() }, "setting `webhook.runners`"),
+        (Settings { secret: Secret::new(b"short"), ..good.clone() }, "setting `webhook.secret_file`"),
     ] {
         let text = Webhook::open(settings).unwrap_err().to_string();
         assert!(text.contains(says), "{text}");

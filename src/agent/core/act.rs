@@ -113,12 +113,13 @@ pub struct Polled {
     pub reads: crate::measure::Reads,
 }
 
-/// An offer that was fetched, whose versions' content is on disk.
+/// An offer that was fetched.
 #[derive(Debug, Clone)]
 pub struct Fetched {
     pub text: String,
-    /// Base and new version of each function, in the text's order.
-    pub versions: Vec<[VersionId; 2]>,
+    /// Base and new version of each function, in the text's order, whose content is on disk; or why it can't be had, however often
+    /// it is asked for.
+    pub versions: Result<Vec<[VersionId; 2]>, String>,
     pub notes: BTreeMap<VersionId, VersionNote>,
 }
 

@@ -102,8 +102,7 @@ impl Core {
     fn prepare(&mut self, fetched: Fetched, now: Now) {
         let Fetched { text, versions, notes } = fetched;
         let offer = match language::offer::read(&text) {
-            Ok(offer) if offer.functions.len() == versions.len() => offer,
-            Ok(_) => return self.let_go("its functions are others than its text names", now),
+            Ok(offer) => offer,
             Err(faults) => {
                 let first = faults.first().map_or_else(String::new, |fault| fault.message.clone());
                 return self.let_go(&format!("its text can't be read: {first}"), now);
@@ -112,6 +111,14 @@ impl Core {
         if offer.stages.is_empty() {
             return self.let_go("it is withdrawn", now);
         }
+        let versions = match versions {
+            Ok(versions) if offer.functions.len() == versions.len() => versions,
+            Ok(_) => return self.let_go("its functions are others than its text names", now),
+            Err(why) => {
+                self.offer = Some(offer);
+                return self.give_up(&format!("its functions can't be had: {why}"));
+            }
+        };
         self.state.versions.extend(notes);
         self.offer = Some(offer);
         if let Some(work) = &mut self.state.work {

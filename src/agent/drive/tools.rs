@@ -8,6 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use language::offer::Offer;
 use proxy::{
     control::{
         client::{Client, ClientError},
@@ -25,7 +26,7 @@ use crate::{
     core::{Act, Errand, Event, Fetched, Polled, Trouble, TroubleKind, VersionNote, table},
     link::{About, LinkError, Manager},
     measure::Reads,
-    runtime::{Order, Runtime, RuntimeError, VersionId, form},
+    runtime::{Order, Runtime, RuntimeError, VersionId, form, process::form_of},
     settings::Versions,
 };
 
@@ -44,6 +45,11 @@ const ARCHIVE: &str = "download.zip";
 const UNAUTHORIZED: u16 = 401;
 const FORBIDDEN: u16 = 403;
 const CONFLICT: u16 = 409;
+
+/// Base and new version of each function of an offer.
+type Pairs = Vec<[VersionId; 2]>;
+
+type Notes = BTreeMap<VersionId, VersionNote>;
 
 /// See the module.
 #[derive(Debug)]
@@ -152,8 +158,19 @@ impl Tools {
             let first = faults.first().map_or_else(String::new, |fault| fault.message.clone());
             Trouble::refused(format!("its text can't be read: {first}"))
         })?;
+        match self.versions_of(id, &read).await {
+            Ok((versions, notes)) => Ok(Fetched { text, versions: Ok(versions), notes }),
+            Err(Trouble { kind: TroubleKind::Refused, text: why }) => {
+                Ok(Fetched { text, versions: Err(why), notes: BTreeMap::new() })
+            }
+            Err(trouble) => Err(trouble),
+        }
+    }
+
+    /// Has the functions of an offer on disk.
+    async fn versions_of(&self, id: &str, read: &Offer) -> Result<(Pairs, Notes), Trouble> {
         if read.functions.is_empty() {
-            return Ok(Fetched { text, versions: Vec::new(), notes: BTreeMap::new() });
+            return Ok((Vec::new(), BTreeMap::new()));
         }
         let archive = self.folder.join(ARCHIVE);
         self.manager.functions(id, &read.id, &archive).await.map_err(|error| of_link(&error))?;
@@ -182,22 +199,23 @@ impl Tools {
         });
         let notes = notes.collect();
         let versions = added.chunks_exact(2).map(|pair| [pair[0].clone(), pair[1].clone()]).collect();
-        Ok(Fetched { text, versions, notes })
+        Ok((versions, notes))
     }
 
     async fn start(&self, version: &VersionId, errand: Errand) -> Result<proxy::live::Target, Trouble> {
         let Errand::Version(note) = errand else {
             return Err(Trouble::refused("it isn't wanted any more"));
         };
-        let runtime = self.runtime_of(&note.runner)?;
+        let folder = self.content.folder(version);
+        let by_files = || form_of(&folder).unwrap_or_default();
+        let runtime = self.runtime_of(if note.runner.is_empty() { by_files() } else { &note.runner })?;
         let Versions { limits, health, warm_up, drain: _, grace: _ } = self.versions.clone();
         let runner = (!note.runner.is_empty()).then(|| note.runner.clone());
-        let folder = self.content.folder(version);
         let order = Order { runner, limits, health, warm_up, ..Order::new(version.clone(), folder) };
         Ok(runtime.start(&order).await.map_err(|error| of_runtime(&error))?.target)
     }
 
-    /// The first runtime that has this form of functions; where none is named, the first.
+    /// The first runtime that has this form of functions; where neither offer nor files say one, the first.
     fn runtime_of(&self, runner: &str) -> Result<&Arc<dyn Runtime>, Trouble> {
         let has = |runtime: &&Arc<dyn Runtime>| runner.is_empty() || runtime.runners().contains(&runner);
         self.runtimes.iter().find(has).ok_or_else(|| {
@@ -239,11 +257,14 @@ impl Tools {
         Ok(true)
     }
 
+    /// Ends a version wherever it runs. A runtime that is not reached keeps no other one from that.
     pub async fn stop(&self, version: &VersionId) -> Result<(), Trouble> {
+        let mut stopped = Ok(());
         for runtime in &self.runtimes {
-            runtime.stop(version, self.versions.grace).await.map_err(|error| of_runtime(&error))?;
+            let here = runtime.stop(version, self.versions.grace).await;
+            stopped = stopped.and(here.map_err(|error| of_runtime(&error)));
         }
-        Ok(())
+        stopped
     }
 
     async fn count(&self, errand: Errand) -> Result<Box<Reading>, Trouble> {
@@ -268,14 +289,15 @@ impl Tools {
 
     /// The newest of what a version wrote.
     pub async fn log(&self, version: &VersionId, at_most: usize) -> Result<Vec<u8>, Refused> {
+        let mut why = Refused::Wrong("no runtime has a log of this version".to_owned());
         for runtime in &self.runtimes {
             match runtime.log(version, at_most).await {
                 Ok(Some(log)) => return Ok(log),
                 Ok(None) => {}
-                Err(error) => return Err(Refused::Failed(error.to_string())),
+                Err(error) => why = Refused::Failed(error.to_string()),
             }
         }
-        Err(Refused::Wrong("no runtime has a log of this version".to_owned()))
+        Err(why)
     }
 
     /// Has the proxy end, and waits until it has, for so long at most.

@@ -27,7 +27,7 @@ pub enum Fault {
     Room { needs: u64, limit: u64 },
     #[error("its content holds {0}, which is neither file, folder nor a link within it")]
     Content(PathBuf),
-    #[error("there is no runtime {0:?}; there is process")]
+    #[error("{}", super::unknown(.0))]
     Unknown(String),
     #[error("another version has the same first digits, {0}")]
     Same(VersionId),

@@ -62,6 +62,16 @@ pub trait Runtime: fmt::Debug + Send + Sync {
     fn log<'a>(&'a self, version: &'a VersionId, at_most: usize) -> Answer<'a, Option<Vec<u8>>>;
 }
 
+/// What runtimes are called in configurations, in order.
+pub const NAMES: [&str; 4] = ["oci", "process", "tinyfaas", "webhook"];
+
+/// What is said where a runtime is named that doesn't exist.
+#[must_use]
+pub fn unknown(name: &str) -> String {
+    let near = language::nearest(name, NAMES).map(|near| format!("; did you mean {near}?"));
+    format!("there is no runtime {name:?}; there are {}{}", NAMES.join(", "), near.unwrap_or_default())
+}
+
 /// The name of a form of functions as it is called here: a number behind it is no part of it (`python3`), and `node` is `nodejs`.
 #[must_use]
 pub fn form(name: &str) -> &str {

@@ -11,7 +11,7 @@ use agent::{
 use model::area;
 use wire::child::{MAX_CHILD_NAME_BYTES, MAX_LABEL_BYTES, MAX_LABELS};
 
-use super::place::Place;
+use super::{place::Place, runtimes};
 use crate::cli::{
     proxy::settings::{DEFAULT_CONTROL as PROXY_CONTROL, Settings as ProxyDefaults},
     settings::{
@@ -72,7 +72,7 @@ impl Default for Settings {
                 state: "data/agent".into(),
                 control: DEFAULT_CONTROL.into(),
                 proxy: ProxySettings { control: PROXY_CONTROL.into(), start: None },
-                runtimes: Runtimes { enabled: vec!["process".to_owned()], ports: (20_000, 29_999) },
+                runtimes: Runtimes::default(),
                 versions,
                 keep_base: Duration::from_mins(10),
                 metrics: None,
@@ -165,9 +165,6 @@ impl Settings {
         if let Some(long) = texts.find(|text| text.len() > MAX_LABEL_BYTES) {
             faults.push(format!("agent.labels: {long:?} has more than {MAX_LABEL_BYTES} bytes"));
         }
-        if agent.runtimes.enabled.is_empty() {
-            faults.push("runtimes.enabled: name at least one, as in process".to_owned());
-        }
     }
 }
 
@@ -181,6 +178,7 @@ impl Configured for Settings {
         self.check_manager(faults);
         self.check_area(faults);
         self.check_names(faults);
+        runtimes::check(&self.agent.runtimes, &self.agent.name, faults);
         for (key, path) in [("health.path", &self.health_path), ("warm_up.path", &self.warm_up.path)] {
             if !path.is_empty() && !path.starts_with('/') {
                 faults.push(format!("{key}: {path:?} does not begin with a slash"));
@@ -204,7 +202,7 @@ impl Configured for Settings {
         let Limits { memory, processes, files, room, log, cpu } = limits;
         let Health { path: _, interval, timeout, healthy_after, give_up } = health;
         let warm_up = &mut self.warm_up;
-        vec![
+        let mut keys = vec![
             ("agent.name", Slot::Parsed(&mut agent.name)),
             ("agent.at", Slot::Parsed(&mut self.at)),
             ("agent.area_file", Slot::Parsed(&mut self.area_file)),
@@ -224,8 +222,9 @@ impl Configured for Settings {
             ("proxy.start", Slot::Parsed(&mut self.start_proxy)),
             ("proxy.listen", Slot::Parsed(&mut self.proxy_listen)),
             ("proxy.state", Slot::Parsed(&mut self.proxy_state)),
-            ("runtimes.enabled", Slot::Parsed(&mut agent.runtimes.enabled)),
-            ("runtimes.ports", Slot::Parsed(&mut agent.runtimes.ports)),
+        ];
+        keys.extend(runtimes::keys(&mut agent.runtimes));
+        keys.extend([
             ("versions.drain", Slot::Time(drain, (Duration::ZERO, 30 * DAY))),
             ("versions.grace", Slot::Time(grace, (Duration::ZERO, DAY))),
             ("limits.memory", Slot::Size(memory, (1 << 20, TEBIBYTE))),
@@ -246,7 +245,8 @@ impl Configured for Settings {
             ("warm_up.timeout", Slot::Time(&mut warm_up.timeout, TIMES)),
             ("log.level", Slot::Parsed(&mut self.log_level)),
             ("log.format", Slot::Json(&mut self.log_json)),
-        ]
+        ]);
+        keys
     }
 }
 

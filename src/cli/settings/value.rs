@@ -47,7 +47,7 @@ macro_rules! whole {
     )*};
 }
 
-whole!(usize, u64, u32);
+whole!(usize, u64, u32, u16);
 
 const SIZES: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
 
@@ -145,6 +145,29 @@ impl Parsed for Option<PathBuf> {
     }
 }
 
+/// Paths, separated by commas.
+impl Parsed for Vec<PathBuf> {
+    fn take(&mut self, text: &str) -> Result<(), String> {
+        *self = parts(text).map(PathBuf::from).collect();
+        Ok(())
+    }
+
+    fn text(&self) -> String {
+        self.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Parsed for SocketAddr {
+    fn take(&mut self, text: &str) -> Result<(), String> {
+        *self = address(text)?;
+        Ok(())
+    }
+
+    fn text(&self) -> String {
+        self.to_string()
+    }
+}
+
 /// An empty text unsets it again.
 impl Parsed for Option<SocketAddr> {
     fn take(&mut self, text: &str) -> Result<(), String> {
@@ -234,7 +257,8 @@ impl Parsed for (u16, u16) {
     }
 }
 
-fn parts(text: &str) -> impl Iterator<Item = &str> {
+/// The parts of a list that is separated by commas.
+pub fn parts(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|part| !part.is_empty())
 }
 

@@ -121,6 +121,20 @@ fn a_version_that_cant_be_started_ends_the_offer_with_an_error() {
     world.until("nothing is left", |world| world.running.is_empty());
 }
 
+/// Once it was only let go, and the operator saw nothing but the stage's deadline.
+#[test]
+fn functions_that_cant_be_had_end_the_offer_with_an_error_on_its_first_stage() {
+    let mut world = with_offer();
+    world.archive_is_broken = true;
+    world.until("it is told", |world| !world.told.is_empty());
+    let told = &world.told[0];
+    assert_eq!((&*told.stage, told.status, &*told.next), ("canary", StageStatus::Error, ""));
+    let why = told.summary.why.as_ref().unwrap();
+    assert_eq!(why.text, "its functions can't be had: the archive can't be read");
+    assert!(world.core.state().work.is_none() && world.running.is_empty());
+    assert_eq!(world.told.len(), 1, "once: {:?}", world.told);
+}
+
 #[test]
 fn an_operator_takes_a_release_back_while_the_manager_is_away() {
     let mut world = with_offer();

@@ -44,6 +44,8 @@ pub struct World {
     pub running: BTreeMap<VersionId, String>,
     /// Versions that can't be started.
     pub broken: BTreeSet<VersionId>,
+    /// Functions that come with offers are nothing that can be unpacked.
+    pub archive_is_broken: bool,
     pub table: Option<TableForm>,
     /// All tables that were ever in force.
     pub tables: Vec<TableForm>,
@@ -80,6 +82,7 @@ impl World {
             now_ms: 0,
             running: BTreeMap::new(),
             broken: BTreeSet::new(),
+            archive_is_broken: false,
             table: None,
             tables: Vec::new(),
             stopped: Vec::new(),
@@ -359,7 +362,11 @@ impl World {
             });
             versions.push(pair);
         }
-        Ok(Fetched { text, versions, notes })
+        if self.archive_is_broken {
+            let why = "the archive can't be read".to_owned();
+            return Ok(Fetched { text, versions: Err(why), notes: BTreeMap::new() });
+        }
+        Ok(Fetched { text, versions: Ok(versions), notes })
     }
 
     /// Results that are owed still.

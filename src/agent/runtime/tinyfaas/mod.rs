@@ -47,7 +47,7 @@ use super::{
 pub use self::name::Form;
 
 /// Where tinyFaaS is, and what is this agent's in it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Where it is managed: `127.0.0.1:8080`.
     pub management: SocketAddr,
@@ -97,10 +97,12 @@ impl TinyFaas {
     pub fn open(mut settings: Settings) -> Result<Self, RuntimeError> {
         if !name::is_prefix(&settings.prefix) {
             let why = format!("{:?} is not 1 to 16 of a-z and 0-9, a letter first", settings.prefix);
-            return Err(Fault::Setting { name: "prefix", why }.into());
+            return Err(Fault::Setting { name: "tinyfaas.prefix", why }.into());
         }
         if settings.threads == 0 {
-            return Err(Fault::Setting { name: "threads", why: "a version needs one".to_owned() }.into());
+            return Err(
+                Fault::Setting { name: "tinyfaas.threads", why: "a version needs one".to_owned() }.into()
+            );
         }
         settings.forms.sort_unstable();
         settings.forms.dedup();

@@ -15,9 +15,10 @@ pub enum Form {
     Python,
 }
 
-const ALL: [Form; 4] = [Form::Binary, Form::Go, Form::Nodejs, Form::Python];
-
 impl Form {
+    /// All, in order of their names.
+    pub const ALL: [Self; 4] = [Self::Binary, Self::Go, Self::Nodejs, Self::Python];
+
     /// What this program calls it.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -50,7 +51,7 @@ impl Form {
     /// The one that is named, or else that of the folder's files.
     pub(super) fn of(name: Option<&str>, folder: &Path, has: &[Self]) -> Result<Self, Fault> {
         let found = match name {
-            Some(name) => ALL.into_iter().find(|form| name == form.name() || name == form.env()),
+            Some(name) => Self::ALL.into_iter().find(|form| name == form.name() || name == form.env()),
             None => Some(Self::by_files(folder)?),
         };
         found.filter(|form| has.contains(form)).ok_or_else(|| Fault::NoRunner {
@@ -67,7 +68,7 @@ impl Form {
             Self::Nodejs => folder.join("index.js").is_file() || folder.join("package.json").is_file(),
             Self::Python => folder.join("fn.py").is_file(),
         };
-        let mut found = ALL.into_iter().filter(holds);
+        let mut found = Self::ALL.into_iter().filter(holds);
         match (found.next(), found.next()) {
             (None, _) => Err(Fault::NoForm(folder.to_owned())),
             (Some(one), None) => Ok(one),
@@ -94,7 +95,7 @@ impl Name {
     /// Nothing where it is a name of somebody else.
     pub(super) fn read(prefix: &str, name: &str) -> Option<Self> {
         let rest = name.strip_prefix(prefix)?;
-        let form = ALL.into_iter().find(|form| rest.starts_with(form.letter()))?;
+        let form = Form::ALL.into_iter().find(|form| rest.starts_with(form.letter()))?;
         let (digest, attempt) = match rest[1..].split_once('x') {
             None => (&rest[1..], 0),
             Some((digest, attempt)) => (digest, attempt.parse().ok()?),

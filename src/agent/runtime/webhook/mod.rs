@@ -105,19 +105,21 @@ impl Webhook {
     pub fn open(settings: Settings) -> Result<Self, RuntimeError> {
         let Settings { url, secret, agent, folder, sends_content, mut runners, patience } = settings;
         let setting = |name, why: &str| Fault::Setting { name, why: why.to_owned() };
-        let parsed =
-            Url::parse(&url).map_err(|error| Fault::Setting { name: "url", why: error.to_string() })?;
+        let parsed = Url::parse(&url)
+            .map_err(|error| Fault::Setting { name: "webhook.url", why: error.to_string() })?;
         if !may_be_called(&parsed) {
-            return Err(setting("url", "only an address of this machine is called without https").into());
+            return Err(
+                setting("webhook.url", "only an address of this machine is called without https").into()
+            );
         }
         if !form::is_name(&agent) {
-            return Err(setting("agent", "it is not 1 to 64 of A-Z a-z 0-9 . _ -").into());
+            return Err(setting("webhook.agent", "it is not 1 to 64 of A-Z a-z 0-9 . _ -").into());
         }
         if !runners.iter().all(|runner| form::is_name(runner)) {
-            return Err(setting("runners", "a form has 1 to 64 of A-Z a-z 0-9 . _ -").into());
+            return Err(setting("webhook.runners", "a form has 1 to 64 of A-Z a-z 0-9 . _ -").into());
         }
         if !secret.is_long_enough() {
-            return Err(setting("secret", "it has less than 16 bytes").into());
+            return Err(setting("webhook.secret_file", "it has less than 16 bytes").into());
         }
         runners.sort_unstable();
         runners.dedup();
@@ -180,11 +182,13 @@ impl Webhook {
         } else {
             None
         };
+        // Whoever is called works in another folder.
+        let folder = std::path::absolute(&order.folder).map_err(Fault::io("finding its folder"))?;
         let generation = self.state.next()?;
         let ask = Ask::Start {
             version: &order.version,
             runner: order.runner.as_deref(),
-            folder: &order.folder,
+            folder: &folder,
             zip,
             environment: &order.environment,
             limits: &order.limits,

@@ -2,6 +2,7 @@
 
 mod asked;
 mod proxy;
+mod runtimes;
 mod settings;
 mod shown;
 

@@ -180,7 +180,7 @@ pub(super) fn fetched(handed: &Handed) -> Result<Fetched, Trouble> {
         });
         versions.push(both);
     }
-    Ok(Fetched { text: handed.text.clone(), versions, notes })
+    Ok(Fetched { text: handed.text.clone(), versions: Ok(versions), notes })
 }
 
 /// The digest of what lies in a folder of an offer's archive: base versions are the same in all releases, new ones in none.

@@ -224,7 +224,8 @@ impl Watched {
     /// What follows an ended stage is in force before the stage is reported.
     fn check_in_force(&mut self, handed: &Handed, next: &str, scene: &Scene<'_>) {
         let Ok(fetched) = super::link::fetched(handed) else { return };
-        for ([base, new], function) in fetched.versions.iter().zip(&handed.offer.strategy.functions) {
+        for ([base, new], function) in fetched.versions.iter().flatten().zip(&handed.offer.strategy.functions)
+        {
             let services = scene.proxy.services();
             let Some(service) = services.iter().find(|service| service.name() == function.name) else {
                 continue;
@@ -290,7 +291,9 @@ impl Watched {
     fn may_serve(&mut self, service: &ServiceForm, version: &str, scene: &Scene<'_>) -> Result<(), String> {
         for handed in scene.handed.values() {
             let Ok(fetched) = super::link::fetched(handed) else { continue };
-            for ([base, _], function) in fetched.versions.iter().zip(&handed.offer.strategy.functions) {
+            for ([base, _], function) in
+                fetched.versions.iter().flatten().zip(&handed.offer.strategy.functions)
+            {
                 self.bases.entry(function.name.clone()).or_default().insert(base.clone());
             }
         }

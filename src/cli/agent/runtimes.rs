@@ -1,0 +1,143 @@
+//! What is set of the runtimes of an agent: their keys, and what an enabled one needs.
+
+use std::{path::PathBuf, time::Duration};
+
+use agent::{
+    runtime::{self, process::cgroup::Cgroups, tinyfaas::Form},
+    settings::{OciSettings, Runtimes, WebhookSettings},
+};
+
+use crate::cli::settings::value::{Parsed, Slot, parts};
+
+/// The most containers of a version at tinyFaaS.
+const MAX_THREADS: u64 = 1_000;
+
+/// How long a call of somebody else's may take.
+const PATIENCE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_hours(1));
+
+/// Every key and its place, in the order of the documentation.
+pub fn keys(runtimes: &mut Runtimes) -> Vec<(&'static str, Slot<'_>)> {
+    let Runtimes { enabled, ports, cgroups, tinyfaas, webhook, oci } = runtimes;
+    let WebhookSettings { url, secret_file, agent, sends_content, runners, patience } = webhook;
+    vec![
+        ("runtimes.enabled", Slot::Parsed(enabled)),
+        ("runtimes.ports", Slot::Parsed(ports)),
+        ("process.cgroups", Slot::Parsed(cgroups)),
+        ("tinyfaas.management", Slot::Parsed(&mut tinyfaas.management)),
+        ("tinyfaas.calls", Slot::Parsed(&mut tinyfaas.calls)),
+        ("tinyfaas.prefix", Slot::Parsed(&mut tinyfaas.prefix)),
+        ("tinyfaas.threads", Slot::Number(&mut tinyfaas.threads, (1, MAX_THREADS))),
+        ("tinyfaas.forms", Slot::Parsed(&mut tinyfaas.forms)),
+        ("tinyfaas.patience", Slot::Time(&mut tinyfaas.patience, PATIENCE)),
+        ("webhook.url", Slot::Parsed(url)),
+        ("webhook.secret_file", Slot::Parsed(secret_file)),
+        ("webhook.agent", Slot::Parsed(agent)),
+        ("webhook.sends_content", Slot::Parsed(sends_content)),
+        ("webhook.runners", Slot::Parsed(runners)),
+        ("webhook.patience", Slot::Time(patience, PATIENCE)),
+        ("oci.runc", Slot::Parsed(&mut oci.runc)),
+        ("oci.rootfs", Slot::Parsed(&mut oci.rootfs)),
+        ("oci.binds", Slot::Parsed(&mut oci.binds)),
+        ("oci.ports", Slot::Parsed(&mut oci.ports)),
+    ]
+}
+
+/// Whether all that is enabled exists and has what it needs. `name` is the agent's. What is set of others is not looked at.
+pub fn check(runtimes: &Runtimes, name: &str, faults: &mut Vec<String>) {
+    let enabled = &runtimes.enabled;
+    if enabled.is_empty() {
+        faults.push("runtimes.enabled: name at least one, as in process".to_owned());
+    }
+    for (at, one) in enabled.iter().enumerate() {
+        if enabled[..at].contains(one) {
+            faults.push(format!("runtimes.enabled: {one} is there twice"));
+            continue;
+        }
+        match one.as_str() {
+            "tinyfaas" if runtimes.tinyfaas.forms.is_empty() => {
+                faults.push("tinyfaas.forms: name at least one, as in python".to_owned());
+            }
+            "process" | "tinyfaas" => {}
+            "webhook" => check_webhook(&runtimes.webhook, name, faults),
+            "oci" => check_oci(&runtimes.oci, enabled, runtimes.ports, faults),
+            other => faults.push(format!("runtimes.enabled: {}", runtime::unknown(other))),
+        }
+    }
+}
+
+fn check_webhook(webhook: &WebhookSettings, name: &str, faults: &mut Vec<String>) {
+    match reqwest::Url::parse(&webhook.url) {
+        _ if webhook.url.is_empty() => {
+            faults.push("webhook.url: the runtime webhook needs an address that it calls".to_owned());
+        }
+        Ok(url) if !url.username().is_empty() || url.password().is_some() => {
+            faults.push("webhook.url: it holds a name or a password: calls are signed instead".to_owned());
+        }
+        Ok(_) => {}
+        // It may hold a secret, and is not repeated.
+        Err(_) => faults.push("webhook.url: an address looks like https://faas.example.org/agent".to_owned()),
+    }
+    if webhook.secret_file.is_none() {
+        faults.push("webhook.secret_file: the runtime webhook needs a file with what signs calls".to_owned());
+    }
+    if webhook.runners.is_empty() {
+        faults
+            .push("webhook.runners: name the forms of functions that are run there, as in python".to_owned());
+    }
+    if webhook.agent.is_empty() && name.is_empty() {
+        faults.push("webhook.agent: say what this agent is called there, or set agent.name".to_owned());
+    }
+}
+
+fn check_oci(oci: &OciSettings, enabled: &[String], (first, last): (u16, u16), faults: &mut Vec<String>) {
+    if oci.rootfs.is_none() {
+        faults.push("oci.rootfs: the runtime oci needs a root file system, unpacked in a folder".to_owned());
+    }
+    if let Some(bind) = oci.binds.iter().find(|bind| !bind.is_absolute()) {
+        faults.push(format!("oci.binds: {} does not begin with a slash", bind.display()));
+    }
+    let has_both = enabled.iter().any(|one| one == "process");
+    if has_both && oci.ports.0 <= last && first <= oci.ports.1 {
+        faults.push("oci.ports: some are those of runtimes.ports too".to_owned());
+    }
+}
+
+impl Parsed for Vec<Form> {
+    fn take(&mut self, text: &str) -> Result<(), String> {
+        let read = |part: &str| {
+            let form = Form::ALL.into_iter().find(|form| form.name() == runtime::form(part));
+            form.ok_or_else(|| format!("tinyFaaS has no form {part:?}; it has {}", Form::ALL.to_vec().text()))
+        };
+        *self = parts(text).map(read).collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    fn text(&self) -> String {
+        self.iter().map(|form| form.name()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// `auto`, `off`, or a folder.
+impl Parsed for Cgroups {
+    fn take(&mut self, text: &str) -> Result<(), String> {
+        *self = match text {
+            "auto" => Self::Auto,
+            "off" => Self::Off,
+            path if path.starts_with('/') => Self::Below(PathBuf::from(path)),
+            _ => {
+                return Err(format!(
+                    "{text:?} is neither auto nor off nor a folder, as in /sys/fs/cgroup/agent"
+                ));
+            }
+        };
+        Ok(())
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Auto => "auto".to_owned(),
+            Self::Off => "off".to_owned(),
+            Self::Below(folder) => folder.display().to_string(),
+        }
+    }
+}

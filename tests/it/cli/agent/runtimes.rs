@@ -1,0 +1,150 @@
+//! What is set of an agent's runtimes.
+
+use agent::{runtime::process::cgroup::Cgroups, runtime::tinyfaas::Form, settings::Runtimes};
+
+use super::{
+    super::{code, err, run},
+    settings::set,
+};
+
+fn runtimes(keys: &[(&str, &str)]) -> Runtimes {
+    set(keys).unwrap().into_agent("/bin/choirmaster".into()).runtimes
+}
+
+#[test]
+fn what_is_set_reaches_each_runtime() {
+    let set = runtimes(&[
+        ("runtimes.enabled", "webhook,tinyfaas, oci"),
+        ("process.cgroups", "/sys/fs/cgroup/agent"),
+        ("tinyfaas.management", "10.0.0.1:8080"),
+        ("tinyfaas.calls", "[::1]:80"),
+        ("tinyfaas.prefix", "edge1"),
+        ("tinyfaas.threads", "3"),
+        ("tinyfaas.forms", "python3, go"),
+        ("tinyfaas.patience", "90s"),
+        ("webhook.url", "https://faas.example.org/agent"),
+        ("webhook.secret_file", "/etc/secret"),
+        ("webhook.agent", "edge-1"),
+        ("webhook.sends_content", "false"),
+        ("webhook.runners", "wasm, python3"),
+        ("webhook.patience", "5s"),
+        ("oci.runc", "/usr/sbin/runc"),
+        ("oci.rootfs", "/srv/rootfs"),
+        ("oci.binds", "/usr, /lib"),
+        ("oci.ports", "1024-1030"),
+    ]);
+    assert_eq!(set.enabled, ["webhook", "tinyfaas", "oci"]);
+    assert_eq!(set.cgroups, Cgroups::Below("/sys/fs/cgroup/agent".into()));
+    let tiny = set.tinyfaas;
+    assert_eq!(
+        (tiny.management, tiny.calls),
+        ("10.0.0.1:8080".parse().unwrap(), "[::1]:80".parse().unwrap())
+    );
+    assert_eq!((tiny.prefix.as_str(), tiny.threads, tiny.patience.as_secs()), ("edge1", 3, 90));
+    assert_eq!(tiny.forms, [Form::Python, Form::Go]);
+    let hook = set.webhook;
+    assert_eq!((hook.url.as_str(), hook.agent.as_str()), ("https://faas.example.org/agent", "edge-1"));
+    assert_eq!(hook.secret_file, Some("/etc/secret".into()));
+    assert_eq!(
+        (hook.sends_content, hook.runners, hook.patience.as_secs()),
+        (false, vec!["wasm".to_owned(), "python3".to_owned()], 5)
+    );
+    let oci = set.oci;
+    assert_eq!((oci.runc, oci.rootfs), (Some("/usr/sbin/runc".into()), Some("/srv/rootfs".into())));
+    assert_eq!((oci.binds, oci.ports), (vec!["/usr".into(), "/lib".into()], (1024, 1030)));
+}
+
+#[test]
+fn a_runtime_that_is_enabled_is_refused_without_what_it_needs() {
+    let said = set(&[("runtimes.enabled", "webhook, oci, tinyfaas, tinyfas, oci"), ("tinyfaas.forms", "")])
+        .unwrap_err();
+    for part in [
+        "webhook.url: the runtime webhook needs an address",
+        "webhook.secret_file: the runtime webhook needs a file",
+        "webhook.runners: name the forms",
+        "webhook.agent: say what this agent is called there, or set agent.name",
+        "oci.rootfs: the runtime oci needs a root file system",
+        "tinyfaas.forms: name at least one",
+        "runtimes.enabled: there is no runtime \"tinyfas\"; there are oci, process, tinyfaas, webhook; did you mean tinyfaas?",
+        "runtimes.enabled: oci is there twice",
+    ] {
+        assert!(said.contains(part), "{part}\n{said}");
+    }
+    let said = set(&[
+        ("runtimes.enabled", "process, oci, webhook, wasm"),
+        ("process.cgroups", "on"),
+        ("tinyfaas.forms", "python, wasm"),
+        ("tinyfaas.threads", "0"),
+        ("webhook.url", "https://ann:hidden@faas.example.org"),
+        ("oci.rootfs", "/srv/rootfs"),
+        ("oci.binds", "lib"),
+        ("oci.ports", "29999-30010"),
+    ])
+    .unwrap_err();
+    for part in [
+        "process.cgroups: \"on\" is neither auto nor off nor a folder",
+        "tinyfaas.forms: tinyFaaS has no form \"wasm\"; it has binary, go, nodejs, python",
+        "tinyfaas.threads: 0 is not from 1 to 1000",
+        "webhook.url: it holds a name or a password",
+        "oci.binds: lib does not begin with a slash",
+        "oci.ports: some are those of runtimes.ports too",
+        "runtimes.enabled: there is no runtime \"wasm\"; there are oci, process, tinyfaas, webhook",
+    ] {
+        assert!(said.contains(part), "{part}\n{said}");
+    }
+    assert!(!said.contains("hidden"), "{said}");
+}
+
+#[test]
+fn what_is_set_of_a_runtime_that_is_not_enabled_is_not_looked_at() {
+    let set = runtimes(&[("webhook.url", "nowhere"), ("oci.ports", "20000-20001"), ("tinyfaas.forms", "")]);
+    assert_eq!(set.enabled, ["process"]);
+    let named = [
+        ("runtimes.enabled", "webhook"),
+        ("agent.name", "edge-1"),
+        ("webhook.url", "http://127.0.0.1:1/"),
+        ("webhook.secret_file", "secret"),
+        ("webhook.runners", "python"),
+    ];
+    assert_eq!(runtimes(&named).webhook.agent, "", "it is called as at its manager");
+}
+
+#[test]
+fn a_runtime_that_can_not_be_opened_ends_the_start_with_the_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(path("secret"), "short\n").unwrap();
+    let refused = |keys: &[(&str, &str)]| {
+        let keys = keys.iter().flat_map(|(key, value)| ["--set".to_owned(), format!("{key}={value}")]);
+        let output = run(folder.path(), ["agent".to_owned()].into_iter().chain(keys));
+        assert_eq!(code(&output), 1);
+        err(&output)
+    };
+    let hook = |more: &[(&str, &str)]| {
+        let given = [
+            ("runtimes.enabled", "webhook"),
+            ("webhook.url", "https://faas.example.org"),
+            ("webhook.agent", "edge-1"),
+            ("webhook.runners", "python"),
+        ];
+        refused(&[&given, more].concat())
+    };
+    let said = hook(&[("webhook.secret_file", &path("none"))]);
+    assert!(said.contains("setting `webhook.secret_file`") && said.contains("No such file"), "{said}");
+    let said = hook(&[("webhook.secret_file", &path("secret"))]);
+    assert!(said.contains("setting `webhook.secret_file`: it has less than 16 bytes"), "{said}");
+    assert!(!said.contains("short"), "{said}");
+    std::fs::write(path("secret"), "0123456789abcdef\n").unwrap();
+    let said = hook(&[("webhook.secret_file", &path("secret")), ("webhook.url", "http://faas.example.org")]);
+    assert!(said.contains("setting `webhook.url`: only an address of this machine"), "{said}");
+    let said = refused(&[("runtimes.enabled", "oci"), ("oci.rootfs", &path("none"))]);
+    assert!(said.contains("setting `oci.rootfs`") && said.contains("No such file"), "{said}");
+    let file = path("secret");
+    let said =
+        refused(&[("runtimes.enabled", "oci"), ("oci.rootfs", &path("")), ("oci.runc", &path("none"))]);
+    assert!(said.contains("setting `oci.runc`") && said.contains("No such file"), "{said}");
+    let said = refused(&[("runtimes.enabled", "oci"), ("oci.rootfs", &path("")), ("oci.binds", &file)]);
+    assert!(said.contains("setting `oci.binds`") && said.contains("it is no folder"), "{said}");
+    let said = refused(&[("runtimes.enabled", "process, tinyfaas"), ("tinyfaas.prefix", "Edge")]);
+    assert!(said.contains("setting `tinyfaas.prefix`: \"Edge\" is not 1 to 16"), "{said}");
+}
