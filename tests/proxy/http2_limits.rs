@@ -15,7 +15,7 @@
 //! | `connections` | not accepted | the same; `streams` and `resets` beside it (`http2::more_calls_at_once…`, `…takes_back_call_after_call…`) |
 //! | `tunnel_idle` | closed | there are none |
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
 use choirmaster_proxy::{Limits, Tally, form::TableForm};
@@ -168,10 +168,32 @@ async fn a_version_that_neither_says_go_on_nor_answers_is_the_one_that_is_late()
     assert_eq!(answer.await.unwrap().status().as_u16(), 504);
 }
 
+/// A version that answers once it has a whole body: what answers before may have nothing of it, and then all of it is left for another.
+async fn broken_once_it_has_the_body() -> SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            tokio::spawn(async move {
+                let (mut came, mut buffer) = (Vec::new(), [0; 1024]);
+                while let Ok(count @ 1..) = stream.read(&mut buffer).await {
+                    came.extend_from_slice(&buffer[..count]);
+                    if came.ends_with(b"\r\n0\r\n\r\n") {
+                        came.clear();
+                        stream.write_all(BROKEN.as_bytes()).await.unwrap();
+                    }
+                }
+            });
+        }
+    });
+    at
+}
+
 #[tokio::test]
 async fn bodies_that_are_kept_have_the_room_of_the_thread_and_give_it_back() {
     let running = start_with(1, Limits { kept_bodies: 8, ..Limits::default() });
-    let (base, new) = (version(BASE).await, version(BROKEN).await);
+    let (base, new) = (version(BASE).await, broken_once_it_has_the_body().await);
     running.proxy.apply(&table(1, base, new, 10_000)).await.unwrap();
     let send = connect(running.at).await;
     // Once too large and once not: what the first one kept is no more when the second one comes.
