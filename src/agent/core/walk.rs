@@ -22,6 +22,9 @@ const LAST_CALLS_MS: u64 = 5_000;
 /// The chance of a false alarm that an agent may take where nobody says more.
 const ALPHA: f64 = 1e-3;
 
+/// For how long an offer that ended with an error is not taken up again.
+const GIVEN_UP_MS: u64 = 3_000;
+
 /// Why a stage has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
@@ -68,6 +71,9 @@ impl Core {
         let Some(work) = self.state.work.take() else { return };
         self.offer = None;
         self.stops.unstarted += 1;
+        // Whoever offers it again at once has it begun again a little later.
+        let now_ms = self.world.ticked_ms.unwrap_or_default();
+        self.shunned.insert(work.offer.clone(), now_ms + GIVEN_UP_MS);
         self.warn(format!("{} ends with an error: {why}", work.offer));
         let summary = StageSummary { stage_name: name, ..StageSummary::without_calls(StageStatus::Error) };
         self.owe(work.offer, with_why(summary, Some(why)), "", false);

@@ -191,7 +191,10 @@ async fn functions_that_can_not_be_unpacked_are_told_of_and_not_tried() {
     let base = site.version(Good);
     node.add(&site.content(&base));
     let load = node.call(&habits()).await;
-    wait_until("it says why", async || tail(&node.log()).contains("nothing is done about r1")).await;
+    wait_until("it says why", async || {
+        tail(&node.log()).contains("r1 ends with an error: its functions can't be had")
+    })
+    .await;
     let status = node.is_at_rest().await;
     assert_eq!(status.functions.len(), 1);
     let (ledger, lines) = load.finish(&site).await;
