@@ -32,8 +32,7 @@ impl Core {
     /// How long nothing is to be done unless something happens, in milliseconds.
     #[must_use]
     pub fn wakes_in_ms(&self, now: Now) -> u64 {
-        let is_walking = self.state.work.as_ref().is_some_and(|work| work.walk().is_some());
-        let longest = if is_walking { COUNT_EVERY_MS / 2 } else { WAKE_EVERY_MS };
+        let longest = if self.is_walking() { COUNT_EVERY_MS / 2 } else { WAKE_EVERY_MS };
         let again = self.tries.next_ms(now.ms).map_or(longest, |at| at - now.ms);
         again.clamp(1, longest)
     }

@@ -296,6 +296,11 @@ impl Core {
         self.shunned.retain(|_, until| *until > now.ms);
     }
 
+    /// Stages of the offer in hand are walked through.
+    fn is_walking(&self) -> bool {
+        self.state.work.as_ref().is_some_and(|work| work.walk().is_some())
+    }
+
     fn testing(&self) -> Option<&Testing> {
         self.state.work.as_ref()?.walk()?.testing.as_ref()
     }

@@ -9,11 +9,10 @@ use proxy::{
 };
 
 use super::state::Function;
-use crate::runtime::VersionId;
-
-/// What the two versions of a function are called in tables and counts.
-pub const BASE: &str = "base";
-pub const NEW: &str = "new";
+use crate::{
+    measure::{BASE, NEW},
+    runtime::VersionId,
+};
 
 /// All shares, in units of 0.01 %.
 pub const WHOLE: u16 = 10_000;

@@ -134,9 +134,9 @@ impl Core {
 
     /// Takes in what was counted.
     pub(super) fn take_counts(&mut self, number: u64, reading: &Reading, now: Now) {
-        let Some(walk) = self.state.work.as_ref().and_then(|work| work.walk()) else { return };
+        let Some(walk) = self.state.work.as_mut().and_then(|work| work.walk_mut()) else { return };
+        let (mut ending, mut testing) = (walk.ending.take(), walk.testing.take());
         let cut_of = |stage: usize| Some(self.offer.as_ref()?.stages.get(stage)?.interim?.cut_ms);
-        let (mut ending, mut testing) = (walk.ending.clone(), walk.testing.clone());
         if let Some(ending) = &mut ending {
             let cut = cut_of(ending.stage);
             ending.counts.take(reading, |interval| self.interval_of(interval, cut?, now));

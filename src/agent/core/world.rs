@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Act, Core, Now, Phase, Trouble, TroubleKind, Work,
+    Act, Core, Now, Phase, Trouble, TroubleKind,
     acts::{COUNT_EVERY_MS, COUNT_IDLE_EVERY_MS, LIST_EVERY_MS, LOOK_EVERY_MS},
     table,
 };
@@ -24,14 +24,13 @@ impl Core {
     /// All versions that are to run: those that serve, are tried or kept, and those of an offer that is prepared or walked through.
     pub(super) fn wanted_versions(&self) -> BTreeSet<VersionId> {
         let served = self.state.functions.values().flat_map(|function| function.versions().cloned());
-        let needs_all = |work: &Work| match &work.phase {
+        let plan = self.state.work.as_ref().and_then(|work| match &work.phase {
             Phase::Fetching => None,
-            Phase::Preparing(plan) => Some(plan.clone()),
+            Phase::Preparing(plan) => Some(plan),
             // What one version alone serves is decided once no stage is left.
-            Phase::Walking(walk) => walk.testing.is_some().then(|| walk.plan.clone()),
-        };
-        let plan = self.state.work.as_ref().and_then(needs_all);
-        let planned = plan.iter().flat_map(|plan| plan.versions.iter().flatten().cloned());
+            Phase::Walking(walk) => walk.testing.is_some().then_some(&walk.plan),
+        });
+        let planned = plan.into_iter().flat_map(|plan| plan.versions.iter().flatten().cloned());
         let added = self.state.adding.values().map(|adding| adding.version.clone());
         served.chain(planned).chain(added).collect()
     }
@@ -67,7 +66,7 @@ impl Core {
 
     /// Versions that had a share before the agent was started anew: these were healthy.
     fn served_before(&self, listed: &BTreeSet<VersionId>) -> BTreeSet<VersionId> {
-        let walks = self.state.work.as_ref().is_some_and(|work| work.walk().is_some());
+        let walks = self.is_walking();
         let served = self.state.functions.values().flat_map(|function| {
             let others = function.versions().skip(1).filter(|_| walks || function.candidate.is_none());
             std::iter::once(&function.stable).chain(others)
@@ -259,7 +258,7 @@ impl Core {
                 return;
             }
         };
-        let is_walking = self.state.work.as_ref().is_some_and(|work| work.walk().is_some());
+        let is_walking = self.is_walking();
         let every = if is_walking { COUNT_EVERY_MS } else { COUNT_IDLE_EVERY_MS };
         self.world.count_at_ms = now.ms + every;
         self.world.counting = number + 1;

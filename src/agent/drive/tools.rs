@@ -23,9 +23,9 @@ use tokio::time::{Instant, sleep};
 use crate::{
     content::{Content, ContentError, Wanted},
     control::Refused,
-    core::{Act, Errand, Event, Fetched, Polled, Trouble, TroubleKind, VersionNote, table},
+    core::{Act, Errand, Event, Fetched, Polled, Trouble, TroubleKind, VersionNote},
     link::{About, LinkError, Manager},
-    measure::Reads,
+    measure::{BASE, NEW, Reads},
     runtime::{Order, Runtime, RuntimeError, VersionId, form, process::form_of},
     settings::Versions,
 };
@@ -239,7 +239,7 @@ impl Tools {
     /// Whether nobody holds a version any more, whichever part it had.
     async fn is_drained(&self, version: &VersionId, errand: Errand) -> Result<bool, Trouble> {
         let Errand::Version(note) = errand else { return Ok(true) };
-        for variation in [table::BASE, table::NEW] {
+        for variation in [BASE, NEW] {
             let (service, wait) = (&note.function, DRAIN_WAIT.as_secs());
             let query = form_urlencoded::Serializer::new(String::new())
                 .append_pair("service", service)
