@@ -4,16 +4,14 @@
 //! table or, after damage, none. The first line is `choirmaster-table 1 CHECKSUM`, what follows is the table as JSON.
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    fs, io,
+    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
 };
 
-use crate::form::TableForm;
+use crate::{form::TableForm, whole_file};
 
 const NAME: &str = "table";
-const NAME_WHILE_WRITTEN: &str = "table.new";
 const NAME_OF_DAMAGED: &str = "table.damaged";
 const MARK: &str = "choirmaster-table 1";
 
@@ -72,27 +70,11 @@ impl Kept {
 
     /// Writes the table. Once this returns, it survives a loss of power.
     pub fn keep(&self, table: &TableForm) -> io::Result<()> {
-        let new = self.folder.join(NAME_WHILE_WRITTEN);
-        let written = write(&new, table).and_then(|()| fs::rename(&new, self.folder.join(NAME)));
-        if let Err(error) = written {
-            // What is half written would take room where there may be none.
-            let _ = fs::remove_file(&new);
-            return Err(error);
-        }
-        File::open(&self.folder)?.sync_all()
+        let json = serde_json::to_vec(table)?;
+        let mut bytes = format!("{MARK} {:08x}\n", checksum(&json)).into_bytes();
+        bytes.extend_from_slice(&json);
+        whole_file::replace(&self.folder.join(NAME), &bytes)
     }
-}
-
-fn write(path: &Path, table: &TableForm) -> io::Result<()> {
-    let json = serde_json::to_vec(table)?;
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Ok(()) | Err(_) => {}
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    writeln!(file, "{MARK} {:08x}", checksum(&json))?;
-    file.write_all(&json)?;
-    file.sync_all()
 }
 
 fn read(bytes: &[u8]) -> Result<TableForm, String> {

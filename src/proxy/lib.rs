@@ -50,6 +50,7 @@ mod stream;
 mod thread;
 mod tls;
 mod tunnel;
+pub mod whole_file;
 mod worker;
 
 use std::{

@@ -10,11 +10,12 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, Write as _},
+    io,
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
+use proxy::whole_file;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -112,16 +113,7 @@ pub fn identity_path(folder: &Path) -> PathBuf {
 pub fn write(path: &Path, value: &impl Serialize) -> Result<(), KeepError> {
     let failed = |source| KeepError::Io { path: path.to_owned(), source };
     let text = serde_json::to_vec(value).map_err(io::Error::from).map_err(failed)?;
-    let unfinished = path.with_extension("new");
-    let written = || {
-        let mut file =
-            OpenOptions::new().create(true).truncate(true).write(true).mode(FILE_MODE).open(&unfinished)?;
-        file.write_all(&text)?;
-        file.sync_all()?;
-        fs::rename(&unfinished, path)?;
-        path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
-    };
-    written().map_err(failed)
+    whole_file::replace(path, &text).map_err(failed)
 }
 
 fn read(path: &Path) -> Result<Option<Vec<u8>>, KeepError> {

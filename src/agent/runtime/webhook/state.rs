@@ -1,11 +1,12 @@
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Write},
+    fs::{self, File},
+    io,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
 
+use proxy::whole_file;
 use rustix::fs::{FlockOperation, flock};
 
 use super::super::{Fault, RuntimeError};
@@ -50,16 +51,9 @@ impl State {
     pub(super) fn next(&self) -> Result<u64, Fault> {
         let mut generation = self.generation.lock().unwrap_or_else(PoisonError::into_inner);
         let next = *generation + 1;
-        let (path, new) = (self.folder.join("generation"), self.folder.join("generation.new"));
-        let write = || {
-            let mut file =
-                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-            writeln!(file, "{next}")?;
-            file.sync_all()?;
-            fs::rename(&new, &path)?;
-            File::open(&self.folder)?.sync_all()
-        };
-        write().map_err(Fault::io(format!("writing {}", path.display())))?;
+        let path = self.folder.join("generation");
+        let written = whole_file::replace(&path, format!("{next}\n").as_bytes());
+        written.map_err(Fault::io(format!("writing {}", path.display())))?;
         *generation = next;
         Ok(next)
     }
