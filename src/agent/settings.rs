@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 
-use crate::runtime::{Health, Limits, WarmUp, process::cgroup::Cgroups, tinyfaas};
+use crate::runtime::{Health, Limits, WarmUp, process::cgroup::Cgroups, tinyfaas, wasm};
 
 /// Everything that is set of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +76,7 @@ pub struct Runtimes {
     pub tinyfaas: tinyfaas::Settings,
     pub webhook: WebhookSettings,
     pub oci: OciSettings,
+    pub wasm: wasm::form::Bounds,
 }
 
 impl Default for Runtimes {
@@ -94,6 +95,7 @@ impl Default for Runtimes {
                 patience: Duration::from_secs(30),
             },
             oci: OciSettings { runc: None, rootfs: None, binds: Vec::new(), ports: (30_000, 32_767) },
+            wasm: wasm::form::Bounds::default(),
         }
     }
 }

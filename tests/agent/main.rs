@@ -19,5 +19,6 @@ mod process;
 mod runners;
 mod scripted;
 mod tinyfaas;
+mod wasm;
 mod webhook;
 mod world;

@@ -9,6 +9,7 @@ use crate::{
         oci::{self, OciRuntime},
         process::{self, ProcessRuntime},
         tinyfaas::TinyFaas,
+        wasm::{self, WasmRuntime},
         webhook::{self, Secret, Webhook},
     },
     settings::{Settings, WebhookSettings},
@@ -25,6 +26,10 @@ fn one(name: &str, settings: &Settings) -> Result<Arc<dyn Runtime>, RuntimeError
         "process" => Arc::new(ProcessRuntime::open(processes(settings, "run", runtimes.ports)?)?),
         "oci" => Arc::new(OciRuntime::open(containers(settings)?)?),
         "tinyfaas" => Arc::new(TinyFaas::open(runtimes.tinyfaas.clone())?),
+        "wasm" => {
+            let process = processes(settings, "wasm", runtimes.ports)?;
+            Arc::new(WasmRuntime::open(wasm::Settings::new(process, runtimes.wasm.clone()))?)
+        }
         "webhook" => Arc::new(Webhook::open(called(settings)?)?),
         other => return Err(Fault::Unknown(other.to_owned()).into()),
     })

@@ -15,8 +15,8 @@ pub struct RuntimeError {
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     #[error(
-        "{0} holds none of index.js or package.json (nodejs), fn.py (python), fn.sh (binary) and run (program): name its form, or \
-         add the file"
+        "{0} holds none of index.js or package.json (nodejs), fn.py (python), fn.sh (binary), run (program) and fn.wasm (wasm): name its \
+         form, or add the file"
     )]
     NoForm(PathBuf),
     #[error("its folder can be run as {0} and as {1}: name the one that is meant")]

@@ -51,6 +51,7 @@ use super::{
     Answer, Fault, Order, Phase, Running, Runtime, RuntimeError, VersionId, check,
     oci::Container,
     turns::{Turn, Turns},
+    wasm::Host,
 };
 
 /// The most bytes of a path to a socket, and what names one below the runtime's folder.
@@ -93,6 +94,8 @@ pub struct ProcessRuntime {
     cgroups: Arc<Hierarchies>,
     /// Where versions run in containers.
     container: Option<Container>,
+    /// Where versions are components.
+    host: Option<Host>,
     _lock: File,
 }
 
@@ -100,6 +103,11 @@ impl ProcessRuntime {
     /// Takes the folder, and makes it where there is none.
     pub fn open(settings: Settings) -> Result<Self, RuntimeError> {
         Self::open_in(settings, None)
+    }
+
+    /// The same, with a host of components for each version.
+    pub(super) fn open_for(settings: Settings, host: Host) -> Result<Self, RuntimeError> {
+        Ok(Self { host: Some(host), ..Self::open_in(settings, None)? })
     }
 
     /// The same, with a container for each version.
@@ -126,7 +134,7 @@ impl ProcessRuntime {
         }
         let cgroups = Arc::new(Hierarchies::find(&settings.cgroups));
         let (turns, choosing) = (Turns::default(), Arc::default());
-        Ok(Self { settings, runs, turns, choosing, cgroups, container, _lock: lock })
+        Ok(Self { settings, runs, turns, choosing, cgroups, container, host: None, _lock: lock })
     }
 
     /// What holds versions to their limits that are started now.
@@ -174,10 +182,10 @@ impl ProcessRuntime {
         let made = self.runs.join(format!("{UNFINISHED}{}", order.version.short()));
         let (shim, ports) = (self.settings.shim.1.clone(), self.settings.ports);
         let (choosing, cgroups) = (Arc::clone(&self.choosing), Arc::clone(&self.cgroups));
-        let container = self.container.clone();
+        let (container, host) = (self.container.clone(), self.host.clone());
         blocking(move || {
-            let container = container.as_ref();
-            let place = Place { made, run: &run, shim: &shim, ports, cgroups: &cgroups, container };
+            let (container, host) = (container.as_ref(), host.as_ref());
+            let place = Place { made, run: &run, shim: &shim, ports, cgroups: &cgroups, container, host };
             clear::remove(&place.made)?;
             let done = prepare::prepare(&order, &place).and_then(|runner| {
                 let _choosing = choosing.lock().unwrap_or_else(PoisonError::into_inner);

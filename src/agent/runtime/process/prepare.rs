@@ -12,7 +12,7 @@ use std::{
 use proxy::live::Target;
 
 use super::{
-    super::{Order, error::Fault, oci::Container},
+    super::{Order, error::Fault, oci::Container, wasm::Host},
     cgroup::{Groups, Hierarchies},
     content,
     run::{FORMAT, MARK, Run, Spec},
@@ -30,6 +30,7 @@ pub(super) struct Place<'a> {
     pub ports: (u16, u16),
     pub cgroups: &'a Hierarchies,
     pub container: Option<&'a Container>,
+    pub host: Option<&'a Host>,
 }
 
 /// Where the programs of a machine are, whatever an environment says.
@@ -40,6 +41,9 @@ pub(super) fn prepare(order: &Order, place: &Place) -> Result<Runner, Fault> {
     let runner = Runner::of(order.runner.as_deref(), &order.folder)?;
     if place.container.is_some() && runner != Runner::Program {
         return Err(runner.not_contained());
+    }
+    if (runner == Runner::Wasm) != place.host.is_some() {
+        return Err(runner.not_hosted());
     }
     if runner.interpreter().is_none() {
         return Err(runner.missing());
@@ -70,12 +74,16 @@ pub(super) fn name(order: &Order, runner: Runner, place: &Place) -> Result<(), F
         Target::Unix(place.run.function_socket())
     };
     let mut spec = spec(order, runner, place, &target);
+    if let Some(host) = place.host {
+        let (name, text) = host.file(order, (&place.run.content(), place.run.function_socket()));
+        set_apart(&mut spec, [Host::environment()]);
+        let path = place.made.join(name);
+        write(&path, text.as_bytes()).map_err(Fault::io(format!("writing {}", path.display())))?;
+    }
     if let Some(container) = place.container {
         let folders = (place.run.content(), place.run.scratch());
         let config = container.config((&folders.0, &folders.1), &spec.mark, &spec.environment);
-        // What is meant for the version is not for what starts it.
-        spec.environment.retain(|name, _| ["PATH", "LANG", MARK].contains(&name.as_str()));
-        spec.environment.insert("PATH".to_owned(), SEARCHED.to_owned());
+        set_apart(&mut spec, [("PATH".to_owned(), SEARCHED.to_owned())]);
         let path = place.made.join("config.json");
         write(&path, config.to_string().as_bytes())
             .map_err(Fault::io(format!("writing {}", path.display())))?;
@@ -86,6 +94,12 @@ pub(super) fn name(order: &Order, runner: Runner, place: &Place) -> Result<(), F
     written.map_err(Fault::io(format!("writing {}", path.display())))?;
     fs::rename(&place.made, place.run.folder())
         .map_err(Fault::io(format!("naming {}", place.run.folder().display())))
+}
+
+/// What is meant for a version is not for what starts or serves it, which gets this besides.
+fn set_apart(spec: &mut Spec, more: [(String, String); 1]) {
+    spec.environment.retain(|name, _| ["PATH", "LANG", MARK].contains(&name.as_str()));
+    spec.environment.extend(more);
 }
 
 /// Writes a file that nobody else may read.
@@ -114,6 +128,7 @@ fn spec(order: &Order, runner: Runner, place: &Place, target: &Target) -> Spec {
             Some(container) => container.run(place.run.folder(), &mark),
             None => (place.run.content().join(PROGRAM_FILE), Vec::new()),
         },
+        Runner::Wasm => place.host.map(|host| host.run(place.run.folder())).unwrap_or_default(),
     };
     Spec {
         groups: Groups::of(place.cgroups, &mark, &order.limits),

@@ -6,6 +6,7 @@
 //! | `python` | `fn.py`: `def fn(input, headers)`, or without `headers` | the body as text, `None` for an empty one; what it returns is the answer, an exception is 500 with its text |
 //! | `binary` | `fn.sh`, a program or a text for `sh` | the body to its standard input, its standard output is the answer, an exit status other than 0 is 500; `REQUEST_METHOD`, `PATH_INFO` and `QUERY_STRING` say the rest |
 //! | `program` | `run`, any program | it takes calls at `$HOST:$PORT` until SIGTERM |
+//! | `wasm` | `fn.wasm`, a component, which the runtime of that name runs alone | the exported `wasi:http/incoming-handler` |
 //!
 //! Packages are not installed: what a function needs lies in its folder (`node_modules`, `pip install --target .`) or on the machine.
 //! What is written to standard error, and by all forms but `binary` to standard output, is the log.
@@ -36,9 +37,11 @@ pub(super) enum Runner {
     Binary,
     /// `run`: anything that takes calls at `$HOST:$PORT`
     Program,
+    /// `fn.wasm`: a component, which the runtime of that name runs alone
+    Wasm,
 }
 
-const ALL: [Runner; 4] = [Runner::Binary, Runner::Nodejs, Runner::Program, Runner::Python];
+const ALL: [Runner; 5] = [Runner::Binary, Runner::Nodejs, Runner::Program, Runner::Python, Runner::Wasm];
 
 impl Runner {
     pub(super) fn name(self) -> &'static str {
@@ -47,6 +50,7 @@ impl Runner {
             Self::Python => "python",
             Self::Binary => "binary",
             Self::Program => "program",
+            Self::Wasm => "wasm",
         }
     }
 
@@ -57,6 +61,7 @@ impl Runner {
             Self::Python => &["fn.py"],
             Self::Binary => &[BINARY_FILE],
             Self::Program => &[PROGRAM_FILE],
+            Self::Wasm => &[::wasm::form::FILE],
         }
     }
 
@@ -65,7 +70,7 @@ impl Runner {
         match self {
             Self::Nodejs => Some("node"),
             Self::Python => Some("python3"),
-            Self::Binary | Self::Program => None,
+            Self::Binary | Self::Program | Self::Wasm => None,
         }
     }
 
@@ -74,14 +79,14 @@ impl Runner {
         match self {
             Self::Nodejs => Some(("runner.js", include_str!("runners/nodejs.js"))),
             Self::Python => Some(("runner.py", include_str!("runners/python.py"))),
-            Self::Binary | Self::Program => None,
+            Self::Binary | Self::Program | Self::Wasm => None,
         }
     }
 
     pub(super) fn listens_on_a_port(self) -> bool {
         match self {
             Self::Program => true,
-            Self::Nodejs | Self::Python | Self::Binary => false,
+            Self::Nodejs | Self::Python | Self::Binary | Self::Wasm => false,
         }
     }
 
@@ -90,6 +95,7 @@ impl Runner {
             Self::Nodejs => ": install the package `nodejs`, so that `node` is on the agent's PATH",
             Self::Python => ": install the package `python3`, so that it is on the agent's PATH",
             Self::Binary | Self::Program => "",
+            Self::Wasm => ": enable the runtime `wasm` (`runtimes.enabled`)",
         }
     }
 
@@ -130,6 +136,18 @@ impl Runner {
         }
     }
 
+    /// A component needs a host, and nothing else has one.
+    pub(super) fn not_hosted(self) -> Fault {
+        match self {
+            Self::Wasm => self.missing(),
+            Self::Nodejs | Self::Python | Self::Binary | Self::Program => Fault::NoRunner {
+                name: self.name().to_owned(),
+                has: Self::Wasm.name().to_owned(),
+                hint: " by the runtime wasm",
+            },
+        }
+    }
+
     pub(super) fn missing(self) -> Fault {
         Fault::NoRunner { name: self.name().to_owned(), has: here().join(", "), hint: self.hint() }
     }
@@ -137,7 +155,8 @@ impl Runner {
 
 /// Those that this machine has, in order of their names.
 pub(super) fn here() -> Vec<&'static str> {
-    ALL.into_iter().filter(|runner| runner.interpreter().is_some()).map(Runner::name).collect()
+    let is_here = |runner: &Runner| *runner != Runner::Wasm && runner.interpreter().is_some();
+    ALL.into_iter().filter(is_here).map(Runner::name).collect()
 }
 
 fn on_path(name: &str, path: Option<&OsStr>) -> Option<PathBuf> {

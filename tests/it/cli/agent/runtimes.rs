@@ -32,6 +32,11 @@ fn what_is_set_reaches_each_runtime() {
         ("oci.rootfs", "/srv/rootfs"),
         ("oci.binds", "/usr, /lib"),
         ("oci.ports", "1024-1030"),
+        ("wasm.memory", "8MiB"),
+        ("wasm.calls", "7"),
+        ("wasm.compute", "2s"),
+        ("wasm.time", "1h"),
+        ("wasm.outgoing", "API.example.org, [::1]:8080"),
     ]);
     assert_eq!(set.enabled, ["webhook", "tinyfaas", "oci"]);
     assert_eq!(set.cgroups, Cgroups::Below("/sys/fs/cgroup/agent".into()));
@@ -49,6 +54,9 @@ fn what_is_set_reaches_each_runtime() {
         (hook.sends_content, hook.runners, hook.patience.as_secs()),
         (false, vec!["wasm".to_owned(), "python3".to_owned()], 5)
     );
+    let wasm = set.wasm;
+    assert_eq!((wasm.memory, wasm.calls, wasm.compute.as_secs(), wasm.time.as_secs()), (8 << 20, 7, 2, 3600));
+    assert_eq!(wasm.outgoing, ["api.example.org", "[::1]:8080"].map(|host| host.parse().unwrap()));
     let oci = set.oci;
     assert_eq!((oci.runc, oci.rootfs), (Some("/usr/sbin/runc".into()), Some("/srv/rootfs".into())));
     assert_eq!((oci.binds, oci.ports), (vec!["/usr".into(), "/lib".into()], (1024, 1030)));
@@ -65,13 +73,13 @@ fn a_runtime_that_is_enabled_is_refused_without_what_it_needs() {
         "webhook.agent: say what this agent is called there, or set agent.name",
         "oci.rootfs: the runtime oci needs a root file system",
         "tinyfaas.forms: name at least one",
-        "runtimes.enabled: there is no runtime \"tinyfas\"; there are oci, process, tinyfaas, webhook; did you mean tinyfaas?",
+        "runtimes.enabled: there is no runtime \"tinyfas\"; there are oci, process, tinyfaas, wasm, webhook; did you mean tinyfaas?",
         "runtimes.enabled: oci is there twice",
     ] {
         assert!(said.contains(part), "{part}\n{said}");
     }
     let said = set(&[
-        ("runtimes.enabled", "process, oci, webhook, wasm"),
+        ("runtimes.enabled", "process, oci, webhook, wasmtime"),
         ("process.cgroups", "on"),
         ("tinyfaas.forms", "python, wasm"),
         ("tinyfaas.threads", "0"),
@@ -79,6 +87,10 @@ fn a_runtime_that_is_enabled_is_refused_without_what_it_needs() {
         ("oci.rootfs", "/srv/rootfs"),
         ("oci.binds", "lib"),
         ("oci.ports", "29999-30010"),
+        ("wasm.memory", "1KiB"),
+        ("wasm.calls", "0"),
+        ("wasm.compute", "1ms"),
+        ("wasm.outgoing", "10.0.0.1, https://api.example.org"),
     ])
     .unwrap_err();
     for part in [
@@ -88,11 +100,25 @@ fn a_runtime_that_is_enabled_is_refused_without_what_it_needs() {
         "webhook.url: it holds a name or a password",
         "oci.binds: lib does not begin with a slash",
         "oci.ports: some are those of runtimes.ports too",
-        "runtimes.enabled: there is no runtime \"wasm\"; there are oci, process, tinyfaas, webhook",
+        "runtimes.enabled: there is no runtime \"wasmtime\"; there are oci, process, tinyfaas, wasm, webhook",
+        "wasm.memory: 1KiB is not from 64KiB to 4GiB",
+        "wasm.calls: 0 is not from 1 to 100000",
+        "wasm.compute: 1ms is not from 10ms to 24h",
+        "wasm.outgoing: \"https://api.example.org\" is no host, as in api.example.org, 10.0.0.1:8080 or [::1]:80",
     ] {
         assert!(said.contains(part), "{part}\n{said}");
     }
     assert!(!said.contains("hidden"), "{said}");
+}
+
+/// `tests/wasm` tries it in a program that has the feature.
+#[cfg(not(feature = "wasm"))]
+#[test]
+fn components_are_refused_by_a_program_that_was_built_without_what_serves_them() {
+    let said = set(&[("runtimes.enabled", "wasm")]).unwrap_err();
+    let expected = "runtimes.enabled: wasm: this program was built without the feature `wasm`: build it with \
+        `cargo build --release --features wasm`";
+    assert!(said.contains(expected), "{said}");
 }
 
 #[test]
