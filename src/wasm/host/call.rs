@@ -17,7 +17,7 @@ use tokio::{
     time::timeout,
 };
 use wasmtime::{Engine, Store, UpdateDeadline, component::ResourceTable};
-use wasmtime_wasi::{I32Exit, WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{
     WasiHttpCtx, WasiHttpCtxView, WasiHttpView,
     p2::{
@@ -33,6 +33,7 @@ use super::{
     super::form::{Bounds, Destination, Hosted},
     answer::{Answer, Failed},
     component,
+    failure::{Computed, Failure},
     fault::{Fault, Text},
     memory::{Memory, Pool},
     outgoing::Outgoing,
@@ -64,74 +65,6 @@ impl WasiView for State {
 impl WasiHttpView for State {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
         WasiHttpCtxView { hooks: &mut self.outgoing, table: &mut self.table, ctx: &mut self.http }
-    }
-}
-
-/// Why an instance did not do what it was made for.
-#[derive(Debug)]
-enum Failure {
-    /// It took longer than a call may.
-    Time(Duration),
-    /// It computed for longer than a call may.
-    Compute(Duration),
-    /// It needed more memory than a call has, or than was left.
-    Memory(u64),
-    /// It ended by itself, with this status.
-    Exit(i32),
-    Trap(Text),
-    /// It ended without an answer.
-    NoAnswer,
-}
-
-/// What ends an instance that computes for too long.
-#[derive(Debug, thiserror::Error)]
-#[error("it computed for too long")]
-struct Computed;
-
-impl Failure {
-    fn status(&self) -> StatusCode {
-        match self {
-            Self::Time(_) => StatusCode::GATEWAY_TIMEOUT,
-            Self::Compute(_) | Self::Memory(_) | Self::Exit(_) | Self::Trap(_) | Self::NoAnswer => {
-                StatusCode::INTERNAL_SERVER_ERROR
-            }
-        }
-    }
-
-    /// What a caller is told. The version's log tells more.
-    fn public(&self) -> String {
-        match self {
-            Self::Time(_) | Self::Compute(_) | Self::Memory(_) | Self::Exit(_) | Self::NoAnswer => {
-                self.to_string()
-            }
-            Self::Trap(_) => "the function failed: its log says where".to_owned(),
-        }
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Time(limit) => {
-                write!(f, "the function took longer than the {} s that a call has", limit.as_secs_f64())
-            }
-            Self::Compute(limit) => {
-                write!(
-                    f,
-                    "the function computed for longer than the {} s that a call has",
-                    limit.as_secs_f64()
-                )
-            }
-            Self::Memory(limit) => {
-                write!(
-                    f,
-                    "the function needed more memory than the {limit} bytes that a call has, or than was left"
-                )
-            }
-            Self::Exit(code) => write!(f, "the function ended with status {code} and without an answer"),
-            Self::Trap(text) => write!(f, "the function failed: {text}"),
-            Self::NoAnswer => f.write_str("the function gave no answer"),
-        }
     }
 }
 
@@ -183,7 +116,7 @@ impl Calls {
         match done {
             Ok(Ok(())) => Ok(()),
             Err(_) => Err(Fault::Slow(time)),
-            Ok(Err(error)) => Err(match self.failure(&error, was_refused) {
+            Ok(Err(error)) => Err(match Failure::of(&error, was_refused, &self.bounds) {
                 Failure::Compute(_) => Fault::Slow(compute),
                 Failure::Memory(limit) => Fault::Memory(limit),
                 Failure::Exit(code) => Fault::Ended(u8::try_from(code).unwrap_or(1)),
@@ -230,19 +163,22 @@ impl Calls {
         _place: OwnedSemaphorePermit,
     ) -> Option<Failure> {
         let (mut store, _ticking) = self.store(self.pre.engine());
+        // Behind the store, so that it goes first, also where this task ends before its time.
+        let mut cuts = Cuts(Some(failed));
         let handled = timeout(self.bounds.time, self.handle(&mut store, request, give)).await;
         let failure = match handled {
-            Ok(Ok(())) => return None,
+            Ok(Ok(())) => {
+                cuts.0 = None;
+                return None;
+            }
             Err(_) => Failure::Time(self.bounds.time),
-            Ok(Err(error)) => self.failure(&error, store.data().memory.was_refused()),
+            Ok(Err(error)) => Failure::of(&error, store.data().memory.was_refused(), &self.bounds),
         };
         // It said so itself that all is well.
-        if !matches!(failure, Failure::Exit(0)) {
-            failed.store(true, Ordering::Release);
+        if matches!(failure, Failure::Exit(0)) {
+            cuts.0 = None;
         }
         say(&failure.to_string());
-        // The body of the answer ends with the store, and who reads it looks then whether it failed.
-        drop(store);
         Some(failure)
     }
 
@@ -291,16 +227,15 @@ impl Calls {
         });
         (store, self.ticks.call())
     }
+}
 
-    fn failure(&self, error: &wasmtime::Error, was_refused: bool) -> Failure {
-        if let Some(I32Exit(code)) = error.downcast_ref() {
-            Failure::Exit(*code)
-        } else if error.is::<Computed>() {
-            Failure::Compute(self.bounds.compute)
-        } else if was_refused {
-            Failure::Memory(self.bounds.memory)
-        } else {
-            Failure::Trap(Text::of(error))
+/// Says of an answer that its instance failed. The body ends with the store, and who reads it looks then.
+struct Cuts(Option<Failed>);
+
+impl Drop for Cuts {
+    fn drop(&mut self) {
+        if let Some(failed) = &self.0 {
+            failed.store(true, Ordering::Release);
         }
     }
 }

@@ -14,6 +14,7 @@
 mod answer;
 mod call;
 mod component;
+mod failure;
 mod fault;
 mod memory;
 mod outgoing;
