@@ -13,7 +13,7 @@ use choirmaster_agent::runtime::{
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
-    calls::{call, get, post},
+    calls::{call, get, post, raw},
     conformance::{conformance, passed_over},
     functions::Behaviour,
     world::{ProcessWorld, World, any_version, wait_until},
@@ -283,7 +283,8 @@ async fn a_component_sees_nothing_of_the_machine_but_what_its_order_has() {
     order.environment.insert("GREETING".to_owned(), "hello".to_owned());
     order.environment.insert("LD_PRELOAD".to_owned(), "/nowhere.so".to_owned());
     let running = runtime.start(&order).await.unwrap();
-    let said = post(&running.target, "env").await.body;
+    let text = "POST / HTTP/1.0\r\nContent-Length: 3\r\n\r\nenv";
+    let said = raw(&running.target, text).await.unwrap().body;
     let expected =
         format!("CHOIRMASTER_VERSION={}\nGREETING=hello\nLD_PRELOAD=/nowhere.so\n0", order.version);
     assert_eq!(said, expected, "names and values, and the number of arguments");

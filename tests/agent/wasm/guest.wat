@@ -237,6 +237,8 @@
     ;; The status of the answer, and what becomes of it.
     (global $code (mut i32) (i32.const 200))
     (global $trails (mut i32) (i32.const 0))
+    ;; How long its body is; less than 0: that is not said.
+    (global $length (mut i32) (i32.const -1))
 
     (data (i32.const 1024) "Hello, world!")
     (data (i32.const 1040) "as it was asked to")
@@ -248,6 +250,7 @@
     (data (i32.const 1216) "trailer")
     (data (i32.const 1224) "x-sum")
     (data (i32.const 1232) "7")
+    (data (i32.const 1240) "content-length")
 
     ;; Where the answers of the host are put: 16..1023.
     (func $ok (param $at i32) (result i32)
@@ -337,6 +340,9 @@
       (local.set $headers (call $fields))
       (if (global.get $trails)
         (then (call $append (local.get $headers) (i32.const 1216) (i32.const 7) (i32.const 1224) (i32.const 5) (i32.const 16))))
+      (if (i32.ge_s (global.get $length) (i32.const 0))
+        (then (call $append (local.get $headers) (i32.const 1240) (i32.const 14) (i32.const 40)
+          (call $digits (i32.const 40) (global.get $length)) (i32.const 16))))
       (local.set $response (call $response (local.get $headers)))
       (drop (call $status (local.get $response) (global.get $code)))
       (call $body (local.get $response) (i32.const 16))
@@ -352,20 +358,21 @@
     ;; A whole answer.
     (func $give-all (param $to i32) (param $at i32) (param $length i32)
       (local $given i32) (local $stream i32)
+      (global.set $length (local.get $length))
       (local.set $given (call $give (local.get $to)))
       (local.set $stream (call $stream-of (local.get $given)))
       (call $write-all (local.get $stream) (local.get $at) (local.get $length))
       (call $drop-output (local.get $stream))
       (call $outgoing-end (local.get $given) (i32.const 0) (i32.const 0) (i32.const 64)))
 
-    ;; The decimal digits of a number below 100,000, at 48: gives how many.
-    (func $digits (param $number i32) (result i32)
+    ;; The decimal digits of a number below 100,000: gives how many.
+    (func $digits (param $at i32) (param $number i32) (result i32)
       (local $n i32) (local $of i32)
       (local.set $of (i32.const 10000))
       (loop $more
         (if (i32.or (i32.ge_u (local.get $number) (local.get $of)) (i32.or (local.get $n) (i32.eq (local.get $of) (i32.const 1))))
           (then
-            (i32.store8 offset=48 (local.get $n)
+            (i32.store8 (i32.add (local.get $at) (local.get $n))
               (i32.add (i32.const 48) (i32.rem_u (i32.div_u (local.get $number) (local.get $of)) (i32.const 10))))
             (local.set $n (i32.add (local.get $n) (i32.const 1)))))
         (local.set $of (i32.div_u (local.get $of) (i32.const 10)))
@@ -373,7 +380,7 @@
       (local.get $n))
 
     (func $give-number (param $to i32) (param $number i32)
-      (call $give-all (local.get $to) (i32.const 48) (call $digits (local.get $number))))
+      (call $give-all (local.get $to) (i32.const 48) (call $digits (i32.const 48) (local.get $number))))
 
     ;; Calls a host over HTTP. Its status, or 1000 and the error code where there is none.
     (func $call (param $at i32) (param $length i32) (result i32)
@@ -460,7 +467,7 @@
           (local.set $entry (i32.add (local.get $entry) (i32.const 16)))
           (local.set $left (i32.sub (local.get $left) (i32.const 1)))
           (br $more)))
-      (call $write-all (local.get $stream) (i32.const 48) (call $digits (i32.load (i32.const 76))))
+      (call $write-all (local.get $stream) (i32.const 48) (call $digits (i32.const 48) (i32.load (i32.const 76))))
       (call $drop-output (local.get $stream))
       (call $outgoing-end (local.get $given) (i32.const 0) (i32.const 0) (i32.const 64)))
     (data (i32.const 1103) "=")
