@@ -205,6 +205,23 @@ impl Node {
         Some(of_this.variations.iter().find(|one| one.name == "new").map_or(0, |one| one.share))
     }
 
+    /// What names the content that gets whatever the new version doesn't, by the table in force.
+    pub async fn stable(&self) -> Option<String> {
+        let status = self.proxy_status().await?;
+        let of_this = status.services.into_iter().find(|service| service.name == FUNCTION)?;
+        of_this.variations.into_iter().next().map(|stable| stable.version)
+    }
+
+    /// Looks at something while the agent stands still, so that it doesn't change meanwhile.
+    pub async fn still<T>(&self, look: impl AsyncFnOnce(&Self) -> T) -> T {
+        let pid = self.agent.as_ref().map(Child::id);
+        let tell = |signal| pid.is_none_or(|pid| processes::send(pid, signal));
+        assert!(tell(Signal::STOP));
+        let seen = look(self).await;
+        assert!(tell(Signal::CONT));
+        seen
+    }
+
     pub fn what_it_said(&self) -> String {
         format!("{}\nof its proxy:\n{}", tail(&self.log()), tail(&self.folder.join("proxy/proxy.log")))
     }
