@@ -121,7 +121,13 @@ async fn lead(
     let times = longest.as_secs_f64() / SHORTEST_STAGE.as_secs_f64();
     let milliseconds = SHORTEST_STAGE.mul_f64(times.powf(chaos.chance.f64())).as_millis() as u64;
     let text = strategy(id, [base, &new], &stages(release.kind, release.shares, milliseconds), "");
-    let stable = node.stable().await.expect("something serves");
+    let mut stable = None;
+    wait_until("something serves", async || {
+        stable = node.stable().await;
+        stable.is_some()
+    })
+    .await;
+    let stable = stable.unwrap();
     site.manager.submit(&text).await;
     let mut is_to_abort = release.abort_at.map(|stage| format!("s{stage}"));
     while !site.manager.is_over(id).await {
