@@ -50,7 +50,7 @@ impl Core {
     #[must_use]
     pub fn errand(&self, act: &Act) -> Errand {
         match act {
-            Act::List | Act::Look | Act::Join | Act::Poll | Act::EndStage { .. } | Act::Fetch { .. } => {
+            Act::List | Act::Look(_) | Act::Join | Act::Poll | Act::EndStage { .. } | Act::Fetch { .. } => {
                 Errand::None
             }
             Act::Count(_) => Errand::Cursor(self.state.cursor),
@@ -58,7 +58,7 @@ impl Core {
                 self.state.versions.get(version).cloned().map_or(Errand::None, Errand::Version)
             }
             Act::Apply(generation) => {
-                let number = TableNumber { epoch: self.state.epoch, generation: *generation };
+                let number = TableNumber { generation: *generation, ..self.decided() };
                 let services = self.world.decided.clone().unwrap_or_default();
                 Errand::Table(Box::new(table::table(number, services)))
             }
@@ -88,7 +88,7 @@ impl Core {
             acts.push(Act::List);
         }
         if self.world.look_at_ms <= now.ms {
-            acts.push(Act::Look);
+            acts.push(Act::Look(self.world.looking));
         }
         if self.is_in_force() && self.world.count_at_ms <= now.ms {
             acts.push(Act::Count(self.world.counting));
@@ -150,7 +150,8 @@ impl Core {
         acts.extend(stopping.iter().cloned().map(Act::Stop));
         let is_there = |version: &VersionId| running.contains(version) || stopping.contains(version);
         acts.extend(wanted.iter().filter(|version| !is_there(version)).cloned().map(Act::Start));
-        if self.world.decided.is_some() && self.world.in_force.is_some() && !self.is_in_force() {
+        let is_taken = self.world.taken == Some(self.state.generation);
+        if self.world.decided.is_some() && self.world.in_force.is_some() && !self.is_in_force() && !is_taken {
             acts.push(Act::Apply(self.state.generation));
         }
         if !self.is_in_force() {

@@ -5,6 +5,7 @@ use heart::release::state::ReleaseState;
 use super::{
     agent::Live,
     overseer::{Machine, View},
+    own::Own,
     world::{Event, Weather, World},
 };
 
@@ -72,12 +73,19 @@ impl World {
             }
             None => {
                 let since = *self.rest_since.get_or_insert(self.at);
+                let own_is_busy = self.owns.iter().any(|own| !own.is_alive() || !own.is_idle());
                 let busy = self.agents.iter().any(|agent| !agent.is_alive || !agent.is_idle())
-                    || self.owns.iter().any(|own| !own.is_alive() || !own.is_idle())
+                    || own_is_busy
                     || self.links.iter().flatten().any(|link| !link.is_idle());
                 if self.at < since + AFTERMATH_MS || (busy && self.at < self.weather.until + LONGEST_CALM_MS)
                 {
                     return self.plan(self.at + LOOK_MS, Event::Look);
+                }
+                // What is paused may hold an agent in a stage, and nothing else.
+                if own_is_busy && !paused {
+                    let busy = self.owns.iter().find(|own| !own.is_alive() || !own.is_idle());
+                    let text = format!("an own agent is never at rest: {:?}", busy.map(Own::in_hand));
+                    self.witnesses[0].late(text);
                 }
                 self.judge();
                 self.queue.clear();

@@ -149,7 +149,7 @@ fn refused(act: &Act, refusal: &Refusal, took_ms: u64) -> Event {
 pub(super) fn failed(act: &Act, trouble: Trouble, took_ms: u64) -> Event {
     match act.clone() {
         Act::List => Event::Listed(Err(trouble)),
-        Act::Look => Event::Looked(Err(trouble)),
+        Act::Look(_) => Event::Looked(Err(trouble)),
         Act::Join => Event::Joined(Err(trouble)),
         Act::Poll => Event::Polled { took_ms, answer: Err(trouble) },
         Act::EndStage { offer, stage, skipped } => {
