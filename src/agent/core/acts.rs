@@ -26,7 +26,9 @@ impl Core {
     /// What is to be in flight now. What is in flight and not in here is to be given up.
     #[must_use]
     pub fn acts(&self, now: Now) -> Vec<Act> {
-        self.wanted(now).into_iter().filter(|act| self.tries.may(act, now.ms)).collect()
+        let taken = self.world.taken.map(Act::Apply);
+        let may = |act: &Act| self.tries.may(act, now.ms) && taken.as_ref() != Some(act);
+        self.wanted(now).into_iter().filter(may).collect()
     }
 
     /// How long nothing is to be done unless something happens, in milliseconds.
@@ -37,7 +39,7 @@ impl Core {
         again.clamp(1, longest)
     }
 
-    /// The same as [`Self::acts`], with what pauses before it is tried again.
+    /// The same as [`Self::acts`], with what pauses before it is tried again, and the table that is to be read back first.
     pub(super) fn wanted(&self, now: Now) -> Vec<Act> {
         let mut acts = Vec::new();
         self.looks(now, &mut acts);
@@ -150,8 +152,7 @@ impl Core {
         acts.extend(stopping.iter().cloned().map(Act::Stop));
         let is_there = |version: &VersionId| running.contains(version) || stopping.contains(version);
         acts.extend(wanted.iter().filter(|version| !is_there(version)).cloned().map(Act::Start));
-        let is_taken = self.world.taken == Some(self.state.generation);
-        if self.world.decided.is_some() && self.world.in_force.is_some() && !self.is_in_force() && !is_taken {
+        if self.world.decided.is_some() && self.world.in_force.is_some() && !self.is_in_force() {
             acts.push(Act::Apply(self.state.generation));
         }
         if !self.is_in_force() {

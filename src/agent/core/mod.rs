@@ -156,9 +156,6 @@ pub struct LinkHealth {
     pub trouble: Option<String>,
 }
 
-/// The stages of an offer that are run at most: a graph that loops ends here.
-const MAX_STAGES_RUN: u32 = 256;
-
 impl Core {
     /// An agent that goes on from this state.
     #[must_use]

@@ -10,8 +10,7 @@ use proxy::{
 };
 
 use super::{
-    Core, Ending, Function, MAX_STAGES_RUN, Now, Owed, Phase, Plan, Routing, Testing, Walk, state::Candidate,
-    table::WHOLE,
+    Core, Ending, Function, Now, Owed, Phase, Plan, Routing, Testing, Walk, state::Candidate, table::WHOLE,
 };
 use crate::{judge::Judge, measure::StageCounts, runtime::VersionId};
 use wire::{StageSummary, child::Why};
@@ -204,7 +203,7 @@ impl Core {
             Outcome::Breached(_) => self.stops.judged += 1,
         }
         let is_skipped = work.skipped.contains(&stage.name);
-        let Verdict { status, action, why } = verdict(stage, testing, is_skipped, work.begun, outcome);
+        let Verdict { status, action, why } = verdict(stage, testing, is_skipped, outcome);
         let text = format!("stage {} of {}: {status:?}", stage.name, offer.id);
         let next = written(offer, action);
         let Some(walk) = work.walk_mut() else { return };
@@ -297,8 +296,8 @@ struct Verdict {
     why: Option<String>,
 }
 
-/// `begun`: how many stages were begun.
-fn verdict(stage: &Stage, testing: &Testing, is_skipped: bool, begun: u32, outcome: Outcome) -> Verdict {
+/// Stages lead to later ones, or to an end: who reads an offer refuses others.
+fn verdict(stage: &Stage, testing: &Testing, is_skipped: bool, outcome: Outcome) -> Verdict {
     let elapsed = Duration::from_millis(testing.elapsed_ms);
     let is_tested = stage.new_traffic == 0 || testing.counts.is_tested();
     let is_passed_over = is_skipped && !testing.counts.is_met(stage, elapsed);
@@ -313,12 +312,6 @@ fn verdict(stage: &Stage, testing: &Testing, is_skipped: bool, begun: u32, outco
         Outcome::InTime => (action, None),
         Outcome::TakenBack(why) => (Action::Rollback, why),
         Outcome::Breached(why) => (action, Some(why)),
-    };
-    let goes_on = matches!(action, Action::Stage(_));
-    let (action, why) = if goes_on && begun >= MAX_STAGES_RUN {
-        (Action::Rollback, Some(format!("its stages go round in circles: {begun} were run")))
-    } else {
-        (action, why)
     };
     // Who takes back what went well by himself has to say that it didn't.
     let status = if why.is_some() { StageStatus::Failure } else { status };

@@ -158,6 +158,7 @@ impl Core {
     fn found(&mut self, number: TableNumber, now: Now) {
         let taken = self.world.taken.take();
         if taken == Some(number.generation) {
+            self.tries.went_well(&Act::Apply(number.generation));
             // Nobody waits for the next look at the counts.
             self.world.count_at_ms = now.ms;
         } else if let Some(taken) = taken.filter(|taken| *taken == self.state.generation) {
@@ -188,7 +189,6 @@ impl Core {
         let act = Act::Apply(generation);
         match applied {
             Ok(()) => {
-                self.tries.went_well(&act);
                 self.world.taken = Some(generation);
                 // What was asked before that may tell of the table before.
                 self.world.looking += 1;

@@ -196,7 +196,8 @@ fn a_table_that_the_proxy_took_and_did_not_put_in_force_counts_for_nothing() {
         assert!(world.ended().is_empty(), "{:?}", world.ended());
         assert!(world.stopped.is_empty(), "{:?}", world.stopped);
     }
-    assert!(world.log.iter().any(|said| said.contains("the proxy took table")), "{:?}", world.log);
+    let warned = world.log.iter().filter(|said| said.contains("the proxy took table")).count();
+    assert!((1..12).contains(&warned), "pauses grow between tries: {warned}");
     world.proxy_says_yes_alone = false;
     world.until("it is rolled out", |world| world.ended().len() == 2);
     assert_eq!(world.share("hello"), 0);
@@ -266,28 +267,6 @@ fn a_version_that_is_wanted_again_while_it_is_stopped_is_started_once_it_is_gone
     assert_eq!(world.stopped, [new.clone()]);
     assert_eq!(world.started.iter().filter(|started| **started == new).count(), 2);
     assert!(world.running.contains_key(&new));
-}
-
-/// It was taken back, and the manager was told that the next stage follows.
-#[test]
-fn stages_that_go_round_in_circles_are_taken_back_and_the_manager_is_told_so() {
-    let mut world = World::new();
-    let round =
-        OFFER.replace("onSuccess: rollout", "onSuccess: canary").replace("threshold: 1s", "threshold: 0s");
-    world.offers.push(("r1".to_owned(), round));
-    world.signal(None);
-    for _ in 0..10_000 {
-        world.step();
-        if world.ended().iter().any(|(_, _, next)| next == "rollback") {
-            break;
-        }
-    }
-    let ended = world.ended();
-    assert_eq!(ended.last().unwrap().1, StageStatus::Failure, "{ended:?}");
-    assert_eq!(ended.len(), 256);
-    let why = last_summary(&world).why.unwrap().text;
-    assert_eq!(why, "its stages go round in circles: 256 were run");
-    assert_eq!(world.share("hello"), 0);
 }
 
 /// After one question that the proxy didn't answer nothing was counted for two seconds, and so no breach was seen.

@@ -26,7 +26,7 @@
 //! | 8 a report is the sum over the children | `Overseer::reports`, `check_rest` | `SumsOneShort` |
 //! | 9 nothing grows without bound | `Overseer::check_rest`; of own agents `Own::leftovers` | `KeepsWhatWasSent` |
 //! | 10 the new version stays after a roll-out alone | `check_rollout`, `check_machine` | `NoUndo`, `PassesOverAll`, `RollsOutAtOnce` |
-//! | 11 what was shown may be fetched | `did` of `Refused` | `RefusesWithdrawn` |
+//! | 11 what was shown may be fetched | `did` of `Refused`, `World::check_refused` | `RefusesWithdrawn` |
 //! | 12 no agent exits, no caller is without service | `witness::harm`, `World::callers_call` | `HandsOutWhole`, `StopsAtOnce` |
 //! | 13 who works is not taken for gone | `World::check_replaced` | `ReplacesTheSilent` |
 //! | 14 a wave opens when others have succeeded | `Witness::check_wave` | `OpensUnproven` |
@@ -50,6 +50,7 @@ mod own;
 mod plans;
 mod rest;
 mod tree;
+mod turnout;
 mod witness;
 mod world;
 
@@ -281,24 +282,76 @@ fn calls_that_are_told_twice_are_noticed() {
 }
 
 /// What is wrong with a manager shows where there are own agents alone.
-#[test]
-fn whatever_is_wrong_with_the_manager_of_own_agents_is_noticed() {
-    let flaws: [(Flaw, &[u8]); 12] = [
-        (Flaw::ForgetsCommits, &[1]),
-        (Flaw::StatusGoesBack, &[2]),
-        (Flaw::BarrierOneEarly, &[3]),
-        (Flaw::ApprovesItself, &[3]),
-        (Flaw::OpensBelow, &[3]),
-        (Flaw::OutsideTarget, &[4]),
-        (Flaw::NoTick, &[5]),
-        (Flaw::NoUndo, &[6, 10]),
-        (Flaw::AppliesTwice, &[7]),
-        (Flaw::SumsOneShort, &[8]),
-        (Flaw::KeepsWhatWasSent, &[9]),
-        (Flaw::PassesOverAll, &[10]),
-    ];
-    for (flaw, invariants) in flaws {
+mod own_agents_alone {
+    use super::{Crew, Flaw, assert_caught_with};
+
+    fn assert_caught(flaw: Flaw, invariants: &[u8]) {
         assert_caught_with(Crew::Own, flaw, invariants);
+    }
+
+    #[test]
+    fn show_a_commit_that_is_forgotten() {
+        assert_caught(Flaw::ForgetsCommits, &[1]);
+    }
+
+    #[test]
+    fn show_a_status_that_goes_backwards() {
+        assert_caught(Flaw::StatusGoesBack, &[2]);
+    }
+
+    #[test]
+    fn show_a_barrier_that_opens_one_child_early() {
+        assert_caught(Flaw::BarrierOneEarly, &[3]);
+    }
+
+    #[test]
+    fn show_a_barrier_that_opens_below_without_the_signal_from_above() {
+        assert_caught(Flaw::OpensBelow, &[3]);
+    }
+
+    #[test]
+    fn show_a_gate_that_opens_without_its_approval() {
+        assert_caught(Flaw::ApprovesItself, &[3]);
+    }
+
+    #[test]
+    fn show_an_offer_outside_the_target() {
+        assert_caught(Flaw::OutsideTarget, &[4]);
+    }
+
+    #[test]
+    fn show_time_that_passes_unnoticed() {
+        assert_caught(Flaw::NoTick, &[5]);
+    }
+
+    #[test]
+    fn show_an_undo_that_is_dropped() {
+        assert_caught(Flaw::NoUndo, &[6, 10]);
+    }
+
+    #[test]
+    fn show_a_duplicate_that_counts_twice() {
+        assert_caught(Flaw::AppliesTwice, &[7]);
+    }
+
+    #[test]
+    fn show_a_child_that_is_missing_in_a_report() {
+        assert_caught(Flaw::SumsOneShort, &[8]);
+    }
+
+    #[test]
+    fn show_a_manager_that_keeps_what_it_sent() {
+        assert_caught(Flaw::KeepsWhatWasSent, &[9]);
+    }
+
+    #[test]
+    fn show_stages_that_all_are_passed_over() {
+        assert_caught(Flaw::PassesOverAll, &[10]);
+    }
+
+    #[test]
+    fn show_a_withdrawn_offer_that_is_refused() {
+        assert_caught(Flaw::RefusesWithdrawn, &[11]);
     }
 }
 

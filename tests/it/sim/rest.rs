@@ -15,6 +15,9 @@ const LONGEST_CALM_MS: u64 = 3_600_000;
 /// Once all releases are at rest, undos have so long.
 const AFTERMATH_MS: u64 = 6 * 60_000;
 
+/// What is paused may hold agents for ever, and own agents are much to simulate: nobody waits for them longer.
+const HELD_MS: u64 = 15 * 60_000;
+
 /// Between two looks whether all is at rest.
 const LOOK_MS: u64 = 20_000;
 
@@ -77,8 +80,12 @@ impl World {
                 let busy = self.agents.iter().any(|agent| !agent.is_alive || !agent.is_idle())
                     || own_is_busy
                     || self.links.iter().flatten().any(|link| !link.is_idle());
-                if self.at < since + AFTERMATH_MS || (busy && self.at < self.weather.until + LONGEST_CALM_MS)
-                {
+                let longest = if paused && !self.owns.is_empty() {
+                    since + HELD_MS
+                } else {
+                    self.weather.until + LONGEST_CALM_MS
+                };
+                if self.at < since + AFTERMATH_MS || (busy && self.at < longest) {
                     return self.plan(self.at + LOOK_MS, Event::Look);
                 }
                 // What is paused may hold an agent in a stage, and nothing else.

@@ -14,7 +14,7 @@ use heart::{
 };
 
 use super::{
-    agent::{Agent, Deed, Input, Next, What},
+    agent::{Agent, Deed, Input, Next},
     call::{Beside, Caller, Patience, Request, Response},
     dice::Dice,
     heart::Flaw,
@@ -23,6 +23,7 @@ use super::{
     overseer::{Overseer, View, is_taken_back},
     own::{Happening, Own},
     tree::Tree,
+    turnout::{Kind, Turnout},
     witness::{Violation, Witness},
 };
 
@@ -174,55 +175,6 @@ pub enum Crew {
     Own,
     /// Own and deployed agents below the root, and a manager there with own and deployed agents.
     Fleet,
-}
-
-/// What an agent of a fleet is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    Deployed,
-    Own,
-    /// An own agent of the manager below.
-    OwnBelow,
-}
-
-impl Kind {
-    pub const ALL: [Self; 3] = [Self::Deployed, Self::Own, Self::OwnBelow];
-}
-
-/// How far each kind of agents has come in the releases that were posted at the root.
-#[derive(Debug, Clone, Default)]
-pub struct Turnout {
-    took: BTreeMap<String, BTreeSet<Kind>>,
-    rolled_out: BTreeMap<String, BTreeSet<Kind>>,
-}
-
-impl Turnout {
-    pub(super) fn note(&mut self, root: &str, kind: Kind, what: What) {
-        let of = match what {
-            What::Took => &mut self.took,
-            What::RolledOut => &mut self.rolled_out,
-            What::Began
-            | What::Ready
-            | What::ToldToEnd
-            | What::ToldEarly
-            | What::Ended(_)
-            | What::RolledBack
-            | What::Refused
-            | What::WithoutService(_)
-            | What::Exited => return,
-        };
-        of.entry(root.to_owned()).or_default().insert(kind);
-    }
-
-    /// Whether some release was rolled out by agents of all kinds.
-    pub fn all_rolled_out(&self) -> bool {
-        self.rolled_out.values().any(|kinds| kinds.len() == Kind::ALL.len())
-    }
-
-    /// Whether some release that was taken back was in the hands of agents of all kinds.
-    pub fn all_took_back(&self, taken_back: &BTreeSet<String>) -> bool {
-        self.took.iter().any(|(root, kinds)| kinds.len() == Kind::ALL.len() && taken_back.contains(root))
-    }
 }
 
 impl World {
@@ -529,6 +481,7 @@ impl World {
                 self.plan(at, Event::Answer { index, process, call, response });
             }
             Caller::Whole { index, process } => {
+                let response = self.garble_for_own(response);
                 self.plan_own(at, index, Happening::Answered { process, flight: call, response });
             }
             Caller::Link { manager, life, call } => {

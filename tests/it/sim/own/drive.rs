@@ -3,17 +3,18 @@
 
 use std::collections::BTreeSet;
 
-use ::agent::core::{Act, Core, Errand, Event};
-use heart::release::command::{Form, Reply};
+use ::agent::core::{Act, Core, Errand, Event, TroubleKind};
+use heart::release::command::{Form, Refusal, Reply};
 
-use super::{Flight, Handed, Happening, link, watch};
+use super::{Flight, Handed, Happening, fate, link, watch};
 use crate::sim::{
     agent::What,
     call::{Caller, Request, Response},
     heart::Flaw,
     overseer::View,
+    turnout::Kind,
     witness::Violation,
-    world::{self, Kind, World},
+    world::{self, World},
 };
 
 /// What an act of the machine's own takes, in milliseconds: on its way, and back.
@@ -22,10 +23,9 @@ pub(super) const LOCAL_MS: (u64, u64) = (1, 25);
 /// The chance that it dies between what it decided and what it does about it, at each step.
 const FATAL: f64 = 0.001;
 
-/// With a flaw: the chance that what was decided is on disk before anything follows from it, and when whoever left it out dies.
-const SAVED: f64 = 0.5;
-const DIES_UNSAVED: f64 = 0.05;
-const DIES_MS: (u64, u64) = (30, 3_000);
+/// With a flaw: the chance that from now on nothing that is decided goes to the disk, and when whoever does that dies.
+const FORGETFUL: f64 = 0.05;
+const DIES_MS: (u64, u64) = (30, 6_000);
 
 impl World {
     pub(in crate::sim) fn plan_own(&mut self, at: u64, index: usize, what: Happening) {
@@ -153,15 +153,18 @@ impl World {
         self.plan_own(at + nap, index, Happening::Wake { process, nap: nap_number });
     }
 
-    /// What was decided goes to the disk before anything follows from it.
+    /// What was decided goes to the disk before anything follows from it; with a flaw, now and then nothing does until it dies soon after.
     fn save_own(&mut self, index: usize) {
-        if self.managers[0].flaw != Some(Flaw::SavesLate) || self.dice.chance(SAVED) {
-            return self.owns[index].save();
+        if self.managers[0].flaw == Some(Flaw::SavesLate) && !self.owns[index].is_forgetful {
+            self.owns[index].is_forgetful = !self.is_calm && self.dice.chance(FORGETFUL);
+            if self.owns[index].is_forgetful {
+                let (least, most) = DIES_MS;
+                let at = self.at + self.dice.between(least, most);
+                self.plan_own(at, index, Happening::Die);
+            }
         }
-        if self.dice.chance(DIES_UNSAVED) {
-            let (least, most) = DIES_MS;
-            let at = self.at + self.dice.between(least, most);
-            self.plan_own(at, index, Happening::Die);
+        if !self.owns[index].is_forgetful {
+            self.owns[index].save();
         }
     }
 
@@ -271,7 +274,7 @@ impl World {
         own.flights.remove(&act);
         let now = own.now(self.at);
         if let (Act::Send(number), Event::Sent { answer, .. }) = (&act, &event)
-            && answer.as_ref().err().is_none_or(|trouble| trouble.text != "no answer")
+            && answer.as_ref().err().is_none_or(|trouble| trouble.kind == TroubleKind::Refused)
         {
             own.watched.answered(*number);
         }
@@ -313,6 +316,8 @@ impl World {
         }
         let found = own.flights.iter().find(|(_, of)| of.number == flight);
         let Some((act, began)) = found.map(|(act, of)| (act.clone(), of.began)) else { return };
+        self.check_refused(index, &act, &response);
+        let own = &mut self.owns[index];
         let took_ms = self.at - began;
         let time_ms = self.managers[own.parent].now(self.at).wall_ms;
         let event = match (&act, response) {
@@ -333,6 +338,19 @@ impl World {
                 *sent_ms = own.now(began).ms;
             }
             self.own_hears(index, process, flight, event);
+        }
+    }
+
+    /// What was shown to an agent it may have.
+    fn check_refused(&mut self, index: usize, act: &Act, response: &Response) {
+        let (Act::Fetch { offer, .. }, Response::Heart(answer)) = (act, response) else { return };
+        if !matches!(**answer, Err(Refusal::NeverOffered { .. })) || fate::is_made_up(offer) {
+            return;
+        }
+        let own = &self.owns[index];
+        let is_known = |id: &str| self.managers[own.parent].state.children.key(id).is_some();
+        if let Some(id) = own.id().filter(|id| is_known(id)) {
+            self.overseer.wrong(11, format!("{offer} was shown to {id} and refused"));
         }
     }
 

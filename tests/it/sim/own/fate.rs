@@ -1,8 +1,17 @@
 //! What befalls the machine of an own agent: callers call, the agent is killed, its proxy dies, hands over or isn't reached, versions
 //! die, the wall's clock jumps.
 
+use heart::release::command::Reply;
+
 use super::Happening;
-use crate::sim::world::World;
+use crate::sim::{call::Response, world::World};
+
+/// How offers begin that nobody made.
+const MADE_UP: &str = "nonsense-";
+
+pub(super) fn is_made_up(offer: &str) -> bool {
+    offer.starts_with(MADE_UP)
+}
 
 impl World {
     /// What befalls own agents in the storm.
@@ -105,6 +114,24 @@ impl World {
         let (which, back) = (self.dice.below(8), self.at + self.dice.between(100, 15_000));
         if let Some(version) = self.owns[index].runtime.crash(which, back) {
             self.tell(|| format!("{version} of own agent {index} dies"));
+        }
+    }
+
+    /// What may become of the manager's answer: nonsense, a refusal by whoever stands in between, an offer that nobody made.
+    pub(in crate::sim) fn garble_for_own(&mut self, response: Response) -> Response {
+        if !self.dice.chance(self.weather.garbled) {
+            return response;
+        }
+        match (response, self.dice.below(3)) {
+            (Response::Lost, _) => Response::Lost,
+            (Response::Heart(mut answer), 0) => {
+                if let Ok(Reply::Polled { offer, .. }) = &mut *answer {
+                    *offer = Some(format!("{MADE_UP}{}", self.dice.below(1_000)));
+                }
+                Response::Heart(answer)
+            }
+            (_, 1) => Response::Garbled(Some(self.dice.pick(&[400, 403, 404]))),
+            _ => Response::Garbled(None),
         }
     }
 }

@@ -102,6 +102,8 @@ pub struct Own {
     core: Option<Core>,
     /// What was saved.
     disk: Option<Box<State>>,
+    /// With a flaw: it saves nothing any more until it dies.
+    is_forgetful: bool,
     runtime: Runtime,
     proxy: Proxy,
     flights: BTreeMap<Act, Flight>,
@@ -134,6 +136,7 @@ impl Own {
             process: 0,
             core: None,
             disk: None,
+            is_forgetful: false,
             runtime: Runtime::default(),
             proxy: Proxy::new(),
             flights: BTreeMap::new(),
@@ -204,6 +207,7 @@ impl Own {
 
     fn die(&mut self) {
         self.core = None;
+        self.is_forgetful = false;
         self.flights.clear();
         self.fetching.clear();
     }

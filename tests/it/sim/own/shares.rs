@@ -34,6 +34,8 @@ type Number = (u64, u64);
 pub(super) struct Shares {
     /// Versions that may serve alone, by function.
     bases: BTreeMap<String, BTreeSet<VersionId>>,
+    /// Offers of which these were taken.
+    read: BTreeSet<String>,
     /// All tables that were handed out, as they were written.
     numbers: BTreeMap<Number, String>,
     /// Those of them that may be in force.
@@ -94,7 +96,10 @@ impl Shares {
         rolled_out: Option<&VersionId>,
         scene: &Scene<'_>,
     ) -> Result<(), String> {
-        for handed in scene.handed.values() {
+        for (offer, handed) in scene.handed {
+            if !self.read.insert(offer.clone()) {
+                continue;
+            }
             let Ok(fetched) = super::link::fetched(handed) else { continue };
             let functions = &handed.offer.strategy.functions;
             for ([base, _], function) in fetched.versions.iter().flatten().zip(functions) {
