@@ -179,8 +179,12 @@ impl Node {
     }
 
     pub fn add_with(&self, content: &Path, flags: &[&str]) {
+        self.add_function(FUNCTION, content, flags);
+    }
+
+    pub fn add_function(&self, function: &str, content: &Path, flags: &[&str]) {
         let content = content.to_str().unwrap();
-        let added = self.run(&[&["agent", "functions", "add", FUNCTION, content], flags].concat());
+        let added = self.run(&[&["agent", "functions", "add", function, content], flags].concat());
         assert!(
             added.status.success(),
             "{}\n{}",
