@@ -51,6 +51,7 @@ impl Core {
             }
             Phase::Walking(_) => {
                 self.look_at_ending(now);
+                self.look_at_take_over(now);
                 self.look_at_stage(now);
             }
         }
@@ -95,7 +96,7 @@ impl Core {
             known.routing.retry = routing.retry.or(known.routing.retry);
         }
         let plan: Plan = plan.clone();
-        work.phase = Phase::Walking(Box::new(Walk { plan, testing: None, ending: None }));
+        work.phase = Phase::Walking(Box::new(Walk { plan, testing: None, ending: None, taking_over: None }));
         self.enter(0);
     }
 
@@ -250,13 +251,13 @@ impl Core {
                 self.warn("its stages go round in circles: it is taken back");
                 self.settle_roles(false);
             }
-            Action::Rollout => self.settle_roles(true),
+            Action::Rollout => self.take_over(),
             Action::Rollback => self.settle_roles(false),
         }
     }
 
     /// One version alone serves each function of the offer.
-    fn settle_roles(&mut self, is_rollout: bool) {
+    pub(super) fn settle_roles(&mut self, is_rollout: bool) {
         let (Some(offer), Some(work)) = (&self.offer, &self.state.work) else { return };
         let Some(plan) = work.plan() else { return };
         for (function, [base, new]) in offer.functions.iter().zip(&plan.versions) {
@@ -274,7 +275,8 @@ impl Core {
     /// Waits until what follows the ended stage is in force, and its last calls are counted.
     fn look_at_ending(&mut self, now: Now) {
         let Some(walk) = self.state.work.as_ref().and_then(|work| work.walk()) else { return };
-        if walk.ending.is_none() || !self.is_in_force() || self.world.last_count.is_some() {
+        let is_decided = walk.ending.is_some() && walk.taking_over.is_none();
+        if !is_decided || !self.is_in_force() || self.world.last_count.is_some() {
             return;
         }
         let since = *self.world.ending_since_ms.get_or_insert(now.ms);

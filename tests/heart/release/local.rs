@@ -67,7 +67,7 @@ fn an_agent_that_is_led_in_place_has_its_part_of_alpha_and_keeps_it_when_others_
 fn each_further_attempt_has_less_of_alpha_so_that_all_together_have_no_more() {
     let mut world = World::new();
     let agent = own_agent(&mut world);
-    world.submit(&routed());
+    world.submit(&canary("7", "a"));
     let mut spent = 0.0;
     for attempt in 1..=4_u16 {
         if attempt > 1 {

@@ -29,6 +29,9 @@ use zip::{ZipWriter, write::SimpleFileOptions};
 /// Longest wait for what a test expects.
 const PATIENCE: Duration = Duration::from_mins(1);
 
+/// After a question whether there were calls enough there is a pause of so many times as long as it took.
+const ASK_PAUSE: u32 = 20;
+
 /// A second of a child's clock in these tests is 2 ms.
 pub const PACE: f64 = 0.002;
 
@@ -149,8 +152,14 @@ impl Manager {
         let stop = CancellationToken::new();
         let mut fleet = tokio::spawn(run(config, stop.clone(), |_| ()));
         let is_enough = async {
-            // Of calls that come between two questions none is missed: the last of them is kept in mind.
-            while !enough(&self.shared.seen.lock().unwrap().calls) {
+            // Of calls that come between two questions none is missed: the last of them is kept in mind. To ask may take longer the more
+            // calls there were, and is a small part of what is done.
+            loop {
+                let begun = Instant::now();
+                if enough(&self.shared.seen.lock().unwrap().calls) {
+                    return;
+                }
+                sleep(begun.elapsed() * ASK_PAUSE).await;
                 self.shared.called.notified().await;
             }
         };

@@ -153,6 +153,8 @@ const OPEN_SLACK: u64 = 12;
 const KIB: u64 = 1024;
 /// What an allocator has more of at one time than at another.
 const MEMORY_SLACK: u64 = 1536 * KIB;
+/// Pages of its store that the manager holds: each of its connections as many as it may, once there are so many.
+const PAGES: u64 = 2 * 4096 * KIB;
 /// A leak of a few KiB a release breaks it.
 const MEMORY_EACH: u64 = KIB;
 
@@ -162,15 +164,18 @@ impl Grown {
         let proxy = site.node().proxy_status().await.unwrap().pid;
         let holder = site.node().holder().unwrap();
         let pids = [agent, proxy, holder, site.manager().pid()];
-        let memory = |what| Series { what, values: Vec::new(), slack: MEMORY_SLACK, each: MEMORY_EACH };
+        let memory = |what: &'static str| {
+            let pages = if what.ends_with("manager") { PAGES } else { 0 };
+            Series { what, values: Vec::new(), slack: MEMORY_SLACK + pages, each: MEMORY_EACH }
+        };
         let open = |what| Series { what, values: Vec::new(), slack: OPEN_SLACK, each: 0 };
         let mut series: Vec<Series> =
             NAMES.into_iter().flat_map(|[files, bytes]| [open(files), memory(bytes)]).collect();
         let state = |what, slack, each| Series { what, values: Vec::new(), slack, each };
         series.push(state("state of the agent", 16 * KIB, 0));
         series.push(state("state of the proxy", 16 * KIB, 0));
-        // Its history is kept for as long as is set, a day at least.
-        series.push(state("store of the manager", 8 * KIB * KIB, 32 * KIB));
+        // Its history is kept for as long as is set, a day at least; and its log until it is folded in.
+        series.push(state("store of the manager", 34 * KIB * KIB, 16 * KIB));
         Self { pids, series }
     }
 
