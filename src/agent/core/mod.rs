@@ -24,6 +24,7 @@ mod operators;
 mod served;
 mod state;
 pub mod table;
+mod take_over;
 mod tries;
 mod walk;
 mod world;
@@ -129,6 +130,8 @@ struct World {
     /// The number of the next look at the table.
     looking: u64,
     look_at_ms: u64,
+    /// Since when it is asked whether those that take over answer.
+    taking_over_since_ms: Option<u64>,
     /// Since when what follows an ended stage is in force.
     ending_since_ms: Option<u64>,
     /// The first look at the counts that shows all of an ended stage.

@@ -72,6 +72,7 @@ impl Core {
         match &work.phase {
             Phase::Fetching => return None,
             Phase::Preparing(_) => self.give_up(&why, now),
+            Phase::Walking(walk) if walk.taking_over.is_some() => self.give_back(&why),
             Phase::Walking(walk) => {
                 walk.testing.as_ref()?;
                 self.end_stage(Outcome::TakenBack(Some(why)), now);

@@ -50,6 +50,7 @@ impl Core {
             }
             Phase::Walking(_) => {
                 self.look_at_ending(now);
+                self.look_at_take_over(now);
                 self.look_at_stage(now);
             }
         }
@@ -93,7 +94,7 @@ impl Core {
             known.routing.retry = routing.retry.or(known.routing.retry);
         }
         let plan: Plan = plan.clone();
-        work.phase = Phase::Walking(Box::new(Walk { plan, testing: None, ending: None }));
+        work.phase = Phase::Walking(Box::new(Walk { plan, testing: None, ending: None, taking_over: None }));
         self.enter(0);
     }
 
@@ -218,7 +219,7 @@ impl Core {
         self.dirty();
         match action {
             Action::Stage(next) => self.enter(next),
-            Action::Rollout => self.settle_roles(true),
+            Action::Rollout => self.take_over(),
             Action::Rollback => self.settle_roles(false),
         }
         // Nobody waits for the next look.
@@ -226,7 +227,7 @@ impl Core {
     }
 
     /// One version alone serves each function of the offer.
-    fn settle_roles(&mut self, is_rollout: bool) {
+    pub(super) fn settle_roles(&mut self, is_rollout: bool) {
         let (Some(offer), Some(work)) = (&self.offer, &self.state.work) else { return };
         let Some(plan) = work.plan() else { return };
         for (function, [base, new]) in offer.functions.iter().zip(&plan.versions) {
@@ -244,7 +245,8 @@ impl Core {
     /// Waits until what follows the ended stage is in force, and its last calls are counted.
     fn look_at_ending(&mut self, now: Now) {
         let Some(walk) = self.state.work.as_ref().and_then(|work| work.walk()) else { return };
-        if walk.ending.is_none() || !self.is_in_force() || self.world.last_count.is_some() {
+        let is_decided = walk.ending.is_some() && walk.taking_over.is_none();
+        if !is_decided || !self.is_in_force() || self.world.last_count.is_some() {
             return;
         }
         let since = *self.world.ending_since_ms.get_or_insert(now.ms);

@@ -33,12 +33,63 @@ fn a_good_release_is_walked_through_in_place() {
     let said = said.map(|(stage, status, next)| (stage.to_owned(), status, next.to_owned()));
     assert_eq!(world.ended(), said);
     assert_eq!(world.stable("hello"), Some(version("hello", "new")));
-    // The base version never served alone once the new one had a share.
+    // The base version never served alone once the new one had a share, and is there when that gets all.
     let shares: Vec<_> = world.tables.iter().map(|table| table.services[0].shares.clone().unwrap()).collect();
-    assert_eq!(shares, [vec![9_000, 1_000], vec![5_000, 5_000], vec![10_000]]);
+    assert_eq!(shares, [vec![9_000, 1_000], vec![5_000, 5_000], vec![0, 10_000], vec![10_000]]);
     assert!(world.running.contains_key(&version("hello", "base")), "the base version is kept for a while");
     world.until("the base version is ended", |world| world.running.len() == 1);
     assert!(world.core.state().work.is_none());
+}
+
+/// A release whose last stage has ended well, and whose new version answers no more.
+fn died_before_it_takes_over() -> World {
+    let mut world = with_offer();
+    world.signal(None);
+    world.until("it gets all calls", |world| world.share("hello") == 10_000);
+    world.broken.insert(version("hello", "new"));
+    world.steps(100);
+    assert_eq!(world.stable("hello"), Some(version("hello", "base")), "it answers what the new one fails");
+    assert!(world.is_named(&version("hello", "base")));
+    assert_eq!(world.ended().len(), 1, "that it was rolled out is said when it was");
+    world
+}
+
+#[test]
+fn a_version_that_died_before_it_takes_over_serves_alone_once_it_answers() {
+    for is_killed in [false, true] {
+        let mut world = died_before_it_takes_over();
+        if is_killed {
+            world.kill();
+            world.steps(20);
+            assert_eq!(world.stable("hello"), Some(version("hello", "base")));
+        }
+        world.broken.clear();
+        world.until("it is rolled out", |world| world.ended().len() == 2);
+        assert_eq!(world.stable("hello"), Some(version("hello", "new")));
+        assert_eq!(world.ended()[1], ("half".to_owned(), StageStatus::Completed, "rollout".to_owned()));
+        assert_eq!(world.share("hello"), 0);
+    }
+}
+
+#[test]
+fn a_version_that_never_answers_when_it_is_to_take_over_is_taken_back() {
+    let mut world = died_before_it_takes_over();
+    world.until("it is told", |world| world.ended().len() == 2);
+    assert_eq!(world.ended()[1], ("half".to_owned(), StageStatus::Failure, "rollback".to_owned()));
+    assert_eq!(world.stable("hello"), Some(version("hello", "base")));
+    assert_eq!(world.share("hello"), 0);
+    assert!(last_summary(&world).why.unwrap().text.contains("answered no more"));
+    assert_eq!(world.core.stops().unstarted, 1);
+}
+
+#[test]
+fn what_takes_over_can_be_taken_back_by_an_operator() {
+    let mut world = died_before_it_takes_over();
+    let undone = world.undo(Some("hello")).unwrap();
+    assert_eq!(undone[0].to, version("hello", "base"));
+    world.until("it is told", |world| world.ended().len() == 2);
+    assert_eq!(world.ended()[1], ("half".to_owned(), StageStatus::Failure, "rollback".to_owned()));
+    assert_eq!(world.share("hello"), 0);
 }
 
 #[test]

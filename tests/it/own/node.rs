@@ -41,6 +41,8 @@ pub struct Node {
     /// Where its proxy takes calls.
     pub at: SocketAddr,
     arguments: Vec<String>,
+    /// Variables of its own, which a proxy that it starts has, too.
+    pub environment: Vec<(&'static str, &'static str)>,
     agent: Option<Child>,
 }
 
@@ -74,7 +76,14 @@ impl Node {
         for one in set {
             flag("--set", (*one).to_owned());
         }
-        Self { folder: folder.to_owned(), name: name.to_owned(), at, arguments, agent: None }
+        Self {
+            folder: folder.to_owned(),
+            name: name.to_owned(),
+            at,
+            arguments,
+            environment: Vec::new(),
+            agent: None,
+        }
     }
 
     /// The program, without the variables of whoever runs the test.
@@ -84,7 +93,7 @@ impl Node {
         // A proxy that the agent starts writes a line for each call.
         let log = self.access_log();
         command.env("CHOIRMASTER_PROXY_LOG_ACCESS", "all").env("CHOIRMASTER_PROXY_LOG_ACCESS_TO", log);
-        command.env("CHOIRMASTER_PROXY_THREADS", "2");
+        command.env("CHOIRMASTER_PROXY_THREADS", "2").envs(self.environment.iter().copied());
         command.current_dir(&self.folder).stdin(Stdio::null());
         command
     }
@@ -142,7 +151,7 @@ impl Node {
         self.proxy().get("/status").await.ok()
     }
 
-    async fn until_it_answers(&self) {
+    pub async fn until_it_answers(&self) {
         self.until("it answers", |status| status.proxy.answers).await;
     }
 
@@ -185,8 +194,12 @@ impl Node {
     }
 
     pub fn add_with(&self, content: &Path, flags: &[&str]) {
+        self.add_function(FUNCTION, content, flags);
+    }
+
+    pub fn add_function(&self, function: &str, content: &Path, flags: &[&str]) {
         let content = content.to_str().unwrap();
-        let added = self.run(&[&["agent", "functions", "add", FUNCTION, content], flags].concat());
+        let added = self.run(&[&["agent", "functions", "add", function, content], flags].concat());
         assert!(
             added.status.success(),
             "{}\n{}",
