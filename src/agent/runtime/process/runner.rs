@@ -6,6 +6,7 @@
 //! | `python` | `fn.py`: `def fn(input, headers)`, or without `headers` | the body as text, `None` for an empty one; what it returns is the answer, an exception is 500 with its text |
 //! | `binary` | `fn.sh`, a program or a text for `sh` | the body to its standard input, its standard output is the answer, an exit status other than 0 is 500; `REQUEST_METHOD`, `PATH_INFO` and `QUERY_STRING` say the rest |
 //! | `program` | `run`, any program | it takes calls at `$HOST:$PORT` until SIGTERM |
+//! | `image` | `image`, a text that names an image of a container by its digest, and none of the above | the same |
 //!
 //! Packages are not installed: what a function needs lies in its folder (`node_modules`, `pip install --target .`) or on the machine.
 //! What is written to standard error, and by all forms but `binary` to standard output, is the log.
@@ -16,7 +17,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::super::{error::Fault, form};
+use super::super::{error::Fault, form, oci::IMAGE_FILE};
 
 /// Names the socket on which a runner listens, in its environment.
 pub(super) const SOCKET: &str = "CHOIRMASTER_SOCKET";
@@ -36,9 +37,14 @@ pub(super) enum Runner {
     Binary,
     /// `run`: anything that takes calls at `$HOST:$PORT`
     Program,
+    /// `image`: the name of an image whose program takes calls there
+    Image,
 }
 
-const ALL: [Runner; 4] = [Runner::Binary, Runner::Nodejs, Runner::Program, Runner::Python];
+/// Those that the files of a folder say, in order of their names. Only one that holds none of these is an image: others may have a
+/// file of that name.
+const BY_FILES: [Runner; 4] = [Runner::Binary, Runner::Nodejs, Runner::Program, Runner::Python];
+const ALL: [Runner; 5] = [Runner::Binary, Runner::Image, Runner::Nodejs, Runner::Program, Runner::Python];
 
 impl Runner {
     pub(super) fn name(self) -> &'static str {
@@ -47,6 +53,7 @@ impl Runner {
             Self::Python => "python",
             Self::Binary => "binary",
             Self::Program => "program",
+            Self::Image => "image",
         }
     }
 
@@ -57,6 +64,7 @@ impl Runner {
             Self::Python => &["fn.py"],
             Self::Binary => &[BINARY_FILE],
             Self::Program => &[PROGRAM_FILE],
+            Self::Image => &[IMAGE_FILE],
         }
     }
 
@@ -65,7 +73,7 @@ impl Runner {
         match self {
             Self::Nodejs => Some("node"),
             Self::Python => Some("python3"),
-            Self::Binary | Self::Program => None,
+            Self::Binary | Self::Program | Self::Image => None,
         }
     }
 
@@ -74,13 +82,13 @@ impl Runner {
         match self {
             Self::Nodejs => Some(("runner.js", include_str!("runners/nodejs.js"))),
             Self::Python => Some(("runner.py", include_str!("runners/python.py"))),
-            Self::Binary | Self::Program => None,
+            Self::Binary | Self::Program | Self::Image => None,
         }
     }
 
     pub(super) fn listens_on_a_port(self) -> bool {
         match self {
-            Self::Program => true,
+            Self::Program | Self::Image => true,
             Self::Nodejs | Self::Python | Self::Binary => false,
         }
     }
@@ -89,13 +97,15 @@ impl Runner {
         match self {
             Self::Nodejs => ": install the package `nodejs`, so that `node` is on the agent's PATH",
             Self::Python => ": install the package `python3`, so that it is on the agent's PATH",
+            Self::Image => ": images need the runtime oci with podman",
             Self::Binary | Self::Program => "",
         }
     }
 
-    /// The program that it needs, where it is; an empty path where it needs none.
+    /// The program that it needs, where it is; an empty path where it needs none, and none where it needs a container.
     pub(super) fn interpreter(self) -> Option<PathBuf> {
         match self.needs() {
+            None if self == Self::Image => None,
             None => Some(PathBuf::new()),
             Some(name) => on_path(name, std::env::var_os("PATH").as_deref()),
         }
@@ -113,8 +123,9 @@ impl Runner {
 
     fn by_files(folder: &Path) -> Result<Self, Fault> {
         let holds = |runner: &Runner| runner.files().iter().any(|file| folder.join(file).is_file());
-        let mut found = ALL.into_iter().filter(holds);
+        let mut found = BY_FILES.into_iter().filter(holds);
         match (found.next(), found.next()) {
+            (None, _) if holds(&Self::Image) => Ok(Self::Image),
             (None, _) => Err(Fault::NoForm(folder.to_owned())),
             (Some(one), None) => Ok(one),
             (Some(one), Some(other)) => Err(Fault::TwoForms(one.name(), other.name())),
@@ -122,12 +133,8 @@ impl Runner {
     }
 
     /// A container has a program of its own.
-    pub(super) fn not_contained(self) -> Fault {
-        Fault::NoRunner {
-            name: self.name().to_owned(),
-            has: Self::Program.name().to_owned(),
-            hint: " in a container",
-        }
+    pub(super) fn not_contained(self, has: &[&str]) -> Fault {
+        Fault::NoRunner { name: self.name().to_owned(), has: has.join(" and "), hint: " in a container" }
     }
 
     pub(super) fn missing(self) -> Fault {
