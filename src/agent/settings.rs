@@ -94,7 +94,14 @@ impl Default for Runtimes {
                 runners: Vec::new(),
                 patience: Duration::from_secs(30),
             },
-            oci: OciSettings { runc: None, rootfs: None, binds: Vec::new(), ports: (30_000, 32_767) },
+            oci: OciSettings {
+                program: String::new(),
+                podman_runtime: String::new(),
+                rootfs: None,
+                image: String::new(),
+                binds: Vec::new(),
+                ports: (30_000, 32_767),
+            },
             wasm: wasm::form::Bounds::default(),
         }
     }
@@ -120,10 +127,15 @@ pub struct WebhookSettings {
 /// The runtime `oci`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OciSettings {
-    /// The program `runc`; `None`: the one on the path.
-    pub runc: Option<PathBuf>,
-    /// The unpacked root file system of all containers; it has to be set.
+    /// `runc`, `podman` or the path of one of them, which its name tells; empty: `podman` where there is no root file system, else
+    /// `runc`, and `podman` where there is none.
+    pub program: String,
+    /// What `podman` starts containers with, as its `--runtime`; empty: what it chooses.
+    pub podman_runtime: String,
+    /// The unpacked root file system of all containers.
     pub rootfs: Option<PathBuf>,
+    /// In its place, an image that `podman` has; with neither of them it runs versions that are images.
+    pub image: String,
     /// Folders of this machine that containers see in the same places, read-only.
     pub binds: Vec<PathBuf>,
     /// The first and the last port for versions in containers, none of which the runtime `process` has too.

@@ -1,6 +1,9 @@
 //! What is set of the runtimes of an agent: their keys, and what an enabled one needs.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use agent::{
     runtime::{
@@ -46,8 +49,10 @@ pub fn keys(runtimes: &mut Runtimes) -> Vec<(&'static str, Slot<'_>)> {
         ("webhook.sends_content", Slot::Parsed(sends_content)),
         ("webhook.runners", Slot::Parsed(runners)),
         ("webhook.patience", Slot::Time(patience, PATIENCE)),
-        ("oci.runc", Slot::Parsed(&mut oci.runc)),
+        ("oci.program", Slot::Parsed(&mut oci.program)),
+        ("oci.podman_runtime", Slot::Parsed(&mut oci.podman_runtime)),
         ("oci.rootfs", Slot::Parsed(&mut oci.rootfs)),
+        ("oci.image", Slot::Parsed(&mut oci.image)),
         ("oci.binds", Slot::Parsed(&mut oci.binds)),
         ("oci.ports", Slot::Parsed(&mut oci.ports)),
         ("wasm.memory", Slot::Size(&mut wasm.memory, CALL_MEMORY)),
@@ -109,8 +114,24 @@ fn check_webhook(webhook: &WebhookSettings, name: &str, faults: &mut Vec<String>
 }
 
 fn check_oci(oci: &OciSettings, enabled: &[String], (first, last): (u16, u16), faults: &mut Vec<String>) {
-    if oci.rootfs.is_none() {
-        faults.push("oci.rootfs: the runtime oci needs a root file system, unpacked in a folder".to_owned());
+    let program = Path::new(&oci.program).file_name().unwrap_or_default().to_string_lossy();
+    match (program.as_ref(), &oci.rootfs, oci.image.as_str()) {
+        (_, Some(_), image) if !image.is_empty() => {
+            faults.push("oci.image: oci.rootfs is set too; containers have one of them".to_owned());
+        }
+        (program, None, image) if program.starts_with("podman") || (program.is_empty() && !image.is_empty()) => {}
+        (_, None, _) => faults.push(
+            "oci.rootfs: the runtime oci needs a root file system, unpacked in a folder, or podman (oci.program) \
+             and its images"
+                .to_owned(),
+        ),
+        (_, Some(_), _) => {}
+    }
+    if oci.image.starts_with('-') || oci.podman_runtime.contains(char::is_whitespace) {
+        faults.push("oci.image, oci.podman_runtime: these are no names of an image and a program".to_owned());
+    }
+    if !oci.program.is_empty() && !program.starts_with("runc") && !program.starts_with("podman") {
+        faults.push(format!("oci.program: {} is neither runc nor podman", oci.program));
     }
     if let Some(bind) = oci.binds.iter().find(|bind| !bind.is_absolute()) {
         faults.push(format!("oci.binds: {} does not begin with a slash", bind.display()));

@@ -109,6 +109,11 @@ impl Overseer {
         Some(origin)
     }
 
+    /// The release at the root that one of a manager carries out; none for one that takes it back.
+    pub fn root_of(&mut self, managers: &[Manager], manager: usize, key: ReleaseKey) -> Option<String> {
+        self.origin(managers, manager, key).filter(|origin| !origin.is_undo).map(|origin| origin.root)
+    }
+
     /// What an answer acknowledges of results.
     pub fn answered(&mut self, manager: &Manager, at: usize, pending: &Pending) {
         let (Request::Heart(command), Response::Heart(answer)) = (&pending.request, &pending.response) else {

@@ -40,6 +40,7 @@ use proxy::live::Target;
 use rustix::fs::{FlockOperation, flock};
 use tokio::process::Command;
 
+pub(super) use self::prepare::SEARCHED;
 use self::{
     cgroup::{CgroupKind, Cgroups, Hierarchies},
     health::SHORT_GRACE,

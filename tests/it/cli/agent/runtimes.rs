@@ -28,7 +28,8 @@ fn what_is_set_reaches_each_runtime() {
         ("webhook.sends_content", "false"),
         ("webhook.runners", "wasm, python3"),
         ("webhook.patience", "5s"),
-        ("oci.runc", "/usr/sbin/runc"),
+        ("oci.program", "/usr/sbin/runc"),
+        ("oci.podman_runtime", "crun"),
         ("oci.rootfs", "/srv/rootfs"),
         ("oci.binds", "/usr, /lib"),
         ("oci.ports", "1024-1030"),
@@ -58,7 +59,8 @@ fn what_is_set_reaches_each_runtime() {
     assert_eq!((wasm.memory, wasm.calls, wasm.compute.as_secs(), wasm.time.as_secs()), (8 << 20, 7, 2, 3600));
     assert_eq!(wasm.outgoing, ["api.example.org", "[::1]:8080"].map(|host| host.parse().unwrap()));
     let oci = set.oci;
-    assert_eq!((oci.runc, oci.rootfs), (Some("/usr/sbin/runc".into()), Some("/srv/rootfs".into())));
+    assert_eq!((oci.program.as_str(), oci.podman_runtime.as_str()), ("/usr/sbin/runc", "crun"));
+    assert_eq!((oci.rootfs, oci.image.as_str()), (Some("/srv/rootfs".into()), ""));
     assert_eq!((oci.binds, oci.ports), (vec!["/usr".into(), "/lib".into()], (1024, 1030)));
 }
 
@@ -122,6 +124,34 @@ fn components_are_refused_by_a_program_that_was_built_without_what_serves_them()
 }
 
 #[test]
+fn containers_have_one_base_and_a_program_that_can_run_it() {
+    let oci = |keys: &[(&str, &str)]| set(&[&[("runtimes.enabled", "oci")], keys].concat());
+    for fits in [
+        &[("oci.image", "base:1")] as &[_],
+        &[("oci.program", "podman")],
+        &[("oci.program", "/opt/bin/podman-5"), ("oci.rootfs", "/srv/rootfs")],
+        &[("oci.program", "runc"), ("oci.rootfs", "/srv/rootfs")],
+    ] {
+        assert!(oci(fits).is_ok(), "{fits:?}");
+    }
+    for (keys, part) in [
+        (
+            &[("oci.program", "runc"), ("oci.image", "base")] as &[_],
+            "oci.rootfs: the runtime oci needs a root",
+        ),
+        (&[("oci.rootfs", "/srv"), ("oci.image", "base")], "oci.image: oci.rootfs is set too"),
+        (&[("oci.image", "--all")], "oci.image, oci.podman_runtime: these are no names"),
+        (
+            &[("oci.program", "docker"), ("oci.rootfs", "/srv")],
+            "oci.program: docker is neither runc nor podman",
+        ),
+    ] {
+        let said = oci(keys).unwrap_err();
+        assert!(said.contains(part), "{part}\n{said}");
+    }
+}
+
+#[test]
 fn what_is_set_of_a_runtime_that_is_not_enabled_is_not_looked_at() {
     let set = runtimes(&[("webhook.url", "nowhere"), ("oci.ports", "20000-20001"), ("tinyfaas.forms", "")]);
     assert_eq!(set.enabled, ["process"]);
@@ -167,8 +197,8 @@ fn a_runtime_that_can_not_be_opened_ends_the_start_with_the_key() {
     assert!(said.contains("setting `oci.rootfs`") && said.contains("No such file"), "{said}");
     let file = path("secret");
     let said =
-        refused(&[("runtimes.enabled", "oci"), ("oci.rootfs", &path("")), ("oci.runc", &path("none"))]);
-    assert!(said.contains("setting `oci.runc`") && said.contains("No such file"), "{said}");
+        refused(&[("runtimes.enabled", "oci"), ("oci.rootfs", &path("")), ("oci.program", &path("runc"))]);
+    assert!(said.contains("setting `oci.program`") && said.contains("No such file"), "{said}");
     let said = refused(&[("runtimes.enabled", "oci"), ("oci.rootfs", &path("")), ("oci.binds", &file)]);
     assert!(said.contains("setting `oci.binds`") && said.contains("it is no folder"), "{said}");
     let said = refused(&[("runtimes.enabled", "process, tinyfaas"), ("tinyfaas.prefix", "Edge")]);
