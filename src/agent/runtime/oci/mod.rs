@@ -31,7 +31,7 @@ use std::{
 
 use super::{
     Answer, Fault, Limits, Order, Running, Runtime, RuntimeError, VersionId,
-    process::{self, ProcessRuntime},
+    process::{self, Apart, ProcessRuntime},
 };
 
 pub(super) use self::podman::IMAGE_FILE;
@@ -195,7 +195,7 @@ impl OciRuntime {
         let Settings { process, program, base } = settings;
         let container = Container::open(program, base)?;
         let forms = container.forms();
-        Ok(Self(ProcessRuntime::open_in(process, Some(container))?, forms))
+        Ok(Self(ProcessRuntime::open_in(process, Some(Apart::Container(container)))?, forms))
     }
 
     /// What holds versions to their limits that are started now.

@@ -18,6 +18,7 @@ use super::{
         oci::{Container, Inside},
         wasm::Host,
     },
+    apart::Apart,
     cgroup::{Groups, Hierarchies},
     content,
     run::{FORMAT, MARK, Run, Spec},
@@ -34,8 +35,7 @@ pub(super) struct Place<'a> {
     pub shim: &'a [String],
     pub ports: (u16, u16),
     pub cgroups: &'a Hierarchies,
-    pub container: Option<&'a Container>,
-    pub host: Option<&'a Host>,
+    pub apart: Option<&'a Apart>,
 }
 
 /// Where the programs of a machine are, whatever an environment says.
@@ -44,13 +44,13 @@ pub(in super::super) const SEARCHED: &str = "/usr/local/sbin:/usr/local/bin:/usr
 /// Makes the folder of a run, all but its name. Blocks meanwhile.
 pub(super) fn prepare(order: &Order, place: &Place) -> Result<Runner, Fault> {
     let runner = Runner::of(order.runner.as_deref(), &order.folder)?;
-    match (place.container, place.host) {
-        (Some(container), _) if !container.forms().contains(&runner.name()) => {
+    match place.apart {
+        Some(Apart::Container(container)) if !container.forms().contains(&runner.name()) => {
             return Err(runner.not_contained(&container.forms()));
         }
-        (None, Some(_)) if runner != Runner::Wasm => return Err(runner.not_hosted()),
-        (None, None) if runner.interpreter().is_none() => return Err(runner.missing()),
-        (Some(_) | None, Some(_) | None) => {}
+        Some(Apart::Host(_)) if runner != Runner::Wasm => return Err(runner.not_hosted()),
+        None if runner.interpreter().is_none() => return Err(runner.missing()),
+        Some(Apart::Container(_) | Apart::Host(_)) | None => {}
     }
     let (made, doing) =
         (Run::at(place.made.clone()), |path: &Path| Fault::io(format!("making {}", path.display())));
@@ -66,7 +66,7 @@ pub(super) fn prepare(order: &Order, place: &Place) -> Result<Runner, Fault> {
         let program = made.content().join(PROGRAM_FILE);
         fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).map_err(doing(&program))?;
     }
-    if let (Runner::Image, Some(container)) = (runner, place.container) {
+    if let (Runner::Image, Some(Apart::Container(container))) = (runner, place.apart) {
         container.check_image(&made.content())?;
         // Whoever an image runs as. Above it, nobody else comes in.
         let scratch = made.scratch();
@@ -84,11 +84,10 @@ pub(super) fn name(order: &Order, runner: Runner, place: &Place) -> Result<(), F
         Target::Unix(place.run.function_socket())
     };
     let mut spec = spec(order, runner, place, &target);
-    if let Some(host) = place.host {
-        serve_by(host, order, &mut spec, place)?;
-    }
-    if let Some(container) = place.container {
-        contain(container, runner, &mut spec, place)?;
+    match place.apart {
+        Some(Apart::Container(container)) => contain(container, runner, &mut spec, place)?,
+        Some(Apart::Host(host)) => serve_by(host, order, &mut spec, place)?,
+        None => {}
     }
     let path = Run::at(place.made.clone()).spec_file();
     let written =
@@ -161,7 +160,7 @@ fn spec(order: &Order, runner: Runner, place: &Place, target: &Target) -> Spec {
             (place.run.content().join(PROGRAM_FILE), Vec::new())
         }
     };
-    let is_whole = place.container.is_some_and(Container::leaves_groups);
+    let is_whole = place.apart.and_then(Apart::container).is_some_and(Container::leaves_groups);
     Spec {
         groups: Groups::of(place.cgroups, &mark, &order.limits, is_whole),
         format: FORMAT,

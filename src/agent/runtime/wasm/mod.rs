@@ -23,7 +23,7 @@ use ::wasm::form::Bounds;
 
 use super::{
     Answer, Fault, Order, Running, Runtime, RuntimeError, VersionId,
-    process::{self, ProcessRuntime},
+    process::{self, Apart, ProcessRuntime},
 };
 
 pub(super) use self::host::Host;
@@ -63,7 +63,7 @@ impl WasmRuntime {
             );
         }
         let Settings { process, host, bounds } = settings;
-        Ok(Self(ProcessRuntime::open_for(process, Host::new(host, bounds))?))
+        Ok(Self(ProcessRuntime::open_in(process, Some(Apart::Host(Host::new(host, bounds))))?))
     }
 
     /// What holds versions to their limits that are started now.
