@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     calls::{call, get, post},
+    conformance::passed_over,
     world::wait_until,
 };
 
@@ -66,9 +67,10 @@ class Call(http.server.BaseHTTPRequestHandler):
 http.server.HTTPServer((os.environ["HOST"], int(os.environ["PORT"])), Call).serve_forever()
 "#;
 
+const PERL: &str = "/usr/bin/perl";
+
 /// A server that needs no module of its language.
 const SERVES: &str = r#"
-use strict;
 $SIG{TERM} = sub { exit 0 };
 $SIG{PIPE} = "IGNORE";
 open(my $status, "<", "/proc/self/status");
@@ -124,6 +126,9 @@ async fn a_version_that_names_an_image_runs_as_that_says() {
     if !can::<Podman>("a version that names an image") {
         return;
     }
+    if !Path::new(PERL).exists() {
+        return passed_over("a version that names an image", "this machine has no perl to put into one");
+    }
     let world = OciWorld::<Podman>::new();
     let image = Image::import(
         &[
@@ -136,7 +141,7 @@ async fn a_version_that_names_an_image_runs_as_that_says() {
         |root| {
             fs::create_dir(root.join("server")).unwrap();
             fs::write(root.join("server/serve.pl"), SERVES).unwrap();
-            add_program("/usr/bin/perl", root);
+            add_program(PERL, root);
         },
     );
     let settings = Settings { base: None, ..world.settings() };

@@ -247,8 +247,8 @@ const APART: [&str; 17] = [
     "--restart=no",
 ];
 
-/// What a user may have of processes and threads at least, wherever they run.
-const MIN_PROCESSES: u64 = 4096;
+/// What a user may have of processes and threads, wherever they run: at least, and at most, as `podman` limits itself.
+const PROCESSES: (u64, u64) = (4096, 32_768);
 
 /// Limits of resources, since `podman` would set those that it isn't told to others, which not each machine allows.
 fn limits(limits: &Limits) -> [String; 5] {
@@ -257,7 +257,7 @@ fn limits(limits: &Limits) -> [String; 5] {
         format!("--ulimit={name}={least}:{least}")
     };
     [
-        of(Resource::Nproc, "nproc", limits.processes.max(MIN_PROCESSES)),
+        of(Resource::Nproc, "nproc", limits.processes.clamp(PROCESSES.0, PROCESSES.1)),
         of(Resource::Nofile, "nofile", limits.files),
         of(Resource::Fsize, "fsize", limits.room),
         of(Resource::Data, "data", limits.data()),
