@@ -198,7 +198,7 @@ impl Overseer {
             .and_then(|stage| NAMES.iter().position(|name| *name == release.strategy.stages[stage].name));
         match deed.what {
             What::Took => self.took(view, deed, &child, place, &planned, stage, at),
-            What::Ready => {
+            What::Ready | What::PassedOver => {
                 if let Some(stage) = stage {
                     self.ready.entry((child, origin.root, stage)).or_insert(at);
                 }

@@ -34,6 +34,7 @@ impl Turnout {
             | What::ToldToEnd
             | What::ToldEarly
             | What::Ended(_)
+            | What::PassedOver
             | What::RolledBack
             | What::Refused
             | What::WithoutService(_)

@@ -156,7 +156,10 @@ impl Watched {
             let of = |variation: &str| truth(scene.proxy, &self.split, variation).ended;
             self.decided = Some(Decided { split: self.split.clone(), least: [of(BASE), of(NEW)] });
             let status = StageStatus::from_wire(status.into()).unwrap();
-            deeds.push(teller.deed(Some(stage), What::Ended(status)));
+            let was_ready = matches!(before.testing, Some((of, _, true)) if of == stage);
+            let is_passed_over = status == StageStatus::Completed && !was_ready && teller.skips(stage, scene);
+            let what = if is_passed_over { What::PassedOver } else { What::Ended(status) };
+            deeds.push(teller.deed(Some(stage), what));
         }
         if let Some((stage, begun, announced)) = now.testing {
             if self.begun.insert((run, begun)) {
@@ -324,6 +327,13 @@ struct Teller<'a> {
 }
 
 impl Teller<'_> {
+    /// Whether it was told to pass over a stage.
+    fn skips(&self, stage: usize, scene: &Scene<'_>) -> bool {
+        let name = self.handed.offer.strategy.stages.get(stage).map(|stage| &stage.name);
+        let work = scene.state.work.as_ref();
+        name.zip(work).is_some_and(|(name, work)| work.skipped.contains(name))
+    }
+
     /// `stage`: its index in the offer.
     fn deed(&self, stage: Option<usize>, what: What) -> Deed {
         deed(&self.child, self.offer, self.handed, stage, what)
