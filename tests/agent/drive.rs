@@ -11,7 +11,11 @@ use choirmaster_agent::{
 };
 use tokio::sync::oneshot;
 
-use crate::{tinyfaas::fake::Fake, world::wait_until};
+use crate::{
+    scripted::{Reply, Server},
+    tinyfaas::fake::Fake,
+    world::{names, wait_until},
+};
 
 /// Without a manager or a proxy that answers.
 fn settings(folder: &Path, runtimes: Runtimes) -> Settings {
@@ -46,14 +50,86 @@ fn settings(folder: &Path, runtimes: Runtimes) -> Settings {
     }
 }
 
+fn write_program(folder: &Path, says: &str) {
+    fs::create_dir(folder).unwrap();
+    fs::write(folder.join("fn.sh"), format!("#!/bin/sh\necho {says}\n")).unwrap();
+    fs::set_permissions(folder.join("fn.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// What the polls named that came last.
+fn runtimes_of(server: &Server) -> Vec<String> {
+    let polls = server.asked().into_iter().filter(|asked| asked.target.starts_with("/poll"));
+    let last = polls.last().map(|asked| asked.json()["capabilities"]["runtimes"].clone());
+    last.map_or_else(Vec::new, |runtimes| serde_json::from_value(runtimes).unwrap())
+}
+
+/// Once nothing was started anywhere until it answered.
+#[tokio::test]
+async fn a_runtime_that_is_away_at_the_start_holds_up_no_other() {
+    let root = tempfile::Builder::new().prefix("drive").tempdir().unwrap();
+    let function = root.path().join("greet");
+    write_program(&function, "hello");
+    // Taken, and nobody answers there: whoever calls waits.
+    let [management, calls] = [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let runtimes = Runtimes {
+        enabled: vec!["tinyfaas".to_owned(), "process".to_owned()],
+        cgroups: Cgroups::Off,
+        tinyfaas: tinyfaas::Settings {
+            management: management.local_addr().unwrap(),
+            calls: calls.local_addr().unwrap(),
+            prefix: "ours".to_owned(),
+            forms: vec![tinyfaas::Form::Go, tinyfaas::Form::Binary],
+            ..tinyfaas::Settings::here()
+        },
+        ..Runtimes::default()
+    };
+    let server = Server::start(|_, _| Reply::new(200, r#"{"id":"a1"}"#)).await;
+    let mut settings = settings(root.path(), runtimes);
+    settings.manager.url = server.url();
+    let client = Client::new(&settings.control);
+    let (end, ended) = oneshot::channel::<()>();
+    let running = tokio::spawn(run(settings, async {
+        let _ = ended.await;
+    }));
+    let away = wait_until("it says so", async || {
+        let status = client.get::<Status>("/status").await.ok()?;
+        Some(status.runtimes[0].clone()).filter(|faas| faas.trouble.is_some())
+    });
+    let away = away.await;
+    assert!(!away.reached && away.trouble.unwrap().contains("it didn't say within 2 s what it runs"));
+    let body = serde_json::to_vec(&serde_json::json!({"folder": function})).unwrap();
+    let adding = tokio::spawn({
+        let client = client.clone();
+        async move { client.put::<serde_json::Value>("/functions/greet", body.into()).await }
+    });
+    let runs = root.path().join("state/run/runs");
+    wait_until("it is started", async || Some(names(&runs)).filter(|names| !names.is_empty())).await;
+    let told =
+        wait_until("it polls", async || Some(runtimes_of(&server)).filter(|all| !all.is_empty())).await;
+    assert!(told.contains(&"binary".to_owned()) && !told.contains(&"go".to_owned()), "{told:?}");
+    let metrics = String::from_utf8(client.text("/metrics").await.unwrap().to_vec()).unwrap();
+    assert!(metrics.contains("choirmaster_agent_runtime_reached{runtime=\"tinyfaas\"} 0"), "{metrics}");
+
+    let fake = Fake::start_at(root.path(), management, calls);
+    let status = wait_until("it answers", async || {
+        let status = client.get::<Status>("/status").await.ok()?;
+        status.runtimes[0].reached.then_some(status)
+    });
+    assert_eq!(status.await.runtimes[0].trouble, None);
+    wait_until("the manager is told", async || runtimes_of(&server).contains(&"go".to_owned()).then_some(()))
+        .await;
+    assert_eq!(fake.names(), Vec::<String>::new());
+    adding.abort();
+    end.send(()).unwrap();
+    running.await.unwrap().unwrap();
+}
+
 #[tokio::test]
 async fn a_function_goes_to_the_first_runtime_that_has_its_form() {
     let root = tempfile::Builder::new().prefix("drive").tempdir().unwrap();
     let fake = Fake::start(root.path());
     let function = root.path().join("greet");
-    fs::create_dir(&function).unwrap();
-    fs::write(function.join("fn.sh"), "#!/bin/sh\necho hello\n").unwrap();
-    fs::set_permissions(function.join("fn.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&function, "hello");
     let runtimes = Runtimes {
         enabled: vec!["tinyfaas".to_owned(), "process".to_owned()],
         cgroups: Cgroups::Off,

@@ -78,6 +78,17 @@ pub struct ProxyStatus {
 pub struct RuntimeStatus {
     pub name: String,
     pub runners: Vec<String>,
+    /// It answered when it was asked last. While it doesn't, nothing is started there, and what it serves goes on.
+    #[serde(default = "is_reached")]
+    pub reached: bool,
+    /// Why it isn't reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+}
+
+/// Agents of before had only runtimes that were.
+fn is_reached() -> bool {
+    true
 }
 
 /// A function that is served.

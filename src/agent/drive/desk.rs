@@ -11,7 +11,7 @@ use crate::{
         Answering, Order, Refused,
         form::{Added, NewFunction, Removed, Undone, Which},
     },
-    core::{Core, Now, Refusal, Routing, VersionNote},
+    core::{Core, Listed, Now, Refusal, Routing, VersionNote},
     runtime::{Running, VersionId, form, process::form_of},
     settings::Settings,
 };
@@ -63,8 +63,9 @@ impl From<Refusal> for Refused {
 }
 
 impl Desk {
-    pub fn note_running(&mut self, running: &[Running]) {
-        self.running = running.iter().map(|one| (one.version.clone(), one.clone())).collect();
+    pub fn note_running(&mut self, listed: &Listed) {
+        let running = listed.found.iter().flat_map(|(_, running)| running);
+        self.running = running.map(|one| (one.version.clone(), one.clone())).collect();
     }
 
     /// Takes an order. What can be answered at once is.
@@ -230,9 +231,9 @@ fn log(
     let Some(version) = version.cloned() else {
         return drop(answer.send(Err(Refused::Wrong(format!("no new version of {name} is tried")))));
     };
-    let tools = Arc::clone(tools);
+    let (tools, at) = (Arc::clone(tools), core.runtime_of(&version).map(str::to_owned));
     tokio::spawn(async move {
-        let _ = answer.send(tools.log(&version, at_most).await);
+        let _ = answer.send(tools.log(&version, at.as_deref(), at_most).await);
     });
 }
 
@@ -244,7 +245,7 @@ pub async fn drain(tools: &Tools, core: &Core) {
         return;
     }
     for version in core.state().versions.keys() {
-        if let Err(trouble) = tools.stop(version).await {
+        if let Err(trouble) = tools.stop(version, core.runtime_of(version)).await {
             tracing::warn!("a version could not be stopped: {}", trouble.text);
         }
     }

@@ -5,6 +5,7 @@
 //! - Whatever is in flight and not wanted any more is given up, but for the end of a version: that is waited for.
 
 mod desk;
+mod enabled;
 mod keep;
 mod runtimes;
 mod status;
@@ -26,6 +27,7 @@ use tokio::{
 
 use self::{
     desk::Desk,
+    enabled::Enabled,
     keep::{KeepError, Memory},
     tools::Tools,
 };
@@ -95,6 +97,8 @@ struct Driver {
     desk: Desk,
     _control: Control,
     proxy_started: Option<Instant>,
+    /// The forms of functions that can be run here, as the manager was told.
+    forms: Option<Vec<String>>,
     /// The state could not be written when this was tried last.
     is_unsaved: bool,
 }
@@ -145,6 +149,7 @@ impl Driver {
             desk: Desk::default(),
             _control: control,
             proxy_started: None,
+            forms: None,
             is_unsaved: false,
         })
     }
@@ -156,17 +161,14 @@ impl Driver {
             certificate: settings.manager.certificate.clone(),
             key: settings.manager.key.clone(),
         };
-        let runtimes = runtimes::open(settings)?;
-        let mut forms: Vec<String> =
-            runtimes.iter().flat_map(|runtime| runtime.runners()).map(str::to_owned).collect();
-        forms.sort_unstable();
-        forms.dedup();
+        let runtimes = Enabled::new(runtimes::open(settings)?);
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let about = About {
             name: some(&settings.name),
             area: some(&settings.area),
             labels: settings.labels.clone(),
-            runtimes: forms,
+            // Those that answer are named at each poll.
+            runtimes: Vec::new(),
         };
         Ok(Tools {
             manager: Manager::new(&link, token)?,
@@ -286,8 +288,9 @@ impl Driver {
                 act.failed(Trouble::passing("it broke off"))
             }
         };
-        if let Event::Listed(Ok(running)) = &event {
-            self.desk.note_running(running);
+        if let Event::Listed(Ok(listed)) = &event {
+            self.desk.note_running(listed);
+            self.say_what_runs();
         }
         if let Event::Looked(looked) = &event {
             let is_held = || self.tools.proxy_status().is_none_or(|status| status.held);
@@ -311,6 +314,19 @@ impl Driver {
         self.core.handle(event, now);
         if let Some(version) = ended {
             self.remove_content(&version);
+        }
+    }
+
+    /// Has the manager told what can be run here now, if that is something else than the poll that waits has said.
+    fn say_what_runs(&mut self) {
+        let forms = self.tools.runtimes.forms_now();
+        // Who is not known yet would be known twice.
+        if self.core.state().id.is_some()
+            && self.forms.as_ref() != Some(&forms)
+            && self.forms.replace(forms).is_some()
+            && let Some(poll) = self.in_flight.remove(&Act::Poll)
+        {
+            poll.abort();
         }
     }
 

@@ -272,7 +272,7 @@ impl World {
         let no_proxy = || Trouble::passing("the proxy doesn't answer");
         let is_up = own.proxy.is_up;
         let event = match (act, errand) {
-            (Act::List, _) => Event::Listed(Ok(own.runtime.list(at))),
+            (Act::List, _) => Event::Listed(Ok(own.runtime.list(at).into())),
             (Act::Look, _) => Event::Looked(if is_up { Ok(own.proxy.number()) } else { Err(no_proxy()) }),
             (Act::Start(version), _) => {
                 // Base versions are good.
@@ -284,7 +284,7 @@ impl World {
                     let errand = Box::new(Errand::None);
                     return self.plan_own(ready, index, Happening::Does { process, flight, act, errand });
                 }
-                let started = own.runtime.started(&version).map_err(Trouble::passing);
+                let started = own.runtime.started(&version).map(Into::into).map_err(Trouble::passing);
                 Event::Started { version, started }
             }
             (Act::Apply(generation), Errand::Table(form)) => {
