@@ -23,6 +23,9 @@ pub struct Status {
     pub id: Option<String>,
     pub manager: ManagerStatus,
     pub proxy: ProxyStatus,
+    /// Why what the agent knows can't be written to its disk; until it can, nothing new is begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsaved: Option<String>,
     /// What can run here.
     #[serde(default)]
     pub runtimes: Vec<RuntimeStatus>,

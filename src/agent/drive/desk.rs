@@ -1,8 +1,11 @@
 //! What people ask of the agent: told to the mind, and answered once it is so.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, future::pending, path::Path, sync::Arc, time::Duration};
 
-use tokio::{sync::oneshot, time::Instant};
+use tokio::{
+    task::{JoinSet, spawn_blocking},
+    time::Instant,
+};
 
 use super::{status, tools::Tools};
 use crate::{
@@ -26,9 +29,11 @@ const DRAIN: Duration = Duration::from_secs(90);
 #[derive(Debug, Default)]
 pub struct Desk {
     pub running: BTreeMap<VersionId, Running>,
+    /// Why what the agent knows could not be written when that was tried last.
+    pub unsaved: Option<String>,
     waiting: Vec<Waiting>,
     /// Versions whose content is being copied.
-    adding: Vec<Copying>,
+    copying: JoinSet<Copied>,
 }
 
 #[derive(Debug)]
@@ -44,12 +49,13 @@ enum What {
     Remove { name: String, answer: Answering<Removed> },
 }
 
-/// Content that becomes a version.
+/// Content that was copied to become a version.
 #[derive(Debug)]
-struct Copying {
+pub struct Copied {
     name: String,
     function: NewFunction,
-    copied: oneshot::Receiver<Result<(VersionId, String), String>>,
+    /// The version, and the form that its function has; or why there is none.
+    copied: Result<(VersionId, String), String>,
     answer: Answering<Added>,
 }
 
@@ -97,38 +103,32 @@ impl Desk {
     }
 
     fn copy(&mut self, name: String, function: NewFunction, answer: Answering<Added>, tools: &Arc<Tools>) {
-        let (sender, copied) = oneshot::channel();
         let (content, folder, called) = (tools.content.clone(), function.folder.clone(), name.clone());
         let named = function.runner.clone();
-        tokio::task::spawn_blocking(move || {
-            let _ = sender.send(add_folder(&content, &folder, &called, named.as_deref()));
+        self.copying.spawn(async move {
+            let copying =
+                spawn_blocking(move || add_folder(&content, &folder, &called, named.as_deref())).await;
+            let copied = copying.unwrap_or_else(|_| Err("copying its folder broke off".to_owned()));
+            Copied { name, function, copied, answer }
         });
-        self.adding.push(Copying { name, function, copied, answer });
     }
 
-    /// Whether content is being copied, so that it is to be looked at soon.
-    pub fn is_copying(&self) -> bool {
-        !self.adding.is_empty()
-    }
-
-    /// Hands what was copied to the mind, and answers whoever waits for what is so now.
-    pub fn answer(&mut self, core: &mut Core, tools: &Tools, now: Now) {
-        for copying in std::mem::take(&mut self.adding) {
-            self.copied(copying, core, now);
-        }
-        for waiting in std::mem::take(&mut self.waiting) {
-            self.look_at(waiting, core, tools);
+    /// Waits until the content of a version is copied; for ever, while none is.
+    pub async fn copied(&mut self) -> Copied {
+        loop {
+            match self.copying.join_next().await {
+                Some(Ok(copied)) => return copied,
+                // Whoever waited for it hears that it has gone.
+                Some(Err(error)) => tracing::error!(%error, "copying a folder broke off"),
+                None => pending().await,
+            }
         }
     }
 
-    fn copied(&mut self, mut copying: Copying, core: &mut Core, now: Now) {
-        let version = match copying.copied.try_recv() {
-            Err(oneshot::error::TryRecvError::Empty) => return self.adding.push(copying),
-            Err(oneshot::error::TryRecvError::Closed) => Err("copying its folder broke off".to_owned()),
-            Ok(copied) => copied,
-        };
-        let Copying { name, function, answer, .. } = copying;
-        let (version, runner) = match version {
+    /// Hands what was copied to the mind.
+    pub fn add(&mut self, copied: Copied, core: &mut Core, now: Now) {
+        let Copied { name, function, copied, answer } = copied;
+        let (version, runner) = match copied {
             Ok(copied) => copied,
             Err(why) => return drop(answer.send(Err(Refused::Wrong(why)))),
         };
@@ -137,6 +137,13 @@ impl Desk {
         match core.add(&name, version.clone(), note, routing, now) {
             Ok(()) => self.wait(What::Add { name, version, answer }),
             Err(refusal) => drop(answer.send(Err(refusal.into()))),
+        }
+    }
+
+    /// Answers whoever waits for what is so now.
+    pub fn answer(&mut self, core: &mut Core, tools: &Tools) {
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.look_at(waiting, core, tools);
         }
     }
 

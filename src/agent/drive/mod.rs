@@ -47,9 +47,6 @@ const ORDERS: usize = 64;
 /// A proxy that was started has this long until it answers.
 const START_PROXY_EVERY: Duration = Duration::from_secs(5);
 
-/// While content is copied it is looked so often whether that is done.
-const COPY_LOOK: Duration = Duration::from_millis(20);
-
 /// After how long it is tried again to write what could not be written.
 const SAVE_AGAIN: Duration = Duration::from_millis(500);
 
@@ -99,8 +96,6 @@ struct Driver {
     proxy_started: Option<Instant>,
     /// The forms of functions that can be run here, as the manager was told.
     forms: Option<Vec<String>>,
-    /// The state could not be written when this was tried last.
-    is_unsaved: bool,
 }
 
 impl Driver {
@@ -150,7 +145,6 @@ impl Driver {
             _control: control,
             proxy_started: None,
             forms: None,
-            is_unsaved: false,
         })
     }
 
@@ -193,13 +187,12 @@ impl Driver {
         self.say();
         self.save();
         let now = self.now();
-        if !self.is_unsaved {
+        if !self.is_unsaved() {
             self.start_acts(now);
         }
-        self.desk.answer(&mut self.core, &self.tools, now);
+        self.desk.answer(&mut self.core, &self.tools);
         let wait = Duration::from_millis(self.core.wakes_in_ms(now));
-        let wait = if self.desk.is_copying() { wait.min(COPY_LOOK) } else { wait };
-        let wait = if self.is_unsaved { wait.min(SAVE_AGAIN) } else { wait };
+        let wait = if self.is_unsaved() { wait.min(SAVE_AGAIN) } else { wait };
         tokio::select! {
             () = end => return true,
             () = sleep(wait) => {
@@ -208,6 +201,10 @@ impl Driver {
             }
             Some(done) = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => self.done(done),
             Some(order) = self.orders.recv() => self.order(order),
+            copied = self.desk.copied() => {
+                let now = self.now();
+                self.desk.add(copied, &mut self.core, now);
+            }
         }
         false
     }
@@ -222,18 +219,23 @@ impl Driver {
         }
     }
 
+    /// Whether the state could not be written when that was tried last.
+    fn is_unsaved(&self) -> bool {
+        self.desk.unsaved.is_some()
+    }
+
     fn save(&mut self) {
-        if !(self.core.take_dirty() || self.is_unsaved) {
+        if !(self.core.take_dirty() || self.is_unsaved()) {
             return;
         }
         match keep::write(&self.memory.state_path(), self.core.state()) {
             Ok(()) => {
-                if std::mem::take(&mut self.is_unsaved) {
+                if self.desk.unsaved.take().is_some() {
                     tracing::info!("what the agent knows is kept again");
                 }
             }
             Err(error) => {
-                if !std::mem::replace(&mut self.is_unsaved, true) {
+                if self.desk.unsaved.replace(error.to_string()).is_none() {
                     tracing::error!("what the agent knows can't be kept, and nothing new is begun: {error}");
                 }
             }

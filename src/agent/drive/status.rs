@@ -56,6 +56,7 @@ pub fn status(core: &Core, desk: &Desk, tools: &Tools, settings: &Settings, now:
             listen: proxy.map(|proxy| proxy.listen).unwrap_or_default(),
             trouble: core.proxy_trouble().map(str::to_owned),
         },
+        unsaved: desk.unsaved.clone(),
         runtimes: tools.runtimes.status(),
         functions: functions.map(|(name, function)| of_function(core, desk, name, function)).collect(),
         work: state.work.as_ref().map(|work| of_work(core, work)),

@@ -29,6 +29,10 @@ pub fn status(out: &mut impl Write, status: &Status, as_json: bool, now: Timesta
     writeln!(out, "agent{name}, {id}, process {} of {}", status.pid, status.program)?;
     writeln!(out, "{}", manager(&status.manager, now))?;
     writeln!(out, "{}", proxy(&status.proxy))?;
+    if let Some(why) = &status.unsaved {
+        let why = show::one_line(why);
+        writeln!(out, "state: can't be kept, and nothing new is begun until it can: {why}")?;
+    }
     for runtime in &status.runtimes {
         writeln!(out, "{}", self::runtime(runtime))?;
     }

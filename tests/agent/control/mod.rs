@@ -88,6 +88,7 @@ fn standing() -> Status {
             listen: vec!["127.0.0.1:8000".to_owned()],
             trouble: None,
         },
+        unsaved: Some("no space left".to_owned()),
         runtimes: vec![
             RuntimeStatus {
                 name: "process".to_owned(),

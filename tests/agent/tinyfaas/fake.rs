@@ -99,16 +99,12 @@ fn answer(status: u16, body: impl Into<Bytes>) -> Answer {
 
 impl Fake {
     pub fn start(root: &Path) -> Self {
-        let any = || std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        Self::start_at(root, any(), any())
-    }
-
-    /// At addresses that were taken before.
-    pub fn start_at(root: &Path, management: std::net::TcpListener, calls: std::net::TcpListener) -> Self {
-        let [management, calls] = [management, calls].map(|listener| {
+        let listen = || {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
             listener.set_nonblocking(true).unwrap();
             TcpListener::from_std(listener).unwrap()
-        });
+        };
+        let [management, calls] = [listen(), listen()];
         let (at, calls_at) = (management.local_addr().unwrap(), calls.local_addr().unwrap());
         let state = Arc::new(State {
             root: root.to_owned(),
