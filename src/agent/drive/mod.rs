@@ -163,6 +163,7 @@ impl Driver {
             labels: settings.labels.clone(),
             // Those that answer are named at each poll.
             runtimes: Vec::new(),
+            nonce: Some(keep::nonce(&settings.state)?),
         };
         Ok(Tools {
             manager: Manager::new(&link, token)?,

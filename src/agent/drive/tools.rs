@@ -20,13 +20,13 @@ use proxy::{
 
 use tokio::time::{Instant, sleep};
 
-use super::enabled::Enabled;
+use super::{enabled::Enabled, keep};
 use crate::{
     content::{Content, ContentError, Wanted},
     control::Refused,
     core::{Act, Errand, Event, Fetched, Polled, Started, Trouble, TroubleKind, VersionNote},
     link::{About, LinkError, Manager},
-    measure::{BASE, NEW, Reads},
+    measure::{BASE, NEW},
     runtime::{Order, RuntimeError, VersionId, form, process::form_of},
     settings::Versions,
 };
@@ -121,10 +121,22 @@ impl Tools {
     async fn join(&self) -> Result<String, Trouble> {
         let file = self.join_token.as_deref().ok_or_else(|| Trouble::refused("there is no join token"))?;
         let token = read_secret(file).map_err(Trouble::passing)?;
-        let joined = self.manager.join(&token, &self.about).await.map_err(|error| of_link(&error))?;
-        let identity = super::keep::Identity { id: joined.id.clone(), token: joined.token.clone() };
-        let path = super::keep::identity_path(&self.folder);
-        super::keep::write(&path, &identity).map_err(|error| Trouble::passing(error.to_string()))?;
+        let nonce = keep::nonce(&self.folder).map_err(|error| Trouble::passing(error.to_string()))?;
+        let about = About { nonce: Some(nonce), ..self.about.clone() };
+        let joined = self.manager.join(&token, &about).await.map_err(|error| {
+            // Its token was revoked before it was ever heard of here: as another child, then.
+            if matches!(error, LinkError::Refused { status: CONFLICT, .. })
+                && let Err(error) = keep::forget_nonce(&self.folder)
+            {
+                tracing::warn!("another nonce is needed, and the one before can't be taken away: {error}");
+            }
+            of_link(&error)
+        })?;
+        let identity = keep::Identity { id: joined.id.clone(), token: joined.token.clone() };
+        let path = keep::identity_path(&self.folder);
+        keep::write(&path, &identity).map_err(|error| Trouble::passing(error.to_string()))?;
+        // The token follows from it, and it is needed no more; should it stay, it is as well kept as the token.
+        let _ = keep::forget_nonce(&self.folder);
         self.manager.set_token(Some(joined.token));
         Ok(joined.id)
     }
@@ -133,9 +145,7 @@ impl Tools {
         let id = (!id.is_empty()).then_some(id);
         let about = About { runtimes: self.runtimes.forms().await, ..self.about.clone() };
         let polled = self.manager.poll(id, &about, WAIT).await.map_err(|error| of_link(&error))?;
-        let reads = self.manager.reads();
-        let reads = Reads { values: reads.values, groups: reads.groups };
-        Ok(Polled { id: polled.id, offer: polled.offer, reads })
+        Ok(Polled { id: polled.id, offer: polled.offer, reads: self.manager.reads() })
     }
 
     async fn tell(&self, id: &str, errand: Errand) -> Result<Option<wire::ManagerTime>, Trouble> {
