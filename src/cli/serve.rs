@@ -5,7 +5,7 @@ use std::{io::Write, net::SocketAddr, os::unix::fs::DirBuilderExt as _, path::Pa
 use anyhow::Context as _;
 use tokio_rustls::TlsAcceptor;
 
-use super::{failure::Failure, logging, signals::Signals};
+use super::{failure::Failure, logging, settings, signals::Signals};
 use crate::{
     app,
     config::{Config, Fault, Flag, LogFormat, Tls},
@@ -75,18 +75,12 @@ pub struct Args {
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
     /// Set any key of the configuration (repeatable)
-    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = assignment)]
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = settings::assignment)]
     set: Vec<(String, String)>,
-}
-
-fn assignment(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("it looks like limits.max_children=1000")?;
-    Ok((key.into(), value.into()))
 }
 
 impl Args {
     fn flags(&self) -> Vec<Flag> {
-        let set = self.set.iter().map(|(key, value)| ("--set", key.as_str(), Some(value.clone())));
         let named = [
             ("--listen", "serve.listen", self.listen.clone()),
             ("--child-listen", "serve.child_listen", self.child_listen.clone()),
@@ -98,12 +92,8 @@ impl Args {
             ("--log-level", "log.level", self.log_level.clone()),
             ("--log-format", "log.format", self.log_format.clone()),
         ];
-        // A flag of its own wins over --set.
-        set.chain(named)
-            .filter_map(|(name, key, value)| {
-                Some(Flag { name: name.to_owned(), key: key.to_owned(), value: value? })
-            })
-            .collect()
+        let flags = settings::Flag::all(&self.set, named).into_iter();
+        flags.map(|settings::Flag { name, key, value }| Flag { name: name.to_owned(), key, value }).collect()
     }
 }
 
@@ -213,6 +203,7 @@ fn parent(config: &Config) -> Result<Option<parent::Settings>, Fault> {
         poll: parent.poll,
         service_area: parent.area()?,
         archive_limits: config.functions.limits(),
+        downloads: config.serve.data.join("parent"),
     }))
 }
 

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use sha2::{Digest as _, Sha256};
 use tokio::{sync::oneshot, time::timeout};
 
 use super::{
     Engine, EngineError, audit,
     kept::{ChildToken, Setting},
     mailbox::{By, Envelope},
-    tokens::{Standing, digest},
+    tokens::{Standing, Tokens, digest},
 };
 use model::{ChildId, ChildKind, Secret};
 use store::{StoreError, hex};
@@ -26,47 +27,73 @@ pub struct Joined {
 pub struct Newcomer<'a> {
     pub name: Option<&'a str>,
     pub kind: ChildKind,
-    /// The name of the token that lets it in.
+    /// The name of the token that lets it in, and the SHA-256 of that token.
     pub door: &'a str,
+    pub join_token: &'a [u8; 32],
+    /// What it has made up: who joins again with the same is the same. At least [`wire::child::NONCE_BYTES`] long.
+    pub nonce: Option<&'a str>,
 }
 
 impl Engine {
-    /// Makes an id and a token for a new child. When this returns, they are stored, and hold from then on.
-    pub async fn join(&self, newcomer: &Newcomer<'_>, patience: Duration) -> Result<Joined, EngineError> {
-        let (id, token) = fresh()?;
-        let kept = ChildToken { digest: digest(&token), door: newcomer.door.to_owned(), is_revoked: false };
-        let Newcomer { name, kind, door } = *newcomer;
+    /// Makes an id and a token for a new child. When this returns, they are stored, and hold from then on. Where the child brings a nonce
+    /// along, both follow from that and the join token: who joins again, as an answer was lost or the call came twice, is answered the same,
+    /// and nothing changes. `None`: this nonce
+    /// can't be used any more, as its token was revoked or came by another join token.
+    pub async fn join(
+        &self,
+        newcomer: &Newcomer<'_>,
+        patience: Duration,
+    ) -> Result<Option<Joined>, EngineError> {
+        let Newcomer { name, kind, door, join_token, nonce } = *newcomer;
+        let (id, token) = match nonce {
+            None => fresh()?,
+            Some(nonce) => {
+                let token = token_of_nonce(join_token, nonce);
+                (id_of_nonce(&token)?, token)
+            }
+        };
+        let digest = digest(&token);
+        let joined = || Joined { id: id.clone(), token: Secret::new(token.clone()) };
+        match self.view.tokens.of(id.as_str()) {
+            Some(Standing::Holds(known)) if known == digest => return Ok(Some(joined())),
+            Some(Standing::Holds(_) | Standing::Revoked | Standing::Unreadable) => return Ok(None),
+            None => {}
+        }
+        let kept = ChildToken { digest, door: door.to_owned(), is_revoked: false };
         let event = audit::enrolled(id.as_str(), name, kind, door).map_err(|error| unwritable(&error))?;
-        self.keep_token(&id, kept, By::CHILD, event, patience).await?;
-        Ok(Joined { id, token: Secret::new(token) })
+        let setting = Setting::ChildToken { child: id.as_str().to_owned(), token: kept };
+        self.keep_setting(setting, By::CHILD, event, patience).await?;
+        Ok(Some(joined()))
+    }
+
+    /// Whether a child has joined with this nonce already.
+    pub fn has_joined(&self, join_token: &[u8; 32], nonce: &str) -> bool {
+        let token = token_of_nonce(join_token, nonce);
+        self.view.tokens.holder(&digest(&token)).is_some()
     }
 
     /// Makes the token of a child useless; false: it has none. When this returns well, it opens nothing any more.
     pub async fn revoke_token(&self, child: &str, by: By, patience: Duration) -> Result<bool, EngineError> {
-        let (Some(standing), Ok(id)) = (self.view.tokens.of(child), ChildId::parse(child)) else {
-            return Ok(false);
+        match self.view.tokens.of(child) {
+            None => return Ok(false),
+            Some(Standing::Revoked) => return Ok(true),
+            Some(Standing::Holds(_) | Standing::Unreadable) => {}
+        }
+        let Some((setting, event)) = revoked(&self.view.tokens, child, by.note.as_deref()) else {
+            return Err(EngineError::Failed);
         };
-        let digest = match standing {
-            Standing::Revoked => return Ok(true),
-            Standing::Holds(digest) => digest,
-            Standing::Unreadable => [0; 32],
-        };
-        let kept = ChildToken { digest, door: String::new(), is_revoked: true };
-        let event = audit::token_revoked(child, by.note.as_deref()).map_err(|error| unwritable(&error))?;
-        self.keep_token(&id, kept, by, event, patience).await?;
+        self.keep_setting(setting, by, event, patience).await?;
         Ok(true)
     }
 
-    async fn keep_token(
+    async fn keep_setting(
         &self,
-        child: &ChildId,
-        token: ChildToken,
+        setting: Setting,
         by: By,
         event: String,
         patience: Duration,
     ) -> Result<(), EngineError> {
         let (stored, is_stored) = oneshot::channel();
-        let setting = Setting::ChildToken { child: child.as_str().to_owned(), token };
         let keep = Envelope::Keep { setting, event: Some((by.actor, event)), stored };
         let call = async {
             self.mailbox.send(keep).await.map_err(|_| EngineError::Stopped)?;
@@ -76,17 +103,55 @@ impl Engine {
     }
 }
 
+/// What is stored, and said in the trail, where the token of a child is made useless; `None`: it has none, or that is so already.
+pub(super) fn revoked(tokens: &Tokens, child: &str, note: Option<&str>) -> Option<(Setting, String)> {
+    let digest = match tokens.of(child)? {
+        Standing::Revoked => return None,
+        Standing::Holds(digest) => digest,
+        Standing::Unreadable => [0; 32],
+    };
+    let token = ChildToken { digest, door: String::new(), is_revoked: true };
+    let event = audit::token_revoked(child, note).map_err(|error| unwritable(&error)).ok()?;
+    Some((Setting::ChildToken { child: child.to_owned(), token }, event))
+}
+
 fn unwritable(error: &StoreError) -> EngineError {
     tracing::error!(%error, "an event could not be written");
     EngineError::Failed
 }
 
+/// 256 bits that follow from secrets, and from which nobody finds these; different for each purpose.
+fn following(purpose: &[u8], secrets: &[&[u8]]) -> [u8; 32] {
+    let mut hash = Sha256::new_with_prefix(b"choirmaster ");
+    for part in std::iter::once(&purpose).chain(secrets) {
+        // With its length, so that no two lists of parts are written alike.
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    hash.finalize().into()
+}
+
+fn token_of_nonce(join_token: &[u8; 32], nonce: &str) -> String {
+    hex(&following(b"child token", &[join_token, nonce.as_bytes()]))
+}
+
+/// The id of a child that made this nonce up: always the same, and none that tells the nonce.
+pub fn id_of_nonce(nonce: &str) -> Result<ChildId, EngineError> {
+    let bytes = following(b"child id", &[nonce.as_bytes()]);
+    let mut first = [0; 16];
+    first.copy_from_slice(&bytes[..16]);
+    id_from(first)
+}
+
 /// An id, and a token of 256 random bits.
 fn fresh() -> Result<(ChildId, String), EngineError> {
-    let id = uuid::Builder::from_random_bytes(rand::random()).into_uuid().to_string();
-    let id = ChildId::parse(&id).map_err(|error| {
+    Ok((id_from(rand::random())?, hex(&rand::random::<[u8; 32]>())))
+}
+
+fn id_from(bytes: [u8; 16]) -> Result<ChildId, EngineError> {
+    let id = uuid::Builder::from_random_bytes(bytes).into_uuid().to_string();
+    ChildId::parse(&id).map_err(|error| {
         tracing::error!(%error, "an id could not be made");
         EngineError::Failed
-    })?;
-    Ok((id, hex(&rand::random::<[u8; 32]>())))
+    })
 }

@@ -10,14 +10,14 @@ use std::{
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use reqwest::{
-    Client, RequestBuilder, Response, Url,
+    Client, ClientBuilder, RequestBuilder, Response, Url,
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue},
     redirect::Policy,
 };
 use serde::Serialize;
 use tokio::time::timeout;
 
-use super::{LinkError, Settings, tls};
+use super::{LinkError, Settings, tls::Renewed};
 use model::Secret;
 use wire::child::{EndStageAnswer, EndStageRequest, ManagerTime, ResultRequest, StageSummary};
 
@@ -58,7 +58,7 @@ pub enum Span {
 pub struct Caller(Arc<Inner>);
 
 struct Inner {
-    http: Client,
+    http: Arc<Renewed>,
     url: Url,
     token: RwLock<Option<Secret>>,
 }
@@ -71,17 +71,14 @@ impl fmt::Debug for Inner {
 }
 
 impl Caller {
-    /// Reads the files of the settings; blocks meanwhile. `token` is the child's own.
+    /// Reads the files of the settings; blocks meanwhile. They are read again before each call, and once they hold something else that can be
+    /// used, calls go by that, over connections of their own. `token` is the child's own.
     pub fn new(settings: &Settings, token: Option<String>) -> Result<Self, LinkError> {
         // The first caller decides; another provider of cryptography that was chosen before is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let url = address(&settings.url)?;
-        let builder = Client::builder()
-            .redirect(Policy::none())
-            .connect_timeout(CONNECT_TIMEOUT)
-            .tcp_keepalive(KEEP_ALIVE);
-        let http = tls::with(builder, settings, url.scheme() == "http")?.build().map_err(unusable)?;
-        Ok(Self(Arc::new(Inner { http, url, token: RwLock::new(token.map(Secret::new)) })))
+        let http = Renewed::new(settings, url.scheme() == "http", builder)?;
+        Ok(Self(Arc::new(Inner { http: Arc::new(http), url, token: RwLock::new(token.map(Secret::new)) })))
     }
 
     /// What the calls from now on show.
@@ -98,11 +95,11 @@ impl Caller {
     }
 
     pub fn get(&self, path: &[&str]) -> RequestBuilder {
-        self.0.http.get(self.at(path))
+        self.0.http.http().get(self.at(path))
     }
 
     pub fn post(&self, path: &[&str], body: &impl Serialize) -> RequestBuilder {
-        self.0.http.post(self.at(path)).json(body)
+        self.0.http.http().post(self.at(path)).json(body)
     }
 
     /// Makes a call; what is answered well has its body still before it. It shows `token`, or else the child's own.
@@ -113,8 +110,11 @@ impl Caller {
         token: Option<&str>,
     ) -> BoxFuture<'static, Result<Response, LinkError>> {
         let request = self.with_token(request, token);
+        let http = Arc::clone(&self.0.http);
         Box::pin(async move {
-            let answered = async { opened(span.bound(request?).send().await?).await };
+            let (_, request) = span.bound(request?).build_split();
+            let (http, request) = (http.renewed().await, request?);
+            let answered = async { opened(http.execute(request).await?).await };
             match span {
                 Span::Short | Span::Waiting(_) => answered.await,
                 Span::Streamed => timeout(CALL_TIMEOUT, answered).await.unwrap_or_else(|_| Err(silent())),
@@ -258,6 +258,10 @@ pub fn next_chunk(answer: &mut Response) -> BoxFuture<'_, Result<Option<Bytes>, 
     })
 }
 
+fn builder() -> ClientBuilder {
+    Client::builder().redirect(Policy::none()).connect_timeout(CONNECT_TIMEOUT).tcp_keepalive(KEEP_ALIVE)
+}
+
 fn silent() -> LinkError {
     LinkError::Unreachable(format!("nothing came for {} s", CALL_TIMEOUT.as_secs()))
 }
@@ -275,10 +279,6 @@ fn without_user(text: &str) -> String {
         (None, Some((_, rest))) => format!("…@{rest}"),
         (_, None) => text.to_owned(),
     }
-}
-
-fn unusable(error: reqwest::Error) -> LinkError {
-    LinkError::Settings(super::error::innermost(&error.without_url()))
 }
 
 /// An answer that is the manager's, and good.

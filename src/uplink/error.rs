@@ -19,6 +19,8 @@ pub enum LinkError {
     Refused { status: u16, text: String },
     #[error("it answered nonsense: {0}")]
     Nonsense(String),
+    #[error("it has functions of more than {at_most} bytes, which is the most that is taken here")]
+    TooLarge { at_most: u64 },
     /// What came could not be kept on this machine.
     #[error("{0}")]
     Disk(String),
@@ -30,7 +32,11 @@ impl LinkError {
         match self {
             Self::Address(_) | Self::Settings(_) => false,
             // Somebody may answer in the manager's place for a while, as networks do that want a log-in first.
-            Self::Unreachable(_) | Self::Troubled(_) | Self::Nonsense(_) | Self::Disk(_) => true,
+            Self::Unreachable(_)
+            | Self::Troubled(_)
+            | Self::Nonsense(_)
+            | Self::TooLarge { .. }
+            | Self::Disk(_) => true,
             // Too slow, too early, too often.
             Self::Refused { status, .. } => matches!(status, 408 | 425 | 429),
         }

@@ -6,12 +6,15 @@
 //! Deliberately not here: when to say what, and how often to try again.
 
 mod call;
+mod download;
 mod error;
+mod part;
 mod tls;
 
 use std::path::PathBuf;
 
 pub use call::{CALL_TIMEOUT, Caller, MAX_ANSWER_BYTES, Span, next_chunk};
+pub use download::download;
 pub use error::LinkError;
 
 /// Where a manager is, and how it and its child prove who they are.

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, fs, sync::Arc, time::Duration};
 
-use choirmaster_agent::link::{About, Joined, LinkError, Manager, Reads, Settings};
+use choirmaster_agent::{
+    link::{About, Joined, LinkError, Manager, Settings},
+    measure::Reads,
+};
 use model::StageStatus;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::{
@@ -29,6 +32,7 @@ fn about() -> About {
         area: Some(r#"{"type":"Polygon","coordinates":[[[0,0],[1,0],[1,1],[0,0]]]}"#.to_owned()),
         labels: BTreeMap::from([("env".to_owned(), "prod".to_owned())]),
         runtimes: vec!["nodejs".to_owned(), "python".to_owned()],
+        nonce: Some("made-up-at-random".to_owned()),
     }
 }
 
@@ -45,13 +49,13 @@ async fn a_poll_says_what_the_agent_is_and_learns_what_the_manager_reads() {
     assert_eq!(manager.reads(), Reads::default());
     let polled = manager.poll(Some("a1"), &about(), Duration::from_millis(1500)).await.unwrap();
     assert_eq!(polled.offer.as_deref(), Some("R.1"));
-    assert_eq!(manager.reads(), Reads { interim: false, values: true, groups: true });
+    assert_eq!(manager.reads(), Reads { values: true, groups: true });
 
     let asked = server.asked();
     assert_eq!((asked[0].target.as_str(), asked[1].target.as_str()), ("/poll", "/poll?wait=1500ms"));
     assert_eq!(asked[0].header("authorization"), Some("Bearer mine"));
     let said = asked[0].json();
-    assert_eq!(said["id"], "");
+    assert_eq!((&said["id"], &said["nonce"]), (&json!(""), &json!("made-up-at-random")));
     assert_eq!(said["kind"], "agent");
     assert_eq!(said["name"], "kiosk 7");
     assert_eq!(said["geographic_area"]["type"], "Polygon");
@@ -65,6 +69,7 @@ async fn a_poll_says_what_the_agent_is_and_learns_what_the_manager_reads() {
         })
     );
     assert_eq!(asked[1].json()["id"], "a1");
+    assert!(asked[1].json().get("nonce").is_none(), "who has an id needs none");
 }
 
 #[tokio::test]
@@ -235,7 +240,7 @@ async fn who_joins_shows_the_join_token_and_keeps_what_is_answered_to_itself() {
     let asked = server.asked();
     assert_eq!((asked[0].method.as_str(), asked[0].target.as_str()), ("POST", "/join"));
     assert_eq!(asked[0].header("authorization"), Some("Bearer door"));
-    assert_eq!(asked[0].json(), json!({"name": "kiosk 7", "kind": "agent"}));
+    assert_eq!(asked[0].json(), json!({"name": "kiosk 7", "kind": "agent", "nonce": "made-up-at-random"}));
 }
 
 /// Who signs certificates.
@@ -330,4 +335,46 @@ async fn who_has_a_certificate_of_its_own_shows_it() {
         assert!(matches!(error, LinkError::Unreachable(_)), "{error}");
     }
     assert_eq!(server.asked().len(), 1);
+}
+
+/// Once they were read at the start alone, and a certificate that was renewed was not shown before a restart.
+#[tokio::test]
+async fn certificates_that_are_replaced_are_used_without_a_restart() {
+    let (servers, agents, others) =
+        (Authority::new("servers"), Authority::new("agents"), Authority::new("others"));
+    let server = secured(&servers, Some(&agents)).await;
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let put = |(certificate, key): (String, String)| {
+        fs::write(at("own.crt"), certificate).unwrap();
+        fs::write(at("own.key"), key).unwrap();
+    };
+    put(others.sign("agent-7"));
+    fs::write(at("ca.pem"), others.0.pem()).unwrap();
+    let settings = Settings {
+        url: format!("https://localhost:{}", server.port),
+        ca_file: Some(at("ca.pem")),
+        certificate: Some(at("own.crt")),
+        key: Some(at("own.key")),
+    };
+    let manager = Manager::new(&settings, None).unwrap();
+    let polled = async || manager.poll(None, &about(), NO_WAIT).await.map(|polled| polled.id);
+    assert!(polled().await.unwrap_err().to_string().contains("certificate"));
+    fs::write(at("ca.pem"), servers.0.pem()).unwrap();
+    assert!(matches!(polled().await.unwrap_err(), LinkError::Unreachable(_)), "it is of others still");
+    put(agents.sign("agent-7"));
+    assert_eq!(polled().await.unwrap(), "a1");
+
+    // What can't be used changes nothing: a file cut short, one that is gone, a key of another certificate.
+    let (certificate, _) = agents.sign("agent-7");
+    fs::write(at("own.crt"), &certificate[..certificate.len() / 2]).unwrap();
+    assert_eq!(polled().await.unwrap(), "a1");
+    fs::remove_file(at("ca.pem")).unwrap();
+    assert_eq!(polled().await.unwrap(), "a1");
+    fs::write(at("ca.pem"), servers.0.pem()).unwrap();
+    fs::write(at("own.crt"), &certificate).unwrap();
+    assert_eq!(polled().await.unwrap(), "a1");
+    // What can be used again is used, also where it is none that the manager takes.
+    put(others.sign("agent-7"));
+    assert!(matches!(polled().await.unwrap_err(), LinkError::Unreachable(_)));
 }

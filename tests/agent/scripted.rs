@@ -85,18 +85,27 @@ pub struct Server {
 impl Server {
     /// `answers` is told the how manyth call it is, from 0.
     pub async fn start(answers: impl Fn(usize, &Asked) -> Reply + Send + Sync + 'static) -> Self {
-        Self::listen(None, Arc::new(answers)).await
+        Self::listen(None, free(), Arc::new(answers))
+    }
+
+    /// At an address that was taken before.
+    pub fn start_at(
+        listener: std::net::TcpListener,
+        answers: impl Fn(usize, &Asked) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        Self::listen(None, listener, Arc::new(answers))
     }
 
     pub async fn secured(
         tls: TlsAcceptor,
         answers: impl Fn(usize, &Asked) -> Reply + Send + Sync + 'static,
     ) -> Self {
-        Self::listen(Some(tls), Arc::new(answers)).await
+        Self::listen(Some(tls), free(), Arc::new(answers))
     }
 
-    async fn listen(tls: Option<TlsAcceptor>, answers: Arc<Answers>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    fn listen(tls: Option<TlsAcceptor>, listener: std::net::TcpListener, answers: Arc<Answers>) -> Self {
+        listener.set_nonblocking(true).unwrap();
+        let listener = TcpListener::from_std(listener).unwrap();
         let port = listener.local_addr().unwrap().port();
         let asked = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&asked);
@@ -127,6 +136,10 @@ impl Server {
     pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }
+}
+
+fn free() -> std::net::TcpListener {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap()
 }
 
 impl Drop for Server {

@@ -23,6 +23,9 @@ pub struct Status {
     pub id: Option<String>,
     pub manager: ManagerStatus,
     pub proxy: ProxyStatus,
+    /// Why what the agent knows can't be written to its disk; until it can, nothing new is begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsaved: Option<String>,
     /// What can run here.
     #[serde(default)]
     pub runtimes: Vec<RuntimeStatus>,
@@ -78,6 +81,17 @@ pub struct ProxyStatus {
 pub struct RuntimeStatus {
     pub name: String,
     pub runners: Vec<String>,
+    /// It answered when it was asked last. While it doesn't, nothing is started there, and what it serves goes on.
+    #[serde(default = "is_reached")]
+    pub reached: bool,
+    /// Why it isn't reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+}
+
+/// Agents of before had only runtimes that were.
+fn is_reached() -> bool {
+    true
 }
 
 /// A function that is served.

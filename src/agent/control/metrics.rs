@@ -13,6 +13,13 @@ pub(super) fn text(status: &Status) -> String {
     text.single("manager_reached", "gauge", "Whether the manager answered when it was last called.", reached);
     let answers = u64::from(status.proxy.answers);
     text.single("proxy_answers", "gauge", "Whether the proxy answered when it was last asked.", answers);
+    let help = "Whether what the agent knows could be written to its disk when that was last tried.";
+    text.single("state_kept", "gauge", help, u64::from(status.unsaved.is_none()));
+    let help = "Whether what runs functions answered when it was last asked.";
+    text.family("runtime_reached", "gauge", help);
+    for runtime in &status.runtimes {
+        text.sample("runtime_reached", &[("runtime", &runtime.name)], u64::from(runtime.reached));
+    }
     let help = "Results that the manager was not told yet, or has not answered.";
     text.single("results_owed", "gauge", help, status.owed.results);
     text.single("functions", "gauge", "Functions that are served.", status.functions.len() as u64);

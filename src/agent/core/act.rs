@@ -47,13 +47,35 @@ pub enum Errand {
     Version(VersionNote),
     Table(Box<TableForm>),
     Cursor(proxy::ledger::Cursor),
-    Result { offer: String, summary: Box<StageSummary>, next: String },
+    Result {
+        offer: String,
+        summary: Box<StageSummary>,
+        next: String,
+    },
+    /// Which runtime has the version, as far as that is known.
+    At(Option<String>),
+}
+
+/// What the runtimes said when they were asked what runs.
+#[derive(Debug, Clone, Default)]
+pub struct Listed {
+    /// The versions of each runtime that answered, by its name.
+    pub found: Vec<(String, Vec<Running>)>,
+    /// The runtimes that didn't answer, and why.
+    pub away: BTreeMap<String, String>,
+}
+
+impl From<Vec<Running>> for Listed {
+    /// Of the only runtime that there is.
+    fn from(found: Vec<Running>) -> Self {
+        Self { found: vec![(String::new(), found)], away: BTreeMap::new() }
+    }
 }
 
 /// What came of an act.
 #[derive(Debug, Clone)]
 pub enum Event {
-    Listed(Result<Vec<Running>, Trouble>),
+    Listed(Result<Listed, Trouble>),
     Looked(Result<TableNumber, Trouble>),
     Joined(Result<String, Trouble>),
     /// `took_ms`: how long the answer took.
@@ -85,7 +107,7 @@ pub enum Event {
     },
     Started {
         version: VersionId,
-        started: Result<Target, Trouble>,
+        started: Result<Started, Trouble>,
     },
     Applied {
         generation: u64,
@@ -103,6 +125,21 @@ pub enum Event {
         number: u64,
         counted: Result<Box<Reading>, Trouble>,
     },
+}
+
+/// A version that was started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Started {
+    pub target: Target,
+    /// The runtime that has it.
+    pub runtime: String,
+}
+
+impl From<Target> for Started {
+    /// By the only runtime that there is.
+    fn from(target: Target) -> Self {
+        Self { target, runtime: String::new() }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -56,9 +56,10 @@ impl Core {
                 Errand::None
             }
             Act::Count(_) => Errand::Cursor(self.state.cursor),
-            Act::Start(version) | Act::Drain(version) | Act::Stop(version) => {
+            Act::Start(version) | Act::Drain(version) => {
                 self.state.versions.get(version).cloned().map_or(Errand::None, Errand::Version)
             }
+            Act::Stop(version) => Errand::At(self.runtime_of(version).map(str::to_owned)),
             Act::Apply(generation) => {
                 let number = TableNumber { generation: *generation, ..self.decided() };
                 let services = self.world.decided.clone().unwrap_or_default();
@@ -172,6 +173,12 @@ impl Core {
         } else {
             Act::Drain(version.clone())
         }
+    }
+
+    /// The runtime that has a version, or had it when it answered last.
+    #[must_use]
+    pub fn runtime_of(&self, version: &VersionId) -> Option<&str> {
+        self.state.places.get(version).map(|place| &*place.runtime)
     }
 
     /// What a version is needed for.

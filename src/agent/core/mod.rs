@@ -37,10 +37,10 @@ use proxy::{control::form::TableNumber, form::ServiceForm, live::Target};
 
 use self::tries::Tries;
 pub use self::{
-    act::{Act, Errand, Event, Fetched, Polled, Trouble, TroubleKind},
+    act::{Act, Errand, Event, Fetched, Listed, Polled, Started, Trouble, TroubleKind},
     operators::{Refusal, Undone},
     state::{
-        Adding, Candidate, Ending, FORMAT, Function, Kept, Owed, Phase, Plan, Routing, State, Testing,
+        Adding, Candidate, Ending, FORMAT, Function, Kept, Owed, Phase, Place, Plan, Routing, State, Testing,
         VersionNote, Walk, Work,
     },
 };
@@ -110,6 +110,8 @@ struct World {
     running: Option<BTreeSet<VersionId>>,
     /// Where versions listen, or listened last.
     targets: BTreeMap<VersionId, Target>,
+    /// Runtimes that didn't answer when they were asked last, and why.
+    away: BTreeMap<String, String>,
     /// Runtimes know of these, and this agent doesn't.
     strangers: BTreeMap<VersionId, u64>,
     /// What the proxy said when it was asked last.

@@ -35,6 +35,9 @@ pub struct State {
     /// Every version that was ever wanted and is not known to be gone.
     #[serde(default)]
     pub versions: BTreeMap<VersionId, VersionNote>,
+    /// Where versions run, or ran last: what serves goes on while its runtime can't be asked.
+    #[serde(default)]
+    pub places: BTreeMap<VersionId, Place>,
     #[serde(default)]
     pub work: Option<Work>,
     /// Results that the manager has not answered, oldest first.
@@ -58,6 +61,7 @@ impl Default for State {
             functions: BTreeMap::new(),
             adding: BTreeMap::new(),
             versions: BTreeMap::new(),
+            places: BTreeMap::new(),
             work: None,
             owed: VecDeque::new(),
             count: 0,
@@ -123,6 +127,15 @@ pub struct VersionNote {
     pub function: String,
     /// The form of the function: `nodejs`, `python`, `binary`, `program`.
     pub runner: String,
+}
+
+/// Where a version runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// What its runtime is called.
+    pub runtime: String,
+    /// Where it listens, as targets are written.
+    pub target: String,
 }
 
 /// An offer in hand.

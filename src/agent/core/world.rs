@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Act, Core, Leaving, Now, Phase, Trouble, TroubleKind,
+    Act, Core, Leaving, Listed, Now, Phase, Place, Started, Trouble, TroubleKind,
     acts::{COUNT_EVERY_MS, COUNT_IDLE_EVERY_MS, LIST_EVERY_MS, LOOK_EVERY_MS},
     table,
 };
@@ -39,33 +39,91 @@ impl Core {
         served.chain(planned).chain(added).collect()
     }
 
-    pub(super) fn listed(&mut self, listed: Result<Vec<Running>, Trouble>, now: Now) {
+    pub(super) fn listed(&mut self, listed: Result<Listed, Trouble>, now: Now) {
         self.world.list_at_ms = now.ms + LIST_EVERY_MS;
-        let listed = match listed {
+        let Listed { found, away } = match listed {
             Ok(listed) => listed,
             Err(trouble) => {
                 self.warn(format!("it can't be seen what runs: {}", trouble.text));
                 return;
             }
         };
+        self.note_away(away);
+        let mut there = self.away_with_their_runtime();
         let before = std::mem::take(&mut self.world.strangers);
-        for found in &listed {
-            if self.state.versions.contains_key(&found.version) {
-                self.world.targets.insert(found.version.clone(), found.target.clone());
-            } else {
-                let since = before.get(&found.version).copied().unwrap_or(now.ms);
-                self.world.strangers.insert(found.version.clone(), since);
-                if now.ms.saturating_sub(since) >= STRANGER_MS && self.is_in_force() {
-                    self.world.drained.insert(found.version.clone());
+        for (runtime, versions) in &found {
+            for one in versions {
+                if self.state.versions.contains_key(&one.version) {
+                    there.insert(one.version.clone());
+                    if !self.is_elsewhere(&one.version, runtime, &found) {
+                        self.note_place(&one.version, runtime, one.target.clone());
+                    }
+                } else {
+                    self.note_stranger(&one.version, &before, now);
                 }
             }
         }
         // One that is being started is there, but not healthy yet: it counts once that was answered.
-        let is_first = self.world.running.is_none();
-        let listed: BTreeSet<VersionId> = listed.into_iter().map(|found| found.version).collect();
-        let healthy = self.world.running.take().unwrap_or_default();
-        let kept = healthy.intersection(&listed).cloned();
-        self.world.running = Some(if is_first { self.served_before(&listed) } else { kept.collect() });
+        let kept = match self.world.running.take() {
+            None => self.served_before(&there),
+            Some(healthy) => healthy.intersection(&there).cloned().collect(),
+        };
+        self.world.running = Some(kept);
+    }
+
+    /// Says which runtimes don't answer any more, and which do again.
+    fn note_away(&mut self, away: BTreeMap<String, String>) {
+        let before = std::mem::replace(&mut self.world.away, away);
+        let away = self.world.away.clone();
+        for (runtime, why) in away.iter().filter(|(runtime, _)| !before.contains_key(*runtime)) {
+            self.warn(format!(
+                "the runtime {runtime} can't be reached, and is asked again; what it serves goes on: {why}"
+            ));
+        }
+        for runtime in before.keys().filter(|runtime| !away.contains_key(*runtime)) {
+            self.inform(format!("the runtime {runtime} is reached"));
+        }
+    }
+
+    /// Versions whose runtime can't be asked: they are taken to be where they were.
+    fn away_with_their_runtime(&mut self) -> BTreeSet<VersionId> {
+        let is_away = |place: &Place| self.world.away.contains_key(&place.runtime);
+        let versions = self.state.places.iter().filter(|(_, place)| is_away(place));
+        let versions =
+            versions.filter_map(|(version, place)| Some((version.clone(), place.target.parse().ok()?)));
+        let versions: Vec<(VersionId, Target)> = versions.collect();
+        for (version, target) in &versions {
+            self.world.targets.entry(version.clone()).or_insert_with(|| target.clone());
+        }
+        versions.into_iter().map(|(version, _)| version).collect()
+    }
+
+    /// Whether a version that this runtime has is known to be at another one, which was not found to be without it.
+    fn is_elsewhere(&self, version: &VersionId, runtime: &str, found: &[(String, Vec<Running>)]) -> bool {
+        let Some(place) = self.state.places.get(version).filter(|place| place.runtime != runtime) else {
+            return false;
+        };
+        let lists = |(name, versions): &(String, Vec<Running>)| {
+            *name == place.runtime && versions.iter().any(|one| one.version == *version)
+        };
+        self.world.away.contains_key(&place.runtime) || found.iter().any(lists)
+    }
+
+    fn note_place(&mut self, version: &VersionId, runtime: &str, target: Target) {
+        let place = Place { runtime: runtime.to_owned(), target: target.to_string() };
+        self.world.targets.insert(version.clone(), target);
+        if self.state.places.get(version) != Some(&place) {
+            self.state.places.insert(version.clone(), place);
+            self.dirty();
+        }
+    }
+
+    fn note_stranger(&mut self, version: &VersionId, before: &BTreeMap<VersionId, u64>, now: Now) {
+        let since = before.get(version).copied().unwrap_or(now.ms);
+        self.world.strangers.insert(version.clone(), since);
+        if now.ms.saturating_sub(since) >= STRANGER_MS && self.is_in_force() {
+            self.world.drained.insert(version.clone());
+        }
     }
 
     /// Versions that had a share before the agent was started anew: these were healthy.
@@ -78,12 +136,12 @@ impl Core {
         served.filter(|version| listed.contains(*version)).cloned().collect()
     }
 
-    pub(super) fn started(&mut self, version: VersionId, started: Result<Target, Trouble>, now: Now) {
+    pub(super) fn started(&mut self, version: VersionId, started: Result<Started, Trouble>, now: Now) {
         let act = Act::Start(version.clone());
         match started {
-            Ok(target) => {
+            Ok(Started { target, runtime }) => {
                 self.tries.went_well(&act);
-                self.world.targets.insert(version.clone(), target);
+                self.note_place(&version, &runtime, target);
                 self.world.running.get_or_insert_default().insert(version);
             }
             Err(trouble) => {
@@ -104,6 +162,7 @@ impl Core {
                 if !self.wanted_versions().contains(&version) {
                     self.state.versions.remove(&version);
                 }
+                self.state.places.remove(&version);
                 self.world.strangers.remove(&version);
                 self.world.drained.remove(&version);
                 self.world.targets.remove(&version);
@@ -225,10 +284,12 @@ impl Core {
         }
     }
 
-    /// Whether all that serves runs, or was tried in vain: until then the table of before says more.
+    /// Whether all that serves runs, or was tried in vain: until then the table of before says more. A runtime that can't be asked may
+    /// have what was never seen here.
     fn is_complete(&self) -> bool {
         let is_settled = |version: &VersionId| {
-            self.world.targets.contains_key(version) || self.tries.failures(&Act::Start(version.clone())) > 0
+            let was_tried = || self.tries.failures(&Act::Start(version.clone())) > 0;
+            self.world.targets.contains_key(version) || (self.world.away.is_empty() && was_tried())
         };
         self.state.functions.values().all(|function| is_settled(&function.stable))
     }

@@ -1,8 +1,11 @@
 //! What people ask of the agent: told to the mind, and answered once it is so.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, future::pending, path::Path, sync::Arc, time::Duration};
 
-use tokio::{sync::oneshot, time::Instant};
+use tokio::{
+    task::{JoinSet, spawn_blocking},
+    time::Instant,
+};
 
 use super::{status, tools::Tools};
 use crate::{
@@ -11,7 +14,7 @@ use crate::{
         Answering, Order, Refused,
         form::{Added, NewFunction, Removed, Undone, Which},
     },
-    core::{Core, Now, Refusal, Routing, VersionNote},
+    core::{Core, Listed, Now, Refusal, Routing, VersionNote},
     runtime::{Running, VersionId, form, process::form_of},
     settings::Settings,
 };
@@ -26,9 +29,11 @@ const DRAIN: Duration = Duration::from_secs(90);
 #[derive(Debug, Default)]
 pub struct Desk {
     pub running: BTreeMap<VersionId, Running>,
+    /// Why what the agent knows could not be written when that was tried last.
+    pub unsaved: Option<String>,
     waiting: Vec<Waiting>,
     /// Versions whose content is being copied.
-    adding: Vec<Copying>,
+    copying: JoinSet<Copied>,
 }
 
 #[derive(Debug)]
@@ -44,12 +49,13 @@ enum What {
     Remove { name: String, answer: Answering<Removed> },
 }
 
-/// Content that becomes a version.
+/// Content that was copied to become a version.
 #[derive(Debug)]
-struct Copying {
+pub struct Copied {
     name: String,
     function: NewFunction,
-    copied: oneshot::Receiver<Result<(VersionId, String), String>>,
+    /// The version, and the form that its function has; or why there is none.
+    copied: Result<(VersionId, String), String>,
     answer: Answering<Added>,
 }
 
@@ -63,8 +69,9 @@ impl From<Refusal> for Refused {
 }
 
 impl Desk {
-    pub fn note_running(&mut self, running: &[Running]) {
-        self.running = running.iter().map(|one| (one.version.clone(), one.clone())).collect();
+    pub fn note_running(&mut self, listed: &Listed) {
+        let running = listed.found.iter().flat_map(|(_, running)| running);
+        self.running = running.map(|one| (one.version.clone(), one.clone())).collect();
     }
 
     /// Takes an order. What can be answered at once is.
@@ -96,38 +103,32 @@ impl Desk {
     }
 
     fn copy(&mut self, name: String, function: NewFunction, answer: Answering<Added>, tools: &Arc<Tools>) {
-        let (sender, copied) = oneshot::channel();
         let (content, folder, called) = (tools.content.clone(), function.folder.clone(), name.clone());
         let named = function.runner.clone();
-        tokio::task::spawn_blocking(move || {
-            let _ = sender.send(add_folder(&content, &folder, &called, named.as_deref()));
+        self.copying.spawn(async move {
+            let copying =
+                spawn_blocking(move || add_folder(&content, &folder, &called, named.as_deref())).await;
+            let copied = copying.unwrap_or_else(|_| Err("copying its folder broke off".to_owned()));
+            Copied { name, function, copied, answer }
         });
-        self.adding.push(Copying { name, function, copied, answer });
     }
 
-    /// Whether content is being copied, so that it is to be looked at soon.
-    pub fn is_copying(&self) -> bool {
-        !self.adding.is_empty()
-    }
-
-    /// Hands what was copied to the mind, and answers whoever waits for what is so now.
-    pub fn answer(&mut self, core: &mut Core, tools: &Tools, now: Now) {
-        for copying in std::mem::take(&mut self.adding) {
-            self.copied(copying, core, now);
-        }
-        for waiting in std::mem::take(&mut self.waiting) {
-            self.look_at(waiting, core, tools);
+    /// Waits until the content of a version is copied; for ever, while none is.
+    pub async fn copied(&mut self) -> Copied {
+        loop {
+            match self.copying.join_next().await {
+                Some(Ok(copied)) => return copied,
+                // Whoever waited for it hears that it has gone.
+                Some(Err(error)) => tracing::error!(%error, "copying a folder broke off"),
+                None => pending().await,
+            }
         }
     }
 
-    fn copied(&mut self, mut copying: Copying, core: &mut Core, now: Now) {
-        let version = match copying.copied.try_recv() {
-            Err(oneshot::error::TryRecvError::Empty) => return self.adding.push(copying),
-            Err(oneshot::error::TryRecvError::Closed) => Err("copying its folder broke off".to_owned()),
-            Ok(copied) => copied,
-        };
-        let Copying { name, function, answer, .. } = copying;
-        let (version, runner) = match version {
+    /// Hands what was copied to the mind.
+    pub fn add(&mut self, copied: Copied, core: &mut Core, now: Now) {
+        let Copied { name, function, copied, answer } = copied;
+        let (version, runner) = match copied {
             Ok(copied) => copied,
             Err(why) => return drop(answer.send(Err(Refused::Wrong(why)))),
         };
@@ -136,6 +137,13 @@ impl Desk {
         match core.add(&name, version.clone(), note, routing, now) {
             Ok(()) => self.wait(What::Add { name, version, answer }),
             Err(refusal) => drop(answer.send(Err(refusal.into()))),
+        }
+    }
+
+    /// Answers whoever waits for what is so now.
+    pub fn answer(&mut self, core: &mut Core, tools: &Tools) {
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.look_at(waiting, core, tools);
         }
     }
 
@@ -230,9 +238,9 @@ fn log(
     let Some(version) = version.cloned() else {
         return drop(answer.send(Err(Refused::Wrong(format!("no new version of {name} is tried")))));
     };
-    let tools = Arc::clone(tools);
+    let (tools, at) = (Arc::clone(tools), core.runtime_of(&version).map(str::to_owned));
     tokio::spawn(async move {
-        let _ = answer.send(tools.log(&version, at_most).await);
+        let _ = answer.send(tools.log(&version, at.as_deref(), at_most).await);
     });
 }
 
@@ -244,7 +252,7 @@ pub async fn drain(tools: &Tools, core: &Core) {
         return;
     }
     for version in core.state().versions.keys() {
-        if let Err(trouble) = tools.stop(version).await {
+        if let Err(trouble) = tools.stop(version, core.runtime_of(version)).await {
             tracing::warn!("a version could not be stopped: {}", trouble.text);
         }
     }

@@ -4,6 +4,7 @@
 //! FOLDER/lock            held by the agent that runs
 //! FOLDER/state.json      all that must not be forgotten
 //! FOLDER/identity.json   id and token, once the agent has joined; a secret
+//! FOLDER/nonce.json      by which a manager knows the agent again that asks once more for id or token; a secret
 //! ```
 //!
 //! Files are written under another name, synced and renamed, so that each is whole after a power loss.
@@ -107,6 +108,34 @@ impl Memory {
 /// Where an agent's folder holds who it is.
 pub fn identity_path(folder: &Path) -> PathBuf {
     folder.join("identity.json")
+}
+
+/// What the agent has made up for its manager to know it by: made where there is none, and on disk when this returns.
+pub fn nonce(folder: &Path) -> Result<String, KeepError> {
+    let path = nonce_path(folder);
+    if let Some(text) = read(&path)? {
+        return parse(&path, &text);
+    }
+    let failed = || KeepError::Io { path: path.clone(), source: io::Error::other("there is no randomness") };
+    let mut bytes = [0_u8; 32];
+    let random = rustls::crypto::ring::default_provider().secure_random;
+    random.fill(&mut bytes).map_err(|_| failed())?;
+    let nonce: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    write(&path, &nonce)?;
+    Ok(nonce)
+}
+
+/// The manager takes the nonce no more: another one is made when it is asked for.
+pub fn forget_nonce(folder: &Path) -> Result<(), KeepError> {
+    let path = nonce_path(folder);
+    match fs::remove_file(&path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(KeepError::Io { path, source }),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+fn nonce_path(folder: &Path) -> PathBuf {
+    folder.join("nonce.json")
 }
 
 /// Puts a value into a file, whole or not at all. When this returns, it survives a power loss.

@@ -5,6 +5,7 @@
 //! - Whatever is in flight and not wanted any more is given up, but for the end of a version: that is waited for.
 
 mod desk;
+mod enabled;
 mod keep;
 mod runtimes;
 mod status;
@@ -26,6 +27,7 @@ use tokio::{
 
 use self::{
     desk::Desk,
+    enabled::Enabled,
     keep::{KeepError, Memory},
     tools::Tools,
 };
@@ -44,9 +46,6 @@ const ORDERS: usize = 64;
 
 /// A proxy that was started has this long until it answers.
 const START_PROXY_EVERY: Duration = Duration::from_secs(5);
-
-/// While content is copied it is looked so often whether that is done.
-const COPY_LOOK: Duration = Duration::from_millis(20);
 
 /// After how long it is tried again to write what could not be written.
 const SAVE_AGAIN: Duration = Duration::from_millis(500);
@@ -95,8 +94,8 @@ struct Driver {
     desk: Desk,
     _control: Control,
     proxy_started: Option<Instant>,
-    /// The state could not be written when this was tried last.
-    is_unsaved: bool,
+    /// The forms of functions that can be run here, as the manager was told.
+    forms: Option<Vec<String>>,
 }
 
 impl Driver {
@@ -145,7 +144,7 @@ impl Driver {
             desk: Desk::default(),
             _control: control,
             proxy_started: None,
-            is_unsaved: false,
+            forms: None,
         })
     }
 
@@ -156,17 +155,15 @@ impl Driver {
             certificate: settings.manager.certificate.clone(),
             key: settings.manager.key.clone(),
         };
-        let runtimes = runtimes::open(settings)?;
-        let mut forms: Vec<String> =
-            runtimes.iter().flat_map(|runtime| runtime.runners()).map(str::to_owned).collect();
-        forms.sort_unstable();
-        forms.dedup();
+        let runtimes = Enabled::new(runtimes::open(settings)?);
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let about = About {
             name: some(&settings.name),
             area: some(&settings.area),
             labels: settings.labels.clone(),
-            runtimes: forms,
+            // Those that answer are named at each poll.
+            runtimes: Vec::new(),
+            nonce: Some(keep::nonce(&settings.state)?),
         };
         Ok(Tools {
             manager: Manager::new(&link, token)?,
@@ -191,13 +188,12 @@ impl Driver {
         self.say();
         self.save();
         let now = self.now();
-        if !self.is_unsaved {
+        if !self.is_unsaved() {
             self.start_acts(now);
         }
-        self.desk.answer(&mut self.core, &self.tools, now);
+        self.desk.answer(&mut self.core, &self.tools);
         let wait = Duration::from_millis(self.core.wakes_in_ms(now));
-        let wait = if self.desk.is_copying() { wait.min(COPY_LOOK) } else { wait };
-        let wait = if self.is_unsaved { wait.min(SAVE_AGAIN) } else { wait };
+        let wait = if self.is_unsaved() { wait.min(SAVE_AGAIN) } else { wait };
         tokio::select! {
             () = end => return true,
             () = sleep(wait) => {
@@ -206,6 +202,10 @@ impl Driver {
             }
             Some(done) = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => self.done(done),
             Some(order) = self.orders.recv() => self.order(order),
+            copied = self.desk.copied() => {
+                let now = self.now();
+                self.desk.add(copied, &mut self.core, now);
+            }
         }
         false
     }
@@ -220,18 +220,23 @@ impl Driver {
         }
     }
 
+    /// Whether the state could not be written when that was tried last.
+    fn is_unsaved(&self) -> bool {
+        self.desk.unsaved.is_some()
+    }
+
     fn save(&mut self) {
-        if !(self.core.take_dirty() || self.is_unsaved) {
+        if !(self.core.take_dirty() || self.is_unsaved()) {
             return;
         }
         match keep::write(&self.memory.state_path(), self.core.state()) {
             Ok(()) => {
-                if std::mem::take(&mut self.is_unsaved) {
+                if self.desk.unsaved.take().is_some() {
                     tracing::info!("what the agent knows is kept again");
                 }
             }
             Err(error) => {
-                if !std::mem::replace(&mut self.is_unsaved, true) {
+                if self.desk.unsaved.replace(error.to_string()).is_none() {
                     tracing::error!("what the agent knows can't be kept, and nothing new is begun: {error}");
                 }
             }
@@ -286,8 +291,9 @@ impl Driver {
                 act.failed(Trouble::passing("it broke off"))
             }
         };
-        if let Event::Listed(Ok(running)) = &event {
-            self.desk.note_running(running);
+        if let Event::Listed(Ok(listed)) = &event {
+            self.desk.note_running(listed);
+            self.say_what_runs();
         }
         if let Event::Looked(looked) = &event {
             let is_held = || self.tools.proxy_status().is_none_or(|status| status.held);
@@ -311,6 +317,19 @@ impl Driver {
         self.core.handle(event, now);
         if let Some(version) = ended {
             self.remove_content(&version);
+        }
+    }
+
+    /// Has the manager told what can be run here now, if that is something else than the poll that waits has said.
+    fn say_what_runs(&mut self) {
+        let forms = self.tools.runtimes.forms_now();
+        // Who is not known yet would be known twice.
+        if self.core.state().id.is_some()
+            && self.forms.as_ref() != Some(&forms)
+            && self.forms.replace(forms).is_some()
+            && let Some(poll) = self.in_flight.remove(&Act::Poll)
+        {
+            poll.abort();
         }
     }
 

@@ -3,8 +3,8 @@
 use super::{desk::Desk, tools::Tools};
 use crate::{
     control::form::{
-        CandidateStatus, FunctionStatus, KeptStatus, ManagerStatus, Owed, ProxyStatus, RuntimeStatus, Status,
-        VersionStatus, WorkStatus,
+        CandidateStatus, FunctionStatus, KeptStatus, ManagerStatus, Owed, ProxyStatus, Status, VersionStatus,
+        WorkStatus,
     },
     core::{Core, Function, Now, Phase, Work},
     runtime::{self, VersionId},
@@ -35,10 +35,6 @@ pub fn status(core: &Core, desk: &Desk, tools: &Tools, settings: &Settings, now:
     let wall = |ms: u64| now.wall_ms.saturating_sub(i64::try_from(now.ms.saturating_sub(ms)).unwrap_or(0));
     let (state, link) = (core.state(), core.link());
     let functions = state.functions.iter();
-    let runtimes = tools.runtimes.iter().map(|runtime| RuntimeStatus {
-        name: runtime.name().to_owned(),
-        runners: runtime.runners().into_iter().map(str::to_owned).collect(),
-    });
     let proxy = tools.proxy_status();
     Status {
         program: settings.program.to_owned(),
@@ -60,7 +56,8 @@ pub fn status(core: &Core, desk: &Desk, tools: &Tools, settings: &Settings, now:
             listen: proxy.map(|proxy| proxy.listen).unwrap_or_default(),
             trouble: core.proxy_trouble().map(str::to_owned),
         },
-        runtimes: runtimes.collect(),
+        unsaved: desk.unsaved.clone(),
+        runtimes: tools.runtimes.status(),
         functions: functions.map(|(name, function)| of_function(core, desk, name, function)).collect(),
         work: state.work.as_ref().map(|work| of_work(core, work)),
         owed: Owed {

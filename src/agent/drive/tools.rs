@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -20,13 +20,14 @@ use proxy::{
 
 use tokio::time::{Instant, sleep};
 
+use super::{enabled::Enabled, keep};
 use crate::{
     content::{Content, ContentError, Wanted},
     control::Refused,
-    core::{Act, Errand, Event, Fetched, Polled, Trouble, TroubleKind, VersionNote},
+    core::{Act, Errand, Event, Fetched, Polled, Started, Trouble, TroubleKind, VersionNote},
     link::{About, LinkError, Manager},
-    measure::{BASE, NEW, Reads},
-    runtime::{Order, Runtime, RuntimeError, VersionId, form, process::form_of},
+    measure::{BASE, NEW},
+    runtime::{Order, RuntimeError, VersionId, form, process::form_of},
     settings::Versions,
 };
 
@@ -60,8 +61,7 @@ pub struct Tools {
     pub proxy: Client,
     /// What the proxy said of itself when it was looked at last.
     pub proxy_seen: Mutex<Option<Status>>,
-    /// In order of preference.
-    pub runtimes: Vec<Arc<dyn Runtime>>,
+    pub runtimes: Enabled,
     pub content: Content,
     pub versions: Versions,
     pub folder: PathBuf,
@@ -73,7 +73,7 @@ impl Tools {
         let began = now();
         let took = || now().saturating_sub(began);
         match act {
-            Act::List => Event::Listed(self.list().await),
+            Act::List => Event::Listed(Ok(self.runtimes.list().await)),
             Act::Look(_) => Event::Looked(self.look().await),
             Act::Join => Event::Joined(self.join().await),
             Act::Poll => {
@@ -103,19 +103,12 @@ impl Tools {
                 Event::Drained { version, drained }
             }
             Act::Stop(version) => {
-                let stopped = self.stop(&version).await;
+                let at = if let Errand::At(at) = errand { at } else { None };
+                let stopped = self.stop(&version, at.as_deref()).await;
                 Event::Stopped { version, stopped }
             }
             Act::Count(number) => Event::Counted { number, counted: self.count(errand).await },
         }
-    }
-
-    async fn list(&self) -> Result<Vec<crate::runtime::Running>, Trouble> {
-        let mut all = Vec::new();
-        for runtime in &self.runtimes {
-            all.extend(runtime.list().await.map_err(|error| of_runtime(&error))?);
-        }
-        Ok(all)
     }
 
     async fn look(&self) -> Result<TableNumber, Trouble> {
@@ -128,20 +121,31 @@ impl Tools {
     async fn join(&self) -> Result<String, Trouble> {
         let file = self.join_token.as_deref().ok_or_else(|| Trouble::refused("there is no join token"))?;
         let token = read_secret(file).map_err(Trouble::passing)?;
-        let joined = self.manager.join(&token, &self.about).await.map_err(|error| of_link(&error))?;
-        let identity = super::keep::Identity { id: joined.id.clone(), token: joined.token.clone() };
-        let path = super::keep::identity_path(&self.folder);
-        super::keep::write(&path, &identity).map_err(|error| Trouble::passing(error.to_string()))?;
+        let nonce = keep::nonce(&self.folder).map_err(|error| Trouble::passing(error.to_string()))?;
+        let about = About { nonce: Some(nonce), ..self.about.clone() };
+        let joined = self.manager.join(&token, &about).await.map_err(|error| {
+            // Its token was revoked before it was ever heard of here: as another child, then.
+            if matches!(error, LinkError::Refused { status: CONFLICT, .. })
+                && let Err(error) = keep::forget_nonce(&self.folder)
+            {
+                tracing::warn!("another nonce is needed, and the one before can't be taken away: {error}");
+            }
+            of_link(&error)
+        })?;
+        let identity = keep::Identity { id: joined.id.clone(), token: joined.token.clone() };
+        let path = keep::identity_path(&self.folder);
+        keep::write(&path, &identity).map_err(|error| Trouble::passing(error.to_string()))?;
+        // The token follows from it, and it is needed no more; should it stay, it is as well kept as the token.
+        let _ = keep::forget_nonce(&self.folder);
         self.manager.set_token(Some(joined.token));
         Ok(joined.id)
     }
 
     async fn poll(&self, id: &str) -> Result<Polled, Trouble> {
         let id = (!id.is_empty()).then_some(id);
-        let polled = self.manager.poll(id, &self.about, WAIT).await.map_err(|error| of_link(&error))?;
-        let reads = self.manager.reads();
-        let reads = Reads { values: reads.values, groups: reads.groups };
-        Ok(Polled { id: polled.id, offer: polled.offer, reads })
+        let about = About { runtimes: self.runtimes.forms().await, ..self.about.clone() };
+        let polled = self.manager.poll(id, &about, WAIT).await.map_err(|error| of_link(&error))?;
+        Ok(Polled { id: polled.id, offer: polled.offer, reads: self.manager.reads() })
     }
 
     async fn tell(&self, id: &str, errand: Errand) -> Result<Option<wire::ManagerTime>, Trouble> {
@@ -202,27 +206,19 @@ impl Tools {
         Ok((versions, notes))
     }
 
-    async fn start(&self, version: &VersionId, errand: Errand) -> Result<proxy::live::Target, Trouble> {
+    async fn start(&self, version: &VersionId, errand: Errand) -> Result<Started, Trouble> {
         let Errand::Version(note) = errand else {
             return Err(Trouble::refused("it isn't wanted any more"));
         };
         let folder = self.content.folder(version);
         let by_files = || form_of(&folder).unwrap_or_default();
-        let runtime = self.runtime_of(if note.runner.is_empty() { by_files() } else { &note.runner })?;
+        let runtime =
+            self.runtimes.for_form(if note.runner.is_empty() { by_files() } else { &note.runner })?;
         let Versions { limits, health, warm_up, drain: _, grace: _ } = self.versions.clone();
         let runner = (!note.runner.is_empty()).then(|| note.runner.clone());
         let order = Order { runner, limits, health, warm_up, ..Order::new(version.clone(), folder) };
-        Ok(runtime.start(&order).await.map_err(|error| of_runtime(&error))?.target)
-    }
-
-    /// The first runtime that has this form of functions; where neither offer nor files say one, the first.
-    fn runtime_of(&self, runner: &str) -> Result<&Arc<dyn Runtime>, Trouble> {
-        let has = |runtime: &&Arc<dyn Runtime>| runner.is_empty() || runtime.runners().contains(&runner);
-        self.runtimes.iter().find(has).ok_or_else(|| {
-            let all: Vec<&str> = self.runtimes.iter().flat_map(|runtime| runtime.runners()).collect();
-            let all = if all.is_empty() { "nothing".to_owned() } else { all.join(", ") };
-            Trouble::refused(format!("functions of the form {runner:?} can't be run here; there is {all}"))
-        })
+        let target = runtime.start(&order).await.map_err(|error| of_runtime(&error))?.target;
+        Ok(Started { target, runtime: runtime.name().to_owned() })
     }
 
     async fn apply(&self, errand: Errand) -> Result<(), Trouble> {
@@ -256,10 +252,10 @@ impl Tools {
         Ok(true)
     }
 
-    /// Ends a version wherever it runs. A runtime that is not reached keeps no other one from that.
-    pub async fn stop(&self, version: &VersionId) -> Result<(), Trouble> {
+    /// Ends a version wherever it runs, which is known to be `at` a runtime or is not. One that is not reached keeps no other one from that.
+    pub async fn stop(&self, version: &VersionId, at: Option<&str>) -> Result<(), Trouble> {
         let mut stopped = Ok(());
-        for runtime in &self.runtimes {
+        for runtime in self.runtimes.with(at) {
             let here = runtime.stop(version, self.versions.grace).await;
             stopped = stopped.and(here.map_err(|error| of_runtime(&error)));
         }
@@ -287,9 +283,14 @@ impl Tools {
     }
 
     /// The newest of what a version wrote.
-    pub async fn log(&self, version: &VersionId, at_most: usize) -> Result<Vec<u8>, Refused> {
+    pub async fn log(
+        &self,
+        version: &VersionId,
+        at: Option<&str>,
+        at_most: usize,
+    ) -> Result<Vec<u8>, Refused> {
         let mut why = Refused::Wrong("no runtime has a log of this version".to_owned());
-        for runtime in &self.runtimes {
+        for runtime in self.runtimes.with(at) {
             match runtime.log(version, at_most).await {
                 Ok(Some(log)) => return Ok(log),
                 Ok(None) => {}

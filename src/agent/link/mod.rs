@@ -6,9 +6,6 @@
 //!
 //! What a manager understands beyond the plain protocol it says in its answers to polls; until it has, it is told nothing of that.
 
-mod download;
-mod part;
-
 use std::{
     borrow::Cow,
     collections::BTreeMap,
@@ -30,6 +27,11 @@ use wire::{
 
 pub use uplink::{LinkError, Settings};
 
+use crate::measure::Reads;
+
+/// Largest archive, in bytes: what a manager packs with its usual limits, and as much again.
+const MAX_ARCHIVE_BYTES: u64 = 128 * 1024 * 1024;
+
 /// Longest id or token of a child that is kept, in bytes.
 const MAX_JOINED_BYTES: usize = 512;
 
@@ -43,6 +45,8 @@ pub struct About {
     pub labels: BTreeMap<String, String>,
     /// The forms of functions that it can run.
     pub runtimes: Vec<String>,
+    /// Random, and kept: by this the manager knows again who asks once more for an id or a token, since an answer was lost.
+    pub nonce: Option<String>,
 }
 
 /// The answer to a poll.
@@ -52,17 +56,6 @@ pub struct Polled {
     pub id: String,
     /// The first offer that waits for it.
     pub offer: Option<String>,
-}
-
-/// What the manager reads of results beyond the plain protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Reads {
-    /// Reports of a stage that goes on.
-    pub interim: bool,
-    /// Times of calls value by value.
-    pub values: bool,
-    /// Groups of users.
-    pub groups: bool,
 }
 
 /// Who the agent is at its manager, once it has joined.
@@ -115,6 +108,7 @@ impl Manager {
             geographic_area: area,
             id: id.map(Cow::Borrowed),
             name: about.name.as_deref().map(Cow::Borrowed),
+            nonce: about.nonce.as_deref().filter(|_| id.is_none()).map(Cow::Borrowed),
             kind: Some(ChildKind::Agent),
             capabilities: Some(capabilities(about)),
             ..PollRequest::default()
@@ -139,7 +133,7 @@ impl Manager {
     /// Until it is whole it is kept beside it, as `into` with `.part` behind its name; who asks again goes on from there, if the manager
     /// still has the same. One download a file at a time.
     pub async fn functions(&self, id: &str, offer: &str, into: &Path) -> Result<(), LinkError> {
-        Box::pin(download::download(&self.0.caller, id, offer, into)).await
+        uplink::download(&self.0.caller, id, offer, into, MAX_ARCHIVE_BYTES).await
     }
 
     /// Reports one stage; `next` is the stage that follows it, empty for none. Answered with the manager's time where the stage goes on.
@@ -169,7 +163,9 @@ impl Manager {
     /// Becomes a child of the manager, with a token that opens the door for that and nothing else. The token that is answered is not used by
     /// itself: it is to be on disk first, then [`Manager::set_token`] takes it.
     pub async fn join(&self, join_token: &str, about: &About) -> Result<Joined, LinkError> {
-        let request = JoinRequest { name: about.name.as_deref().map(Cow::Borrowed), kind: ChildKind::Agent };
+        let text = |text: &'_ Option<String>| text.clone().map(Cow::Owned);
+        let request =
+            JoinRequest { name: text(&about.name), kind: ChildKind::Agent, nonce: text(&about.nonce) };
         let request = self.0.caller.post(&["join"], &request);
         let answer =
             self.0.caller.send_with(request, Span::Short, MAX_ANSWER_BYTES, Some(join_token)).await?;
@@ -201,5 +197,5 @@ fn capabilities(about: &About) -> Capabilities {
 
 fn read_by(answer: &PollAnswer<'_>) -> Reads {
     let knows = |feature: &str| answer.features.iter().any(|known| known == feature);
-    Reads { interim: knows(FEATURE_INTERIM), values: knows(FEATURE_VALUES), groups: knows(FEATURE_GROUPS) }
+    Reads { values: knows(FEATURE_VALUES), groups: knows(FEATURE_GROUPS) }
 }

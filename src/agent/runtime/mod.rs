@@ -47,6 +47,11 @@ pub trait Runtime: fmt::Debug + Send + Sync {
     /// The forms of functions that it can run on this machine, in order of their names: `nodejs`, `python`, …
     fn runners(&self) -> Vec<&'static str>;
 
+    /// Whether somebody else runs its versions, who may be out of reach for a while.
+    fn is_elsewhere(&self) -> bool {
+        false
+    }
+
     /// Starts a version and waits until it answers and is warm. One that runs already is not started twice, but waited for.
     ///
     /// Who drops the answer before it is there leaves a version that is listed and may be stopped.

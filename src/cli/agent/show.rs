@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use agent::{
     control::form::{
-        Added, FunctionStatus, ManagerStatus, ProxyStatus, Removed, Status, Undone, VersionStatus, WorkStatus,
+        Added, FunctionStatus, ManagerStatus, ProxyStatus, Removed, RuntimeStatus, Status, Undone,
+        VersionStatus, WorkStatus,
     },
     runtime::Phase,
 };
@@ -28,8 +29,12 @@ pub fn status(out: &mut impl Write, status: &Status, as_json: bool, now: Timesta
     writeln!(out, "agent{name}, {id}, process {} of {}", status.pid, status.program)?;
     writeln!(out, "{}", manager(&status.manager, now))?;
     writeln!(out, "{}", proxy(&status.proxy))?;
+    if let Some(why) = &status.unsaved {
+        let why = show::one_line(why);
+        writeln!(out, "state: can't be kept, and nothing new is begun until it can: {why}")?;
+    }
     for runtime in &status.runtimes {
-        writeln!(out, "runtime {}: {}", runtime.name, runtime.runners.join(", "))?;
+        writeln!(out, "{}", self::runtime(runtime))?;
     }
     if let Some(work) = &status.work {
         writeln!(out, "{}", self::work(work))?;
@@ -67,6 +72,15 @@ fn proxy(proxy: &ProxyStatus) -> String {
     let table = proxy.table.map(|table| format!(", table {}.{}", table.epoch, table.generation));
     let (program, table) = (program.unwrap_or_default(), table.unwrap_or_default());
     format!("proxy {control}: {pid}{program}serves on {}{table}", listen.join(", "))
+}
+
+fn runtime(runtime: &RuntimeStatus) -> String {
+    let (name, runners) = (&runtime.name, runtime.runners.join(", "));
+    match (runtime.reached, &runtime.trouble) {
+        (true, _) => format!("runtime {name}: {runners}"),
+        (false, Some(why)) => format!("runtime {name}: not reached: {} (for {runners})", show::one_line(why)),
+        (false, None) => format!("runtime {name}: not asked yet (for {runners})"),
+    }
 }
 
 fn work(work: &WorkStatus) -> String {

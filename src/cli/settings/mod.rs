@@ -47,7 +47,7 @@ impl Flag {
 
 /// What follows `--set`.
 pub fn assignment(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("it looks like limits.idle=30s")?;
+    let (key, value) = text.split_once('=').ok_or("it looks like SECTION.KEY=VALUE")?;
     Ok((key.into(), value.into()))
 }
 

@@ -192,6 +192,7 @@ impl Tree {
             poll,
             service_area: None,
             archive_limits: functions::Limits::default(),
+            downloads: folder.join("parent"),
         });
         let options = Options { listen, parent, ..Options::local(store, config.functions_root.clone()) };
         Ok(Manager::Here(Box::new(app::start(options).await?)))

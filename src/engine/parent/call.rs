@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Cow,
+    path::Path,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -12,7 +13,7 @@ use heart::{
     parent::{Below, Poll, Polled, Question},
     release::manager::FEATURE_RETRY,
 };
-use language::{MAX_STRATEGY_BYTES, functions::MAX_UPLOAD_BYTES};
+use language::MAX_STRATEGY_BYTES;
 use model::{ChildKind, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_TRAFFIC, FEATURE_VALUES};
 use uplink::{Caller, LinkError, MAX_ANSWER_BYTES, Settings, Span};
 use wire::{
@@ -49,6 +50,7 @@ impl Parent {
             id: poll.id.as_deref().map(Cow::Borrowed),
             number_of_children: below.agents(),
             name: name.map(Cow::Borrowed),
+            nonce: None,
             kind: Some(ChildKind::Rm),
             capabilities: below.capabilities(common(&poll.features)),
             rm_ids: poll.rm_ids.clone(),
@@ -79,10 +81,9 @@ impl Parent {
         self.caller.release(id, offer, MAX_STRATEGY_BYTES).await
     }
 
-    /// The functions of an offer: a zip.
-    pub async fn functions(&self, id: &str, offer: &str) -> Result<Vec<u8>, LinkError> {
-        let request = self.caller.functions(id, offer);
-        self.caller.send(request, Span::Short, MAX_UPLOAD_BYTES as usize).await
+    /// Downloads the functions of an offer, a zip of at most so many bytes, to a file; what has come of it stays when the line breaks.
+    pub async fn functions(&self, id: &str, offer: &str, into: &Path, at_most: u64) -> Result<(), LinkError> {
+        uplink::download(&self.caller, id, offer, into, at_most).await
     }
 
     /// Answered with the parent's time where a stage is reported that goes on.

@@ -20,13 +20,14 @@
 //! ([`heart::release::parent`]).
 
 mod call;
+mod download;
 mod driver;
 pub mod forward;
 pub mod lineage;
 mod offer;
 mod report;
 
-use std::{collections::BTreeMap, sync::Mutex, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, sync::Mutex, time::Duration};
 
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
@@ -58,6 +59,8 @@ pub struct Settings {
     /// GeoJSON of what this manager is there for: reported while it has no children.
     pub service_area: Option<String>,
     pub archive_limits: functions::Limits,
+    /// The folder in which the parent's functions are gathered until they are whole; made where it is not there.
+    pub downloads: PathBuf,
 }
 
 /// Why a call came to nothing.
@@ -91,6 +94,8 @@ struct ParentCaller {
     settings: Settings,
     /// What was told last of stages that go on: a digest, by offer and stage.
     told: Mutex<BTreeMap<(String, u8), u64>>,
+    /// One offer's functions are downloaded at a time.
+    downloading: tokio::sync::Mutex<()>,
 }
 
 /// Speaks to the parent until `stop`, or until the engine is gone.
@@ -131,7 +136,17 @@ async fn speak(
             return;
         }
     };
-    let driver = Driver::new(ParentCaller { engine, parent, settings, told: Mutex::default() }, id, owed);
+    let driver = Driver::new(
+        ParentCaller {
+            engine,
+            parent,
+            settings,
+            told: Mutex::default(),
+            downloading: tokio::sync::Mutex::default(),
+        },
+        id,
+        owed,
+    );
     tokio::select! {
         () = driver.run() => {}
         () = stop.cancelled() => {}

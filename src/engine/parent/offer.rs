@@ -91,7 +91,13 @@ impl ParentCaller {
         {
             return Ok(());
         }
-        let zip = self.parent.functions(id, strategy.id.as_str()).await?;
+        let zip = match self.download(id, offer, strategy.id.as_str()).await {
+            Err(CallTrouble::Call(error @ LinkError::TooLarge { .. })) => {
+                let (why, stage) = (error.to_string(), first_stage(&strategy));
+                return Err(Refused::Doubtful { why, stage });
+            }
+            zip => zip?,
+        };
         let (limits, named) = (self.settings.archive_limits.clone(), strategy.clone());
         let packed = tokio::task::spawn_blocking(move || functions::from_upload(&zip, &named, &limits)).await;
         let archive = packed.map_err(|_| EngineError::Failed)?.map_err(|error| Refused::Doubtful {

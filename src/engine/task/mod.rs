@@ -23,13 +23,14 @@ use super::{
     audit::Actor,
     clock::{Clock, ClockSource},
     gather::Gathering,
+    joining::revoked,
     load::Loading,
     mailbox::{By, Decided, EngineError, Envelope},
     outbox::Effects,
     stats::Stats,
     view::{MAX_RELEASES, View},
 };
-use heart::children;
+use heart::children::{self, Forgetting};
 use heart::release::{
     advance,
     assignment::Step,
@@ -186,6 +187,7 @@ impl Task {
             round.changed |= changes.iter().any(is_stored);
             round.touched.note(&self.state, &changes, &by.actor, by.note.as_deref(), now);
             round.touched.effects(&self.state, &changes, &self.settings.webhooks);
+            self.revoke_tokens(&changes, by, round);
             count(&self.view.stats, &changes);
             if changes
                 .iter()
@@ -201,6 +203,21 @@ impl Task {
             Ok(reply) => Ok(Decided::Reply(reply)),
             Err(NoReply::Missing(key)) => Ok(Decided::Missing(key)),
             Err(NoReply::Refused(refusal)) => Err(refusal.into()),
+        }
+    }
+
+    /// Whom an operator has forgotten doesn't come back with the token that it got by joining.
+    fn revoke_tokens(&self, changes: &[Change], by: &By, round: &mut Round) {
+        for change in changes {
+            let Change::Children(children::Change::Forgotten { id, why: Forgetting::ByOperator, .. }) =
+                change
+            else {
+                continue;
+            };
+            if let Some((setting, event)) = revoked(&self.view.tokens, id.as_str(), by.note.as_deref()) {
+                round.touched.keep(&setting);
+                round.touched.event(&by.actor, event);
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use model::{ChildId, Cordon};
 pub struct Poll {
     /// `None`: the child asks for an id.
     pub child: Option<ChildId>,
-    /// The id it gets then; random.
+    /// The id it gets then: random, or what follows from something random that the child keeps, which is the same when it asks again.
     pub fresh: ChildId,
     /// `None`: as before.
     pub area: Option<Arc<str>>,

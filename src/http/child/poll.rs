@@ -21,6 +21,7 @@ use super::{
 use crate::{Context, context::PATIENCE};
 use engine::{
     By, EngineError,
+    joining::id_of_nonce,
     open_questions::{Handed, Next},
     stats::Stats,
     view::{ChildEntry, Mode, Published, ReleaseEntry},
@@ -81,6 +82,15 @@ pub(super) async fn handle(
         return Err(Refused::bad(
             "`geographic_area` is missing: only a child that says its `kind` may lack one",
         ));
+    }
+    // Who asked before, and has lost the answer, is known.
+    if request.id().is_empty()
+        && let Some(nonce) = &request.nonce
+    {
+        let id = id_of_nonce(nonce)?;
+        if ctx.view().children.with(id.as_str(), |_| ()).is_some() {
+            request.id = Some(id.as_str().to_owned().into());
+        }
     }
     if !is_open(&ctx) {
         // A child that asks for an id is the one whose token it has.
@@ -460,8 +470,10 @@ fn read(request: &PollRequest<'_>, area: Option<Arc<str>>, address: Option<IpAdd
         kind: request.kind.unwrap_or_default(),
         capabilities: request.capabilities.clone().unwrap_or_default(),
     });
-    let fresh = Uuid::new_v4().to_string();
-    let fresh =
-        ChildId::parse(&fresh).map_err(|e| Refused::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string()))?;
+    let fresh = match &request.nonce {
+        Some(nonce) => id_of_nonce(nonce)?,
+        None => ChildId::parse(&Uuid::new_v4().to_string())
+            .map_err(|e| Refused::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string()))?,
+    };
     Ok(Poll { child, fresh, area, address, agents: request.number_of_children, profile })
 }

@@ -21,6 +21,9 @@ pub const MAX_STAGE_NAME_BYTES: usize = 256;
 /// Longest name a child gives itself, in bytes.
 pub const MAX_CHILD_NAME_BYTES: usize = 128;
 
+/// What a child makes up so that it is known again when it asks twice to be taken in, in bytes. Nobody guesses what is this long.
+pub const NONCE_BYTES: std::ops::RangeInclusive<usize> = 32..=128;
+
 /// Most runtimes a child may report.
 pub const MAX_RUNTIMES: usize = 64;
 

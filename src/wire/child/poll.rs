@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::join::check_nonce;
 use super::limits::{
     MAX_CHILD_NAME_BYTES, MAX_LABEL_BYTES, MAX_LABELS, MAX_LABELS_BELOW, MAX_RM_IDS, MAX_RUNTIMES,
 };
@@ -35,6 +36,14 @@ pub struct PollRequest<'a> {
         skip_serializing_if = "Option::is_none"
     )]
     pub name: Option<Cow<'a, str>>,
+    /// Of who asks for an id: what it has made up at random, and keeps to itself. Who asks again with the same gets the same id.
+    #[serde(
+        borrow,
+        default,
+        deserialize_with = "text::optional_text",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub nonce: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<ChildKind>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,6 +74,7 @@ impl<'a> PollRequest<'a> {
         if let Some(name) = &self.name {
             within("name", name, MAX_CHILD_NAME_BYTES)?;
         }
+        self.nonce.as_deref().map_or(Ok(()), check_nonce)?;
         check_ids("rm_ids", &self.rm_ids)?;
         check_ids("held", &self.held)?;
         self.capabilities.as_ref().map_or(Ok(()), check_capabilities)

@@ -37,6 +37,13 @@ async fn metrics_name_what_one_alerts_on() {
     # HELP choirmaster_agent_proxy_answers Whether the proxy answered when it was last asked.
     # TYPE choirmaster_agent_proxy_answers gauge
     choirmaster_agent_proxy_answers 1
+    # HELP choirmaster_agent_state_kept Whether what the agent knows could be written to its disk when that was last tried.
+    # TYPE choirmaster_agent_state_kept gauge
+    choirmaster_agent_state_kept 0
+    # HELP choirmaster_agent_runtime_reached Whether what runs functions answered when it was last asked.
+    # TYPE choirmaster_agent_runtime_reached gauge
+    choirmaster_agent_runtime_reached{runtime="process"} 1
+    choirmaster_agent_runtime_reached{runtime="tinyfaas"} 0
     # HELP choirmaster_agent_results_owed Results that the manager was not told yet, or has not answered.
     # TYPE choirmaster_agent_results_owed gauge
     choirmaster_agent_results_owed 2

@@ -88,7 +88,21 @@ fn standing() -> Status {
             listen: vec!["127.0.0.1:8000".to_owned()],
             trouble: None,
         },
-        runtimes: vec![RuntimeStatus { name: "process".to_owned(), runners: vec!["binary".to_owned()] }],
+        unsaved: Some("no space left".to_owned()),
+        runtimes: vec![
+            RuntimeStatus {
+                name: "process".to_owned(),
+                runners: vec!["binary".to_owned()],
+                reached: true,
+                trouble: None,
+            },
+            RuntimeStatus {
+                name: "tinyfaas".to_owned(),
+                runners: vec!["python".to_owned()],
+                reached: false,
+                trouble: Some("connection refused".to_owned()),
+            },
+        ],
         functions: vec![greet, sieve],
         work: Some(WorkStatus {
             offer: "ab".to_owned(),

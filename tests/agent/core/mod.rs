@@ -334,3 +334,58 @@ fn who_misses_one_answer_of_the_proxy_asks_again_soon() {
     world.steps(8);
     assert!(world.core.is_in_force());
 }
+
+/// Once an agent that was started while one of its runtimes was away started nothing at all.
+#[test]
+fn what_a_runtime_serves_that_is_away_goes_on_and_others_are_led() {
+    let mut world = with_offer();
+    world.add("greet", "one", "python");
+    let greets = version("greet", "one");
+    world.until("greet is served", |world| world.is_named(&greets));
+    world.kill();
+    world.python_is_away = true;
+    world.signal(None);
+    world.until("hello is rolled out", |world| world.ended().len() == 2);
+    assert_eq!(world.stable("hello"), Some(version("hello", "new")));
+    let without = world.tables.iter().filter(|table| table.services.iter().all(|one| one.name != "greet"));
+    assert_eq!(without.count(), 0, "greet is in every table");
+    let says = |world: &World, what: &str| world.log.iter().filter(|line| line.contains(what)).count();
+    world.steps(500);
+    assert_eq!(says(&world, "the runtime elsewhere can't be reached"), 1, "{:#?}", world.log);
+    assert!(world.stopped.iter().all(|version| *version != greets));
+
+    // It comes back, and what it ran is gone: that is started again.
+    world.running.remove(&greets);
+    world.python_is_away = false;
+    world.until("greet runs again", |world| world.running.contains_key(&greets));
+    assert_eq!(says(&world, "the runtime elsewhere is reached"), 1);
+}
+
+/// A state that an earlier program wrote doesn't say where versions run.
+#[test]
+fn what_serves_at_an_unknown_place_is_not_taken_out_of_the_table() {
+    let mut world = World::new();
+    world.add("greet", "one", "python");
+    world.add("hello", "one", "nodejs");
+    let greets = version("greet", "one");
+    world.until("both are served", |world| {
+        world.table.as_ref().is_some_and(|table| table.services.len() == 2)
+    });
+    world.forget_places();
+    world.python_is_away = true;
+    world.steps(500);
+    assert!(world.is_named(&greets), "{:?}", world.table);
+    world.python_is_away = false;
+    world.until("it is known where", |world| world.core.target(&greets).is_some());
+    assert!(world.is_named(&greets));
+}
+
+#[test]
+fn a_version_whose_runtime_is_away_is_not_started_and_others_are() {
+    let mut world = World::new();
+    world.python_is_away = true;
+    world.add("greet", "one", "python");
+    world.add("hello", "one", "nodejs");
+    world.until("hello is served", |world| world.is_named(&version("hello", "one")));
+    assert!(world.core.why_not_added(&version("greet", "one")).is_some());
+}

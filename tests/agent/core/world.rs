@@ -8,8 +8,8 @@ use std::{
 
 use choirmaster_agent::{
     core::{
-        Act, Core, Errand, Event, Fetched, Now, Owed, Polled, Refusal, Settings, State, Trouble, Undone,
-        VersionNote,
+        Act, Core, Errand, Event, Fetched, Listed, Now, Owed, Polled, Refusal, Routing, Settings, Started,
+        State, Trouble, Undone, VersionNote,
     },
     measure::Reads,
     runtime::{Phase, Running, VersionId},
@@ -42,6 +42,8 @@ pub struct World {
     saved: String,
     pub now_ms: u64,
     pub running: BTreeMap<VersionId, String>,
+    /// The runtime that runs functions of python can't be reached.
+    pub python_is_away: bool,
     /// Versions that can't be started.
     pub broken: BTreeSet<VersionId>,
     /// Functions that come with offers are nothing that can be unpacked.
@@ -91,6 +93,7 @@ impl World {
             saved: serde_json::to_string(&State::default()).expect("a state"),
             now_ms: 0,
             running: BTreeMap::new(),
+            python_is_away: false,
             broken: BTreeSet::new(),
             archive_is_broken: false,
             table: None,
@@ -175,6 +178,14 @@ impl World {
         self.core = Core::new(state, settings());
     }
 
+    /// The agent is killed, and what it kept was written by a program that didn't know where versions run.
+    pub fn forget_places(&mut self) {
+        let mut state: serde_json::Value = serde_json::from_str(&self.saved).expect("a state");
+        state.as_object_mut().expect("an object").remove("places");
+        self.saved = state.to_string();
+        self.kill();
+    }
+
     /// The agent's folder is gone, and another one begins.
     pub fn forget_everything(&mut self) {
         self.saved = serde_json::to_string(&State::default()).expect("a state");
@@ -250,11 +261,7 @@ impl World {
             return Some(act.clone().failed(Trouble::passing("the proxy doesn't answer")));
         }
         Some(match act.clone() {
-            Act::List => Event::Listed(Ok(self
-                .running
-                .iter()
-                .map(|(version, runner)| running(version, runner))
-                .collect())),
+            Act::List => Event::Listed(Ok(self.listed())),
             Act::Look(_) => Event::Looked(Ok(self.number())),
             Act::Join => Event::Joined(Ok("joined".to_owned())),
             Act::Poll => {
@@ -287,9 +294,12 @@ impl World {
                 self.started.push(version.clone());
                 let started = if self.broken.contains(&version) {
                     Err(Trouble::passing("it died at once:\n  line 1\n  line 2\n"))
+                } else if self.python_is_away && note.runner == "python" {
+                    Err(Trouble::passing("the runtime of python can't be reached"))
                 } else {
+                    let runtime = runtime_of(&note.runner).to_owned();
                     self.running.insert(version.clone(), note.runner);
-                    Ok(target(&version))
+                    Ok(Started { target: target(&version), runtime })
                 };
                 Event::Started { version, started }
             }
@@ -323,6 +333,27 @@ impl World {
                 Event::Counted { number, counted: Ok(Box::new(self.reading(cursor))) }
             }
         })
+    }
+
+    fn listed(&self) -> Listed {
+        let of = |name: &str| {
+            let all = self.running.iter().filter(|(_, runner)| runtime_of(runner) == name);
+            (name.to_owned(), all.map(|(version, runner)| running(version, runner)).collect())
+        };
+        if self.python_is_away {
+            let away = [("elsewhere".to_owned(), "connection refused".to_owned())];
+            Listed { found: vec![of("here")], away: away.into() }
+        } else {
+            Listed { found: vec![of("here"), of("elsewhere")], away: BTreeMap::new() }
+        }
+    }
+
+    /// Has a function served by the version in a folder.
+    pub fn add(&mut self, function: &str, path: &str, runner: &str) {
+        let note = VersionNote { function: function.to_owned(), runner: runner.to_owned() };
+        let (version, now) = (version(function, path), self.now());
+        self.core.add(function, version, note, Routing::default(), now).expect("nothing is in hand");
+        self.save();
     }
 
     fn number(&self) -> TableNumber {
@@ -416,6 +447,11 @@ impl World {
 
 fn target(version: &VersionId) -> Target {
     format!("unix:/run/{}.sock", &version.as_str()[..16]).parse().expect("a target")
+}
+
+/// Functions of python run by a runtime of their own.
+fn runtime_of(runner: &str) -> &'static str {
+    if runner == "python" { "elsewhere" } else { "here" }
 }
 
 fn running(version: &VersionId, runner: &str) -> Running {

@@ -279,3 +279,125 @@ async fn tokens_are_stored_in_a_form_that_stays() {
     }
     world.stop().await;
 }
+
+const NONCE: &str = "0123456789abcdef0123456789abcdef";
+
+async fn join_as(world: &World, nonce: &str) -> Answer {
+    join(world, Some(DOOR), &json!({"name": "kiosk", "kind": "agent", "nonce": nonce})).await
+}
+
+fn said(answer: &Answer) -> (String, String) {
+    let text = |name: &str| answer.json()[name].as_str().unwrap().to_owned();
+    (text("id"), text("token"))
+}
+
+async fn children(world: &World) -> usize {
+    world.get("/api/v1/children").await.ok().json()["items"].as_array().unwrap().len()
+}
+
+/// Once each answer that was lost left a token that held for ever and that nobody had.
+#[tokio::test]
+async fn who_joins_again_with_its_nonce_is_the_same_child_with_the_same_token() {
+    let mut world = open().await;
+    // Twice at once, and again after that.
+    let (one, two) = tokio::join!(join_as(&world, NONCE), join_as(&world, NONCE));
+    let first = said(&one.ok());
+    assert_eq!(first, said(&two.ok()));
+    assert_eq!(first, said(&join_as(&world, NONCE).await.ok()));
+    world = world.restart_with(|options| options.auth = doors(false)).await;
+    assert_eq!(first, said(&join_as(&world, NONCE).await.ok()));
+    let (id, token) = &first;
+    assert!(token.len() == 64 && id.len() == 36 && !token.contains(NONCE));
+    assert_eq!(poll(&world, id, Some(token)).await.status, 200);
+    assert_eq!(poll(&world, id, Some(NONCE)).await.status, 401, "the nonce is no token");
+
+    // With another nonce, or by another door, it is another.
+    let other = said(&join_as(&world, &NONCE.replace('0', "f")).await.ok());
+    assert!(other.0 != first.0 && other.1 != first.1);
+    let body = json!({"nonce": NONCE});
+    let lab = said(&join(&world, Some("another-door-of-the-lab"), &body).await.ok());
+    assert!(lab.0 != first.0 && lab.1 != first.1);
+    for short in ["", "0123456789abcdef", &"x".repeat(129), "0123456789abcdef 0123456789abcdef"] {
+        let refused = join_as(&world, short).await;
+        assert_eq!(refused.status, 400, "{short}");
+        assert!(refused.text().contains("`nonce` has 32 to 128 characters"), "{}", refused.text());
+    }
+    // A token that was revoked does not come back.
+    world.send(world.request("DELETE", &format!("/api/v1/children/{id}/token"))).await.ok();
+    let refused = join_as(&world, NONCE).await;
+    assert_eq!(refused.status, 409, "{refused:?}");
+    assert!(refused.text().contains("join with another nonce"));
+    assert_eq!(poll(&world, id, Some(token)).await.status, 401);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn who_joins_again_takes_no_place_of_those_that_may() {
+    let world = World::with(|options| {
+        options.auth = doors(false);
+        options.max_joined = 1;
+    })
+    .await;
+    join_as(&world, NONCE).await.ok();
+    join_as(&world, NONCE).await.ok();
+    assert_eq!(join_as(&world, &NONCE.replace('0', "f")).await.status, 403);
+    world.stop().await;
+}
+
+/// Once it held on, and whoever had it came back as a new child.
+#[tokio::test]
+async fn who_is_forgotten_has_no_token_any_more() {
+    let mut world = open().await;
+    let (id, token) = joined(&world).await;
+    let (other, others) = joined(&world).await;
+    poll(&world, &id, Some(&token)).await.ok();
+    poll(&world, &other, Some(&others)).await.ok();
+    world.send(world.request("DELETE", &format!("/api/v1/children/{id}"))).await.ok();
+    for _ in 0..2 {
+        for said in [id.as_str(), ""] {
+            let refused = poll(&world, said, Some(&token)).await;
+            assert_eq!(refused.status, 401, "{said}: {refused:?}");
+            assert!(refused.text().contains("was revoked"), "{}", refused.text());
+        }
+        assert_eq!(poll(&world, &other, Some(&others)).await.status, 200);
+        world = world.restart_with(|options| options.auth = doors(false)).await;
+    }
+    let trail = world.get("/api/v1/audit").await.ok().text();
+    assert!(trail.contains("child_token_revoked"), "{trail}");
+    world.stop().await;
+}
+
+async fn first_poll(world: &World, nonce: &str, token: Option<&str>) -> Answer {
+    let area: Value = serde_json::from_str(AREA).unwrap();
+    let body = json!({"id": "", "nonce": nonce, "kind": "agent", "geographic_area": area});
+    let request = world.request("POST", "/poll").json(&body);
+    world.send(token.into_iter().fold(request, RequestBuilder::bearer_auth)).await
+}
+
+/// Once each was a child of its own, of which one never called again.
+#[tokio::test]
+async fn a_first_poll_that_comes_twice_makes_one_child() {
+    let world = World::start().await;
+    let (one, two) = tokio::join!(first_poll(&world, NONCE, None), first_poll(&world, NONCE, None));
+    let id = one.ok().json()["id"].as_str().unwrap().to_owned();
+    assert_eq!(two.ok().json()["id"], id.as_str());
+    assert_eq!(first_poll(&world, NONCE, None).await.ok().json()["id"], id.as_str());
+    assert_eq!(children(&world).await, 1);
+    let other = first_poll(&world, &NONCE.replace('0', "f"), None).await.ok();
+    assert_ne!(other.json()["id"], id.as_str());
+    // Deployed agents have no nonce, and each first poll is a child.
+    poll(&world, "", None).await.ok();
+    poll(&world, "", None).await.ok();
+    assert_eq!(children(&world).await, 4);
+    world.stop().await;
+
+    // With a token it is known who calls, with a nonce and without.
+    let world = open().await;
+    let (id, token) = joined(&world).await;
+    for _ in 0..2 {
+        assert_eq!(first_poll(&world, NONCE, Some(&token)).await.ok().json()["id"], id.as_str());
+        assert_eq!(poll(&world, "", Some(&token)).await.ok().json()["id"], id.as_str());
+    }
+    assert_eq!(children(&world).await, 1);
+    world.stop().await;
+}

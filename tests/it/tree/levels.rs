@@ -26,6 +26,7 @@ pub fn parent(url: String) -> parent::Settings {
         poll: Duration::from_millis(20),
         service_area: None,
         archive_limits: language::functions::Limits::default(),
+        downloads: tempfile::tempdir().unwrap().keep(),
     }
 }
 

@@ -1,7 +1,10 @@
 //! Parents that are plain, odd or broken: nothing is lost, and nothing is changed but what a parent may change.
 
+use std::io::{Cursor, Write as _};
+
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
+use zip::write::SimpleFileOptions;
 
 use super::{
     levels::{Agents, PATIENCE, below_url, ended, look_until, parent},
@@ -349,4 +352,44 @@ async fn a_part_that_the_parent_refuses_for_good_ends_with_a_reason_and_what_wai
 async fn count(world: &World) -> usize {
     let releases: Value = world.get("/api/v1/releases").await.ok().json();
     releases["items"].as_array().unwrap().len()
+}
+
+/// Once a manager took no more than 32 MiB of them, within 30 seconds, and from the beginning each time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_functions_come_over_a_line_that_breaks() {
+    let parent = PlainParent::start().await;
+    let mut offered = offer("21").await;
+    let mut zip = zip::ZipWriter::new_append(Cursor::new(offered.zip)).unwrap();
+    let stored = SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+    zip.start_file("fns/sample_f1/large", stored).unwrap();
+    let large: Vec<u8> = std::iter::repeat_with(|| fastrand::u8(..)).take(33 << 20).collect();
+    zip.write_all(&large).unwrap();
+    offered.zip = zip.finish().unwrap().into_inner();
+    parent.script().offer = Some(offered);
+    parent.behave(Manners::BreaksOff);
+    let mut settings = super::levels::parent(parent.url());
+    let (downloads, most) = (settings.downloads.clone(), 64 << 20);
+    let limits = &mut settings.archive_limits;
+    (limits.upload_bytes, limits.file_bytes, limits.unpacked_bytes) = (most, most, 2 * most);
+    let middle = World::with(|options| options.parent = Some(settings)).await;
+    look_until(&middle, "/api/v1/releases/21", |_| true).await;
+    let asked =
+        || parent.script().paths.iter().filter(|path| path.starts_with("/release/functions/")).count();
+    assert_eq!(asked(), 3, "a third at a time");
+    assert_eq!(std::fs::read_dir(&downloads).unwrap().count(), 0, "nothing is left of it");
+    middle.stop().await;
+    std::fs::remove_dir_all(downloads).unwrap();
+}
+
+/// What is larger than the operator lets in is told to the one that offers it, and not asked for again and again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn functions_that_are_too_large_are_an_error_that_the_parent_is_told() {
+    let parent = PlainParent::start().await;
+    parent.script().offer = Some(offer("21").await);
+    let mut settings = super::levels::parent(parent.url());
+    settings.archive_limits.upload_bytes = 100;
+    let middle = World::with(|options| options.parent = Some(settings)).await;
+    seen(&parent, "a result", |parent| !parent.script().results.is_empty()).await;
+    assert_eq!(parent.statuses(), [6]);
+    middle.stop().await;
 }

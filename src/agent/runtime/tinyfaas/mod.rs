@@ -309,6 +309,10 @@ impl Runtime for TinyFaas {
         self.settings.forms.iter().map(|form| form.name()).collect()
     }
 
+    fn is_elsewhere(&self) -> bool {
+        true
+    }
+
     fn start<'a>(&'a self, order: &'a Order) -> Answer<'a, Running> {
         Box::pin(async move { self.start_version(order).await.map_err(|fault| fault.of(&order.version)) })
     }

@@ -343,6 +343,10 @@ impl Runtime for Webhook {
         self.runners.clone()
     }
 
+    fn is_elsewhere(&self) -> bool {
+        true
+    }
+
     fn start<'a>(&'a self, order: &'a Order) -> Answer<'a, Running> {
         Box::pin(async move { self.start_version(order).await.map_err(|fault| fault.of(&order.version)) })
     }

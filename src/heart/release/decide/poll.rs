@@ -19,7 +19,9 @@ use model::{ChildKey, ChildStatus, Now, Outcome, address::for_limits};
 const POLLS_THAT_SHOW_A_LOSS: u8 = 2;
 
 pub(in crate::release) fn decide(state: &State, seen: &dyn Seen, poll: &Poll, now: Now) -> Decision {
-    match poll.child.as_ref().and_then(|id| state.children.by_id(id.as_str())) {
+    // The id that it gets is known where its first poll came twice, and it had a part in making that up.
+    let id = poll.child.as_ref().unwrap_or(&poll.fresh);
+    match state.children.by_id(id.as_str()) {
         None => arrive(state, poll, now),
         Some((key, child)) => call_again(state, seen, poll, key, child, now),
     }

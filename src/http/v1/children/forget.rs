@@ -24,7 +24,7 @@ pub(super) struct Parameters {
     force: bool,
 }
 
-/// Forgets a child. Should it call again, it is taken in as a new one. One that owes an undo is forgotten only if
+/// Forgets a child, and revokes the token that it got by joining, if it did. Should it call again without one, it is taken in as a new one. One that owes an undo is forgotten only if
 /// another has come back in its place, or with `force`.
 #[utoipa::path(delete, path = "/api/v1/children/{id}", operation_id = "forget_child", tag = "children",
     params(("id" = String, Path, description = "The id of the child."), Parameters),

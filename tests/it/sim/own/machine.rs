@@ -24,7 +24,7 @@ impl World {
         let own = &mut self.owns[index];
         own.proxy.end_calls(&own.runtime, at, &mut self.dice);
         let event = match (act, errand) {
-            (Act::List, _) => Event::Listed(Ok(own.runtime.list(at))),
+            (Act::List, _) => Event::Listed(Ok(own.runtime.list(at).into())),
             (Act::Start(version), _) => match self.own_starts(index, version) {
                 Ok(event) => event,
                 Err((ready, version)) => {
@@ -58,12 +58,12 @@ impl World {
         own.runtime.conduct(&version, || if is_new { conduct } else { Conduct::Good });
         let ready = own.runtime.begin(&version, at, &mut self.dice);
         if let Some(target) = own.runtime.target(&version).filter(|_| is_blind) {
-            return Ok(Event::Started { version, started: Ok(target) });
+            return Ok(Event::Started { version, started: Ok(target.into()) });
         }
         if ready > at {
             return Err((ready, version));
         }
-        let started = own.runtime.started(&version).map_err(Trouble::passing);
+        let started = own.runtime.started(&version).map(Into::into).map_err(Trouble::passing);
         Ok(Event::Started { version, started })
     }
 

@@ -12,17 +12,17 @@
 use std::{fs, io::Write as _, path::Path};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use futures_util::future::BoxFuture;
 use reqwest::{
     Response, StatusCode,
     header::{CONTENT_RANGE, ETAG, HeaderMap, IF_RANGE, RANGE},
 };
 use tokio::task::spawn_blocking;
 
-use super::part::{Note, Part, Sum};
-use uplink::{Caller, LinkError, Span, next_chunk};
-
-/// Largest archive, in bytes: what a manager packs with its usual limits, and as much again.
-const MAX_ARCHIVE_BYTES: u64 = 128 * 1024 * 1024;
+use super::{
+    Caller, LinkError, Span, next_chunk,
+    part::{Note, Part, Sum},
+};
 
 /// So much is gathered before it is written, in bytes.
 const WRITE_BYTES: usize = 256 * 1024;
@@ -35,7 +35,34 @@ enum Tried {
     Useless,
 }
 
-pub(super) async fn download(caller: &Caller, id: &str, offer: &str, into: &Path) -> Result<(), LinkError> {
+/// What is downloaded, and how much of it is taken.
+#[derive(Debug, Clone, Copy)]
+struct Wanted<'a> {
+    id: &'a str,
+    offer: &'a str,
+    /// In bytes.
+    at_most: u64,
+}
+
+/// Downloads the functions of an offer, a zip of `at_most` so many bytes, to the file `into`, which is there when this returns well, and
+/// survives a power loss.
+///
+/// Until it is whole it is kept beside it, as `into` with `.part` behind its name; who asks again goes on from there, if the manager
+/// still has the same. One download a file at a time. It may take as long as it takes: only silence ends it ([`CALL_TIMEOUT`]), and an hour.
+///
+/// [`CALL_TIMEOUT`]: super::CALL_TIMEOUT
+pub fn download<'a>(
+    caller: &'a Caller,
+    id: &'a str,
+    offer: &'a str,
+    into: &'a Path,
+    at_most: u64,
+) -> BoxFuture<'a, Result<(), LinkError>> {
+    Box::pin(whole(caller, Wanted { id, offer, at_most }, into))
+}
+
+async fn whole(caller: &Caller, wanted: Wanted<'_>, into: &Path) -> Result<(), LinkError> {
+    let offer = wanted.offer;
     let part = Part::of(into);
     let (place, of) = (part.clone(), offer.to_owned());
     if blocking(move || is_whole(&place, &of)).await? {
@@ -43,7 +70,7 @@ pub(super) async fn download(caller: &Caller, id: &str, offer: &str, into: &Path
     }
     let mut is_anew = false;
     loop {
-        let sum = match attempt(caller, id, offer, &part).await? {
+        let sum = match attempt(caller, wanted, &part).await? {
             Tried::Whole(sum) => sum,
             Tried::Useless if !is_anew => {
                 is_anew = true;
@@ -84,7 +111,8 @@ fn is_whole(part: &Part, offer: &str) -> Result<bool, LinkError> {
     }
 }
 
-async fn attempt(caller: &Caller, id: &str, offer: &str, part: &Part) -> Result<Tried, LinkError> {
+async fn attempt(caller: &Caller, wanted: Wanted<'_>, part: &Part) -> Result<Tried, LinkError> {
+    let Wanted { id, offer, at_most } = wanted;
     let place = part.clone();
     let kept = blocking(move || Ok(place.kept())).await?;
     let mut request = caller.functions(id, offer);
@@ -104,16 +132,16 @@ async fn attempt(caller: &Caller, id: &str, offer: &str, part: &Part) -> Result<
         (StatusCode::OK, _) => {
             let (len, note) = (answer.content_length(), note(offer, answer.headers()));
             let sum = sum(answer.headers());
-            within_limit(len)?;
+            within_limit(len, at_most)?;
             let file = blocking(move || place.begin(note.as_ref())).await?;
-            write(answer, part, file, 0, len).await?;
+            write(answer, part, file, Come { have: 0, total: len, at_most }).await?;
             Ok(Tried::Whole(sum))
         }
         (StatusCode::PARTIAL_CONTENT, Some((have, note))) => {
             let Some(total) = rest_of(answer.headers(), have, &note) else { return useless(part).await };
-            within_limit(Some(total))?;
+            within_limit(Some(total), at_most)?;
             let file = blocking(move || place.go_on()).await?;
-            write(answer, part, file, have, Some(total)).await?;
+            write(answer, part, file, Come { have, total: Some(total), at_most }).await?;
             Ok(Tried::Whole(note.sum))
         }
         (status, _) => Err(LinkError::Nonsense(format!("functions with the status {}", status.as_u16()))),
@@ -155,22 +183,26 @@ fn sum(headers: &HeaderMap) -> Option<Sum> {
     })
 }
 
-fn within_limit(len: Option<u64>) -> Result<(), LinkError> {
+fn within_limit(len: Option<u64>, at_most: u64) -> Result<(), LinkError> {
     match len {
-        Some(len) if len > MAX_ARCHIVE_BYTES => Err(LinkError::Nonsense(format!(
-            "functions of {len} bytes, of which at most {MAX_ARCHIVE_BYTES} are taken"
-        ))),
+        Some(len) if len > at_most => Err(LinkError::TooLarge { at_most }),
         Some(_) | None => Ok(()),
     }
 }
 
-/// Writes what comes behind the first `have` bytes. What has come when the line breaks stays.
+/// How much is there before an answer, how much there is to be in the end, and how much there may be, in bytes.
+struct Come {
+    have: u64,
+    total: Option<u64>,
+    at_most: u64,
+}
+
+/// Writes what comes behind the first bytes. What has come when the line breaks stays.
 async fn write(
     mut answer: Response,
     part: &Part,
     mut file: fs::File,
-    have: u64,
-    total: Option<u64>,
+    Come { have, total, at_most }: Come,
 ) -> Result<(), LinkError> {
     let mut len = have;
     loop {
@@ -186,7 +218,7 @@ async fn write(
             }
         };
         len += gathered.len() as u64;
-        within_limit(Some(len))?;
+        within_limit(Some(len), at_most)?;
         let place = part.clone();
         file = blocking(move || {
             file.write_all(&gathered).map_err(place.failed("writing"))?;

@@ -8,17 +8,18 @@ use std::{
 };
 
 use sha2::{Digest as _, Sha256};
-use uplink::LinkError;
+
+use super::LinkError;
 
 /// Longest note of what a download is of, in bytes.
 const MAX_NOTE_BYTES: u64 = 4 * 1024;
 
 /// A SHA-256 of bytes.
-pub(super) type Sum = [u8; 32];
+pub(crate) type Sum = [u8; 32];
 
 /// Of what a download is: whoever goes on with it asks for the same.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(super) struct Note {
+pub(crate) struct Note {
     pub offer: String,
     /// The strong entity tag (RFC 9110, 8.8.3), as it was sent.
     pub tag: String,
@@ -28,7 +29,7 @@ pub(super) struct Note {
 
 /// The file of a download, and the two beside it while it is not whole.
 #[derive(Debug, Clone)]
-pub(super) struct Part {
+pub(crate) struct Part {
     into: PathBuf,
     come: PathBuf,
     note: PathBuf,
