@@ -20,5 +20,6 @@ mod process;
 mod runners;
 mod scripted;
 mod tinyfaas;
+mod wasm;
 mod webhook;
 mod world;

@@ -10,7 +10,13 @@ use std::{
 };
 
 use agent::control::{client::Client, form::Status};
-use proxy::control::{client::Client as ProxyClient, form::Status as ProxyStatus};
+use proxy::{
+    control::{
+        client::Client as ProxyClient,
+        form::{Applied, Status as ProxyStatus},
+    },
+    form::TableForm,
+};
 use rustix::process::Signal;
 
 use super::{
@@ -216,6 +222,25 @@ impl Node {
         let status = self.proxy_status().await?;
         let of_this = status.services.iter().find(|service| service.name == FUNCTION)?;
         Some(of_this.variations.iter().find(|one| one.name == "new").map_or(0, |one| one.share))
+    }
+
+    /// What names the content that gets whatever the new version doesn't, by the table in force. A change of the table that is under
+    /// way is waited for: putting the same one in force once more comes after it.
+    pub async fn stable(&self) -> Option<String> {
+        let table: TableForm = self.proxy().get("/table").await.ok()?;
+        let _: Applied = self.proxy().put("/table", serde_json::to_vec(&table).unwrap().into()).await.ok()?;
+        let of_this = table.services.into_iter().find(|service| service.name == FUNCTION)?;
+        of_this.variations.into_iter().next().map(|stable| stable.version)
+    }
+
+    /// Looks at something while the agent stands still, so that it doesn't change meanwhile.
+    pub async fn still<T>(&self, look: impl AsyncFnOnce(&Self) -> T) -> T {
+        let pid = self.agent.as_ref().map(Child::id);
+        let tell = |signal| pid.is_none_or(|pid| processes::send(pid, signal));
+        assert!(tell(Signal::STOP));
+        let seen = look(self).await;
+        assert!(tell(Signal::CONT));
+        seen
     }
 
     pub fn what_it_said(&self) -> String {
