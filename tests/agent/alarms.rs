@@ -5,7 +5,7 @@
 //! calls come by chance, a tenth of one up to ten a second. The version is at its limit in all of them, which is where most is
 //! stopped by mistake: two of a hundred calls fail, and half of the calls of some agents take longer than the median may.
 //!
-//! As small as alpha is, no simulation would see it exceeded. So each fleet is judged with ten thousand times as much, too, where
+//! As small as alpha is, no simulation would see it exceeded. So each fleet is judged with a hundred thousand times as much, too, where
 //! alarms are as many as can be counted, by the same code.
 //!
 //! A run of the tests makes a twentieth of a fleet of 1,000; `tests/long alarms` makes 20 whole ones.
@@ -29,7 +29,7 @@ const ALPHA: f64 = 0.05;
 /// What all agents of a release have together.
 const OF_FLEET: f64 = ALPHA * LOCAL_SHARE;
 /// What each of them has where alarms are to be many.
-const LOUD: f64 = 0.05;
+const LOUD: f64 = 0.5;
 
 /// A release that failed is tried again.
 const ATTEMPTS: u64 = 2;
@@ -115,7 +115,7 @@ impl Agent {
 /// above that.
 fn most(agents: u64, alpha: f64) -> u64 {
     let mean = agents as f64 * alpha;
-    (mean + 5.0 * mean.sqrt()).ceil() as u64
+    (mean + 5.0 * (mean * (1.0 - alpha)).sqrt()).ceil() as u64
 }
 
 #[test]

@@ -132,6 +132,15 @@ impl Manager {
         self.shared.seen.lock().unwrap().calls.clone()
     }
 
+    /// How many calls there were, and the last ones.
+    fn last_calls(&self) -> String {
+        const SHOWN: usize = 50;
+        let calls = self.calls();
+        let work: Vec<&Call> = calls.iter().filter(|call| call.path != "/poll").collect();
+        let last = &work[work.len().saturating_sub(SHOWN)..];
+        format!("of {} calls, {} were no polls, at last {last:#?}", calls.len(), work.len())
+    }
+
     /// A fleet of one agent for this manager, at a fast pace.
     pub fn config(&self) -> FleetConfig {
         FleetConfig {
@@ -166,7 +175,7 @@ impl Manager {
         let ended = tokio::select! {
             () = is_enough => None,
             ended = &mut fleet => Some(ended),
-            () = sleep(PATIENCE) => panic!("waited in vain; calls: {:#?}", self.calls()),
+            () = sleep(PATIENCE) => panic!("waited in vain; {}", self.last_calls()),
         };
         stop.cancel();
         let ended = match ended {

@@ -10,7 +10,7 @@ use choirmaster::cli::fleet::summary;
 use simulated::{FleetConfig, FleetError, FleetKind, LiveVersion, Progress, run};
 use tokio_util::sync::CancellationToken;
 
-use super::manager::{Call, Manager, Script, count, offer, results, stage};
+use super::manager::{Call, Manager, PACE, Script, count, offer, results, stage};
 
 fn two_stages() -> String {
     offer(&[stage("one", "WaitForSignal", "two", "rollback"), stage("two", "A/B", "rollout", "rollback")])
@@ -20,7 +20,8 @@ fn two_stages() -> String {
 async fn a_fleet_of_either_kind_runs_a_release_to_its_roll_out_over_one_connection_each() {
     for kind in [FleetKind::Deployed, FleetKind::Modern, FleetKind::Own] {
         let manager = Manager::start(Script { end_at: Some(1), ..Script::of(&two_stages()) }).await;
-        let mut config = FleetConfig { agents: 25, kind, ..manager.config() };
+        // At the usual pace so many poll more often than a machine with other work answers.
+        let mut config = FleetConfig { agents: 25, kind, pace: 5.0 * PACE, ..manager.config() };
         // The first stage is ended early: one failed call of few would be too many.
         config.traffic.new.errors = 0.0;
         let over = |calls: &[Call]| {

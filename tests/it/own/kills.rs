@@ -21,6 +21,8 @@ use super::{
 const CALLS: u64 = 1_000_000;
 const KILLS: u64 = 200;
 const UPGRADES: u64 = 20;
+/// All shares, in units of 0.01 %.
+const WHOLE: u16 = 10_000;
 
 /// A release as it is to go.
 #[derive(Debug, Clone, Copy)]
@@ -70,7 +72,9 @@ impl Chaos {
                 let was_killed = node.still(async |node| {
                     // The agent may have rolled it out, while nobody else knows yet: from then on it is no canary, and nobody could
                     // answer in its stead.
-                    node.stable().await.as_deref() == Some(stable) && processes::kill(one.pid)
+                    // With all calls it may be about to, although the base version is still beside it.
+                    let has_all = node.share().await.is_none_or(|share| share == WHOLE);
+                    node.stable().await.as_deref() == Some(stable) && !has_all && processes::kill(one.pid)
                 });
                 self.kills += u64::from(was_killed.await);
             }
