@@ -1,6 +1,6 @@
 //! What runs and what is in force: what was found out about it, and what is to be so.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Act, Core, Leaving, Listed, Now, Phase, Place, Started, Trouble, TroubleKind,
