@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 
-use crate::runtime::{Health, Limits, WarmUp, process::cgroup::Cgroups, tinyfaas};
+use crate::runtime::{Health, Limits, WarmUp, process::cgroup::Cgroups, tinyfaas, wasm};
 
 /// Everything that is set of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +76,7 @@ pub struct Runtimes {
     pub tinyfaas: tinyfaas::Settings,
     pub webhook: WebhookSettings,
     pub oci: OciSettings,
+    pub wasm: wasm::form::Bounds,
 }
 
 impl Default for Runtimes {
@@ -93,7 +94,15 @@ impl Default for Runtimes {
                 runners: Vec::new(),
                 patience: Duration::from_secs(30),
             },
-            oci: OciSettings { runc: None, rootfs: None, binds: Vec::new(), ports: (30_000, 32_767) },
+            oci: OciSettings {
+                program: String::new(),
+                podman_runtime: String::new(),
+                rootfs: None,
+                image: String::new(),
+                binds: Vec::new(),
+                ports: (30_000, 32_767),
+            },
+            wasm: wasm::form::Bounds::default(),
         }
     }
 }
@@ -118,10 +127,15 @@ pub struct WebhookSettings {
 /// The runtime `oci`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OciSettings {
-    /// The program `runc`; `None`: the one on the path.
-    pub runc: Option<PathBuf>,
-    /// The unpacked root file system of all containers; it has to be set.
+    /// `runc`, `podman` or the path of one of them, which its name tells; empty: `podman` where there is no root file system, else
+    /// `runc`, and `podman` where there is none.
+    pub program: String,
+    /// What `podman` starts containers with, as its `--runtime`; empty: what it chooses.
+    pub podman_runtime: String,
+    /// The unpacked root file system of all containers.
     pub rootfs: Option<PathBuf>,
+    /// In its place, an image that `podman` has; with neither of them it runs versions that are images.
+    pub image: String,
     /// Folders of this machine that containers see in the same places, read-only.
     pub binds: Vec<PathBuf>,
     /// The first and the last port for versions in containers, none of which the runtime `process` has too.

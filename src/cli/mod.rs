@@ -125,9 +125,14 @@ pub fn main() -> ExitCode {
     // Who is started beside each version that runs takes nothing of what follows.
     let arguments: Vec<_> = std::env::args_os().collect();
     if let [_, command, role, rest @ ..] = arguments.as_slice()
-        && (command == "agent" && role == "shim")
+        && command == "agent"
     {
-        return ::agent::runtime::process::shim::main(rest);
+        if role == "shim" {
+            return ::agent::runtime::process::shim::main(rest);
+        }
+        if role == "wasm-host" {
+            return ::agent::runtime::wasm::main(rest);
+        }
     }
     // TLS asks the process which cryptography it uses; a second answer (there is none) would be ignored.
     let _ = rustls::crypto::ring::default_provider().install_default();

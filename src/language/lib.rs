@@ -51,7 +51,7 @@ pub use diagnostic::{Diagnostic, MAX_DIAGNOSTICS, MAX_SOURCE_LINE, Severity, Tex
 pub use from_parent::FromParent;
 pub use interim::{Interim, MAX_CUTS};
 pub use limits::{MAX_CONDITIONS, MAX_FUNCTIONS, MAX_STAGES, MAX_WAVES};
-pub use local::{LOCAL_SHARE, OF_WHOLE};
+pub use local::{LOCAL_SHARE, OF_WHOLE, part_of_the};
 pub use places::{TextPlaces, VersionPlace};
 pub use raw::{MAX_ALIASES, MAX_DEPTH, MAX_NODES, MAX_STRATEGY_BYTES};
 pub use reading::MAX_NAME_BYTES;

@@ -27,7 +27,7 @@ pub struct Offer {
     pub functions: Vec<Function>,
     /// The first is where it begins. None: it was withdrawn.
     pub stages: Vec<OfferStage>,
-    /// The probability with which this agent may stop a version that keeps all conditions in one of its stages; `None`: the manager
+    /// The probability with which this agent may stop a version that keeps all conditions in one of its stages, in this attempt; `None`: the manager
     /// says nothing of it.
     pub alpha: Option<f64>,
 }

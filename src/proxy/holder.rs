@@ -122,8 +122,8 @@ enum Event {
 struct Process {
     speaking: Speaking,
     since: Instant,
-    /// Kills it, where this holder started it.
-    kill: oneshot::Sender<()>,
+    /// Kills it, where this holder started it; none once that was done.
+    kill: Option<oneshot::Sender<()>>,
     pid: Option<u32>,
     /// Why it can't serve, in its own words.
     trouble: Option<String>,
@@ -244,7 +244,7 @@ impl Holder {
                 holder.has_served = true;
             }
         }
-        process::reap(children.into_iter().filter(|pid| !known.contains(pid)));
+        process::reap(&holder.plan.control, children.into_iter().filter(|pid| !known.contains(pid)));
         if wants_start {
             holder.start().await?;
         }
@@ -256,7 +256,7 @@ impl Holder {
         self.last_number += 1;
         let number = self.last_number;
         let pid = ours.pid();
-        let kill = process::listen(number, listening, ours, self.events.clone());
+        let kill = Some(process::listen(number, listening, ours, self.events.clone()));
         self.processes.insert(number, Process { speaking, since: Instant::now(), kill, pid, trouble: None });
         number
     }
@@ -394,9 +394,10 @@ impl Holder {
 
     async fn give_up_coming(&mut self) {
         let Some((number, _)) = self.coming.take() else { return };
-        if let Some(process) = self.processes.remove(&number) {
+        // It is known until it has ended, so that its door is taken away then.
+        if let Some(process) = self.processes.get_mut(&number) {
             let _ = process.speaking.say(&Word::End, &[]).await;
-            let _ = process.kill.send(());
+            process.kill.take().map(|kill| kill.send(()));
         }
         let why = format!("the new process did not serve within {} seconds", START.as_secs());
         self.note_failed_start(&why).await;

@@ -111,8 +111,10 @@ impl Drop for Door {
     }
 }
 
-/// Takes the door of a process away that is gone, however it ended. One that answers stays.
+/// Takes the door of a process away that is gone, however it ended, and what it had of one that it was about to open. One that
+/// answers stays.
 pub(crate) fn clear(control: &Path, pid: u32) {
+    socket::clear_unfinished(control, pid);
     let mut path = control.as_os_str().to_owned();
     path.push(format!(".{pid}"));
     let answers = std::os::unix::net::UnixStream::connect(&path);

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that meets an error is to end there")]
 
+mod alarms;
 mod calls;
 mod conformance;
 mod content;
@@ -19,5 +20,6 @@ mod process;
 mod runners;
 mod scripted;
 mod tinyfaas;
+mod wasm;
 mod webhook;
 mod world;

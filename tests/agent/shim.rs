@@ -1,8 +1,12 @@
-//! The shim by itself, as the program has it behind `choirmaster agent shim`.
+//! The shim by itself, as the program has it behind `choirmaster agent shim`, and the host of components that it starts, as behind
+//! `choirmaster agent wasm-host`.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
-    choirmaster_agent::runtime::process::shim::main(&arguments)
+    match arguments.as_slice() {
+        [role, rest @ ..] if role == "wasm-host" => choirmaster_agent::runtime::wasm::main(rest),
+        _ => choirmaster_agent::runtime::process::shim::main(&arguments),
+    }
 }

@@ -15,7 +15,7 @@ use tokio::{
 
 use self::{
     load::{Callers, Counting},
-    processes::{Held, kill, wait_until},
+    processes::{Broken, Held, kill, wait_until},
 };
 use crate::world::read_head;
 
@@ -80,14 +80,17 @@ async fn whoever_is_killed_in_the_middle_of_an_upgrade_somebody_serves_by_the_sa
     let callers = Callers::start(held.at, CALLERS);
     for upgrade in 0..UPGRADES {
         let before = held.status().await.pid;
+        // Pids begin anew when the last one was given out: no order says who came later.
+        let known = held.doors();
+        let new_doors = || held.doors().into_iter().filter(|pid| !known.contains(pid)).collect::<Vec<_>>();
         held.client.post::<choirmaster_proxy::control::form::Upgrading>("/upgrade").await.unwrap();
         // At another moment of the upgrade each time: the old one, or the new one as soon as it has a door.
         if upgrade % 2 == 0 {
             tokio::time::sleep(std::time::Duration::from_millis(2 * upgrade)).await;
             kill(before);
         } else {
-            wait_until(async || held.doors().iter().any(|&pid| pid > before)).await;
-            held.doors().into_iter().filter(|&pid| pid > before).for_each(kill);
+            wait_until(async || !new_doors().is_empty()).await;
+            new_doors().into_iter().for_each(kill);
         }
         wait_until(async || {
             held.client
@@ -103,6 +106,37 @@ async fn whoever_is_killed_in_the_middle_of_an_upgrade_somebody_serves_by_the_sa
     assert_eq!(made.refused, 0, "{made:?}");
     assert!(made.lost <= CALLERS * UPGRADES, "{made:?}");
     held.put(10, version.at).await;
+    held.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_process_that_is_killed_while_it_opens_its_door_nothing_is_left() {
+    let held = Held::start().await;
+    let before = held.status().await.pid;
+    held.break_program(Some(Broken::KilledAtItsDoor));
+    held.fail_to_upgrade().await;
+    held.break_program(None);
+    assert_eq!(held.unfinished(), [""; 0]);
+    assert_eq!(held.status().await.pid, before);
+    held.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_takes_away_what_processes_that_are_gone_have_left_beside_its_socket() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut gone = std::process::Command::new("true").spawn().unwrap();
+    gone.wait().unwrap();
+    let (left, of_one_that_lives) = (
+        folder.path().join(format!(".{}-0", gone.id())),
+        folder.path().join(format!(".{}-0", std::process::id())),
+    );
+    for folder in [&left, &of_one_that_lives] {
+        std::fs::create_dir(folder).unwrap();
+        std::fs::write(folder.join("s"), "").unwrap();
+    }
+    let held = Held::start_in(folder).await;
+    assert_eq!((left.exists(), of_one_that_lives.exists()), (false, true));
+    std::fs::remove_dir_all(of_one_that_lives).unwrap();
     held.stop().await;
 }
 
@@ -160,7 +194,7 @@ async fn an_upgrade_to_a_program_that_does_not_start_is_told_and_nothing_else_ha
     held.put(1, version.at).await;
     let callers = Callers::start(held.at, 2);
     let before = held.status().await.pid;
-    held.break_program(true);
+    held.break_program(Some(Broken::AtOnce));
     held.client.post::<choirmaster_proxy::control::form::Upgrading>("/upgrade").await.unwrap();
     wait_until(async || held.status().await.upgrade_failed.is_some()).await;
     let why = held.status().await.upgrade_failed.unwrap();
@@ -168,7 +202,7 @@ async fn an_upgrade_to_a_program_that_does_not_start_is_told_and_nothing_else_ha
     callers.make(20).await;
     assert_eq!(held.status().await.pid, before);
     held.put(2, version.at).await;
-    held.break_program(false);
+    held.break_program(None);
     assert_ne!(held.upgrade().await, before);
     let made = callers.end().await;
     assert_eq!((made.lost, made.refused, made.closed_idle), (0, 0, 0), "{made:?}");

@@ -14,8 +14,8 @@ use crate::runtime::{Running, VersionId};
 pub enum Act {
     /// Ask the runtimes what runs.
     List,
-    /// Ask the proxy which table is in force.
-    Look,
+    /// Ask the proxy which table is in force, for the how manyth time.
+    Look(u64),
     /// Show the join token, and get an id and a token of one's own.
     Join,
     /// Ask for an offer, and wait.
@@ -111,7 +111,7 @@ pub enum Event {
     },
     Applied {
         generation: u64,
-        applied: Result<TableNumber, Trouble>,
+        applied: Result<(), Trouble>,
     },
     Drained {
         version: VersionId,
@@ -194,7 +194,7 @@ impl Act {
     pub fn failed(self, trouble: Trouble) -> Event {
         match self {
             Self::List => Event::Listed(Err(trouble)),
-            Self::Look => Event::Looked(Err(trouble)),
+            Self::Look(_) => Event::Looked(Err(trouble)),
             Self::Join => Event::Joined(Err(trouble)),
             Self::Poll => Event::Polled { took_ms: 0, answer: Err(trouble) },
             Self::EndStage { offer, stage, skipped } => {

@@ -26,7 +26,9 @@ impl Core {
     /// What is to be in flight now. What is in flight and not in here is to be given up.
     #[must_use]
     pub fn acts(&self, now: Now) -> Vec<Act> {
-        self.wanted(now).into_iter().filter(|act| self.tries.may(act, now.ms)).collect()
+        let taken = self.world.taken.map(Act::Apply);
+        let may = |act: &Act| self.tries.may(act, now.ms) && taken.as_ref() != Some(act);
+        self.wanted(now).into_iter().filter(may).collect()
     }
 
     /// How long nothing is to be done unless something happens, in milliseconds.
@@ -37,7 +39,7 @@ impl Core {
         again.clamp(1, longest)
     }
 
-    /// The same as [`Self::acts`], with what pauses before it is tried again.
+    /// The same as [`Self::acts`], with what pauses before it is tried again, and the table that is to be read back first.
     pub(super) fn wanted(&self, now: Now) -> Vec<Act> {
         let mut acts = Vec::new();
         self.looks(now, &mut acts);
@@ -50,7 +52,7 @@ impl Core {
     #[must_use]
     pub fn errand(&self, act: &Act) -> Errand {
         match act {
-            Act::List | Act::Look | Act::Join | Act::Poll | Act::EndStage { .. } | Act::Fetch { .. } => {
+            Act::List | Act::Look(_) | Act::Join | Act::Poll | Act::EndStage { .. } | Act::Fetch { .. } => {
                 Errand::None
             }
             Act::Count(_) => Errand::Cursor(self.state.cursor),
@@ -59,7 +61,7 @@ impl Core {
             }
             Act::Stop(version) => Errand::At(self.runtime_of(version).map(str::to_owned)),
             Act::Apply(generation) => {
-                let number = TableNumber { epoch: self.state.epoch, generation: *generation };
+                let number = TableNumber { generation: *generation, ..self.decided() };
                 let services = self.world.decided.clone().unwrap_or_default();
                 Errand::Table(Box::new(table::table(number, services)))
             }
@@ -89,7 +91,7 @@ impl Core {
             acts.push(Act::List);
         }
         if self.world.look_at_ms <= now.ms {
-            acts.push(Act::Look);
+            acts.push(Act::Look(self.world.looking));
         }
         if self.is_in_force() && self.world.count_at_ms <= now.ms {
             acts.push(Act::Count(self.world.counting));

@@ -116,7 +116,7 @@ impl Core {
             Ok(_) => return self.let_go("its functions are others than its text names", now),
             Err(why) => {
                 self.offer = Some(offer);
-                return self.give_up(&format!("its functions can't be had: {why}"));
+                return self.give_up(&format!("its functions can't be had: {why}"), now);
             }
         };
         self.state.versions.extend(notes);

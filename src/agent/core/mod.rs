@@ -10,10 +10,12 @@
 //! 1. A version gets a share only while it runs, was healthy and is warm; it is stopped only when no table in force names it and it is
 //!    drained, or the deadline for that has passed.
 //! 2. Between two stages the base version doesn't get a new version's share: shares change in place.
-//! 3. A stage is reported as ended only once what follows from it is in force at the proxy.
+//! 3. A stage is reported as ended only once what follows from it is in force at the proxy. In force is what was read back: that the
+//!    proxy took a table is no proof.
 //! 4. A result is kept until the manager has answered it. Results go in the order in which they came about.
 //! 5. What a stage counted is from calls under the shares of that stage alone.
-//! 6. The first breach of a limit takes the new version's share away, whether or not the manager answers.
+//! 6. The first breach of a limit ends the stage at once, whether or not the manager answers: what its strategy orders for a failure is
+//!    put in force, which takes the new version's share away unless it says otherwise.
 
 mod act;
 mod acts;
@@ -22,6 +24,7 @@ mod operators;
 mod served;
 mod state;
 pub mod table;
+mod take_over;
 mod tries;
 mod walk;
 mod world;
@@ -111,12 +114,14 @@ struct World {
     away: BTreeMap<String, String>,
     /// Runtimes know of these, and this agent doesn't.
     strangers: BTreeMap<VersionId, u64>,
-    /// What the proxy said.
+    /// What the proxy said when it was asked last.
     in_force: Option<TableNumber>,
+    /// The table that the proxy took and that was not read back yet.
+    taken: Option<u64>,
     /// What is to be in force, as it was decided in this life.
     decided: Option<Vec<ServiceForm>>,
-    /// Since when versions are wanted no more.
-    leaving_since: BTreeMap<VersionId, u64>,
+    /// Versions that are wanted no more.
+    leaving: BTreeMap<VersionId, Leaving>,
     drained: BTreeSet<VersionId>,
     /// Versions that are being ended: they serve nothing any more, and are not started before they are gone.
     stopping: BTreeSet<VersionId>,
@@ -124,7 +129,11 @@ struct World {
     counting: u64,
     count_at_ms: u64,
     list_at_ms: u64,
+    /// The number of the next look at the table.
+    looking: u64,
     look_at_ms: u64,
+    /// Since when it is asked whether those that take over answer.
+    taking_over_since_ms: Option<u64>,
     /// Since when what follows an ended stage is in force.
     ending_since_ms: Option<u64>,
     /// The first look at the counts that shows all of an ended stage.
@@ -132,6 +141,15 @@ struct World {
     /// When time was taken last.
     ticked_ms: Option<u64>,
     proxy_trouble: Option<String>,
+}
+
+/// A version that is wanted no more.
+#[derive(Debug, Clone, Copy)]
+struct Leaving {
+    /// Neither the table of this number names it, nor a later one.
+    from: TableNumber,
+    /// Since when such a table is in force, as far as was seen, on the driver's clock.
+    since_ms: Option<u64>,
 }
 
 /// How the manager is reached.
@@ -142,9 +160,6 @@ pub struct LinkHealth {
     pub since_ms: u64,
     pub trouble: Option<String>,
 }
-
-/// The stages of an offer that are run at most: a graph that loops ends here.
-const MAX_STAGES_RUN: u32 = 256;
 
 impl Core {
     /// An agent that goes on from this state.

@@ -71,7 +71,8 @@ impl Core {
         let why = format!("taken back by an operator of the agent{why}");
         match &work.phase {
             Phase::Fetching => return None,
-            Phase::Preparing(_) => self.give_up(&why),
+            Phase::Preparing(_) => self.give_up(&why, now),
+            Phase::Walking(walk) if walk.taking_over.is_some() => self.give_back(&why),
             Phase::Walking(walk) => {
                 walk.testing.as_ref()?;
                 self.end_stage(Outcome::TakenBack(Some(why)), now);

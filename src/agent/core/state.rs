@@ -182,6 +182,9 @@ pub struct Walk {
     /// The one before it, whose last calls are counted.
     #[serde(default)]
     pub ending: Option<Ending>,
+    /// The new versions take over: the generation of the table that was in force when that was decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taking_over: Option<u64>,
 }
 
 /// A stage while it is tested.

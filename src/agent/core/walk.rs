@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use language::{Action, Retry, StageKind, Sticky, offer::Offer};
+use language::{Action, Retry, Stage, StageKind, Sticky, offer::Offer};
 use model::StageStatus;
 use proxy::{
     form::{RetryForm, StickyForm},
@@ -10,8 +10,7 @@ use proxy::{
 };
 
 use super::{
-    Core, Ending, Function, MAX_STAGES_RUN, Now, Owed, Phase, Plan, Routing, Testing, Walk, state::Candidate,
-    table::WHOLE,
+    Core, Ending, Function, Now, Owed, Phase, Plan, Routing, Testing, Walk, state::Candidate, table::WHOLE,
 };
 use crate::{judge::Judge, measure::StageCounts, runtime::VersionId};
 use wire::{StageSummary, child::Why};
@@ -51,29 +50,29 @@ impl Core {
             }
             Phase::Walking(_) => {
                 self.look_at_ending(now);
+                self.look_at_take_over(now);
                 self.look_at_stage(now);
             }
         }
     }
 
     /// A version of the offer that is prepared could not be started.
-    pub(super) fn could_not_start(&mut self, version: &VersionId, why: &str) {
+    pub(super) fn could_not_start(&mut self, version: &VersionId, why: &str, now: Now) {
         let Some(Phase::Preparing(plan)) = self.state.work.as_ref().map(|work| &work.phase) else { return };
         if plan.versions.iter().flatten().any(|of| of == version) {
-            self.give_up(&format!("a version could not be started: {why}"));
+            self.give_up(&format!("a version could not be started: {why}"), now);
         }
     }
 
     /// The offer in hand ends with an error before anything of it was tried.
-    pub(super) fn give_up(&mut self, why: &str) {
+    pub(super) fn give_up(&mut self, why: &str, now: Now) {
         let first = self.offer.as_ref().and_then(|offer| offer.stages.first());
         let name = first.map(|stage| stage.stage.name.clone());
         let Some(work) = self.state.work.take() else { return };
         self.offer = None;
         self.stops.unstarted += 1;
         // Whoever offers it again at once has it begun again a little later.
-        let now_ms = self.world.ticked_ms.unwrap_or_default();
-        self.shunned.insert(work.offer.clone(), now_ms + GIVEN_UP_MS);
+        self.shunned.insert(work.offer.clone(), now.ms + GIVEN_UP_MS);
         self.warn(format!("{} ends with an error: {why}", work.offer));
         let summary = StageSummary { stage_name: name, ..StageSummary::without_calls(StageStatus::Error) };
         self.owe(work.offer, with_why(summary, Some(why)), "", false);
@@ -95,7 +94,7 @@ impl Core {
             known.routing.retry = routing.retry.or(known.routing.retry);
         }
         let plan: Plan = plan.clone();
-        work.phase = Phase::Walking(Box::new(Walk { plan, testing: None, ending: None }));
+        work.phase = Phase::Walking(Box::new(Walk { plan, testing: None, ending: None, taking_over: None }));
         self.enter(0);
     }
 
@@ -196,40 +195,21 @@ impl Core {
     /// The stage in hand ends: what follows is decided, and reported once it is in force.
     pub(super) fn end_stage(&mut self, outcome: Outcome, now: Now) {
         let (Some(offer), Some(work)) = (&self.offer, &mut self.state.work) else { return };
-        let is_skipped = |name: &str| work.skipped.contains(name);
         let Some(walk) = work.walk().filter(|walk| walk.ending.is_none()) else { return };
         let Some(testing) = &walk.testing else { return };
         let Some(stage) = offer.stages.get(testing.stage).map(|stage| &stage.stage) else { return };
-        let elapsed = Duration::from_millis(testing.elapsed_ms);
-        let is_tested = stage.new_traffic == 0 || testing.counts.is_tested();
-        let is_passed_over = is_skipped(&stage.name) && !testing.counts.is_met(stage, elapsed);
-        let holds = is_passed_over || (is_tested && testing.counts.conditions_hold(stage));
-        let ended_well = holds && !matches!(outcome, Outcome::Breached(_));
-        let (status, action) = match (ended_well, is_tested) {
-            (true, _) => (StageStatus::Completed, stage.on_success),
-            (false, true) => (StageStatus::Failure, stage.on_failure),
-            (false, false) => (StageStatus::Failure, Action::Rollback),
-        };
-        let (action, why) = match outcome {
-            Outcome::InTime => (action, None),
-            Outcome::TakenBack(why) => {
-                self.stops.managed += u64::from(why.is_none());
-                (Action::Rollback, why)
-            }
-            Outcome::Breached(why) => {
-                self.stops.judged += 1;
-                (action, Some(why))
-            }
-        };
-        // Who takes back what went well by himself has to say that it didn't.
-        let status = if why.is_some() { StageStatus::Failure } else { status };
-        let index = testing.stage;
+        match &outcome {
+            Outcome::InTime | Outcome::TakenBack(Some(_)) => {}
+            Outcome::TakenBack(None) => self.stops.managed += 1,
+            Outcome::Breached(_) => self.stops.judged += 1,
+        }
+        let is_skipped = work.skipped.contains(&stage.name);
+        let Verdict { status, action, why } = verdict(stage, testing, is_skipped, outcome);
         let text = format!("stage {} of {}: {status:?}", stage.name, offer.id);
         let next = written(offer, action);
         let Some(walk) = work.walk_mut() else { return };
-        let Some(testing) = walk.testing.take() else { return };
-        let counts = testing.counts;
-        walk.ending = Some(Ending { stage: index, counts, status: status.wire(), next, why: why.clone() });
+        let Some(Testing { stage, counts, .. }) = walk.testing.take() else { return };
+        walk.ending = Some(Ending { stage, counts, status: status.wire(), next, why: why.clone() });
         self.world.ending_since_ms = None;
         self.world.last_count = None;
         match &why {
@@ -237,26 +217,17 @@ impl Core {
             None => self.inform(text),
         }
         self.dirty();
-        self.follow(action);
+        match action {
+            Action::Stage(next) => self.enter(next),
+            Action::Rollout => self.take_over(),
+            Action::Rollback => self.settle_roles(false),
+        }
         // Nobody waits for the next look.
         self.world.count_at_ms = now.ms;
     }
 
-    fn follow(&mut self, action: Action) {
-        let begun = self.state.work.as_ref().map_or(0, |work| work.begun);
-        match action {
-            Action::Stage(next) if begun < MAX_STAGES_RUN => self.enter(next),
-            Action::Stage(_) => {
-                self.warn("its stages go round in circles: it is taken back");
-                self.settle_roles(false);
-            }
-            Action::Rollout => self.settle_roles(true),
-            Action::Rollback => self.settle_roles(false),
-        }
-    }
-
     /// One version alone serves each function of the offer.
-    fn settle_roles(&mut self, is_rollout: bool) {
+    pub(super) fn settle_roles(&mut self, is_rollout: bool) {
         let (Some(offer), Some(work)) = (&self.offer, &self.state.work) else { return };
         let Some(plan) = work.plan() else { return };
         for (function, [base, new]) in offer.functions.iter().zip(&plan.versions) {
@@ -274,7 +245,8 @@ impl Core {
     /// Waits until what follows the ended stage is in force, and its last calls are counted.
     fn look_at_ending(&mut self, now: Now) {
         let Some(walk) = self.state.work.as_ref().and_then(|work| work.walk()) else { return };
-        if walk.ending.is_none() || !self.is_in_force() || self.world.last_count.is_some() {
+        let is_decided = walk.ending.is_some() && walk.taking_over.is_none();
+        if !is_decided || !self.is_in_force() || self.world.last_count.is_some() {
             return;
         }
         let since = *self.world.ending_since_ms.get_or_insert(now.ms);
@@ -316,6 +288,36 @@ impl Core {
         self.state.owed.push_back(Owed { number, offer, summary, next: next.to_owned(), waits });
         self.dirty();
     }
+}
+
+/// How a stage has ended, and what follows.
+struct Verdict {
+    status: StageStatus,
+    action: Action,
+    /// What a person should know of it.
+    why: Option<String>,
+}
+
+/// Stages lead to later ones, or to an end: who reads an offer refuses others.
+fn verdict(stage: &Stage, testing: &Testing, is_skipped: bool, outcome: Outcome) -> Verdict {
+    let elapsed = Duration::from_millis(testing.elapsed_ms);
+    let is_tested = stage.new_traffic == 0 || testing.counts.is_tested();
+    let is_passed_over = is_skipped && !testing.counts.is_met(stage, elapsed);
+    let holds = is_passed_over || (is_tested && testing.counts.conditions_hold(stage));
+    let ended_well = holds && !matches!(outcome, Outcome::Breached(_));
+    let (status, action) = match (ended_well, is_tested) {
+        (true, _) => (StageStatus::Completed, stage.on_success),
+        (false, true) => (StageStatus::Failure, stage.on_failure),
+        (false, false) => (StageStatus::Failure, Action::Rollback),
+    };
+    let (action, why) = match outcome {
+        Outcome::InTime => (action, None),
+        Outcome::TakenBack(why) => (Action::Rollback, why),
+        Outcome::Breached(why) => (action, Some(why)),
+    };
+    // Who takes back what went well by himself has to say that it didn't.
+    let status = if why.is_some() { StageStatus::Failure } else { status };
+    Verdict { status, action, why }
 }
 
 /// What follows a stage, as it is written in strategies and results.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Act, Core, Listed, Now, Phase, Place, Started, Trouble, TroubleKind,
+    Act, Core, Leaving, Listed, Now, Phase, Place, Started, Trouble, TroubleKind,
     acts::{COUNT_EVERY_MS, COUNT_IDLE_EVERY_MS, LIST_EVERY_MS, LOOK_EVERY_MS},
     table,
 };
@@ -17,8 +17,12 @@ impl Core {
     /// Whether the proxy has what was decided.
     #[must_use]
     pub fn is_in_force(&self) -> bool {
-        let decided = TableNumber { epoch: self.state.epoch, generation: self.state.generation };
-        self.world.decided.is_some() && self.world.in_force == Some(decided)
+        self.world.decided.is_some() && self.world.in_force == Some(self.decided())
+    }
+
+    /// The number of the table that was decided last.
+    pub(super) fn decided(&self) -> TableNumber {
+        TableNumber { epoch: self.state.epoch, generation: self.state.generation }
     }
 
     /// All versions that are to run: those that serve, are tried or kept, and those of an offer that is prepared or walked through.
@@ -145,7 +149,7 @@ impl Core {
                 let function = function.unwrap_or_default();
                 self.warn(format!("a version of {function} could not be started: {}", trouble.text));
                 self.tries.failed(act, now.ms);
-                self.could_not_start(&version, &trouble.text);
+                self.could_not_start(&version, &trouble.text, now);
                 self.could_not_add(&version, &trouble.text);
             }
         }
@@ -192,27 +196,38 @@ impl Core {
                 if self.world.proxy_trouble.take().is_some() {
                     self.inform("the proxy answers again");
                 }
-                self.found(number);
+                self.found(number, now);
             }
-            Err(trouble) => {
-                self.world.look_at_ms = now.ms + COUNT_EVERY_MS;
-                self.no_proxy(trouble);
-            }
+            Err(trouble) => self.no_proxy(trouble, now),
         }
     }
 
-    fn no_proxy(&mut self, trouble: Trouble) {
+    /// The proxy doesn't answer, or refuses: nothing is known of its table until it is asked again, and that is soon.
+    fn no_proxy(&mut self, trouble: Trouble, now: Now) {
         if self.world.proxy_trouble.as_ref() != Some(&trouble.text) {
             self.warn(format!("trouble with the proxy: {}", trouble.text));
         }
         self.world.proxy_trouble = Some(trouble.text);
         self.world.in_force = None;
+        self.world.taken = None;
+        self.world.look_at_ms = now.ms + COUNT_EVERY_MS;
     }
 
     /// The proxy has this table.
-    fn found(&mut self, number: TableNumber) {
-        let decided = (self.state.epoch, self.state.generation);
-        if (number.epoch, number.generation) > decided {
+    fn found(&mut self, number: TableNumber, now: Now) {
+        let taken = self.world.taken.take();
+        if taken == Some(number.generation) {
+            self.tries.went_well(&Act::Apply(number.generation));
+            // Nobody waits for the next look at the counts.
+            self.world.count_at_ms = now.ms;
+        } else if let Some(taken) = taken.filter(|taken| *taken == self.state.generation) {
+            let TableNumber { epoch, generation } = number;
+            self.warn(format!(
+                "the proxy took table {taken} and has {epoch}.{generation} in force; tried again"
+            ));
+            self.tries.failed(Act::Apply(taken), now.ms);
+        }
+        if is_newer(number, self.decided()) {
             // Somebody else changed it, or what this agent knew of it is lost: what is decided here is newer.
             self.state.epoch = number.epoch;
             self.state.generation = number.generation;
@@ -220,24 +235,29 @@ impl Core {
                 self.warn("somebody else has put a table in force; it is replaced");
                 self.decide(decided);
             }
+            // It may name what no table of this agent's does.
+            self.world.leaving.clear();
+            self.world.drained.clear();
             self.dirty();
         }
         self.world.in_force = Some(number);
     }
 
-    pub(super) fn applied(&mut self, generation: u64, applied: Result<TableNumber, Trouble>, now: Now) {
+    /// The proxy has taken a table. That it is in force is what it says when it is asked afterwards, and nothing else.
+    pub(super) fn applied(&mut self, generation: u64, applied: Result<(), Trouble>, now: Now) {
         let act = Act::Apply(generation);
         match applied {
-            Ok(number) => {
-                self.tries.went_well(&act);
-                self.world.in_force = Some(number);
-                self.world.count_at_ms = now.ms;
+            Ok(()) => {
+                self.world.taken = Some(generation);
+                // What was asked before that may tell of the table before.
+                self.world.looking += 1;
+                self.world.look_at_ms = now.ms;
             }
             Err(trouble) => {
                 self.tries.failed(act, now.ms);
-                self.world.look_at_ms = now.ms;
                 let is_refused = trouble.kind == TroubleKind::Refused;
-                self.no_proxy(trouble);
+                self.no_proxy(trouble, now);
+                self.world.look_at_ms = now.ms;
                 if is_refused && let Some(decided) = self.world.decided.take() {
                     // One of this number is in force that says something else.
                     self.decide(decided);
@@ -280,19 +300,44 @@ impl Core {
         self.dirty();
     }
 
-    /// Notes since when versions are wanted no more, and that the deadline for the last calls of some has passed.
+    /// Notes which versions are wanted no more, and that the deadline for the last calls of some has passed. It counts from when
+    /// a table that doesn't name them was found in force: as long as the proxy isn't reached, they get calls.
     pub(super) fn note_leaving(&mut self, now: Now) {
         let wanted = self.wanted_versions();
-        let since = std::mem::take(&mut self.world.leaving_since);
-        let left = self.state.versions.keys().filter(|version| !wanted.contains(*version));
-        let left = left.map(|version| (version.clone(), since.get(version).copied().unwrap_or(now.ms)));
-        self.world.leaving_since = left.collect::<BTreeMap<_, _>>();
+        let (decided, in_force) = (self.decided(), self.world.in_force);
+        if self.world.decided.is_none() {
+            return;
+        }
+        let mut before = std::mem::take(&mut self.world.leaving);
+        for version in self.state.versions.keys().filter(|version| !wanted.contains(*version)) {
+            let fresh = || Leaving { from: decided, since_ms: None };
+            let mut leaving = before.remove(version).unwrap_or_else(fresh);
+            match in_force {
+                Some(number) if is_newer(leaving.from, number) => {
+                    // An earlier table is in force again, and may name it.
+                    leaving.since_ms = None;
+                    self.world.drained.remove(version);
+                }
+                Some(_) => leaving.since_ms = leaving.since_ms.or(Some(now.ms)),
+                None => {}
+            }
+            self.world.leaving.insert(version.clone(), leaving);
+        }
         self.world.drained.retain(|version| !wanted.contains(version));
-        let late = self.world.leaving_since.iter();
-        let late = late.filter(|(_, since)| now.ms.saturating_sub(**since) >= self.settings.drain_ms);
+        self.end_draining(now);
+    }
+
+    fn end_draining(&mut self, now: Now) {
+        if !self.is_in_force() {
+            return;
+        }
+        let drain_ms = self.settings.drain_ms;
+        let is_late = |since: u64| now.ms.saturating_sub(since) >= drain_ms;
+        let leaving = self.world.leaving.iter();
+        let late = leaving.filter(|(_, leaving)| leaving.since_ms.is_some_and(is_late));
         let late: Vec<VersionId> = late.map(|(version, _)| version.clone()).collect();
         for version in late {
-            if self.is_in_force() && self.world.drained.insert(version.clone()) {
+            if self.world.drained.insert(version.clone()) {
                 let what = self.state.versions.get(&version).map_or("", |note| note.function.as_str());
                 let text = format!("a version of {what} still had calls at its deadline, and is ended");
                 self.warn(text);
@@ -315,7 +360,7 @@ impl Core {
             Ok(reading) => reading,
             Err(trouble) => {
                 self.tries.failed(Act::Count(number), now.ms);
-                self.no_proxy(trouble);
+                self.no_proxy(trouble, now);
                 return;
             }
         };
@@ -329,4 +374,8 @@ impl Core {
             self.is_dirty |= is_walking;
         }
     }
+}
+
+fn is_newer(number: TableNumber, than: TableNumber) -> bool {
+    (number.epoch, number.generation) > (than.epoch, than.generation)
 }

@@ -9,9 +9,10 @@ use crate::{
         oci::{self, OciRuntime},
         process::{self, ProcessRuntime},
         tinyfaas::TinyFaas,
+        wasm::{self, WasmRuntime},
         webhook::{self, Secret, Webhook},
     },
-    settings::{Settings, WebhookSettings},
+    settings::{OciSettings, Settings, WebhookSettings},
 };
 
 /// Opens the runtimes that are enabled, in their order. What one keeps lies in a folder of its own below the agent's.
@@ -25,6 +26,10 @@ fn one(name: &str, settings: &Settings) -> Result<Arc<dyn Runtime>, RuntimeError
         "process" => Arc::new(ProcessRuntime::open(processes(settings, "run", runtimes.ports)?)?),
         "oci" => Arc::new(OciRuntime::open(containers(settings)?)?),
         "tinyfaas" => Arc::new(TinyFaas::open(runtimes.tinyfaas.clone())?),
+        "wasm" => {
+            let process = processes(settings, "wasm", runtimes.ports)?;
+            Arc::new(WasmRuntime::open(wasm::Settings::new(process, runtimes.wasm.clone()))?)
+        }
         "webhook" => Arc::new(Webhook::open(called(settings)?)?),
         other => return Err(Fault::Unknown(other.to_owned()).into()),
     })
@@ -37,22 +42,62 @@ fn processes(settings: &Settings, folder: &str, ports: (u16, u16)) -> Result<pro
 }
 
 fn containers(settings: &Settings) -> Result<oci::Settings, Fault> {
-    let set = &settings.runtimes.oci;
-    let rootfs = set.rootfs.clone().ok_or_else(|| missing("oci.rootfs"))?;
-    is_folder("oci.rootfs", &rootfs)?;
-    set.binds.iter().try_for_each(|bind| is_folder("oci.binds", bind))?;
-    let base = oci::Base { rootfs, binds: set.binds.clone() };
-    let process = processes(settings, "oci", set.ports)?;
-    let Some(runc) = &set.runc else {
-        let why = "there is no program `runc` on the path: install it, or name it".to_owned();
-        return oci::Settings::find(process, base).ok_or(Fault::Setting { name: "oci.runc", why });
+    let OciSettings { program: _, podman_runtime: _, rootfs, image, binds, ports } = &settings.runtimes.oci;
+    binds.iter().try_for_each(|bind| is_folder("oci.binds", bind))?;
+    let root = match (rootfs, image.as_str()) {
+        (Some(rootfs), _) => {
+            is_folder("oci.rootfs", rootfs)?;
+            Some(oci::Root::Folder(rootfs.clone()))
+        }
+        (None, "") => None,
+        (None, image) => Some(oci::Root::Image(image.to_owned())),
     };
-    // Whoever starts it has neither this process's path nor its folder.
-    let runc = runc.canonicalize().map_err(|error| not_usable("oci.runc", runc, &error.to_string()))?;
-    if !runc.is_file() {
-        return Err(not_usable("oci.runc", &runc, "it is no program"));
+    let base = root.map(|root| oci::Base { root, binds: binds.clone() });
+    let program = container_program(&settings.runtimes.oci)?;
+    if base.is_none() && matches!(program, oci::Program::Runc(_)) {
+        return Err(missing("oci.rootfs"));
     }
-    Ok(oci::Settings { process, runc, base })
+    Ok(oci::Settings { process: processes(settings, "oci", *ports)?, program, base })
+}
+
+/// What starts containers: what is named, or else what is here and can run what they are made of.
+fn container_program(set: &OciSettings) -> Result<oci::Program, Fault> {
+    let fault = |why: &str| Fault::Setting { name: "oci.program", why: why.to_owned() };
+    let found = match set.program.as_str() {
+        "" if set.rootfs.is_none() => ("podman", oci::find("podman")),
+        "" => match oci::find("runc") {
+            Some(runc) => ("runc", Some(runc)),
+            None => ("podman", oci::find("podman")),
+        },
+        "runc" => ("runc", oci::find("runc")),
+        "podman" => ("podman", oci::find("podman")),
+        path => {
+            // Whoever starts it has neither this process's path nor its folder.
+            let file = Path::new(path).canonicalize();
+            let file = file.map_err(|error| not_usable("oci.program", path.as_ref(), &error.to_string()))?;
+            if !file.is_file() {
+                return Err(not_usable("oci.program", &file, "it is no program"));
+            }
+            (if is_podman(path) { "podman" } else { "runc" }, Some(file))
+        }
+    };
+    match found {
+        ("podman", Some(file)) => {
+            let runtime = Some(set.podman_runtime.clone()).filter(|runtime| !runtime.is_empty());
+            Ok(oci::Program::Podman(file, runtime))
+        }
+        (_, Some(file)) => Ok(oci::Program::Runc(file)),
+        ("podman", None) if set.rootfs.is_some() && set.program.is_empty() => {
+            Err(fault("there is neither `runc` nor `podman` on the path: install one, or name it"))
+        }
+        (name, None) => {
+            Err(fault(&format!("there is no program `{name}` on the path: install it, or name its file")))
+        }
+    }
+}
+
+fn is_podman(path: &str) -> bool {
+    Path::new(path).file_name().is_some_and(|name| name.to_string_lossy().starts_with("podman"))
 }
 
 fn called(settings: &Settings) -> Result<webhook::Settings, Fault> {

@@ -74,7 +74,7 @@ impl Tools {
         let took = || now().saturating_sub(began);
         match act {
             Act::List => Event::Listed(Ok(self.runtimes.list().await)),
-            Act::Look => Event::Looked(self.look().await),
+            Act::Look(_) => Event::Looked(self.look().await),
             Act::Join => Event::Joined(self.join().await),
             Act::Poll => {
                 let answer = self.poll(id).await;
@@ -221,15 +221,14 @@ impl Tools {
         Ok(Started { target, runtime: runtime.name().to_owned() })
     }
 
-    async fn apply(&self, errand: Errand) -> Result<TableNumber, Trouble> {
+    async fn apply(&self, errand: Errand) -> Result<(), Trouble> {
         let Errand::Table(table) = errand else {
             return Err(Trouble::passing("there is no table"));
         };
         let table: TableForm = *table;
         let body = serde_json::to_vec(&table).map_err(|error| Trouble::refused(error.to_string()))?;
-        let applied: Applied =
-            self.proxy.put("/table", Bytes::from(body)).await.map_err(|error| of_proxy(&error))?;
-        Ok(applied.table)
+        let applied: Result<Applied, ClientError> = self.proxy.put("/table", Bytes::from(body)).await;
+        applied.map(drop).map_err(|error| of_proxy(&error))
     }
 
     /// Whether nobody holds a version any more, whichever part it had.

@@ -1,7 +1,8 @@
 //! Windows: what is counted from some instant on, as if there had been nothing before.
 
-use std::{f64::consts::PI, time::Duration};
+use std::time::Duration;
 
+use language::part_of_the;
 use serde::{Deserialize, Serialize};
 
 use super::{Breach, limit::Counted};
@@ -40,7 +41,7 @@ impl Windows {
         broken: impl Fn(usize, Counted, f64, Duration) -> Option<Breach>,
     ) -> Option<Breach> {
         let broken_in = |window: &Window| {
-            let part = 6.0 / (PI * window.number as f64).powi(2);
+            let part = part_of_the(window.number);
             let each = now.iter().zip(&window.before).enumerate();
             each.filter(|_| window.since < elapsed)
                 .find_map(|(at, (now, before))| broken(at, now.since(*before), part, window.since))

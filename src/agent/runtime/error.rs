@@ -15,14 +15,20 @@ pub struct RuntimeError {
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     #[error(
-        "{0} holds none of index.js or package.json (nodejs), fn.py (python), fn.sh (binary) and run (program): name its form, or \
-         add the file"
+        "{0} holds none of index.js or package.json (nodejs), fn.py (python), fn.sh (binary), run (program), fn.wasm (wasm) and image: name its \
+         form, or add the file"
     )]
     NoForm(PathBuf),
     #[error("its folder can be run as {0} and as {1}: name the one that is meant")]
     TwoForms(&'static str, &'static str),
     #[error("{name:?} can't be run on this machine, but {has}{hint}")]
     NoRunner { name: String, has: String, hint: &'static str },
+    #[error("the image {0} is not on this machine, and none is fetched: `podman pull {0}` gets it")]
+    NoImage(String),
+    #[error(
+        "its file `image` says {0:?}: it has to name an image by its digest, as in registry.example.org/name@sha256:…, or by its id"
+    )]
+    ImageName(String),
     #[error("its content needs {needs} bytes, and its limit is {limit}: raise `room`, or ship less")]
     Room { needs: u64, limit: u64 },
     #[error("its content holds {0}, which is neither file, folder nor a link within it")]

@@ -22,6 +22,7 @@ mod state;
 pub mod tinyfaas;
 mod turns;
 mod version;
+pub mod wasm;
 pub mod webhook;
 
 use std::{fmt, future::Future, pin::Pin, time::Duration};
@@ -68,7 +69,7 @@ pub trait Runtime: fmt::Debug + Send + Sync {
 }
 
 /// What runtimes are called in configurations, in order.
-pub const NAMES: [&str; 4] = ["oci", "process", "tinyfaas", "webhook"];
+pub const NAMES: [&str; 5] = ["oci", "process", "tinyfaas", "wasm", "webhook"];
 
 /// What is said where a runtime is named that doesn't exist.
 #[must_use]

@@ -55,6 +55,17 @@ pub struct Limits {
     pub cpu: Option<u32>,
 }
 
+/// What one process may have mapped besides the memory that all have in use together: stacks of threads and heaps that are set
+/// aside and never used.
+const MAPPED_BESIDES: u64 = 512 * 1024 * 1024;
+
+impl Limits {
+    /// Bytes of data that one process may have mapped.
+    pub(crate) fn data(&self) -> u64 {
+        self.memory.saturating_mul(2).saturating_add(MAPPED_BESIDES)
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

@@ -58,7 +58,7 @@ pub enum Functions {
         /// Its content; it is copied
         #[arg(value_name = "FOLDER")]
         folder: PathBuf,
-        /// nodejs, python, binary or program [default: what the folder holds says it]
+        /// nodejs, python, binary, program or wasm [default: what the folder holds says it]
         #[arg(long, value_name = "FORM")]
         runner: Option<String>,
         /// What keeps a caller's calls with one version: cookie:NAME, header:NAME or address

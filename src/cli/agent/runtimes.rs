@@ -1,9 +1,17 @@
 //! What is set of the runtimes of an agent: their keys, and what an enabled one needs.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use agent::{
-    runtime::{self, process::cgroup::Cgroups, tinyfaas::Form},
+    runtime::{
+        self,
+        process::cgroup::Cgroups,
+        tinyfaas::Form,
+        wasm::{self, form::Destination},
+    },
     settings::{OciSettings, Runtimes, WebhookSettings},
 };
 
@@ -12,12 +20,18 @@ use crate::cli::settings::value::{Parsed, Slot, parts};
 /// The most containers of a version at tinyFaaS.
 const MAX_THREADS: u64 = 1_000;
 
+/// The most calls of a version that is a component at once, and the most memory of one.
+const MAX_CALLS: u64 = 100_000;
+const CALL_MEMORY: (u64, u64) = (1 << 16, 1 << 32);
+/// How long one may compute or take.
+const CALL_TIME: (Duration, Duration) = (Duration::from_millis(10), Duration::from_hours(24));
+
 /// How long a call of somebody else's may take.
 const PATIENCE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_hours(1));
 
 /// Every key and its place, in the order of the documentation.
 pub fn keys(runtimes: &mut Runtimes) -> Vec<(&'static str, Slot<'_>)> {
-    let Runtimes { enabled, ports, cgroups, tinyfaas, webhook, oci } = runtimes;
+    let Runtimes { enabled, ports, cgroups, tinyfaas, webhook, oci, wasm } = runtimes;
     let WebhookSettings { url, secret_file, agent, sends_content, runners, patience } = webhook;
     vec![
         ("runtimes.enabled", Slot::Parsed(enabled)),
@@ -35,10 +49,17 @@ pub fn keys(runtimes: &mut Runtimes) -> Vec<(&'static str, Slot<'_>)> {
         ("webhook.sends_content", Slot::Parsed(sends_content)),
         ("webhook.runners", Slot::Parsed(runners)),
         ("webhook.patience", Slot::Time(patience, PATIENCE)),
-        ("oci.runc", Slot::Parsed(&mut oci.runc)),
+        ("oci.program", Slot::Parsed(&mut oci.program)),
+        ("oci.podman_runtime", Slot::Parsed(&mut oci.podman_runtime)),
         ("oci.rootfs", Slot::Parsed(&mut oci.rootfs)),
+        ("oci.image", Slot::Parsed(&mut oci.image)),
         ("oci.binds", Slot::Parsed(&mut oci.binds)),
         ("oci.ports", Slot::Parsed(&mut oci.ports)),
+        ("wasm.memory", Slot::Size(&mut wasm.memory, CALL_MEMORY)),
+        ("wasm.calls", Slot::Number(&mut wasm.calls, (1, MAX_CALLS))),
+        ("wasm.compute", Slot::Time(&mut wasm.compute, CALL_TIME)),
+        ("wasm.time", Slot::Time(&mut wasm.time, CALL_TIME)),
+        ("wasm.outgoing", Slot::Parsed(&mut wasm.outgoing)),
     ]
 }
 
@@ -57,7 +78,10 @@ pub fn check(runtimes: &Runtimes, name: &str, faults: &mut Vec<String>) {
             "tinyfaas" if runtimes.tinyfaas.forms.is_empty() => {
                 faults.push("tinyfaas.forms: name at least one, as in python".to_owned());
             }
-            "process" | "tinyfaas" => {}
+            "wasm" if !wasm::IS_BUILT_IN => {
+                faults.push(format!("runtimes.enabled: wasm: {}", wasm::NOT_BUILT_IN));
+            }
+            "process" | "tinyfaas" | "wasm" => {}
             "webhook" => check_webhook(&runtimes.webhook, name, faults),
             "oci" => check_oci(&runtimes.oci, enabled, runtimes.ports, faults),
             other => faults.push(format!("runtimes.enabled: {}", runtime::unknown(other))),
@@ -90,8 +114,24 @@ fn check_webhook(webhook: &WebhookSettings, name: &str, faults: &mut Vec<String>
 }
 
 fn check_oci(oci: &OciSettings, enabled: &[String], (first, last): (u16, u16), faults: &mut Vec<String>) {
-    if oci.rootfs.is_none() {
-        faults.push("oci.rootfs: the runtime oci needs a root file system, unpacked in a folder".to_owned());
+    let program = Path::new(&oci.program).file_name().unwrap_or_default().to_string_lossy();
+    match (program.as_ref(), &oci.rootfs, oci.image.as_str()) {
+        (_, Some(_), image) if !image.is_empty() => {
+            faults.push("oci.image: oci.rootfs is set too; containers have one of them".to_owned());
+        }
+        (program, None, image) if program.starts_with("podman") || (program.is_empty() && !image.is_empty()) => {}
+        (_, None, _) => faults.push(
+            "oci.rootfs: the runtime oci needs a root file system, unpacked in a folder, or podman (oci.program) \
+             and its images"
+                .to_owned(),
+        ),
+        (_, Some(_), _) => {}
+    }
+    if oci.image.starts_with('-') || oci.podman_runtime.contains(char::is_whitespace) {
+        faults.push("oci.image, oci.podman_runtime: these are no names of an image and a program".to_owned());
+    }
+    if !oci.program.is_empty() && !program.starts_with("runc") && !program.starts_with("podman") {
+        faults.push(format!("oci.program: {} is neither runc nor podman", oci.program));
     }
     if let Some(bind) = oci.binds.iter().find(|bind| !bind.is_absolute()) {
         faults.push(format!("oci.binds: {} does not begin with a slash", bind.display()));
@@ -114,6 +154,18 @@ impl Parsed for Vec<Form> {
 
     fn text(&self) -> String {
         self.iter().map(|form| form.name()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Parsed for Vec<Destination> {
+    fn take(&mut self, text: &str) -> Result<(), String> {
+        let read = |part: &str| part.parse::<Destination>().map_err(|error| error.to_string());
+        *self = parts(text).map(read).collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    fn text(&self) -> String {
+        self.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     }
 }
 

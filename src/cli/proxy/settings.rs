@@ -81,6 +81,7 @@ impl Configured for Settings {
 
     fn keys(&mut self) -> Vec<(&'static str, Slot<'_>)> {
         const SECOND: Duration = Duration::from_secs(1);
+        const MINUTE: Duration = Duration::from_mins(1);
         const DAY: Duration = Duration::from_hours(24);
         const TIMES: (Duration, Duration) = (Duration::from_millis(10), DAY);
         let Limits {
@@ -136,6 +137,7 @@ impl Configured for Settings {
             ("limits.pool", Slot::Number(pool, (0, 100_000))),
             ("limits.pooled", Slot::Time(pooled, (Duration::ZERO, DAY))),
             ("counts.interval_seconds", Slot::Number(&mut self.measuring.interval_seconds, (1, 3_600))),
+            ("counts.keep", Slot::Time(&mut self.measuring.room.age, (MINUTE, DAY))),
             ("log.level", Slot::Parsed(&mut self.log_level)),
             ("log.format", Slot::Json(&mut self.log_json)),
             ("log.access", Slot::Parsed(&mut self.measuring.access_log.logged)),

@@ -2,7 +2,7 @@
 
 use super::Advice;
 use analysis::beyond::calls_until;
-use language::{Condition, Diagnostic, Severity, Stage, Strategy, TextPlaces};
+use language::{Condition, Diagnostic, Severity, Stage, Strategy, TextPlaces, part_of_the};
 
 /// In words; nothing where no such agent takes part.
 pub fn stops(strategy: &Strategy, places: &TextPlaces, advice: &Advice) -> Vec<Diagnostic> {
@@ -29,7 +29,8 @@ fn unrepeated(strategy: &Strategy, places: &TextPlaces) -> Vec<Diagnostic> {
 
 /// Stages that may be over before an agent can have proven that the new version breaks a condition.
 fn slow(strategy: &Strategy, places: &TextPlaces, agents: u64) -> Vec<Diagnostic> {
-    let alpha = strategy.alpha_of_a_stage(strategy.local_alpha(agents));
+    let of_first_attempt = strategy.local_alpha(agents) * part_of_the(1);
+    let alpha = strategy.alpha_of_a_stage(of_first_attempt);
     let each = strategy.stages.iter().zip(&places.stages).filter(|(stage, _)| stage.new_traffic > 0);
     each.filter_map(|(stage, place)| {
         let calls = (stage.min_calls * u64::from(stage.new_traffic) / 100).max(1);

@@ -12,7 +12,9 @@ use super::{
     offer::{OfferName, Piece},
     state::Release,
 };
-use language::{Amount, FromParent, OnConflict, OnLimit, Order, Rollout, Round, Stage, StageKind, Strategy};
+use language::{
+    Amount, FromParent, OnConflict, OnLimit, Order, Rollout, Round, Stage, StageKind, Strategy, part_of_the,
+};
 
 /// What each stage is to a manager below: it waits for the signal where a barrier stands after it; where the manager is not
 /// in charge, as the developer wrote.
@@ -57,14 +59,15 @@ impl Release {
         }
     }
 
-    /// The strategy as an agent walks through it that judges by itself: with what it may spend of alpha.
-    pub fn strategy_in_place(&self) -> Strategy {
+    /// The strategy as an agent walks through it that judges by itself: with what it may spend of alpha in this attempt, from 1.
+    pub fn strategy_in_place(&self, attempt: u16) -> Strategy {
         let mut strategy = Strategy::clone(&self.strategy);
-        strategy.from_parent.get_or_insert_default().local_alpha = Some(self.local_alpha());
+        let alpha = self.local_alpha() * part_of_the(attempt.into());
+        strategy.from_parent.get_or_insert_default().local_alpha = Some(alpha);
         strategy
     }
 
-    /// By the agents that were there when the release began: so an offer stays what it was when others join.
+    /// Of each agent, over all its attempts. By the agents that were there when the release began: so an offer stays what it was when others join.
     fn local_alpha(&self) -> f64 {
         let own = self.members.len().saturating_sub(self.managers.len()) as u64;
         self.strategy.local_alpha(own + u64::from(self.managers.agents()))

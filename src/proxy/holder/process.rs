@@ -1,6 +1,6 @@
 //! A serving process as its holder sees it.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use rustix::{
     io::Errno,
@@ -13,7 +13,10 @@ use tokio::{
 };
 
 use super::{Event, Number};
-use crate::handover::{Listening, PATIENCE};
+use crate::{
+    handover::{Listening, PATIENCE},
+    side_door,
+};
 
 /// How often it is looked whether a process has ended.
 const LOOK: Duration = Duration::from_millis(10);
@@ -92,8 +95,12 @@ async fn code_of_pid(pid: u32) -> Option<i32> {
 }
 
 /// Waits for children that have ended meanwhile, so that nothing is left of them.
-pub(super) fn reap(pids: impl Iterator<Item = u32>) {
+pub(super) fn reap(control: &Path, pids: impl Iterator<Item = u32>) {
     for pid in pids {
-        tokio::spawn(code_of_pid(pid));
+        let control = control.to_owned();
+        tokio::spawn(async move {
+            code_of_pid(pid).await;
+            side_door::clear(&control, pid);
+        });
     }
 }

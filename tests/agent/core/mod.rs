@@ -2,10 +2,11 @@
 
 mod world;
 
+use choirmaster_agent::core::Act;
 use model::StageStatus;
 use wire::{StageSummary, Then};
 
-use self::world::{World, version};
+use self::world::{World, settings, version};
 
 /// Two stages and a roll-out.
 const OFFER: &str = "id: r1\nname: r1\ntype: patch\nfunctions:\n  - name: hello\n    base_version:\n      path: base\n      env: nodejs\n    new_version:\n      path: new\n      env: nodejs\nstages:\n  - name: canary\n    type: WaitForSignal\n    func_name: hello\n    variants:\n      - name: base_version\n        trafficPercentage: 90\n      - name: new_version\n        trafficPercentage: 10\n    metrics_conditions:\n      - name: errorRate\n        threshold: \"<=0.05\"\n    end_conditions:\n      - name: minDuration\n        threshold: 1s\n      - name: minCalls\n        threshold: \"10\"\n    end_action:\n      onSuccess: half\n      onFailure: rollback\n  - name: half\n    type: WaitForSignal\n    func_name: hello\n    variants:\n      - name: base_version\n        trafficPercentage: 50\n      - name: new_version\n        trafficPercentage: 50\n    metrics_conditions:\n      - name: errorRate\n        threshold: \"<=0.05\"\n    end_conditions:\n      - name: minDuration\n        threshold: 1s\n      - name: minCalls\n        threshold: \"10\"\n    end_action:\n      onSuccess: rollout\n      onFailure: rollback\n";
@@ -32,12 +33,63 @@ fn a_good_release_is_walked_through_in_place() {
     let said = said.map(|(stage, status, next)| (stage.to_owned(), status, next.to_owned()));
     assert_eq!(world.ended(), said);
     assert_eq!(world.stable("hello"), Some(version("hello", "new")));
-    // The base version never served alone once the new one had a share.
+    // The base version never served alone once the new one had a share, and is there when that gets all.
     let shares: Vec<_> = world.tables.iter().map(|table| table.services[0].shares.clone().unwrap()).collect();
-    assert_eq!(shares, [vec![9_000, 1_000], vec![5_000, 5_000], vec![10_000]]);
+    assert_eq!(shares, [vec![9_000, 1_000], vec![5_000, 5_000], vec![0, 10_000], vec![10_000]]);
     assert!(world.running.contains_key(&version("hello", "base")), "the base version is kept for a while");
     world.until("the base version is ended", |world| world.running.len() == 1);
     assert!(world.core.state().work.is_none());
+}
+
+/// A release whose last stage has ended well, and whose new version answers no more.
+fn died_before_it_takes_over() -> World {
+    let mut world = with_offer();
+    world.signal(None);
+    world.until("it gets all calls", |world| world.share("hello") == 10_000);
+    world.broken.insert(version("hello", "new"));
+    world.steps(100);
+    assert_eq!(world.stable("hello"), Some(version("hello", "base")), "it answers what the new one fails");
+    assert!(world.is_named(&version("hello", "base")));
+    assert_eq!(world.ended().len(), 1, "that it was rolled out is said when it was");
+    world
+}
+
+#[test]
+fn a_version_that_died_before_it_takes_over_serves_alone_once_it_answers() {
+    for is_killed in [false, true] {
+        let mut world = died_before_it_takes_over();
+        if is_killed {
+            world.kill();
+            world.steps(20);
+            assert_eq!(world.stable("hello"), Some(version("hello", "base")));
+        }
+        world.broken.clear();
+        world.until("it is rolled out", |world| world.ended().len() == 2);
+        assert_eq!(world.stable("hello"), Some(version("hello", "new")));
+        assert_eq!(world.ended()[1], ("half".to_owned(), StageStatus::Completed, "rollout".to_owned()));
+        assert_eq!(world.share("hello"), 0);
+    }
+}
+
+#[test]
+fn a_version_that_never_answers_when_it_is_to_take_over_is_taken_back() {
+    let mut world = died_before_it_takes_over();
+    world.until("it is told", |world| world.ended().len() == 2);
+    assert_eq!(world.ended()[1], ("half".to_owned(), StageStatus::Failure, "rollback".to_owned()));
+    assert_eq!(world.stable("hello"), Some(version("hello", "base")));
+    assert_eq!(world.share("hello"), 0);
+    assert!(last_summary(&world).why.unwrap().text.contains("answered no more"));
+    assert_eq!(world.core.stops().unstarted, 1);
+}
+
+#[test]
+fn what_takes_over_can_be_taken_back_by_an_operator() {
+    let mut world = died_before_it_takes_over();
+    let undone = world.undo(Some("hello")).unwrap();
+    assert_eq!(undone[0].to, version("hello", "base"));
+    world.until("it is told", |world| world.ended().len() == 2);
+    assert_eq!(world.ended()[1], ("half".to_owned(), StageStatus::Failure, "rollback".to_owned()));
+    assert_eq!(world.share("hello"), 0);
 }
 
 #[test]
@@ -235,4 +287,105 @@ fn a_version_whose_runtime_is_away_is_not_started_and_others_are() {
     world.add("hello", "one", "nodejs");
     world.until("hello is served", |world| world.is_named(&version("hello", "one")));
     assert!(world.core.why_not_added(&version("greet", "one")).is_some());
+}
+
+/// The proxy said yes, and for up to two seconds that was taken for proof: stages were reported as ended by a table that wasn't in force.
+#[test]
+fn a_table_that_the_proxy_took_and_did_not_put_in_force_counts_for_nothing() {
+    let mut world = with_offer();
+    world.until("the canary is tried", |world| world.share("hello") == 1_000);
+    world.signal(None);
+    world.proxy_says_yes_alone = true;
+    for _ in 0..400 {
+        world.step();
+        assert!(!world.core.is_in_force() || world.share("hello") == 1_000);
+        assert!(world.ended().is_empty(), "{:?}", world.ended());
+        assert!(world.stopped.is_empty(), "{:?}", world.stopped);
+    }
+    let warned = world.log.iter().filter(|said| said.contains("the proxy took table")).count();
+    assert!((1..12).contains(&warned), "pauses grow between tries: {warned}");
+    world.proxy_says_yes_alone = false;
+    world.until("it is rolled out", |world| world.ended().len() == 2);
+    assert_eq!(world.share("hello"), 0);
+}
+
+/// The deadline for the last calls counted from the decision: who couldn't reach the proxy until it had passed gave them no time.
+#[test]
+fn last_calls_have_their_time_from_when_the_table_without_their_version_is_in_force() {
+    let mut world = with_offer();
+    world.until("the canary is tried", |world| world.share("hello") == 1_000);
+    let new = version("hello", "new");
+    world.held.insert(new.clone());
+    world.signal(Some(Then::Rollback));
+    world.proxy_away = true;
+    world.steps(200);
+    assert_eq!(world.share("hello"), 1_000, "the proxy was not reached, and serves on");
+    world.proxy_away = false;
+    world.until("the new version has no share", |world| !world.is_named(&new));
+    let since = world.now_ms;
+    world.until("the new version is ended", |world| world.stopped.contains(&new));
+    let drained_for = world.now_ms - since;
+    assert!(drained_for >= settings().drain_ms, "{drained_for} ms");
+}
+
+/// A proxy that came back with an earlier table may have given calls to a version that was drained before.
+#[test]
+fn who_is_named_by_an_earlier_table_again_is_drained_anew() {
+    let mut world = with_offer();
+    world.until("the canary is tried", |world| world.share("hello") == 1_000);
+    let (new, earlier) = (version("hello", "new"), world.table.clone());
+    world.held.insert(new.clone());
+    world.signal(Some(Then::Rollback));
+    world.until("the new version has no share", |world| !world.is_named(&new));
+    world.steps(45);
+    world.table = earlier;
+    world.until("it has no share once more", |world| !world.is_named(&new));
+    let since = world.now_ms;
+    world.until("the new version is ended", |world| world.stopped.contains(&new));
+    let drained_for = world.now_ms - since;
+    assert!(drained_for >= settings().drain_ms, "{drained_for} ms");
+}
+
+/// Once it counted as running until the stop was answered, so that it got a share and was gone a moment later.
+#[test]
+fn a_version_that_is_wanted_again_while_it_is_stopped_is_started_once_it_is_gone() {
+    let mut world = with_offer();
+    let new = version("hello", "new");
+    world.until("the canary is tried", |world| world.share("hello") == 1_000);
+    world.signal(Some(Then::Rollback));
+    world.stops_take_long = true;
+    world.until("the new version is being stopped", |world| world.stops_begun.contains(&new));
+    world.until("it is told", |world| world.core.state().work.is_none() && world.owed().is_empty());
+    let tables = world.tables.len();
+    // The same once more, under another name.
+    world.end = None;
+    world.offers.push(("r2".to_owned(), OFFER.replace("id: r1", "id: r2")));
+    world.until("it is prepared", |world| {
+        world.core.state().work.as_ref().is_some_and(|w| w.plan().is_some())
+    });
+    for _ in 0..200 {
+        world.step();
+        assert_eq!(world.tables.len(), tables, "it has a share while it is being stopped");
+        assert_eq!(world.started.iter().filter(|started| **started == new).count(), 1);
+    }
+    world.stops_take_long = false;
+    world.until("the canary is tried once more", |world| world.share("hello") == 1_000);
+    assert_eq!(world.stopped, [new.clone()]);
+    assert_eq!(world.started.iter().filter(|started| **started == new).count(), 2);
+    assert!(world.running.contains_key(&new));
+}
+
+/// After one question that the proxy didn't answer nothing was counted for two seconds, and so no breach was seen.
+#[test]
+fn who_misses_one_answer_of_the_proxy_asks_again_soon() {
+    let mut world = with_offer();
+    world.until("the canary is tried", |world| world.share("hello") == 1_000);
+    world.until("a look is not due for long", |world| {
+        !world.core.acts(world.now()).iter().any(|act| matches!(act, Act::Look(_)))
+    });
+    world.proxy_away = true;
+    world.until("it is missed", |world| !world.core.is_in_force());
+    world.proxy_away = false;
+    world.steps(8);
+    assert!(world.core.is_in_force());
 }

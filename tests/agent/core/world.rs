@@ -40,7 +40,7 @@ pub struct World {
     pub core: Core,
     /// What is on disk.
     saved: String,
-    now_ms: u64,
+    pub now_ms: u64,
     pub running: BTreeMap<VersionId, String>,
     /// The runtime that runs functions of python can't be reached.
     pub python_is_away: bool,
@@ -51,7 +51,17 @@ pub struct World {
     pub table: Option<TableForm>,
     /// All tables that were ever in force.
     pub tables: Vec<TableForm>,
+    pub started: Vec<VersionId>,
     pub stopped: Vec<VersionId>,
+    /// Versions that have calls in flight for ever.
+    pub held: BTreeSet<VersionId>,
+    pub stops_begun: BTreeSet<VersionId>,
+    /// A stop that is begun is not answered.
+    pub stops_take_long: bool,
+    /// The proxy isn't reached, and serves on.
+    pub proxy_away: bool,
+    /// The proxy takes each table, and goes on by the one before.
+    pub proxy_says_yes_alone: bool,
     /// Calls per step of each function, and errors in a hundred of each variation.
     pub calls: u64,
     pub errors: BTreeMap<&'static str, u64>,
@@ -88,7 +98,13 @@ impl World {
             archive_is_broken: false,
             table: None,
             tables: Vec::new(),
+            started: Vec::new(),
             stopped: Vec::new(),
+            held: BTreeSet::new(),
+            stops_begun: BTreeSet::new(),
+            stops_take_long: false,
+            proxy_away: false,
+            proxy_says_yes_alone: false,
             calls: 20,
             errors: BTreeMap::new(),
             rows: BTreeMap::new(),
@@ -100,7 +116,7 @@ impl World {
         }
     }
 
-    fn now(&self) -> Now {
+    pub fn now(&self) -> Now {
         Now { ms: self.now_ms, wall_ms: 1_700_000_000_000 + self.now_ms as i64 }
     }
 
@@ -241,9 +257,12 @@ impl World {
         {
             return Some(act.clone().failed(trouble));
         }
+        if self.proxy_away && matches!(act, Act::Look(_) | Act::Apply(_) | Act::Drain(_) | Act::Count(_)) {
+            return Some(act.clone().failed(Trouble::passing("the proxy doesn't answer")));
+        }
         Some(match act.clone() {
             Act::List => Event::Listed(Ok(self.listed())),
-            Act::Look => Event::Looked(Ok(self.number())),
+            Act::Look(_) => Event::Looked(Ok(self.number())),
             Act::Join => Event::Joined(Ok("joined".to_owned())),
             Act::Poll => {
                 let offer = self.offers.first().map(|(name, _)| name.clone());
@@ -272,6 +291,7 @@ impl World {
             }
             Act::Start(version) => {
                 let Errand::Version(note) = errand else { panic!("a version without a note is started") };
+                self.started.push(version.clone());
                 let started = if self.broken.contains(&version) {
                     Err(Trouble::passing("it died at once:\n  line 1\n  line 2\n"))
                 } else if self.python_is_away && note.runner == "python" {
@@ -286,16 +306,24 @@ impl World {
             Act::Apply(generation) => {
                 let Errand::Table(table) = errand else { panic!("no table is applied") };
                 self.check_table(&table);
-                self.tables.push((*table).clone());
-                self.table = Some(*table);
-                Event::Applied { generation, applied: Ok(self.number()) }
+                if !self.proxy_says_yes_alone {
+                    self.tables.push((*table).clone());
+                    self.table = Some(*table);
+                }
+                Event::Applied { generation, applied: Ok(()) }
             }
             Act::Drain(version) => {
-                assert!(!self.is_named(&version), "a version that has calls is drained");
-                Event::Drained { version, drained: Ok(true) }
+                let is_named = self.is_named(&version);
+                let is_known = self.core.in_force() == Some(self.number());
+                assert!(!is_named || !is_known, "a version that has calls is drained");
+                Event::Drained { drained: Ok(!is_named && !self.held.contains(&version)), version }
             }
             Act::Stop(version) => {
                 assert!(!self.is_named(&version), "a version is stopped that the table in force names");
+                self.stops_begun.insert(version.clone());
+                if self.stops_take_long {
+                    return None;
+                }
                 self.running.remove(&version);
                 self.stopped.push(version.clone());
                 Event::Stopped { version, stopped: Ok(()) }

@@ -23,7 +23,7 @@ fn a_function_that_says_nothing_of_repeats_and_a_stage_that_ends_before_it_could
      5 |   - name: sieve
        |     ^
       help: say retry: failed if a call may be carried out twice, and retry: refused if not
-    13:5: warning: an agent that judges by itself stops a version of which all calls break errorRate <0.02 after 4 of its calls, and one of which twice as many do as may after about 2300; stage "Canary 5 Percent" may end after 5
+    13:5: warning: an agent that judges by itself stops a version of which all calls break errorRate <0.02 after 5 of its calls, and one of which twice as many do as may after about 2400; stage "Canary 5 Percent" may end after 5
      13 |   - name: Canary 5 Percent
         |     ^
       help: raise minCalls or the share of the new version, or let an analysis judge the stage for all agents together

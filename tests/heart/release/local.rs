@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use heart::{children::Profile, release::command::Form};
-use language::{Retry, Sticky, check_from_parent, offer, render_full};
-use model::{Capabilities, FEATURE_TRAFFIC, Leads};
+use language::{Retry, Sticky, check_from_parent, offer, part_of_the, render_full};
+use model::{Capabilities, FEATURE_TRAFFIC, Leads, StageStatus};
 
-use super::world::{World, canary, manager};
+use super::world::{World, canary, manager, summary};
 
 const AREA: &str = "north";
 
@@ -52,13 +52,38 @@ fn an_agent_that_is_led_in_place_has_its_part_of_alpha_and_keeps_it_when_others_
     manager_with(&mut world, &[FEATURE_TRAFFIC], 6);
     world.submit(&routed());
     let offer = handed(&mut world, &agents[0]);
-    assert_eq!(offer.alpha, Some(0.005 / 10.0), "a tenth of 0.05, for ten agents");
+    let of_all_attempts = 0.005 / 10.0;
+    let of_first = of_all_attempts * part_of_the(1);
+    assert_eq!(offer.alpha, Some(of_first), "a tenth of 0.05, for ten agents");
     assert_eq!(offer.functions[0].retry, Some(Retry::Failed));
     assert_eq!(offer.functions[0].sticky, Some(Sticky::Header("X-User".to_owned())));
     let late = own_agent(&mut world);
     world.pass(Duration::from_mins(1));
     assert_eq!(handed(&mut world, &agents[0]), offer);
     assert_eq!(handed(&mut world, &late).alpha, offer.alpha);
+}
+
+#[test]
+fn each_further_attempt_has_less_of_alpha_so_that_all_together_have_no_more() {
+    let mut world = World::new();
+    let agent = own_agent(&mut world);
+    world.submit(&canary("7", "a"));
+    let mut spent = 0.0;
+    for attempt in 1..=4_u16 {
+        if attempt > 1 {
+            world.retry("7").unwrap();
+        }
+        let name = world.poll(&agent);
+        let fetched = world.fetch(&agent, &name).unwrap();
+        assert_eq!(fetched.name.attempt, attempt);
+        let alpha = offer::read(&fetched.text(&name)).unwrap().alpha.unwrap();
+        assert_eq!(alpha, 0.005 * part_of_the(attempt.into()));
+        spent += alpha;
+        world.report(&agent, &name, summary("Canary", StageStatus::Failure)).unwrap();
+    }
+    assert!(spent < 0.005, "{spent}");
+    let all: f64 = (1..100_000).map(part_of_the).sum();
+    assert!((0.999..1.0).contains(&all), "{all}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The first hour of somebody who has only the README: its commands as they stand there, one after the other.
 //!
-//! What is different here: the program is the one under test instead of one that is built, the two ports are free ones, and
-//! the folder is a copy. What a person does by looking is done by asking: the next command is typed when the children are
+//! What is different here: the program is the one under test instead of one that is built, the ports are free ones, the agent's proxy
+//! and functions end with it, and the folder is a copy. What a person does by looking is done by asking: the next command is typed when the children are
 //! there, an approval is given when it is asked for.
 
 use std::{
@@ -17,7 +17,9 @@ use tokio::time::Instant;
 use super::{PROGRAM, out, repository};
 
 /// The sections whose commands are run, in their order.
-const SECTIONS: [&str; 3] = ["A release, step by step", "Not everywhere at once", "A tree"];
+const SECTIONS: [&str; 4] = ["A release, step by step", "Not everywhere at once", "A tree", "How-tos"];
+/// Those that begin where nothing runs from before.
+const AFRESH: [&str; 2] = ["A tree", "How-tos"];
 
 /// No command may take longer.
 const PATIENCE: Duration = Duration::from_mins(3);
@@ -97,7 +99,7 @@ impl Terminal {
 
 struct Hour {
     folder: tempfile::TempDir,
-    ports: [u16; 2],
+    ports: [u16; 3],
     terminals: Vec<Terminal>,
     watching: Vec<Terminal>,
 }
@@ -111,26 +113,30 @@ impl Hour {
         }
         std::fs::create_dir(folder.path().join("bin")).unwrap();
         std::os::unix::fs::symlink(PROGRAM, folder.path().join("bin/choirmaster")).unwrap();
-        let free = [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+        let free = [(); 3].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
         let ports = free.map(|listener| listener.local_addr().unwrap().port());
         Self { folder, ports, terminals: Vec::new(), watching: Vec::new() }
     }
 
     /// A command as it is typed, with the ports of this run.
     fn typed(&self, command: &str) -> Command {
-        let [first, second] = self.ports.map(|port| port.to_string());
-        let command = command.replace("9991", &first).replace("9992", &second);
+        let [first, second, third] = self.ports.map(|port| port.to_string());
+        let command = command.replace("9991", &first).replace("9992", &second).replace("8000", &third);
         let path = std::env::var("PATH").unwrap_or_default();
         let mut shell = Command::new("sh");
         // The shell gives its place to the command, so that a signal reaches that.
-        shell.args(["-c", &format!("exec {command}")]).current_dir(self.folder.path()).stdin(Stdio::null());
+        let command = if command.starts_with("for ") { command } else { format!("exec {command}") };
+        shell.args(["-c", &command]).current_dir(self.folder.path()).stdin(Stdio::null());
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("CHOIRMASTER_")) {
             shell.env_remove(name);
         }
         shell
             .env("PATH", format!("{}:{path}", self.folder.path().join("bin").display()))
             .env("CHOIRMASTER_LISTEN", format!("127.0.0.1:{first}"))
-            .env("CHOIRMASTER_URL", format!("http://127.0.0.1:{first}"));
+            .env("CHOIRMASTER_URL", format!("http://127.0.0.1:{first}"))
+            .env("CHOIRMASTER_AGENT_MANAGER_URL", format!("http://127.0.0.1:{first}"))
+            .env("CHOIRMASTER_AGENT_PROXY_LISTEN", format!("127.0.0.1:{third}"))
+            .env("CHOIRMASTER_AGENT_STOP", "drain");
         shell
     }
 
@@ -178,6 +184,11 @@ impl Hour {
                 self.watching.push(watching);
             }
             ["choirmaster", "release", "approve", release, ..] => self.approve(line, release),
+            ["choirmaster", "agent", "--at", ..] => {
+                self.open(&line.command, "");
+                self.until_shown("choirmaster agent status", "proxy");
+            }
+            ["for", ..] => self.until_both(line),
             _ => self.ends(line),
         }
     }
@@ -192,6 +203,35 @@ impl Hour {
         let mut terminal = self.terminal(&line.command);
         let code = terminal.wait();
         assert_eq!(code, line.code, "{}:\n{}", line.command, terminal.text());
+    }
+
+    /// Asks until the answer holds this.
+    fn until_shown(&self, command: &str, text: &str) {
+        let began = Instant::now();
+        loop {
+            let output = self.typed(command).output().unwrap();
+            if output.status.success() && out(&output).contains(text) {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "{command} never says {text}: {output:?}");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// Makes calls until some of them came to either version, all of which were answered.
+    fn until_both(&self, line: &Line) {
+        let began = Instant::now();
+        loop {
+            let output = self.typed(&line.command).output().unwrap();
+            let counted = out(&output);
+            let calls =
+                counted.lines().filter_map(|line| line.split_whitespace().next()?.parse::<u32>().ok());
+            assert_eq!(calls.sum::<u32>(), 200, "{counted}");
+            if counted.lines().count() == 2 {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "no two versions: {counted}");
+        }
     }
 
     /// As often as it is asked for.
@@ -233,7 +273,7 @@ fn the_commands_of_the_readme_work_as_they_stand_there() {
     }
     let mut hour = Hour::begin();
     for section in SECTIONS {
-        if section == "A tree" {
+        if AFRESH.contains(&section) {
             hour.close();
         }
         let of_it: Vec<&Line> = lines.iter().filter(|line| line.section == section).collect();

@@ -19,12 +19,18 @@ use axum::{
 };
 use serde_json::{Value, json};
 use simulated::{Faults, FleetConfig, FleetReport, run};
-use tokio::time::Instant;
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep},
+};
 use tokio_util::sync::CancellationToken;
 use zip::{ZipWriter, write::SimpleFileOptions};
 
 /// Longest wait for what a test expects.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// After a question whether there were calls enough there is a pause of so many times as long as it took.
+const ASK_PAUSE: u32 = 20;
 
 /// A second of a child's clock in these tests is 2 ms.
 pub const PACE: f64 = 0.002;
@@ -97,6 +103,8 @@ struct Seen {
 struct Shared {
     script: Arc<Script>,
     seen: Arc<Mutex<Seen>>,
+    /// Told of each call.
+    called: Arc<Notify>,
 }
 
 pub struct Manager {
@@ -107,7 +115,7 @@ pub struct Manager {
 
 impl Manager {
     pub async fn start(script: Script) -> Self {
-        let shared = Shared { script: Arc::new(script), seen: Arc::default() };
+        let shared = Shared { script: Arc::new(script), seen: Arc::default(), called: Arc::default() };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let connections = Arc::new(AtomicUsize::new(0));
@@ -135,22 +143,37 @@ impl Manager {
         }
     }
 
-    /// Runs the fleet until what was called satisfies the test.
+    /// Runs the fleet until what was called satisfies the test, which is asked after calls.
     pub async fn run_until(
         &self,
         config: FleetConfig,
         enough: impl Fn(&[Call]) -> bool,
     ) -> (FleetReport, Vec<Call>) {
         let stop = CancellationToken::new();
-        let fleet = tokio::spawn(run(config, stop.clone(), |_| ()));
-        let start = Instant::now();
-        while !enough(&self.calls()) && !fleet.is_finished() {
-            assert!(start.elapsed() < PATIENCE, "waited in vain; calls: {:#?}", self.calls());
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        let mut fleet = tokio::spawn(run(config, stop.clone(), |_| ()));
+        let is_enough = async {
+            // Of calls that come between two questions none is missed: the last of them is kept in mind. To ask may take longer the more
+            // calls there were, and is a small part of what is done.
+            loop {
+                let begun = Instant::now();
+                if enough(&self.shared.seen.lock().unwrap().calls) {
+                    return;
+                }
+                sleep(begun.elapsed() * ASK_PAUSE).await;
+                self.shared.called.notified().await;
+            }
+        };
+        let ended = tokio::select! {
+            () = is_enough => None,
+            ended = &mut fleet => Some(ended),
+            () = sleep(PATIENCE) => panic!("waited in vain; calls: {:#?}", self.calls()),
+        };
         stop.cancel();
-        let report = fleet.await.unwrap().unwrap();
-        (report, self.calls())
+        let ended = match ended {
+            Some(ended) => ended,
+            None => fleet.await,
+        };
+        (ended.unwrap().unwrap(), self.calls())
     }
 }
 
@@ -165,6 +188,7 @@ async fn answer(State(shared): State<Shared>, request: Request<Body>) -> Respons
     };
     let hang = shared.script.hang_results && call.path == "/result";
     let (status, body) = decide(&shared.script, &mut shared.seen.lock().unwrap(), call);
+    shared.called.notify_one();
     if hang {
         std::future::pending::<()>().await;
     }

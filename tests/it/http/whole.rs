@@ -49,10 +49,11 @@ async fn an_agent_goes_through_the_whole_strategy_whenever_the_manager_is_restar
         assert!(!text.lines().any(|line| line.starts_with(of_others)), "{text}");
     }
     let from_above: Vec<&str> = text.lines().filter(|line| line.starts_with("from_above")).collect();
+    let alpha = 0.05 * language::LOCAL_SHARE / 2.0 * language::part_of_the(1);
     assert_eq!(
         from_above,
-        ["from_above: {local_alpha: 2.5e-3}"],
-        "its part of alpha, and nothing of others: {text}"
+        [format!("from_above: {{local_alpha: {alpha:e}}}")],
+        "its part of alpha in the first attempt, and nothing of others: {text}"
     );
     assert!(!world.fetch(&deployed, "7").await.ok().text().contains("Second"), "one stage an offer");
     let ended = |answer: Answer| answer.ok().json();

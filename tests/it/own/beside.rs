@@ -23,6 +23,8 @@ use super::{
 
 /// Deployed agents, simulated.
 const DEPLOYED: usize = 8;
+/// With them, two own agents and a manager.
+const CHILDREN: usize = DEPLOYED + 3;
 
 /// The sample of growing waves, of the function of these tests, with short pauses.
 fn waves(base: &str, new: &str) -> String {
@@ -41,12 +43,31 @@ fn waves(base: &str, new: &str) -> String {
     text
 }
 
+/// A manager below that of the site, which has no functions of its own.
+async fn manager_below(site: &Site) -> Manager {
+    let set = [format!("parent.url={}", site.manager.url()), "parent.poll=50ms".to_owned()];
+    let empty = site.folder().join("no-functions");
+    std::fs::create_dir_all(&empty).unwrap();
+    Manager::start(&site.folder().join("middle"), &empty, &set).await
+}
+
+/// Whether the manager of the site knows that there are so many agents below a manager below it.
+fn has_agents_below(children: &Value, agents: u64) -> bool {
+    let all = children["items"].as_array().cloned().unwrap_or_default();
+    all.iter().any(|child| child["kind"] == "rm" && child["agents"] == agents)
+}
+
+/// Deployed agents, own agents, and a manager below with an own agent: what became of the release, and of each child's part in it.
 async fn a_mixed_fleet_runs_waves_with(canary: Behaviour, errors: f64) -> (String, Vec<Value>) {
     let mut site = Site::start().await;
+    let set = ["agent.keep_base=60s"];
+    let middle = manager_below(&site).await;
     let nodes = [
-        site.node("edge-1", &["agent.keep_base=60s"]).await,
-        site.node("edge-2", &["agent.keep_base=60s"]).await,
+        site.node("edge-1", &set).await,
+        site.node("edge-2", &set).await,
+        site.node_below(&middle, "edge-3", &set).await,
     ];
+    middle.knows(1).await;
     let mut config =
         FleetConfig { url: site.manager.url(), agents: DEPLOYED, pace: 0.02, ..FleetConfig::default() };
     config.traffic.calls_per_second = 500.0;
@@ -54,7 +75,8 @@ async fn a_mixed_fleet_runs_waves_with(canary: Behaviour, errors: f64) -> (Strin
     let stop = CancellationToken::new();
     let until = stop.clone();
     let fleet = tokio::spawn(async move { simulated::run(config, until, |_| ()).await.unwrap() });
-    site.manager.knows(2 + DEPLOYED).await;
+    site.manager.knows(CHILDREN).await;
+    site.manager.until("/api/v1/children", |listed| has_agents_below(listed, 1)).await;
     let (base, new) = (site.version(Good), site.version(canary));
     let mut callers = Vec::new();
     for node in &nodes {
@@ -89,7 +111,7 @@ async fn a_mixed_fleet_runs_waves_with(canary: Behaviour, errors: f64) -> (Strin
         let runs = site.running(serving).iter().any(|one| Some(one.pid) == stable.pid);
         assert!(runs || stable.pid.is_none(), "{status:#?}");
     }
-    wait_until("both serve it", async || site.running(serving).len() == 2).await;
+    wait_until("all serve it", async || site.running(serving).len() == nodes.len()).await;
     for callers in callers {
         assert_eq!(callers.lost(), 0);
         callers.finish().await;
@@ -101,15 +123,15 @@ async fn a_mixed_fleet_runs_waves_with(canary: Behaviour, errors: f64) -> (Strin
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn own_agents_beside_deployed_ones_run_a_good_release_in_waves() {
+async fn own_agents_deployed_ones_and_a_manager_below_run_a_good_release_in_waves() {
     let (state, parts) = a_mixed_fleet_runs_waves_with(Good, 0.0).await;
     assert_eq!(state, "Done", "{parts:#?}");
     let succeeded = parts.iter().filter(|part| part["outcome"] == "succeeded").count();
-    assert_eq!(succeeded, 2 + DEPLOYED, "{parts:#?}");
+    assert_eq!(succeeded, CHILDREN, "{parts:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn own_agents_beside_deployed_ones_go_back_with_a_bad_release() {
+async fn own_agents_deployed_ones_and_a_manager_below_go_back_with_a_bad_release() {
     let (state, parts) = a_mixed_fleet_runs_waves_with(Failing, 0.5).await;
     assert_eq!(state, "RolledBack", "{parts:#?}");
 }
@@ -117,13 +139,10 @@ async fn own_agents_beside_deployed_ones_go_back_with_a_bad_release() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_own_agent_under_a_manager_below_another_one_runs_what_that_one_releases() {
     let mut site = Site::start().await;
-    let set = [format!("parent.url={}", site.manager.url()), "parent.poll=50ms".to_owned()];
-    let empty = site.folder().join("no-functions");
-    std::fs::create_dir_all(&empty).unwrap();
-    let middle = Manager::start(&site.folder().join("middle"), &empty, &set).await;
+    let middle = manager_below(&site).await;
     let node = site.node_below(&middle, "edge", &["agent.keep_base=0s"]).await;
     middle.knows(1).await;
-    site.manager.until("/api/v1/children", |listed| listed["items"][0]["agents"] == 1).await;
+    site.manager.until("/api/v1/children", |listed| has_agents_below(listed, 1)).await;
     let mut base = site.version(Good);
     node.add(&site.content(&base));
     let load = node.call(&habits()).await;

@@ -56,8 +56,9 @@ struct Chaos {
 }
 
 impl Chaos {
-    /// Kills one of those that may die at any instant; or has the proxy hand over.
-    async fn strike(&mut self, site: &mut Site, node: &mut Node, canary: &str) {
+    /// Kills one of those that may die at any instant; or has the proxy hand over. `stable`: what names the content of the version
+    /// beside which the canary is tried.
+    async fn strike(&mut self, site: &mut Site, node: &mut Node, canary: &str, stable: &str) {
         if self.upgrades * self.upgrade_every <= self.kills {
             upgrade(node).await;
             self.upgrades += 1;
@@ -65,11 +66,13 @@ impl Chaos {
         match self.chance.u8(..3) {
             0 => {
                 let running = site.running(canary);
-                if let Some(one) = self.chance.choice(&running)
-                    && processes::kill(one.pid)
-                {
-                    self.kills += 1;
-                }
+                let Some(one) = self.chance.choice(&running) else { return };
+                let was_killed = node.still(async |node| {
+                    // The agent may have rolled it out, while nobody else knows yet: from then on it is no canary, and nobody could
+                    // answer in its stead.
+                    node.stable().await.as_deref() == Some(stable) && processes::kill(one.pid)
+                });
+                self.kills += u64::from(was_killed.await);
             }
             1 => {
                 node.kill();
@@ -118,11 +121,18 @@ async fn lead(
     let times = longest.as_secs_f64() / SHORTEST_STAGE.as_secs_f64();
     let milliseconds = SHORTEST_STAGE.mul_f64(times.powf(chaos.chance.f64())).as_millis() as u64;
     let text = strategy(id, [base, &new], &stages(release.kind, release.shares, milliseconds), "");
+    let mut stable = None;
+    wait_until("something serves", async || {
+        stable = node.stable().await;
+        stable.is_some()
+    })
+    .await;
+    let stable = stable.unwrap();
     site.manager.submit(&text).await;
     let mut is_to_abort = release.abort_at.map(|stage| format!("s{stage}"));
     while !site.manager.is_over(id).await {
         chaos.pause(20, 400).await;
-        chaos.strike(site, node, &new).await;
+        chaos.strike(site, node, &new, &stable).await;
         let status = node.status().await;
         let stage =
             status.and_then(|status| status.functions.first()?.candidate.clone()).map(|one| one.stage);

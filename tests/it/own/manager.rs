@@ -59,6 +59,10 @@ impl Manager {
         format!("http://{}", self.at)
     }
 
+    pub fn pid(&self) -> u32 {
+        self.process.as_ref().map(|(process, _)| process.id()).expect("it runs")
+    }
+
     fn log(&self) -> PathBuf {
         self.folder.join("manager.log")
     }

@@ -17,6 +17,7 @@ mod kills;
 #[allow(dead_code, reason = "the tests of the proxy use more of it")]
 #[path = "../../shared/loss/ledger.rs"]
 mod ledger;
+mod left_behind;
 mod manager;
 #[allow(dead_code, reason = "the tests of the proxy use more of it")]
 #[path = "../../shared/loss/message.rs"]

@@ -10,7 +10,13 @@ use std::{
 };
 
 use agent::control::{client::Client, form::Status};
-use proxy::control::{client::Client as ProxyClient, form::Status as ProxyStatus};
+use proxy::{
+    control::{
+        client::Client as ProxyClient,
+        form::{Applied, Status as ProxyStatus},
+    },
+    form::TableForm,
+};
 use rustix::process::Signal;
 
 use super::{
@@ -35,6 +41,8 @@ pub struct Node {
     /// Where its proxy takes calls.
     pub at: SocketAddr,
     arguments: Vec<String>,
+    /// Variables of its own, which a proxy that it starts has, too.
+    pub environment: Vec<(&'static str, &'static str)>,
     agent: Option<Child>,
 }
 
@@ -68,7 +76,14 @@ impl Node {
         for one in set {
             flag("--set", (*one).to_owned());
         }
-        Self { folder: folder.to_owned(), name: name.to_owned(), at, arguments, agent: None }
+        Self {
+            folder: folder.to_owned(),
+            name: name.to_owned(),
+            at,
+            arguments,
+            environment: Vec::new(),
+            agent: None,
+        }
     }
 
     /// The program, without the variables of whoever runs the test.
@@ -78,7 +93,7 @@ impl Node {
         // A proxy that the agent starts writes a line for each call.
         let log = self.access_log();
         command.env("CHOIRMASTER_PROXY_LOG_ACCESS", "all").env("CHOIRMASTER_PROXY_LOG_ACCESS_TO", log);
-        command.env("CHOIRMASTER_PROXY_THREADS", "2");
+        command.env("CHOIRMASTER_PROXY_THREADS", "2").envs(self.environment.iter().copied());
         command.current_dir(&self.folder).stdin(Stdio::null());
         command
     }
@@ -136,7 +151,7 @@ impl Node {
         self.proxy().get("/status").await.ok()
     }
 
-    async fn until_it_answers(&self) {
+    pub async fn until_it_answers(&self) {
         self.until("it answers", |status| status.proxy.answers).await;
     }
 
@@ -179,8 +194,12 @@ impl Node {
     }
 
     pub fn add_with(&self, content: &Path, flags: &[&str]) {
+        self.add_function(FUNCTION, content, flags);
+    }
+
+    pub fn add_function(&self, function: &str, content: &Path, flags: &[&str]) {
         let content = content.to_str().unwrap();
-        let added = self.run(&[&["agent", "functions", "add", FUNCTION, content], flags].concat());
+        let added = self.run(&[&["agent", "functions", "add", function, content], flags].concat());
         assert!(
             added.status.success(),
             "{}\n{}",
@@ -203,6 +222,25 @@ impl Node {
         let status = self.proxy_status().await?;
         let of_this = status.services.iter().find(|service| service.name == FUNCTION)?;
         Some(of_this.variations.iter().find(|one| one.name == "new").map_or(0, |one| one.share))
+    }
+
+    /// What names the content that gets whatever the new version doesn't, by the table in force. A change of the table that is under
+    /// way is waited for: putting the same one in force once more comes after it.
+    pub async fn stable(&self) -> Option<String> {
+        let table: TableForm = self.proxy().get("/table").await.ok()?;
+        let _: Applied = self.proxy().put("/table", serde_json::to_vec(&table).unwrap().into()).await.ok()?;
+        let of_this = table.services.into_iter().find(|service| service.name == FUNCTION)?;
+        of_this.variations.into_iter().next().map(|stable| stable.version)
+    }
+
+    /// Looks at something while the agent stands still, so that it doesn't change meanwhile.
+    pub async fn still<T>(&self, look: impl AsyncFnOnce(&Self) -> T) -> T {
+        let pid = self.agent.as_ref().map(Child::id);
+        let tell = |signal| pid.is_none_or(|pid| processes::send(pid, signal));
+        assert!(tell(Signal::STOP));
+        let seen = look(self).await;
+        assert!(tell(Signal::CONT));
+        seen
     }
 
     pub fn what_it_said(&self) -> String {

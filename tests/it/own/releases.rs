@@ -30,18 +30,31 @@ pub const A_B: &[u8] = &[50];
 pub const TWO_STAGES: &[u8] = &[10, 50];
 pub const GRADUAL: &[u8] = &[1, 5, 10, 20, 30, 50, 75, 90];
 
-/// A release of the function. Stages are called `s0`, `s1`, … `more`: whatever else is said at its top.
-pub fn strategy(id: &str, [base, new]: [&str; 2], stages: &[Stage], more: &str) -> String {
+/// A function, and the form that its versions have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Form {
+    pub function: &'static str,
+    pub env: &'static str,
+}
+
+/// A release of the function that most tests have. Stages are called `s0`, `s1`, … `more`: whatever else is said at its top.
+pub fn strategy(id: &str, versions: [&str; 2], stages: &[Stage], more: &str) -> String {
+    strategy_of(Form { function: FUNCTION, env: "program" }, id, versions, stages, more)
+}
+
+/// The same of another function.
+pub fn strategy_of(form: Form, id: &str, [base, new]: [&str; 2], stages: &[Stage], more: &str) -> String {
+    let Form { function, env } = form;
     let mut text = format!(
-        "id: {id}\nname: {id}\ntype: patch\n{more}functions:\n  - name: {FUNCTION}\n    \
-         base_version: {{path: fns/{base}, env: program}}\n    new_version: {{path: fns/{new}, env: program}}\n\
+        "id: {id}\nname: {id}\ntype: patch\n{more}functions:\n  - name: {function}\n    \
+         base_version: {{path: fns/{base}, env: {env}}}\n    new_version: {{path: fns/{new}, env: {env}}}\n\
          stages:\n"
     );
     for (number, stage) in stages.iter().enumerate() {
         let kind = if stage.kind == Kind::AB { "A/B" } else { "WaitForSignal" };
         let next = if number + 1 < stages.len() { format!("s{}", number + 1) } else { "rollout".to_owned() };
         text.push_str(&format!(
-            "  - name: s{number}\n    type: {kind}\n    func_name: {FUNCTION}\n    variants:\n      \
+            "  - name: s{number}\n    type: {kind}\n    func_name: {function}\n    variants:\n      \
              - {{name: base_version, trafficPercentage: {}}}\n      \
              - {{name: new_version, trafficPercentage: {}}}\n    metrics_conditions:\n      \
              - {{name: errorRate, threshold: \"<0.1\"}}\n      \

@@ -64,6 +64,8 @@ pub enum What {
     RolledBack,
     /// It sends its result.
     Ended(StageStatus),
+    /// It sends its result of a stage that it had not tested, since it is to pass over it.
+    PassedOver,
     /// What it was shown was refused.
     Refused,
     /// It tested versions that were gone, so that callers got errors for so long, in milliseconds.

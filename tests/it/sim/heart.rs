@@ -18,6 +18,8 @@ use heart::{
 };
 use model::{ChildKey, ChildKind, Now, StageStatus};
 
+use super::plans::NAMES;
+
 /// What is wrong with a manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flaw {
@@ -59,6 +61,20 @@ pub enum Flaw {
     OpensUnproven,
     /// Invariant 15: the proxy says of each version that nobody holds it.
     StopsAtOnce,
+    /// Invariant 15: the proxy says that it has a table in force, whoever asks it, and goes on by the one before.
+    KeepsOldTable,
+    /// Invariant 15: the proxy has another table in force than it says.
+    DistortsTable,
+    /// Invariant 15: a version gets calls before it was healthy.
+    StartsBlindly,
+    /// Invariant 16: what an own agent decided is not always on disk when it goes on, and it dies.
+    SavesLate,
+    /// Invariant 16: an own agent takes a result for answered whose call broke off.
+    TakesSilenceForAnswer,
+    /// Invariant 16: the proxy tells more calls than there were.
+    CountsTwice,
+    /// Invariant 10: own agents are told to pass over all stages.
+    PassesOverAll,
 }
 
 /// Decides and applies a command, with a flaw if there is one.
@@ -265,6 +281,13 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
         | Flaw::RefusesWithdrawn
         | Flaw::ForgetsUndoOfParent
         | Flaw::StopsAtOnce
+        | Flaw::KeepsOldTable
+        | Flaw::DistortsTable
+        | Flaw::StartsBlindly
+        | Flaw::SavesLate
+        | Flaw::TakesSilenceForAnswer
+        | Flaw::CountsTwice
+        | Flaw::PassesOverAll
         | Flaw::SumsOneShort => {}
     }
 }
@@ -285,6 +308,10 @@ fn bend_answer(flaw: Flaw, answer: Result<Reply, NoReply>) -> Result<Reply, NoRe
         }
         (Flaw::RefusesWithdrawn, Ok(Reply::Offer(offer))) if offer.form == Form::Withdrawn => {
             Err(Refusal::NeverOffered { child: String::new(), offer: String::new() }.into())
+        }
+        (Flaw::PassesOverAll, Ok(Reply::EndStage { rollback: false, .. })) => {
+            let skip = NAMES.map(str::to_owned).to_vec();
+            Ok(Reply::EndStage { end: true, rollback: false, skip })
         }
         (_, answer) => answer,
     }

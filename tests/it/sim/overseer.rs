@@ -109,6 +109,11 @@ impl Overseer {
         Some(origin)
     }
 
+    /// The release at the root that one of a manager carries out; none for one that takes it back.
+    pub fn root_of(&mut self, managers: &[Manager], manager: usize, key: ReleaseKey) -> Option<String> {
+        self.origin(managers, manager, key).filter(|origin| !origin.is_undo).map(|origin| origin.root)
+    }
+
     /// What an answer acknowledges of results.
     pub fn answered(&mut self, manager: &Manager, at: usize, pending: &Pending) {
         let (Request::Heart(command), Response::Heart(answer)) = (&pending.request, &pending.response) else {
@@ -193,7 +198,7 @@ impl Overseer {
             .and_then(|stage| NAMES.iter().position(|name| *name == release.strategy.stages[stage].name));
         match deed.what {
             What::Took => self.took(view, deed, &child, place, &planned, stage, at),
-            What::Ready => {
+            What::Ready | What::PassedOver => {
                 if let Some(stage) = stage {
                     self.ready.entry((child, origin.root, stage)).or_insert(at);
                 }

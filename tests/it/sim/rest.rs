@@ -5,6 +5,7 @@ use heart::release::state::ReleaseState;
 use super::{
     agent::Live,
     overseer::{Machine, View},
+    own::Own,
     world::{Event, Weather, World},
 };
 
@@ -13,6 +14,9 @@ const LONGEST_CALM_MS: u64 = 3_600_000;
 
 /// Once all releases are at rest, undos have so long.
 const AFTERMATH_MS: u64 = 6 * 60_000;
+
+/// What is paused may hold agents for ever, and own agents are much to simulate: nobody waits for them longer.
+const HELD_MS: u64 = 15 * 60_000;
 
 /// Between two looks whether all is at rest.
 const LOOK_MS: u64 = 20_000;
@@ -72,12 +76,23 @@ impl World {
             }
             None => {
                 let since = *self.rest_since.get_or_insert(self.at);
+                let own_is_busy = self.owns.iter().any(|own| !own.is_alive() || !own.is_idle());
                 let busy = self.agents.iter().any(|agent| !agent.is_alive || !agent.is_idle())
-                    || self.owns.iter().any(|own| !own.is_alive() || !own.is_idle())
+                    || own_is_busy
                     || self.links.iter().flatten().any(|link| !link.is_idle());
-                if self.at < since + AFTERMATH_MS || (busy && self.at < self.weather.until + LONGEST_CALM_MS)
-                {
+                let longest = if paused && !self.owns.is_empty() {
+                    since + HELD_MS
+                } else {
+                    self.weather.until + LONGEST_CALM_MS
+                };
+                if self.at < since + AFTERMATH_MS || (busy && self.at < longest) {
                     return self.plan(self.at + LOOK_MS, Event::Look);
+                }
+                // What is paused may hold an agent in a stage, and nothing else.
+                if own_is_busy && !paused {
+                    let busy = self.owns.iter().find(|own| !own.is_alive() || !own.is_idle());
+                    let text = format!("an own agent is never at rest: {:?}", busy.map(Own::in_hand));
+                    self.witnesses[0].late(text);
                 }
                 self.judge();
                 self.queue.clear();

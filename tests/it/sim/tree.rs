@@ -26,6 +26,11 @@ impl Tree {
         tree
     }
 
+    /// Some agents, and a manager below which are others.
+    pub fn fleet() -> Self {
+        Self { parents: vec![None, Some(0)], homes: vec![0, 0, 0, 0, 1, 1, 1] }
+    }
+
     /// Puts so many agents below a manager, some of them below managers of their own.
     fn grow(&mut self, dice: &mut Dice, manager: usize, places: usize, depth: usize) {
         let mut left = places;

@@ -367,7 +367,7 @@ impl Witness {
                     _ => {}
                 }
             }
-            What::Ready => {
+            What::Ready | What::PassedOver => {
                 if let Some(s) = deed.stage {
                     self.ready.entry(stage(s)).or_insert(at);
                 }

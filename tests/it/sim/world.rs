@@ -1,7 +1,7 @@
 //! Everything that happens, in the order of virtual time. Manager 0 is the root; where it is alone, the world is what it
 //! and its agents are.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use heart::{
     children,
@@ -20,9 +20,10 @@ use super::{
     heart::Flaw,
     links::{self, Line},
     manager::{Committed, Manager, Pending},
-    overseer::{Overseer, View},
+    overseer::{Overseer, View, is_taken_back},
     own::{Happening, Own},
     tree::Tree,
+    turnout::{Kind, Turnout},
     witness::{Violation, Witness},
 };
 
@@ -125,6 +126,9 @@ pub(super) struct Weather {
 pub struct Report {
     pub violation: Option<Violation>,
     pub last: Vec<String>,
+    /// How far agents came, and which releases were taken back in the end.
+    pub turnout: Turnout,
+    pub taken_back: BTreeSet<String>,
 }
 
 #[derive(Debug)]
@@ -155,6 +159,7 @@ pub struct World {
     pub(super) is_calm: bool,
     pub(super) rest_since: Option<u64>,
     pub(super) submitted: usize,
+    pub(super) turnout: Turnout,
     /// `None` until a run failed and is done again to be told.
     pub(super) story: Option<VecDeque<String>>,
     pub(super) shown: usize,
@@ -166,6 +171,10 @@ pub enum Crew {
     Deployed,
     /// Own agents, most of the time beside deployed ones.
     Mixed,
+    /// Own agents alone.
+    Own,
+    /// Own and deployed agents below the root, and a manager there with own and deployed agents.
+    Fleet,
 }
 
 impl World {
@@ -179,12 +188,17 @@ impl World {
             until: 1_000 * dice.between(120, 480),
         };
         let mishap = dice.pick(&[0.0, 0.05, 0.2]);
-        let Tree { parents, homes } = Tree::draw(&mut dice);
+        let tree = if crew == Crew::Fleet { Tree::fleet() } else { Tree::draw(&mut dice) };
+        let Tree { parents, homes } = tree;
         let mut fate = Dice::new(seed ^ OWN_DICE);
         let share = fate.pick(&[0.3, 0.6, 1.0]);
-        let draw = |_: &usize| crew == Crew::Mixed && fate.chance(share);
-        let mut is_own: Vec<bool> = homes.iter().map(draw).collect();
-        is_own[0] |= crew == Crew::Mixed;
+        let draw = |(place, _): (usize, &usize)| match crew {
+            Crew::Deployed => false,
+            Crew::Mixed => fate.chance(share) || place == 0,
+            Crew::Own => true,
+            Crew::Fleet => place % 2 == 0,
+        };
+        let is_own: Vec<bool> = homes.iter().enumerate().map(draw).collect();
         let homes: Vec<(usize, usize)> = homes.into_iter().enumerate().collect();
         let (owns, deployed): (Vec<_>, Vec<_>) = homes.iter().partition(|(place, _)| is_own[*place]);
         let (managers, agents) = (parents.len(), deployed.len());
@@ -218,6 +232,7 @@ impl World {
             is_calm: false,
             rest_since: None,
             submitted: 0,
+            turnout: Turnout::default(),
             story: None,
             shown: SHOWN,
         };
@@ -286,18 +301,17 @@ impl World {
     /// Until all is at rest, or something is wrong. Then once more, to tell how it came to that.
     pub fn run(self, is_alone: bool) -> Report {
         let (seed, flaw, crew) = (self.seed, self.managers[0].flaw, self.crew);
-        let (violation, _) = self.go();
-        if violation.is_none() || flaw.is_some() {
-            return Report { violation, last: Vec::new() };
+        let ended = self.go();
+        if ended.found().is_none() || flaw.is_some() {
+            return ended.report();
         }
         let mut again = Self::new(seed, flaw, crew);
         again.story = Some(VecDeque::new());
         again.shown = if is_alone { SHOWN_ALONE } else { SHOWN };
-        let (violation, story) = again.go();
-        Report { violation, last: story.into_iter().flatten().collect() }
+        again.go().report()
     }
 
-    fn go(mut self) -> (Option<Violation>, Option<VecDeque<String>>) {
+    fn go(mut self) -> Self {
         while let Some(((at, _), event)) = self.queue.pop_first() {
             self.at = at;
             self.happen(event);
@@ -305,7 +319,22 @@ impl World {
                 break;
             }
         }
-        (self.found().cloned(), self.story)
+        self
+    }
+
+    fn report(self) -> Report {
+        let taken_back = self.managers[0].releases().filter(|release| is_taken_back(release));
+        let taken_back = taken_back.map(|release| release.id.as_str().to_owned()).collect();
+        let violation = self.found().cloned();
+        let last = self.story.into_iter().flatten().collect();
+        Report { violation, last, turnout: self.turnout, taken_back }
+    }
+
+    /// What an agent did concerns a release that was posted at the root.
+    pub(super) fn note_turnout(&mut self, manager: usize, kind: Kind, deed: &Deed) {
+        if let Some(root) = self.overseer.root_of(&self.managers, manager, deed.release) {
+            self.turnout.note(&root, kind, deed.what);
+        }
     }
 
     fn found(&self) -> Option<&Violation> {
@@ -383,6 +412,7 @@ impl World {
                     deed.child, deed.offer, deed.what, deed.form
                 )
             });
+            self.note_turnout(manager, Kind::Deployed, &deed);
             if self.is_tree {
                 let view = View { managers: &self.managers, links: &self.links, witnesses: &self.witnesses };
                 self.overseer.did(view, manager, &deed, place, self.at);
@@ -451,6 +481,7 @@ impl World {
                 self.plan(at, Event::Answer { index, process, call, response });
             }
             Caller::Whole { index, process } => {
+                let response = self.garble_for_own(response);
                 self.plan_own(at, index, Happening::Answered { process, flight: call, response });
             }
             Caller::Link { manager, life, call } => {

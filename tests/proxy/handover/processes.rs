@@ -94,8 +94,10 @@ async fn hold(folder: PathBuf) -> i32 {
 }
 
 async fn serve(folder: PathBuf) -> i32 {
-    if folder.join("broken").exists() {
-        return 3;
+    match std::fs::read_to_string(folder.join("broken")).as_deref() {
+        Err(_) => {}
+        Ok(AT_ONCE) => return 3,
+        Ok(_) => die_at_the_door(&folder),
     }
     let settings = Settings {
         control: folder.join("control.sock"),
@@ -117,6 +119,26 @@ async fn serve(folder: PathBuf) -> i32 {
             1
         }
     }
+}
+
+/// How a serving process fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Broken {
+    /// It ends at its start, with code 3.
+    AtOnce,
+    /// SIGKILL, when its door is made and has not yet its place.
+    KilledAtItsDoor,
+}
+
+const AT_ONCE: &str = "at once";
+
+/// As far as it comes who is killed then.
+fn die_at_the_door(folder: &Path) -> ! {
+    let closed = folder.join(format!(".{}-0", std::process::id()));
+    std::fs::create_dir(&closed).unwrap();
+    let _door = std::os::unix::net::UnixListener::bind(closed.join("s")).unwrap();
+    kill(std::process::id());
+    unreachable!("this process was killed")
 }
 
 /// Where the files for TLS are, if there are any.
@@ -259,10 +281,21 @@ impl Held {
         entries.filter_map(pid).collect()
     }
 
-    /// From now on a serving process ends at its start, with code 3.
-    pub fn break_program(&self, is_broken: bool) {
+    /// From now on a serving process fails so.
+    pub fn break_program(&self, how: Option<Broken>) {
         let mark = self.folder.path().join("broken");
-        if is_broken { std::fs::write(mark, "").unwrap() } else { std::fs::remove_file(mark).unwrap() }
+        match how {
+            Some(Broken::AtOnce) => std::fs::write(mark, AT_ONCE).unwrap(),
+            Some(Broken::KilledAtItsDoor) => std::fs::write(mark, "").unwrap(),
+            None => std::fs::remove_file(mark).unwrap(),
+        }
+    }
+
+    /// What lies there of sockets that were not finished.
+    pub fn unfinished(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.folder.path()).unwrap().flatten();
+        let names = entries.map(|entry| entry.file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with('.')).collect()
     }
 
     pub fn kill_holder(&mut self) {

@@ -4,7 +4,7 @@ use choirmaster_proxy::control::form::{Status, Upgrading};
 
 use super::{
     load::{Callers, Counting},
-    processes::{self, Held, kill, lives, wait_until},
+    processes::{self, Broken, Held, kill, lives, wait_until},
 };
 
 /// Zombies and others that this process started and has not waited for.
@@ -82,12 +82,12 @@ async fn an_upgrade_to_a_program_that_does_not_serve_leaves_the_holder_what_it_i
     let held = Held::start_with_own_program().await;
     held.put(1, Counting::start().await.at).await;
     held.exchange_program();
-    held.break_program(true);
+    held.break_program(Some(Broken::AtOnce));
     held.client.post::<Upgrading>("/upgrade").await.unwrap();
     wait_until(async || held.status().await.upgrade_failed.is_some()).await;
     assert_eq!(held.are_of_the_program_there().await, (false, false));
     assert!(lives(held.holder()));
-    held.break_program(false);
+    held.break_program(None);
     held.upgrade().await;
     wait_until(async || held.are_of_the_program_there().await == (true, true)).await;
     wait_until(async || held.status().await.held).await;

@@ -17,6 +17,12 @@ use super::{
 
 /// 0.1, 5 and 50 %, in hundredths of a percent.
 const SHARES: [u16; 3] = [10, 500, 5_000];
+/// Calls at each of these shares, of which each run of the tests makes a twentieth.
+const CALLS: u64 = 1_000_000;
+/// Where it is set, all of them are made at once: `tests/long splits`.
+const ALL: &str = "CHOIRMASTER_TEST_ALL_SPLITS";
+/// Within what a test waits for anything there are so many further ones.
+const AT_ONCE: u32 = 10_000;
 /// What is less likely than this is no chance.
 const UNLIKELY: f64 = 1e-6;
 
@@ -61,7 +67,7 @@ impl traffic::Call for Anonymous {
 
 #[test]
 fn choices_agree_with_the_shares() {
-    const CHOICES: u64 = 1_000_000;
+    const CHOICES: u64 = CALLS;
     let mut chance = fastrand::Rng::with_seed(7);
     for share in SHARES {
         let table = Table::new(&Shares::new([10_000 - share, share]).unwrap());
@@ -80,13 +86,16 @@ fn choices_agree_with_the_shares() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_are_split_as_the_table_says_and_counted_as_they_were_carried_out() {
-    const CALLS: u64 = 100_000;
+    let calls = if std::env::var_os(ALL).is_some() { CALLS } else { Scale::part_of(CALLS) };
     for share in SHARES {
         let mut stand = Stand::new(WAY, Limits::default(), Good, 1).await;
         let canary = stand.canary(Good).await;
         stand.put(Some(&canary), share, "split").await;
         let callers = Callers::start(stand.at, &eager(), PATIENCE);
-        wait_until("there were calls", async || u64::from(callers.begun()) > Scale::part_of(CALLS)).await;
+        while u64::from(callers.begun()) < calls {
+            let enough = (callers.begun() + AT_ONCE).min(calls as u32);
+            wait_until("there were calls", async || callers.begun() >= enough).await;
+        }
         let ledger = Ledger::new(callers.finish().await, stand.folder());
         let counted = stand.counted().await;
         assert_eq!(ledger.faults(&counted), [""; 0]);
@@ -94,6 +103,7 @@ async fn calls_are_split_as_the_table_says_and_counted_as_they_were_carried_out(
         assert_eq!(chosen, ledger.executions_of(&canary.name) as u64);
         let likelihood = likelihood(chosen, counted.calls, share);
         assert!(likelihood > UNLIKELY, "{chosen} of {} at {share}: {likelihood}", counted.calls);
+        eprintln!("{chosen} of {} calls at {share} of 10,000: p = {likelihood:.3}", counted.calls);
     }
 }
 

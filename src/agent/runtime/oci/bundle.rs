@@ -8,40 +8,36 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::Base;
-
-/// Where a container finds its version.
-const FUNCTION: &str = "/function";
+use super::{FUNCTION, Inside, Started};
 
 /// What all containers have in common.
 #[derive(Debug, Clone)]
-pub(in super::super) struct Container {
+pub(in super::super) struct Bundle {
     pub runc: PathBuf,
-    pub base: Base,
+    pub rootfs: PathBuf,
+    pub binds: Vec<PathBuf>,
 }
 
-impl Container {
-    /// What runs a container until it ends, in the foreground; its parent gets its signals and how it ended.
-    pub(in super::super) fn run(&self, folder: &Path, name: &str) -> (PathBuf, Vec<String>) {
-        let state = folder.join("runc").display().to_string();
-        let bundle = folder.display().to_string();
-        (self.runc.clone(), ["--root", &state, "run", "--bundle", &bundle, name].map(str::to_owned).to_vec())
+impl Bundle {
+    /// What runs a container until it ends, in the foreground: its parent gets its signals and how it ended.
+    pub(super) fn starts(&self, inside: &Inside) -> Started {
+        let state = inside.folder.join("runc").display().to_string();
+        let bundle = inside.folder.display().to_string();
+        let runc = self.runc.display().to_string();
+        let run = ["--root", &state, "run", "--bundle", &bundle, inside.mark];
+        let delete = [&runc, "--root", &state, "delete", "--force", inside.mark];
+        Started {
+            program: self.runc.clone(),
+            arguments: run.map(str::to_owned).to_vec(),
+            removal: delete.map(str::to_owned).to_vec(),
+            environment: BTreeMap::new(),
+            file: ("config.json", self.config(inside).to_string().into_bytes()),
+        }
     }
 
-    /// What takes away what is left of one, however it ended.
-    pub(in super::super) fn delete(&self, folder: &Path, name: &str) -> Vec<String> {
-        let (runc, state) = (self.runc.display().to_string(), folder.join("runc").display().to_string());
-        [&runc, "--root", &state, "delete", "--force", name].map(str::to_owned).to_vec()
-    }
-
-    /// `config.json`. Both folders are those of this machine.
-    pub(in super::super) fn config(
-        &self,
-        (content, scratch): (&Path, &Path),
-        name: &str,
-        environment: &BTreeMap<String, String>,
-    ) -> Value {
-        let mut environment = environment.clone();
+    /// `config.json`.
+    fn config(&self, inside: &Inside) -> Value {
+        let mut environment = inside.environment.clone();
         environment.insert("HOME".to_owned(), FUNCTION.to_owned());
         environment.insert("TMPDIR".to_owned(), "/tmp".to_owned());
         environment.insert("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned());
@@ -51,10 +47,10 @@ impl Container {
             json!({"destination": "/proc", "type": "proc", "source": "proc", "options": ["nosuid", "noexec", "nodev"]}),
             json!({"destination": "/dev", "type": "tmpfs", "source": "tmpfs",
                 "options": ["nosuid", "noexec", "strictatime", "mode=755", "size=64k"]}),
-            bind(content, Path::new(FUNCTION), "rw"),
-            bind(scratch, Path::new("/tmp"), "rw"),
+            bind(&inside.content, Path::new(FUNCTION), "rw"),
+            bind(&inside.scratch, Path::new("/tmp"), "rw"),
         ];
-        mounts.extend(self.base.binds.iter().map(|folder| bind(folder, folder, "ro")));
+        mounts.extend(self.binds.iter().map(|folder| bind(folder, folder, "ro")));
         json!({
             "ociVersion": "1.0.2",
             "process": {
@@ -66,13 +62,13 @@ impl Container {
                 "noNewPrivileges": true,
                 "capabilities": {},
             },
-            "root": {"path": self.base.rootfs, "readonly": true},
+            "root": {"path": self.rootfs, "readonly": true},
             "hostname": "function",
             "mounts": mounts,
             "linux": {
                 "namespaces": [{"type": "pid"}, {"type": "mount"}, {"type": "ipc"}, {"type": "uts"}],
                 // Below the group in which it is started.
-                "cgroupsPath": format!("choirmaster-{name}-container"),
+                "cgroupsPath": format!("choirmaster-{}-container", inside.mark),
                 "resources": {"devices": [{"allow": false, "access": "rwm"}]},
                 "maskedPaths": ["/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/sched_debug",
                     "/proc/scsi", "/proc/acpi"],

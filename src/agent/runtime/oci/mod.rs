@@ -1,22 +1,28 @@
-//! Versions in containers, where `runc` is installed: as the runtime `process` runs them, with the same shim, content, log, checks
-//! and limits, and so found again the same way, but each in a container of its own.
+//! Versions in containers, where `runc` or `podman` is installed: as the runtime `process` runs them, with the same shim, content, log,
+//! checks and limits, and so found again the same way, but each in a container of its own.
 //!
 //! A version is a folder with a program `run`, as for the runtime `process`; what else it finds is the base ([`Base`]) that the
-//! operator names: a root file system that lies on this machine unpacked. Nothing is fetched.
+//! operator names: a root file system that lies on this machine unpacked, or with `podman` an image. Or, with `podman`, it is a folder
+//! with a file `image`, which names an image by its digest: that runs as it is, and listens at `$HOST:$PORT`. Nothing is fetched.
 //!
 //! What a container is:
 //!
 //! - processes, mounts, hostname and System V IPC of its own; the network is the machine's, and the program listens at
 //!   `$HOST:$PORT`, which is an address of this machine alone;
 //! - the base is read-only; `/function` is the copy of the version's folder and `/tmp` is its own, which both count as its room;
-//! - it is root, without any capability, can't get further ones, and sees no devices but those that every container has;
-//! - its program is process 1: it has to have a handler for SIGTERM, or it is killed after its grace, as in other containers.
+//! - it is root (an image by itself: whom it names), without any capability, can't get further ones, and sees no devices but those
+//!   that every container has;
+//! - its program is process 1: it has to have a handler for SIGTERM, or it is killed after its grace, as in other containers;
+//! - what starts it and stays beside it counts as its own, against its limits: some 10 MiB with `runc`, 45 MiB with `podman`.
 //!
-//! The container's state lies in the run's folder (`runc/`), so that nothing of it is left when that is taken away.
+//! `runc` keeps its state in the run's folder (`runc/`), so that nothing of it is left when that is taken away. `podman` keeps a container
+//! in its own storage, under a name that says the run: each start takes away what the one before left there, and so does the end.
 
 mod bundle;
+mod podman;
 
 use std::{
+    collections::BTreeMap,
     io,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -24,63 +30,172 @@ use std::{
 };
 
 use super::{
-    Answer, Fault, Order, Running, Runtime, RuntimeError, VersionId,
-    process::{self, ProcessRuntime},
+    Answer, Fault, Limits, Order, Running, Runtime, RuntimeError, VersionId,
+    process::{self, Apart, ProcessRuntime},
 };
 
-pub(super) use self::bundle::Container;
+pub(super) use self::podman::IMAGE_FILE;
+use self::{bundle::Bundle, podman::Podman};
+
+/// Where a container finds its version.
+const FUNCTION: &str = "/function";
 
 /// What containers run in, and with what.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Folder, shim, ports and control groups, as for the runtime `process`. The folder is another one.
     pub process: process::Settings,
-    /// The program `runc`.
-    pub runc: PathBuf,
-    pub base: Base,
+    pub program: Program,
+    /// `None`: there are no versions but images, which only `podman` has.
+    pub base: Option<Base>,
+}
+
+/// What starts containers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Program {
+    Runc(PathBuf),
+    /// With what `podman` starts them itself, as its `--runtime`; `None`: what it chooses.
+    Podman(PathBuf, Option<String>),
 }
 
 /// What a container sees besides the version, and can't change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Base {
-    /// A root file system, unpacked: of `debootstrap`, or of an image that was exported. It has the folders `/proc`, `/dev`, `/tmp`
-    /// and `/function`, or they can be made in it.
-    pub rootfs: PathBuf,
+    pub root: Root,
     /// Folders of this machine that are seen in the same places.
     pub binds: Vec<PathBuf>,
 }
 
-impl Settings {
-    /// With the `runc` that is found on the path; `None` where there is none.
-    #[must_use]
-    pub fn find(process: process::Settings, base: Base) -> Option<Self> {
-        let is_program = |file: &PathBuf| {
-            file.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
-        };
-        let path = std::env::var_os("PATH")?;
-        let runc = std::env::split_paths(&path).map(|folder| folder.join("runc")).find(is_program)?;
-        Some(Self { process, runc, base })
-    }
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Root {
+    /// A root file system, unpacked: of `debootstrap`, or of an image that was exported. It has the folders `/proc`, `/dev`, `/tmp`
+    /// and `/function`, or they can be made in it.
+    Folder(PathBuf),
+    /// An image that `podman` has on this machine.
+    Image(String),
 }
 
-/// Runs versions in containers.
-#[derive(Debug)]
-pub struct OciRuntime(ProcessRuntime);
+/// A program on this process's path.
+#[must_use]
+pub fn find(name: &str) -> Option<PathBuf> {
+    let is_program = |file: &PathBuf| {
+        file.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+    };
+    std::env::split_paths(&std::env::var_os("PATH")?).map(|folder| folder.join(name)).find(is_program)
+}
 
-impl OciRuntime {
-    /// Takes the folder, and makes it where there is none.
-    pub fn open(settings: Settings) -> Result<Self, RuntimeError> {
-        let Settings { process, runc, base } = settings;
+/// What starts the containers of a runtime.
+#[derive(Debug, Clone)]
+pub(super) enum Container {
+    Runc(Bundle),
+    Podman(Podman),
+}
+
+/// A version that is to be in a container. Folders are those of this machine.
+#[derive(Debug)]
+pub(super) struct Inside<'a> {
+    /// The folder of its run, and what is in it: its content, and what is its `/tmp`.
+    pub folder: PathBuf,
+    pub content: PathBuf,
+    pub scratch: PathBuf,
+    /// Where the content is as long as the run has no name.
+    pub made: PathBuf,
+    pub mark: &'a str,
+    /// Whether it names an image.
+    pub is_image: bool,
+    pub environment: &'a BTreeMap<String, String>,
+    pub limits: &'a Limits,
+}
+
+/// How a container is started.
+#[derive(Debug)]
+pub(super) struct Started {
+    pub program: PathBuf,
+    pub arguments: Vec<String>,
+    /// What takes away what is left of it, however it ended.
+    pub removal: Vec<String>,
+    /// What both find in their environment besides what all have.
+    pub environment: BTreeMap<String, String>,
+    /// A file of the run's folder that they read.
+    pub file: (&'static str, Vec<u8>),
+}
+
+impl Container {
+    /// Blocks where it asks `podman`.
+    fn open(program: Program, base: Option<Base>) -> Result<Self, Fault> {
         let is_folder = |path: &Path| {
             let about = path.metadata().map_err(Fault::io(format!("looking at {}", path.display())))?;
             let no_folder = || io::Error::from(io::ErrorKind::NotADirectory);
             about.is_dir().then_some(()).ok_or_else(no_folder).map_err(Fault::io(path.display().to_string()))
         };
-        is_folder(&base.rootfs)?;
-        base.binds.iter().try_for_each(|bind| is_folder(bind))?;
-        let rootfs = base.rootfs.canonicalize().map_err(Fault::io(base.rootfs.display().to_string()))?;
-        let container = Container { runc, base: Base { rootfs, ..base } };
-        Ok(Self(ProcessRuntime::open_in(process, Some(container))?))
+        let mut base = base;
+        if let Some(Base { root, binds }) = &mut base {
+            binds.iter().try_for_each(|bind| is_folder(bind))?;
+            if let Root::Folder(rootfs) = root {
+                is_folder(rootfs)?;
+                *rootfs = rootfs.canonicalize().map_err(Fault::io(rootfs.display().to_string()))?;
+            }
+        }
+        Ok(match program {
+            Program::Runc(runc) => match base {
+                Some(Base { root: Root::Folder(rootfs), binds }) => {
+                    Self::Runc(Bundle { runc, rootfs, binds })
+                }
+                Some(Base { root: Root::Image(_), .. }) | None => {
+                    let why = "runc needs a root file system in a folder".to_owned();
+                    return Err(Fault::Refused { by: runc.display().to_string(), why });
+                }
+            },
+            Program::Podman(program, runtime) => {
+                Self::Podman(Podman::open(program, runtime.as_deref(), base)?)
+            }
+        })
+    }
+
+    /// The forms that run in it.
+    pub(super) fn forms(&self) -> Vec<&'static str> {
+        match self {
+            Self::Runc(_) => vec!["program"],
+            Self::Podman(podman) if podman.has_base() => vec!["image", "program"],
+            Self::Podman(_) => vec!["image"],
+        }
+    }
+
+    /// Whether control groups of all kinds have to be the run's, because what is killed leaves them.
+    pub(super) fn leaves_groups(&self) -> bool {
+        match self {
+            Self::Runc(_) => false,
+            Self::Podman(_) => true,
+        }
+    }
+
+    /// Whether the image that a version names is on this machine. Blocks meanwhile.
+    pub(super) fn check_image(&self, content: &Path) -> Result<(), Fault> {
+        match self {
+            Self::Runc(_) => Ok(()),
+            Self::Podman(podman) => podman.check(content),
+        }
+    }
+
+    pub(super) fn starts(&self, inside: &Inside) -> Result<Started, Fault> {
+        match self {
+            Self::Runc(bundle) => Ok(bundle.starts(inside)),
+            Self::Podman(podman) => podman.starts(inside),
+        }
+    }
+}
+
+/// Runs versions in containers.
+#[derive(Debug)]
+pub struct OciRuntime(ProcessRuntime, Vec<&'static str>);
+
+impl OciRuntime {
+    /// Takes the folder, and makes it where there is none. Blocks while `podman` is asked.
+    pub fn open(settings: Settings) -> Result<Self, RuntimeError> {
+        let Settings { process, program, base } = settings;
+        let container = Container::open(program, base)?;
+        let forms = container.forms();
+        Ok(Self(ProcessRuntime::open_in(process, Some(Apart::Container(container)))?, forms))
     }
 
     /// What holds versions to their limits that are started now.
@@ -96,7 +211,7 @@ impl Runtime for OciRuntime {
     }
 
     fn runners(&self) -> Vec<&'static str> {
-        vec!["program"]
+        self.1.clone()
     }
 
     fn start<'a>(&'a self, order: &'a Order) -> Answer<'a, Running> {

@@ -32,7 +32,7 @@ pub(super) fn clear(run: &Run, held: Held) -> Result<(), Fault> {
     if !left.is_empty() {
         return Err(Fault::Stuck(left));
     }
-    spec.remove_container();
+    spec.remove_container()?;
     spec.groups.remove().map_err(Fault::Stuck)?;
     remove(run.folder())?;
     drop(held);

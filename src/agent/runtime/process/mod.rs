@@ -14,6 +14,7 @@
 //! A folder is made under another name and gets its own at the end, so that each is whole. Whose lock is free has no shim: what is
 //! left of it is ended and taken away by whoever gets the lock.
 
+mod apart;
 mod ask;
 pub mod cgroup;
 mod clear;
@@ -40,6 +41,8 @@ use proxy::live::Target;
 use rustix::fs::{FlockOperation, flock};
 use tokio::process::Command;
 
+pub(super) use self::apart::Apart;
+pub(super) use self::prepare::SEARCHED;
 use self::{
     cgroup::{CgroupKind, Cgroups, Hierarchies},
     health::SHORT_GRACE,
@@ -49,7 +52,6 @@ use self::{
 };
 use super::{
     Answer, Fault, Order, Phase, Running, Runtime, RuntimeError, VersionId, check,
-    oci::Container,
     turns::{Turn, Turns},
 };
 
@@ -91,8 +93,7 @@ pub struct ProcessRuntime {
     /// One at a time chooses a port.
     choosing: Arc<Mutex<()>>,
     cgroups: Arc<Hierarchies>,
-    /// Where versions run in containers.
-    container: Option<Container>,
+    apart: Option<Apart>,
     _lock: File,
 }
 
@@ -102,8 +103,8 @@ impl ProcessRuntime {
         Self::open_in(settings, None)
     }
 
-    /// The same, with a container for each version.
-    pub(super) fn open_in(settings: Settings, container: Option<Container>) -> Result<Self, RuntimeError> {
+    /// The same, with what each version runs in.
+    pub(super) fn open_in(settings: Settings, apart: Option<Apart>) -> Result<Self, RuntimeError> {
         let folder = &settings.folder;
         if folder.as_os_str().as_bytes().len() + BELOW.len() > SOCKET_PATH {
             return Err(Fault::LongPath(folder.clone()).into());
@@ -126,7 +127,7 @@ impl ProcessRuntime {
         }
         let cgroups = Arc::new(Hierarchies::find(&settings.cgroups));
         let (turns, choosing) = (Turns::default(), Arc::default());
-        Ok(Self { settings, runs, turns, choosing, cgroups, container, _lock: lock })
+        Ok(Self { settings, runs, turns, choosing, cgroups, apart, _lock: lock })
     }
 
     /// What holds versions to their limits that are started now.
@@ -174,10 +175,10 @@ impl ProcessRuntime {
         let made = self.runs.join(format!("{UNFINISHED}{}", order.version.short()));
         let (shim, ports) = (self.settings.shim.1.clone(), self.settings.ports);
         let (choosing, cgroups) = (Arc::clone(&self.choosing), Arc::clone(&self.cgroups));
-        let container = self.container.clone();
+        let apart = self.apart.clone();
         blocking(move || {
-            let container = container.as_ref();
-            let place = Place { made, run: &run, shim: &shim, ports, cgroups: &cgroups, container };
+            let apart = apart.as_ref();
+            let place = Place { made, run: &run, shim: &shim, ports, cgroups: &cgroups, apart };
             clear::remove(&place.made)?;
             let done = prepare::prepare(&order, &place).and_then(|runner| {
                 let _choosing = choosing.lock().unwrap_or_else(PoisonError::into_inner);

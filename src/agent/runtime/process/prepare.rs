@@ -12,7 +12,13 @@ use std::{
 use proxy::live::Target;
 
 use super::{
-    super::{Order, error::Fault, oci::Container},
+    super::{
+        Order,
+        error::Fault,
+        oci::{Container, Inside},
+        wasm::Host,
+    },
+    apart::Apart,
     cgroup::{Groups, Hierarchies},
     content,
     run::{FORMAT, MARK, Run, Spec},
@@ -29,20 +35,22 @@ pub(super) struct Place<'a> {
     pub shim: &'a [String],
     pub ports: (u16, u16),
     pub cgroups: &'a Hierarchies,
-    pub container: Option<&'a Container>,
+    pub apart: Option<&'a Apart>,
 }
 
 /// Where the programs of a machine are, whatever an environment says.
-const SEARCHED: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub(in super::super) const SEARCHED: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Makes the folder of a run, all but its name. Blocks meanwhile.
 pub(super) fn prepare(order: &Order, place: &Place) -> Result<Runner, Fault> {
     let runner = Runner::of(order.runner.as_deref(), &order.folder)?;
-    if place.container.is_some() && runner != Runner::Program {
-        return Err(runner.not_contained());
-    }
-    if runner.interpreter().is_none() {
-        return Err(runner.missing());
+    match place.apart {
+        Some(Apart::Container(container)) if !container.forms().contains(&runner.name()) => {
+            return Err(runner.not_contained(&container.forms()));
+        }
+        Some(Apart::Host(_)) if runner != Runner::Wasm => return Err(runner.not_hosted()),
+        None if runner.interpreter().is_none() => return Err(runner.missing()),
+        Some(Apart::Container(_) | Apart::Host(_)) | None => {}
     }
     let (made, doing) =
         (Run::at(place.made.clone()), |path: &Path| Fault::io(format!("making {}", path.display())));
@@ -58,6 +66,12 @@ pub(super) fn prepare(order: &Order, place: &Place) -> Result<Runner, Fault> {
         let program = made.content().join(PROGRAM_FILE);
         fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).map_err(doing(&program))?;
     }
+    if let (Runner::Image, Some(Apart::Container(container))) = (runner, place.apart) {
+        container.check_image(&made.content())?;
+        // Whoever an image runs as. Above it, nobody else comes in.
+        let scratch = made.scratch();
+        fs::set_permissions(&scratch, fs::Permissions::from_mode(0o1777)).map_err(doing(&scratch))?;
+    }
     Ok(runner)
 }
 
@@ -70,15 +84,10 @@ pub(super) fn name(order: &Order, runner: Runner, place: &Place) -> Result<(), F
         Target::Unix(place.run.function_socket())
     };
     let mut spec = spec(order, runner, place, &target);
-    if let Some(container) = place.container {
-        let folders = (place.run.content(), place.run.scratch());
-        let config = container.config((&folders.0, &folders.1), &spec.mark, &spec.environment);
-        // What is meant for the version is not for what starts it.
-        spec.environment.retain(|name, _| ["PATH", "LANG", MARK].contains(&name.as_str()));
-        spec.environment.insert("PATH".to_owned(), SEARCHED.to_owned());
-        let path = place.made.join("config.json");
-        write(&path, config.to_string().as_bytes())
-            .map_err(Fault::io(format!("writing {}", path.display())))?;
+    match place.apart {
+        Some(Apart::Container(container)) => contain(container, runner, &mut spec, place)?,
+        Some(Apart::Host(host)) => serve_by(host, order, &mut spec, place)?,
+        None => {}
     }
     let path = Run::at(place.made.clone()).spec_file();
     let written =
@@ -86,6 +95,42 @@ pub(super) fn name(order: &Order, runner: Runner, place: &Place) -> Result<(), F
     written.map_err(Fault::io(format!("writing {}", path.display())))?;
     fs::rename(&place.made, place.run.folder())
         .map_err(Fault::io(format!("naming {}", place.run.folder().display())))
+}
+
+/// What is meant for a version is not for what starts or serves it.
+fn set_apart(spec: &mut Spec) {
+    spec.environment.retain(|name, _| ["LANG", MARK].contains(&name.as_str()));
+    spec.environment.insert("PATH".to_owned(), SEARCHED.to_owned());
+}
+
+/// Has a version served by a host.
+fn serve_by(host: &Host, order: &Order, spec: &mut Spec, place: &Place) -> Result<(), Fault> {
+    set_apart(spec);
+    spec.environment.extend([Host::environment()]);
+    (spec.program, spec.arguments) = host.run(place.run.folder());
+    let (name, text) = host.file(order, (&place.run.content(), place.run.function_socket()));
+    let path = place.made.join(name);
+    write(&path, text.as_bytes()).map_err(Fault::io(format!("writing {}", path.display())))
+}
+
+/// Has a version started in a container.
+fn contain(container: &Container, runner: Runner, spec: &mut Spec, place: &Place) -> Result<(), Fault> {
+    let started = container.starts(&Inside {
+        folder: place.run.folder().to_owned(),
+        content: place.run.content(),
+        scratch: place.run.scratch(),
+        made: Run::at(place.made.clone()).content(),
+        mark: &spec.mark,
+        is_image: runner == Runner::Image,
+        environment: &spec.environment,
+        limits: &spec.limits,
+    })?;
+    set_apart(spec);
+    spec.environment.extend(started.environment);
+    (spec.program, spec.arguments, spec.removal) = (started.program, started.arguments, started.removal);
+    let (name, text) = started.file;
+    let path = place.made.join(name);
+    write(&path, &text).map_err(Fault::io(format!("writing {}", path.display())))
 }
 
 /// Writes a file that nobody else may read.
@@ -110,19 +155,17 @@ fn spec(order: &Order, runner: Runner, place: &Place, target: &Target) -> Spec {
             let role = std::iter::once("binary".to_owned());
             (PathBuf::from("/proc/self/exe"), place.shim.iter().cloned().chain(role).collect())
         }
-        Runner::Program => match place.container {
-            Some(container) => container.run(place.run.folder(), &mark),
-            None => (place.run.content().join(PROGRAM_FILE), Vec::new()),
-        },
+        // What contains or hosts it has a command line of its own.
+        Runner::Program | Runner::Image | Runner::Wasm => {
+            (place.run.content().join(PROGRAM_FILE), Vec::new())
+        }
     };
+    let is_whole = place.apart.and_then(Apart::container).is_some_and(Container::leaves_groups);
     Spec {
-        groups: Groups::of(place.cgroups, &mark, &order.limits),
+        groups: Groups::of(place.cgroups, &mark, &order.limits, is_whole),
         format: FORMAT,
         version: order.version.clone(),
-        removal: place
-            .container
-            .map(|container| container.delete(place.run.folder(), &mark))
-            .unwrap_or_default(),
+        removal: Vec::new(),
         environment: environment(order, place, target, &mark),
         mark,
         runner: runner.name().to_owned(),

@@ -5,13 +5,17 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::Duration,
 };
 
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{Limits, VersionId, error::Tail},
+    super::{
+        Limits, VersionId,
+        error::{Fault, Tail},
+    },
     cgroup::Groups,
 };
 
@@ -21,6 +25,9 @@ pub(super) const FORMAT: u32 = 1;
 pub(super) const MARK: &str = "CHOIRMASTER_RUN";
 /// Bytes of a log's end that are shown with an error.
 const TAIL: usize = 4096;
+/// How often a container is removed, and the pause in between: what watches it may have been killed, which shows at the first.
+const REMOVALS: u32 = 10;
+const REMOVALS_PAUSE: Duration = Duration::from_millis(100);
 /// The most bytes of a specification.
 const MAX_SPEC: u64 = 1024 * 1024;
 
@@ -48,18 +55,23 @@ pub(super) struct Spec {
 }
 
 impl Spec {
-    /// Takes away what a container left. Blocks meanwhile.
-    pub(super) fn remove_container(&self) {
-        if let [program, arguments @ ..] = self.removal.as_slice() {
-            // Of one that left nothing there is nothing to take away, which is an error too.
-            let _ = Command::new(program)
-                .args(arguments)
-                .env_clear()
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .status();
+    /// Takes away what a container left, which is done where there is nothing. Blocks meanwhile.
+    pub(super) fn remove_container(&self) -> Result<(), Fault> {
+        let [program, arguments @ ..] = self.removal.as_slice() else { return Ok(()) };
+        let mut why = String::new();
+        for _ in 0..REMOVALS {
+            let mut removal = Command::new(program);
+            removal.args(arguments).env_clear().envs(&self.environment).stdin(Stdio::null());
+            match removal.output() {
+                Ok(done) if done.status.success() => return Ok(()),
+                Ok(done) => String::from_utf8_lossy(&done.stderr).trim().clone_into(&mut why),
+                // Without what started it nobody can run it either.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                Err(error) => why = error.to_string(),
+            }
+            std::thread::sleep(REMOVALS_PAUSE);
         }
+        Err(Fault::Refused { by: program.clone(), why })
     }
 
     /// The entry that the environment of all its processes holds.

@@ -6,6 +6,8 @@
 //! | `python` | `fn.py`: `def fn(input, headers)`, or without `headers` | the body as text, `None` for an empty one; what it returns is the answer, an exception is 500 with its text |
 //! | `binary` | `fn.sh`, a program or a text for `sh` | the body to its standard input, its standard output is the answer, an exit status other than 0 is 500; `REQUEST_METHOD`, `PATH_INFO` and `QUERY_STRING` say the rest |
 //! | `program` | `run`, any program | it takes calls at `$HOST:$PORT` until SIGTERM |
+//! | `wasm` | `fn.wasm`, a component, which the runtime of that name runs alone | the exported `wasi:http/incoming-handler` |
+//! | `image` | `image`, a text that names an image of a container by its digest, and none of the above | the same |
 //!
 //! Packages are not installed: what a function needs lies in its folder (`node_modules`, `pip install --target .`) or on the machine.
 //! What is written to standard error, and by all forms but `binary` to standard output, is the log.
@@ -16,7 +18,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::super::{error::Fault, form};
+use super::super::{error::Fault, form, oci::IMAGE_FILE};
 
 /// Names the socket on which a runner listens, in its environment.
 pub(super) const SOCKET: &str = "CHOIRMASTER_SOCKET";
@@ -36,9 +38,17 @@ pub(super) enum Runner {
     Binary,
     /// `run`: anything that takes calls at `$HOST:$PORT`
     Program,
+    /// `image`: the name of an image whose program takes calls there
+    Image,
+    /// `fn.wasm`: a component, which the runtime of that name runs alone
+    Wasm,
 }
 
-const ALL: [Runner; 4] = [Runner::Binary, Runner::Nodejs, Runner::Program, Runner::Python];
+/// Those that the files of a folder say, in order of their names. Only one that holds none of these is an image: others may have a
+/// file of that name.
+const BY_FILES: [Runner; 5] = [Runner::Binary, Runner::Nodejs, Runner::Program, Runner::Python, Runner::Wasm];
+const ALL: [Runner; 6] =
+    [Runner::Binary, Runner::Image, Runner::Nodejs, Runner::Program, Runner::Python, Runner::Wasm];
 
 impl Runner {
     pub(super) fn name(self) -> &'static str {
@@ -47,6 +57,8 @@ impl Runner {
             Self::Python => "python",
             Self::Binary => "binary",
             Self::Program => "program",
+            Self::Wasm => "wasm",
+            Self::Image => "image",
         }
     }
 
@@ -57,6 +69,8 @@ impl Runner {
             Self::Python => &["fn.py"],
             Self::Binary => &[BINARY_FILE],
             Self::Program => &[PROGRAM_FILE],
+            Self::Wasm => &[::wasm::form::FILE],
+            Self::Image => &[IMAGE_FILE],
         }
     }
 
@@ -65,7 +79,7 @@ impl Runner {
         match self {
             Self::Nodejs => Some("node"),
             Self::Python => Some("python3"),
-            Self::Binary | Self::Program => None,
+            Self::Binary | Self::Program | Self::Image | Self::Wasm => None,
         }
     }
 
@@ -74,14 +88,14 @@ impl Runner {
         match self {
             Self::Nodejs => Some(("runner.js", include_str!("runners/nodejs.js"))),
             Self::Python => Some(("runner.py", include_str!("runners/python.py"))),
-            Self::Binary | Self::Program => None,
+            Self::Binary | Self::Program | Self::Image | Self::Wasm => None,
         }
     }
 
     pub(super) fn listens_on_a_port(self) -> bool {
         match self {
-            Self::Program => true,
-            Self::Nodejs | Self::Python | Self::Binary => false,
+            Self::Program | Self::Image => true,
+            Self::Nodejs | Self::Python | Self::Binary | Self::Wasm => false,
         }
     }
 
@@ -89,13 +103,17 @@ impl Runner {
         match self {
             Self::Nodejs => ": install the package `nodejs`, so that `node` is on the agent's PATH",
             Self::Python => ": install the package `python3`, so that it is on the agent's PATH",
+            Self::Image => ": images need the runtime oci with podman",
             Self::Binary | Self::Program => "",
+            Self::Wasm => ": enable the runtime `wasm` (`runtimes.enabled`)",
         }
     }
 
-    /// The program that it needs, where it is; an empty path where it needs none.
+    /// The program that it needs, where it is; an empty path where it needs none, and none where it needs a container or
+    /// a host.
     pub(super) fn interpreter(self) -> Option<PathBuf> {
         match self.needs() {
+            None if matches!(self, Self::Image | Self::Wasm) => None,
             None => Some(PathBuf::new()),
             Some(name) => on_path(name, std::env::var_os("PATH").as_deref()),
         }
@@ -113,8 +131,9 @@ impl Runner {
 
     fn by_files(folder: &Path) -> Result<Self, Fault> {
         let holds = |runner: &Runner| runner.files().iter().any(|file| folder.join(file).is_file());
-        let mut found = ALL.into_iter().filter(holds);
+        let mut found = BY_FILES.into_iter().filter(holds);
         match (found.next(), found.next()) {
+            (None, _) if holds(&Self::Image) => Ok(Self::Image),
             (None, _) => Err(Fault::NoForm(folder.to_owned())),
             (Some(one), None) => Ok(one),
             (Some(one), Some(other)) => Err(Fault::TwoForms(one.name(), other.name())),
@@ -122,11 +141,16 @@ impl Runner {
     }
 
     /// A container has a program of its own.
-    pub(super) fn not_contained(self) -> Fault {
+    pub(super) fn not_contained(self, has: &[&str]) -> Fault {
+        Fault::NoRunner { name: self.name().to_owned(), has: has.join(" and "), hint: " in a container" }
+    }
+
+    /// What hosts components runs nothing else.
+    pub(super) fn not_hosted(self) -> Fault {
         Fault::NoRunner {
             name: self.name().to_owned(),
-            has: Self::Program.name().to_owned(),
-            hint: " in a container",
+            has: Self::Wasm.name().to_owned(),
+            hint: " by the runtime wasm",
         }
     }
 

@@ -137,7 +137,7 @@ fn offer_of(
             }
             Arc::new(strategy)
         }
-        Form::InPlace { .. } => Arc::new(release.strategy_in_place()),
+        Form::InPlace { .. } => Arc::new(release.strategy_in_place(name.attempt)),
         // A release from above may be called otherwise here, and a manager below knows it by that.
         Form::UndoOf { .. } => {
             Arc::new(Strategy { id: release.id.clone(), ..Strategy::clone(&release.strategy) })

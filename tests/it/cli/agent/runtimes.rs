@@ -28,10 +28,16 @@ fn what_is_set_reaches_each_runtime() {
         ("webhook.sends_content", "false"),
         ("webhook.runners", "wasm, python3"),
         ("webhook.patience", "5s"),
-        ("oci.runc", "/usr/sbin/runc"),
+        ("oci.program", "/usr/sbin/runc"),
+        ("oci.podman_runtime", "crun"),
         ("oci.rootfs", "/srv/rootfs"),
         ("oci.binds", "/usr, /lib"),
         ("oci.ports", "1024-1030"),
+        ("wasm.memory", "8MiB"),
+        ("wasm.calls", "7"),
+        ("wasm.compute", "2s"),
+        ("wasm.time", "1h"),
+        ("wasm.outgoing", "API.example.org, [::1]:8080"),
     ]);
     assert_eq!(set.enabled, ["webhook", "tinyfaas", "oci"]);
     assert_eq!(set.cgroups, Cgroups::Below("/sys/fs/cgroup/agent".into()));
@@ -49,8 +55,12 @@ fn what_is_set_reaches_each_runtime() {
         (hook.sends_content, hook.runners, hook.patience.as_secs()),
         (false, vec!["wasm".to_owned(), "python3".to_owned()], 5)
     );
+    let wasm = set.wasm;
+    assert_eq!((wasm.memory, wasm.calls, wasm.compute.as_secs(), wasm.time.as_secs()), (8 << 20, 7, 2, 3600));
+    assert_eq!(wasm.outgoing, ["api.example.org", "[::1]:8080"].map(|host| host.parse().unwrap()));
     let oci = set.oci;
-    assert_eq!((oci.runc, oci.rootfs), (Some("/usr/sbin/runc".into()), Some("/srv/rootfs".into())));
+    assert_eq!((oci.program.as_str(), oci.podman_runtime.as_str()), ("/usr/sbin/runc", "crun"));
+    assert_eq!((oci.rootfs, oci.image.as_str()), (Some("/srv/rootfs".into()), ""));
     assert_eq!((oci.binds, oci.ports), (vec!["/usr".into(), "/lib".into()], (1024, 1030)));
 }
 
@@ -65,13 +75,13 @@ fn a_runtime_that_is_enabled_is_refused_without_what_it_needs() {
         "webhook.agent: say what this agent is called there, or set agent.name",
         "oci.rootfs: the runtime oci needs a root file system",
         "tinyfaas.forms: name at least one",
-        "runtimes.enabled: there is no runtime \"tinyfas\"; there are oci, process, tinyfaas, webhook; did you mean tinyfaas?",
+        "runtimes.enabled: there is no runtime \"tinyfas\"; there are oci, process, tinyfaas, wasm, webhook; did you mean tinyfaas?",
         "runtimes.enabled: oci is there twice",
     ] {
         assert!(said.contains(part), "{part}\n{said}");
     }
     let said = set(&[
-        ("runtimes.enabled", "process, oci, webhook, wasm"),
+        ("runtimes.enabled", "process, oci, webhook, wasmtime"),
         ("process.cgroups", "on"),
         ("tinyfaas.forms", "python, wasm"),
         ("tinyfaas.threads", "0"),
@@ -79,6 +89,10 @@ fn a_runtime_that_is_enabled_is_refused_without_what_it_needs() {
         ("oci.rootfs", "/srv/rootfs"),
         ("oci.binds", "lib"),
         ("oci.ports", "29999-30010"),
+        ("wasm.memory", "1KiB"),
+        ("wasm.calls", "0"),
+        ("wasm.compute", "1ms"),
+        ("wasm.outgoing", "10.0.0.1, https://api.example.org"),
     ])
     .unwrap_err();
     for part in [
@@ -88,11 +102,53 @@ fn a_runtime_that_is_enabled_is_refused_without_what_it_needs() {
         "webhook.url: it holds a name or a password",
         "oci.binds: lib does not begin with a slash",
         "oci.ports: some are those of runtimes.ports too",
-        "runtimes.enabled: there is no runtime \"wasm\"; there are oci, process, tinyfaas, webhook",
+        "runtimes.enabled: there is no runtime \"wasmtime\"; there are oci, process, tinyfaas, wasm, webhook",
+        "wasm.memory: 1KiB is not from 64KiB to 4GiB",
+        "wasm.calls: 0 is not from 1 to 100000",
+        "wasm.compute: 1ms is not from 10ms to 24h",
+        "wasm.outgoing: \"https://api.example.org\" is no host, as in api.example.org, 10.0.0.1:8080 or [::1]:80",
     ] {
         assert!(said.contains(part), "{part}\n{said}");
     }
     assert!(!said.contains("hidden"), "{said}");
+}
+
+/// `tests/wasm` tries it in a program that has the feature.
+#[cfg(not(feature = "wasm"))]
+#[test]
+fn components_are_refused_by_a_program_that_was_built_without_what_serves_them() {
+    let said = set(&[("runtimes.enabled", "wasm")]).unwrap_err();
+    let expected = "runtimes.enabled: wasm: this program was built without the feature `wasm`: build it with \
+        `cargo build --release --features wasm`";
+    assert!(said.contains(expected), "{said}");
+}
+
+#[test]
+fn containers_have_one_base_and_a_program_that_can_run_it() {
+    let oci = |keys: &[(&str, &str)]| set(&[&[("runtimes.enabled", "oci")], keys].concat());
+    for fits in [
+        &[("oci.image", "base:1")] as &[_],
+        &[("oci.program", "podman")],
+        &[("oci.program", "/opt/bin/podman-5"), ("oci.rootfs", "/srv/rootfs")],
+        &[("oci.program", "runc"), ("oci.rootfs", "/srv/rootfs")],
+    ] {
+        assert!(oci(fits).is_ok(), "{fits:?}");
+    }
+    for (keys, part) in [
+        (
+            &[("oci.program", "runc"), ("oci.image", "base")] as &[_],
+            "oci.rootfs: the runtime oci needs a root",
+        ),
+        (&[("oci.rootfs", "/srv"), ("oci.image", "base")], "oci.image: oci.rootfs is set too"),
+        (&[("oci.image", "--all")], "oci.image, oci.podman_runtime: these are no names"),
+        (
+            &[("oci.program", "docker"), ("oci.rootfs", "/srv")],
+            "oci.program: docker is neither runc nor podman",
+        ),
+    ] {
+        let said = oci(keys).unwrap_err();
+        assert!(said.contains(part), "{part}\n{said}");
+    }
 }
 
 #[test]
@@ -141,8 +197,8 @@ fn a_runtime_that_can_not_be_opened_ends_the_start_with_the_key() {
     assert!(said.contains("setting `oci.rootfs`") && said.contains("No such file"), "{said}");
     let file = path("secret");
     let said =
-        refused(&[("runtimes.enabled", "oci"), ("oci.rootfs", &path("")), ("oci.runc", &path("none"))]);
-    assert!(said.contains("setting `oci.runc`") && said.contains("No such file"), "{said}");
+        refused(&[("runtimes.enabled", "oci"), ("oci.rootfs", &path("")), ("oci.program", &path("runc"))]);
+    assert!(said.contains("setting `oci.program`") && said.contains("No such file"), "{said}");
     let said = refused(&[("runtimes.enabled", "oci"), ("oci.rootfs", &path("")), ("oci.binds", &file)]);
     assert!(said.contains("setting `oci.binds`") && said.contains("it is no folder"), "{said}");
     let said = refused(&[("runtimes.enabled", "process, tinyfaas"), ("tinyfaas.prefix", "Edge")]);

@@ -186,7 +186,8 @@ fn the_help_tells_what_to_begin_with() {
       <FOLDER>  Its content; it is copied
 
     Options:
-          --runner <FORM>   nodejs, python, binary or program [default: what the folder holds says it]
+          --runner <FORM>   nodejs, python, binary, program or wasm [default: what the folder holds says
+                            it]
           --sticky <BY>     What keeps a caller's calls with one version: cookie:NAME, header:NAME or
                             address
           --retry <WHICH>   Which calls that the new version fails are repeated on the stable one:

@@ -3,67 +3,31 @@
 
 use std::collections::BTreeSet;
 
-use ::agent::core::{Act, Core, Errand, Event, Trouble};
-use heart::release::command::{Form, Reply};
+use ::agent::core::{Act, Core, Errand, Event, TroubleKind};
+use heart::release::command::{Form, Refusal, Reply};
 
-use super::{Flight, Handed, Happening, link, runtime::Conduct, watch};
+use super::{Flight, Handed, Happening, fate, link, watch};
 use crate::sim::{
     agent::What,
     call::{Caller, Request, Response},
     heart::Flaw,
     overseer::View,
+    turnout::Kind,
     witness::Violation,
     world::{self, World},
 };
 
 /// What an act of the machine's own takes, in milliseconds: on its way, and back.
-const LOCAL_MS: (u64, u64) = (1, 25);
+pub(super) const LOCAL_MS: (u64, u64) = (1, 25);
 
 /// The chance that it dies between what it decided and what it does about it, at each step.
 const FATAL: f64 = 0.001;
 
-/// How long a stop takes at most.
-const LONGEST_STOP_MS: u64 = 3_000;
+/// With a flaw: the chance that from now on nothing that is decided goes to the disk, and when whoever does that dies.
+const FORGETFUL: f64 = 0.05;
+const DIES_MS: (u64, u64) = (30, 6_000);
 
 impl World {
-    /// What befalls own agents in the storm.
-    pub(in crate::sim) fn schedule_owns(&mut self) {
-        let until = self.weather.until;
-        for index in 0..self.owns.len() {
-            let keep = self.dice.pick(&[0, 5_000, 60_000]);
-            let drain = self.dice.pick(&[2_000, 30_000]);
-            let every = self.dice.pick(&[250, 500, 1_000]);
-            let own = &mut self.owns[index];
-            (own.keep_base_ms, own.drain_ms, own.calls_every_ms) = (keep, drain, every);
-            self.owns[index].calls = self.dice.pick(&[0, 2, 2, 4, 8]);
-            let late = self.dice.chance(0.2);
-            let from = if late { self.dice.between(5_000, until) } else { self.dice.between(0, 4_000) };
-            self.plan_own(from, index, Happening::Start);
-            self.plan_own(from + 1, index, Happening::Calls);
-            for _ in 0..self.dice.below(4) {
-                let at = self.dice.between(8_000, until);
-                self.plan_own(at, index, Happening::Die);
-                // Now and then it takes the proxy along.
-                if self.dice.chance(0.2) {
-                    self.plan_own(at + 1, index, Happening::ProxyEnds { hands_over: false });
-                }
-            }
-            for _ in 0..self.dice.below(3) {
-                let at = self.dice.between(8_000, until);
-                let hands_over = self.dice.chance(0.6);
-                self.plan_own(at, index, Happening::ProxyEnds { hands_over });
-            }
-            for _ in 0..self.dice.below(3) {
-                let at = self.dice.between(8_000, until);
-                self.plan_own(at, index, Happening::VersionDies);
-            }
-            for _ in 0..self.dice.below(3) {
-                let at = self.dice.between(1, until);
-                self.plan_own(at, index, Happening::ClockJumps);
-            }
-        }
-    }
-
     pub(in crate::sim) fn plan_own(&mut self, at: u64, index: usize, what: Happening) {
         self.plan(at, world::Event::Own { index, what: Box::new(what) });
     }
@@ -101,6 +65,7 @@ impl World {
                     self.owns[index].proxy.begin_life();
                 }
             }
+            Happening::ProxyIsDeaf { until } => self.deafen_proxy(index, until),
             Happening::VersionDies => self.end_version(index),
             Happening::ClockJumps => {
                 let off = self.dice.pick(&[-86_400_000, -5_000, 5_000, 3_600_000]);
@@ -142,6 +107,9 @@ impl World {
             let now = own.now(at);
             let Some(core) = &mut own.core else { return };
             let is_dirty = core.take_dirty();
+            if let Some(number) = core.in_force() {
+                own.watched.read_back(number);
+            }
             let said = core.take_said();
             for said in said {
                 self.tell(|| format!("own agent {index} says {said:?}"));
@@ -150,10 +118,12 @@ impl World {
                 if self.may_die_now(index) {
                     return;
                 }
-                self.owns[index].save();
+                self.save_own(index);
                 if self.look_at_own(index) || self.may_die_now(index) {
                     return;
                 }
+            } else if self.is_unsaved(index) {
+                return;
             }
             let own = &mut self.owns[index];
             let Some(core) = &own.core else { return };
@@ -181,6 +151,30 @@ impl World {
         own.nap += 1;
         let (process, nap_number) = (own.process, own.nap);
         self.plan_own(at + nap, index, Happening::Wake { process, nap: nap_number });
+    }
+
+    /// What was decided goes to the disk before anything follows from it; with a flaw, now and then nothing does until it dies soon after.
+    fn save_own(&mut self, index: usize) {
+        if self.managers[0].flaw == Some(Flaw::SavesLate) && !self.owns[index].is_forgetful {
+            self.owns[index].is_forgetful = !self.is_calm && self.dice.chance(FORGETFUL);
+            if self.owns[index].is_forgetful {
+                let (least, most) = DIES_MS;
+                let at = self.at + self.dice.between(least, most);
+                self.plan_own(at, index, Happening::Die);
+            }
+        }
+        if !self.owns[index].is_forgetful {
+            self.owns[index].save();
+        }
+    }
+
+    /// Whether something was decided that nobody was told to save.
+    fn is_unsaved(&mut self, index: usize) -> bool {
+        let own = &mut self.owns[index];
+        if let (Some(core), Some(disk), None) = (&own.core, &own.disk, self.managers[0].flaw) {
+            own.watched.check_saved(core.state(), disk);
+        }
+        self.own_found(index)
     }
 
     fn may_die_now(&mut self, index: usize) -> bool {
@@ -217,6 +211,8 @@ impl World {
                 deed.child, deed.offer, deed.what, deed.stage
             )
         });
+        let kind = if manager == 0 { Kind::Own } else { Kind::OwnBelow };
+        self.note_turnout(manager, kind, deed);
         if self.is_tree {
             let view = View { managers: &self.managers, links: &self.links, witnesses: &self.witnesses };
             self.overseer.did(view, manager, deed, place, self.at);
@@ -226,7 +222,7 @@ impl World {
     }
 
     /// Whether something is wrong on its machine.
-    fn own_found(&mut self, index: usize) -> bool {
+    pub(super) fn own_found(&mut self, index: usize) -> bool {
         let Some(Violation { invariant, text }) = self.owns[index].watched.wrong.take() else { return false };
         self.overseer.wrong(invariant, format!("own agent {index}: {text}"));
         true
@@ -248,6 +244,9 @@ impl World {
             };
             own.watched.check_table(table, &scene);
         }
+        if let (Act::Send(number), Errand::Result { offer, summary, next }) = (&act, &errand) {
+            own.watched.check_sent(*number, offer, summary, next);
+        }
         let request = link::request(own, &act, &errand);
         own.flights.insert(act.clone(), Flight { number: flight, began: at });
         let (parent, process) = (own.parent, own.process);
@@ -259,87 +258,12 @@ impl World {
             let errand = Box::new(errand);
             self.plan_own(at, index, Happening::Does { process, flight, act, errand });
         }
-    }
-
-    /// What is begun on the machine itself takes effect.
-    fn own_does(&mut self, index: usize, (process, flight): (u32, u64), act: Act, errand: Errand) {
-        let (at, flaw) = (self.at, self.managers[0].flaw);
-        let (least, most) = LOCAL_MS;
-        let mut answered_at = at + self.dice.between(least, most);
-        let conduct = self.draw_conduct(index);
-        let own = &mut self.owns[index];
-        own.proxy.end_calls(&own.runtime, at, &mut self.dice);
-        let no_proxy = || Trouble::passing("the proxy doesn't answer");
-        let is_up = own.proxy.is_up;
-        let event = match (act, errand) {
-            (Act::List, _) => Event::Listed(Ok(own.runtime.list(at).into())),
-            (Act::Look, _) => Event::Looked(if is_up { Ok(own.proxy.number()) } else { Err(no_proxy()) }),
-            (Act::Start(version), _) => {
-                // Base versions are good.
-                let is_new = !version.as_str().ends_with("0000");
-                own.runtime.conduct(&version, || if is_new { conduct } else { Conduct::Good });
-                let ready = own.runtime.begin(&version, at, &mut self.dice);
-                if ready > at {
-                    let act = Act::Start(version);
-                    let errand = Box::new(Errand::None);
-                    return self.plan_own(ready, index, Happening::Does { process, flight, act, errand });
-                }
-                let started = own.runtime.started(&version).map(Into::into).map_err(Trouble::passing);
-                Event::Started { version, started }
-            }
-            (Act::Apply(generation), Errand::Table(form)) => {
-                let applied = if is_up {
-                    let applied = own.proxy.apply(&form).map_err(Trouble::refused);
-                    own.watched.note_table(&own.proxy, &own.runtime, at);
-                    applied
-                } else {
-                    Err(no_proxy())
-                };
-                Event::Applied { generation, applied }
-            }
-            (Act::Drain(version), _) => {
-                let name = version.as_str();
-                let is_free = !own.proxy.names(name) && own.proxy.in_flight(name) == 0;
-                let drained =
-                    if is_up { Ok(is_free || flaw == Some(Flaw::StopsAtOnce)) } else { Err(no_proxy()) };
-                Event::Drained { version, drained }
-            }
-            (Act::Stop(version), _) => {
-                if let Some(core) = &own.core {
-                    let scene = watch::Scene {
-                        state: core.state(),
-                        proxy: &own.proxy,
-                        runtime: &own.runtime,
-                        handed: &own.handed,
-                        at,
-                    };
-                    own.watched.check_stop(&version, own.drain_ms, &scene);
-                }
-                own.runtime.stop(&version);
-                answered_at += self.dice.between(0, LONGEST_STOP_MS);
-                Event::Stopped { version, stopped: Ok(()) }
-            }
-            (Act::Count(number), Errand::Cursor(cursor)) => {
-                let counted = if is_up { Ok(Box::new(own.proxy.counts(cursor))) } else { Err(no_proxy()) };
-                Event::Counted { number, counted }
-            }
-            (act, errand) => panic!("{act:?} is not carried out with {errand:?}"),
-        };
         self.own_found(index);
-        let event = Box::new(event);
-        self.plan_own(answered_at, index, Happening::Came { process, flight, event });
-    }
-
-    fn draw_conduct(&mut self, index: usize) -> Conduct {
-        if !self.dice.chance(self.owns[index].mishap) {
-            return Conduct::Good;
-        }
-        let turns = Conduct::Turns(self.dice.between(2_000, 60_000));
-        self.dice.pick(&[Conduct::NeverHealthy, Conduct::Bad, Conduct::Bad, Conduct::Flaky, turns])
     }
 
     /// Something it began has come to an end.
-    fn own_hears(&mut self, index: usize, process: u32, flight: u64, event: Event) {
+    fn own_hears(&mut self, index: usize, process: u32, flight: u64, mut event: Event) {
+        let flaw = self.managers[0].flaw;
         let own = &mut self.owns[index];
         if own.process != process || !own.is_alive() {
             return;
@@ -350,9 +274,14 @@ impl World {
         own.flights.remove(&act);
         let now = own.now(self.at);
         if let (Act::Send(number), Event::Sent { answer, .. }) = (&act, &event)
-            && answer.as_ref().err().is_none_or(|trouble| trouble.text != "no answer")
+            && answer.as_ref().err().is_none_or(|trouble| trouble.kind == TroubleKind::Refused)
         {
             own.watched.answered(*number);
+        }
+        if let (Event::Sent { answer: answer @ Err(_), .. }, Some(Flaw::TakesSilenceForAnswer)) =
+            (&mut event, flaw)
+        {
+            *answer = Ok(None);
         }
         self.note_signal(index, &event);
         let own = &mut self.owns[index];
@@ -387,6 +316,8 @@ impl World {
         }
         let found = own.flights.iter().find(|(_, of)| of.number == flight);
         let Some((act, began)) = found.map(|(act, of)| (act.clone(), of.began)) else { return };
+        self.check_refused(index, &act, &response);
+        let own = &mut self.owns[index];
         let took_ms = self.at - began;
         let time_ms = self.managers[own.parent].now(self.at).wall_ms;
         let event = match (&act, response) {
@@ -407,6 +338,19 @@ impl World {
                 *sent_ms = own.now(began).ms;
             }
             self.own_hears(index, process, flight, event);
+        }
+    }
+
+    /// What was shown to an agent it may have.
+    fn check_refused(&mut self, index: usize, act: &Act, response: &Response) {
+        let (Act::Fetch { offer, .. }, Response::Heart(answer)) = (act, response) else { return };
+        if !matches!(**answer, Err(Refusal::NeverOffered { .. })) || fate::is_made_up(offer) {
+            return;
+        }
+        let own = &self.owns[index];
+        let is_known = |id: &str| self.managers[own.parent].state.children.key(id).is_some();
+        if let Some(id) = own.id().filter(|id| is_known(id)) {
+            self.overseer.wrong(11, format!("{offer} was shown to {id} and refused"));
         }
     }
 
@@ -436,58 +380,5 @@ impl World {
         own.handed.insert(offer.to_owned(), handed.clone());
         own.fetching.insert(flight, handed);
         self.send(parent, Caller::Whole { index, process }, flight, Request::Functions);
-    }
-
-    // What befalls the machine.
-
-    fn callers_call(&mut self, index: usize) {
-        let at = self.at;
-        let own = &mut self.owns[index];
-        let services = own.proxy.services().len();
-        if own.proxy.is_up && services > 0 {
-            for _ in 0..own.calls {
-                let service = self.dice.below(services);
-                own.proxy.call(service, &own.runtime, at, &mut self.dice);
-            }
-        }
-        own.proxy.end_calls(&own.runtime, at, &mut self.dice);
-        for lost in std::mem::take(&mut own.proxy.lost) {
-            if !lost.was_dead && !own.watched.is_late(&lost.version) {
-                let text = format!(
-                    "own agent {index}: a call of {} is lost at {}: {}",
-                    lost.service, lost.version, lost.why
-                );
-                self.overseer.wrong(12, text);
-            }
-        }
-        let every = self.owns[index].calls_every_ms;
-        let next = at + self.dice.between(every / 2, every * 3 / 2);
-        self.plan_own(next, index, Happening::Calls);
-    }
-
-    fn end_proxy(&mut self, index: usize, hands_over: bool) {
-        if self.is_calm {
-            return;
-        }
-        let own = &mut self.owns[index];
-        if hands_over && own.proxy.is_up {
-            own.proxy.begin_life();
-            self.tell(|| format!("the proxy of own agent {index} hands over"));
-        } else if own.proxy.is_up {
-            own.proxy.crash();
-            self.tell(|| format!("the proxy of own agent {index} dies"));
-            let down = self.dice.pick(&[100, 1_000, 20_000]);
-            self.plan_own(self.at + down, index, Happening::ProxyBegins);
-        }
-    }
-
-    fn end_version(&mut self, index: usize) {
-        if self.is_calm {
-            return;
-        }
-        let (which, back) = (self.dice.below(8), self.at + self.dice.between(100, 15_000));
-        if let Some(version) = self.owns[index].runtime.crash(which, back) {
-            self.tell(|| format!("{version} of own agent {index} dies"));
-        }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ::agent::{
-    core::{Act, Errand, Event, Fetched, Polled, Trouble, VersionNote},
+    core::{Act, Errand, Event, Fetched, Polled, Trouble, TroubleKind, VersionNote},
     measure::Reads,
     runtime::VersionId,
 };
@@ -24,6 +24,11 @@ use crate::sim::call::{Patience, Request, Response};
 
 /// How long its calls wait.
 const WAIT_MS: u64 = 30_000;
+
+/// What is told of a call that broke off, or whose answer can't be read.
+const NO_ANSWER: &str = "no answer";
+
+const FORBIDDEN: u16 = 403;
 
 /// What is said to the manager for an act; `None`: it is nothing of the manager's.
 pub(super) fn request(own: &Own, act: &Act, errand: &Errand) -> Option<Request> {
@@ -87,8 +92,15 @@ fn result(id: String, offer: &str, summary: &StageSummary, next: &str) -> Reques
 pub(super) fn event(act: &Act, response: Response, took_ms: u64, time_ms: i64) -> Option<Event> {
     let answer = match response {
         Response::Heart(answer) => *answer,
-        Response::Functions | Response::Garbled(_) | Response::Lost => {
-            return Some(failed(act, Trouble::passing("no answer"), took_ms));
+        Response::Garbled(Some(FORBIDDEN)) => {
+            let trouble = Trouble { kind: TroubleKind::Unauthorized, text: "not allowed".to_owned() };
+            return Some(failed(act, trouble, took_ms));
+        }
+        Response::Garbled(Some(status)) => {
+            return Some(failed(act, Trouble::refused(format!("status {status}")), took_ms));
+        }
+        Response::Functions | Response::Garbled(None) | Response::Lost => {
+            return Some(failed(act, Trouble::passing(NO_ANSWER), took_ms));
         }
     };
     let answer = match answer {
@@ -149,7 +161,7 @@ fn refused(act: &Act, refusal: &Refusal, took_ms: u64) -> Event {
 pub(super) fn failed(act: &Act, trouble: Trouble, took_ms: u64) -> Event {
     match act.clone() {
         Act::List => Event::Listed(Err(trouble)),
-        Act::Look => Event::Looked(Err(trouble)),
+        Act::Look(_) => Event::Looked(Err(trouble)),
         Act::Join => Event::Joined(Err(trouble)),
         Act::Poll => Event::Polled { took_ms, answer: Err(trouble) },
         Act::EndStage { offer, stage, skipped } => {

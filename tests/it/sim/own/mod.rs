@@ -7,13 +7,16 @@
 //! ```
 //!
 //! The driver ([`drive`]) does what the product's does between the core and the world: it saves first, begins what the core wants,
-//! gives up what it wants no more. [`watch`] looks at what comes of it: which offer is run, which shares are put in force, which version
-//! answers, and what is reported of it.
+//! gives up what it wants no more. What it begins takes effect in [`machine`]; what befalls the machine is in [`fate`]. [`watch`] looks at
+//! what comes of it: which offer is run, and what is reported of it; [`shares`] at who gets calls.
 
 mod drive;
+mod fate;
 mod link;
+mod machine;
 mod proxy;
 mod runtime;
+mod shares;
 mod watch;
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
@@ -63,6 +66,10 @@ pub enum Happening {
         hands_over: bool,
     },
     ProxyBegins,
+    /// Nobody reaches the control of its proxy, which serves on.
+    ProxyIsDeaf {
+        until: u64,
+    },
     /// One of its versions dies.
     VersionDies,
     /// The wall's clock jumps.
@@ -95,6 +102,8 @@ pub struct Own {
     core: Option<Core>,
     /// What was saved.
     disk: Option<Box<State>>,
+    /// With a flaw: it saves nothing any more until it dies.
+    is_forgetful: bool,
     runtime: Runtime,
     proxy: Proxy,
     flights: BTreeMap<Act, Flight>,
@@ -127,6 +136,7 @@ impl Own {
             process: 0,
             core: None,
             disk: None,
+            is_forgetful: false,
             runtime: Runtime::default(),
             proxy: Proxy::new(),
             flights: BTreeMap::new(),
@@ -158,6 +168,11 @@ impl Own {
 
     pub fn is_idle(&self) -> bool {
         self.state().is_some_and(|state| state.work.is_none() && state.owed.is_empty())
+    }
+
+    /// What it has in hand, and what it owes.
+    pub fn in_hand(&self) -> String {
+        format!("{:?}", self.state().map(|state| (&state.work, &state.owed)))
     }
 
     /// Whether it has something in hand.
@@ -192,6 +207,7 @@ impl Own {
 
     fn die(&mut self) {
         self.core = None;
+        self.is_forgetful = false;
         self.flights.clear();
         self.fetching.clear();
     }
@@ -200,6 +216,7 @@ impl Own {
     pub fn calm(&mut self) {
         self.mishap = 0.0;
         self.calls = self.calls.max(2);
+        self.proxy.deaf_until = 0;
         if !self.proxy.is_up {
             self.proxy.begin_life();
         }
@@ -217,6 +234,10 @@ impl Own {
         let left: Vec<_> = self.runtime.versions().filter(|version| !needed.contains(version)).collect();
         if !left.is_empty() {
             return Some(format!("{left:?} run, and nobody needs them; it knows {:?}", state.versions));
+        }
+        let forgotten = state.versions.keys().find(|version| !needed.contains(version));
+        if let Some(version) = forgotten {
+            return Some(format!("{version} is known, and nobody needs it"));
         }
         let missing = needed.iter().find(|version| !self.runtime.versions().any(|runs| runs == **version));
         missing.map(|version| format!("{version} serves and doesn't run"))

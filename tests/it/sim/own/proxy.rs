@@ -1,5 +1,6 @@
 //! The proxy beside an own agent. Its table and its ledger are the product's; connections are left out. It may crash and come back with
-//! its last table, and hand over to a new process, which finds no counts of the old one.
+//! its last table, and hand over to a new process, which finds no counts of the old one; for a while nobody may reach its control,
+//! while it serves on. With a flaw it says of its table what isn't so.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -30,6 +31,8 @@ struct Flight {
     stable: Option<Arc<Version>>,
     /// The version could not be reached when it began.
     is_refused: bool,
+    /// A version that it may go to was ended at its deadline.
+    is_given_up: bool,
     took_us: u32,
 }
 
@@ -50,13 +53,28 @@ pub struct Lost {
     pub service: String,
     pub version: String,
     pub why: &'static str,
-    /// The version had died by itself.
-    pub was_dead: bool,
+    /// The version had died by itself, or was ended at its deadline.
+    pub is_excused: bool,
+}
+
+/// Where a call has gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chosen {
+    pub service: String,
+    /// Which of these.
+    pub at: usize,
+    pub versions: Vec<String>,
+    /// Units of 0.01 %.
+    pub shares: Vec<u16>,
 }
 
 #[derive(Debug)]
 pub struct Proxy {
     pub is_up: bool,
+    /// Until then nobody reaches its control.
+    pub deaf_until: u64,
+    /// What it says of its table, where that isn't so.
+    said: Option<TableNumber>,
     origin: Instant,
     table: Arc<LiveTable>,
     /// As it is on disk.
@@ -76,6 +94,8 @@ impl Proxy {
         let origin = Instant::now();
         Self {
             is_up: true,
+            deaf_until: 0,
+            said: None,
             origin,
             table: Arc::new(LiveTable::empty()),
             kept: None,
@@ -88,8 +108,15 @@ impl Proxy {
         }
     }
 
+    /// The table that it says it has.
     pub fn number(&self) -> TableNumber {
-        TableNumber { epoch: self.table.epoch(), generation: self.table.generation() }
+        let is = TableNumber { epoch: self.table.epoch(), generation: self.table.generation() };
+        self.said.unwrap_or(is)
+    }
+
+    /// Whether its control answers.
+    pub const fn is_reached(&self, at: u64) -> bool {
+        self.is_up && self.deaf_until <= at
     }
 
     pub fn services(&self) -> &[Arc<LiveService>] {
@@ -97,11 +124,27 @@ impl Proxy {
     }
 
     /// Puts a table in force, as the control does: kept first.
-    pub fn apply(&mut self, form: &TableForm) -> Result<TableNumber, String> {
+    pub fn apply(&mut self, form: &TableForm) -> Result<(), String> {
         let next = self.table.next(form).map_err(|fault| fault.to_string())?;
         self.kept = Some(next.form());
         self.table = Arc::new(next);
-        Ok(self.number())
+        Ok(())
+    }
+
+    /// Says that a table is in force, and goes on by the one before.
+    pub fn pretend(&mut self, form: &TableForm) {
+        self.said = Some(TableNumber { epoch: form.epoch, generation: form.generation });
+    }
+
+    /// Puts another table in force under the number of this one: each variation has the share of another.
+    pub fn distort(&mut self, form: &TableForm) -> Result<(), String> {
+        let mut other = form.clone();
+        for service in &mut other.services {
+            if let Some(shares) = &mut service.shares {
+                shares.reverse();
+            }
+        }
+        self.apply(&other)
     }
 
     /// SIGKILL: what is in flight is lost, and so are counts.
@@ -135,8 +178,8 @@ impl Proxy {
     }
 
     /// A call comes, for the service of this number.
-    pub fn call(&mut self, service: usize, runtime: &Runtime, at: u64, dice: &mut Dice) {
-        let Some(service) = self.table.services().get(service).cloned() else { return };
+    pub fn call(&mut self, service: usize, runtime: &Runtime, at: u64, dice: &mut Dice) -> Option<Chosen> {
+        let service = self.table.services().get(service).cloned()?;
         let bucket = Bucket::of_random(dice.between(0, u64::from(u32::MAX)) as u32);
         let variation = service.table().variation(bucket);
         let version = &service.versions()[variation.index()];
@@ -154,14 +197,29 @@ impl Proxy {
         let is_refused = !runtime.answers(version.digest(), version.targets(), at);
         let ends_at = if is_refused { at } else { at + lasts };
         let stable = (!variation.is_stable()).then(|| Arc::clone(&service.versions()[0]));
+        let chosen = Chosen {
+            service: service.name().to_owned(),
+            at: variation.index(),
+            versions: service.versions().iter().map(|version| version.digest().to_owned()).collect(),
+            shares: service.shares().to_vec(),
+        };
         self.flights.push(Flight {
             ends_at,
             key: Arc::new(key),
             version: Arc::clone(version),
             stable,
             is_refused,
+            is_given_up: false,
             took_us: (lasts * 1_000) as u32,
         });
+        Some(chosen)
+    }
+
+    /// A version is ended at its deadline: what becomes of its calls is not held against anybody.
+    pub fn give_up(&mut self, version: &str) {
+        for flight in self.flights.iter_mut().filter(|flight| flight.may_go_to(version)) {
+            flight.is_given_up = true;
+        }
     }
 
     /// Ends the calls whose time has come.
@@ -216,7 +274,7 @@ impl Proxy {
 
     fn lose(&mut self, flight: &Flight, version: &Version, was_dead: bool, why: &'static str) {
         let (service, version) = (flight.key.service.clone(), version.digest().to_owned());
-        self.lost.push(Lost { service, version, why, was_dead });
+        self.lost.push(Lost { service, version, why, is_excused: was_dead || flight.is_given_up });
     }
 
     /// What was counted after a cursor.
@@ -235,10 +293,13 @@ impl Proxy {
 
     /// Calls that a version carries out, or that may be repeated on it.
     pub fn in_flight(&self, version: &str) -> usize {
-        let holds = |flight: &&Flight| {
-            flight.version.digest() == version
-                || flight.stable.as_ref().is_some_and(|stable| stable.digest() == version)
-        };
-        self.flights.iter().filter(holds).count()
+        self.flights.iter().filter(|flight| flight.may_go_to(version)).count()
+    }
+}
+
+impl Flight {
+    fn may_go_to(&self, version: &str) -> bool {
+        let is_stable = self.stable.as_ref().is_some_and(|stable| stable.digest() == version);
+        is_stable || self.version.digest() == version
     }
 }

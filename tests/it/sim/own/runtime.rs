@@ -77,6 +77,11 @@ impl Runtime {
         Ok(standing.target.clone())
     }
 
+    /// Where a version will listen that nobody has waited for.
+    pub fn target(&self, version: &VersionId) -> Option<Target> {
+        Some(self.versions.get(version)?.target.clone())
+    }
+
     pub fn stop(&mut self, version: &VersionId) {
         self.versions.remove(version);
     }

@@ -1,10 +1,9 @@
 //! What an own agent does, read off its state and its tables: for the witnesses, and for what must hold on its machine.
 //!
-//! - No call is answered by a version that has no share in a table that was handed out; and a table gives a share to what an offer
-//!   in hand orders, or to what serves, alone.
-//! - A version that has a share was healthy before. It is stopped when no table names it and nobody holds it, or its deadline has passed.
+//! - What [`shares`](super::shares) says of tables, calls and versions.
 //! - A stage is reported as ended when what follows is in force, with the calls that were made under its shares.
-//! - A result is kept until it is answered.
+//! - A result is kept until it is answered, and says the same however often it is sent.
+//! - What was decided is saved before anything follows from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,15 +12,16 @@ use ::agent::{
     measure::{BASE, NEW},
     runtime::VersionId,
 };
-use ::proxy::form::{ServiceForm, TableForm};
+use ::proxy::{control::form::TableNumber, form::TableForm};
 use heart::release::command::Form;
 use model::{ReleaseKey, StageStatus};
 use wire::StageSummary;
 
 use super::{
     Handed,
-    proxy::{Proxy, Truth},
+    proxy::{Chosen, Proxy, Truth},
     runtime::Runtime,
+    shares::{self, Shares},
 };
 use crate::sim::{
     agent::{Deed, What},
@@ -32,9 +32,6 @@ use crate::sim::{
 pub const SHARES: u8 = 15;
 /// What an agent says is what was.
 pub const TELLS: u8 = 16;
-
-/// The place of the new version among the variations.
-const TRIED: usize = 1;
 
 /// What of the state is compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -86,13 +83,10 @@ pub struct Watched {
     decided: Option<Decided>,
     answered: BTreeSet<u64>,
     rolled_out: BTreeMap<String, (VersionId, ReleaseKey, String)>,
-    /// Versions that may serve alone, by function.
-    bases: BTreeMap<String, BTreeSet<VersionId>>,
-    /// Since when no table names a version.
-    unnamed: BTreeMap<String, u64>,
-    /// Versions that were stopped at their deadline, with calls in flight.
-    late: BTreeSet<String>,
-    pub wrong: Option<Violation>,
+    /// What was sent under which number.
+    sent: BTreeMap<u64, String>,
+    shares: Shares,
+    pub(super) wrong: Option<Violation>,
 }
 
 /// What is looked at.
@@ -111,11 +105,6 @@ impl Watched {
 
     fn wrong(&mut self, invariant: u8, text: String) {
         self.wrong.get_or_insert(Violation { invariant, text });
-    }
-
-    /// Whether calls of a version may be cut: its deadline had passed.
-    pub fn is_late(&self, version: &str) -> bool {
-        self.late.contains(version)
     }
 
     /// A process begins with what was saved: what was not has never been.
@@ -167,7 +156,10 @@ impl Watched {
             let of = |variation: &str| truth(scene.proxy, &self.split, variation).ended;
             self.decided = Some(Decided { split: self.split.clone(), least: [of(BASE), of(NEW)] });
             let status = StageStatus::from_wire(status.into()).unwrap();
-            deeds.push(teller.deed(Some(stage), What::Ended(status)));
+            let was_ready = matches!(before.testing, Some((of, _, true)) if of == stage);
+            let is_passed_over = status == StageStatus::Completed && !was_ready && teller.skips(stage, scene);
+            let what = if is_passed_over { What::PassedOver } else { What::Ended(status) };
+            deeds.push(teller.deed(Some(stage), what));
         }
         if let Some((stage, begun, announced)) = now.testing {
             if self.begun.insert((run, begun)) {
@@ -224,14 +216,9 @@ impl Watched {
     /// What follows an ended stage is in force before the stage is reported.
     fn check_in_force(&mut self, handed: &Handed, next: &str, scene: &Scene<'_>) {
         let Ok(fetched) = super::link::fetched(handed) else { return };
-        for ([base, new], function) in fetched.versions.iter().flatten().zip(&handed.offer.strategy.functions)
-        {
-            let services = scene.proxy.services();
-            let Some(service) = services.iter().find(|service| service.name() == function.name) else {
-                continue;
-            };
-            let digests: Vec<&str> = service.versions().iter().map(|version| version.digest()).collect();
-            let share = service.shares().get(TRIED).copied().unwrap_or_default();
+        let functions = &handed.offer.strategy.functions;
+        for ([base, new], function) in fetched.versions.iter().flatten().zip(functions) {
+            let Some((digests, share)) = shares::in_force(scene.proxy, &function.name) else { continue };
             let is_so = match next {
                 "rollout" => digests[0] == new.as_str() && share == 0,
                 "rollback" => digests[0] == base.as_str() && share == 0,
@@ -241,6 +228,56 @@ impl Watched {
                 let text = format!("{next} of {} is reported, and {digests:?} have {share}", function.name);
                 self.wrong(SHARES, text);
             }
+        }
+    }
+
+    /// A result leaves the machine: under its number it says the same for ever, whichever process sends it.
+    pub fn check_sent(&mut self, number: u64, offer: &str, summary: &StageSummary, next: &str) {
+        let text = format!("{offer} {next} {}", serde_json::to_string(summary).unwrap());
+        let before = self.sent.entry(number).or_insert_with(|| text.clone());
+        if *before != text {
+            let text = format!("result {number} was {before}, and is {text}");
+            self.wrong(TELLS, text);
+        }
+    }
+
+    /// A table is on its way to the proxy.
+    pub fn check_table(&mut self, table: &TableForm, scene: &Scene<'_>) {
+        let rolled_out =
+            self.rolled_out.iter().map(|(name, (version, ..))| (name.as_str(), version)).collect();
+        if let Err(why) = self.shares.hand_out(table, &rolled_out, scene) {
+            self.wrong(SHARES, why);
+        }
+    }
+
+    /// What the agent found in force.
+    pub fn read_back(&mut self, number: TableNumber) {
+        self.shares.read_back(number);
+    }
+
+    pub fn check_call(&mut self, chosen: &Chosen) {
+        if let Err(why) = self.shares.check_call(chosen) {
+            self.wrong(SHARES, why);
+        }
+    }
+
+    pub fn note_table(&mut self, proxy: &Proxy, runtime: &Runtime, at: u64) {
+        self.shares.note_table(proxy, runtime, at);
+    }
+
+    /// A version is stopped. True: it has calls, for which it had its time.
+    pub fn check_stop(&mut self, version: &VersionId, drain_ms: u64, proxy: &Proxy, at: u64) -> bool {
+        let checked = self.shares.check_stop(version, drain_ms, proxy, at);
+        checked.unwrap_or_else(|why| {
+            self.wrong(SHARES, why);
+            false
+        })
+    }
+
+    /// What was decided and would be forgotten by whoever dies now.
+    pub fn check_saved(&mut self, state: &State, disk: &State) {
+        if let Some(what) = unsaved(state, disk) {
+            self.wrong(TELLS, format!("{what} changed, and nobody was told to save it"));
         }
     }
 
@@ -258,102 +295,28 @@ impl Watched {
             }
         }
     }
-
-    /// A table is on its way to the proxy.
-    pub fn check_table(&mut self, table: &TableForm, scene: &Scene<'_>) {
-        for service in &table.services {
-            for (at, variation) in service.variations.iter().enumerate() {
-                let shares = service.shares.as_ref();
-                let share = shares.map_or(10_000, |shares| shares.get(at).copied().unwrap_or_default());
-                if share == 0 {
-                    continue;
-                }
-                if !scene.runtime.was_healthy(&variation.version) {
-                    let text =
-                        format!("{} of {} gets {share} before it is healthy", variation.name, service.name);
-                    self.wrong(SHARES, text);
-                }
-                let why = if at == 0 {
-                    self.may_serve(service, &variation.version, scene)
-                } else {
-                    may_be_tried(service, share, scene)
-                };
-                if let Err(why) = why {
-                    let Scene { at, .. } = scene;
-                    let text = format!("{} of {} gets {share} at {at}: {why}", variation.name, service.name);
-                    self.wrong(SHARES, text);
-                }
-            }
-        }
-    }
-
-    /// Whether a version may be the one that answers whenever nothing is tried.
-    fn may_serve(&mut self, service: &ServiceForm, version: &str, scene: &Scene<'_>) -> Result<(), String> {
-        for handed in scene.handed.values() {
-            let Ok(fetched) = super::link::fetched(handed) else { continue };
-            for ([base, _], function) in
-                fetched.versions.iter().flatten().zip(&handed.offer.strategy.functions)
-            {
-                self.bases.entry(function.name.clone()).or_default().insert(base.clone());
-            }
-        }
-        let is_base =
-            self.bases.get(&service.name).is_some_and(|of| of.iter().any(|base| base.as_str() == version));
-        let rolled_out = self.rolled_out.get(&service.name).is_some_and(|(of, ..)| of.as_str() == version);
-        if is_base || rolled_out {
-            Ok(())
-        } else {
-            Err(format!("{version} is no base version, and was not rolled out"))
-        }
-    }
-
-    /// A table is in force.
-    pub fn note_table(&mut self, proxy: &Proxy, runtime: &Runtime, at: u64) {
-        self.unnamed.retain(|version, _| !proxy.names(version));
-        for version in runtime.versions().filter(|version| !proxy.names(version.as_str())) {
-            self.unnamed.entry(version.to_string()).or_insert(at);
-        }
-    }
-
-    /// A version is about to be stopped.
-    pub fn check_stop(&mut self, version: &VersionId, drain_ms: u64, scene: &Scene<'_>) {
-        let held = scene.proxy.in_flight(version.as_str());
-        if scene.proxy.is_up && scene.proxy.names(version.as_str()) {
-            self.wrong(SHARES, format!("{version} is stopped, and the table names it"));
-        }
-        let since = self.unnamed.get(version.as_str()).copied().unwrap_or_default();
-        // The deadline counts from the decision, which comes a little before the table that carries it out.
-        if held > 0 && scene.at + 1_000 < since + drain_ms {
-            self.wrong(SHARES, format!("{version} is stopped, and {held} calls hold it"));
-        } else if held > 0 {
-            self.late.insert(version.to_string());
-        }
-    }
-}
-
-/// Whether the stage in hand orders these shares.
-fn may_be_tried(service: &ServiceForm, share: u16, scene: &Scene<'_>) -> Result<(), String> {
-    let work = scene.state.work.as_ref().ok_or("nothing is in hand")?;
-    let walk = work.walk().ok_or("no stage is in hand")?;
-    let testing = walk.testing.as_ref().ok_or("no stage is tested")?;
-    let handed = scene.handed.get(&work.offer).ok_or_else(|| format!("{} was not handed out", work.offer))?;
-    match handed.offer.form {
-        Form::InPlace { .. } => {}
-        Form::Rollout { .. } => return Ok(()),
-        other => return Err(format!("{}, which is {other:?}, orders no shares", work.offer)),
-    }
-    let stage = handed.offer.strategy.stages.get(testing.stage).ok_or("there is no such stage")?;
-    let function = &handed.offer.strategy.functions[stage.function].name;
-    let ordered = u16::from(stage.new_traffic) * 100;
-    if *function == service.name && ordered == share {
-        Ok(())
-    } else {
-        Err(format!("{} of {} orders {ordered} for {function}", stage.name, work.offer))
-    }
 }
 
 fn truth(proxy: &Proxy, split: &str, variation: &str) -> Truth {
     proxy.truth.get(&(split.to_owned(), variation.to_owned())).copied().unwrap_or_default()
+}
+
+/// What differs from what is on disk, beside what is only counted.
+fn unsaved(state: &State, disk: &State) -> Option<&'static str> {
+    let work = |state: &State| state.work.as_ref().map(|work| (work.skipped.clone(), work.begun));
+    if Glance::of(state) != Glance::of(disk) || work(state) != work(disk) {
+        Some("its work")
+    } else if state.functions != disk.functions || state.adding != disk.adding {
+        Some("what it serves")
+    } else if state.versions != disk.versions {
+        Some("which versions it knows")
+    } else if (&state.id, state.epoch, state.generation, state.count)
+        != (&disk.id, disk.epoch, disk.generation, disk.count)
+    {
+        Some("a number")
+    } else {
+        None
+    }
 }
 
 /// By what deeds are told.
@@ -364,6 +327,13 @@ struct Teller<'a> {
 }
 
 impl Teller<'_> {
+    /// Whether it was told to pass over a stage.
+    fn skips(&self, stage: usize, scene: &Scene<'_>) -> bool {
+        let name = self.handed.offer.strategy.stages.get(stage).map(|stage| &stage.name);
+        let work = scene.state.work.as_ref();
+        name.zip(work).is_some_and(|(name, work)| work.skipped.contains(name))
+    }
+
     /// `stage`: its index in the offer.
     fn deed(&self, stage: Option<usize>, what: What) -> Deed {
         deed(&self.child, self.offer, self.handed, stage, what)

@@ -75,6 +75,32 @@ impl Hierarchies {
     pub(super) fn parents(&self) -> impl Iterator<Item = (&Path, &[&'static str])> {
         self.parents.iter().map(|(folder, controllers)| (folder.as_path(), controllers.as_slice()))
     }
+
+    /// Where groups of version 1 can be made that limit nothing here, and what has to be written into one before a process can be in
+    /// it.
+    pub(super) fn others(&self) -> Vec<(PathBuf, Vec<(String, String)>)> {
+        if self.kind != CgroupKind::V1 {
+            return Vec::new();
+        }
+        let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let kinds = groups.lines().filter_map(|line| line.split(':').nth(1));
+        let folders = kinds.filter_map(|kind| {
+            let first = kind.split(',').next()?;
+            let folder = own_group(first).ok()?;
+            let is_new = self.parents.iter().all(|(parent, _)| *parent != folder);
+            (is_new && rustix::fs::access(&folder, rustix::fs::Access::WRITE_OK).is_ok())
+                .then_some((folder, first))
+        });
+        let with_files = folders.map(|(folder, first)| {
+            let files: &[&str] = if first == "cpuset" { &["cpuset.cpus", "cpuset.mems"] } else { &[] };
+            let copy = |file: &&str| {
+                Some(((*file).to_owned(), fs::read_to_string(folder.join(file)).ok()?.trim().to_owned()))
+            };
+            let writes = files.iter().filter_map(copy).collect();
+            (folder, writes)
+        });
+        with_files.collect()
+    }
 }
 
 /// The group that systemd delegated to the agent: its own, or the one above, where its unit has a subgroup for the main process.

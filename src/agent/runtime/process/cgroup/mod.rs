@@ -60,8 +60,9 @@ struct Setting {
 }
 
 impl Groups {
-    /// The groups that a run is to have.
-    pub(super) fn of(found: &Hierarchies, mark: &str, limits: &Limits) -> Self {
+    /// The groups that a run is to have. `is_whole`: one of each kind that the machine has, those that limit nothing too, so that
+    /// what makes groups below those it was started in leaves none elsewhere.
+    pub(super) fn of(found: &Hierarchies, mark: &str, limits: &Limits, is_whole: bool) -> Self {
         let name = format!("choirmaster-{mark}");
         let group = |(folder, controllers): (&Path, &[&str])| {
             let mut group = Group { folder: folder.join(&name), writes: Vec::new(), counter: None };
@@ -70,7 +71,14 @@ impl Groups {
             }
             group
         };
-        Self(found.parents().map(group).collect())
+        let mut all: Vec<_> = found.parents().map(group).collect();
+        if is_whole {
+            all.extend(found.others().into_iter().map(|(parent, writes)| {
+                let writes = writes.into_iter().map(|(file, value)| Setting { file, value, may_lack: true });
+                Group { folder: parent.join(&name), writes: writes.collect(), counter: None }
+            }));
+        }
+        Self(all)
     }
 
     pub(super) fn is_none(&self) -> bool {

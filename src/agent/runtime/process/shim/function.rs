@@ -37,7 +37,6 @@ impl Function {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             Ok(()) | Err(_) => {}
         }
-        spec.remove_container();
         let child = Command::new("/proc/self/exe")
             .arg0(PROGRAM)
             .args(&spec.shim)

@@ -9,10 +9,6 @@ use rustix::process::{
 
 use super::super::{super::Limits, run::Run};
 
-/// What one process may have mapped besides the memory that all have in use together: stacks of threads and heaps that are set
-/// aside and never used.
-const MAPPED_BESIDES: u64 = 512 * 1024 * 1024;
-
 /// Sets the limits of a function on this process, which then becomes the function. Returns where it can't.
 /// `is_grouped`: its control groups were made.
 pub(super) fn launch(run: &Run, parent: Option<i32>, is_grouped: bool) -> Result<(), String> {
@@ -23,6 +19,8 @@ pub(super) fn launch(run: &Run, parent: Option<i32>, is_grouped: bool) -> Result
         return Err("its shim is gone".to_owned());
     }
     setsid().map_err(|error| format!("no session of its own: {error}"))?;
+    // The one before may have left something. Where that can't be taken away, its start says so.
+    let _ = spec.remove_container();
     if is_grouped {
         spec.groups.join().map_err(|error| format!("its control groups: {error}"))?;
     }
@@ -38,7 +36,7 @@ fn limit(limits: &Limits) -> Result<(), String> {
         (Resource::Core, 0),
         (Resource::Nofile, limits.files),
         (Resource::Fsize, limits.room),
-        (Resource::Data, limits.memory.saturating_mul(2).saturating_add(MAPPED_BESIDES)),
+        (Resource::Data, limits.data()),
     ];
     for (resource, wanted) in at_most {
         // Who started the agent may have set less.

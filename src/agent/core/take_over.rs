@@ -1,0 +1,89 @@
+//! New versions take over. First they get all calls, and the base versions stay to answer what they fail; then they are asked once
+//! more whether they answer, as if they were started; only then do they serve alone. So a version that died just before its last stage
+//! ended well costs nobody a call: it takes over once it was started again, or not at all.
+
+use model::StageStatus;
+
+use super::{Core, Now, state::Candidate, table::WHOLE};
+use crate::runtime::VersionId;
+
+/// How long new versions may take to answer again.
+const ANSWER_WITHIN_MS: u64 = 30_000;
+
+/// What is said of those that don't.
+const NO_ANSWER: &str = "the new version answered no more when it was to take over";
+
+impl Core {
+    /// The new versions of the offer get all calls from now on.
+    pub(super) fn take_over(&mut self) {
+        let generation = self.state.generation;
+        let (Some(offer), Some(work)) = (&self.offer, &mut self.state.work) else { return };
+        work.begun += 1;
+        let split = format!("{}/#{}.{}", work.offer, work.run, work.begun);
+        let Some(walk) = work.walk_mut() else { return };
+        walk.taking_over = Some(generation);
+        let ended = walk.ending.as_ref().and_then(|ending| offer.stages.get(ending.stage));
+        let stage = ended.map(|stage| stage.stage.name.clone()).unwrap_or_default();
+        for (function, [_, new]) in offer.functions.iter().zip(&walk.plan.versions) {
+            let Some(served) = self.state.functions.get_mut(&function.name) else { continue };
+            served.candidate = Some(Candidate {
+                version: new.clone(),
+                share: WHOLE,
+                stage: stage.clone(),
+                split: split.clone(),
+                salt: offer.id.clone(),
+            });
+        }
+        self.world.taking_over_since_ms = None;
+        self.dirty();
+    }
+
+    /// Asks whether those that take over answer, and has them serve alone when they do.
+    pub(super) fn look_at_take_over(&mut self, now: Now) {
+        let Some(walk) = self.state.work.as_ref().and_then(|work| work.walk()) else { return };
+        let Some(decided_after) = walk.taking_over else { return };
+        if !self.is_in_force() || self.state.generation == decided_after {
+            return;
+        }
+        let new: Vec<VersionId> = walk.plan.versions.iter().map(|[_, new]| new.clone()).collect();
+        let Some(running) = &mut self.world.running else { return };
+        match self.world.taking_over_since_ms {
+            // Whatever was known of them is from a time at which they could not be missed.
+            None => {
+                running.retain(|version| !new.contains(version));
+                self.world.taking_over_since_ms = Some(now.ms);
+            }
+            Some(_) if new.iter().all(|version| running.contains(version)) => {
+                self.end_take_over();
+                self.settle_roles(true);
+            }
+            Some(since) if now.ms.saturating_sub(since) >= ANSWER_WITHIN_MS => {
+                self.stops.unstarted += 1;
+                self.give_back(NO_ANSWER);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// The base versions serve alone again, since somebody here wants it.
+    pub(super) fn give_back(&mut self, why: &str) {
+        self.end_take_over();
+        if let Some(ending) =
+            self.state.work.as_mut().and_then(|work| work.walk_mut()).and_then(|walk| walk.ending.as_mut())
+        {
+            ending.status = StageStatus::Failure.wire();
+            "rollback".clone_into(&mut ending.next);
+            ending.why = Some(why.to_owned());
+        }
+        self.warn(format!("all is taken back: {why}"));
+        self.settle_roles(false);
+    }
+
+    fn end_take_over(&mut self) {
+        if let Some(walk) = self.state.work.as_mut().and_then(|work| work.walk_mut()) {
+            walk.taking_over = None;
+        }
+        self.world.taking_over_since_ms = None;
+        self.dirty();
+    }
+}
