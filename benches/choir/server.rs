@@ -96,6 +96,7 @@ async fn run_ours(store: &str, above: &Above) -> anyhow::Result<()> {
         poll: levels::POLL,
         service_area: None,
         archive_limits: functions::Limits::default(),
+        downloads: std::env::temp_dir().join(format!("choir-bench-downloads-{}", std::process::id())),
     });
     if !above.lets_wait {
         options.max_wait = Duration::ZERO;

@@ -215,7 +215,7 @@ async fn functions_that_are_too_large_a_page_or_refused_leave_nothing() {
     .await;
     let (manager, folder) = (manager(&server, None), tempfile::tempdir().unwrap());
     let texts = [
-        "it answered nonsense: functions of 134217729 bytes, of which at most 134217728 are taken",
+        "it has functions of more than 134217728 bytes, which is the most that is taken here",
         "it answered nonsense: a page to be looked at (200)",
         "it answered nonsense: functions with the status 204",
         "it answered 503",

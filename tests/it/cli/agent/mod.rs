@@ -61,7 +61,10 @@ fn resting() -> Status {
         runtimes: vec![RuntimeStatus {
             name: "process".to_owned(),
             runners: ["binary", "nodejs", "python"].map(str::to_owned).to_vec(),
+            reached: true,
+            trouble: None,
         }],
+        unsaved: None,
         functions: vec![sieve],
         work: None,
         owed: Owed::default(),
