@@ -13,6 +13,7 @@ mod handover;
 mod http2;
 mod http2_limits;
 mod http2_world;
+mod lies;
 mod limits;
 mod log;
 mod loss;

@@ -129,6 +129,32 @@ fn a_breach_while_the_manager_is_away_is_taken_back_and_told_later() {
 }
 
 #[test]
+fn a_clock_of_the_wall_that_jumps_changes_nothing_of_a_release() {
+    for errors in [0, 100] {
+        let walk = |jumps: &[i64]| {
+            let mut world = with_offer();
+            world.errors.insert("new", errors);
+            world.clock_jumps = jumps.to_vec();
+            let mut heard = 0;
+            for _ in 0..2_000 {
+                world.step();
+                let told = world.told.len();
+                if told > heard && world.told[told - 1].status == StageStatus::SuccessWaiting {
+                    world.signal(None);
+                }
+                heard = told;
+            }
+            (world.told, world.tables, world.stopped)
+        };
+        let (told, tables, stopped) = walk(&[]);
+        assert!(!told.is_empty() && tables.len() > 1 && stopped.len() == 1);
+        // An hour back, a day on, before 1970, and as far as it goes.
+        let jumps = [0, -3_600_000, 86_400_000, -1_800_000_000_000, i64::MAX, i64::MIN];
+        assert_eq!(walk(&jumps), (told, tables, stopped), "{errors} errors");
+    }
+}
+
+#[test]
 fn what_the_manager_takes_back_goes_back_at_once() {
     let mut world = with_offer();
     world.until("the canary is tried", |world| world.share("hello") == 1_000);

@@ -41,6 +41,8 @@ pub struct World {
     /// What is on disk.
     saved: String,
     pub now_ms: u64,
+    /// What is added to the wall's clock from one step to the next, again and again.
+    pub clock_jumps: Vec<i64>,
     pub running: BTreeMap<VersionId, String>,
     /// The runtime that runs functions of python can't be reached.
     pub python_is_away: bool,
@@ -92,6 +94,7 @@ impl World {
             core: Core::new(State::default(), settings()),
             saved: serde_json::to_string(&State::default()).expect("a state"),
             now_ms: 0,
+            clock_jumps: Vec::new(),
             running: BTreeMap::new(),
             python_is_away: false,
             broken: BTreeSet::new(),
@@ -117,7 +120,10 @@ impl World {
     }
 
     pub fn now(&self) -> Now {
-        Now { ms: self.now_ms, wall_ms: 1_700_000_000_000 + self.now_ms as i64 }
+        let wall_ms = 1_700_000_000_000 + self.now_ms as i64;
+        let step = (self.now_ms / STEP_MS) as usize;
+        let jump = self.clock_jumps.get(step % self.clock_jumps.len().max(1)).copied().unwrap_or(0);
+        Now { ms: self.now_ms, wall_ms: wall_ms.saturating_add(jump) }
     }
 
     /// One step: calls come in, all that the mind wants is carried out, and it hears of it.

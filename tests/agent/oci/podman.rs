@@ -79,7 +79,8 @@ open(my $mine, ">", "/server/mine");
 my $base = "$!";
 open(my $own, ">", "/tmp/mine") or die "no /tmp: $!";
 my @host = split(/\./, $ENV{HOST});
-socket(my $listener, 2, 1, 0) && bind($listener, pack("S n C4 x8", 2, $ENV{PORT}, @host)) && listen($listener, 10) or die "no port: $!";
+my $listener;
+socket($listener, 2, 1, 0) && bind($listener, pack("S n C4 x8", 2, $ENV{PORT}, @host)) && listen($listener, 10) or die "no port: $!";
 while (my $from = accept(my $call, $listener)) {
     my $head = "";
     while ($head !~ /\r\n\r\n/ && sysread($call, $head, 4096, length $head)) {}

@@ -2,7 +2,7 @@
 //! content, log, checks and limits, and so found again the same way, but each served by a host of its own (the member `wasm`).
 //!
 //! A version is a folder with a component in `fn.wasm` that exports `wasi:http/incoming-handler` of WASI 0.2, as for `wasmtime serve`:
-//! what `cargo build --target wasm32-wasip2`, TinyGo, `componentize-py` and `jco componentize` make for the world `wasi:http/proxy`.
+//! what `cargo build --target wasm32-wasip2`, `TinyGo`, `componentize-py` and `jco componentize` make for the world `wasi:http/proxy`.
 //!
 //! What such a version can do:
 //!
