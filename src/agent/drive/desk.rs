@@ -55,7 +55,7 @@ pub struct Copied {
     name: String,
     function: NewFunction,
     /// The version, and the form that its function has; or why there is none.
-    copied: Result<(VersionId, String), String>,
+    content: Result<(VersionId, String), String>,
     answer: Answering<Added>,
 }
 
@@ -108,8 +108,8 @@ impl Desk {
         self.copying.spawn(async move {
             let copying =
                 spawn_blocking(move || add_folder(&content, &folder, &called, named.as_deref())).await;
-            let copied = copying.unwrap_or_else(|_| Err("copying its folder broke off".to_owned()));
-            Copied { name, function, copied, answer }
+            let content = copying.unwrap_or_else(|_| Err("copying its folder broke off".to_owned()));
+            Copied { name, function, content, answer }
         });
     }
 
@@ -127,8 +127,8 @@ impl Desk {
 
     /// Hands what was copied to the mind.
     pub fn add(&mut self, copied: Copied, core: &mut Core, now: Now) {
-        let Copied { name, function, copied, answer } = copied;
-        let (version, runner) = match copied {
+        let Copied { name, function, content, answer } = copied;
+        let (version, runner) = match content {
             Ok(copied) => copied,
             Err(why) => return drop(answer.send(Err(Refused::Wrong(why)))),
         };

@@ -16,6 +16,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use proxy::whole_file;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -120,7 +121,7 @@ pub fn nonce(folder: &Path) -> Result<String, KeepError> {
     let mut bytes = [0_u8; 32];
     let random = rustls::crypto::ring::default_provider().secure_random;
     random.fill(&mut bytes).map_err(|_| failed())?;
-    let nonce: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let nonce = URL_SAFE_NO_PAD.encode(bytes);
     write(&path, &nonce)?;
     Ok(nonce)
 }
