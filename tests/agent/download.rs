@@ -66,8 +66,7 @@ async fn a_download_goes_on_where_it_was_broken_off_also_after_a_restart() {
             1 => reply.breaking_after(100_000),
             _ => reply,
         }
-    })
-    .await;
+    });
     let folder = tempfile::tempdir().unwrap();
     for _ in 0..2 {
         // Each time another process.
@@ -91,8 +90,7 @@ async fn a_download_that_has_changed_since_begins_anew() {
     let server = Server::start(move |nth, asked| match nth {
         0 => served(asked, &old, "\"old\"").breaking_after(30_000),
         _ => served(asked, &sent, "\"new\""),
-    })
-    .await;
+    });
     let (manager, folder) = (manager(&server, None), tempfile::tempdir().unwrap());
     download(&manager, folder.path()).await.unwrap_err();
     assert_eq!(download(&manager, folder.path()).await.unwrap(), new);
@@ -120,8 +118,7 @@ async fn a_part_that_does_not_go_with_the_rest_is_thrown_away_once() {
             0 => served(asked, &sent, "\"one\"").breaking_after(4_000),
             1 => rest(&sent),
             _ => served(asked, &sent, "\"one\""),
-        })
-        .await;
+        });
         let (manager, folder) = (manager(&server, None), tempfile::tempdir().unwrap());
         download(&manager, folder.path()).await.unwrap_err();
         assert_eq!(download(&manager, folder.path()).await.unwrap(), whole);
@@ -140,8 +137,7 @@ async fn a_wrong_digest_is_tried_once_more_and_then_told() {
         damaged[4_444] ^= 1;
         let of = if matches!(nth, 0 | 2 | 3) { &damaged } else { &sent };
         Reply { body: of.clone(), ..served(asked, &sent, "\"one\"") }
-    })
-    .await;
+    });
     let (manager, folder) = (manager(&server, None), tempfile::tempdir().unwrap());
     assert_eq!(download(&manager, folder.path()).await.unwrap(), whole);
     assert_eq!(server.asked().len(), 2);
@@ -163,8 +159,7 @@ async fn a_damaged_part_is_found_by_the_digest_of_the_whole() {
     let server = Server::start(move |nth, asked| {
         let reply = served(asked, &sent, "\"one\"");
         if nth == 0 { reply.breaking_after(5_000) } else { reply }
-    })
-    .await;
+    });
     let (manager, folder) = (manager(&server, None), tempfile::tempdir().unwrap());
     download(&manager, folder.path()).await.unwrap_err();
     let part = folder.path().join("fns.zip.part");
@@ -180,7 +175,7 @@ async fn a_damaged_part_is_found_by_the_digest_of_the_whole() {
 async fn a_download_that_was_whole_before_a_crash_is_not_asked_for_again() {
     let whole = bytes(5_000);
     let sent = whole.clone();
-    let server = Server::start(move |_, asked| served(asked, &sent, "\"one\"").breaking_after(4_999)).await;
+    let server = Server::start(move |_, asked| served(asked, &sent, "\"one\"").breaking_after(4_999));
     let (manager, folder) = (manager(&server, None), tempfile::tempdir().unwrap());
     download(&manager, folder.path()).await.unwrap_err();
     fs::write(folder.path().join("fns.zip.part"), &whole).unwrap();
@@ -195,8 +190,7 @@ async fn the_functions_of_a_manager_that_tells_no_digest_are_taken_whole() {
     let server = Server::start(move |nth, _| {
         let reply = Reply::new(200, sent.clone()).with("etag", "W/\"weak\"");
         if nth == 0 { reply.breaking_after(4_000) } else { reply }
-    })
-    .await;
+    });
     let (manager, folder) = (manager(&server, None), tempfile::tempdir().unwrap());
     download(&manager, folder.path()).await.unwrap_err();
     assert_eq!(download(&manager, folder.path()).await.unwrap(), whole);
@@ -211,8 +205,7 @@ async fn functions_that_are_too_large_a_page_or_refused_leave_nothing() {
         2 => Reply::new(204, ""),
         3 => Reply::new(503, ""),
         _ => Reply::new(404, "there is no release R.1"),
-    })
-    .await;
+    });
     let (manager, folder) = (manager(&server, None), tempfile::tempdir().unwrap());
     let texts = [
         "it has functions of more than 134217728 bytes, which is the most that is taken here",
@@ -230,7 +223,7 @@ async fn functions_that_are_too_large_a_page_or_refused_leave_nothing() {
 
 #[tokio::test]
 async fn a_place_that_takes_nothing_is_told_as_such() {
-    let server = Server::start(|_, asked| served(asked, &bytes(1_000_000), "\"one\"")).await;
+    let server = Server::start(|_, asked| served(asked, &bytes(1_000_000), "\"one\""));
     let manager = manager(&server, None);
     let folder = tempfile::tempdir().unwrap();
     let into = folder.path().join("missing/fns.zip");
@@ -269,7 +262,7 @@ async fn on_a_small_disk() {
     let folder = Path::new(&folder);
     let whole = bytes(400_000);
     let sent = whole.clone();
-    let server = Server::start(move |_, asked| served(asked, &sent, "\"one\"")).await;
+    let server = Server::start(move |_, asked| served(asked, &sent, "\"one\""));
     fs::write(folder.join("in-the-way"), vec![0; 300_000]).unwrap();
     let error = download(&manager(&server, None), folder).await.unwrap_err();
     let hint = ": the disk is full; what has come is kept, make room for the rest";

@@ -93,7 +93,7 @@ async fn a_runtime_that_is_away_at_the_start_holds_up_no_other() {
     runtimes.webhook.url = format!("http://{}", taken.local_addr().unwrap());
     runtimes.webhook.secret_file = Some(secret);
     runtimes.webhook.runners = vec!["binary".to_owned(), "wasm".to_owned()];
-    let server = Server::start(|_, _| Reply::new(200, r#"{"id":"a1"}"#)).await;
+    let server = Server::start(|_, _| Reply::new(200, r#"{"id":"a1"}"#));
     let mut settings = settings(root.path(), runtimes);
     settings.manager.url = server.url();
     let client = Client::new(&settings.control);

@@ -41,8 +41,7 @@ async fn a_poll_says_what_the_agent_is_and_learns_what_the_manager_reads() {
     let server = Server::start(|nth, _| match nth {
         0 => Reply::new(200, r#"{"id":"a1","new_release":""}"#),
         _ => Reply::new(200, r#"{"id":"a1","new_release":"R.1","features":["values","groups"]}"#),
-    })
-    .await;
+    });
     let manager = manager(&server, Some("mine"));
     let polled = manager.poll(None, &about(), NO_WAIT).await.unwrap();
     assert_eq!((polled.id.as_str(), polled.offer), ("a1", None));
@@ -79,8 +78,7 @@ async fn the_calls_of_a_release_have_the_forms_of_the_protocol() {
         1 => Reply::new(200, ""),
         2 => Reply::new(200, r#"{"time_ms":1234,"time_error_ms":5}"#),
         _ => Reply::new(200, r#"{"end_stage":true,"then":"rollback","skip":["two"]}"#),
-    })
-    .await;
+    });
     let manager = manager(&server, None);
     assert_eq!(manager.release("a 1", "R.1").await.unwrap(), "id: R\n");
     let done = StageSummary::without_calls(StageStatus::Completed);
@@ -107,7 +105,7 @@ async fn the_calls_of_a_release_have_the_forms_of_the_protocol() {
 
 #[tokio::test]
 async fn an_address_may_have_a_path_before_that_of_the_protocol() {
-    let server = Server::start(|_, _| Reply::new(200, r#"{"id":"a1"}"#)).await;
+    let server = Server::start(|_, _| Reply::new(200, r#"{"id":"a1"}"#));
     let settings = Settings { url: format!("{}/edge/", server.url()), ..Settings::default() };
     Manager::new(&settings, None).unwrap().poll(None, &about(), NO_WAIT).await.unwrap();
     assert_eq!(server.asked()[0].target, "/edge/poll");
@@ -143,7 +141,7 @@ async fn what_is_no_answer_of_a_manager_passes_and_what_a_manager_refuses_does_n
         (Reply::new(200, r#"{"id":"a1"}"#).breaking_after(4), "", true),
     ];
     let replies: Vec<Reply> = bad.iter().map(|(reply, ..)| reply.clone()).collect();
-    let server = Server::start(move |nth, _| replies[nth].clone()).await;
+    let server = Server::start(move |nth, _| replies[nth].clone());
     let manager = manager(&server, Some("a-secret"));
     for (reply, text, passes) in bad {
         let error = manager.poll(Some("a1"), &about(), NO_WAIT).await.unwrap_err();
@@ -208,7 +206,7 @@ fn addresses_and_files_that_can_not_be_used_are_named_without_what_is_secret() {
 
 #[tokio::test]
 async fn a_token_that_no_header_can_carry_is_a_fault_of_the_settings() {
-    let server = Server::start(|_, _| Reply::new(200, "")).await;
+    let server = Server::start(|_, _| Reply::new(200, ""));
     let manager = manager(&server, Some("two\nlines"));
     let error = manager.poll(None, &about(), NO_WAIT).await.unwrap_err();
     assert!(matches!(error, LinkError::Settings(_)) && !error.to_string().contains("lines\n"), "{error}");
@@ -225,8 +223,7 @@ async fn who_joins_shows_the_join_token_and_keeps_what_is_answered_to_itself() {
         1 => Reply::new(200, r#"{"id":"a1","token":"own secret"}"#),
         2 => Reply::new(200, r#"{"id":"a1","token":7,"x":"own-secret"}"#),
         _ => Reply::new(401, "no such token"),
-    })
-    .await;
+    });
     let manager = manager(&server, None);
     let joined: Joined = manager.join("door", &about()).await.unwrap();
     assert_eq!((joined.id.as_str(), joined.token.as_str()), ("a1", "own-secret"));
@@ -269,7 +266,7 @@ impl Authority {
 }
 
 /// A server that is called `localhost`; only who shows a certificate of `callers` is served, if there is one.
-async fn secured(authority: &Authority, callers: Option<&Authority>) -> Server {
+fn secured(authority: &Authority, callers: Option<&Authority>) -> Server {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let (certificate, key) = authority.sign("localhost");
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -284,13 +281,13 @@ async fn secured(authority: &Authority, callers: Option<&Authority>) -> Server {
     let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
     let config =
         builder.with_single_cert(chain, PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap()).unwrap();
-    Server::secured(TlsAcceptor::from(Arc::new(config)), |_, _| Reply::new(200, r#"{"id":"a1"}"#)).await
+    Server::secured(TlsAcceptor::from(Arc::new(config)), |_, _| Reply::new(200, r#"{"id":"a1"}"#))
 }
 
 #[tokio::test]
 async fn over_tls_the_manager_has_to_be_of_the_named_authority() {
     let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
-    let server = secured(&ours, None).await;
+    let server = secured(&ours, None);
     let folder = tempfile::tempdir().unwrap();
     let ca_file = |authority: &Authority| {
         let file = folder.path().join("ca.pem");
@@ -314,7 +311,7 @@ async fn over_tls_the_manager_has_to_be_of_the_named_authority() {
 async fn who_has_a_certificate_of_its_own_shows_it() {
     let (servers, agents, others) =
         (Authority::new("servers"), Authority::new("agents"), Authority::new("others"));
-    let server = secured(&servers, Some(&agents)).await;
+    let server = secured(&servers, Some(&agents));
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
         let file = folder.path().join(name);
@@ -342,7 +339,7 @@ async fn who_has_a_certificate_of_its_own_shows_it() {
 async fn certificates_that_are_replaced_are_used_without_a_restart() {
     let (servers, agents, others) =
         (Authority::new("servers"), Authority::new("agents"), Authority::new("others"));
-    let server = secured(&servers, Some(&agents)).await;
+    let server = secured(&servers, Some(&agents));
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let put = |(certificate, key): (String, String)| {

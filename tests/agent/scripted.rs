@@ -84,7 +84,7 @@ pub struct Server {
 
 impl Server {
     /// `answers` is told the how manyth call it is, from 0.
-    pub async fn start(answers: impl Fn(usize, &Asked) -> Reply + Send + Sync + 'static) -> Self {
+    pub fn start(answers: impl Fn(usize, &Asked) -> Reply + Send + Sync + 'static) -> Self {
         Self::listen(None, free(), Arc::new(answers))
     }
 
@@ -96,7 +96,7 @@ impl Server {
         Self::listen(None, listener, Arc::new(answers))
     }
 
-    pub async fn secured(
+    pub fn secured(
         tls: TlsAcceptor,
         answers: impl Fn(usize, &Asked) -> Reply + Send + Sync + 'static,
     ) -> Self {

@@ -1,13 +1,14 @@
 //! Bodies of calls, as they go in and come out.
 
+use http_body_util::{BodyExt, Full};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use proxy::live::Target;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::UnixStream,
 };
 
-use super::WasmWorld;
-use super::{GRACE, World, can, started};
+use super::{GRACE, WasmWorld, World, can, started};
 use crate::calls::raw;
 
 /// A call whose body goes out while its answer comes in, with chunks on both sides.
@@ -130,8 +131,6 @@ async fn calls_over_http2_are_answered_too() {
     if !can("calls over HTTP/2") {
         return;
     }
-    use http_body_util::{BodyExt, Full};
-    use hyper_util::rt::{TokioExecutor, TokioIo};
     let world = WasmWorld::new();
     let (runtime, order, running) = started(&world).await;
     let Target::Unix(socket) = &running.target else { panic!("{} is no socket", running.target) };

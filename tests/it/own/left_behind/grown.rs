@@ -38,7 +38,7 @@ impl Left {
             let Ok(kind) = entry.file_type() else { continue };
             let name = path.strip_prefix(edge).unwrap().display().to_string();
             // What is written of the past is no state.
-            if !name.ends_with(".log") && !name.ends_with("/log") && !name.ends_with("/log.1") {
+            if !is_log(&path) {
                 self.note(&name);
             }
             if kind.is_dir() {
@@ -109,13 +109,19 @@ impl Has {
     }
 }
 
+/// `agent.log`, and `log` and `log.1` of a version.
+fn is_log(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "log")
+        || path.file_stem().is_some_and(|stem| stem == "log")
+}
+
 /// The bytes of all files in a folder that aren't logs.
 fn size(folder: &Path, passed_over: &[&str]) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let sizes = entries.map(|entry| {
         let name = entry.file_name().to_string_lossy().into_owned();
         match entry.metadata() {
-            _ if name.ends_with(".log") || passed_over.contains(&name.as_str()) => 0,
+            _ if is_log(&entry.path()) || passed_over.contains(&name.as_str()) => 0,
             Ok(about) if about.is_dir() => size(&entry.path(), passed_over),
             Ok(about) => about.len(),
             Err(_) => 0,

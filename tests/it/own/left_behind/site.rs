@@ -280,9 +280,8 @@ impl Site {
             now = Left::find(&self.node.folder);
             now == self.left
         };
-        if tokio::time::timeout(LONGEST, wait_until(&what, is_so)).await.is_err() {
-            panic!("{what}, but {}", now.beyond(&self.left));
-        }
+        let waited = tokio::time::timeout(LONGEST, wait_until(&what, is_so)).await;
+        assert!(waited.is_ok(), "{what}, but {}", now.beyond(&self.left));
         let running = groups(&self.node.folder);
         let gone = self.groups.iter().filter(|group| !running.contains(*group));
         let there: Vec<_> = gone.filter(|group| group.exists()).collect();
