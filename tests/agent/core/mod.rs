@@ -264,7 +264,7 @@ fn a_version_that_is_wanted_again_while_it_is_stopped_is_started_once_it_is_gone
     }
     world.stops_take_long = false;
     world.until("the canary is tried once more", |world| world.share("hello") == 1_000);
-    assert_eq!(world.stopped, [new.clone()]);
+    assert_eq!(world.stopped, std::slice::from_ref(&new));
     assert_eq!(world.started.iter().filter(|started| **started == new).count(), 2);
     assert!(world.running.contains_key(&new));
 }
