@@ -335,7 +335,7 @@ async fn who_joins_again_with_its_nonce_is_the_same_child_with_the_same_token() 
 async fn who_joins_again_takes_no_place_of_those_that_may() {
     let world = World::with(|options| {
         options.auth = doors(false);
-        options.max_joined = 1;
+        options.rules.max_children = 1;
     })
     .await;
     join_as(&world, NONCE).await.ok();
