@@ -65,7 +65,9 @@ impl World {
             for _ in 0..own.calls {
                 let service = self.dice.below(services);
                 let chosen = own.proxy.call(service, &own.runtime, at, &mut self.dice);
-                chosen.into_iter().for_each(|chosen| own.watched.check_call(&chosen));
+                if let Some(chosen) = chosen {
+                    own.watched.check_call(&chosen);
+                }
             }
         }
         own.proxy.end_calls(&own.runtime, at, &mut self.dice);
