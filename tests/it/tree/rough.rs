@@ -378,7 +378,7 @@ async fn large_functions_come_over_a_line_that_breaks() {
         || parent.script().paths.iter().filter(|path| path.starts_with("/release/functions/")).count();
     assert_eq!(asked(), 3, "a third at a time");
     assert_eq!(std::fs::read_dir(&downloads).unwrap().count(), 0, "nothing is left of it");
-    agents.stop().await;
+    agents.end().await;
     middle.stop().await;
     std::fs::remove_dir_all(downloads).unwrap();
 }
@@ -394,6 +394,6 @@ async fn functions_that_are_too_large_are_an_error_that_the_parent_is_told() {
     let agents = Agents::below(&middle, false);
     seen(&parent, "a result", |parent| !parent.script().results.is_empty()).await;
     assert_eq!(parent.statuses(), [6]);
-    agents.stop().await;
+    agents.end().await;
     middle.stop().await;
 }
