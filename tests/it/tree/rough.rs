@@ -361,7 +361,7 @@ async fn large_functions_come_over_a_line_that_breaks() {
     let mut offered = offer("21").await;
     let mut zip = zip::ZipWriter::new_append(Cursor::new(offered.zip)).unwrap();
     let stored = SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
-    zip.start_file("fns/sample_f1/large", stored).unwrap();
+    zip.start_file("fns/sieve_base/large", stored).unwrap();
     let large: Vec<u8> = std::iter::repeat_with(|| fastrand::u8(..)).take(33 << 20).collect();
     zip.write_all(&large).unwrap();
     offered.zip = zip.finish().unwrap().into_inner();
@@ -372,11 +372,13 @@ async fn large_functions_come_over_a_line_that_breaks() {
     let limits = &mut settings.archive_limits;
     (limits.upload_bytes, limits.file_bytes, limits.unpacked_bytes) = (most, most, 2 * most);
     let middle = World::with(|options| options.parent = Some(settings)).await;
+    let agents = Agents::below(&middle, false);
     look_until(&middle, "/api/v1/releases/21", |_| true).await;
     let asked =
         || parent.script().paths.iter().filter(|path| path.starts_with("/release/functions/")).count();
     assert_eq!(asked(), 3, "a third at a time");
     assert_eq!(std::fs::read_dir(&downloads).unwrap().count(), 0, "nothing is left of it");
+    agents.end().await;
     middle.stop().await;
     std::fs::remove_dir_all(downloads).unwrap();
 }
@@ -389,7 +391,9 @@ async fn functions_that_are_too_large_are_an_error_that_the_parent_is_told() {
     let mut settings = super::levels::parent(parent.url());
     settings.archive_limits.upload_bytes = 100;
     let middle = World::with(|options| options.parent = Some(settings)).await;
+    let agents = Agents::below(&middle, false);
     seen(&parent, "a result", |parent| !parent.script().results.is_empty()).await;
     assert_eq!(parent.statuses(), [6]);
+    agents.end().await;
     middle.stop().await;
 }
