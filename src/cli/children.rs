@@ -35,7 +35,7 @@ enum Command {
         #[command(flatten)]
         common: Common,
     },
-    /// Forget a child that is gone for good; should it call again, it is a new one
+    /// Forget a child that is gone for good, and the token by which it joined; should it call again, it is a new one
     Forget {
         /// Also one that may still run a version that is to be taken back
         #[arg(long)]

@@ -37,8 +37,7 @@ pub struct Newcomer<'a> {
 impl Engine {
     /// Makes an id and a token for a new child. When this returns, they are stored, and hold from then on. Where the child brings a nonce
     /// along, both follow from that and the join token: who joins again, as an answer was lost or the call came twice, is answered the same,
-    /// and nothing changes. `None`: this nonce
-    /// can't be used any more, as its token was revoked or came by another join token.
+    /// and nothing changes. `None`: this nonce can't be used any more, as its token was revoked or came by another join token.
     pub async fn join(
         &self,
         newcomer: &Newcomer<'_>,

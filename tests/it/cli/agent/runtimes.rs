@@ -105,7 +105,7 @@ fn a_runtime_that_is_enabled_is_refused_without_what_it_needs() {
         "runtimes.enabled: there is no runtime \"wasmtime\"; there are oci, process, tinyfaas, wasm, webhook",
         "wasm.memory: 1KiB is not from 64KiB to 4GiB",
         "wasm.calls: 0 is not from 1 to 100000",
-        "wasm.compute: 1ms is not from 10ms to 24h",
+        "wasm.compute: 1ms is not from 10ms to 1d",
         "wasm.outgoing: \"https://api.example.org\" is no host, as in api.example.org, 10.0.0.1:8080 or [::1]:80",
     ] {
         assert!(said.contains(part), "{part}\n{said}");
