@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use simulated::{Faults, FleetConfig, FleetReport, run};
 use tokio::{
     sync::Notify,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use zip::{ZipWriter, write::SimpleFileOptions};
@@ -31,6 +31,9 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// After a question whether there were calls enough there is a pause of so many times as long as it took.
 const ASK_PAUSE: u32 = 20;
+
+/// Without calls it is asked so often: it may be about how long there was none.
+const ASK_EVERY: Duration = Duration::from_millis(50);
 
 /// A second of a child's clock in these tests is 2 ms.
 pub const PACE: f64 = 0.002;
@@ -152,7 +155,7 @@ impl Manager {
         }
     }
 
-    /// Runs the fleet until what was called satisfies the test, which is asked after calls.
+    /// Runs the fleet until what was called satisfies the test, which is asked after calls and, where none come, now and then.
     pub async fn run_until(
         &self,
         config: FleetConfig,
@@ -169,7 +172,7 @@ impl Manager {
                     return;
                 }
                 sleep(begun.elapsed() * ASK_PAUSE).await;
-                self.shared.called.notified().await;
+                let _ = timeout(ASK_EVERY, self.shared.called.notified()).await;
             }
         };
         let ended = tokio::select! {
