@@ -9,6 +9,9 @@ use super::{Act, Core, Fetched, Now, Phase, Plan, Polled, Trouble, TroubleKind, 
 const POLL_PAUSE_MS: u64 = 3_000;
 const END_STAGE_PAUSE_MS: u64 = 1_000;
 
+/// So often an offer that was refused is asked for again, with pauses of six seconds together.
+const FETCHES_REFUSED: u32 = 5;
+
 /// For how long an offer that came to nothing is not taken up again.
 const SHUNNED_MS: u64 = 30_000;
 
@@ -92,7 +95,10 @@ impl Core {
                 self.tries.went_well(&act);
                 self.prepare(fetched, now);
             }
-            Err(trouble) if trouble.kind == TroubleKind::Refused => {
+            // Somebody between may have refused it: the manager takes it for fetched then, and doesn't offer it again.
+            Err(trouble)
+                if trouble.kind == TroubleKind::Refused && self.tries.failures(&act) >= FETCHES_REFUSED =>
+            {
                 self.let_go(&format!("it can't be had: {}", trouble.text), now);
             }
             Err(trouble) => self.unanswered(act, &trouble, now),

@@ -361,6 +361,22 @@ fn who_misses_one_answer_of_the_proxy_asks_again_soon() {
     assert!(world.core.is_in_force());
 }
 
+/// The manager takes an offer for fetched whose answer somebody between has replaced, and doesn't offer it again: one refusal left an
+/// undo undone for good.
+#[test]
+fn an_offer_that_was_refused_is_asked_for_again_and_given_up_in_the_end() {
+    for (refused, is_had) in [(1, true), (5, true), (6, false)] {
+        let mut world = with_offer();
+        world.refused_fetches = refused;
+        world.until("it is had or given up", |world| {
+            let is_had = world.core.state().work.as_ref().is_some_and(|work| work.plan().is_some());
+            is_had || world.log.iter().any(|said| said.contains("nothing is done about r1"))
+        });
+        assert_eq!(world.core.state().work.is_some(), is_had, "{refused} times: {:#?}", world.log);
+        assert_eq!(world.refused_fetches, 0);
+    }
+}
+
 /// Once an agent that was started while one of its runtimes was away started nothing at all.
 #[test]
 fn what_a_runtime_serves_that_is_away_goes_on_and_others_are_led() {

@@ -50,6 +50,8 @@ pub struct World {
     pub broken: BTreeSet<VersionId>,
     /// Functions that come with offers are nothing that can be unpacked.
     pub archive_is_broken: bool,
+    /// So many calls for an offer are refused by somebody between.
+    pub refused_fetches: u32,
     pub table: Option<TableForm>,
     /// All tables that were ever in force.
     pub tables: Vec<TableForm>,
@@ -99,6 +101,7 @@ impl World {
             python_is_away: false,
             broken: BTreeSet::new(),
             archive_is_broken: false,
+            refused_fetches: 0,
             table: None,
             tables: Vec::new(),
             started: Vec::new(),
@@ -292,7 +295,12 @@ impl World {
                 Event::Reported { run, stage, sent_ms: self.now_ms, answer: Ok(None) }
             }
             Act::Fetch { offer, run } => {
-                let fetched = self.fetched(&offer);
+                let fetched = if self.refused_fetches > 0 {
+                    self.refused_fetches -= 1;
+                    Err(Trouble::refused("status 404"))
+                } else {
+                    self.fetched(&offer)
+                };
                 Event::Fetched { offer, run, fetched }
             }
             Act::Start(version) => {

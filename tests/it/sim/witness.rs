@@ -656,9 +656,10 @@ pub fn wants_untested(release: &Release) -> bool {
     release.strategy.rollout.as_ref().is_some_and(|rollout| rollout.untested == Untested::Rollout)
 }
 
-/// Whether a child that was left untested rolls out at the end, since others have passed.
+/// Whether a child that was left untested rolls out at the end, since others have passed. Once all is taken back, nothing tells any more
+/// who was: what a child begins then was handed out before.
 pub fn is_last_of_untested(release: &Release, child: Option<ChildKey>) -> bool {
     let part = child.and_then(|child| release.assignments.get(&child));
     let was_untested = part.is_some_and(|part| part.outcome == Some(Outcome::Untested));
-    was_untested && wants_untested(release) && release.counts.agents.succeeded > 0
+    (was_untested || is_taken_back(release)) && wants_untested(release) && release.counts.agents.succeeded > 0
 }

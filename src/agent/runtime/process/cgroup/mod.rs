@@ -36,6 +36,10 @@ const PERIOD: u64 = 100_000;
 const LOOKS: u32 = 1000;
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// Files of version 1: the limit of a group's memory, and the most that it has held, in bytes.
+const LIMIT_V1: &str = "memory.limit_in_bytes";
+const MOST_V1: &str = "memory.max_usage_in_bytes";
+
 /// The groups of a run: one of version 2, or one of each controller of version 1.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Groups(Vec<Group>);
@@ -113,6 +117,26 @@ impl Groups {
         Some(killed(&group.folder)? + below.sum::<u64>())
     }
 
+    /// Whether the version has held all the memory that it may, caches of files included, since that was last forgotten. Only version 1
+    /// says so; there it is asked of a container, which has a group of its own below this one: that counts for itself and goes with the
+    /// container, so that nothing may be left that says who was killed.
+    pub(super) fn was_full(&self) -> bool {
+        let number = |folder: &Path, file: &str| -> Option<u64> {
+            fs::read_to_string(folder.join(file)).ok()?.trim().parse().ok()
+        };
+        self.0.iter().any(|group| {
+            let most = number(&group.folder, MOST_V1);
+            most.is_some() && most >= number(&group.folder, LIMIT_V1)
+        })
+    }
+
+    /// Forgets the most that the version has held.
+    pub(super) fn forget_fullness(&self) {
+        for group in self.0.iter().filter(|group| group.folder.join(MOST_V1).exists()) {
+            let _ = write(&group.folder.join(MOST_V1), "0");
+        }
+    }
+
     /// Kills all that is in them.
     pub(super) fn kill(&self) {
         for group in &self.0 {
@@ -151,7 +175,7 @@ impl Group {
                 self.counter = Some("memory.events".to_owned());
             }
             (CgroupKind::V1, "memory") => {
-                set("memory.limit_in_bytes", limits.memory.to_string(), false);
+                set(LIMIT_V1, limits.memory.to_string(), false);
                 // Memory and swap together; not before the memory alone.
                 set("memory.memsw.limit_in_bytes", limits.memory.to_string(), true);
                 self.counter = Some("memory.oom_control".to_owned());

@@ -2,7 +2,12 @@ use std::{fs, path::Path, time::Duration};
 
 use tokio::time::Instant;
 
-use super::super::{super::Limits, cgroup::Groups, run::Run, tree};
+use super::super::{
+    super::{Exit, Limits},
+    cgroup::Groups,
+    run::Run,
+    tree,
+};
 
 /// How often processes and memory are looked at.
 pub(super) const PROCESSES_EVERY: Duration = Duration::from_millis(250);
@@ -12,6 +17,8 @@ const FOLDER_EVERY: Duration = Duration::from_secs(1);
 const REST: u32 = 50;
 /// Entries of a folder that are looked at. Who has more is beyond its room, whatever they hold.
 const ENTRIES: usize = 1_000_000;
+/// What returns whoever waited for a container that SIGKILL ended.
+const KILLED_INSIDE: i32 = 128 + 9;
 /// What an entry takes besides its bytes.
 const ENTRY: u64 = 512;
 
@@ -35,8 +42,23 @@ impl Usage {
     pub(super) fn killed_for_memory(&mut self) -> Option<String> {
         let killed = self.groups.as_ref()?.killed_for_memory()?;
         let before = std::mem::replace(&mut self.killed, killed);
-        let limit = self.limits.memory;
-        (killed > before).then(|| format!("it needed more memory than its limit, {limit} bytes"))
+        (killed > before).then(|| self.too_much_memory())
+    }
+
+    /// It is started, again.
+    pub(super) fn begin(&self) {
+        self.groups.iter().for_each(Groups::forget_fullness);
+    }
+
+    /// In words, that it ended for its memory, if it did.
+    pub(super) fn ended_for_memory(&mut self, exit: &Exit) -> Option<String> {
+        let was_killed = exit.code == Some(KILLED_INSIDE);
+        let was_full = self.groups.as_ref().is_some_and(Groups::was_full);
+        self.killed_for_memory().or_else(|| (was_killed && was_full).then(|| self.too_much_memory()))
+    }
+
+    fn too_much_memory(&self) -> String {
+        format!("it needed more memory than its limit, {} bytes", self.limits.memory)
     }
 
     /// The limit that is passed, in words.

@@ -177,6 +177,7 @@ impl Watch {
 
     fn start(&mut self) {
         self.because = None;
+        self.usage.begin();
         match Function::start(&self.run, &self.spec, &self.log, self.groups.is_some()) {
             Ok(function) => {
                 let _ = self.notes.send(format!("started as process {}", function.pid));
@@ -202,7 +203,7 @@ impl Watch {
             Now::Pauses { .. } => None,
         };
         let Some(mut exit) = reap(function.map(|function| function.pid)) else { return };
-        exit.because = self.because.take().or_else(|| self.usage.killed_for_memory());
+        exit.because = self.because.take().or_else(|| self.usage.ended_for_memory(&exit));
         end_what_is_left(self.groups.as_ref()).await;
         match &mut self.now {
             Now::Runs(function) => {
