@@ -290,10 +290,16 @@ impl Desk {
         }
     }
 
-    /// From now on this process finishes what it has. A stop is more than a hand-over.
-    pub(crate) async fn finish(&self, why: Finish) {
+    /// From now on another process decides, and this one's control takes no connections.
+    pub(crate) async fn leave_to_others(&self) {
         *self.phase.lock().await = Phase::Finishing;
         self.open.send_replace(false);
+    }
+
+    /// From now on this process finishes what it has, and ends once that is done: at once, where it has nothing. A stop is more than a
+    /// hand-over.
+    pub(crate) async fn finish(&self, why: Finish) {
+        self.leave_to_others().await;
         self.finish.send_modify(|finish| {
             if *finish != Some(Finish::Stop) {
                 *finish = Some(why);

@@ -56,7 +56,7 @@ impl Receiving {
                 Word::Freeze { forms } => match Forms::OURS.agree(forms) {
                     Err(error) => Word::Refused { why: error.to_string() },
                     Ok(_) => match self.desk.freeze().await {
-                        Phase::Serving if self.hand_over(&mut listening, &speaking).await? => Word::Done,
+                        Phase::Serving if self.hand_over(&mut listening, &speaking).await? => continue,
                         Phase::Serving => return Ok(()),
                         Phase::Frozen => {
                             Word::Refused { why: "another process takes over already".to_owned() }
@@ -121,7 +121,11 @@ impl Receiving {
             // Should the other one end at once, the holder knows that nobody serves.
             self.desk.mention_to_holder(&Word::Leaving).await;
             self.desk.counting().expect(counts);
+            self.desk.leave_to_others().await;
+            // The answer first: this process may have nothing to finish.
+            let said = speaking.say(&Word::Done, &[]).await;
             self.desk.finish(Finish::HandedOver).await;
+            said?;
             return Ok(true);
         }
         self.desk.thaw().await;
