@@ -362,7 +362,7 @@ async fn large_functions_come_over_a_line_that_breaks() {
     let mut zip = zip::ZipWriter::new_append(Cursor::new(offered.zip)).unwrap();
     let stored = SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
     zip.start_file("fns/sieve_base/large", stored).unwrap();
-    let large: Vec<u8> = std::iter::repeat_with(|| fastrand::u8(..)).take(33 << 20).collect();
+    let large: Vec<u8> = std::iter::repeat_with(|| fastrand::u8(..)).take(2 << 20).collect();
     zip.write_all(&large).unwrap();
     offered.zip = zip.finish().unwrap().into_inner();
     parent.script().offer = Some(offered);
