@@ -14,7 +14,8 @@ use std::{
 
 use choirmaster_agent::runtime::{
     Order, Runtime, VersionId,
-    oci::{Base, OciRuntime, Program, Root, Settings, find},
+    oci::{self, Base, Program, Root, Settings},
+    process::on_path,
 };
 
 use crate::{
@@ -50,7 +51,7 @@ struct Runc;
 
 impl Starts for Runc {
     fn find() -> Result<Program, String> {
-        find("runc").map(Program::Runc).ok_or_else(|| "this machine has no runc".to_owned())
+        on_path("runc").map(Program::Runc).ok_or_else(|| "this machine has no runc".to_owned())
     }
 }
 
@@ -61,7 +62,7 @@ impl Starts for Podman {
     fn find() -> Result<Program, String> {
         static FOUND: OnceLock<Result<Program, String>> = OnceLock::new();
         let look = || {
-            let podman = find("podman").ok_or("this machine has no podman")?;
+            let podman = on_path("podman").ok_or("this machine has no podman")?;
             let try_one = |runtime: &str| {
                 let root = tempfile::tempdir().unwrap();
                 make_root(root.path());
@@ -93,7 +94,7 @@ impl Starts for Podman {
     }
 
     fn containers(part: &str) -> Vec<String> {
-        let podman = find("podman").unwrap();
+        let podman = on_path("podman").unwrap();
         let listed = Command::new(podman)
             .args(["ps", "--all", "--external", "--format", "{{.ID}} {{.Names}}"])
             .output();
@@ -169,7 +170,7 @@ impl<S: Starts> World for OciWorld<S> {
     }
 
     fn open(&self) -> Arc<dyn Runtime> {
-        Arc::new(OciRuntime::open(self.settings()).unwrap())
+        Arc::new(oci::open(self.settings()).unwrap())
     }
 
     fn order(&self, behaviour: Behaviour) -> Order {
@@ -367,7 +368,7 @@ async fn refuses_what_is_not_there<S: Starts>(forms: &str) {
     }
     let world = OciWorld::<S>::new();
     let settings = world.with_root(Root::Folder("/nowhere".into()));
-    let text = OciRuntime::open(settings).unwrap_err().to_string();
+    let text = oci::open(settings).unwrap_err().to_string();
     assert!(text.contains("/nowhere"), "{text}");
     let runtime = world.open();
     let folder = world.0.source();

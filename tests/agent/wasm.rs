@@ -8,7 +8,7 @@ use std::{fs, sync::Arc, time::Duration};
 use choirmaster_agent::runtime::{
     Fault, Order, Phase, Running, Runtime, VersionId,
     process::ProcessRuntime,
-    wasm::{IS_BUILT_IN, Settings, WasmRuntime, form::Bounds},
+    wasm::{self, IS_BUILT_IN, Settings, form::Bounds},
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -110,7 +110,7 @@ impl World for WasmWorld {
     }
 
     fn open(&self) -> Arc<dyn Runtime> {
-        Arc::new(WasmRuntime::open(self.settings()).unwrap())
+        Arc::new(wasm::open(self.settings()).unwrap())
     }
 
     fn order(&self, behaviour: Behaviour) -> Order {
@@ -167,7 +167,7 @@ fn without_the_feature_the_runtime_says_how_it_is_had() {
         return;
     }
     let world = WasmWorld::new();
-    let text = WasmRuntime::open(world.settings()).unwrap_err().to_string();
+    let text = wasm::open(world.settings()).unwrap_err().to_string();
     assert!(text.contains("setting `runtimes.enabled`: wasm: this program was built without"), "{text}");
     assert!(text.contains("cargo build --release --features wasm"), "{text}");
 }

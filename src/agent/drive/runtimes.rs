@@ -5,11 +5,10 @@ use std::{path::Path, sync::Arc};
 use super::tools::read_secret;
 use crate::{
     runtime::{
-        Fault, Runtime, RuntimeError, form,
-        oci::{self, OciRuntime},
+        Fault, Runtime, RuntimeError, form, oci,
         process::{self, ProcessRuntime},
         tinyfaas::TinyFaas,
-        wasm::{self, WasmRuntime},
+        wasm,
         webhook::{self, Secret, Webhook},
     },
     settings::{OciSettings, Settings, WebhookSettings},
@@ -24,11 +23,11 @@ fn one(name: &str, settings: &Settings) -> Result<Arc<dyn Runtime>, RuntimeError
     let runtimes = &settings.runtimes;
     Ok(match name {
         "process" => Arc::new(ProcessRuntime::open(processes(settings, "run", runtimes.ports)?)?),
-        "oci" => Arc::new(OciRuntime::open(containers(settings)?)?),
+        "oci" => Arc::new(oci::open(containers(settings)?)?),
         "tinyfaas" => Arc::new(TinyFaas::open(runtimes.tinyfaas.clone())?),
         "wasm" => {
             let process = processes(settings, "wasm", runtimes.ports)?;
-            Arc::new(WasmRuntime::open(wasm::Settings::new(process, runtimes.wasm.clone()))?)
+            Arc::new(wasm::open(wasm::Settings::new(process, runtimes.wasm.clone()))?)
         }
         "webhook" => Arc::new(Webhook::open(called(settings)?)?),
         other => return Err(Fault::Unknown(other.to_owned()).into()),
@@ -64,13 +63,13 @@ fn containers(settings: &Settings) -> Result<oci::Settings, Fault> {
 fn container_program(set: &OciSettings) -> Result<oci::Program, Fault> {
     let fault = |why: &str| Fault::Setting { name: "oci.program", why: why.to_owned() };
     let found = match set.program.as_str() {
-        "" if set.rootfs.is_none() => ("podman", oci::find("podman")),
-        "" => match oci::find("runc") {
+        "" if set.rootfs.is_none() => ("podman", process::on_path("podman")),
+        "" => match process::on_path("runc") {
             Some(runc) => ("runc", Some(runc)),
-            None => ("podman", oci::find("podman")),
+            None => ("podman", process::on_path("podman")),
         },
-        "runc" => ("runc", oci::find("runc")),
-        "podman" => ("podman", oci::find("podman")),
+        "runc" => ("runc", process::on_path("runc")),
+        "podman" => ("podman", process::on_path("podman")),
         path => {
             // Whoever starts it has neither this process's path nor its folder.
             let file = Path::new(path).canonicalize();

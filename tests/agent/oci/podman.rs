@@ -2,12 +2,12 @@
 
 use std::{fs, path::Path, process::Command};
 
-use choirmaster_agent::runtime::{Fault, Order, Runtime, oci::OciRuntime};
+use choirmaster_agent::runtime::{Fault, Order, Runtime, oci};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{
-    Behaviour, GRACE, OF_WORLD, OciWorld, Podman, Root, Settings, World, any_version, can, find,
-    leaves_nothing, make_root,
+    Behaviour, GRACE, OF_WORLD, OciWorld, Podman, Root, Settings, World, any_version, can, leaves_nothing,
+    make_root, on_path,
 };
 use crate::{
     calls::{call, get, post},
@@ -32,7 +32,7 @@ impl Image {
         let packed =
             Command::new("tar").arg("-cf").arg(tar.path()).arg("-C").arg(root.path()).arg(".").status();
         assert!(packed.unwrap().success());
-        let mut import = Command::new(find("podman").unwrap());
+        let mut import = Command::new(on_path("podman").unwrap());
         import.args(["--events-backend=none", "import", "--quiet"]);
         import.args(changes.iter().map(|change| format!("--change={change}"))).arg(tar.path()).arg(&name);
         let done = import.output().unwrap();
@@ -44,7 +44,7 @@ impl Image {
 
 impl Drop for Image {
     fn drop(&mut self) {
-        let _ = Command::new(find("podman").unwrap()).args(["rmi", "--force", &self.id]).output();
+        let _ = Command::new(on_path("podman").unwrap()).args(["rmi", "--force", &self.id]).output();
     }
 }
 
@@ -112,7 +112,7 @@ async fn a_program_runs_over_an_image_that_this_machine_has() {
     }
     let world = OciWorld::<Podman>::new();
     let image = Image::import(&["ENV OF_IMAGE=yes", "ENTRYPOINT [\"/nothing\"]", "VOLUME /data"], |_| {});
-    let runtime = OciRuntime::open(world.with_root(Root::Image(image.name.clone()))).unwrap();
+    let runtime = oci::open(world.with_root(Root::Image(image.name.clone()))).unwrap();
     assert_eq!(runtime.runners(), ["image", "program"]);
     let order = world.program(SAYS);
     let running = runtime.start(&order).await.unwrap();
@@ -146,7 +146,7 @@ async fn a_version_that_names_an_image_runs_as_that_says() {
         },
     );
     let settings = Settings { base: None, ..world.settings() };
-    let runtime = OciRuntime::open(settings).unwrap();
+    let runtime = oci::open(settings).unwrap();
     assert_eq!(runtime.runners(), ["image"]);
     let start = async |text: &str| {
         let folder = world.0.source();
@@ -182,7 +182,7 @@ async fn what_podman_can_not_be_told_is_refused() {
     }
     let world = OciWorld::<Podman>::new();
     let none = world.with_root(Root::Image("localhost/choirmaster-none:1".to_owned()));
-    let text = OciRuntime::open(none).unwrap_err().to_string();
+    let text = oci::open(none).unwrap_err().to_string();
     assert!(text.contains("`podman pull localhost/choirmaster-none:1` gets it"), "{text}");
     let runtime = world.open();
     let mut order = world.order(Behaviour::Obeys);
@@ -226,7 +226,7 @@ async fn a_container_whose_helper_was_killed_is_started_again_and_leaves_nothing
 
 /// The helper of a container.
 fn conmon(mark: &str) -> u32 {
-    let mut shown = Command::new(find("podman").unwrap());
+    let mut shown = Command::new(on_path("podman").unwrap());
     shown.args(["inspect", "--format", "{{.State.ConmonPid}}", &format!("choirmaster-{mark}")]);
     String::from_utf8(shown.output().unwrap().stdout).unwrap().trim().parse().unwrap()
 }

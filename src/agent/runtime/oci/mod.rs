@@ -24,13 +24,11 @@ mod podman;
 use std::{
     collections::BTreeMap,
     io,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use super::{
-    Answer, Fault, Limits, Order, Running, Runtime, RuntimeError, VersionId,
+    Fault, Limits, RuntimeError,
     process::{self, Apart, ProcessRuntime},
 };
 
@@ -73,15 +71,6 @@ pub enum Root {
     Folder(PathBuf),
     /// An image that `podman` has on this machine.
     Image(String),
-}
-
-/// A program on this process's path.
-#[must_use]
-pub fn find(name: &str) -> Option<PathBuf> {
-    let is_program = |file: &PathBuf| {
-        file.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
-    };
-    std::env::split_paths(&std::env::var_os("PATH")?).map(|folder| folder.join(name)).find(is_program)
 }
 
 /// What starts the containers of a runtime.
@@ -185,48 +174,8 @@ impl Container {
     }
 }
 
-/// Runs versions in containers.
-#[derive(Debug)]
-pub struct OciRuntime(ProcessRuntime, Vec<&'static str>);
-
-impl OciRuntime {
-    /// Takes the folder, and makes it where there is none. Blocks while `podman` is asked.
-    pub fn open(settings: Settings) -> Result<Self, RuntimeError> {
-        let Settings { process, program, base } = settings;
-        let container = Container::open(program, base)?;
-        let forms = container.forms();
-        Ok(Self(ProcessRuntime::open_in(process, Some(Apart::Container(container)))?, forms))
-    }
-
-    /// What holds versions to their limits that are started now.
-    #[must_use]
-    pub fn limited_by(&self) -> process::cgroup::CgroupKind {
-        self.0.limited_by()
-    }
-}
-
-impl Runtime for OciRuntime {
-    fn name(&self) -> &'static str {
-        "oci"
-    }
-
-    fn runners(&self) -> Vec<&'static str> {
-        self.1.clone()
-    }
-
-    fn start<'a>(&'a self, order: &'a Order) -> Answer<'a, Running> {
-        self.0.start(order)
-    }
-
-    fn list(&self) -> Answer<'_, Vec<Running>> {
-        self.0.list()
-    }
-
-    fn stop<'a>(&'a self, version: &'a VersionId, grace: Duration) -> Answer<'a, ()> {
-        self.0.stop(version, grace)
-    }
-
-    fn log<'a>(&'a self, version: &'a VersionId, at_most: usize) -> Answer<'a, Option<Vec<u8>>> {
-        self.0.log(version, at_most)
-    }
+/// Runs versions in containers. Takes the folder, and makes it where there is none; blocks while `podman` is asked.
+pub fn open(settings: Settings) -> Result<ProcessRuntime, RuntimeError> {
+    let Settings { process, program, base } = settings;
+    ProcessRuntime::open_in(process, Some(Apart::Container(Container::open(program, base)?)))
 }

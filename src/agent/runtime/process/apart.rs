@@ -1,4 +1,7 @@
-use super::super::{oci::Container, wasm::Host};
+use super::{
+    super::{oci::Container, wasm::Host},
+    runner::Runner,
+};
 
 /// What versions run in that are no mere processes of the machine.
 #[derive(Debug, Clone)]
@@ -10,6 +13,22 @@ pub(in super::super) enum Apart {
 }
 
 impl Apart {
+    /// What the runtime is called whose versions run so.
+    pub(super) fn runtime(&self) -> &'static str {
+        match self {
+            Self::Container(_) => "oci",
+            Self::Host(_) => "wasm",
+        }
+    }
+
+    /// The forms that run in it.
+    pub(super) fn forms(&self) -> Vec<&'static str> {
+        match self {
+            Self::Container(container) => container.forms(),
+            Self::Host(_) => vec![Runner::Wasm.name()],
+        }
+    }
+
     pub(super) fn container(&self) -> Option<&Container> {
         match self {
             Self::Container(container) => Some(container),

@@ -43,6 +43,7 @@ use tokio::process::Command;
 
 pub(super) use self::apart::Apart;
 pub(super) use self::prepare::SEARCHED;
+pub use self::runner::on_path;
 use self::{
     cgroup::{CgroupKind, Cgroups, Hierarchies},
     health::SHORT_GRACE,
@@ -83,7 +84,7 @@ impl Settings {
     }
 }
 
-/// Runs versions as processes.
+/// Runs versions as processes, or in what the runtimes `oci` and `wasm` start as processes.
 #[derive(Debug)]
 pub struct ProcessRuntime {
     settings: Settings,
@@ -234,11 +235,11 @@ impl ProcessRuntime {
 
 impl Runtime for ProcessRuntime {
     fn name(&self) -> &'static str {
-        "process"
+        self.apart.as_ref().map_or("process", Apart::runtime)
     }
 
     fn runners(&self) -> Vec<&'static str> {
-        runner::here()
+        self.apart.as_ref().map_or_else(runner::here, Apart::forms)
     }
 
     fn start<'a>(&'a self, order: &'a Order) -> Answer<'a, Running> {

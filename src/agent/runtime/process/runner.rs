@@ -13,7 +13,6 @@
 //! What is written to standard error, and by all forms but `binary` to standard output, is the log.
 
 use std::{
-    ffi::OsStr,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
@@ -115,7 +114,7 @@ impl Runner {
         match self.needs() {
             None if matches!(self, Self::Image | Self::Wasm) => None,
             None => Some(PathBuf::new()),
-            Some(name) => on_path(name, std::env::var_os("PATH").as_deref()),
+            Some(name) => on_path(name),
         }
     }
 
@@ -164,9 +163,11 @@ pub(super) fn here() -> Vec<&'static str> {
     ALL.into_iter().filter(|runner| runner.interpreter().is_some()).map(Runner::name).collect()
 }
 
-fn on_path(name: &str, path: Option<&OsStr>) -> Option<PathBuf> {
+/// A program on this process's path.
+#[must_use]
+pub fn on_path(name: &str) -> Option<PathBuf> {
     let is_program = |file: &PathBuf| {
         file.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
     };
-    std::env::split_paths(path?).map(|folder| folder.join(name)).find(is_program)
+    std::env::split_paths(&std::env::var_os("PATH")?).map(|folder| folder.join(name)).find(is_program)
 }

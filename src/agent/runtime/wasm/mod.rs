@@ -17,20 +17,15 @@
 
 mod host;
 
-use std::time::Duration;
-
 use ::wasm::form::Bounds;
 
 use super::{
-    Answer, Fault, Order, Running, Runtime, RuntimeError, VersionId,
+    Fault, RuntimeError,
     process::{self, Apart, ProcessRuntime},
 };
 
 pub(super) use self::host::Host;
 pub use ::wasm::{IS_BUILT_IN, NOT_BUILT_IN, form, main};
-
-/// The form of its functions.
-const FORM: &str = "wasm";
 
 /// What serves components, and within which bounds.
 #[derive(Debug, Clone)]
@@ -50,51 +45,11 @@ impl Settings {
     }
 }
 
-/// Runs versions as components.
-#[derive(Debug)]
-pub struct WasmRuntime(ProcessRuntime);
-
-impl WasmRuntime {
-    /// Takes the folder, and makes it where there is none.
-    pub fn open(settings: Settings) -> Result<Self, RuntimeError> {
-        if !IS_BUILT_IN {
-            return Err(
-                Fault::Setting { name: "runtimes.enabled", why: format!("wasm: {NOT_BUILT_IN}") }.into()
-            );
-        }
-        let Settings { process, host, bounds } = settings;
-        Ok(Self(ProcessRuntime::open_in(process, Some(Apart::Host(Host::new(host, bounds))))?))
+/// Runs versions as components. Takes the folder, and makes it where there is none.
+pub fn open(settings: Settings) -> Result<ProcessRuntime, RuntimeError> {
+    if !IS_BUILT_IN {
+        return Err(Fault::Setting { name: "runtimes.enabled", why: format!("wasm: {NOT_BUILT_IN}") }.into());
     }
-
-    /// What holds versions to their limits that are started now.
-    #[must_use]
-    pub fn limited_by(&self) -> process::cgroup::CgroupKind {
-        self.0.limited_by()
-    }
-}
-
-impl Runtime for WasmRuntime {
-    fn name(&self) -> &'static str {
-        "wasm"
-    }
-
-    fn runners(&self) -> Vec<&'static str> {
-        vec![FORM]
-    }
-
-    fn start<'a>(&'a self, order: &'a Order) -> Answer<'a, Running> {
-        self.0.start(order)
-    }
-
-    fn list(&self) -> Answer<'_, Vec<Running>> {
-        self.0.list()
-    }
-
-    fn stop<'a>(&'a self, version: &'a VersionId, grace: Duration) -> Answer<'a, ()> {
-        self.0.stop(version, grace)
-    }
-
-    fn log<'a>(&'a self, version: &'a VersionId, at_most: usize) -> Answer<'a, Option<Vec<u8>>> {
-        self.0.log(version, at_most)
-    }
+    let Settings { process, host, bounds } = settings;
+    ProcessRuntime::open_in(process, Some(Apart::Host(Host::new(host, bounds))))
 }
