@@ -88,6 +88,7 @@ async fn ended() {
 }
 
 async fn run_ours(store: &str, above: &Above) -> anyhow::Result<()> {
+    let downloads = tempfile::tempdir()?;
     let mut options = Options::local(store.to_owned(), root().to_owned());
     options.parent = above.parent.map(|parent| parent::Settings {
         url: format!("http://{parent}"),
@@ -96,7 +97,7 @@ async fn run_ours(store: &str, above: &Above) -> anyhow::Result<()> {
         poll: levels::POLL,
         service_area: None,
         archive_limits: functions::Limits::default(),
-        downloads: std::env::temp_dir().join(format!("choir-bench-downloads-{}", std::process::id())),
+        downloads: downloads.path().to_owned(),
     });
     if !above.lets_wait {
         options.max_wait = Duration::ZERO;

@@ -76,6 +76,20 @@ pub fn summary(stage: &str, status: u8) -> Value {
         "f1_err_rate": 0, "f2_err_rate": 0, "status": status})
 }
 
+fn store_in(folder: &TempDir) -> String {
+    format!("sqlite://{}", folder.path().join("choir.db").display())
+}
+
+/// Those of a manager that keeps everything in this folder, unless they are changed.
+fn options(folder: &TempDir, change: impl FnOnce(&mut Options)) -> Options {
+    let mut options = Options::local(store_in(folder), Path::new(env!("CARGO_MANIFEST_DIR")).to_owned());
+    change(&mut options);
+    if let Some(parent) = options.parent.as_mut().filter(|parent| parent.downloads.as_os_str().is_empty()) {
+        parent.downloads = folder.path().join("parent");
+    }
+    options
+}
+
 impl World {
     pub async fn start() -> Self {
         Self::with(|_| ()).await
@@ -84,10 +98,7 @@ impl World {
     /// With other options than the usual ones.
     pub async fn with(change: impl FnOnce(&mut Options)) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = format!("sqlite://{}", folder.path().join("choir.db").display());
-        let mut options = Options::local(store, Path::new(env!("CARGO_MANIFEST_DIR")).to_owned());
-        change(&mut options);
-        let manager = app::start(options).await.unwrap();
+        let manager = app::start(options(&folder, change)).await.unwrap();
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         Self { manager, folder, client }
     }
@@ -101,15 +112,13 @@ impl World {
     pub async fn restart_with(self, change: impl FnOnce(&mut Options)) -> Self {
         let Self { manager, folder, client } = self;
         manager.stop().await.unwrap();
-        let store = format!("sqlite://{}", folder.path().join("choir.db").display());
-        let mut options = Options::local(store, Path::new(env!("CARGO_MANIFEST_DIR")).to_owned());
-        change(&mut options);
-        Self { manager: app::start(options).await.unwrap(), folder, client }
+        let manager = app::start(options(&folder, change)).await.unwrap();
+        Self { manager, folder, client }
     }
 
     /// The URL of its store.
     pub fn store(&self) -> String {
-        format!("sqlite://{}", self.folder.path().join("choir.db").display())
+        store_in(&self.folder)
     }
 
     /// Changes its store behind its back.

@@ -5,7 +5,7 @@
 //! its *remainder*: it is asked for again and again with a cursor of its own, and counted among what goes on here. Either goes
 //! from one ledger to the other whole, and what was not acknowledged by the next question is given once more.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +24,10 @@ pub(crate) struct Estate {
     gone: u64,
     cut_short: u64,
     totals: Vec<TotalForm>,
-    sources: BTreeMap<u32, Source>,
+    /// By pid. No map: its keys would be texts on the way, which are no numbers to whoever reads a word that names its kind.
+    sources: Vec<(u32, Source)>,
+    /// From where on what is counted later is to be asked for.
+    remainder_from: Cursor,
     pub unserved: UnservedCalls,
 }
 
@@ -79,6 +82,7 @@ impl Ledger {
             tally,
             last,
         });
+        let remainder_from = Cursor { life, interval: self.closed_to };
         let estate = Estate {
             life: self.life,
             next: self.closed_to,
@@ -88,7 +92,8 @@ impl Ledger {
             gone: std::mem::take(&mut self.gone),
             cut_short: std::mem::take(&mut self.cut_short),
             totals: totals.collect(),
-            sources: std::mem::take(&mut self.sources),
+            sources: std::mem::take(&mut self.sources).into_iter().collect(),
+            remainder_from,
             unserved: UnservedCalls::default(),
         };
         self.is_left = true;
@@ -99,7 +104,7 @@ impl Ledger {
 
     /// Takes over what another process held, and goes on with its numbers. Whoever read there reads on here.
     pub(crate) fn take_over(&mut self, pid: u32, estate: Estate, moment: Moment) {
-        self.sources.insert(pid, Source::default());
+        self.sources.insert(pid, Source { cursor: Some(estate.remainder_from), ..Source::default() });
         if self.has_taken_over {
             return self.take_in_all(estate, moment);
         }

@@ -1,6 +1,6 @@
 //! A root, a manager below it, and agents below that one.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use engine::parent;
 use serde_json::{Value, json};
@@ -26,7 +26,8 @@ pub fn parent(url: String) -> parent::Settings {
         poll: Duration::from_millis(20),
         service_area: None,
         archive_limits: language::functions::Limits::default(),
-        downloads: tempfile::tempdir().unwrap().keep(),
+        // A world has its own.
+        downloads: PathBuf::new(),
     }
 }
 

@@ -368,7 +368,8 @@ async fn large_functions_come_over_a_line_that_breaks() {
     parent.script().offer = Some(offered);
     parent.behave(Manners::BreaksOff);
     let mut settings = super::levels::parent(parent.url());
-    let (downloads, most) = (settings.downloads.clone(), 64 << 20);
+    let (downloads, most) = (tempfile::tempdir().unwrap(), 64 << 20);
+    settings.downloads = downloads.path().to_owned();
     let limits = &mut settings.archive_limits;
     (limits.upload_bytes, limits.file_bytes, limits.unpacked_bytes) = (most, most, 2 * most);
     let middle = World::with(|options| options.parent = Some(settings)).await;
@@ -380,7 +381,6 @@ async fn large_functions_come_over_a_line_that_breaks() {
     assert_eq!(std::fs::read_dir(&downloads).unwrap().count(), 0, "nothing is left of it");
     agents.end().await;
     middle.stop().await;
-    std::fs::remove_dir_all(downloads).unwrap();
 }
 
 /// What is larger than the operator lets in is told to the one that offers it, and not asked for again and again.

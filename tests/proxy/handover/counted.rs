@@ -83,7 +83,7 @@ impl Reader {
         let until = tokio::time::Instant::now() + Duration::from_secs(30);
         while self.calls < calls {
             self.read(&held.client).await;
-            assert!(tokio::time::Instant::now() < until, "{} of {calls}", self.calls);
+            assert!(tokio::time::Instant::now() < until, "not {calls}: {self:?}");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         // What goes on is closed an interval later, and nothing of these calls is in it.
@@ -212,6 +212,33 @@ async fn a_process_that_is_killed_while_it_finishes_is_said_to_be_cut_short() {
     held.stop().await;
 }
 
+/// What the one in between is asked for names the process that finishes still.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_reads_on_over_upgrades_that_follow_each_other_while_a_process_finishes() {
+    let held = Held::start().await;
+    let version = Counting::start().await;
+    let (mut slow, mut called) = held.call_without_answer(1).await;
+    let mut reader = Reader::default();
+    reader.read(&held.client).await;
+    for upgrade in 0..3 {
+        held.upgrade().await;
+        held.put(upgrade + 2, version.at).await;
+        load::call(&mut TcpStream::connect(held.at).await.unwrap(), "GET").await.unwrap();
+    }
+    answer(&mut called).await;
+    assert!(crate::world::read_head(&mut slow).await.is_some());
+    drop((slow, called));
+    wait_until(async || held.status().await.finishing.is_empty()).await;
+    reader.read_to(&held, 4).await;
+    assert_eq!((reader.lives.len(), reader.gone, reader.cut_short), (1, 0, 0), "{reader:?}");
+    held.stop().await;
+}
+
+async fn answer(called: &mut TcpStream) {
+    let empty = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    tokio::io::AsyncWriteExt::write_all(called, empty).await.unwrap();
+}
+
 /// Keys of rows that are the same are one, whatever process counted them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_process_counts_while_it_finishes_is_under_the_keys_of_its_calls() {
@@ -221,9 +248,7 @@ async fn what_a_process_counts_while_it_finishes_is_under_the_keys_of_its_calls(
     held.upgrade().await;
     held.put(2, version.at).await;
     load::call(&mut TcpStream::connect(held.at).await.unwrap(), "GET").await.unwrap();
-    tokio::io::AsyncWriteExt::write_all(&mut called, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-        .await
-        .unwrap();
+    answer(&mut called).await;
     assert!(crate::world::read_head(&mut slow).await.is_some());
     drop((slow, called));
     wait_until(async || held.status().await.finishing.is_empty()).await;
