@@ -14,13 +14,17 @@
 //!
 //! Pure: no clock, no input or output, and no randomness of its own.
 //!
-//! Deliberately not here: connections, counts, and how each kind of router is told a table.
+//! [`wanted`] is what a router is to do: services with their variations, targets and tables, checked.
+//!
+//! Deliberately not here: connections and counts.
 
 mod choice;
 mod hash;
 mod repeat;
+pub mod seen;
 mod shares;
 mod table;
+pub mod wanted;
 
 pub use self::{
     choice::{Call, Choice, HeaderRule, Sticky, choose},

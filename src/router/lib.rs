@@ -1,0 +1,132 @@
+//! Routers that aren't ours, as one of ours is led: told the whole of what they are to do, and asked what they do.
+//!
+//! Invariants, which the conformance suite in `tests/router/` asserts of each kind:
+//!
+//! 1. Only what was read back from the running router counts as done. `apply` says that it was told, never that it obeys.
+//! 2. A change of shares alone reloads nothing, loses no call, and moves exactly the buckets that differ. To apply what is in
+//!    force already changes nothing.
+//! 3. A wanted state of an older number than the newest that was ever applied is refused, whoever asks, and also after the
+//!    router or this program was started anew.
+//! 4. A configuration that the router's own check refuses is never loaded: the one before stays in force, on disk too.
+//! 5. What is ours stands in files, maps and sections of its own, marked; nothing else is written, and nothing else is removed.
+//! 6. Whatever instant this program is killed at, `apply` repeated ends where it would have ended.
+//! 7. One process at a time writes to a router: it holds a lock beside the router's files.
+
+mod error;
+
+use std::{fmt, future::Future, path::Path, pin::Pin};
+
+pub use self::error::RouterError;
+use traffic::{
+    seen::Seen,
+    wanted::{Number, Protocol, Wanted},
+};
+
+/// What a router answers with; it is asked through a pointer, so that one can lead several of different kinds.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, RouterError>> + Send + 'a>>;
+
+/// Something that splits calls.
+pub trait Router: fmt::Debug + Send + Sync {
+    fn kind(&self) -> Kind;
+
+    /// Has it do the whole of this, and nothing else of ours. Gives what that took.
+    ///
+    /// Who drops the answer before it is there may ask for the same again.
+    fn apply<'a>(&'a self, wanted: &'a Wanted) -> Answer<'a, Applied>;
+
+    /// What the running router does.
+    fn read(&self) -> Answer<'_, Seen>;
+
+    /// Whether the router's own check takes its configuration as it is on disk, or another main file beside our parts of it; and
+    /// what is marked as ours in it that no wanted state names.
+    fn check<'a>(&'a self, config: Option<&'a Path>) -> Answer<'a, Checked>;
+
+    /// Has it load its configuration anew, after a check.
+    fn reload(&self) -> Answer<'_, ()>;
+
+    /// How many connections it has to a variation still: what a drain waits for. None where it doesn't tell.
+    fn connections<'a>(&'a self, service: &'a str, variation: &'a str) -> Answer<'a, Option<u64>>;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    Embedded,
+    Nginx,
+    Haproxy,
+}
+
+impl Kind {
+    pub const ALL: [Self; 3] = [Self::Embedded, Self::Nginx, Self::Haproxy];
+
+    /// As it is written in configurations.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Embedded => "embedded",
+            Self::Nginx => "nginx",
+            Self::Haproxy => "haproxy",
+        }
+    }
+
+    /// What it can do. The README's table is printed from this by a test that tries each.
+    #[must_use]
+    pub fn can(self) -> &'static Can {
+        match self {
+            Self::Embedded => &Can {
+                protocols: &[Protocol::Http, Protocol::Https],
+                sticky: StickyBy { cookie: true, header: true, address: true },
+                rule: true,
+                counts_connections: true,
+            },
+            Self::Nginx => &Can {
+                protocols: &[Protocol::Http],
+                sticky: StickyBy { cookie: true, header: true, address: true },
+                rule: true,
+                counts_connections: false,
+            },
+            Self::Haproxy => &Can {
+                protocols: &[Protocol::Http, Protocol::Tcp],
+                sticky: StickyBy { cookie: true, header: true, address: true },
+                rule: true,
+                counts_connections: true,
+            },
+        }
+    }
+}
+
+/// What a kind of router can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Can {
+    pub protocols: &'static [Protocol],
+    pub sticky: StickyBy,
+    /// A header can ask for a variation.
+    pub rule: bool,
+    /// It tells how many connections a variation has, so that the end of a drain is seen and not only waited for.
+    pub counts_connections: bool,
+}
+
+/// By what it can keep calls with one variation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "a table of what can be done")]
+pub struct StickyBy {
+    pub cookie: bool,
+    pub header: bool,
+    pub address: bool,
+}
+
+/// What a wanted state took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Applied {
+    pub number: Number,
+    /// The router loaded its configuration anew, which costs what it costs there.
+    pub was_reloaded: bool,
+}
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    /// What the router's own check says against the configuration, in its words; none where it takes it.
+    pub refused: Option<String>,
+    /// What is ours there and belongs to no service that was wanted last.
+    pub left_over: Vec<String>,
+}

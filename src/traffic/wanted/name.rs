@@ -1,0 +1,83 @@
+//! Words that routers' own languages take as they stand.
+
+use std::{fmt, str::FromStr};
+
+/// Why a word isn't taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{word:?} is no {what}: {rule}")]
+pub struct WordError {
+    word: String,
+    what: &'static str,
+    rule: &'static str,
+}
+
+macro_rules! word {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $most:literal, $rule:literal, $is_one:expr) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Box<str>);
+
+        impl $name {
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = WordError;
+
+            fn from_str(text: &str) -> Result<Self, WordError> {
+                let is_one: fn(u8) -> bool = $is_one;
+                if text.is_empty() || text.len() > $most || !text.bytes().all(is_one) {
+                    let word = text.chars().take(80).collect();
+                    return Err(WordError { word, what: $what, rule: $rule });
+                }
+                Ok(Self(text.into()))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+    };
+}
+
+word!(
+    /// Of a service or a variation: letters, digits and `. _ -`, at most 63.
+    Name,
+    "name",
+    63,
+    "write 1 to 63 letters, digits and . _ -",
+    |byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte)
+);
+
+word!(
+    /// Letters, digits, `_` and `-`, at most 64: what a cookie's name may be, and a variable of nginx can be made of.
+    CookieName,
+    "name of a cookie",
+    64,
+    "write 1 to 64 letters, digits and _ -",
+    |byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)
+);
+
+word!(
+    /// Letters, digits and `-`, at most 64.
+    HeaderName,
+    "name of a header",
+    64,
+    "write 1 to 64 letters, digits and -",
+    |byte| byte.is_ascii_alphanumeric() || byte == b'-'
+);
+
+word!(
+    /// A value that a header may have: 1 to 256 printable characters of ASCII, whatever they mean to a router. Whoever writes it
+    /// down quotes it.
+    HeaderValue,
+    "value of a header",
+    256,
+    "write 1 to 256 printable characters of ASCII",
+    |byte| (b' '..=b'~').contains(&byte)
+);

@@ -1,0 +1,247 @@
+use std::{ops::Deref, time::Duration};
+
+use super::{CookieName, HeaderName, HeaderValue, Name, Target};
+use crate::{HashFunction, Table, Variation as Which};
+
+/// The most targets of a variation.
+pub const MAX_TARGETS: usize = 64;
+
+/// The most bytes of the path of a health check.
+const MAX_PATH: usize = 200;
+
+/// What gets calls, and how they are shared among its variations. Nothing of it was checked yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceSpec {
+    pub name: Name,
+    /// At least one; all of HTTP, all of TCP, or all of UDP.
+    pub listens: Vec<Listen>,
+    pub sticky: Option<StickyTo>,
+    pub rule: Option<Rule>,
+    /// What keys are hashed with, before them.
+    pub salt: Name,
+    pub hash: HashFunction,
+    /// The first is the stable one.
+    pub variations: Vec<Variation>,
+    /// Which buckets each of them has.
+    pub table: Table,
+}
+
+/// One that was checked, and doesn't change any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Service(ServiceSpec);
+
+/// Where it takes calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listen {
+    pub port: u16,
+    pub protocol: Protocol,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Protocol {
+    Http,
+    Https,
+    Tcp,
+    Udp,
+}
+
+impl Protocol {
+    #[must_use]
+    pub fn is_udp(self) -> bool {
+        self == Self::Udp
+    }
+
+    /// Whether its calls have headers, so that cookies, headers and rules mean something.
+    #[must_use]
+    pub fn is_http(self) -> bool {
+        matches!(self, Self::Http | Self::Https)
+    }
+}
+
+/// By what calls stay with one variation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StickyTo {
+    Cookie(CookieName),
+    Header(HeaderName),
+    Address,
+}
+
+/// A header whose value asks for a variation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    pub name: HeaderName,
+    /// Values, compared byte for byte, each once.
+    pub values: Vec<(HeaderValue, Which)>,
+}
+
+/// One of a service's variations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variation {
+    pub name: Name,
+    /// 1 to [`MAX_TARGETS`], each once.
+    pub targets: Vec<Target>,
+    pub health: Option<Health>,
+}
+
+/// A variation with its place and its share.
+#[derive(Debug, Clone, Copy)]
+pub struct Variant<'s> {
+    pub which: Which,
+    pub variation: &'s Variation,
+    /// Units of 0.01 %.
+    pub hundredths: u16,
+}
+
+/// How it is looked whether targets are there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Health {
+    /// GET of this path answers with a status from 200 to 399; without a path a connection is enough.
+    pub path: Option<Box<str>>,
+    pub interval: Duration,
+    pub timeout: Duration,
+    /// So many in a row.
+    pub healthy_after: u32,
+    pub unhealthy_after: u32,
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Self {
+            path: None,
+            interval: Duration::from_secs(2),
+            timeout: Duration::from_secs(1),
+            healthy_after: 2,
+            unhealthy_after: 3,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ServiceError {
+    #[error("service {service} has {variations} variations, and its table {of_table}")]
+    Table { service: Name, variations: usize, of_table: usize },
+    #[error("service {service} has two variations {variation}")]
+    Twice { service: Name, variation: Name },
+    #[error(
+        "variation {variation} of service {service} names {targets} targets: 1 to {MAX_TARGETS}, each once"
+    )]
+    Targets { service: Name, variation: Name, targets: usize },
+    #[error(
+        "the header rule of service {service} asks for variation {variation}, and there are {variations}"
+    )]
+    Rule { service: Name, variation: u8, variations: usize },
+    #[error("the header rule of service {service} has the value {value:?} twice")]
+    Value { service: Name, value: HeaderValue },
+    #[error("service {service} takes calls nowhere: it needs a port")]
+    Nowhere { service: Name },
+    #[error("the ports of service {service} mix HTTP with TCP or UDP, or TCP with UDP")]
+    Mixed { service: Name },
+    #[error("service {service} takes connections without headers: {what} means nothing there")]
+    NoHeaders { service: Name, what: &'static str },
+    #[error(
+        "the path {path:?} of the health checks of service {service} is none: it begins with / and has 1 to 200 printable characters without spaces, quotes, backslashes, braces, ; $ and #"
+    )]
+    Path { service: Name, path: Box<str> },
+}
+
+impl Deref for Service {
+    type Target = ServiceSpec;
+
+    fn deref(&self) -> &ServiceSpec {
+        &self.0
+    }
+}
+
+impl Service {
+    /// # Errors
+    ///
+    /// What doesn't fit together, or can't be told to a router; see [`ServiceError`].
+    pub fn new(spec: ServiceSpec) -> Result<Self, ServiceError> {
+        let service = || spec.name.clone();
+        let variations = spec.variations.len();
+        if variations != spec.table.variations() {
+            let of_table = spec.table.variations();
+            return Err(ServiceError::Table { service: service(), variations, of_table });
+        }
+        for (at, variation) in spec.variations.iter().enumerate() {
+            if spec.variations[..at].iter().any(|before| before.name == variation.name) {
+                return Err(ServiceError::Twice { service: service(), variation: variation.name.clone() });
+            }
+            check_targets(variation, &spec.name)?;
+            if let Some(path) = variation.health.as_ref().and_then(|health| health.path.as_deref()) {
+                check_path(path, &spec.name)?;
+            }
+        }
+        check_listens(&spec)?;
+        if let Some(rule) = &spec.rule {
+            check_rule(rule, &spec)?;
+        }
+        Ok(Self(spec))
+    }
+
+    /// Each variation with its share, the stable one first.
+    pub fn variants(&self) -> impl Iterator<Item = Variant<'_>> {
+        let all = self.variations.iter().zip(self.table.hundredths()).zip(0..);
+        all.map(|((variation, hundredths), at)| Variant { which: Which(at), variation, hundredths })
+    }
+
+    #[must_use]
+    pub fn protocol(&self) -> Protocol {
+        self.listens.iter().map(|listen| listen.protocol).max().unwrap_or(Protocol::Http)
+    }
+}
+
+fn check_targets(variation: &Variation, service: &Name) -> Result<(), ServiceError> {
+    let targets = &variation.targets;
+    let is_twice = targets.iter().enumerate().any(|(at, target)| targets[..at].contains(target));
+    if targets.is_empty() || targets.len() > MAX_TARGETS || is_twice {
+        let (service, variation) = (service.clone(), variation.name.clone());
+        return Err(ServiceError::Targets { service, variation, targets: targets.len() });
+    }
+    Ok(())
+}
+
+/// It stands in configurations of routers as it is.
+fn check_path(path: &str, service: &Name) -> Result<(), ServiceError> {
+    let may_stand = |byte: u8| byte.is_ascii_graphic() && !b"\"'\\{};$#".contains(&byte);
+    if path.len() <= MAX_PATH && path.starts_with('/') && path.bytes().all(may_stand) {
+        return Ok(());
+    }
+    Err(ServiceError::Path { service: service.clone(), path: path.chars().take(MAX_PATH).collect() })
+}
+
+fn check_listens(spec: &ServiceSpec) -> Result<(), ServiceError> {
+    let service = || spec.name.clone();
+    let Some(first) = spec.listens.first().map(|listen| listen.protocol) else {
+        return Err(ServiceError::Nowhere { service: service() });
+    };
+    let is_alike = |listen: &Listen| listen.protocol == first || listen.protocol.is_http() && first.is_http();
+    if !spec.listens.iter().all(is_alike) {
+        return Err(ServiceError::Mixed { service: service() });
+    }
+    let needs = match (&spec.sticky, &spec.rule) {
+        _ if first.is_http() => None,
+        (Some(StickyTo::Cookie(_)), _) => Some("a cookie"),
+        (Some(StickyTo::Header(_)), _) => Some("a header"),
+        (_, Some(_)) => Some("a header rule"),
+        (Some(StickyTo::Address) | None, None) => None,
+    };
+    match needs {
+        Some(what) => Err(ServiceError::NoHeaders { service: service(), what }),
+        None => Ok(()),
+    }
+}
+
+fn check_rule(rule: &Rule, spec: &ServiceSpec) -> Result<(), ServiceError> {
+    let variations = spec.variations.len();
+    for (at, (value, which)) in rule.values.iter().enumerate() {
+        let service = spec.name.clone();
+        if which.index() >= variations {
+            return Err(ServiceError::Rule { service, variation: which.0, variations });
+        }
+        if rule.values[..at].iter().any(|(before, _)| before == value) {
+            return Err(ServiceError::Value { service, value: value.clone() });
+        }
+    }
+    Ok(())
+}

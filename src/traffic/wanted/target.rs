@@ -1,0 +1,88 @@
+use std::{fmt, net::IpAddr, str::FromStr};
+
+/// Where a variation listens: `127.0.0.1:9000`, `[::1]:9000` or `backend.example:9000`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Target {
+    pub host: Host,
+    pub port: u16,
+}
+
+/// An address, or a name that leads to one or more.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Host {
+    Address(IpAddr),
+    /// Of letters, digits, `-` and points, in small letters.
+    Name(Box<str>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is no target: write a host and a port from 1 to 65535, as in 127.0.0.1:9000, [::1]:9000 or backend.example:9000"
+)]
+pub struct TargetError(String);
+
+/// As RFC 1035 has it.
+const MAX_NAME: usize = 253;
+const MAX_LABEL: usize = 63;
+
+impl Host {
+    /// Whether it is surely the machine of whoever asks.
+    #[must_use]
+    pub fn is_this_machine(&self) -> bool {
+        match self {
+            Self::Address(address) => address.is_loopback() || address.is_unspecified(),
+            Self::Name(name) => &**name == "localhost",
+        }
+    }
+}
+
+impl FromStr for Host {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        if let Ok(address) = text.parse() {
+            return Ok(Self::Address(address));
+        }
+        let is_label = |label: &str| {
+            let may_stand = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+            !label.is_empty()
+                && label.len() <= MAX_LABEL
+                && label.bytes().all(may_stand)
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+        };
+        // What is all digits and points was meant as an address.
+        let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        if is_number || text.len() > MAX_NAME || !text.split('.').all(is_label) {
+            return Err(());
+        }
+        Ok(Self::Name(text.to_ascii_lowercase().into()))
+    }
+}
+
+impl FromStr for Target {
+    type Err = TargetError;
+
+    fn from_str(text: &str) -> Result<Self, TargetError> {
+        let fault = || TargetError(text.chars().take(80).collect());
+        let (host, port) = text.rsplit_once(':').ok_or_else(fault)?;
+        let port = Some(port).filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
+        let port = port.and_then(|port| port.parse().ok()).filter(|port| *port > 0).ok_or_else(fault)?;
+        let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+            Some(address) => Host::Address(IpAddr::V6(address.parse().map_err(|_| fault())?)),
+            None if host.contains(':') => return Err(fault()),
+            None => host.parse().map_err(|()| fault())?,
+        };
+        Ok(Self { host, port })
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.host {
+            Host::Address(IpAddr::V6(address)) => write!(f, "[{address}]:{}", self.port),
+            Host::Address(IpAddr::V4(address)) => write!(f, "{address}:{}", self.port),
+            Host::Name(name) => write!(f, "{name}:{}", self.port),
+        }
+    }
+}
