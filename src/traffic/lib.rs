@@ -26,6 +26,8 @@ mod shares;
 mod table;
 pub mod wanted;
 
+use serde::{Deserialize, Serialize};
+
 pub use self::{
     choice::{Call, Choice, HeaderRule, Sticky, choose},
     hash::{Bucket, GROUPS, HashFunction, group_of_key, murmur2},
@@ -38,7 +40,8 @@ pub use self::{
 pub const BUCKETS: u16 = 10_000;
 
 /// Which of a service's variations; 0 is the stable one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Variation(pub u8);
 
 impl Variation {

@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
+use serde::{Deserialize, Serialize};
+
 /// Why a word isn't taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{word:?} is no {what}: {rule}")]
@@ -14,7 +16,8 @@ pub struct WordError {
 macro_rules! word {
     ($(#[$doc:meta])* $name:ident, $what:literal, $most:literal, $rule:literal, $is_one:expr) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
         pub struct $name(Box<str>);
 
         impl $name {
@@ -34,6 +37,20 @@ macro_rules! word {
                     return Err(WordError { word, what: $what, rule: $rule });
                 }
                 Ok(Self(text.into()))
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = WordError;
+
+            fn try_from(text: String) -> Result<Self, WordError> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(word: $name) -> Self {
+                word.0.into()
             }
         }
 

@@ -1,5 +1,7 @@
 use std::{ops::Deref, time::Duration};
 
+use serde::{Deserialize, Serialize};
+
 use super::{CookieName, HeaderName, HeaderValue, Name, Target};
 use crate::{HashFunction, Table, Variation as Which};
 
@@ -31,13 +33,14 @@ pub struct ServiceSpec {
 pub struct Service(ServiceSpec);
 
 /// Where it takes calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listen {
     pub port: u16,
     pub protocol: Protocol,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum Protocol {
     Http,
     Https,
@@ -59,7 +62,8 @@ impl Protocol {
 }
 
 /// By what calls stay with one variation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum StickyTo {
     Cookie(CookieName),
     Header(HeaderName),
@@ -67,7 +71,7 @@ pub enum StickyTo {
 }
 
 /// A header whose value asks for a variation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
     pub name: HeaderName,
     /// Values, compared byte for byte, each once.
@@ -75,11 +79,12 @@ pub struct Rule {
 }
 
 /// One of a service's variations.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variation {
     pub name: Name,
     /// 1 to [`MAX_TARGETS`], each once.
     pub targets: Vec<Target>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,
 }
 
@@ -93,9 +98,10 @@ pub struct Variant<'s> {
 }
 
 /// How it is looked whether targets are there.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
     /// GET of this path answers with a status from 200 to 399; without a path a connection is enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<Box<str>>,
     pub interval: Duration,
     pub timeout: Duration,

@@ -1,7 +1,10 @@
 use std::{fmt, net::IpAddr, str::FromStr};
 
+use serde::{Deserialize, Serialize};
+
 /// Where a variation listens: `127.0.0.1:9000`, `[::1]:9000` or `backend.example:9000`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Target {
     pub host: Host,
     pub port: u16,
@@ -84,5 +87,19 @@ impl fmt::Display for Target {
             Host::Address(IpAddr::V4(address)) => write!(f, "{address}:{}", self.port),
             Host::Name(name) => write!(f, "{name}:{}", self.port),
         }
+    }
+}
+
+impl TryFrom<String> for Target {
+    type Error = TargetError;
+
+    fn try_from(text: String) -> Result<Self, TargetError> {
+        text.parse()
+    }
+}
+
+impl From<Target> for String {
+    fn from(target: Target) -> Self {
+        target.to_string()
     }
 }
