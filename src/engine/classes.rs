@@ -81,10 +81,9 @@ fn note(
 ) -> Result<(), StoreError> {
     for row in rows.iter().filter(|row| row.at_ms <= begun.at_ms) {
         let stage = stored::slot_of(row, strategy)?.stage_index().map(|stage| &strategy.stages[stage]);
-        let is_meant = |function: usize| {
-            strategy.functions.get(function).is_some_and(|function| function.name == begun.function)
-        };
-        if let Some(stage) = stage.filter(|stage| is_meant(stage.function)) {
+        let is_meant =
+            |function: usize| strategy.subject_key(function).is_some_and(|key| key == begun.function);
+        if let Some(stage) = stage.filter(|stage| is_meant(stage.subject)) {
             classes.note(ChildKey(row.child_key), &stored::summary(row)?, stage.new_traffic);
         }
     }

@@ -192,7 +192,7 @@ pub(super) fn release_row(release: &Release, wall_ms: WallMs) -> Result<ReleaseR
         managers: release.managers.iter().map(|(child, planned)| (*child, planned.clone())).collect(),
         agents: release.agents_below(),
     };
-    let functions: Vec<&str> = release.strategy.functions.iter().map(|f| f.name.as_str()).collect();
+    let functions: Vec<&str> = release.strategy.subject_keys().collect();
     Ok(ReleaseRow {
         release_key: release.key.0,
         id: release.id.as_str().to_owned(),

@@ -45,7 +45,7 @@ impl Strategy {
         for _ in 0..=self.stages.len() {
             match action {
                 Action::Stage(at)
-                    if self.stages.get(at).is_some_and(|s| functions & (1 << s.function) != 0) =>
+                    if self.stages.get(at).is_some_and(|s| functions & (1 << s.subject) != 0) =>
                 {
                     action = self.next(at, true);
                 }

@@ -35,6 +35,7 @@ mod rollout;
 mod runtime;
 mod scalar;
 pub mod schema;
+mod service;
 mod sticky;
 mod strategy;
 mod syntax;
@@ -60,8 +61,9 @@ pub use rollout::{
     Approval, ApprovalOf, LateJoiners, NO_CALLS, NoCalls, OnLimit, Order, OrderWord, Rollout, Untested,
 };
 pub use scalar::{MAX_CALLS, MAX_DURATION, MAX_PATH_BYTES, MAX_RESPONSE_TIME_MS};
+pub use service::{Salt, Service};
 pub use sticky::{MAX_STICKY_NAME_BYTES, Sticky};
 pub use strategy::{
-    Action, Function, NoForm, OnConflict, ReleaseDeadlines, Stage, StageKind, Strategy, Version,
+    Action, Function, NoForm, OnConflict, ReleaseDeadlines, Stage, StageKind, Strategy, Subject, Version,
 };
 pub use target::{MAX_TARGET_LABELS, MAX_TARGET_POSITIONS, Partial, Target, TargetArea};

@@ -40,7 +40,7 @@ impl Then {
 pub fn whole(strategy: &Strategy, offer_id: &str) -> String {
     let path = strategy.success_path();
     let stages: Vec<&Stage> = path.iter().filter_map(|at| strategy.stages.get(*at)).collect();
-    let Some(function) = stages.first().and_then(|s| strategy.functions.get(s.function)) else {
+    let Some(function) = stages.first().and_then(|s| strategy.functions.get(s.subject)) else {
         return withdrawn(strategy, offer_id);
     };
     let mut text = head(strategy, offer_id);
@@ -103,7 +103,7 @@ fn one_of(
     offered: impl Fn(&Stage) -> Stage,
     then: Then,
 ) -> String {
-    let found = strategy.stages.get(stage).and_then(|s| Some((s, strategy.functions.get(s.function)?)));
+    let found = strategy.stages.get(stage).and_then(|s| Some((s, strategy.functions.get(s.subject)?)));
     let Some((stage, function)) = found else { return withdrawn(strategy, offer_id) };
     single(strategy, offer_id, (function, &function.new), (&offered(stage), &judged(stage)), then)
 }
@@ -134,8 +134,9 @@ fn unconditional(name: &str, new_traffic: u8) -> Stage {
     Stage {
         name: name.to_owned(),
         kind: StageKind::WaitForSignal,
-        function: 0,
+        subject: 0,
         new_traffic,
+        shares: Vec::new(),
         conditions: Vec::new(),
         min_duration: std::time::Duration::ZERO,
         min_calls: 0,

@@ -120,7 +120,7 @@ fn push_stage(text: &mut String, strategy: &Strategy, stage: &Stage) {
         StageKind::AB => "A/B",
         StageKind::WaitForSignal => "WaitForSignal",
     };
-    let function = strategy.functions.get(stage.function).map_or("", |function| function.name.as_str());
+    let function = strategy.subject_key(stage.subject).unwrap_or_default();
     let (name, function) = (quoted(&stage.name), quoted(function));
     let _ = write!(text, "  - name: {name}\n    type: {kind}\n    func_name: {function}\n    variants:\n");
     let new = stage.new_traffic.min(100);

@@ -1,4 +1,4 @@
-//! A checked strategy: who takes part, which functions change, through which stages, and what follows what.
+//! A checked strategy: who takes part, which functions or services change, through which stages, and what follows what.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     analysis::Analysis, condition::Condition, from_parent::FromParent, retry::Retry, rollout::Rollout,
-    sticky::Sticky, target::Target,
+    service::Service, sticky::Sticky, target::Target,
 };
 use model::ReleaseId;
 
@@ -17,8 +17,10 @@ pub struct Strategy {
     pub name: String,
     /// Free text of the developer (`patch`, `major`, …); carried along, never interpreted.
     pub kind: String,
-    /// 1 to [`super::MAX_FUNCTIONS`].
+    /// At most [`super::MAX_FUNCTIONS`], services among them; at least one of either.
     pub functions: Vec<Function>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<Service>,
     /// 1 to [`super::MAX_STAGES`], in the order of the file; the first is where every child starts.
     pub stages: Vec<Stage>,
     pub on_conflict: OnConflict,
@@ -66,10 +68,15 @@ pub struct Version {
 pub struct Stage {
     pub name: String,
     pub kind: StageKind,
-    /// Index into [`Strategy::functions`].
-    pub function: usize,
-    /// Share of calls that the new version gets, in percent, 0 to 100; the base version gets the rest.
+    /// Index among the subjects; see [`Strategy::subject`].
+    #[serde(rename = "function")]
+    pub subject: usize,
+    /// Share of calls that the new version gets, in percent, 0 to 100; the base version gets the rest. Of a service: what all
+    /// but the stable variation get, rounded so that it is 0 only where they get nothing, and 100 only where that gets nothing.
     pub new_traffic: u8,
+    /// Of a service: what each variation gets, in units of 0.01 %. Empty for a function.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<u16>,
     /// All must hold.
     pub conditions: Vec<Condition>,
     pub min_duration: Duration,
@@ -83,10 +90,50 @@ pub struct Stage {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StageKind {
-    /// `A/B`: ends by itself once its minima are met.
+    /// `A/B`, and `Traffic` of a service: ends by itself once its minima are met.
     AB,
     /// `WaitForSignal`: waits, after its minima are met, until the manager ends it.
     WaitForSignal,
+}
+
+/// What changes in a release: a function or a service. Stages and what is kept of children name it by its index: functions come
+/// first, services behind them, each in the order of the file.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Subject<'s> {
+    Function(&'s Function),
+    Service(&'s Service),
+}
+
+impl<'s> Subject<'s> {
+    /// What it is called among all subjects of all releases: two releases with a key in common never run at once.
+    #[must_use]
+    pub fn key(self) -> &'s str {
+        match self {
+            Self::Function(function) => &function.name,
+            Self::Service(service) => service.key(),
+        }
+    }
+
+    /// What its base version is called, or its new one: a function's folder, the name of a service's variation.
+    #[must_use]
+    pub fn version_name(self, is_new: bool) -> &'s str {
+        match self {
+            Self::Function(function) if is_new => &function.new.path,
+            Self::Function(function) => &function.base.path,
+            Self::Service(service) => {
+                service.variations.get(usize::from(is_new)).map_or("", |variation| variation.name.as_str())
+            }
+        }
+    }
+
+    /// Whether calls of one user go to one of its versions.
+    #[must_use]
+    pub fn is_sticky(self) -> bool {
+        match self {
+            Self::Function(function) => function.sticky.is_some(),
+            Self::Service(service) => service.sticky.is_some(),
+        }
+    }
 }
 
 /// What follows a stage.
@@ -128,10 +175,40 @@ impl Strategy {
 
     /// Whether all calls of one user go to one version in a stage, or, without one, in any.
     pub fn is_sticky(&self, stage: Option<usize>) -> bool {
-        let is_sticky = |function: usize| self.functions.get(function).is_some_and(|of| of.sticky.is_some());
+        let is_sticky = |at: usize| self.subject(at).is_some_and(Subject::is_sticky);
         match stage {
-            Some(stage) => self.stages.get(stage).is_some_and(|stage| is_sticky(stage.function)),
-            None => self.stages.iter().any(|stage| is_sticky(stage.function)),
+            Some(stage) => self.stages.get(stage).is_some_and(|stage| is_sticky(stage.subject)),
+            None => self.stages.iter().any(|stage| is_sticky(stage.subject)),
         }
+    }
+
+    /// How many functions and services change.
+    #[must_use]
+    pub fn subjects_count(&self) -> usize {
+        self.functions.len() + self.services.len()
+    }
+
+    #[must_use]
+    pub fn subject(&self, at: usize) -> Option<Subject<'_>> {
+        match at.checked_sub(self.functions.len()) {
+            None => self.functions.get(at).map(Subject::Function),
+            Some(at) => self.services.get(at).map(Subject::Service),
+        }
+    }
+
+    /// In the order of their indices.
+    pub fn subjects(&self) -> impl Iterator<Item = Subject<'_>> + Clone {
+        (0..self.subjects_count()).filter_map(|at| self.subject(at))
+    }
+
+    /// What a subject is called; see [`Subject::key`].
+    #[must_use]
+    pub fn subject_key(&self, at: usize) -> Option<&str> {
+        self.subject(at).map(Subject::key)
+    }
+
+    /// What all subjects are called, in the order of their indices.
+    pub fn subject_keys(&self) -> impl Iterator<Item = &str> + Clone {
+        self.subjects().map(Subject::key)
     }
 }

@@ -30,6 +30,7 @@ pub(super) fn strategy(draft: StrategyDraft, findings: &mut Findings<'_>) -> Opt
         name: draft.name?,
         kind: draft.kind,
         functions: body.functions?,
+        services: Vec::new(),
         stages: body.stages?,
         on_conflict: draft.on_conflict,
         deadlines: draft.deadlines,
@@ -243,8 +244,9 @@ fn finish(stage: DraftStage, function: Option<usize>, actions: [Option<Action>; 
     Some(Stage {
         name: stage.name?.value,
         kind: stage.kind?,
-        function: function?,
+        subject: function?,
         new_traffic: stage.new_traffic?,
+        shares: Vec::new(),
         conditions: stage.conditions,
         min_duration: stage.min_duration,
         min_calls: stage.min_calls,
@@ -293,8 +295,8 @@ fn warnings(strategy: &Strategy, places: &[StagePlaces], deadline_at: At, findin
     }
     ungrouped_warning(strategy, places, findings);
     deadline_warning(strategy, &strategy.deadlines, deadline_at, findings);
-    for function in (0..strategy.functions.len()).filter(|f| !reached().any(|(s, _)| s.function == *f)) {
-        let name = quoted(&strategy.functions[function].name);
+    for function in (0..strategy.subjects_count()).filter(|f| !reached().any(|(s, _)| s.subject == *f)) {
+        let name = quoted(strategy.subject_key(function).unwrap_or_default());
         findings
             .warning(At::START, "unused-function", format!("no stage tests the function {name}"))
             .fix("name it in the func_name of a stage, or leave it out");

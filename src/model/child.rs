@@ -84,6 +84,9 @@ pub const FEATURE_CLASSES: &str = "classes";
 /// A manager that reads how calls of a function are routed and repeated, and what its agents may spend of alpha.
 pub const FEATURE_TRAFFIC: &str = "traffic";
 
+/// A manager that reads strategies of services.
+pub const FEATURE_SERVICES: &str = "services";
+
 /// What a child can run, as it says itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -103,6 +106,9 @@ pub struct Capabilities {
     /// Of an agent: how much of a strategy it takes at once.
     #[serde(skip_serializing_if = "Leads::is_stepwise")]
     pub leads: Leads,
+    /// The kinds of routers that it leads, for releases of services. Who names none leads none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub routers: Vec<String>,
 }
 
 impl Capabilities {
@@ -269,6 +275,8 @@ pub enum Exclusion {
     Cordoned,
     /// It lacks a runtime that a function needs.
     Runtime,
+    /// It leads no router that a service asks for.
+    Router,
     /// It lies outside of the target's area.
     Outside,
     /// The target has an area, and the child's is not known.
@@ -297,6 +305,7 @@ impl fmt::Display for Exclusion {
             Self::Drained => "drained before it began",
             Self::Cordoned => "cordoned",
             Self::Runtime => "lacks a runtime that a function needs",
+            Self::Router => "leads no router that a service asks for",
             Self::Outside => "outside the target's area",
             Self::NoArea => "its area is not known",
             Self::Label => "has not all labels of the target",

@@ -102,11 +102,11 @@ impl Core {
     fn enter(&mut self, index: usize) {
         let (Some(work), Some(offer)) = (&mut self.state.work, &self.offer) else { return };
         let Some(stage) = offer.stages.get(index).map(|stage| &stage.stage) else { return };
-        let Some(function) = offer.functions.get(stage.function) else { return };
+        let Some(function) = offer.functions.get(stage.subject) else { return };
         work.begun += 1;
         let split = format!("{}/{}#{}.{}", work.offer, stage.name, work.run, work.begun);
         let Some(walk) = work.walk_mut() else { return };
-        let Some([_, new]) = walk.plan.versions.get(stage.function) else { return };
+        let Some([_, new]) = walk.plan.versions.get(stage.subject) else { return };
         let candidate = Candidate {
             version: new.clone(),
             share: u16::from(stage.new_traffic.min(100)) * (WHOLE / 100),

@@ -241,7 +241,7 @@ fn stage_flat(
             StageKind::WaitForSignal => "WaitForSignal",
         },
     );
-    let function = strategy.functions.get(stage.function).map_or("?", |function| &function.name);
+    let function = strategy.subject_key(stage.subject).unwrap_or("?");
     put(format!("{name}: function"), &function);
     put(format!("{name}: traffic of the new version"), &format!("{} %", stage.new_traffic));
     put(format!("{name}: at least"), &format!("{} and {} calls", show(stage.min_duration), stage.min_calls));

@@ -23,8 +23,8 @@ pub(super) fn event<'a>(
             summary: &report.summary,
         },
         Change::Deployed { function, variant, .. } => {
-            let function = release.and_then(|r| r.strategy.functions.get(*function));
-            let function = function.map_or("?", |function| &function.name);
+            let function = release.and_then(|r| r.strategy.subject_key(*function));
+            let function = function.unwrap_or("?");
             Event::Deployed { release: release_id, child: child_id, function, variant: *variant }
         }
         Change::DeadlinesSeen { .. } | Change::Numbers { .. } => return None,

@@ -8,8 +8,7 @@ impl Due {
     /// The function that is judged; of a whole release the first.
     pub fn function(&self) -> &str {
         let stage = self.stage.and_then(|stage| self.strategy.stages.get(stage));
-        let function = self.strategy.functions.get(stage.map_or(0, |stage| stage.function));
-        function.map_or("", |function| function.name.as_str())
+        self.strategy.subject_key(stage.map_or(0, |stage| stage.subject)).unwrap_or_default()
     }
 
     /// What of this run wasn't seen yet, where there are values up to `until`.

@@ -88,12 +88,12 @@ fn is_classed(due: &Due) -> bool {
 async fn classes(engine: &Engine, due: &Due) -> Result<Vec<Arc<Classes>>, String> {
     let mut all = Vec::new();
     for stage in &due.strategy.stages {
-        let function = due.strategy.functions.get(stage.function);
+        let function = due.strategy.subject_key(stage.subject);
         let Some(function) = function.filter(|_| is_classed(due)) else {
             all.push(Arc::default());
             continue;
         };
-        let begun = Begun { function: function.name.clone(), at_ms: due.started_ms };
+        let begun = Begun { function: function.to_owned(), at_ms: due.started_ms };
         let found = engine.classes(due.release, begun).await;
         all.push(found.map_err(|error| explain_unread(engine, &due.id, "what children did before", &error))?);
     }

@@ -62,6 +62,8 @@ struct CapabilitiesForm {
     features: Vec<String>,
     #[serde(skip_serializing_if = "Leads::is_stepwise", with = "LeadsForm")]
     leads: Leads,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    routers: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]

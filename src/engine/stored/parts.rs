@@ -64,6 +64,7 @@ pub(super) enum ExclusionForm {
     Drained,
     Cordoned,
     Runtime,
+    Router,
     Outside,
     NoArea,
     Label,

@@ -90,16 +90,16 @@ impl Touched {
     /// Keeps when the stages of a release were; without an end it is nothing to be compared with.
     fn precede(&mut self, state: &State, key: ReleaseKey, ended_ms: Option<WallMs>, now: Now) {
         let Some(release) = state.find(key).filter(|release| release.participants() > 0) else { return };
-        for (at, function) in release.strategy.functions.iter().enumerate() {
+        for (at, subject) in release.strategy.subject_keys().enumerate() {
             let Some(times) = self.json(&Times(release.times_of(at, now.wall_ms))) else { return };
             let row = PrecedentRow {
-                function: function.name.clone(),
+                function: subject.to_owned(),
                 release_key: key.0,
                 id: release.id.to_string(),
                 ended_ms,
                 times,
             };
-            self.precedents.insert((function.name.clone(), key), row);
+            self.precedents.insert((subject.to_owned(), key), row);
         }
     }
 }

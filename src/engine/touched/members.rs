@@ -130,18 +130,19 @@ impl Touched {
         variant: Variant,
         now: Now,
     ) {
-        let Some(function) = state.find(release).and_then(|r| r.strategy.functions.get(function)) else {
+        let Some(subject) = state.find(release).and_then(|r| r.strategy.subject(function)) else {
             return;
         };
-        let path = if variant == Variant::Base { &function.base.path } else { &function.new.path };
+        let (key, path) =
+            (subject.key().to_owned(), subject.version_name(variant != Variant::Base).to_owned());
         let row = DeploymentRow {
             child_key: child.0,
-            function: function.name.clone(),
+            function: key.clone(),
             release_key: release.0,
             variant: variant.name().to_owned(),
-            path: path.clone(),
+            path,
             at_ms: now.wall_ms,
         };
-        self.deployments.insert((child, function.name.clone()), row);
+        self.deployments.insert((child, key), row);
     }
 }

@@ -134,6 +134,13 @@ impl Below {
         let labels_below = self.labels.clone().filter(|_| !features.is_empty()).map(Box::new);
         // A manager has no labels of its own: what is known of those below it is said apart.
         let leads = Leads::default();
-        Some(Capabilities { runtimes, labels: BTreeMap::new(), labels_below, features, leads })
+        Some(Capabilities {
+            runtimes,
+            labels: BTreeMap::new(),
+            labels_below,
+            features,
+            leads,
+            routers: Vec::new(),
+        })
     }
 }

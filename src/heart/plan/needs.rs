@@ -1,5 +1,7 @@
 //! What a release needs of whoever takes part: the part of a strategy by which children are chosen.
 
+use std::collections::BTreeMap;
+
 use super::clipped;
 use language::{MAX_FUNCTIONS, MAX_TARGET_LABELS, MAX_TARGET_POSITIONS, Strategy, Target};
 use model::area::check_polygon;
@@ -7,20 +9,23 @@ use model::area::check_polygon;
 /// Longest name of a runtime or a function, in bytes.
 const MAX_RUNTIME_BYTES: usize = 256;
 
-/// A target, and for each function the runtimes of its base and its new version.
+/// A target, for each function the runtimes of its base and its new version, and for each service the labels of its routers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Needs {
     pub target: Option<Target>,
     pub runtimes: Vec<[String; 2]>,
-    /// Their names, by which it is known who has not come back from an earlier release of one.
+    pub routers: Vec<BTreeMap<String, String>>,
+    /// The names of both, functions first, by which it is known who has not come back from an earlier release of one.
     pub functions: Vec<String>,
 }
 
 impl Needs {
     pub fn of(strategy: &Strategy) -> Self {
         let runtimes = strategy.functions.iter().map(|f| [f.base.env.clone(), f.new.env.clone()]);
-        let functions = strategy.functions.iter().map(|f| f.name.clone()).collect();
-        Self { target: strategy.target.clone(), runtimes: runtimes.collect(), functions }
+        let routers = strategy.services.iter().map(|service| service.routers.clone());
+        let functions = strategy.subject_keys().map(str::to_owned).collect();
+        let target = strategy.target.clone();
+        Self { target, runtimes: runtimes.collect(), routers: routers.collect(), functions }
     }
 
     /// For whoever is below a child with this area (GeoJSON).
@@ -35,8 +40,11 @@ impl Needs {
 
     /// Checks what came from somewhere else.
     pub fn validate(&self) -> Result<(), String> {
-        if !(1..=MAX_FUNCTIONS).contains(&self.runtimes.len()) {
+        if !(1..=MAX_FUNCTIONS).contains(&(self.runtimes.len() + self.routers.len())) {
             return Err(format!("runtimes of 1 to {MAX_FUNCTIONS} functions are needed"));
+        }
+        if self.routers.iter().any(|labels| labels.len() > MAX_TARGET_LABELS) {
+            return Err(format!("routers are asked for by at most {MAX_TARGET_LABELS} labels"));
         }
         if self.runtimes.iter().flatten().any(|runtime| runtime.len() > MAX_RUNTIME_BYTES) {
             return Err(format!("the name of a runtime has at most {MAX_RUNTIME_BYTES} bytes"));

@@ -1,10 +1,12 @@
 //! What keeps a child out of a release.
 
+use std::collections::BTreeMap;
+
 use geo::MultiPolygon;
 
 use super::{Candidate, Fleet, Needs};
-use language::{Action, Partial, Strategy, Target, TargetArea};
-use model::{ChildKey, Cordon, Exclusion};
+use language::{Action, Partial, Strategy, Subject, Target, TargetArea};
+use model::{ChildKey, Cordon, Exclusion, FEATURE_SERVICES};
 
 /// Why a child takes no part. The numbers are places in the strategy, so that reasons can be counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,6 +22,8 @@ pub enum Why {
     Label(u16),
     /// It lacks a runtime of this function (0 for the base version's, 1 for the new one's).
     Runtime(u16, u8),
+    /// It leads no router for this subject, which is a service.
+    Router(u16),
     /// It has not proven that it is back from an earlier release of one of the functions.
     Owes,
 }
@@ -34,6 +38,7 @@ impl Why {
             Self::NobodyBelow => Exclusion::NobodyBelow,
             Self::Label(_) => Exclusion::Label,
             Self::Runtime(..) => Exclusion::Runtime,
+            Self::Router(_) => Exclusion::Router,
             Self::Owes => Exclusion::Owes,
         }
     }
@@ -50,6 +55,13 @@ impl Why {
                 let label = strategy.target.iter().flat_map(|target| &target.labels).nth(usize::from(at));
                 label.map_or_else(String::new, |(key, value)| format!("label {key} is not {value}"))
             }
+            Self::Router(subject) => {
+                let service = match strategy.subject(usize::from(subject)) {
+                    Some(Subject::Service(service)) => Some(service),
+                    Some(Subject::Function(_)) | None => None,
+                };
+                service.map_or_else(String::new, |service| format!("leads no router of {}", service.name()))
+            }
             Self::Runtime(function, version) => {
                 let function = strategy.functions.get(usize::from(function));
                 let env = function.map(|f| if version == 0 { &f.base.env } else { &f.new.env });
@@ -59,16 +71,16 @@ impl Why {
     }
 }
 
-/// The functions that a child runs, as a set of indices.
+/// The functions that a child runs and the services whose calls it leads, as a set of indices of subjects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part(pub u64);
 
 impl Part {
     pub const ALL: Self = Self(u64::MAX);
 
-    /// The functions of a strategy that it does not run, as a set of indices.
+    /// The subjects of a strategy that it has nothing to do with, as a set of indices.
     pub fn lacks(self, strategy: &Strategy) -> u64 {
-        let all = u64::MAX.checked_shr(64 - strategy.functions.len().min(64) as u32).unwrap_or(0);
+        let all = u64::MAX.checked_shr(64 - strategy.subjects_count().min(64) as u32).unwrap_or(0);
         !self.0 & all
     }
 
@@ -77,12 +89,42 @@ impl Part {
     }
 }
 
+/// What a subject needs of a child.
+#[derive(Clone, Copy)]
+enum Need<'s> {
+    /// The runtimes of both versions of a function.
+    Runtimes([&'s str; 2]),
+    /// A router with these labels.
+    Router(&'s BTreeMap<String, String>),
+}
+
+impl Need<'_> {
+    /// Why a child can't meet it; `at` is the subject's index.
+    fn lacks(self, child: &Candidate<'_>, at: usize) -> Option<Why> {
+        match self {
+            Self::Runtimes(runtimes) => {
+                let runs = |env| child.capabilities.is_none_or(|capabilities| capabilities.runs(env));
+                let version = runtimes.iter().position(|env| !runs(env))?;
+                Some(Why::Runtime(at as u16, version as u8))
+            }
+            Self::Router(labels) => {
+                let leads = child.capabilities.is_some_and(|capabilities| {
+                    let below = child.is_manager && capabilities.has(FEATURE_SERVICES);
+                    below || !capabilities.routers.is_empty()
+                });
+                let is_meant = labels.iter().all(|(key, value)| may_have(child, key, value));
+                (!leads || !is_meant).then_some(Why::Router(at as u16))
+            }
+        }
+    }
+}
+
 /// A strategy's conditions on children.
 pub(super) struct Rules<'s> {
-    /// Names; empty: whoever asks doesn't say them.
-    functions: Vec<&'s str>,
-    /// For each function the runtimes of both versions.
-    runtimes: Vec<[&'s str; 2]>,
+    /// Keys of subjects; empty: whoever asks doesn't say them.
+    keys: Vec<&'s str>,
+    /// Of each subject.
+    needs: Vec<Need<'s>>,
     target: Option<&'s Target>,
     /// Where the stages are known, too.
     strategy: Option<&'s Strategy>,
@@ -90,23 +132,26 @@ pub(super) struct Rules<'s> {
 
 impl<'s> Rules<'s> {
     pub fn new(strategy: &'s Strategy) -> Self {
-        let runtimes = strategy.functions.iter().map(|f| [f.base.env.as_str(), f.new.env.as_str()]);
-        let functions = strategy.functions.iter().map(|f| f.name.as_str()).collect();
-        let target = strategy.target.as_ref();
-        Self { functions, runtimes: runtimes.collect(), target, strategy: Some(strategy) }
+        let needs = strategy.subjects().map(|subject| match subject {
+            Subject::Function(function) => Need::Runtimes([&function.base.env, &function.new.env]),
+            Subject::Service(service) => Need::Router(&service.routers),
+        });
+        let (keys, target) = (strategy.subject_keys().collect(), strategy.target.as_ref());
+        Self { keys, needs: needs.collect(), target, strategy: Some(strategy) }
     }
 
     pub fn of(needs: &'s Needs) -> Self {
-        let runtimes = needs.runtimes.iter().map(|envs| envs.each_ref().map(String::as_str));
-        let functions = needs.functions.iter().map(String::as_str).collect();
-        Self { functions, runtimes: runtimes.collect(), target: needs.target.as_ref(), strategy: None }
+        let runtimes = needs.runtimes.iter().map(|envs| Need::Runtimes(envs.each_ref().map(String::as_str)));
+        let keys = needs.functions.iter().map(String::as_str).collect();
+        let all = runtimes.chain(needs.routers.iter().map(Need::Router)).collect();
+        Self { keys, needs: all, target: needs.target.as_ref(), strategy: None }
     }
 
     /// What it runs, if it lies right and owes nothing.
     pub fn judge(&self, fleet: &impl Fleet, child: ChildKey, candidate: &Candidate<'_>) -> Result<Part, Why> {
         let part = self.part(candidate)?;
         let owes = |function: &&str| fleet.owes(child, function);
-        if candidate.is_busy && self.functions.iter().any(owes) {
+        if candidate.is_busy && self.keys.iter().any(owes) {
             return Err(Why::Owes);
         }
         Ok(part)
@@ -137,19 +182,15 @@ impl<'s> Rules<'s> {
                 return Err(Why::Label(at as u16));
             }
         }
-        let lacks = |runtimes: &[&str; 2]| -> Option<u8> {
-            let runs = |env| child.capabilities.is_none_or(|capabilities| capabilities.runs(env));
-            runtimes.iter().position(|env| !runs(env)).map(|at| at as u8)
-        };
         let mut part = Part::ALL;
         let mut first = None;
-        for (at, function) in self.runtimes.iter().enumerate() {
-            if let Some(version) = lacks(function) {
+        for (at, need) in self.needs.iter().enumerate() {
+            if let Some(why) = need.lacks(child, at) {
                 part.0 &= !(1 << at);
-                first.get_or_insert(Why::Runtime(at as u16, version));
+                first.get_or_insert(why);
             }
         }
-        let runs_any = (0..self.runtimes.len()).any(|at| part.has(at)) && !self.passes_over_all(part);
+        let runs_any = (0..self.needs.len()).any(|at| part.has(at)) && !self.passes_over_all(part);
         match first {
             Some(why) if *partial == Partial::Refuse || !runs_any => Err(why),
             _ => Ok(part),

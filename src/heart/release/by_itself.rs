@@ -25,7 +25,7 @@ pub fn form(piece: Piece, strategy: &Strategy) -> Form {
 
 /// Whether an agent rolls out when this stage, which it was offered alone, succeeds.
 fn rolls_out_itself(strategy: &Strategy, stage: usize) -> bool {
-    strategy.functions.len() == 1
+    strategy.subjects_count() == 1
         && strategy.rollout.is_none()
         && strategy.stages.get(stage).is_some_and(|stage| {
             let judged_here = stage.conditions.iter().any(|condition| condition.metric.is_quantile());

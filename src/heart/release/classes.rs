@@ -29,8 +29,8 @@ pub struct Begun {
 impl Release {
     /// By what the history of the children in a stage is found; `None`: it hasn't begun.
     pub fn begun(&self, stage: usize) -> Option<Begun> {
-        let function = self.strategy.functions.get(self.strategy.stages.get(stage)?.function)?;
-        Some(Begun { function: function.name.clone(), at_ms: self.started?.wall_ms })
+        let function = self.strategy.subject_key(self.strategy.stages.get(stage)?.subject)?;
+        Some(Begun { function: function.to_owned(), at_ms: self.started?.wall_ms })
     }
 }
 

@@ -28,8 +28,8 @@ impl Fleet for Snapshot {
         let over = open.iter().filter_map(|key| self.release(*key)).filter(|release| release.state.is_over());
         let owed = over.filter_map(|release| {
             let undo = release.assignments.get(&child)?.pending_undo().filter(|undo| undo.overdue)?;
-            Some(undo.functions.iter().filter_map(|at| release.strategy.functions.get(at)))
+            Some(undo.functions.iter().filter_map(|at| release.strategy.subject_key(at)))
         });
-        owed.flatten().any(|owed| owed.name == function)
+        owed.flatten().any(|owed| owed == function)
     }
 }

@@ -53,8 +53,8 @@ impl Snapshot {
         now: Now,
     ) -> impl Iterator<Item = &'a Release> {
         let shares = |other: &Release| {
-            let mut names = other.strategy.functions.iter().map(|function| &function.name);
-            names.any(|name| strategy.functions.iter().any(|function| function.name == *name))
+            let mut keys = other.strategy.subject_keys();
+            keys.any(|key| strategy.subject_keys().any(|other| other == key))
         };
         let others = self.releases.values().filter(move |other| other.key != key && !other.state.is_over());
         others.filter(move |other| shares(other) && is_ahead(other, key, now))

@@ -163,7 +163,7 @@ impl Schedule {
         };
         let Self { entries, functions, .. } = self;
         let entry = entries.entry(key).or_insert_with(|| {
-            let numbers = release.strategy.functions.iter().map(|function| functions.intern(&function.name));
+            let numbers = release.strategy.subject_keys().map(|key| functions.intern(key));
             QueueEntry { standing: QueueStanding::Over, due: None, ready: None, lanes: numbers.collect() }
         });
         let (due, standing) = (due_at(release), QueueStanding::of(release));
@@ -303,7 +303,7 @@ impl Schedule {
         of: impl Fn(&'a Lane) -> I,
     ) -> Vec<ReleaseKey> {
         let lane = |name: &str| self.lanes.get(&self.functions.get(name)?);
-        let lanes = strategy.functions.iter().filter_map(|function| lane(&function.name));
+        let lanes = strategy.subject_keys().filter_map(lane);
         let mut keys: Vec<ReleaseKey> = lanes.flat_map(of).inspect(|_| steps::take(1)).copied().collect();
         keys.sort_unstable();
         keys.dedup();

@@ -327,8 +327,8 @@ fn stage_name(release: &Release, assignment: &Assignment) -> String {
         Some(Some(stage)) => format!("stage {}", stage.name),
         Some(None) => "its stage".to_owned(),
         None => {
-            let function = release.strategy.functions.get(assignment.current_function(&release.strategy));
-            format!("the roll-out of {}", function.map_or("its function", |function| &function.name))
+            let subject = release.strategy.subject_key(assignment.current_function(&release.strategy));
+            format!("the roll-out of {}", subject.unwrap_or("its function"))
         }
     }
 }

@@ -89,11 +89,12 @@ fn check_ids(field: &str, ids: &[String]) -> Result<(), WireError> {
 /// Checks the limits of reported capabilities.
 fn check_capabilities(capabilities: &Capabilities) -> Result<(), WireError> {
     // How it leads is one of a few words, and checked where it is read.
-    let Capabilities { runtimes, labels, labels_below, features, leads: _ } = capabilities;
+    let Capabilities { runtimes, labels, labels_below, features, leads: _, routers } = capabilities;
     let runtimes = runtimes.as_deref().unwrap_or_default();
     at_most("capabilities.runtimes", runtimes.len(), MAX_RUNTIMES)?;
     at_most("capabilities.labels", labels.len(), MAX_LABELS)?;
     check_features("capabilities.features", features)?;
+    check_features("capabilities.routers", routers)?;
     if let Some(below) = labels_below {
         // A key without a value is one, too.
         let pairs = below.values().map(|values| values.len().max(1)).sum();

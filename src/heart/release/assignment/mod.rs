@@ -335,7 +335,7 @@ impl Assignment {
     /// is left for it.
     pub fn fitting(&self, piece: Piece, strategy: &Strategy) -> Option<Piece> {
         let rollout = |from: usize| {
-            let mut rest = from..strategy.functions.len();
+            let mut rest = from..strategy.subjects_count();
             rest.find(|function| !self.lacks().contains(*function))
                 .map(|function| Piece::Rollout(function as u8))
         };
@@ -417,7 +417,7 @@ impl Assignment {
     pub fn current_functions(&self, strategy: &Strategy) -> FunctionSet {
         match &self.led {
             Led::InPlace(_) | Led::Whole(_) => {
-                (0..strategy.functions.len()).fold(FunctionSet::EMPTY, FunctionSet::with)
+                (0..strategy.subjects_count()).fold(FunctionSet::EMPTY, FunctionSet::with)
             }
             Led::Stepwise(_) => FunctionSet::of(self.current_function(strategy)),
         }
@@ -452,7 +452,7 @@ impl Assignment {
         match self.piece() {
             Piece::Rollout(function) => usize::from(function),
             Piece::Whole | Piece::Stage(_) => {
-                self.slot.stage_index().and_then(|i| strategy.stages.get(i)).map_or(0, |stage| stage.function)
+                self.slot.stage_index().and_then(|i| strategy.stages.get(i)).map_or(0, |stage| stage.subject)
             }
         }
     }
@@ -480,7 +480,7 @@ fn piece_of(name: OfferName, strategy: &Strategy) -> Option<Piece> {
     match name.kind {
         OfferKind::First => Some(Piece::FIRST),
         OfferKind::Stage(stage) if usize::from(stage) < strategy.stages.len() => Some(Piece::Stage(stage)),
-        OfferKind::Rollout(function) if usize::from(function) < strategy.functions.len() => {
+        OfferKind::Rollout(function) if usize::from(function) < strategy.subjects_count() => {
             Some(Piece::Rollout(function))
         }
         OfferKind::Stage(_) | OfferKind::Rollout(_) | OfferKind::Undo(_) => None,

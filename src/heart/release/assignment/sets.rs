@@ -96,7 +96,7 @@ impl Slot {
     /// The index of the function that the stage tests or the roll-out changes.
     pub fn function(self, strategy: &Strategy) -> usize {
         match self.stage_index() {
-            Some(stage) => strategy.stages.get(stage).map_or(0, |stage| stage.function),
+            Some(stage) => strategy.stages.get(stage).map_or(0, |stage| stage.subject),
             None => usize::from(self.0 - FIRST_ROLLOUT_SLOT),
         }
     }

@@ -62,7 +62,7 @@ impl<'a> Walk<'a> {
         if self.undoable(FunctionSet::of(function)).is_empty() {
             return;
         }
-        let Some(name) = self.strategy().functions.get(function).map(|f| f.name.as_str()) else { return };
+        let Some(name) = self.strategy().subject_key(function) else { return };
         let release = self.release.key;
         let said = self.changes.iter().rev().find_map(|change| {
             let Change::Members(members::Change::Deployed { child, function: of, variant, .. }) = change
@@ -182,12 +182,12 @@ pub(in crate::release) fn not_changed_later(
     functions: FunctionSet,
 ) -> FunctionSet {
     let changed_later = |function: usize| {
-        let Some(name) = release.strategy.functions.get(function).map(|f| f.name.as_str()) else {
+        let Some(name) = release.strategy.subject_key(function) else {
             return true;
         };
         let began = |key: &ReleaseKey| {
             state.release(*key).is_some_and(|later| {
-                later.strategy.functions.iter().any(|f| f.name == name)
+                later.strategy.subject_keys().any(|key| key == name)
                     && later.assignments.get(&child).is_some_and(Assignment::has_begun)
             })
         };

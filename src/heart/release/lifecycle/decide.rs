@@ -208,7 +208,7 @@ fn changed_since(state: &State, release: &Release, children: &[ChildKey]) -> boo
     let later = |child: ChildKey, function: &str| {
         state.deployment(child, function).is_some_and(|found| release.is_before(found.release))
     };
-    children.iter().any(|child| release.strategy.functions.iter().any(|f| later(*child, &f.name)))
+    children.iter().any(|child| release.strategy.subject_keys().any(|key| later(*child, key)))
 }
 
 fn conflicts_with_open(state: &State, release: &Release) -> bool {

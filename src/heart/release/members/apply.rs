@@ -130,10 +130,9 @@ impl State {
     }
 
     fn deploy(&mut self, child: ChildKey, release: ReleaseKey, function: usize, variant: Variant) {
-        let found =
-            self.shared.releases.get(&release).and_then(|found| found.strategy.functions.get(function));
-        if let Some(function) = found {
-            self.books.deploy(child, &function.name, Deployment { release, variant });
+        let found = self.shared.releases.get(&release).and_then(|found| found.strategy.subject_key(function));
+        if let Some(subject) = found {
+            self.books.deploy(child, subject, Deployment { release, variant });
         }
     }
 }

@@ -10,7 +10,7 @@ impl Release {
     pub fn times_of(&self, function: usize, now_ms: i64) -> Vec<Time> {
         let stage =
             |timed: &Timed| timed.stage.and_then(|stage| self.strategy.stages.get(usize::from(stage)));
-        let is_meant = |timed: &&Timed| stage(timed).is_none_or(|stage| stage.function == function);
+        let is_meant = |timed: &&Timed| stage(timed).is_none_or(|stage| stage.subject == function);
         let times = self.times.iter().filter(is_meant).map(|timed| Time {
             stage: stage(timed).map(|stage| stage.name.clone()),
             number: timed.number,

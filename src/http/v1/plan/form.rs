@@ -290,9 +290,9 @@ impl<'a> Listing<'a> {
 
     fn functions(&self, at: usize) -> Option<Vec<String>> {
         let part = self.plan.part(at);
-        let runs = self.strategy.functions.iter().enumerate().filter(|(at, _)| part.has(*at));
-        let names: Vec<String> = runs.map(|(_, function)| function.name.clone()).collect();
-        (names.len() < self.strategy.functions.len()).then_some(names)
+        let runs = self.strategy.subject_keys().enumerate().filter(|(at, _)| part.has(*at));
+        let names: Vec<String> = runs.map(|(_, key)| key.to_owned()).collect();
+        (names.len() < self.strategy.subjects_count()).then_some(names)
     }
 
     fn metres(&self, record: &Child) -> Option<f64> {

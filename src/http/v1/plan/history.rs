@@ -33,8 +33,8 @@ impl PlanHistory {
     /// Of some children of each earlier release.
     pub async fn read(engine: &Engine, strategy: &Strategy) -> Result<Self, StoreError> {
         let mut found = BTreeMap::new();
-        for (at, function) in strategy.functions.iter().enumerate() {
-            match Earlier::read(engine.reader().as_ref(), &function.name).await {
+        for (at, function) in strategy.subject_keys().enumerate() {
+            match Earlier::read(engine.reader().as_ref(), function).await {
                 Ok(earlier) => found.extend(earlier.map(|earlier| (at, earlier))),
                 Err(error @ StoreError::BadRow { .. }) => engine.unreadable().note(&error),
                 Err(error) => return Err(error),
@@ -51,7 +51,7 @@ impl PlanHistory {
     /// Of each stage. What is long is understood here, where nobody waits for it.
     fn observed(&self, strategy: &Strategy) -> Vec<Option<Observed>> {
         let stages = strategy.stages.iter();
-        let of = |stage: &Stage| self.known(self.earlier.get(&stage.function)?.of(stage))?;
+        let of = |stage: &Stage| self.known(self.earlier.get(&stage.subject)?.of(stage))?;
         stages.map(of).collect()
     }
 
@@ -110,9 +110,8 @@ impl Earlier {
     /// The stage of the same name, or the last one in which both versions of the function were called.
     fn of(&self, stage: &Stage) -> Result<Option<Observed>, StoreError> {
         let strategy = stored::strategy(self.key, &self.strategy)?;
-        let is_of_function = |found: &Stage| {
-            strategy.functions.get(found.function).is_some_and(|function| function.name == self.function)
-        };
+        let is_of_function =
+            |found: &Stage| strategy.subject_key(found.subject).is_some_and(|key| key == self.function);
         let stages = || strategy.stages.iter().enumerate().filter(|(_, found)| is_of_function(found));
         let same = stages().find(|(_, found)| found.name == stage.name);
         let other = || stages().rfind(|(_, found)| (1..100).contains(&found.new_traffic));

@@ -57,8 +57,8 @@ fn runs_only(strategy: &Strategy, assignment: &Assignment) -> String {
     if assignment.lacks().is_empty() {
         return String::new();
     }
-    let functions = strategy.functions.iter().enumerate();
-    let runs = functions.filter(|(at, _)| !assignment.lacks().contains(*at)).map(|(_, f)| f.name.as_str());
+    let functions = strategy.subject_keys().enumerate();
+    let runs = functions.filter(|(at, _)| !assignment.lacks().contains(*at)).map(|(_, key)| key);
     format!("runs only {}: ", runs.collect::<Vec<_>>().join(", "))
 }
 

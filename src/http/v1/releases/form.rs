@@ -169,7 +169,7 @@ fn unconfirmed(state: &ReleaseState, counts: &Counts) -> u32 {
 }
 
 fn function_names(strategy: &Strategy) -> Vec<String> {
-    strategy.functions.iter().map(|function| function.name.clone()).collect()
+    strategy.subject_keys().map(str::to_owned).collect()
 }
 
 fn excluded(excluded: &[(Exclusion, u32)]) -> BTreeMap<String, u32> {
@@ -226,7 +226,7 @@ fn stages(strategy: &Strategy, from_above: bool) -> Vec<api::StageOverview> {
                 StageKind::AB if !from_above => "A/B".to_owned(),
                 StageKind::AB | StageKind::WaitForSignal => "WaitForSignal".to_owned(),
             },
-            function: strategy.functions.get(stage.function).map(|f| f.name.clone()).unwrap_or_default(),
+            function: strategy.subject_key(stage.subject).unwrap_or_default().to_owned(),
             new_traffic: stage.new_traffic,
             children: BTreeMap::new(),
             agents_below: BTreeMap::new(),
