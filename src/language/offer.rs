@@ -11,6 +11,7 @@ use super::{
     node::At,
     parse::{self, Author},
     raw::{self, MAX_STRATEGY_BYTES},
+    service::Service,
     strategy::{Function, Stage},
     validate::Body,
 };
@@ -25,6 +26,8 @@ pub struct Offer {
     pub id: String,
     /// None: it was withdrawn.
     pub functions: Vec<Function>,
+    /// Services whose calls a router is to lead.
+    pub services: Vec<Service>,
     /// The first is where it begins. None: it was withdrawn.
     pub stages: Vec<OfferStage>,
     /// The probability with which this agent may stop a version that keeps all conditions in one of its stages, in this attempt; `None`: the manager
@@ -68,7 +71,7 @@ pub fn read(text: &str) -> Result<Offer, Vec<Diagnostic>> {
 fn parts(text: &str, findings: &mut Findings<'_>) -> Option<Offer> {
     let root = raw::read(text, findings)?;
     let mut draft = parse::read_strategy(&root, Author::Manager, findings)?;
-    let is_empty = [draft.functions.is_empty(), draft.stages.is_empty()];
+    let is_empty = [draft.functions.is_empty() && draft.services.is_empty(), draft.stages.is_empty()];
     if is_empty[0] != is_empty[1] {
         let message = "this offer has functions without stages, or stages without functions";
         findings.error(At::START, "incomplete", message);
@@ -76,10 +79,10 @@ fn parts(text: &str, findings: &mut Findings<'_>) -> Option<Offer> {
     }
     let told = draft.from_parent.as_ref().and_then(|said| said.local_alpha);
     let interims: Vec<Option<Interim>> = draft.stages.iter_mut().map(|stage| stage.interim.take()).collect();
-    let body = Body::of(draft.functions, draft.stages, findings);
+    let body = Body::of(draft.functions, draft.services, draft.stages, findings);
     let stages = body.stages?.into_iter().zip(interims);
     let stages: Vec<_> = stages.map(|(stage, interim)| OfferStage { stage, interim }).collect();
     let judged = local::judged(stages.iter().map(|of| &of.stage));
     let alpha = told.map(|alpha| alpha / judged as f64);
-    Some(Offer { id: draft.offer_id?, functions: body.functions?, stages, alpha })
+    Some(Offer { id: draft.offer_id?, functions: body.functions?, services: body.services?, stages, alpha })
 }

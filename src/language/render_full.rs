@@ -3,6 +3,8 @@
 //! What it writes, [`super::check_from_parent`] reads as the same strategy. Here nothing is left out, so nothing of this is
 //! for an agent.
 
+mod services;
+
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
@@ -10,7 +12,7 @@ use jiff::Timestamp;
 use super::{
     Action, Amount, Approval, ApprovalOf, FromParent, Function, Interim, LateJoiners, Metric, NoCalls,
     OnConflict, OnLimit, Order, Partial, ReleaseDeadlines, Rollout, Stage, StageKind, Statistic, Sticky,
-    Strategy, Target, TargetArea, Untested,
+    Strategy, Subject, Target, TargetArea, Untested,
     render::{self, TAIL, head, millis, push_function, quoted},
     scalar::{go_duration, sign},
 };
@@ -24,6 +26,7 @@ pub fn whole(strategy: &Strategy) -> String {
         push_function(&mut text, function, &function.new, at == 0);
         push_routing(&mut text, function);
     }
+    services::push(&mut text, &strategy.services);
     text.push_str("stages:\n");
     for stage in &strategy.stages {
         push_stage(&mut text, strategy, stage);
@@ -50,6 +53,7 @@ pub fn in_place(strategy: &Strategy, offer_id: &str, is_reported: bool) -> Strin
         push_function(&mut text, function, &function.new, at == 0);
         push_routing(&mut text, function);
     }
+    services::push(&mut text, &strategy.services);
     text.push_str("stages:\n");
     for (at, stage) in strategy.stages.iter().enumerate() {
         // An idle stage waits, and is no verdict.
@@ -116,16 +120,10 @@ fn push_deadlines(text: &mut String, deadlines: &ReleaseDeadlines) {
 }
 
 fn push_stage(text: &mut String, strategy: &Strategy, stage: &Stage) {
-    let kind = match stage.kind {
-        StageKind::AB => "A/B",
-        StageKind::WaitForSignal => "WaitForSignal",
-    };
-    let function = strategy.subject_key(stage.subject).unwrap_or_default();
-    let (name, function) = (quoted(&stage.name), quoted(function));
-    let _ = write!(text, "  - name: {name}\n    type: {kind}\n    func_name: {function}\n    variants:\n");
-    let new = stage.new_traffic.min(100);
-    for (name, share) in [("base_version", 100 - new), ("new_version", new)] {
-        let _ = write!(text, "      - name: {name}\n        trafficPercentage: {share}\n");
+    match strategy.subject(stage.subject) {
+        Some(Subject::Service(service)) => services::push_shares(text, service, stage),
+        Some(Subject::Function(function)) => push_variants(text, &function.name, stage),
+        None => push_variants(text, "", stage),
     }
     push_conditions(text, stage);
     let (duration, calls) = (go_duration(stage.min_duration), stage.min_calls);
@@ -136,6 +134,19 @@ fn push_stage(text: &mut String, strategy: &Strategy, stage: &Stage) {
     );
     let (success, failure) = (action(strategy, stage.on_success), action(strategy, stage.on_failure));
     let _ = write!(text, "    end_action:\n      onSuccess: {success}\n      onFailure: {failure}\n");
+}
+
+fn push_variants(text: &mut String, function: &str, stage: &Stage) {
+    let kind = match stage.kind {
+        StageKind::AB => "A/B",
+        StageKind::WaitForSignal => "WaitForSignal",
+    };
+    let (name, function) = (quoted(&stage.name), quoted(function));
+    let _ = write!(text, "  - name: {name}\n    type: {kind}\n    func_name: {function}\n    variants:\n");
+    let new = stage.new_traffic.min(100);
+    for (name, share) in [("base_version", 100 - new), ("new_version", new)] {
+        let _ = write!(text, "      - name: {name}\n        trafficPercentage: {share}\n");
+    }
 }
 
 fn action(strategy: &Strategy, action: Action) -> String {

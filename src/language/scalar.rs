@@ -203,6 +203,28 @@ pub(super) fn percentage(text: &str) -> Result<u8, ScalarFault<u8>> {
     whole(text).filter(|n| *n <= 100).and_then(|n| u8::try_from(n).ok()).ok_or_else(wrong)
 }
 
+/// A percentage with at most two decimals, in units of 0.01 %.
+pub(super) fn hundredths(text: &str) -> Result<u16, ScalarFault<u16>> {
+    let wrong = || {
+        fault(
+            format!("{} is not a percentage", quoted(text)),
+            "write a number from 0 to 100 with at most two decimals and without a sign, as in 0.25",
+        )
+    };
+    let trimmed = text.trim();
+    let (percent, rest) = trimmed.split_once('.').unwrap_or((trimmed, "0"));
+    let digits = |text: &str, most: usize| {
+        (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    if !digits(percent, 3) || !digits(rest, 2) {
+        return Err(wrong());
+    }
+    let number = |text: &str| text.parse::<u16>().ok();
+    let rest = number(rest).map(|rest_of| if rest.len() == 1 { 10 * rest_of } else { rest_of });
+    let hundredths = number(percent).zip(rest).map(|(percent, rest)| 100 * percent + rest);
+    hundredths.filter(|share| *share <= 10_000).ok_or_else(wrong)
+}
+
 fn whole(text: &str) -> Option<u64> {
     let trimmed = text.trim();
     trimmed.bytes().all(|b| b.is_ascii_digit()).then(|| trimmed.parse().ok())?

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use traffic::wanted::{Listen, Name, Rule, StickyTo, Variation};
+use traffic::{
+    HashFunction, Shares, Table,
+    wanted::{self, Listen, Name, Rule, ServiceError, ServiceSpec, StickyTo, Variation},
+};
 
 use super::retry::Retry;
 
@@ -63,6 +66,50 @@ impl Service {
             salt: Salt::default(),
             retry: None,
         }
+    }
+
+    /// As a router is told of it, with these shares; `salt` is what the keys of calls are hashed with, where it is the release's.
+    ///
+    /// # Errors
+    ///
+    /// What doesn't fit together; a service of a checked strategy fits.
+    pub fn wanted(&self, shares: &Shares, salt: &Name) -> Result<wanted::Service, ServiceError> {
+        let table = Table::new(shares);
+        self.wanted_by(table, salt)
+    }
+
+    /// The same by a table.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::wanted`].
+    pub fn wanted_by(&self, table: Table, salt: &Name) -> Result<wanted::Service, ServiceError> {
+        let name: Name = self.name().parse().map_err(|_| ServiceError::Unnamed)?;
+        let salt = match self.salt {
+            Salt::Release => salt.clone(),
+            Salt::Service => name.clone(),
+        };
+        wanted::Service::new(ServiceSpec {
+            name,
+            listens: self.ports.clone(),
+            sticky: self.sticky.clone(),
+            rule: self.rule.clone(),
+            salt,
+            hash: HashFunction::default(),
+            variations: self.variations.clone(),
+            table,
+        })
+    }
+
+    /// Whether its parts fit together.
+    ///
+    /// # Errors
+    ///
+    /// What doesn't.
+    pub fn check(&self) -> Result<(), ServiceError> {
+        let name: Name = self.name().parse().map_err(|_| ServiceError::Unnamed)?;
+        let shares = Shares::all_stable(self.variations.len()).map_err(|_| ServiceError::Unnamed)?;
+        self.wanted(&shares, &name).map(drop)
     }
 
     /// What it is called among functions and services: `service/NAME`.

@@ -77,6 +77,9 @@ pub struct Stage {
     /// Of a service: what each variation gets, in units of 0.01 %. Empty for a function.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<u16>,
+    /// Of a service: so much of the targets of each variation that gets calls must be healthy, in units of 0.01 %.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub healthy_targets: Option<u16>,
     /// All must hold.
     pub conditions: Vec<Condition>,
     pub min_duration: Duration,

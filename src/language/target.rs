@@ -101,7 +101,7 @@ pub(super) fn read(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option
     Some(target)
 }
 
-fn labels(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<BTreeMap<String, String>> {
+pub(super) fn labels(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<BTreeMap<String, String>> {
     let NodeKind::Mapping(pairs) = &entry.node.kind else {
         findings.error(entry.at, "wrong-type", "labels is not a mapping").fix("write labels: {tier: edge}");
         return None;

@@ -2,15 +2,22 @@
 
 use std::{collections::HashMap, time::Duration};
 
+use traffic::BUCKETS;
+
 use super::{
     analysis::Analysis,
     diagnostic::{nearest, quoted},
     fields::Located,
     findings::Findings,
     graph,
+    limits::MAX_FUNCTIONS,
     node::At,
-    parse::{DraftFunction, DraftStage, StrategyDraft},
+    parse::{
+        DraftFunction, DraftService, DraftShares, DraftStage, DraftSubject, StrategyDraft,
+        service::unknown_variation,
+    },
     rollout::{self, Rollout},
+    service::Service,
     strategy::{Action, Function, ReleaseDeadlines, Stage, Strategy},
 };
 
@@ -18,7 +25,7 @@ use super::{
 pub(super) fn strategy(draft: StrategyDraft, findings: &mut Findings<'_>) -> Option<Strategy> {
     // Who judges is in charge.
     let led = draft.stages.iter().any(|stage| stage.analysis.is_some());
-    let body = Body::of(draft.functions, draft.stages, findings);
+    let body = Body::of(draft.functions, draft.services, draft.stages, findings);
     let rollout = draft.rollout.map(|draft| {
         let stage_of =
             |name: &Located<String>, findings: &mut Findings<'_>| stage_named(name, &body.stage_at, findings);
@@ -30,7 +37,7 @@ pub(super) fn strategy(draft: StrategyDraft, findings: &mut Findings<'_>) -> Opt
         name: draft.name?,
         kind: draft.kind,
         functions: body.functions?,
-        services: Vec::new(),
+        services: body.services?,
         stages: body.stages?,
         on_conflict: draft.on_conflict,
         deadlines: draft.deadlines,
@@ -39,7 +46,7 @@ pub(super) fn strategy(draft: StrategyDraft, findings: &mut Findings<'_>) -> Opt
         forward_up: draft.forward_up,
         from_parent: draft.from_parent,
     };
-    if strategy.functions.is_empty() || strategy.stages.is_empty() {
+    if strategy.subjects_count() == 0 || strategy.stages.is_empty() {
         return None;
     }
     if body.is_sound {
@@ -52,6 +59,7 @@ pub(super) fn strategy(draft: StrategyDraft, findings: &mut Findings<'_>) -> Opt
 pub(super) struct Body {
     /// `None`: something is missing.
     pub functions: Option<Vec<Function>>,
+    pub services: Option<Vec<Service>>,
     pub stages: Option<Vec<Stage>>,
     stage_at: HashMap<String, usize>,
     places: Vec<StagePlaces>,
@@ -60,8 +68,18 @@ pub(super) struct Body {
 }
 
 impl Body {
-    pub fn of(functions: Vec<DraftFunction>, stages: Vec<DraftStage>, findings: &mut Findings<'_>) -> Self {
-        let function_at = index(functions.iter().map(|f| f.name.as_ref()), "function", findings);
+    pub fn of(
+        functions: Vec<DraftFunction>,
+        services: Vec<DraftService>,
+        stages: Vec<DraftStage>,
+        findings: &mut Findings<'_>,
+    ) -> Self {
+        let subjects = Subjects {
+            functions: index(functions.iter().map(|f| f.name.as_ref()), "function", findings),
+            services: index(services.iter().map(|s| s.name.as_ref()), "service", findings),
+            first_service: functions.len(),
+        };
+        check_mixed(&functions, &services, findings);
         let stage_at = index(stages.iter().map(|s| s.name.as_ref()), "stage", findings);
         for stage in stages.iter().filter_map(|s| s.name.as_ref()) {
             if matches!(stage.value.as_str(), "rollout" | "rollback") {
@@ -75,17 +93,24 @@ impl Body {
             }
         }
         let places: Vec<StagePlaces> = stages.iter().map(StagePlaces::of).collect();
-        let used: Vec<Option<usize>> =
-            stages.iter().map(|s| function_of(s, &function_at, findings)).collect();
+        let used: Vec<Option<usize>> = stages.iter().map(|s| subjects.of(s, findings)).collect();
         let edges: Vec<[Option<Action>; 2]> =
             stages.iter().map(|s| actions_of(s, &stage_at, findings)).collect();
         let whole_graph = edges.iter().flatten().all(Option::is_some);
         let acyclic = no_loops(&edges, &places, findings);
         let functions = functions.into_iter().map(|f| function(f, findings)).collect::<Vec<_>>();
+        let services = services.into_iter().map(|s| s.service).collect::<Option<Vec<_>>>();
         let stages = stages.into_iter().zip(used).zip(edges);
+        let stages = stages.map(|((stage, subject), actions)| {
+            let service =
+                subject.and_then(|at| services.as_ref()?.get(at.checked_sub(subjects.first_service)?));
+            finish(stage, (subject, service), actions, findings)
+        });
+        let stages: Vec<Option<Stage>> = stages.collect();
         Self {
             functions: functions.into_iter().collect(),
-            stages: stages.map(|((stage, function), actions)| finish(stage, function, actions)).collect(),
+            stages: stages.into_iter().collect(),
+            services,
             stage_at,
             places,
             is_sound: whole_graph && acyclic,
@@ -132,26 +157,62 @@ fn index<'d>(
     known.into_iter().map(|(name, (at, _))| (name, at)).collect()
 }
 
-fn function_of(
-    stage: &DraftStage,
+/// Functions and services by name.
+struct Subjects {
+    functions: HashMap<String, usize>,
+    services: HashMap<String, usize>,
+    /// The index of the first service.
+    first_service: usize,
+}
+
+impl Subjects {
+    fn of(&self, stage: &DraftStage, findings: &mut Findings<'_>) -> Option<usize> {
+        let found = match stage.subject.as_ref()? {
+            DraftSubject::Function(name) => named(name, &self.functions, "function", findings),
+            DraftSubject::Service(name) => {
+                named(name, &self.services, "service", findings).map(|at| at + self.first_service)
+            }
+            DraftSubject::OnlyService => {
+                let only = (self.services.len() == 1).then_some(self.first_service);
+                if only.is_none() && !self.services.is_empty() {
+                    let message = "there are several services, and this stage names none";
+                    findings.error(stage.at, "missing-key", message).fix("write service: NAME");
+                } else if self.services.is_empty() {
+                    let message = "there is no service whose calls this stage could share out";
+                    findings.error(stage.at, "unknown-service", message).fix("name it under services:");
+                }
+                only
+            }
+        };
+        found.filter(|at| *at < MAX_FUNCTIONS)
+    }
+}
+
+fn named(
+    name: &Located<String>,
     known: &HashMap<String, usize>,
+    noun: &str,
     findings: &mut Findings<'_>,
 ) -> Option<usize> {
-    let name = stage.function.as_ref()?;
     let found = known.get(&name.value).copied();
-    // Where no function could be read, that is the fault.
-    if found.is_none() && !known.is_empty() {
-        let fault = findings.error(
-            name.at,
-            "unknown-function",
-            format!("there is no function {}", quoted(&name.value)),
-        );
+    // Where none could be read, that is the fault.
+    if found.is_none() && (!known.is_empty() || noun == "service") {
+        let code = if noun == "service" { "unknown-service" } else { "unknown-function" };
+        let fault = findings.error(name.at, code, format!("there is no {noun} {}", quoted(&name.value)));
         match nearest(&name.value, sorted(known)) {
             Some(near) => fault.fix(format!("did you mean {near}?")),
-            None => fault.fix("name it under functions:"),
+            None => fault.fix(format!("name it under {noun}s:")),
         }
     }
     found
+}
+
+/// Agents that run functions and routers that lead calls don't take part in one release yet.
+fn check_mixed(functions: &[DraftFunction], services: &[DraftService], findings: &mut Findings<'_>) {
+    let Some(service) = services.first().filter(|_| !functions.is_empty()) else { return };
+    findings
+        .error(service.at, "contradiction", "a release changes functions or services, and not both")
+        .fix("write two releases, and let the second one start when the first is done");
 }
 
 fn stage_named(
@@ -238,15 +299,54 @@ fn function(draft: DraftFunction, findings: &mut Findings<'_>) -> Option<Functio
     Some(Function { name: name.value, base, new, sticky: draft.sticky, retry: draft.retry })
 }
 
-fn finish(stage: DraftStage, function: Option<usize>, actions: [Option<Action>; 2]) -> Option<Stage> {
+/// What each variation gets, in the order of the service's.
+fn shares_of(shares: &DraftShares, service: &Service, findings: &mut Findings<'_>) -> Option<Vec<u16>> {
+    let known: Vec<&str> = service.variations.iter().map(|variation| variation.name.as_str()).collect();
+    let mut of = vec![0; known.len()];
+    for (name, share) in &shares.of {
+        match known.iter().position(|known| *known == name.value) {
+            Some(at) => of[at] = *share,
+            None => unknown_variation(&name.value, name.at, &known, findings),
+        }
+    }
+    // What none of the variations gets was said of one that there isn't.
+    (of.iter().copied().map(u32::from).sum::<u32>() == u32::from(BUCKETS)).then_some(of)
+}
+
+/// What all but the stable variation get, in whole percent: 0 only where they get nothing, 100 only where that gets nothing.
+fn new_traffic(shares: &[u16]) -> u8 {
+    let others: u16 = shares.iter().skip(1).sum();
+    match others {
+        0 => 0,
+        BUCKETS => 100,
+        others => u8::try_from((others + 50) / 100).unwrap_or(99).clamp(1, 99),
+    }
+}
+
+fn finish(
+    stage: DraftStage,
+    (subject, service): (Option<usize>, Option<&Service>),
+    actions: [Option<Action>; 2],
+    findings: &mut Findings<'_>,
+) -> Option<Stage> {
     let [on_success, on_failure] = actions;
+    let shares = match (&stage.shares, service) {
+        (Some(shares), Some(service)) => Some(shares_of(shares, service, findings)?),
+        _ => None,
+    };
+    let is_of_service = matches!(stage.subject, Some(DraftSubject::Service(_) | DraftSubject::OnlyService));
+    if is_of_service && shares.is_none() {
+        return None;
+    }
+    let shared = shares.as_deref().map(new_traffic);
     let analysis = stage.analysis.and_then(|draft| draft.judging(&stage.conditions));
     Some(Stage {
         name: stage.name?.value,
         kind: stage.kind?,
-        subject: function?,
-        new_traffic: stage.new_traffic?,
-        shares: Vec::new(),
+        subject: subject?,
+        new_traffic: shared.or(stage.new_traffic)?,
+        shares: shares.unwrap_or_default(),
+        healthy_targets: stage.healthy_targets,
         conditions: stage.conditions,
         min_duration: stage.min_duration,
         min_calls: stage.min_calls,
@@ -288,9 +388,12 @@ fn warnings(strategy: &Strategy, places: &[StagePlaces], deadline_at: At, findin
                 "the new version gets no calls in stage {}, which proves nothing of it",
                 quoted(&stage.name)
             );
-            findings
-                .warning(place.name, "no-traffic", message)
-                .fix("give new_version a trafficPercentage above 0, or leave the stage out");
+            let fix = if stage.shares.is_empty() {
+                "give new_version a trafficPercentage above 0, or leave the stage out"
+            } else {
+                "give a variation beside the stable one a share, or leave the stage out"
+            };
+            findings.warning(place.name, "no-traffic", message).fix(fix);
         }
     }
     ungrouped_warning(strategy, places, findings);

@@ -14,6 +14,7 @@ use crate::{
     places::{TextPlaces, VersionPlace},
     retry::Retry,
     rollout::RolloutDraft,
+    service::Service,
     sticky::Sticky,
     strategy::{OnConflict, ReleaseDeadlines, StageKind, Version},
     target::Target,
@@ -27,6 +28,7 @@ pub(crate) struct StrategyDraft {
     pub name: Option<String>,
     pub kind: String,
     pub functions: Vec<DraftFunction>,
+    pub services: Vec<DraftService>,
     pub stages: Vec<DraftStage>,
     pub on_conflict: OnConflict,
     pub deadlines: ReleaseDeadlines,
@@ -48,12 +50,37 @@ pub(crate) struct DraftFunction {
     pub places: [VersionPlace; 2],
 }
 
+pub(crate) struct DraftService {
+    pub at: At,
+    pub name: Option<Located<String>>,
+    /// None: something of it can't be read.
+    pub service: Option<Service>,
+}
+
+/// What a stage is about.
+#[derive(Clone)]
+pub(crate) enum DraftSubject {
+    Function(Located<String>),
+    Service(Located<String>),
+    /// The only service.
+    OnlyService,
+}
+
+/// What variations get, by name, in units of 0.01 %.
+pub(crate) struct DraftShares {
+    pub of: Vec<(Located<String>, u16)>,
+}
+
 pub(crate) struct DraftStage {
     pub at: At,
     pub name: Option<Located<String>>,
     pub kind: Option<StageKind>,
-    pub function: Option<Located<String>>,
+    pub subject: Option<DraftSubject>,
     pub new_traffic: Option<u8>,
+    /// Of a service: what each variation that is named gets, in units of 0.01 %.
+    pub shares: Option<DraftShares>,
+    /// The share of a variation's targets that must be healthy, in units of 0.01 %.
+    pub healthy_targets: Option<u16>,
     pub conditions: Vec<Condition>,
     pub min_duration: Duration,
     pub min_calls: u64,

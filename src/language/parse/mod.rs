@@ -4,13 +4,16 @@
 
 mod draft;
 mod function;
+pub(super) mod service;
 mod stage;
 
-pub(super) use self::draft::{DraftFunction, DraftStage, StrategyDraft, analyses};
+pub(super) use self::draft::{
+    DraftFunction, DraftService, DraftShares, DraftStage, DraftSubject, StrategyDraft, analyses,
+};
 
 use model::ReleaseId;
 
-use self::{function::read_function, stage::read_stage};
+use self::{function::read_function, service::read_service, stage::read_stage};
 use super::{
     analysis,
     fields::{FieldEntry, Fields},
@@ -26,11 +29,12 @@ use super::{
     target,
 };
 
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 16] = [
     "id",
     "name",
     "type",
     "functions",
+    "services",
     "stages",
     "rollback",
     "on_conflict",
@@ -90,7 +94,15 @@ pub(super) fn read_strategy(
     };
     let name = fields.required("name", "my release", findings).and_then(|e| read_name(e, findings));
     let kind = fields.optional("type").and_then(|e| read_free_text(e, findings)).unwrap_or_default();
-    let functions = read_list(&fields, "functions", MAX_FUNCTIONS, read_function, findings);
+    let services = match fields.filled("services", "and a list below it", findings) {
+        Some(_) => read_list(&fields, "services", MAX_FUNCTIONS, read_service, findings),
+        None => Vec::new(),
+    };
+    let functions = if fields.place("services").is_some() && fields.place("functions").is_none() {
+        Vec::new()
+    } else {
+        read_list(&fields, "functions", MAX_FUNCTIONS, read_function, findings)
+    };
     let stages = read_list(&fields, "stages", MAX_STAGES, read_stage, findings);
     check_rollback(&fields, findings);
     let target = fields.filled("target", "{labels: {tier: edge}}", findings);
@@ -112,6 +124,7 @@ pub(super) fn read_strategy(
         name: name.map(|n| n.value),
         kind,
         functions,
+        services,
         stages,
         on_conflict: fields
             .optional("on_conflict")

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::draft::DraftStage;
+use traffic::{BUCKETS, MAX_VARIATIONS};
+
+use super::draft::{DraftShares, DraftStage, DraftSubject};
 use crate::{
     analysis::{self, AnalysisPlace},
     condition::{Condition, Metric, Operator, Statistic},
@@ -12,18 +14,21 @@ use crate::{
     from_parent,
     interim::Interim,
     limits::MAX_CONDITIONS,
-    node::{At, Node},
+    node::{At, Node, NodeKind},
     reading::{read_name, read_scalar, read_word, title_of},
     scalar,
     strategy::StageKind,
 };
 
 /// The last one only in what a manager hands to an agent.
-const KEYS: [&str; 9] = [
+const KEYS: [&str; 12] = [
     "name",
     "type",
     "func_name",
     "variants",
+    "service",
+    "shares",
+    "healthy_targets",
     "metrics_conditions",
     "end_conditions",
     "end_action",
@@ -34,19 +39,26 @@ const KEYS: [&str; 9] = [
 pub(super) fn read_stage(node: &Node, index: usize, findings: &mut Findings<'_>) -> Option<DraftStage> {
     let keys = if findings.is_offer() { &KEYS[..] } else { &KEYS[..KEYS.len() - 1] };
     let fields = Fields::open(node, title_of("stage", node, index), keys, findings)?;
-    let kinds = [("A/B", StageKind::AB), ("WaitForSignal", StageKind::WaitForSignal)];
+    let kinds = [("A/B", Type::AB), ("WaitForSignal", Type::WaitForSignal), ("Traffic", Type::Traffic)];
     let kind = fields.required("type", "WaitForSignal", findings);
+    let kind = kind.and_then(|e| read_word(e, "stage type", &kinds, findings));
     let (min_duration, min_calls) = minima(&fields, findings);
     let (on_success, on_failure) = actions(&fields, findings);
-    let new_traffic = variants(&fields, findings);
+    let about = about(&fields, kind, findings);
+    let About { subject, new_traffic, shares, healthy_targets } = about;
     let analysis = fields.filled("analysis", "and below it duration:, interval: and metrics:", findings);
     let interim = fields.optional("interim").filter(|_| findings.is_offer());
     Some(DraftStage {
         at: fields.at(),
         name: fields.required("name", "Canary 5 Percent", findings).and_then(|e| read_name(e, findings)),
-        kind: kind.and_then(|e| read_word(e, "stage type", &kinds, findings)),
-        function: fields.required("func_name", "sieve", findings).and_then(|e| read_name(e, findings)),
+        kind: kind.map(|kind| match kind {
+            Type::AB | Type::Traffic => StageKind::AB,
+            Type::WaitForSignal => StageKind::WaitForSignal,
+        }),
+        subject,
         new_traffic,
+        shares,
+        healthy_targets,
         conditions: conditions(&fields, findings),
         min_duration,
         min_calls,
@@ -55,6 +67,100 @@ pub(super) fn read_stage(node: &Node, index: usize, findings: &mut Findings<'_>)
         analysis: analysis.and_then(|e| analysis::read(e, AnalysisPlace::Stage { new_traffic }, findings)),
         interim: interim.and_then(|e| read_interim(e, findings)),
     })
+}
+
+/// A word under `type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Type {
+    AB,
+    WaitForSignal,
+    /// Of a service alone.
+    Traffic,
+}
+
+/// What a stage is about, and how calls are shared.
+#[derive(Default)]
+struct About {
+    subject: Option<DraftSubject>,
+    new_traffic: Option<u8>,
+    shares: Option<DraftShares>,
+    healthy_targets: Option<u16>,
+}
+
+fn about(fields: &Fields<'_>, kind: Option<Type>, findings: &mut Findings<'_>) -> About {
+    let is_of_service = kind == Some(Type::Traffic)
+        || ["service", "shares", "healthy_targets"].iter().any(|key| fields.place(key).is_some());
+    let mut refuse = |keys: &[&str], of: &str, fix: &str| {
+        for (key, at) in keys.iter().filter_map(|key| Some((key, fields.place(key)?))) {
+            let message = format!("{} is a stage of a {of} and has no {key}", fields.what());
+            findings.error(at, "contradiction", message).fix(fix);
+        }
+    };
+    if !is_of_service {
+        let name = fields.required("func_name", "sieve", findings).and_then(|e| read_name(e, findings));
+        let (subject, new_traffic) = (name.map(DraftSubject::Function), variants(fields, findings));
+        return About { subject, new_traffic, ..About::default() };
+    }
+    refuse(
+        &["func_name", "variants"],
+        "service",
+        "name the service under service: and its shares under shares:",
+    );
+    if kind == Some(Type::AB) {
+        findings
+            .error(
+                fields.at(),
+                "contradiction",
+                format!("{} is a stage of a service and not of type A/B", fields.what()),
+            )
+            .fix("write type: Traffic, or WaitForSignal where it is to wait for the manager");
+    }
+    let subject = match fields.filled("service", "checkout", findings) {
+        Some(entry) => read_name(entry, findings).map(DraftSubject::Service),
+        None if fields.place("service").is_some() => None,
+        None => Some(DraftSubject::OnlyService),
+    };
+    let healthy_targets = fields.filled("healthy_targets", "95", findings);
+    let healthy_targets =
+        healthy_targets.and_then(|e| read_scalar(e, "bad-percentage", scalar::hundredths, findings));
+    let shares = shares(fields, findings);
+    About { subject, new_traffic: None, shares, healthy_targets }
+}
+
+/// `{A: 90, B: 10}`: which variation gets how much, in percent; who isn't named gets nothing.
+fn shares(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<DraftShares> {
+    let entry = fields.required("shares", "{A: 90, B: 10}", findings)?;
+    let NodeKind::Mapping(pairs) = &entry.node.kind else {
+        findings.error(entry.at, "wrong-type", "shares is not a mapping").fix("write shares: {A: 90, B: 10}");
+        return None;
+    };
+    if pairs.len() > MAX_VARIATIONS {
+        let message =
+            format!("shares names {} variations, at most {MAX_VARIATIONS} are possible", pairs.len());
+        findings.error(entry.at, "too-many", message).fix("name those of the service");
+        return None;
+    }
+    let mut of: Vec<(Located<String>, u16)> = Vec::new();
+    for (key, node) in pairs {
+        let name = read_name(FieldEntry { key: "a variation", node: key, at: key.at }, findings);
+        let share = FieldEntry { key: "a share", node, at: node.at };
+        let share = read_scalar(share, "bad-percentage", scalar::hundredths, findings);
+        let (name, share) = (name?, share?);
+        if of.iter().any(|(before, _)| before.value == name.value) {
+            let message = format!("shares of {} names {} twice", fields.what(), quoted(&name.value));
+            findings.error(key.at, "duplicate-key", message).fix("keep one of the two");
+            return None;
+        }
+        of.push((name, share));
+    }
+    let sum: u32 = of.iter().map(|(_, share)| u32::from(*share)).sum();
+    if sum != u32::from(BUCKETS) {
+        let message =
+            format!("the shares of {} add up to {} %, not to 100 %", fields.what(), f64::from(sum) / 100.0);
+        findings.error(entry.at, "traffic-sum", message).fix("change one of them");
+        return None;
+    }
+    Some(DraftShares { of })
 }
 
 fn read_interim(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<Interim> {

@@ -11,7 +11,7 @@ pub use self::{
     name::{CookieName, HeaderName, HeaderValue, Name, WordError},
     service::{
         Health, Listen, MAX_TARGETS, Protocol, Rule, Service, ServiceError, ServiceSpec, StickyTo, Variant,
-        Variation,
+        Variation, is_check_path,
     },
     target::{Host, Target, TargetError},
 };

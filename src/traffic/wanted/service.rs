@@ -124,6 +124,8 @@ impl Default for Health {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServiceError {
+    #[error("the service has no name or no variations")]
+    Unnamed,
     #[error("service {service} has {variations} variations, and its table {of_table}")]
     Table { service: Name, variations: usize, of_table: usize },
     #[error("service {service} has two variations {variation}")]
@@ -207,10 +209,15 @@ fn check_targets(variation: &Variation, service: &Name) -> Result<(), ServiceErr
     Ok(())
 }
 
-/// It stands in configurations of routers as it is.
-fn check_path(path: &str, service: &Name) -> Result<(), ServiceError> {
+/// Whether it is a path that a health check may ask for: it stands in configurations of routers as it is.
+#[must_use]
+pub fn is_check_path(path: &str) -> bool {
     let may_stand = |byte: u8| byte.is_ascii_graphic() && !b"\"'\\{};$#".contains(&byte);
-    if path.len() <= MAX_PATH && path.starts_with('/') && path.bytes().all(may_stand) {
+    path.len() <= MAX_PATH && path.starts_with('/') && path.bytes().all(may_stand)
+}
+
+fn check_path(path: &str, service: &Name) -> Result<(), ServiceError> {
+    if is_check_path(path) {
         return Ok(());
     }
     Err(ServiceError::Path { service: service.clone(), path: path.chars().take(MAX_PATH).collect() })

@@ -1,0 +1,312 @@
+//! One service: where it takes calls, its variations and their targets, and by what calls stay with one of them.
+
+use std::{collections::BTreeMap, str::FromStr, time::Duration};
+
+use traffic::{
+    MAX_VARIATIONS, Variation as Which,
+    wanted::{
+        CookieName, HeaderName, HeaderValue, Health, Listen, MAX_TARGETS, Name, Protocol, Rule, StickyTo,
+        Target, Variation,
+    },
+};
+
+use super::draft::DraftService;
+use crate::{
+    diagnostic::{nearest, quoted},
+    fields::{FieldEntry, Fields, Located},
+    findings::Findings,
+    node::{At, Node, NodeKind},
+    reading::{read_scalar, read_word, title_of},
+    retry, scalar,
+    scalar::{ScalarFault, fault},
+    service::{Salt, Service},
+    target,
+};
+
+/// The most ports of a service.
+pub(crate) const MAX_PORTS: usize = 16;
+
+/// The most values of a header that ask for a variation.
+const MAX_VALUES: usize = 256;
+
+const KEYS: [&str; 8] = ["name", "routers", "ports", "sticky", "header", "variations", "salt", "retry"];
+
+pub(super) fn read_service(node: &Node, index: usize, findings: &mut Findings<'_>) -> Option<DraftService> {
+    let fields = Fields::open(node, title_of("service", node, index), &KEYS, findings)?;
+    let name = fields.required("name", "checkout", findings);
+    let name = name.and_then(|entry| {
+        Some(Located { value: read_scalar(entry, "bad-name", word::<Name>, findings)?, at: entry.at })
+    });
+    let variations = variations(&fields, findings);
+    let names: Vec<&str> = variations.iter().flatten().map(|one| one.name.as_str()).collect();
+    let rule = fields.filled("header", "{name: X-Variation, values: {B: B}}", findings);
+    let rule = rule.map(|entry| rule_of(entry, &names, findings));
+    let ports = ports(&fields, findings);
+    let routers = fields.filled("routers", "{labels: {env: prod}}", findings);
+    let routers = routers.map(|entry| routers_of(entry, findings));
+    let sticky = fields.filled("sticky", "{cookie: session}", findings);
+    let sticky = sticky.map(|entry| sticky_of(entry, findings));
+    let salts = [("release", Salt::Release), ("service", Salt::Service)];
+    let salt = fields.optional("salt").map(|entry| read_word(entry, "salt", &salts, findings));
+    let retry = fields.filled("retry", "failed", findings).map(|entry| retry::read(entry, findings));
+    let service = || {
+        let mut service = Service::new(&name.as_ref()?.value, ports?, variations.clone()?);
+        // What is there and can't be read is a fault already, and never the same as what isn't there.
+        service.rule = rule.map_or(Some(None), |rule| rule.map(Some))?;
+        service.routers = routers.unwrap_or_else(|| Some(BTreeMap::new()))?;
+        service.sticky = sticky.map_or(Some(None), |sticky| sticky.map(Some))?;
+        service.salt = salt.unwrap_or(Some(Salt::default()))?;
+        service.retry = retry.map_or(Some(None), |retry| retry.map(Some))?;
+        Some(service)
+    };
+    let service = service();
+    if let Some(service) = &service {
+        check_fit(service, fields.at(), findings);
+    }
+    let name = name.map(|name| Located { value: name.value.to_string(), at: name.at });
+    Some(DraftService { at: fields.at(), name, service })
+}
+
+/// A word that routers take, by its own rule.
+fn word<W: FromStr<Err = traffic::wanted::WordError>>(text: &str) -> Result<W, ScalarFault<W>> {
+    text.parse().map_err(|error: traffic::wanted::WordError| fault(error.to_string(), "write another one"))
+}
+
+fn target_of(text: &str) -> Result<Target, ScalarFault<Target>> {
+    text.parse()
+        .map_err(|error: traffic::wanted::TargetError| fault(error.to_string(), "name a host and a port"))
+}
+
+fn ports(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Vec<Listen>> {
+    let entry = fields.required("ports", "[{port: 8080, protocol: HTTP}]", findings)?;
+    let protocols = [
+        ("HTTP", Protocol::Http),
+        ("HTTPS", Protocol::Https),
+        ("TCP", Protocol::Tcp),
+        ("UDP", Protocol::Udp),
+    ];
+    let items = entry.items(MAX_PORTS, findings);
+    if items.is_empty() {
+        findings
+            .error(entry.at, "missing-value", "ports is empty")
+            .fix("name at least one, as in {port: 8080, protocol: HTTP}");
+    }
+    let mut ports: Vec<Listen> = Vec::new();
+    for (index, node) in items.iter().enumerate() {
+        let what = format!("port {} of {}", index + 1, fields.what());
+        let item = Fields::open(node, what, &["port", "protocol"], findings)?;
+        let port = item.required("port", "8080", findings);
+        let port = port.and_then(|entry| read_scalar(entry, "bad-port", port_of, findings));
+        let protocol = item.optional("protocol");
+        let protocol =
+            protocol.map_or(Some(Protocol::Http), |entry| read_word(entry, "protocol", &protocols, findings));
+        let listen = Listen { port: port?, protocol: protocol? };
+        if ports.iter().any(|other| other.port == listen.port) {
+            let message = format!("{} names port {} twice", fields.what(), listen.port);
+            findings.error(item.at(), "duplicate-name", message).fix("keep one of the two");
+        }
+        ports.push(listen);
+    }
+    Some(ports).filter(|ports| !ports.is_empty())
+}
+
+fn port_of(text: &str) -> Result<u16, ScalarFault<u16>> {
+    let plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    let port = text.parse().ok().filter(|port| plain && *port > 0);
+    port.ok_or_else(|| fault(format!("{} is no port", quoted(text)), "write a whole number from 1 to 65535"))
+}
+
+fn variations(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Vec<Variation>> {
+    let entry = fields.required("variations", "and a list of two or more below it", findings)?;
+    let items = entry.members(MAX_VARIATIONS, findings);
+    if items.len() < 2 {
+        let message =
+            format!("{} has {} variations, and nothing to share calls among", fields.what(), items.len());
+        findings
+            .error(entry.at, "missing-value", message)
+            .fix("name the one that serves now first, and the others behind it");
+    }
+    let read = |(index, node)| variation(node, index, fields.what(), findings);
+    let all: Vec<Option<Variation>> = items.iter().enumerate().map(read).collect();
+    let all: Vec<Variation> = all.into_iter().collect::<Option<_>>()?;
+    for (at, one) in all.iter().enumerate() {
+        if all[..at].iter().any(|before| before.name == one.name) {
+            let message = format!("{} has two variations {}", fields.what(), quoted(one.name.as_str()));
+            findings.error(items[at].at, "duplicate-name", message).fix("rename one of them");
+            return None;
+        }
+    }
+    Some(all).filter(|all| all.len() >= 2)
+}
+
+fn variation(node: &Node, index: usize, service: &str, findings: &mut Findings<'_>) -> Option<Variation> {
+    let what = format!("{} of {service}", title_of("variation", node, index));
+    let fields = Fields::open(node, what, &["name", "targets", "health"], findings)?;
+    let name = fields.required("name", "B", findings);
+    let name = name.and_then(|entry| read_scalar(entry, "bad-name", word::<Name>, findings));
+    let targets = targets(&fields, findings);
+    let health = fields.filled("health", "{path: /ready}", findings);
+    let health = health.map(|entry| health_of(entry, findings));
+    Some(Variation {
+        name: name?,
+        targets: targets?,
+        health: health.map_or(Some(None), |health| health.map(Some))?,
+    })
+}
+
+fn targets(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Vec<Target>> {
+    let entry = fields.required("targets", "[\"127.0.0.1:9000\"]", findings)?;
+    let items = entry.items(MAX_TARGETS, findings);
+    if items.is_empty() {
+        let message = format!("{} has no target", fields.what());
+        findings.error(entry.at, "missing-value", message).fix("name at least one, as in \"127.0.0.1:9000\"");
+        return None;
+    }
+    let mut targets = Vec::new();
+    for node in items {
+        let item = FieldEntry { key: "a target", node, at: node.at };
+        let target = read_scalar(item, "bad-target", target_of, findings)?;
+        if targets.contains(&target) {
+            let message = format!("{} names the target {target} twice", fields.what());
+            findings.error(node.at, "duplicate-name", message).fix("keep one of the two");
+        }
+        targets.push(target);
+    }
+    Some(targets)
+}
+
+fn health_of(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<Health> {
+    let keys = ["path", "interval", "timeout", "healthy_after", "unhealthy_after"];
+    let fields = Fields::open(entry.node, "health".to_owned(), &keys, findings)?;
+    let usual = Health::default();
+    let time = |key: &str, usual: Duration, findings: &mut Findings<'_>| match fields.optional(key) {
+        Some(entry) => read_scalar(entry, "bad-duration", some_time, findings),
+        None => Some(usual),
+    };
+    let count = |key: &str, usual: u32, findings: &mut Findings<'_>| match fields.optional(key) {
+        Some(entry) => read_scalar(entry, "bad-count", in_a_row, findings),
+        None => Some(usual),
+    };
+    let path = fields.optional("path").map(|entry| read_scalar(entry, "bad-path", check_path, findings));
+    let (interval, timeout) =
+        (time("interval", usual.interval, findings), time("timeout", usual.timeout, findings));
+    let healthy_after = count("healthy_after", usual.healthy_after, findings);
+    let unhealthy_after = count("unhealthy_after", usual.unhealthy_after, findings);
+    Some(Health {
+        path: path.map_or(Some(None), |path| path.map(Some))?,
+        interval: interval?,
+        timeout: timeout?,
+        healthy_after: healthy_after?,
+        unhealthy_after: unhealthy_after?,
+    })
+}
+
+fn some_time(text: &str) -> Result<Duration, ScalarFault<Duration>> {
+    let time = scalar::duration(text)?;
+    if (Duration::from_millis(100)..=Duration::from_hours(1)).contains(&time) {
+        return Ok(time);
+    }
+    Err(fault(format!("{} is no time between two checks", quoted(text)), "write one from 100ms to 1h"))
+}
+
+fn in_a_row(text: &str) -> Result<u32, ScalarFault<u32>> {
+    let count = text.parse().ok().filter(|count| (1..=100).contains(count));
+    count.ok_or_else(|| {
+        fault(format!("{} is no number of checks", quoted(text)), "write a whole number from 1 to 100")
+    })
+}
+
+fn check_path(text: &str) -> Result<Box<str>, ScalarFault<Box<str>>> {
+    if traffic::wanted::is_check_path(text) {
+        return Ok(text.into());
+    }
+    Err(fault(
+        format!("{} is no path of a check", quoted(text)),
+        "write one that begins with /, as in /ready, without spaces, quotes, \\, braces, ; $ and #",
+    ))
+}
+
+/// `{labels: {env: prod}}`.
+fn routers_of(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<BTreeMap<String, String>> {
+    let fields = Fields::open(entry.node, "routers".to_owned(), &["labels"], findings)?;
+    let entry = fields.required("labels", "{env: prod}", findings)?;
+    target::labels(entry, findings)
+}
+
+/// `{cookie: NAME}`, `{header: NAME}` or `address`.
+fn sticky_of(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<StickyTo> {
+    use crate::sticky::{self, Sticky};
+    let refuse = |what: String, findings: &mut Findings<'_>| {
+        findings.error(entry.at, "bad-name", what).fix("use letters, digits, _ and -");
+    };
+    match sticky::read(entry, findings)? {
+        Sticky::Address => Some(StickyTo::Address),
+        Sticky::Cookie(name) => {
+            let name = name.parse::<CookieName>().map_err(|error| refuse(error.to_string(), findings));
+            name.ok().map(StickyTo::Cookie)
+        }
+        Sticky::Header(name) => {
+            let name = name.parse::<HeaderName>().map_err(|error| refuse(error.to_string(), findings));
+            name.ok().map(StickyTo::Header)
+        }
+    }
+}
+
+/// `{name: X-Variation, values: {VALUE: VARIATION}}`.
+fn rule_of(entry: FieldEntry<'_>, variations: &[&str], findings: &mut Findings<'_>) -> Option<Rule> {
+    let fields = Fields::open(entry.node, "header".to_owned(), &["name", "values"], findings)?;
+    let name = fields.required("name", "X-Variation", findings);
+    let name = name.and_then(|entry| read_scalar(entry, "bad-name", word::<HeaderName>, findings));
+    let entry = fields.required("values", "{B: B}", findings)?;
+    let NodeKind::Mapping(pairs) = &entry.node.kind else {
+        findings
+            .error(entry.at, "wrong-type", "values is not a mapping")
+            .fix("write values: {VALUE: VARIATION}");
+        return None;
+    };
+    if pairs.is_empty() || pairs.len() > MAX_VALUES {
+        let message = format!("values names {} values; 1 to {MAX_VALUES} are possible", pairs.len());
+        findings.error(entry.at, "too-many", message).fix("name those that callers send");
+        return None;
+    }
+    let mut values: Vec<(HeaderValue, Which)> = Vec::new();
+    for (key, node) in pairs {
+        let value = FieldEntry { key: "a value of a header", node: key, at: key.at };
+        let value = read_scalar(value, "bad-name", word::<HeaderValue>, findings);
+        let which =
+            variation_named(FieldEntry { key: "a variation", node, at: node.at }, variations, findings);
+        let (value, which) = (value?, which?);
+        if values.iter().any(|(before, _)| *before == value) {
+            let message = format!("values has {} twice", quoted(value.as_str()));
+            findings.error(key.at, "duplicate-key", message).fix("keep one of the two");
+            return None;
+        }
+        values.push((value, which));
+    }
+    Some(Rule { name: name?, values })
+}
+
+fn variation_named(entry: FieldEntry<'_>, known: &[&str], findings: &mut Findings<'_>) -> Option<Which> {
+    let text = entry.text(findings)?;
+    let found = known.iter().position(|name| *name == text.value);
+    if found.is_none() && !known.is_empty() {
+        unknown_variation(text.value, text.at, known, findings);
+    }
+    found.and_then(|at| u8::try_from(at).ok()).map(Which)
+}
+
+pub(crate) fn unknown_variation(name: &str, at: At, known: &[&str], findings: &mut Findings<'_>) {
+    let message = format!("there is no variation {}", quoted(name));
+    let fault = findings.error(at, "unknown-variation", message);
+    match nearest(name, known.iter().copied()) {
+        Some(near) => fault.fix(format!("did you mean {near}?")),
+        None => fault.fix(format!("it is one of {}", known.join(", "))),
+    }
+}
+
+/// What can't stand beside each other.
+fn check_fit(service: &Service, at: At, findings: &mut Findings<'_>) {
+    if let Err(error) = service.check() {
+        findings.error(at, "contradiction", error.to_string()).fix("change one of the two");
+    }
+}

@@ -1,0 +1,101 @@
+//! Services, and the stages that share their calls out.
+
+use std::fmt::Write as _;
+
+use traffic::wanted::{Health, Protocol, StickyTo, Variation};
+
+use crate::{Salt, Service, Stage, StageKind, render::quoted, scalar::go_duration};
+
+pub(super) fn push(text: &mut String, services: &[Service]) {
+    if services.is_empty() {
+        return;
+    }
+    text.push_str("services:\n");
+    for service in services {
+        push_service(text, service);
+    }
+}
+
+fn push_service(text: &mut String, service: &Service) {
+    let Service { routers, ports, sticky, rule, variations, salt, retry, .. } = service;
+    let _ = writeln!(text, "  - name: {}", quoted(service.name()));
+    if !routers.is_empty() {
+        let labels = routers.iter().map(|(key, value)| format!("{}: {}", quoted(key), quoted(value)));
+        let _ = writeln!(text, "    routers: {{labels: {{{}}}}}", labels.collect::<Vec<_>>().join(", "));
+    }
+    let ports = ports.iter().map(|listen| {
+        let protocol = match listen.protocol {
+            Protocol::Http => "HTTP",
+            Protocol::Https => "HTTPS",
+            Protocol::Tcp => "TCP",
+            Protocol::Udp => "UDP",
+        };
+        format!("{{port: {}, protocol: {protocol}}}", listen.port)
+    });
+    let _ = writeln!(text, "    ports: [{}]", ports.collect::<Vec<_>>().join(", "));
+    match sticky {
+        None => {}
+        Some(StickyTo::Address) => text.push_str("    sticky: address\n"),
+        Some(StickyTo::Cookie(name)) => {
+            let _ = writeln!(text, "    sticky: {{cookie: {}}}", quoted(name.as_str()));
+        }
+        Some(StickyTo::Header(name)) => {
+            let _ = writeln!(text, "    sticky: {{header: {}}}", quoted(name.as_str()));
+        }
+    }
+    if let Some(rule) = rule {
+        let values = rule.values.iter().filter_map(|(value, which)| {
+            let variation = variations.get(which.index())?;
+            Some(format!("{}: {}", quoted(value.as_str()), quoted(variation.name.as_str())))
+        });
+        let values = values.collect::<Vec<_>>().join(", ");
+        let _ = writeln!(text, "    header: {{name: {}, values: {{{values}}}}}", quoted(rule.name.as_str()));
+    }
+    if *salt == Salt::Service {
+        text.push_str("    salt: service\n");
+    }
+    if let Some(retry) = retry {
+        let _ = writeln!(text, "    retry: {}", retry.word());
+    }
+    text.push_str("    variations:\n");
+    for variation in variations {
+        push_variation(text, variation);
+    }
+}
+
+fn push_variation(text: &mut String, variation: &Variation) {
+    let Variation { name, targets, health } = variation;
+    let targets = targets.iter().map(|target| quoted(&target.to_string())).collect::<Vec<_>>().join(", ");
+    let _ = write!(text, "      - name: {}\n        targets: [{targets}]\n", quoted(name.as_str()));
+    let Some(Health { path, interval, timeout, healthy_after, unhealthy_after }) = health else { return };
+    let path = path.as_ref().map(|path| format!("path: {}, ", quoted(path))).unwrap_or_default();
+    let (interval, timeout) = (go_duration(*interval), go_duration(*timeout));
+    let _ = writeln!(
+        text,
+        "        health: {{{path}interval: {interval}, timeout: {timeout}, healthy_after: {healthy_after}, unhealthy_after: \
+         {unhealthy_after}}}"
+    );
+}
+
+/// The beginning of a stage that shares out a service's calls.
+pub(super) fn push_shares(text: &mut String, service: &Service, stage: &Stage) {
+    let kind = match stage.kind {
+        StageKind::AB => "Traffic",
+        StageKind::WaitForSignal => "WaitForSignal",
+    };
+    let named = service.variations.iter().zip(&stage.shares);
+    let shares = named.map(|(one, share)| format!("{}: {}", quoted(one.name.as_str()), percent(*share)));
+    let shares = shares.collect::<Vec<_>>().join(", ");
+    let (name, service) = (quoted(&stage.name), quoted(service.name()));
+    let _ = write!(
+        text,
+        "  - name: {name}\n    type: {kind}\n    service: {service}\n    shares: {{{shares}}}\n"
+    );
+    if let Some(least) = stage.healthy_targets {
+        let _ = writeln!(text, "    healthy_targets: {}", percent(least));
+    }
+}
+
+fn percent(hundredths: u16) -> String {
+    format!("{}.{:02}", hundredths / 100, hundredths % 100)
+}
