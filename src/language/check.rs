@@ -9,6 +9,7 @@ use super::{
     parse::{self, Author},
     places::TextPlaces,
     raw::{self, MAX_STRATEGY_BYTES},
+    rollout_templates::{self, RolloutTemplates},
     validate,
 };
 
@@ -73,6 +74,8 @@ pub fn check_from_parent(bytes: &[u8]) -> Checked {
 #[derive(Debug, Clone, Default)]
 pub struct Site {
     pub templates: Templates,
+    /// How shares of services grow, by name.
+    pub strategies: RolloutTemplates,
     pub providers: Providers,
 }
 
@@ -107,6 +110,9 @@ fn check_with(text: &str, author: Author, site: Option<&Site>, is_stored: bool) 
     }
     let mut findings = if is_stored { Findings::of_stored(text) } else { Findings::new(text) };
     let Some(mut root) = raw::read(text, &mut findings) else { return Checked::nothing(findings) };
+    let built_in = RolloutTemplates::default();
+    let known = site.map_or(&built_in, |site| &site.strategies);
+    let named = rollout_templates::expand(&mut root, known, &mut findings);
     let used = templates::expand(&mut root, site.map(|site| &site.templates), &mut findings);
     let Some(draft) = parse::read_strategy(&root, author, &mut findings) else {
         return Checked::nothing(findings);
@@ -123,17 +129,24 @@ fn check_with(text: &str, author: Author, site: Option<&Site>, is_stored: bool) 
     }
     let strategy = validate::strategy(draft, &mut findings);
     let strategy = strategy.filter(|_| !findings.has_errors());
-    let Some((strategy, site)) = strategy.as_ref().zip(site.filter(|_| !used.is_empty())) else {
+    let is_whole = used.is_empty() && named.is_none();
+    let Some((strategy, site)) = strategy.as_ref().zip(site.filter(|_| !is_whole)) else {
         return Checked { strategy, frozen: None, places, diagnostics: findings.finish() };
     };
-    let frozen = templates::freeze(text, &used, &site.templates);
-    if check(&frozen).strategy.as_ref() != Some(strategy) {
-        let message = format!("with {} written into it the strategy can't be read any more", templates::KEY);
-        findings
-            .error(At::START, "unfreezable", message)
-            .fix("make it shorter, and end it without a ... line");
-        return Checked::nothing(findings);
+    let mut frozen = Some(text.to_owned());
+    if let Some(named) = &named {
+        frozen = rollout_templates::freeze(text, named);
     }
+    if !used.is_empty() {
+        frozen = frozen.map(|text| templates::freeze(&text, &used, &site.templates));
+    }
+    let Some(frozen) = frozen.filter(|frozen| check(frozen).strategy.as_ref() == Some(strategy)) else {
+        let message = "with what its names mean written into it the strategy can't be read any more";
+        findings.error(At::START, "unfreezable", message).fix(
+            "make it shorter, write names of strategies and templates plainly, and end it without a ... line",
+        );
+        return Checked::nothing(findings);
+    };
     let strategy = Some(strategy.clone());
     Checked { strategy, frozen: Some(frozen), places, diagnostics: findings.finish() }
 }

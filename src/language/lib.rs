@@ -32,6 +32,7 @@ pub mod render_full;
 mod reporting;
 mod retry;
 mod rollout;
+mod rollout_templates;
 mod runtime;
 mod scalar;
 pub mod schema;
@@ -59,6 +60,9 @@ pub use reading::MAX_NAME_BYTES;
 pub use retry::Retry;
 pub use rollout::{
     Approval, ApprovalOf, LateJoiners, NO_CALLS, NoCalls, OnLimit, Order, OrderWord, Rollout, Untested,
+};
+pub use rollout_templates::{
+    ERROR_RATE, MAX_ROLLOUT_TEMPLATES, MIN_CALLS, RolloutTemplate, RolloutTemplates, TemplateStage,
 };
 pub use scalar::{MAX_CALLS, MAX_DURATION, MAX_PATH_BYTES, MAX_RESPONSE_TIME_MS};
 pub use service::{Salt, Service};

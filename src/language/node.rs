@@ -34,3 +34,20 @@ pub(super) enum NodeKind {
     /// In the order of the file, duplicates kept.
     Mapping(Vec<(Node, Node)>),
 }
+
+impl Node {
+    /// What a key of a mapping holds: the first of that name.
+    pub fn child(&mut self, key: &str) -> Option<&mut Self> {
+        let NodeKind::Mapping(pairs) = &mut self.kind else { return None };
+        let is_key = |name: &Self| matches!(&name.kind, NodeKind::Scalar(name) if name == key);
+        pairs.iter_mut().find(|(name, _)| is_key(name)).map(|(_, value)| value)
+    }
+
+    /// Those of a sequence; none of anything else.
+    pub fn items(&mut self) -> &mut [Self] {
+        match &mut self.kind {
+            NodeKind::Sequence(items) => items,
+            NodeKind::Null | NodeKind::Scalar(_) | NodeKind::Mapping(_) => &mut [],
+        }
+    }
+}

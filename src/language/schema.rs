@@ -2,11 +2,17 @@
 //!
 //! It describes what may be written; [`super::check`] decides. Not here: rules between values.
 
+mod services;
+
 use std::{borrow::Cow, collections::BTreeMap};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, json_schema};
 use serde::Deserialize;
 
+pub use self::services::{
+    HeaderRuleForm, HealthForm, PercentForm, PortForm, ProtocolForm, RolloutStrategyForm,
+    RolloutTemplateForm, RoutersForm, SaltForm, ServiceForm, TemplateStageForm, TruthForm, VariationForm,
+};
 use super::analysis::form::{AnalysisForm, SharedForm};
 use model::area::{MAX_LATITUDE, MAX_LONGITUDE};
 
@@ -18,7 +24,9 @@ pub fn schema() -> Schema {
 /// A release strategy: which functions change, and the stages of the live test that decides about them.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(title = "Release strategy")]
+#[schemars(title = "Release strategy", extend("anyOf" = [
+    {"required": ["functions", "stages"]}, {"required": ["services", "stages"]}, {"required": ["services", "strategy"]},
+]))]
 pub struct StrategyForm {
     /// What the release is called in every call: letters, digits and `. _ ~ -`, at most 48 of them.
     pub id: Scalar,
@@ -27,11 +35,17 @@ pub struct StrategyForm {
     /// Free text such as `patch`, `minor`, `major`; carried along, never interpreted.
     #[serde(rename = "type")]
     pub kind: Option<Scalar>,
+    /// Functions that change; either these or `services`.
     #[schemars(length(min = 1, max = 64))]
-    pub functions: Vec<FunctionForm>,
-    /// Every child starts with the first.
+    pub functions: Option<Vec<FunctionForm>>,
+    /// Services behind routers whose calls are shared among variations that run already.
     #[schemars(length(min = 1, max = 64))]
-    pub stages: Vec<StageForm>,
+    pub services: Option<Vec<ServiceForm>>,
+    /// Every child starts with the first. Either these or `strategy`.
+    #[schemars(length(min = 1, max = 64))]
+    pub stages: Option<Vec<StageForm>>,
+    /// How the share of the second variation of the only service grows, in the place of `stages`: by name or written out.
+    pub strategy: Option<RolloutStrategyForm>,
     pub rollback: Option<RollbackForm>,
     /// What happens when an unfinished release names one of the same functions; `queue` if absent.
     pub on_conflict: Option<OnConflictForm>,
@@ -302,16 +316,23 @@ pub struct VersionForm {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("anyOf" = [{"required": ["func_name", "variants"]}, {"required": ["shares"]}]))]
 pub struct StageForm {
     /// Unique; not `rollout` and not `rollback`.
     pub name: Scalar,
     #[serde(rename = "type")]
     pub kind: StageKindForm,
     /// A name under `functions`.
-    pub func_name: Scalar,
-    /// Both variants; their shares add up to 100.
+    pub func_name: Option<Scalar>,
+    /// Both variants of a function; their shares add up to 100.
     #[schemars(length(min = 2, max = 2))]
-    pub variants: Vec<VariantForm>,
+    pub variants: Option<Vec<VariantForm>>,
+    /// A name under `services`; where there is one alone it may be left out.
+    pub service: Option<Scalar>,
+    /// What each variation of the service gets, in percent with at most two decimals; all add up to 100.
+    pub shares: Option<BTreeMap<String, PercentForm>>,
+    /// So much of the targets of each variation that gets calls must be healthy, in percent.
+    pub healthy_targets: Option<PercentForm>,
     /// All must hold for the new version.
     pub metrics_conditions: Option<Vec<ConditionForm>>,
     pub end_conditions: Option<Vec<EndConditionForm>>,
@@ -327,6 +348,8 @@ pub enum StageKindForm {
     AB,
     /// Waits, after its end conditions are met, until the release manager ends it.
     WaitForSignal,
+    /// Shares of a service; ends by itself once its end conditions are met.
+    Traffic,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

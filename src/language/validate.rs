@@ -16,7 +16,7 @@ use super::{
         DraftFunction, DraftService, DraftShares, DraftStage, DraftSubject, StrategyDraft,
         service::unknown_variation,
     },
-    rollout::{self, Rollout},
+    rollout::{self, Order, Rollout},
     service::Service,
     strategy::{Action, Function, ReleaseDeadlines, Stage, Strategy},
 };
@@ -25,13 +25,18 @@ use super::{
 pub(super) fn strategy(draft: StrategyDraft, findings: &mut Findings<'_>) -> Option<Strategy> {
     // Who judges is in charge.
     let led = draft.stages.iter().any(|stage| stage.analysis.is_some());
+    // Routers of one service move as one.
+    let moves_as_one = !draft.services.is_empty();
     let body = Body::of(draft.functions, draft.services, draft.stages, findings);
     let rollout = draft.rollout.map(|draft| {
         let stage_of =
             |name: &Located<String>, findings: &mut Findings<'_>| stage_named(name, &body.stage_at, findings);
         rollout::resolve(draft, stage_of, findings)
     });
-    let rollout = rollout.or_else(|| led.then(Rollout::default));
+    let rollout = rollout.or_else(|| {
+        let order = if moves_as_one { Order::GlobalIncremental } else { Order::Parallel };
+        (led || moves_as_one).then(|| Rollout { order, ..Rollout::default() })
+    });
     let strategy = Strategy {
         id: draft.id?,
         name: draft.name?,

@@ -156,7 +156,7 @@ fn each_rule_says_what_is_wrong_and_what_to_write() {
     r.yml:2:1: error: the strategy has no key "zzzzzzzzzz"
      2 | zzzzzzzzzz: 1
        | ^
-      help: its keys are id, name, type, functions, stages, rollback, on_conflict, offer_deadline, setup_grace, stage_deadline, target, rollout, forward_up, namespace, analysis_templates
+      help: its keys are id, name, type, functions, services, stages, strategy, rollback, on_conflict, offer_deadline, setup_grace, stage_deadline, target, rollout, forward_up, namespace, analysis_templates
 
     ## a truth that is none
     r.yml:2:13: error: forward_up is true or false, not "yes"
@@ -314,7 +314,7 @@ fn each_rule_says_what_is_wrong_and_what_to_write() {
     r.yml:32:5: error: stage "Canary 5 Percent" has no key "x"
      32 |     x:
         |     ^
-      help: its keys are name, type, func_name, variants, metrics_conditions, end_conditions, end_action, analysis
+      help: its keys are name, type, func_name, variants, service, shares, healthy_targets, metrics_conditions, end_conditions, end_action, analysis
 
     ## a stage that leads to itself
     r.yml:33:18: error: onSuccess leads back to a stage that leads here: this never ends

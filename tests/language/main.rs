@@ -22,6 +22,7 @@ mod render;
 mod retry;
 mod samples;
 mod schema;
+mod services;
 mod sticky;
 #[path = "../shared/texts.rs"]
 mod texts;

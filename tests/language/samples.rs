@@ -16,7 +16,7 @@ fn the_reference_loads_without_a_word() {
     assert_eq!((strategy.on_conflict, strategy.deadlines), (OnConflict::Queue, ReleaseDeadlines::default()));
     let stage = &strategy.stages[0];
     assert_eq!(stage.kind, StageKind::WaitForSignal);
-    assert_eq!((stage.function, stage.new_traffic), (0, 5));
+    assert_eq!((stage.subject, stage.new_traffic), (0, 5));
     assert_eq!((stage.min_duration, stage.min_calls), (Duration::from_secs(10), 100));
     assert_eq!((stage.on_success, stage.on_failure), (Action::Rollout, Action::Rollback));
     let median = Metric::ResponseTime(Statistic::Median);

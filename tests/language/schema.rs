@@ -20,7 +20,13 @@ fn the_schema_names_its_draft_and_refuses_unknown_keys() {
     let schema = serde_json::to_value(schema()).unwrap();
     assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
     assert_eq!(schema["additionalProperties"], false);
-    assert_eq!(schema["required"], serde_json::json!(["id", "name", "functions", "stages"]));
+    assert_eq!(schema["required"], serde_json::json!(["id", "name"]));
+    let either = serde_json::json!([
+        {"required": ["functions", "stages"]},
+        {"required": ["services", "stages"]},
+        {"required": ["services", "strategy"]},
+    ]);
+    assert_eq!(schema["anyOf"], either);
 }
 
 /// Where editors find it: samples name it in their first line.

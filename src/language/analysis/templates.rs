@@ -114,23 +114,23 @@ pub(crate) fn expand(
     };
     let namespace = namespace(root, findings);
     let mut of = |block: &mut Node| {
-        for metric in child(block, "metrics").map(items).unwrap_or_default() {
+        for metric in block.child("metrics").map(Node::items).unwrap_or_default() {
             put_in(metric, &shelf, &mut used, findings);
             if let Some(namespace) = &namespace {
                 share(metric, NAMESPACE, namespace);
             }
         }
     };
-    for stage in child(root, "stages").map(items).unwrap_or_default() {
-        child(stage, "analysis").into_iter().for_each(&mut of);
+    for stage in root.child("stages").map(Node::items).unwrap_or_default() {
+        stage.child("analysis").into_iter().for_each(&mut of);
     }
-    child(root, "rollout").and_then(|rollout| child(rollout, "analysis")).into_iter().for_each(&mut of);
+    root.child("rollout").and_then(|rollout| rollout.child("analysis")).into_iter().for_each(&mut of);
     used
 }
 
 /// What a release says of where its functions run: each of its metrics may name it.
 fn namespace(root: &mut Node, findings: &mut Findings<'_>) -> Option<Node> {
-    let node = child(root, NAMESPACE)?;
+    let node = root.child(NAMESPACE)?;
     let fault = match &node.kind {
         NodeKind::Scalar(text) => amount::namespace(text).err(),
         NodeKind::Null | NodeKind::Sequence(_) | NodeKind::Mapping(_) => amount::namespace("").err(),
@@ -165,18 +165,6 @@ fn is_key(node: &Node, key: &str) -> bool {
     matches!(&node.kind, NodeKind::Scalar(word) if word == key)
 }
 
-fn child<'n>(node: &'n mut Node, key: &str) -> Option<&'n mut Node> {
-    let NodeKind::Mapping(pairs) = &mut node.kind else { return None };
-    pairs.iter_mut().find(|(name, _)| is_key(name, key)).map(|(_, value)| value)
-}
-
-fn items(node: &mut Node) -> &mut [Node] {
-    match &mut node.kind {
-        NodeKind::Sequence(items) => items,
-        NodeKind::Null | NodeKind::Scalar(_) | NodeKind::Mapping(_) => &mut [],
-    }
-}
-
 /// What a metric says of its template.
 struct WantedTemplate {
     name: String,
@@ -185,7 +173,7 @@ struct WantedTemplate {
 }
 
 fn put_in(metric: &mut Node, shelf: &Shelf<'_>, used: &mut BTreeSet<String>, findings: &mut Findings<'_>) {
-    let Some(wanted) = child(metric, "template").and_then(|node| wanted(node, findings)) else { return };
+    let Some(wanted) = metric.child("template").and_then(|node| wanted(node, findings)) else { return };
     let (templates, from_site) = match shelf {
         Shelf::Own(own) => (own, false),
         Shelf::Site(site) => (*site, true),

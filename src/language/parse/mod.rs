@@ -23,19 +23,20 @@ use super::{
     node::{At, Node, NodeKind},
     places::TextPlaces,
     reading::{read_name, read_scalar, read_truth, read_word},
-    rollout::{self, RolloutDraft},
-    scalar,
+    rollout::{self, OrderWord, RolloutDraft},
+    rollout_templates, scalar,
     strategy::{OnConflict, ReleaseDeadlines},
     target,
 };
 
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 17] = [
     "id",
     "name",
     "type",
     "functions",
     "services",
     "stages",
+    rollout_templates::KEY,
     "rollback",
     "on_conflict",
     "offer_deadline",
@@ -103,12 +104,18 @@ pub(super) fn read_strategy(
     } else {
         read_list(&fields, "functions", MAX_FUNCTIONS, read_function, findings)
     };
-    let stages = read_list(&fields, "stages", MAX_STAGES, read_stage, findings);
+    // What a name couldn't be replaced by was said already.
+    let stages = match fields.place(rollout_templates::KEY) {
+        Some(_) => Vec::new(),
+        None => read_list(&fields, "stages", MAX_STAGES, read_stage, findings),
+    };
     check_rollback(&fields, findings);
     let target = fields.filled("target", "{labels: {tier: edge}}", findings);
     let target = target.and_then(|e| target::read(e, findings));
     let rollout = fields.filled("rollout", "{order: parallel}", findings);
-    let rollout = rollout.and_then(|e| rollout::read(e, findings));
+    // Routers of one service move as one.
+    let usual = if services.is_empty() { OrderWord::Parallel } else { OrderWord::GlobalIncremental };
+    let rollout = rollout.and_then(|e| rollout::read(e, usual, findings));
     let from_parent = fields.optional("from_above").filter(|_| author != Author::Developer);
     check_one_alpha(&stages, rollout.as_ref(), findings);
     let places = TextPlaces {

@@ -54,10 +54,15 @@ const KEYS: [&str; 19] = [
     "analysis",
 ];
 
-pub(crate) fn read(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<RolloutDraft> {
+/// `usual`: the order where none is given.
+pub(crate) fn read(
+    entry: FieldEntry<'_>,
+    usual: OrderWord,
+    findings: &mut Findings<'_>,
+) -> Option<RolloutDraft> {
     let fields = Fields::open(entry.node, "rollout".to_owned(), &KEYS, findings)?;
     let mut rollout = Rollout::default();
-    let (named, order) = order(&fields, findings);
+    let (named, order) = order(&fields, usual, findings);
     rollout.order = order.unwrap_or(Order::Parallel);
     let limit = |key: &str, limit: &mut Amount, findings: &mut Findings<'_>| {
         let given = fields.filled(key, "0", findings);
@@ -102,10 +107,14 @@ pub(crate) fn read(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option
 }
 
 /// The order, and how it is named if that could be read; what belongs to another order is reported.
-fn order(fields: &Fields<'_>, findings: &mut Findings<'_>) -> (Option<OrderWord>, Option<Order>) {
+fn order(
+    fields: &Fields<'_>,
+    usual: OrderWord,
+    findings: &mut Findings<'_>,
+) -> (Option<OrderWord>, Option<Order>) {
     let known = OrderWord::ALL.map(|word| (word.name(), word));
     let named = match fields.filled("order", "parallel", findings) {
-        None => Some(OrderWord::Parallel),
+        None => Some(usual),
         Some(entry) => read_word(entry, "order", &known, findings),
     };
     let start_at = fields.filled("start_at", "[13.40, 52.52]", findings);

@@ -1,0 +1,153 @@
+//! Services, and how their shares grow.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{DurationForm, OnLimitForm, RetryForm, Scalar, StickyForm};
+
+/// A service whose variations run already, behind routers that share its calls among them.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ServiceForm {
+    /// At most 63 letters, digits and `. _ -`.
+    pub name: Scalar,
+    /// Which routers lead its calls; all that know how if absent.
+    pub routers: Option<RoutersForm>,
+    /// Where it takes calls.
+    #[schemars(length(min = 1, max = 16))]
+    pub ports: Vec<PortForm>,
+    /// By what all calls of one user stay with one variation; each call by itself if absent.
+    pub sticky: Option<StickyForm>,
+    /// A header whose values ask for variations, whatever the shares.
+    pub header: Option<HeaderRuleForm>,
+    /// The one that serves now first.
+    #[schemars(length(min = 2, max = 8))]
+    pub variations: Vec<VariationForm>,
+    /// Whether each release begins with other users, or each with the same; `release` if absent.
+    pub salt: Option<SaltForm>,
+    /// Which calls that a variation failed are repeated on the stable one, where the router can.
+    pub retry: Option<RetryForm>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RoutersForm {
+    /// All of them must be a router's.
+    pub labels: BTreeMap<String, Scalar>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PortForm {
+    #[schemars(range(min = 1))]
+    pub port: u16,
+    /// `HTTP` if absent.
+    pub protocol: Option<ProtocolForm>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum ProtocolForm {
+    Http,
+    Https,
+    Tcp,
+    Udp,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HeaderRuleForm {
+    pub name: Scalar,
+    /// Values of the header, and the variation that each asks for.
+    pub values: BTreeMap<String, Scalar>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VariationForm {
+    /// At most 63 letters, digits and `. _ -`.
+    pub name: Scalar,
+    /// Where it listens: a host and a port, as in `127.0.0.1:9000`.
+    #[schemars(length(min = 1, max = 64))]
+    pub targets: Vec<String>,
+    /// How it is looked whether its targets are there.
+    pub health: Option<HealthForm>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HealthForm {
+    /// A GET of it is answered with a status from 200 to 399; if absent, a connection is enough.
+    pub path: Option<String>,
+    /// From 100ms to 1h; `2s` if absent.
+    pub interval: Option<DurationForm>,
+    /// From 100ms to 1h; `1s` if absent.
+    pub timeout: Option<DurationForm>,
+    /// So many in a row; 2 if absent.
+    #[schemars(range(min = 1, max = 100))]
+    pub healthy_after: Option<u32>,
+    /// So many in a row; 3 if absent.
+    #[schemars(range(min = 1, max = 100))]
+    pub unhealthy_after: Option<u32>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SaltForm {
+    Release,
+    Service,
+}
+
+/// A percentage with at most two decimals: `10`, `"0.25"`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum PercentForm {
+    Number(#[schemars(range(min = 0, max = 100))] f64),
+    Text(#[schemars(regex(pattern = r"^\s*(0?[0-9]{1,2}(\.[0-9]{1,2})?|100(\.0{1,2})?)\s*$"))] String),
+}
+
+/// How a share grows: the name of a template, or what one says.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum RolloutStrategyForm {
+    Name(String),
+    WrittenOut(RolloutTemplateForm),
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RolloutTemplateForm {
+    pub name: Option<Scalar>,
+    pub description: Option<Scalar>,
+    #[schemars(length(min = 1, max = 64))]
+    pub stages: Vec<TemplateStageForm>,
+    /// If `false`, somebody is asked after each stage but the last; `true` if absent.
+    pub auto_advance: Option<TruthForm>,
+    /// What follows when a stage fails; `rollback` if absent.
+    pub on_failure: Option<OnLimitForm>,
+    /// How often the health of targets is looked at; `30s` if absent.
+    pub interval: Option<DurationForm>,
+}
+
+/// A stage: so much for so long.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TemplateStageForm {
+    /// What the new variation gets.
+    pub traffic: PercentForm,
+    /// `0s`: as soon as it has had its calls.
+    pub duration: DurationForm,
+    /// So much of the targets must be healthy; 95 if absent.
+    pub healthy_targets: Option<PercentForm>,
+    /// Whether somebody is asked when it has passed; `false` if absent.
+    pub approval: Option<TruthForm>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum TruthForm {
+    Truth(bool),
+    Text(#[schemars(regex(pattern = r"^(true|false)$"))] String),
+}

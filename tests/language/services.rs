@@ -1,0 +1,302 @@
+//! Services: what is read, what is refused, and what is handed on.
+
+use language::{
+    Action, RolloutTemplates, Salt, Site, StageKind, Strategy, Subject, check, check_at, check_from_parent,
+    check_stored, offer, render, render_full, schema::StrategyForm,
+};
+use traffic::{
+    Variation,
+    wanted::{Protocol, StickyTo},
+};
+
+use super::{load, rendered};
+
+const SERVICE: &str = r#"id: checkout-42
+name: checkout
+services:
+  - name: checkout
+    routers: {labels: {env: prod}}
+    ports: [{port: 8080, protocol: HTTP}]
+    sticky: {cookie: cm_checkout}
+    header: {name: X-Variation, values: {B: B}}
+    variations:
+      - {name: A, targets: ["127.0.0.1:9101", "127.0.0.1:9102"]}
+      - {name: B, targets: ["127.0.0.1:9111"], health: {path: /ready, interval: 2s, timeout: 1s}}
+strategy: canary-10-25-50-100
+rollout: {on_failure: rollback, soak: 10m}
+"#;
+
+fn with(from: &str, to: &str) -> String {
+    let text = SERVICE.replacen(from, to, 1);
+    assert_ne!(text, SERVICE, "{from}");
+    text
+}
+
+/// Two stages written out, of three variations.
+const OF_THREE: &str = r#"id: checkout-42
+name: checkout
+services:
+  - name: checkout
+    ports: [{port: 8080}]
+    variations:
+      - {name: A, targets: ["127.0.0.1:9101"]}
+      - {name: B, targets: ["127.0.0.1:9111"]}
+      - {name: C, targets: ["c.example:80"]}
+stages:
+  - name: a little
+    type: Traffic
+    shares: {A: 89.75, C: 10.25}
+    metrics_conditions: [{name: errorRate, threshold: "<0.02"}]
+    end_action: {onSuccess: all}
+  - name: all
+    type: WaitForSignal
+    service: checkout
+    shares: {B: 60, C: 40}
+    healthy_targets: 50
+    metrics_conditions: [{name: errorRate, threshold: "<0.02"}]
+    end_action: {onSuccess: rollout}
+"#;
+
+fn shares(strategy: &Strategy) -> Vec<(&str, &[u16], u8)> {
+    strategy.stages.iter().map(|stage| (stage.name.as_str(), &*stage.shares, stage.new_traffic)).collect()
+}
+
+#[test]
+fn a_service_is_read_with_all_that_is_said_of_it() {
+    let strategy = load(SERVICE);
+    assert!(strategy.functions.is_empty());
+    let [service] = &strategy.services[..] else { panic!("{strategy:?}") };
+    assert_eq!((service.name(), service.key()), ("checkout", "service/checkout"));
+    assert_eq!(service.routers, [("env".to_owned(), "prod".to_owned())].into());
+    assert_eq!((service.ports[0].port, service.ports[0].protocol), (8080, Protocol::Http));
+    assert!(matches!(&service.sticky, Some(StickyTo::Cookie(name)) if name.as_str() == "cm_checkout"));
+    let rule = service.rule.as_ref().unwrap();
+    assert_eq!(
+        (rule.name.as_str(), rule.values[0].0.as_str(), rule.values[0].1),
+        ("X-Variation", "B", Variation(1))
+    );
+    assert_eq!(service.variations[0].targets.len(), 2);
+    assert_eq!(service.variations[1].health.as_ref().unwrap().path.as_deref(), Some("/ready"));
+    assert_eq!((service.salt, service.retry), (Salt::Release, None));
+    assert!(strategy.is_sticky(Some(0)));
+    assert_eq!(strategy.subject_keys().collect::<Vec<_>>(), ["service/checkout"]);
+    assert!(matches!(strategy.subject(0), Some(Subject::Service(_))));
+    // Routers of one service move as one.
+    let order = |text: &str| load(text).rollout.unwrap().order;
+    assert_eq!(order(SERVICE), language::Order::GlobalIncremental);
+    assert_eq!(
+        order(&with("rollout: {on_failure: rollback, soak: 10m}\n", "")),
+        language::Order::GlobalIncremental
+    );
+}
+
+#[test]
+fn stages_share_calls_out_among_any_number_of_variations_in_hundredths_of_a_percent() {
+    let strategy = load(OF_THREE);
+    assert_eq!(
+        shares(&strategy),
+        [("a little", &[8975, 0, 1025][..], 10), ("all", &[0, 6000, 4000][..], 100)]
+    );
+    assert_eq!(strategy.stages[0].kind, StageKind::AB);
+    assert_eq!(strategy.stages[1].kind, StageKind::WaitForSignal);
+    assert_eq!(
+        strategy.stages.iter().map(|stage| stage.healthy_targets).collect::<Vec<_>>(),
+        [None, Some(5000)]
+    );
+    // Of what is neither nothing nor all the whole percent says neither.
+    for (stable, other, percent) in [("99.99", "0.01", 1), ("0.01", "99.99", 99), ("50.5", "49.5", 50)] {
+        let text = OF_THREE.replacen("A: 89.75, C: 10.25", &format!("A: {stable}, C: {other}"), 1);
+        assert_eq!(load(&text).stages[0].new_traffic, percent, "{stable}");
+    }
+}
+
+#[test]
+fn a_template_is_stages_with_its_approvals_and_what_it_means_on_failure() {
+    let strategy = load(SERVICE);
+    assert_eq!(
+        shares(&strategy),
+        [
+            ("10 %", &[9000, 1000][..], 10),
+            ("25 %", &[7500, 2500][..], 25),
+            ("50 %", &[5000, 5000][..], 50),
+            ("100 %", &[0, 10000][..], 100),
+        ]
+    );
+    let seconds: Vec<u64> = strategy.stages.iter().map(|stage| stage.min_duration.as_secs()).collect();
+    assert_eq!(seconds, [300, 600, 900, 0]);
+    assert!(
+        strategy.stages.iter().all(|stage| stage.healthy_targets == Some(9500) && stage.min_calls == 100)
+    );
+    assert_eq!(strategy.stages[3].on_success, Action::Rollout);
+    let rollout = strategy.rollout.unwrap();
+    // Somebody is asked after the stage of 50 %, which is before that of 100 %.
+    let language::ApprovalOf::Stages(asked) = rollout.approval.unwrap().of else { panic!() };
+    assert_eq!((asked, rollout.soak.as_secs()), (vec![3], 600));
+    // What the strategy says itself wins.
+    let own = load(&with(
+        "rollout: {on_failure: rollback",
+        "rollout: {on_failure: pause, approval: before_rollout",
+    ));
+    let rollout = own.rollout.unwrap();
+    assert_eq!(rollout.on_failure, language::OnLimit::Pause);
+    assert_eq!(rollout.approval.unwrap().of, language::ApprovalOf::Rollout);
+}
+
+#[test]
+fn each_built_in_template_is_what_its_golden_file_says() {
+    for template in RolloutTemplates::default().all() {
+        let strategy = load(&SERVICE.replace("canary-10-25-50-100", &template.name));
+        insta::with_settings!({description => template.description.clone()}, {
+            insta::assert_snapshot!(format!("template_{}", template.name), render_full::whole(&strategy));
+        });
+    }
+}
+
+#[test]
+fn a_template_of_the_manager_is_written_into_the_text_that_is_kept() {
+    let mut strategies = RolloutTemplates::default();
+    let text = "strategies:\n  quick: {stages: [{traffic: 0.5, duration: 1s}, {traffic: 100, duration: 0s, approval: true}], auto_advance: \
+                true, on_failure: pause}\n";
+    assert_eq!(strategies.read(text), []);
+    let site = Site { strategies, ..Site::default() };
+    for written in ["quick", "\"quick\"", "'quick'"] {
+        let checked = check_at(with("canary-10-25-50-100", written).as_bytes(), &site);
+        let strategy = checked.strategy.unwrap_or_else(|| panic!("{:?}", checked.diagnostics));
+        assert_eq!(strategy.stages[0].shares, [9950, 50]);
+        assert_eq!(
+            strategy.rollout.as_ref().unwrap().approval.as_ref().unwrap().of,
+            language::ApprovalOf::Rollout
+        );
+        // Nobody needs the manager's folder to read it again.
+        let frozen = checked.frozen.unwrap();
+        assert_eq!(check(&frozen).strategy.as_ref(), Some(&strategy));
+        assert_eq!(check_stored(&frozen).strategy.as_ref(), Some(&strategy));
+    }
+    // Built-in ones may become others with a later build.
+    let checked = check_at(SERVICE.as_bytes(), &Site::default());
+    assert!(checked.frozen.unwrap().contains("healthy_targets"));
+    assert!(rendered(&with("canary-10-25-50-100", "quick")).contains("there is no strategy \"quick\""));
+}
+
+#[test]
+fn templates_of_a_file_are_checked_with_places() {
+    for (text, says) in [
+        (
+            "strategies: {canary-10-25-50-100: {stages: [{traffic: 1, duration: 1s}]}}",
+            "there are two strategies",
+        ),
+        ("strategies: {a: {stages: []}}", "stages is empty"),
+        ("strategies: {a: {stages: [{traffic: 101, duration: 1s}]}}", "\"101\" is not a percentage"),
+        ("strategies: {a: {stages: [{traffic: 1}]}}", "lacks duration"),
+        ("strategies: {a: {stages: [{traffic: 1, duration: 1s, share: 2}]}}", "has no key \"share\""),
+        ("strategies: [a]", "strategies is not a mapping"),
+        ("strategy: a", "has no key \"strategy\""),
+    ] {
+        let mut strategies = RolloutTemplates::default();
+        let found = strategies.read(text);
+        assert!(found.iter().any(|found| found.message.contains(says)), "{text}: {found:?}");
+        assert_eq!(strategies.all().count(), 4, "{text}");
+    }
+}
+
+#[test]
+fn what_managers_below_and_routers_read_is_the_same_service() {
+    for text in [
+        SERVICE.to_owned(),
+        OF_THREE.to_owned(),
+        with("sticky: {cookie: cm_checkout}", "sticky: address\n    salt: service\n    retry: never"),
+    ] {
+        let strategy = load(&text);
+        serde_saphyr::from_str::<StrategyForm>(&text).unwrap();
+        let stored = serde_json::to_string(&strategy).unwrap();
+        assert_eq!(serde_json::from_str::<Strategy>(&stored).unwrap(), strategy);
+        let below = check_from_parent(render_full::whole(&strategy).as_bytes());
+        assert_eq!(below.strategy.as_ref(), Some(&strategy), "{:?}", below.diagnostics);
+        let in_place = offer::read(&render_full::in_place(&strategy, "11", true)).unwrap();
+        assert_eq!(in_place.services, strategy.services);
+        let shared: Vec<_> = in_place.stages.iter().map(|of| of.stage.shares.clone()).collect();
+        assert_eq!(shared, strategy.stages.iter().map(|stage| stage.shares.clone()).collect::<Vec<_>>());
+        // Deployed agents lead no calls, and are handed none.
+        assert!(render::stage(&strategy, 0, "11").contains("functions: []"));
+    }
+}
+
+#[test]
+fn a_strategy_of_functions_has_the_digest_that_it_had() {
+    let stored = String::from_utf8(load(super::REFERENCE).digest_form().unwrap()).unwrap();
+    for word in ["services", "shares", "healthy_targets", "subject"] {
+        assert!(!stored.contains(word), "{word}: {stored}");
+    }
+    assert!(stored.contains("\"function\":0"));
+}
+
+#[test]
+fn each_slip_is_named() {
+    for (from, to, says) in [
+        ("name: checkout\n    routers", "name: check out\n    routers", "\"check out\" is no name"),
+        ("{labels: {env: prod}}", "{}", "routers lacks labels"),
+        ("[{port: 8080, protocol: HTTP}]", "[]", "ports is empty"),
+        ("port: 8080", "port: 0", "\"0\" is no port"),
+        ("port: 8080", "port: 80800", "\"80800\" is no port"),
+        ("protocol: HTTP", "protocol: http", "there is no protocol \"http\""),
+        ("[{port: 8080, protocol: HTTP}]", "[{port: 8080}, {port: 8080}]", "names port 8080 twice"),
+        (
+            "[{port: 8080, protocol: HTTP}]",
+            "[{port: 1}, {port: 2, protocol: TCP}]",
+            "mix HTTP with TCP or UDP",
+        ),
+        (
+            "protocol: HTTP",
+            "protocol: TCP",
+            "takes connections without headers: a cookie means nothing there",
+        ),
+        ("cm_checkout", "'a b'", "no cookie or header is called"),
+        ("cm_checkout", "'a.b'", "\"a.b\" is no name of a cookie"),
+        ("values: {B: B}", "values: {B: D}", "there is no variation \"D\""),
+        ("values: {B: B}", "values: {}", "values names 0 values"),
+        ("127.0.0.1:9102", "127.0.0.1", "\"127.0.0.1\" is no target"),
+        ("127.0.0.1:9102", "127.0.0.1:9101", "names the target 127.0.0.1:9101 twice"),
+        ("127.0.0.1:9102", "a;b:1", "\"a;b:1\" is no target"),
+        ("name: B", "name: A", "has two variations \"A\""),
+        ("path: /ready", "path: ready", "\"ready\" is no path of a check"),
+        ("interval: 2s", "interval: 1ms", "\"1ms\" is no time between two checks"),
+        ("strategy: canary-10-25-50-100", "strategy: canary-10", "there is no strategy \"canary-10\""),
+        (
+            "strategy: canary-10-25-50-100",
+            "strategy: {stages: [{traffic: 5, duration: never}]}",
+            "\"never\" is not a duration",
+        ),
+        ("strategy: canary-10-25-50-100\n", "", "lacks stages"),
+    ] {
+        let text = with(from, to);
+        assert!(rendered(&text).contains(says), "{to}: {}", rendered(&text));
+        assert!(check(&text).strategy.is_none(), "{to}");
+    }
+    for (from, to, says) in [
+        ("A: 89.75, C: 10.25", "A: 89.75, C: 10.24", "add up to 99.99 %, not to 100 %"),
+        ("A: 89.75, C: 10.25", "A: 89.755, C: 10.245", "\"89.755\" is not a percentage"),
+        ("A: 89.75, C: 10.25", "A: 89.75, D: 10.25", "there is no variation \"D\""),
+        ("service: checkout", "service: checkin", "there is no service \"checkin\""),
+        ("service: checkout", "func_name: checkout", "is a stage of a service and has no func_name"),
+        ("type: Traffic", "type: A/B", "is a stage of a service and not of type A/B"),
+        ("healthy_targets: 50", "healthy_targets: 101", "\"101\" is not a percentage"),
+        ("id: checkout-42", "id: checkout-42\nstrategy: canary-10-25-50-100", "and so does stages"),
+    ] {
+        let changed = OF_THREE.replacen(from, to, 1);
+        assert_ne!(changed, OF_THREE, "{from}");
+        assert!(rendered(&changed).contains(says), "{to}: {}", rendered(&changed));
+        assert!(check(&changed).strategy.is_none(), "{to}");
+    }
+}
+
+#[test]
+fn functions_and_services_are_released_apart() {
+    let functions = super::REFERENCE.split("stages:").next().unwrap();
+    let functions = &functions[functions.find("functions:").unwrap()..];
+    let text = with("services:", &format!("{functions}services:"));
+    assert!(
+        rendered(&text).contains("a release changes functions or services, and not both"),
+        "{}",
+        rendered(&text)
+    );
+}
