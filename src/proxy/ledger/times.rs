@@ -59,9 +59,13 @@ impl Times {
         self.sum_us += other.sum_us;
         self.range_us = wider(self.range_us, other.range_us);
         match (&mut self.form, &other.form) {
+            #[expect(
+                clippy::stable_sort_primitive,
+                reason = "both ascend, and only the stable sort finds such runs and merges them"
+            )]
             (Form::Exact(all), Form::Exact(more)) if all.len() + more.len() <= EXACT_TIMES => {
                 all.extend_from_slice(more);
-                all.sort_unstable();
+                all.sort();
             }
             (_, more) => {
                 let (mut zeros, mut all) = std::mem::take(&mut self.form).into_buckets();
