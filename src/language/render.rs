@@ -8,8 +8,11 @@
 
 use std::fmt::Write as _;
 
+use traffic::BUCKETS;
+
 use super::{
-    Condition, Function, Interim, Metric, Operator, Stage, StageKind, Statistic, Strategy, Version,
+    Condition, Function, Interim, Metric, Operator, Stage, StageKind, Statistic, Strategy, Subject, Version,
+    render_full,
     scalar::{go_duration, sign},
 };
 
@@ -116,11 +119,28 @@ pub fn rollout(strategy: &Strategy, function: usize, offer_id: &str) -> String {
     single(strategy, offer_id, (function, &function.new), (&stage, &[]), Then::Rollout)
 }
 
-/// An unconditional stage that leaves the base version, whatever ran before.
-pub fn undo(strategy: &Strategy, function: usize, offer_id: &str) -> String {
-    let Some(function) = strategy.functions.get(function) else { return withdrawn(strategy, offer_id) };
+/// An unconditional stage that leaves the base version, or the stable variation, whatever ran before.
+pub fn undo(strategy: &Strategy, subject: usize, offer_id: &str) -> String {
     let stage = unconditional(UNDO_STAGE, 0);
-    single(strategy, offer_id, (function, &function.base), (&stage, &[]), Then::Rollback)
+    match strategy.subject(subject) {
+        Some(Subject::Function(function)) => {
+            single(strategy, offer_id, (function, &function.base), (&stage, &[]), Then::Rollback)
+        }
+        Some(Subject::Service(service)) => {
+            let mut shares = vec![0; service.variations.len()];
+            shares.iter_mut().take(1).for_each(|stable| *stable = BUCKETS);
+            let alone = Strategy {
+                functions: Vec::new(),
+                services: vec![service.clone()],
+                stages: vec![Stage { shares, ..stage }],
+                rollout: None,
+                from_parent: None,
+                ..strategy.clone()
+            };
+            render_full::in_place(&alone, offer_id, false)
+        }
+        None => withdrawn(strategy, offer_id),
+    }
 }
 
 /// An offer of nothing, for one that was shown and then withdrawn.

@@ -32,6 +32,9 @@ pub struct Status {
     /// In order of their names.
     #[serde(default)]
     pub functions: Vec<FunctionStatus>,
+    /// Services whose calls are led, in order of their names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<ServiceStatus>,
     /// The release that is in hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<WorkStatus>,
@@ -109,6 +112,26 @@ pub struct FunctionStatus {
     /// What was stable before, and runs on so that going back takes no start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<KeptStatus>,
+}
+
+/// A service whose variations run elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceStatus {
+    pub name: String,
+    pub ports: Vec<u16>,
+    /// The stable one first.
+    pub variations: Vec<VariationStatus>,
+    /// A release shares its calls out.
+    #[serde(default)]
+    pub is_tried: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VariationStatus {
+    pub name: String,
+    /// What it is to get, in units of 0.01 %.
+    pub share: u16,
+    pub targets: Vec<String>,
 }
 
 /// A version that was started here.

@@ -22,6 +22,7 @@ mod acts;
 mod link;
 mod operators;
 mod served;
+mod services;
 mod state;
 pub mod table;
 mod take_over;
@@ -39,6 +40,7 @@ use self::tries::Tries;
 pub use self::{
     act::{Act, Errand, Event, Fetched, Listed, Polled, Started, Trouble, TroubleKind},
     operators::{Refusal, Undone},
+    services::LedService,
     state::{
         Adding, Candidate, Ending, FORMAT, Function, Kept, Owed, Phase, Place, Plan, Routing, State, Testing,
         VersionNote, Walk, Work,
@@ -136,6 +138,8 @@ struct World {
     taking_over_since_ms: Option<u64>,
     /// Since when what follows an ended stage is in force.
     ending_since_ms: Option<u64>,
+    /// The first look at the counts that was begun after that.
+    first_after: u64,
     /// The first look at the counts that shows all of an ended stage.
     last_count: Option<u64>,
     /// When time was taken last.

@@ -6,6 +6,7 @@ use super::{
     walk::Outcome,
 };
 use crate::runtime::VersionId;
+use language::Service;
 
 /// What an operator is told that something can't be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,12 +17,10 @@ pub enum Refusal {
     Conflict(String),
 }
 
-/// A function of which something was taken back.
+/// A function or service of which something was taken back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Undone {
     pub name: String,
-    pub from: VersionId,
-    pub to: VersionId,
 }
 
 impl Core {
@@ -35,6 +34,7 @@ impl Core {
         self.tick(now);
         if let Some(name) = function
             && !self.state.functions.contains_key(name)
+            && !self.state.services.contains_key(name)
         {
             return Err(self.unknown(name));
         }
@@ -48,25 +48,24 @@ impl Core {
     }
 
     fn unknown(&self, name: &str) -> Refusal {
-        let known = self.state.functions.keys().chain(self.state.adding.keys()).cloned().collect();
+        let known = self.state.functions.keys().chain(self.state.adding.keys());
+        let known = known.chain(self.state.services.keys()).cloned().collect();
         Refusal::Unknown { name: name.to_owned(), known }
     }
 
     /// Takes the release in hand back, if it concerns the function.
     fn undo_work(&mut self, function: Option<&str>, why: Option<&str>, now: Now) -> Option<Vec<Undone>> {
         let offer = self.offer.as_ref()?;
-        if function.is_some_and(|name| !offer.functions.iter().any(|of| of.name == name)) {
+        let names = || {
+            let functions = offer.functions.iter().map(|function| function.name.as_str());
+            functions.chain(offer.services.iter().map(Service::name))
+        };
+        if function.is_some_and(|name| !names().any(|of| of == name)) {
             return None;
         }
         let work = self.state.work.as_ref()?;
-        let versions = &work.plan()?.versions;
-        let names = offer.functions.iter().map(|function| function.name.clone());
-        let undone = names.zip(versions).map(|(name, [base, new])| Undone {
-            name,
-            from: new.clone(),
-            to: base.clone(),
-        });
-        let undone = undone.collect();
+        work.plan()?;
+        let undone = names().map(|name| Undone { name: name.to_owned() }).collect();
         let why = why.map_or_else(String::new, |why| format!(": {why}"));
         let why = format!("taken back by an operator of the agent{why}");
         match &work.phase {
@@ -87,8 +86,13 @@ impl Core {
             if named.is_none_or(|named| named == name)
                 && let Some(kept) = function.kept.take()
             {
-                let from = std::mem::replace(&mut function.stable, kept.version.clone());
-                undone.push(Undone { name: name.clone(), from, to: kept.version });
+                function.stable = kept.version;
+                undone.push(Undone { name: name.clone() });
+            }
+        }
+        for (name, led) in &mut self.state.services {
+            if named.is_none_or(|named| named == name) && led.undo() {
+                undone.push(Undone { name: name.clone() });
             }
         }
         if undone.is_empty() {

@@ -9,6 +9,7 @@ use proxy::{
 use serde::{Deserialize, Serialize};
 use wire::StageSummary;
 
+use super::services::LedService;
 use crate::{judge::Judge, measure::StageCounts, runtime::VersionId};
 
 /// The newest form of the state that this program knows.
@@ -29,6 +30,9 @@ pub struct State {
     /// What serves, by the function's name.
     #[serde(default)]
     pub functions: BTreeMap<String, Function>,
+    /// Services whose calls are led, by name.
+    #[serde(default)]
+    pub services: BTreeMap<String, LedService>,
     /// Functions that an operator gave another version, which is started first.
     #[serde(default)]
     pub adding: BTreeMap<String, Adding>,
@@ -59,6 +63,7 @@ impl Default for State {
             epoch: 0,
             generation: 0,
             functions: BTreeMap::new(),
+            services: BTreeMap::new(),
             adding: BTreeMap::new(),
             versions: BTreeMap::new(),
             places: BTreeMap::new(),

@@ -34,6 +34,7 @@ impl Core {
                 salt: offer.id.clone(),
             });
         }
+        self.decide_services(true);
         self.world.taking_over_since_ms = None;
         self.dirty();
     }

@@ -45,7 +45,7 @@ impl Core {
                 let running = self.world.running.as_ref();
                 let is_ready = |version: &VersionId| running.is_some_and(|running| running.contains(version));
                 if plan.versions.iter().flatten().all(is_ready) {
-                    self.begin();
+                    self.begin(now);
                 }
             }
             Phase::Walking(_) => {
@@ -79,7 +79,10 @@ impl Core {
     }
 
     /// All versions run: the base versions serve, and the first stage begins.
-    fn begin(&mut self) {
+    fn begin(&mut self, now: Now) {
+        if let Err(why) = self.begin_services() {
+            return self.give_up(&why, now);
+        }
         let (Some(work), Some(offer)) = (&mut self.state.work, &self.offer) else { return };
         let Phase::Preparing(plan) = &work.phase else { return };
         for (function, [base, _]) in offer.functions.iter().zip(&plan.versions) {
@@ -102,30 +105,45 @@ impl Core {
     fn enter(&mut self, index: usize) {
         let (Some(work), Some(offer)) = (&mut self.state.work, &self.offer) else { return };
         let Some(stage) = offer.stages.get(index).map(|stage| &stage.stage) else { return };
-        let Some(function) = offer.functions.get(stage.subject) else { return };
         work.begun += 1;
         let split = format!("{}/{}#{}.{}", work.offer, stage.name, work.run, work.begun);
         let Some(walk) = work.walk_mut() else { return };
-        let Some([_, new]) = walk.plan.versions.get(stage.subject) else { return };
-        let candidate = Candidate {
-            version: new.clone(),
-            share: u16::from(stage.new_traffic.min(100)) * (WHOLE / 100),
-            stage: stage.name.clone(),
-            split: split.clone(),
-            salt: offer.id.clone(),
+        let function = offer.functions.get(stage.subject).zip(walk.plan.versions.get(stage.subject));
+        let (counts, candidate) = match (function, offer.services.get(stage.subject)) {
+            (Some((function, [_, new])), _) => {
+                let candidate = Candidate {
+                    version: new.clone(),
+                    share: u16::from(stage.new_traffic.min(100)) * (WHOLE / 100),
+                    stage: stage.name.clone(),
+                    split: split.clone(),
+                    salt: offer.id.clone(),
+                };
+                (StageCounts::new(&function.name, &split), Some(candidate))
+            }
+            (None, Some(service)) => {
+                let stable = service.variations.first().map_or("", |stable| stable.name.as_str());
+                (StageCounts::of_service(service.name(), stable, &split), None)
+            }
+            (None, None) => return,
         };
         walk.testing = Some(Testing {
             stage: index,
-            counts: StageCounts::new(&function.name, &split),
+            counts,
             judge: Judge::new(stage, offer.alpha.unwrap_or(ALPHA)),
             elapsed_ms: 0,
             announced: false,
         });
-        if let Some(served) = self.state.functions.get_mut(&function.name) {
-            served.candidate = Some(candidate);
+        let name = walk.testing.as_ref().map_or("", |testing| testing.counts.service()).to_owned();
+        let text = format!("stage {} of {}: {} % of {name}", stage.name, offer.id, stage.new_traffic);
+        let (shares, salt) = (stage.shares.clone(), offer.id.clone());
+        match candidate {
+            Some(candidate) => {
+                if let Some(served) = self.state.functions.get_mut(&name) {
+                    served.candidate = Some(candidate);
+                }
+            }
+            None => self.share_service(&name, &shares, &split, &salt),
         }
-        let text =
-            format!("stage {} of {}: {} % of {}", stage.name, offer.id, stage.new_traffic, function.name);
         self.report_at_ms = 0;
         self.inform(text);
         self.dirty();
@@ -240,6 +258,7 @@ impl Core {
                 served.kept = None;
             }
         }
+        self.decide_services(is_rollout);
     }
 
     /// Waits until what follows the ended stage is in force, and its last calls are counted.
@@ -249,14 +268,22 @@ impl Core {
         if !is_decided || !self.is_in_force() || self.world.last_count.is_some() {
             return;
         }
+        if self.world.ending_since_ms.is_none() {
+            // One may be under way that began before.
+            self.world.first_after = self.world.counting + 1;
+        }
         let since = *self.world.ending_since_ms.get_or_insert(now.ms);
         let is_late = now.ms.saturating_sub(since) >= LAST_CALLS_MS;
+        // Of a service the proxy says how many calls are left; it has to be asked after what follows came into force.
+        let is_asked = self.world.counting > self.world.first_after;
+        let has_none = walk.ending.as_ref().is_some_and(|ending| ending.counts.in_flight() == 0);
+        let is_quiet = !walk.plan.versions.is_empty() || is_asked && has_none;
         let wanted = self.wanted_versions();
         let left = walk.plan.versions.iter().flatten().filter(|version| !wanted.contains(*version));
         let is_drained = |version: &VersionId| {
             self.world.drained.contains(version) || !self.state.versions.contains_key(version)
         };
-        if walk.testing.is_some() || is_late || left.into_iter().all(is_drained) {
+        if walk.testing.is_some() || is_late || is_quiet && left.into_iter().all(is_drained) {
             // One may be under way that began before.
             self.world.last_count = Some(self.world.counting + 1);
             self.world.count_at_ms = now.ms;
@@ -277,6 +304,7 @@ impl Core {
         self.state.owed.retain(|owed| !(owed.waits && owed.offer == name));
         self.owe(name, summary, &ending.next, false);
         if is_over {
+            self.end_services();
             self.state.work = None;
             self.offer = None;
         }
@@ -345,7 +373,7 @@ fn sticky(sticky: &Sticky) -> StickyForm {
     }
 }
 
-fn retry(retry: Retry) -> RetryForm {
+pub(super) fn retry(retry: Retry) -> RetryForm {
     match retry {
         Retry::Failed => RetryForm::Failed,
         Retry::Refused => RetryForm::Refused,

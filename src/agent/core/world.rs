@@ -256,8 +256,12 @@ impl Core {
             Err(trouble) => {
                 self.tries.failed(act, now.ms);
                 let is_refused = trouble.kind == TroubleKind::Refused;
+                let why = trouble.text.clone();
                 self.no_proxy(trouble, now);
                 self.world.look_at_ms = now.ms;
+                if is_refused && self.services_were_refused() {
+                    return self.give_up(&format!("the proxy refuses the service: {why}"), now);
+                }
                 if is_refused && let Some(decided) = self.world.decided.take() {
                     // One of this number is in force that says something else.
                     self.decide(decided);
@@ -276,9 +280,12 @@ impl Core {
             return;
         }
         // Who knows of nothing may have lost its memory: what serves by an earlier table goes on.
-        let is_new =
-            self.world.decided.is_none() && self.state.functions.is_empty() && self.state.versions.is_empty();
-        let services = table::services(&self.state.functions, &self.world.targets);
+        let is_new = self.world.decided.is_none()
+            && self.state.functions.is_empty()
+            && self.state.services.is_empty()
+            && self.state.versions.is_empty();
+        let mut services = table::services(&self.state.functions, &self.world.targets);
+        services.extend(self.service_forms());
         if !is_new && self.world.decided.as_ref() != Some(&services) {
             self.decide(services);
         }

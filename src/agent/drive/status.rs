@@ -3,10 +3,10 @@
 use super::{desk::Desk, tools::Tools};
 use crate::{
     control::form::{
-        CandidateStatus, FunctionStatus, KeptStatus, ManagerStatus, Owed, ProxyStatus, Status, VersionStatus,
-        WorkStatus,
+        CandidateStatus, FunctionStatus, KeptStatus, ManagerStatus, Owed, ProxyStatus, ServiceStatus, Status,
+        VariationStatus, VersionStatus, WorkStatus,
     },
-    core::{Core, Function, Now, Phase, Work},
+    core::{Core, Function, LedService, Now, Phase, Work},
     runtime::{self, VersionId},
     settings::Settings,
 };
@@ -59,6 +59,7 @@ pub fn status(core: &Core, desk: &Desk, tools: &Tools, settings: &Settings, now:
         unsaved: desk.unsaved.clone(),
         runtimes: tools.runtimes.status(),
         functions: functions.map(|(name, function)| of_function(core, desk, name, function)).collect(),
+        services: state.services.values().map(of_service).collect(),
         work: state.work.as_ref().map(|work| of_work(core, work)),
         owed: Owed {
             results: state.owed.len() as u64,
@@ -70,6 +71,22 @@ pub fn status(core: &Core, desk: &Desk, tools: &Tools, settings: &Settings, now:
 
 fn wall_after(now: Now) -> impl Fn(u64) -> i64 {
     move |ms| now.wall_ms.saturating_add(i64::try_from(ms.saturating_sub(now.ms)).unwrap_or(0))
+}
+
+fn of_service(led: &LedService) -> ServiceStatus {
+    let shares = led.shares();
+    let each = led.service.variations.iter().zip(shares.into_iter().chain(std::iter::repeat(0)));
+    let variations = each.map(|(variation, share)| VariationStatus {
+        name: variation.name.to_string(),
+        share,
+        targets: variation.targets.iter().map(ToString::to_string).collect(),
+    });
+    ServiceStatus {
+        name: led.service.name().to_owned(),
+        ports: led.service.ports.iter().map(|listen| listen.port).collect(),
+        variations: variations.collect(),
+        is_tried: led.is_tried,
+    }
 }
 
 fn of_function(core: &Core, desk: &Desk, name: &str, function: &Function) -> FunctionStatus {

@@ -29,6 +29,9 @@ pub use uplink::{LinkError, Settings};
 
 use crate::measure::Reads;
 
+/// What the proxy beside an agent is called among the kinds of routers.
+const EMBEDDED: &str = "embedded";
+
 /// Largest archive, in bytes: what a manager packs with its usual limits, and as much again.
 const MAX_ARCHIVE_BYTES: u64 = 128 * 1024 * 1024;
 
@@ -191,6 +194,7 @@ fn capabilities(about: &About) -> Capabilities {
         labels: about.labels.clone(),
         features: [FEATURE_INTERIM, FEATURE_VALUES, FEATURE_GROUPS].map(str::to_owned).into(),
         leads: Leads::Whole,
+        routers: vec![EMBEDDED.to_owned()],
         ..Capabilities::default()
     }
 }

@@ -45,6 +45,9 @@ pub const MAX_PARTS: usize = 48;
 pub struct StageCounts {
     service: String,
     split: String,
+    /// The name of the stable variation, where that is its own: all others are the other side.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stable: Option<String>,
     /// Up to where the proxy's closed intervals are in `kept`.
     read: Cursor,
     /// Of closed intervals, and of lives of the proxy that are over.
@@ -89,6 +92,7 @@ impl StageCounts {
         Self {
             service: service.to_owned(),
             split: split.to_owned(),
+            stable: None,
             read: Cursor::default(),
             kept: Parts::default(),
             open: Vec::new(),
@@ -96,6 +100,23 @@ impl StageCounts {
             gone: 0,
             gone_of_life: 0,
             in_flight: 0,
+        }
+    }
+
+    /// The same of a service whose variations have names of their own: those of the stable one on one side, those of all others
+    /// on the other.
+    #[must_use]
+    pub fn of_service(service: &str, stable: &str, split: &str) -> Self {
+        Self { stable: Some(stable.to_owned()), ..Self::new(service, split) }
+    }
+
+    /// On which side the calls of a variation are; none where it is of neither.
+    fn side(&self, variation: &str) -> Option<usize> {
+        match (&self.stable, variation) {
+            (Some(stable), variation) => Some(usize::from(stable != variation)),
+            (None, BASE) => Some(0),
+            (None, NEW) => Some(1),
+            (None, _) => None,
         }
     }
 
@@ -159,7 +180,9 @@ impl StageCounts {
             self.keep(interval, &sides, groups.as_ref());
         }
         self.read.interval = self.read.interval.max(reading.next.interval);
-        let of_new = reading.in_flight.iter().filter(|of| of.service == self.service && of.variation == NEW);
+        let is_new = |variation: &str| self.side(variation) == Some(1);
+        let of_new =
+            reading.in_flight.iter().filter(|of| of.service == self.service && is_new(&of.variation));
         self.in_flight = of_new.map(|of| u64::from(of.calls)).sum();
         self.add_up();
     }
@@ -190,11 +213,7 @@ impl StageCounts {
             if key.by_header || key.service != self.service || key.split != self.split {
                 continue;
             }
-            let which = match key.variation.as_str() {
-                BASE => 0,
-                NEW => 1,
-                _ => continue,
-            };
+            let Some(which) = self.side(&key.variation) else { continue };
             sides[which].add(&row.tally);
             if let Some(more) = &row.tally.groups {
                 groups.get_or_insert_default().add(which, more);

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use agent::{
     control::form::{
-        Added, FunctionStatus, ManagerStatus, ProxyStatus, Removed, RuntimeStatus, Status, Undone,
-        VersionStatus, WorkStatus,
+        Added, FunctionStatus, ManagerStatus, ProxyStatus, Removed, RuntimeStatus, ServiceStatus, Status,
+        Undone, VersionStatus, WorkStatus,
     },
     runtime::Phase,
 };
@@ -47,7 +47,33 @@ pub fn status(out: &mut impl Write, status: &Status, as_json: bool, now: Timesta
     if !status.functions.is_empty() {
         write!(out, "\n{}", table(&status.functions, now))?;
     }
+    if !status.services.is_empty() {
+        write!(out, "\n{}", services(&status.services))?;
+    }
     Ok(())
+}
+
+fn services(services: &[ServiceStatus]) -> String {
+    let rows = services.iter().flat_map(|service| {
+        let ports = service.ports.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        let each = service.variations.iter().enumerate();
+        each.map(move |(at, variation)| {
+            let role = match (at, service.is_tried) {
+                (0, _) => "stable",
+                (_, true) => "tried",
+                (_, false) => "",
+            };
+            vec![
+                show::one_line(&service.name),
+                ports.clone(),
+                show::one_line(&variation.name),
+                role.to_owned(),
+                format!("{} %", f64::from(variation.share) / 100.0),
+                show::one_line(&variation.targets.join(",")),
+            ]
+        })
+    });
+    show::table(&["SERVICE", "PORTS", "VARIATION", "ROLE", "SHARE", "TARGETS"], rows)
 }
 
 fn manager(manager: &ManagerStatus, now: Timestamp) -> String {

@@ -14,7 +14,10 @@ use heart::{
     release::manager::FEATURE_RETRY,
 };
 use language::MAX_STRATEGY_BYTES;
-use model::{ChildKind, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_TRAFFIC, FEATURE_VALUES};
+use model::{
+    ChildKind, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_SERVICES, FEATURE_TRAFFIC,
+    FEATURE_VALUES,
+};
 use uplink::{Caller, LinkError, MAX_ANSWER_BYTES, Settings, Span};
 use wire::{
     child::{EndStageAnswer, ManagerTime, PollAnswer, PollRequest, StageSummary},
@@ -120,7 +123,7 @@ impl Parent {
 
 /// Those features of a parent that this manager has too.
 fn common(features: &[String]) -> Vec<String> {
-    let of_managers = [FEATURE_QUESTIONS, FEATURE_RETRY, FEATURE_CLASSES, FEATURE_TRAFFIC];
+    let of_managers = [FEATURE_QUESTIONS, FEATURE_RETRY, FEATURE_CLASSES, FEATURE_TRAFFIC, FEATURE_SERVICES];
     let known = of_managers.into_iter().chain([FEATURE_INTERIM, FEATURE_VALUES, FEATURE_GROUPS]);
     known.filter(|known| features.iter().any(|feature| feature == known)).map(str::to_owned).collect()
 }

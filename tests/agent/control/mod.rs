@@ -103,6 +103,7 @@ fn standing() -> Status {
                 trouble: Some("connection refused".to_owned()),
             },
         ],
+        services: Vec::new(),
         functions: vec![greet, sieve],
         work: Some(WorkStatus {
             offer: "ab".to_owned(),

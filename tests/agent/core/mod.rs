@@ -86,7 +86,8 @@ fn a_version_that_never_answers_when_it_is_to_take_over_is_taken_back() {
 fn what_takes_over_can_be_taken_back_by_an_operator() {
     let mut world = died_before_it_takes_over();
     let undone = world.undo(Some("hello")).unwrap();
-    assert_eq!(undone[0].to, version("hello", "base"));
+    assert_eq!(undone[0].name, "hello");
+    assert_eq!(world.core.state().functions["hello"].stable, version("hello", "base"));
     world.until("it is told", |world| world.ended().len() == 2);
     assert_eq!(world.ended()[1], ("half".to_owned(), StageStatus::Failure, "rollback".to_owned()));
     assert_eq!(world.share("hello"), 0);
@@ -219,7 +220,8 @@ fn an_operator_takes_a_release_back_while_the_manager_is_away() {
     world.until("the canary is tried", |world| world.share("hello") == 1_000);
     world.manager_away = true;
     let undone = world.undo(None).unwrap();
-    assert_eq!(undone[0].to, version("hello", "base"));
+    assert_eq!(undone[0].name, "hello");
+    assert_eq!(world.core.state().functions["hello"].stable, version("hello", "base"));
     world.until("it has no share", |world| world.share("hello") == 0);
     world.manager_away = false;
     world.until("it is told", |world| !world.told.is_empty());

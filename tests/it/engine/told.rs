@@ -193,8 +193,13 @@ fn managers_below_are_asked_in_the_words_that_they_know() {
         partial: Partial::Allow,
     };
     let runtimes = vec![["a".to_owned(), "b".to_owned()]];
-    let full = Needs { target: Some(target), runtimes: runtimes.clone(), functions: vec!["f".to_owned()] };
-    let bare = Needs { target: None, runtimes, functions: Vec::new() };
+    let full = Needs {
+        target: Some(target),
+        runtimes: runtimes.clone(),
+        routers: Vec::new(),
+        functions: vec!["f".to_owned()],
+    };
+    let bare = Needs { target: None, runtimes, routers: Vec::new(), functions: Vec::new() };
     let told = [
         (
             full,

@@ -535,19 +535,19 @@ fn read(offer: Offer, id: String) -> Work {
         Form::Whole => {
             let path = strategy.success_path();
             let parts = path.iter().map(|at| part(&strategy, *at, strategy.stages[*at].kind)).collect();
-            (strategy.stages[path[0]].function, parts)
+            (strategy.stages[path[0]].subject, parts)
         }
         Form::Stage { stage } | Form::ReportedStage { stage } => {
             let at = usize::from(stage);
             let part = Part { on_success: Then::Rollback, ..one(at, StageKind::WaitForSignal) };
-            (strategy.stages[at].function, vec![part])
+            (strategy.stages[at].subject, vec![part])
         }
         Form::StageByItself { stage, rollout } => {
             let on_success = if rollout { Then::Rollout } else { Then::Rollback };
             let at = usize::from(stage);
             let led = strategy.rollout.is_some();
             let kind = if led { StageKind::WaitForSignal } else { strategy.stages[at].kind };
-            (strategy.stages[at].function, vec![Part { on_success, ..one(at, kind) }])
+            (strategy.stages[at].subject, vec![Part { on_success, ..one(at, kind) }])
         }
         Form::Rollout { function } => {
             (usize::from(function), vec![unconditional(render::ROLLOUT_STAGE, Then::Rollout)])

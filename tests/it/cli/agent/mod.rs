@@ -65,6 +65,7 @@ fn resting() -> Status {
             trouble: None,
         }],
         unsaved: None,
+        services: Vec::new(),
         functions: vec![sieve],
         work: None,
         owed: Owed::default(),

@@ -190,7 +190,7 @@ fn may_be_tried(service: &ServiceForm, share: u16, scene: &Scene<'_>) -> Result<
         other => return Err(format!("{}, which is {other:?}, orders no shares", work.offer)),
     }
     let stage = handed.offer.strategy.stages.get(testing.stage).ok_or("there is no such stage")?;
-    let function = &handed.offer.strategy.functions[stage.function].name;
+    let function = &handed.offer.strategy.functions[stage.subject].name;
     let ordered = u16::from(stage.new_traffic) * 100;
     if *function == service.name && ordered == share {
         Ok(())

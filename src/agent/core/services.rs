@@ -1,0 +1,263 @@
+//! Services: their variations run elsewhere, and only their calls are led here.
+//!
+//! A service that a release brought stays: what the release ended with is what serves until the next one, which has to begin with it.
+//! While a release is in hand all variations are in the table, also those without a share, so that it is known when the last call
+//! of one has ended; afterwards only the one that serves is.
+
+use language::{Service, offer::Offer};
+use proxy::form::{HashForm, HeaderForm, ProtocolForm, ServiceForm, StickyForm, VariationForm};
+use serde::{Deserialize, Serialize};
+use traffic::{
+    BUCKETS, Run, Shares, Table, Variation,
+    wanted::{Host, StickyTo, Target},
+};
+
+use super::{Core, walk::retry};
+
+/// A service whose calls are led.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LedService {
+    pub service: Service,
+    /// Which buckets each variation has: from, to before, variation.
+    pub runs: Vec<(u16, u16, u8)>,
+    /// What the keys of calls are hashed with.
+    #[serde(default)]
+    pub salt: String,
+    /// What these shares are called in counts.
+    #[serde(default)]
+    pub split: String,
+    /// A release is in hand.
+    #[serde(default)]
+    pub is_tried: bool,
+    /// The offer that shared it out last.
+    #[serde(default)]
+    pub offer: String,
+}
+
+impl LedService {
+    /// One that is served by its stable variation alone.
+    fn new(service: Service, offer: &str) -> Self {
+        let runs = vec![(0, BUCKETS, Variation::STABLE.0)];
+        let (salt, split) = (String::new(), String::new());
+        Self { service, runs, salt, split, is_tried: false, offer: offer.to_owned() }
+    }
+
+    fn table(&self) -> Option<Table> {
+        let runs = self.runs.iter();
+        let runs: Vec<Run> = runs.map(|&(from, to, of)| Run { from, to, variation: Variation(of) }).collect();
+        Table::from_runs(self.service.variations.len(), &runs).ok()
+    }
+
+    /// What each variation gets, in units of 0.01 %.
+    #[must_use]
+    pub fn shares(&self) -> Vec<u16> {
+        self.table().map(|table| table.hundredths()).unwrap_or_default()
+    }
+
+    /// Moves the buckets that these shares move, and no others.
+    fn share_out(&mut self, shares: &[u16]) {
+        let Ok(shares) = Shares::new(shares) else { return };
+        let Some(table) = self.table().and_then(|table| table.with_shares(&shares).ok()) else { return };
+        self.runs = table.runs().into_iter().map(|run| (run.from, run.to, run.variation.0)).collect();
+    }
+
+    fn give_all_to(&mut self, variation: usize) {
+        let mut shares = vec![0; self.service.variations.len()];
+        if let Some(share) = shares.get_mut(variation) {
+            *share = BUCKETS;
+        }
+        self.share_out(&shares);
+    }
+
+    /// Gives all calls back to the stable variation, if another one has taken over.
+    pub(super) fn undo(&mut self) -> bool {
+        let is_other = !self.is_tried && self.serving().is_some_and(|serving| serving != 0);
+        if is_other {
+            self.give_all_to(0);
+        }
+        is_other
+    }
+
+    /// The variation that serves alone, if one does.
+    #[must_use]
+    pub fn serving(&self) -> Option<usize> {
+        self.shares().iter().position(|share| *share == BUCKETS)
+    }
+
+    /// The one that is to serve alone once a release has gone well: of those beside the stable one that which has most.
+    fn winner(&self) -> usize {
+        let shares = self.shares();
+        let beside = shares.iter().enumerate().skip(1).rev();
+        beside.max_by_key(|(_, share)| **share).map_or(0, |(at, _)| at)
+    }
+
+    /// As the proxy is told.
+    fn form(&self) -> ServiceForm {
+        let service = &self.service;
+        let serving = self.serving().filter(|_| !self.is_tried);
+        let is_shown = |at: usize| serving.is_none_or(|serving| serving == at);
+        let shown = service.variations.iter().enumerate().filter(|(at, _)| is_shown(*at));
+        let variations = shown.map(|(_, variation)| VariationForm {
+            name: variation.name.to_string(),
+            version: version_of(&variation.targets),
+            targets: variation.targets.iter().map(Target::to_string).collect(),
+            protocol: ProtocolForm::Http1,
+        });
+        let runs = if serving.is_some() { vec![(0, BUCKETS, 0)] } else { self.runs.clone() };
+        let name_of = |which: Variation| Some(service.variations.get(which.index())?.name.to_string());
+        let header = service.rule.as_ref().filter(|_| serving.is_none()).map(|rule| HeaderForm {
+            name: rule.name.to_string(),
+            values: rule
+                .values
+                .iter()
+                .filter_map(|(value, which)| Some((value.to_string(), name_of(*which)?)))
+                .collect(),
+        });
+        ServiceForm {
+            name: service.name().to_owned(),
+            hosts: Vec::new(),
+            ports: service.ports.iter().map(|listen| listen.port).collect(),
+            shadow: None,
+            strip: false,
+            variations: variations.collect(),
+            shares: None,
+            runs: Some(runs),
+            salt: self.salt.clone(),
+            hash: HashForm::Murmur2,
+            sticky: service.sticky.as_ref().map(|sticky| match sticky {
+                StickyTo::Cookie(name) => StickyForm::Cookie(name.to_string()),
+                StickyTo::Header(name) => StickyForm::Header(name.to_string()),
+                StickyTo::Address => StickyForm::Address,
+            }),
+            header,
+            retry: service.retry.map(retry),
+            split: self.split.clone(),
+        }
+    }
+}
+
+/// What names the content of a variation: nobody here knows more of it than where it is.
+fn version_of(targets: &[Target]) -> String {
+    targets.iter().map(Target::to_string).collect::<Vec<_>>().join(" ")
+}
+
+/// Why the proxy beside an agent can't lead a service; none where it can.
+fn unable(service: &Service) -> Option<String> {
+    let name = service.name();
+    if let Some(listen) = service.ports.iter().find(|listen| !listen.protocol.is_http()) {
+        return Some(format!(
+            "{name} takes {:?} on port {}, and this agent leads HTTP alone",
+            listen.protocol, listen.port
+        ));
+    }
+    let targets = || service.variations.iter().flat_map(|variation| &variation.targets);
+    let is_name = |target: &&Target| matches!(target.host, Host::Name(_));
+    targets()
+        .find(is_name)
+        .map(|target| format!("{name} names the target {target}, and this agent reaches addresses alone"))
+}
+
+impl Core {
+    /// The services of the offer in hand are led from now on, as they were or by their stable variations.
+    ///
+    /// # Errors
+    ///
+    /// What keeps the offer from being begun, for people.
+    pub(super) fn begin_services(&mut self) -> Result<(), String> {
+        let Some(Offer { id, services, .. }) = &self.offer else { return Ok(()) };
+        for service in services {
+            if let Some(why) = unable(service) {
+                return Err(why);
+            }
+            if let Some(led) = self.state.services.get(service.name()) {
+                check_stable(led, service)?;
+            }
+        }
+        for service in services {
+            let name = service.name().to_owned();
+            let known = self.state.services.remove(&name);
+            let goes_on = known.filter(|led| led.service.variations == service.variations);
+            let mut led = goes_on.unwrap_or_else(|| LedService::new(service.clone(), id));
+            led.service = service.clone();
+            led.offer.clone_from(id);
+            led.is_tried = true;
+            self.state.services.insert(name, led);
+        }
+        Ok(())
+    }
+
+    /// Shares a service's calls out as a stage says.
+    pub(super) fn share_service(&mut self, name: &str, shares: &[u16], split: &str, salt: &str) {
+        let Some(led) = self.state.services.get_mut(name) else { return };
+        led.share_out(shares);
+        split.clone_into(&mut led.split);
+        led.salt = match led.service.salt {
+            language::Salt::Release => salt.to_owned(),
+            language::Salt::Service => name.to_owned(),
+        };
+    }
+
+    /// Gives all calls of the offer's services to those that have won, or back to the stable ones. They stay in the table until
+    /// the release is over.
+    pub(super) fn decide_services(&mut self, is_rollout: bool) {
+        for name in self.names_of_services() {
+            if let Some(led) = self.state.services.get_mut(&name) {
+                let winner = if is_rollout { led.winner() } else { 0 };
+                led.give_all_to(winner);
+            }
+        }
+    }
+
+    /// The release is over: who serves alone is alone in the table.
+    pub(super) fn end_services(&mut self) {
+        for name in self.names_of_services() {
+            if let Some(led) = self.state.services.get_mut(&name) {
+                led.is_tried = false;
+            }
+        }
+    }
+
+    /// Of the offer in hand.
+    fn names_of_services(&self) -> Vec<String> {
+        let services = self.offer.iter().flat_map(|offer| &offer.services);
+        services.map(|service| service.name().to_owned()).collect()
+    }
+
+    /// The proxy took no table with these services: those that were not led before this offer are let go.
+    pub(super) fn services_were_refused(&mut self) -> bool {
+        let Some(offer) = &self.offer else { return false };
+        let is_new = |led: &LedService| led.is_tried && led.offer == offer.id;
+        let before = self.state.services.len();
+        self.state.services.retain(|_, led| !is_new(led));
+        before != self.state.services.len()
+    }
+
+    pub(super) fn service_forms(&self) -> impl Iterator<Item = ServiceForm> {
+        self.state.services.values().map(LedService::form)
+    }
+}
+
+/// A release begins with what serves now; one that goes on with the same variations is about the release that brought them.
+fn check_stable(led: &LedService, service: &Service) -> Result<(), String> {
+    if led.service.variations == service.variations {
+        return Ok(());
+    }
+    let serving = led.serving().and_then(|at| led.service.variations.get(at));
+    let (Some(serving), Some(stable)) = (serving, service.variations.first()) else { return Ok(()) };
+    let in_order = |targets: &[Target]| {
+        let mut targets = targets.to_vec();
+        targets.sort_unstable();
+        targets
+    };
+    if in_order(&serving.targets) == in_order(&stable.targets) {
+        return Ok(());
+    }
+    Err(format!(
+        "the stable variation of {} is {} at {}, and what serves now is {} at {}",
+        service.name(),
+        stable.name,
+        version_of(&stable.targets),
+        serving.name,
+        version_of(&serving.targets)
+    ))
+}
