@@ -27,6 +27,7 @@ mod processes;
 mod releases;
 #[path = "../../shared/loss/scale.rs"]
 mod scale;
+mod services;
 #[allow(dead_code, reason = "the tests of the proxy use more of it")]
 #[path = "../../shared/loss/serving.rs"]
 mod serving;

@@ -86,6 +86,12 @@ impl Node {
         }
     }
 
+    /// Its proxy, which doesn't run yet, takes calls here, too.
+    pub fn listens_also(&mut self, at: SocketAddr) {
+        let flag = self.arguments.iter().position(|argument| argument == "--listen").unwrap();
+        self.arguments[flag + 1] = format!("{},{at}", self.at);
+    }
+
     /// The program, without the variables of whoever runs the test.
     pub fn program(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_choirmaster"));
