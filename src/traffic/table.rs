@@ -137,6 +137,16 @@ impl Table {
         Self::of(of, wanted.len())
     }
 
+    /// The table in which the stable variation has the buckets of those that are emptied, and everybody else keeps theirs.
+    #[must_use]
+    pub fn emptied(&self, is_emptied: impl Fn(Variation) -> bool) -> Self {
+        let mut to = [0; MAX_VARIATIONS];
+        for (at, to) in (0..).zip(&mut to) {
+            *to = if is_emptied(Variation(at)) { Variation::STABLE.0 } else { at };
+        }
+        Self::of(self.of.iter().map(|&of| to[usize::from(of)]).collect(), self.variations)
+    }
+
     /// Which variation a bucket belongs to.
     #[must_use]
     pub fn variation(&self, bucket: Bucket) -> Variation {

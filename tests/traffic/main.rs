@@ -4,5 +4,9 @@
 
 mod choices;
 mod hashes;
+mod health;
 mod repeats;
+mod seen;
+mod states;
 mod tables;
+mod wanted;
