@@ -94,6 +94,9 @@ fn any_case() -> impl Strategy<Value = (Wanted, Health, Option<Seen>, Grain)> {
 }
 
 proptest! {
+    // Each case builds tables of 10,000 buckets.
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
     #[test]
     fn nobody_is_sent_to_a_candidate_without_a_target_that_is_there((wanted, health, seen, grain) in any_case()) {
         let effective = effective(&wanted, &health, seen.as_ref(), grain);

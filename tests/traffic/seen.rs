@@ -79,7 +79,7 @@ fn change(seen: &mut Seen, change: &Change) -> bool {
         }
         Change::DropTarget(at) => drop(seen.services.get_mut(name(at)).unwrap().variations[0].targets.pop()),
         Change::OtherTarget(at) => {
-            seen.services.get_mut(name(at)).unwrap().variations[0].targets[0].target = target("192.0.2.1:1")
+            seen.services.get_mut(name(at)).unwrap().variations[0].targets[0].target = target("192.0.2.1:1");
         }
         Change::TwiceTheTarget(at) => {
             let targets = &mut seen.services.get_mut(name(at)).unwrap().variations[0].targets;
@@ -90,6 +90,9 @@ fn change(seen: &mut Seen, change: &Change) -> bool {
 }
 
 proptest! {
+    // Each case builds tables of 10,000 buckets.
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
     #[test]
     fn who_does_what_is_wanted_differs_in_nothing(wanted in any_wanted(), tells_tables in any::<bool>()) {
         let mut seen = obeyed(&wanted);

@@ -88,7 +88,7 @@ impl Checks {
         }
         let interval_ms = probe.how.interval.as_millis() as u64;
         let pause_ms = part(interval_ms, 1.0 - JITTER + 2.0 * JITTER * chance);
-        let due_ms = (progress.began_ms + pause_ms).max(now_ms);
+        let due_ms = progress.began_ms.saturating_add(pause_ms).max(now_ms);
         progress.due_ms = Some(due_ms);
         self.due.insert((due_ms, Arc::clone(&probe)));
 
@@ -111,6 +111,12 @@ impl Checks {
     #[must_use]
     pub fn health(&self) -> Health {
         self.probes.iter().map(|(probe, progress)| (Arc::clone(probe), progress.verdict)).collect()
+    }
+
+    /// Whether it is looked at a target in this way.
+    #[must_use]
+    pub fn has(&self, probe: &Probe) -> bool {
+        self.probes.contains_key(probe)
     }
 
     /// How many targets are looked at, each way counted once.
