@@ -147,9 +147,6 @@ fn a_target_that_was_made_of_parts_is_checked_too() {
 }
 
 proptest! {
-    // Each case builds tables of 10,000 buckets.
-    #![proptest_config(ProptestConfig::with_cases(48))]
-
     #[test]
     fn a_target_that_was_taken_is_read_again_from_what_it_is_written_as(text in "(\\[?[0-9a-fA-F:.x]{1,20}\\]?|[a-zA-Z0-9.-]{1,20}):[0-9]{1,5}") {
         if let Ok(target) = text.parse::<Target>() {

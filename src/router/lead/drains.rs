@@ -91,7 +91,9 @@ impl Core {
 
     /// Ends those whose time is up.
     pub(super) fn end_drains(&mut self, now_ms: u64) {
-        let is_over = |drain: &Drain| drain.since_ms.is_some_and(|since| now_ms >= since + drain.within_ms);
+        let is_over = |drain: &Drain| {
+            drain.since_ms.is_some_and(|since| now_ms >= since.saturating_add(drain.within_ms))
+        };
         while let Some((key, left)) =
             self.drains.iter().find(|(_, drain)| is_over(drain)).map(|(key, drain)| (key.clone(), drain.left))
         {
@@ -100,9 +102,11 @@ impl Core {
         }
     }
 
-    pub(super) fn next_drain_ms(&self) -> Option<u64> {
+    /// The first time after now at which something is to be done about one.
+    pub(super) fn next_drain_ms(&self, now_ms: u64) -> Option<u64> {
         let open = self.drains.values().filter_map(|drain| drain.since_ms.map(|since| (since, drain)));
-        open.map(|(since, drain)| drain.count_ms.min(since + drain.within_ms)).min()
+        let times = open.flat_map(|(since, drain)| [drain.count_ms, since.saturating_add(drain.within_ms)]);
+        times.filter(|at| *at > now_ms).min()
     }
 
     fn say_drained(&mut self, (service, variation): Key, left: Option<u64>) {

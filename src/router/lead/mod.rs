@@ -215,13 +215,13 @@ impl Core {
         self.effective.clone()
     }
 
-    /// How long nothing is to be done unless something happens.
+    /// How long nothing else is to be done than now, unless something happens.
     #[must_use]
     pub fn wakes_in_ms(&self, now_ms: u64) -> u64 {
-        let mut next = self.look_ms;
-        next = self.telling_since(now_ms).map_or(next, |at| next.min(at));
-        next = self.next_drain_ms().map_or(next, |at| next.min(at));
-        next.saturating_sub(now_ms).clamp(1, self.settings.look_every_ms.max(1))
+        let times = [Some(self.look_ms), self.telling_since(now_ms), self.next_drain_ms(now_ms)];
+        let next = times.into_iter().flatten().filter(|at| *at > now_ms).min();
+        let longest = self.settings.look_every_ms.max(1);
+        next.map_or(longest, |at| (at - now_ms).min(longest))
     }
 
     /// The wanted state with addresses in the place of names: whose targets are to be looked at.
