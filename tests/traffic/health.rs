@@ -8,7 +8,10 @@ use choirmaster_traffic::{
 };
 use proptest::prelude::*;
 
-use crate::states::{any_wanted, obeyed, spec, target, wanted, wants_by_header};
+use crate::{
+    cases::cases,
+    states::{any_wanted, obeyed, spec, target, wanted, wants_by_header},
+};
 
 /// Looks at every target, each time with the answer that `is_good` gives, so often.
 fn look(checks: &mut Checks, times: usize, mut is_good: impl FnMut(&Probe) -> bool) {
@@ -95,7 +98,7 @@ fn any_case() -> impl Strategy<Value = (Wanted, Health, Option<Seen>, Grain)> {
 
 proptest! {
     // Each case builds tables of 10,000 buckets.
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(cases(48))]
 
     #[test]
     fn nobody_is_sent_to_a_candidate_without_a_target_that_is_there((wanted, health, seen, grain) in any_case()) {

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
+#[path = "../shared/cases.rs"]
+mod cases;
 mod choices;
 mod hashes;
 mod health;

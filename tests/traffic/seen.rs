@@ -4,7 +4,10 @@ use choirmaster_traffic::{
 };
 use proptest::prelude::*;
 
-use crate::states::{NUMBER, any_shares, any_wanted, obeyed, spec, table, target, wanted};
+use crate::{
+    cases::cases,
+    states::{NUMBER, any_shares, any_wanted, obeyed, spec, table, target, wanted},
+};
 
 /// Ways in which a router does something else.
 #[derive(Debug, Clone)]
@@ -91,7 +94,7 @@ fn change(seen: &mut Seen, change: &Change) -> bool {
 
 proptest! {
     // Each case builds tables of 10,000 buckets.
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(cases(48))]
 
     #[test]
     fn who_does_what_is_wanted_differs_in_nothing(wanted in any_wanted(), tells_tables in any::<bool>()) {

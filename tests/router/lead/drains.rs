@@ -133,6 +133,31 @@ fn a_change_of_something_else_does_not_lengthen_a_drain() {
 }
 
 #[test]
+fn who_is_wanted_to_have_calls_again_is_not_drained_while_the_router_hangs() {
+    let mut world = rolled_back(Some(1));
+    world.until_in_force();
+    world.order(drain(10_000));
+    world.pass_ms(5_000);
+    world.applies = Some(Fate::Hangs);
+    world.want(&shop(3, &[9_000, 1_000]));
+    world.pass_ms(60_000);
+    assert_eq!(drained(&world), None);
+}
+
+#[test]
+fn while_something_else_is_refused_a_drain_goes_on() {
+    let mut world = rolled_back(Some(1));
+    world.until_in_force();
+    world.order(drain(20_000));
+    let asked_ms = world.now_ms;
+    world.pass_ms(15_000);
+    world.applies = Some(Fate::Refuses);
+    world.want(&wanted_of(3, vec![spec("shop", 8080, &[10_000, 0]), spec("other", 81, &[10_000])]));
+    world.until("its time is up", |world| drained(world).is_some());
+    assert!(world.now_ms - asked_ms < 23_000, "{}", world.now_ms - asked_ms);
+}
+
+#[test]
 fn a_share_that_came_back_by_hand_begins_it_anew() {
     let mut world = rolled_back(Some(1));
     world.until_in_force();

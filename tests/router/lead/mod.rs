@@ -153,6 +153,37 @@ fn a_newer_state_breaks_off_one_that_hangs() {
 }
 
 #[test]
+fn what_changes_while_something_is_told_is_told_next() {
+    let mut world = World::new();
+    let wanted = shop(1, &[9_000, 1_000]);
+    world.want(&wanted);
+    world.until("it was read", |world| world.phase() == Phase::Telling);
+    world.start_act();
+    assert_eq!((world.told, world.obeyed.len()), (1, 0), "it is on its way");
+    world.bad.extend(wanted.services()[0].variations[1].targets.clone());
+    world.tell_health();
+    world.until_in_force();
+    assert_eq!(shares(&world.does, "shop"), [10_000, 0]);
+    assert_eq!(world.told, 2);
+}
+
+#[test]
+fn a_router_that_was_away_for_long_is_told_as_soon_as_it_is_back() {
+    for minutes in 3..12 {
+        let mut world = World::new();
+        world.want(&shop(1, &[9_000, 1_000]));
+        world.always = Fate::Refuses;
+        world.pass_ms(60_000 * minutes);
+        assert_eq!(world.obeyed.len(), 0);
+        world.always = Fate::Good;
+        let back_ms = world.now_ms;
+        world.until_in_force();
+        // The longest pause between two looks, by chance a quarter longer.
+        assert!(world.now_ms - back_ms < 6_500, "{}", world.now_ms - back_ms);
+    }
+}
+
+#[test]
 fn what_is_older_than_what_is_wanted_is_never_wanted() {
     let mut world = World::new();
     world.want(&shop(5, &[9_000, 1_000]));

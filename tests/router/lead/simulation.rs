@@ -11,7 +11,8 @@ use super::{
     world::{Fate, World, settings},
 };
 
-const RUNS: u64 = 150;
+/// So many seeds; `PROPTEST_CASES` makes another number of it, as of all properties.
+const RUNS: u64 = 25;
 const TURNS: usize = 40;
 
 const FATES: [Fate; 5] = [Fate::Good, Fate::Refuses, Fate::Lies, Fate::Hangs, Fate::IsSilent];
@@ -61,12 +62,17 @@ fn happens(world: &mut World, random: &mut fastrand::Rng, newest: &mut Wanted) {
 
 #[test]
 fn whatever_a_router_does_it_ends_at_what_is_wanted_and_nothing_forbidden_is_told() {
-    for seed in 0..RUNS {
+    let runs = std::env::var("PROPTEST_CASES").map_or(RUNS, |runs| runs.parse().unwrap());
+    for seed in 0..runs {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut world = World::new();
         let mut newest = any_wanted(1, &mut random);
         world.want(&newest);
         for _ in 0..TURNS {
+            if random.bool() {
+                // It happens while something is on its way.
+                world.start_act();
+            }
             happens(&mut world, &mut random, &mut newest);
             world.pass_ms(random.u64(1..20_000));
         }

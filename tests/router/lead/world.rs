@@ -173,11 +173,7 @@ impl World {
 
     /// Does what is to be done, and lets time pass until the next thing happens.
     pub fn step(&mut self) {
-        let act = self.core.acts(self.now_ms);
-        if self.way.as_ref().map(|way| &way.act) != act.as_ref() {
-            self.give_up();
-            self.way = act.map(|act| self.begin(act));
-        }
+        self.start_act();
         let wake_ms = self.now_ms + self.core.wakes_in_ms(self.now_ms);
         self.now_ms = self.way.as_ref().map_or(wake_ms, |way| way.ends_ms.min(wake_ms));
         if let Some(way) = self.way.take_if(|way| way.ends_ms <= self.now_ms) {
@@ -186,6 +182,15 @@ impl World {
         } else {
             self.core.pass(self.now_ms);
             self.check();
+        }
+    }
+
+    /// Begins what is to be done. It is on its way then, until a step ends it.
+    pub fn start_act(&mut self) {
+        let act = self.core.acts(self.now_ms);
+        if self.way.as_ref().map(|way| &way.act) != act.as_ref() {
+            self.give_up();
+            self.way = act.map(|act| self.begin(act));
         }
     }
 
