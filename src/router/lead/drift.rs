@@ -26,7 +26,8 @@ pub enum OnDrift {
     Repair,
     /// Leave it alone until somebody says otherwise.
     Pause,
-    /// Leave it alone: whoever changed it has the right to.
+    /// Leave it alone: whoever changed it has the right to. One that runs by none of ours any more, or by an older state, was not
+    /// changed but has lost what it was told: that is repaired.
     Accept,
 }
 
@@ -101,13 +102,9 @@ impl Core {
                 // Targets may have gone or come while it was left alone.
                 self.weigh();
             }
-            (Stand::Held { differences, is_accepted }, false) => {
-                let is_accepted = *is_accepted;
-                if *differences != found {
-                    let then = if is_accepted { Then::Accepted } else { Then::Paused };
-                    self.hold(found, then);
-                }
-            }
+            (Stand::Held { differences, .. }, false) if *differences == found => {}
+            (Stand::Held { is_accepted: true, .. }, false) => self.drifted(found, now_ms),
+            (Stand::Held { is_accepted: false, .. }, false) => self.hold(found, Then::Paused),
         }
     }
 
@@ -115,15 +112,19 @@ impl Core {
     fn drifted(&mut self, found: Vec<Difference>, now_ms: u64) {
         let since_ms = now_ms.saturating_sub(REPAIRS_WITHIN_MS);
         self.repairs.retain(|at| *at > since_ms || since_ms == 0);
-        match self.settings.on_drift {
-            OnDrift::Repair if self.repairs.len() < REPAIRS => {
-                self.repairs.push_back(now_ms);
-                self.say(Fact::Drift { differences: Differences::from(&*found), then: Then::Repaired });
-                self.tell_again(now_ms);
-            }
-            OnDrift::Repair => self.hold(found, Then::PausedAfterRepairs),
-            OnDrift::Pause => self.hold(found, Then::Paused),
-            OnDrift::Accept => self.hold(found, Then::Accepted),
+        let is_lost = found.iter().any(|one| matches!(one, Difference::Number { .. }));
+        let then = match self.settings.on_drift {
+            OnDrift::Pause => Then::Paused,
+            OnDrift::Accept if !is_lost => Then::Accepted,
+            OnDrift::Repair | OnDrift::Accept if self.repairs.len() >= REPAIRS => Then::PausedAfterRepairs,
+            OnDrift::Repair | OnDrift::Accept => Then::Repaired,
+        };
+        if then == Then::Repaired {
+            self.repairs.push_back(now_ms);
+            self.say(Fact::Drift { differences: Differences::from(&*found), then });
+            self.tell_again(now_ms);
+        } else {
+            self.hold(found, then);
         }
     }
 

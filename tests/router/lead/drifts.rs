@@ -51,6 +51,22 @@ fn a_router_that_lost_its_state_or_has_an_old_one_is_told_again() {
     }
 }
 
+/// It was restarted, and nobody has decided that: a canary that was taken back long ago would have calls again.
+#[test]
+fn who_accepts_drifts_does_not_accept_that_a_state_is_lost() {
+    for after in [Seen::default(), obeyed(&shop(0, &[0, 10_000]))] {
+        let mut world = in_force();
+        world.on_drift(OnDrift::Accept);
+        edit(&mut world.does, "shop", &[6_000, 4_000]);
+        world.until("it is accepted", |world| world.phase() == Phase::Accepted);
+        world.does = after;
+        world.until("it is seen", |world| drifts(world).len() == 2);
+        assert_eq!(drifts(&world), [Then::Accepted, Then::Repaired]);
+        world.until_in_force();
+        assert_eq!(world.does, obeyed(&shop(1, &[9_000, 1_000])));
+    }
+}
+
 #[test]
 fn after_three_repairs_in_an_hour_it_is_left_alone_until_somebody_says_otherwise() {
     let mut world = in_force();
