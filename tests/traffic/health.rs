@@ -339,3 +339,18 @@ fn what_is_known_of_targets_that_stay_is_kept() {
     assert_eq!(checks.answered(&gone, false, 0, 0.5), None);
     assert_eq!(checks.len(), 4);
 }
+
+/// It left and came back while a check of it was on its way: then it would be looked at twice in each interval.
+#[test]
+fn a_target_that_comes_back_is_looked_at_once() {
+    let (with, without) = (wanted([spec("a", 80, &[9_000, 1_000])]), wanted([spec("a", 80, &[10_000])]));
+    let mut checks = looked_at(&with);
+    let in_flight = checks.take_due(u64::MAX, usize::MAX);
+    assert_eq!(in_flight.len(), 4);
+    checks.follow(&without, 0, || 0.5);
+    checks.follow(&with, 0, || 0.5);
+    for probe in &in_flight {
+        checks.answered(probe, true, 0, 0.5);
+    }
+    assert_eq!(checks.take_due(u64::MAX, usize::MAX).len(), 4);
+}
