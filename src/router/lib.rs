@@ -13,11 +13,16 @@
 //! 7. One process at a time writes to a router: it holds a lock beside the router's files.
 
 mod error;
+pub mod health;
+pub mod lead;
+pub mod names;
+mod task;
 
 use std::{fmt, future::Future, path::Path, pin::Pin};
 
 pub use self::error::RouterError;
 use traffic::{
+    health::Grain,
     seen::Seen,
     wanted::{Number, Protocol, Wanted},
 };
@@ -31,8 +36,17 @@ pub trait Router: fmt::Debug + Send + Sync {
 
     /// Has it do the whole of this, and nothing else of ours. Gives what that took.
     ///
-    /// Who drops the answer before it is there may ask for the same again.
+    /// Who drops the answer before it is there may ask for the same again. Another state of the same number is applied too: while
+    /// targets are away, less of a wanted state is in force than was wanted ([`traffic::health`]).
     fn apply<'a>(&'a self, wanted: &'a Wanted) -> Answer<'a, Applied>;
+
+    /// What it takes out and gives back without a reload, so that the health of targets never costs one.
+    fn grain(&self) -> Grain {
+        match self.kind() {
+            Kind::Embedded => Grain::Target,
+            Kind::Nginx | Kind::Haproxy => Grain::Variation,
+        }
+    }
 
     /// What the running router does.
     fn read(&self) -> Answer<'_, Seen>;

@@ -14,12 +14,14 @@
 //!
 //! Pure: no clock, no input or output, and no randomness of its own.
 //!
-//! [`wanted`] is what a router is to do: services with their variations, targets and tables, checked.
+//! [`wanted`] is what a router is to do: services with their variations, targets and tables, checked. [`seen`] is what one was seen
+//! to do, and [`health`] what is left of the wanted state while targets are away.
 //!
 //! Deliberately not here: connections and counts.
 
 mod choice;
 mod hash;
+pub mod health;
 mod repeat;
 pub mod seen;
 mod shares;

@@ -85,8 +85,9 @@ pub fn differences(wanted: &Wanted, seen: &Seen) -> Vec<Difference> {
         let there_shares: Vec<u16> = there.variations.iter().map(|one| one.hundredths).collect();
         if shares != there_shares {
             found.push(Difference::Shares { service: name.clone(), wanted: shares, seen: there_shares });
-        } else if let Some(table) = there.table.as_ref().filter(|table| **table != service.table) {
-            let differ = service.table.moved_buckets(table);
+        } else if let Some(differ) = there.table.as_ref().map(|table| service.table.moved_buckets(table))
+            && differ > 0
+        {
             found.push(Difference::Buckets { service: name.clone(), differ });
         }
         for (variation, there) in service.variations.iter().zip(&there.variations) {

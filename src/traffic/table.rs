@@ -5,6 +5,8 @@ use crate::{BUCKETS, Bucket, MAX_VARIATIONS, Shares, SharesError, Variation};
 pub struct Table {
     of: Box<[u8]>,
     variations: usize,
+    /// How many buckets each variation has.
+    counts: [u16; MAX_VARIATIONS],
     /// The same, where there are few runs: with many services their tables would come from main memory, a line a call.
     few: Option<FewRuns>,
 }
@@ -50,7 +52,11 @@ impl Table {
     }
 
     fn of(of: Box<[u8]>, variations: usize) -> Self {
-        let mut table = Self { of, variations, few: None };
+        let mut counts = [0; MAX_VARIATIONS];
+        for &of in &of {
+            counts[usize::from(of)] += 1;
+        }
+        let mut table = Self { of, variations, counts, few: None };
         let mut few = FewRuns { ends: [BUCKETS; FEW], of: [0; FEW] };
         let runs = table.runs();
         if runs.len() <= FEW {
@@ -107,7 +113,7 @@ impl Table {
         let wanted = shares.hundredths();
         let mut to_give = [0_u16; MAX_VARIATIONS];
         let mut to_take = [0_u16; MAX_VARIATIONS];
-        for (index, (&want, have)) in wanted.iter().zip(self.counts()).enumerate() {
+        for (index, (&want, have)) in wanted.iter().zip(self.counts).enumerate() {
             to_give[index] = have.saturating_sub(want);
             to_take[index] = want.saturating_sub(have);
         }
@@ -137,6 +143,16 @@ impl Table {
         Self::of(of, wanted.len())
     }
 
+    /// The table in which the stable variation has the buckets of those that are emptied, and everybody else keeps theirs.
+    #[must_use]
+    pub fn emptied(&self, is_emptied: impl Fn(Variation) -> bool) -> Self {
+        let mut to = [0; MAX_VARIATIONS];
+        for (at, to) in (0..).zip(&mut to) {
+            *to = if is_emptied(Variation(at)) { Variation::STABLE.0 } else { at };
+        }
+        Self::of(self.of.iter().map(|&of| to[usize::from(of)]).collect(), self.variations)
+    }
+
     /// Which variation a bucket belongs to.
     #[must_use]
     pub fn variation(&self, bucket: Bucket) -> Variation {
@@ -153,7 +169,7 @@ impl Table {
     /// How many buckets each variation has, which is its share in units of 0.01 %.
     #[must_use]
     pub fn hundredths(&self) -> Vec<u16> {
-        self.counts()[..self.variations].to_vec()
+        self.counts[..self.variations].to_vec()
     }
 
     /// The same as runs of neighbouring buckets, from bucket 0 on.
@@ -173,14 +189,6 @@ impl Table {
     #[must_use]
     pub fn moved_buckets(&self, other: &Self) -> u16 {
         self.of.iter().zip(&other.of).filter(|(here, there)| here != there).count() as u16
-    }
-
-    fn counts(&self) -> [u16; MAX_VARIATIONS] {
-        let mut counts = [0; MAX_VARIATIONS];
-        for &of in &self.of {
-            counts[usize::from(of)] += 1;
-        }
-        counts
     }
 }
 

@@ -2,4 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
+mod health;
 mod kinds;
+mod lead;
+mod names;

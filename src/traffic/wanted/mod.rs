@@ -10,10 +10,10 @@ mod target;
 pub use self::{
     name::{CookieName, HeaderName, HeaderValue, Name, WordError},
     service::{
-        Health, Listen, MAX_TARGETS, Protocol, Rule, Service, ServiceError, ServiceSpec, StickyTo, Variant,
-        Variation, is_check_path,
+        Health, Listen, MAX_LISTENS, MAX_TARGETS, MAX_VALUES, Protocol, Rule, Service, ServiceError,
+        ServiceSpec, StickyTo, Variant, Variation, is_check_path,
     },
-    target::{Host, Target, TargetError},
+    target::{Host, Target, TargetError, is_this_machine},
 };
 
 /// Which wanted state: one of an older lease, or an older one of the same lease, is never applied.
@@ -43,6 +43,8 @@ pub const MAX_SERVICES: usize = 10_000;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WantedError {
+    #[error(transparent)]
+    Service(#[from] ServiceError),
     #[error("there are two services {0}")]
     Twice(Name),
     #[error("the services {first} and {second} would both have port {port}")]
@@ -90,6 +92,36 @@ impl Wanted {
             }
         }
         Ok(Self { number, services: services.into() })
+    }
+
+    /// One of the same number whose services differ from these in what a rule of this crate has changed.
+    pub(crate) fn map(&self, change: impl FnMut(&Service) -> Service) -> Self {
+        Self { number: self.number, services: self.services.iter().map(change).collect() }
+    }
+
+    /// The same with other targets, as `targets` gives them for each variation; none: it keeps those that it has.
+    ///
+    /// # Errors
+    ///
+    /// As [`Service::new`] and [`Self::new`].
+    pub fn with_targets(
+        &self,
+        mut targets: impl FnMut(&Service, &Variation) -> Option<Vec<Target>>,
+    ) -> Result<Self, WantedError> {
+        let mut services = Vec::with_capacity(self.services.len());
+        for service in &self.services {
+            let others: Vec<_> = service.variations.iter().map(|one| targets(service, one)).collect();
+            if others.iter().all(Option::is_none) {
+                services.push(service.clone());
+                continue;
+            }
+            let mut spec = ServiceSpec::clone(service);
+            for (variation, others) in spec.variations.iter_mut().zip(others) {
+                variation.targets = others.unwrap_or_else(|| std::mem::take(&mut variation.targets));
+            }
+            services.push(Service::new(spec)?);
+        }
+        Self::new(self.number, services)
     }
 
     #[must_use]

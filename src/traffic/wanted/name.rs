@@ -31,8 +31,8 @@ macro_rules! word {
             type Err = WordError;
 
             fn from_str(text: &str) -> Result<Self, WordError> {
-                let is_one: fn(u8) -> bool = $is_one;
-                if text.is_empty() || text.len() > $most || !text.bytes().all(is_one) {
+                let is_one: fn(&[u8]) -> bool = $is_one;
+                if text.is_empty() || text.len() > $most || !is_one(text.as_bytes()) {
                     let word = text.chars().take(80).collect();
                     return Err(WordError { word, what: $what, rule: $rule });
                 }
@@ -63,12 +63,13 @@ macro_rules! word {
 }
 
 word!(
-    /// Of a service or a variation: letters, digits and `. _ -`, at most 63.
+    /// Of a service or a variation: letters, digits and `. _ -`, at most 63. It begins with a letter or digit, so that it may also be
+    /// a file or a folder (`..` is none), and a word of a command line.
     Name,
     "name",
     63,
-    "write 1 to 63 letters, digits and . _ -",
-    |byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte)
+    "write 1 to 63 letters, digits and . _ -, of which the first is a letter or digit",
+    |bytes| bytes[0].is_ascii_alphanumeric() && are(bytes, b"._-")
 );
 
 word!(
@@ -77,24 +78,32 @@ word!(
     "name of a cookie",
     64,
     "write 1 to 64 letters, digits and _ -",
-    |byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)
+    |bytes| are(bytes, b"_-")
 );
 
 word!(
-    /// Letters, digits and `-`, at most 64.
+    /// Letters, digits and `-`, at most 64, of which the first is a letter or digit.
     HeaderName,
     "name of a header",
     64,
-    "write 1 to 64 letters, digits and -",
-    |byte| byte.is_ascii_alphanumeric() || byte == b'-'
+    "write 1 to 64 letters, digits and -, of which the first is a letter or digit",
+    |bytes| bytes[0].is_ascii_alphanumeric() && are(bytes, b"-")
 );
 
 word!(
-    /// A value that a header may have: 1 to 256 printable characters of ASCII, whatever they mean to a router. Whoever writes it
-    /// down quotes it.
+    /// A value that a header may have: 1 to 256 printable characters of ASCII, whatever they mean to a router, with no space around
+    /// them, which is none of a header's value. Whoever writes it down quotes it.
     HeaderValue,
     "value of a header",
     256,
-    "write 1 to 256 printable characters of ASCII",
-    |byte| (b' '..=b'~').contains(&byte)
+    "write 1 to 256 printable characters of ASCII, with no space at either end",
+    |bytes| {
+        let is_ended = bytes.first() != Some(&b' ') && bytes.last() != Some(&b' ');
+        is_ended && bytes.iter().all(|byte| (b' '..=b'~').contains(byte))
+    }
 );
+
+/// Letters, digits, and those beside them.
+fn are(bytes: &[u8], beside: &[u8]) -> bool {
+    bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || beside.contains(byte))
+}

@@ -1,4 +1,8 @@
-use std::{ops::Deref, time::Duration};
+use std::{
+    ops::{Deref, RangeInclusive},
+    sync::Arc,
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -8,8 +12,19 @@ use crate::{HashFunction, Table, Variation as Which};
 /// The most targets of a variation.
 pub const MAX_TARGETS: usize = 64;
 
+/// The most ports of a service.
+pub const MAX_LISTENS: usize = 64;
+
+/// The most values of a header rule.
+pub const MAX_VALUES: usize = 64;
+
 /// The most bytes of the path of a health check.
 const MAX_PATH: usize = 200;
+
+/// How often it may be looked whether a target is there, how long it may take with its answer, and how many in a row may count.
+const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(1);
+const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_mins(1);
+const IN_A_ROW: RangeInclusive<u32> = 1..=100;
 
 /// What gets calls, and how they are shared among its variations. Nothing of it was checked yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,9 +43,9 @@ pub struct ServiceSpec {
     pub table: Table,
 }
 
-/// One that was checked, and doesn't change any more.
+/// One that was checked, and doesn't change any more. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Service(ServiceSpec);
+pub struct Service(Arc<ServiceSpec>);
 
 /// Where it takes calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,14 +113,16 @@ pub struct Variant<'s> {
 }
 
 /// How it is looked whether targets are there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Health {
     /// GET of this path answers with a status from 200 to 399; without a path a connection is enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<Box<str>>,
+    /// From the begin of one check to that of the next: 0.1 s to 1 h.
     pub interval: Duration,
+    /// 10 ms to 60 s.
     pub timeout: Duration,
-    /// So many in a row.
+    /// So many in a row: 1 to 100.
     pub healthy_after: u32,
     pub unhealthy_after: u32,
 }
@@ -134,22 +151,34 @@ pub enum ServiceError {
         "variation {variation} of service {service} names {targets} targets: 1 to {MAX_TARGETS}, each once"
     )]
     Targets { service: Name, variation: Name, targets: usize },
+    #[error("variation {variation} of service {service}: {target} is no target")]
+    Target { service: Name, variation: Name, target: Target },
     #[error(
         "the header rule of service {service} asks for variation {variation}, and there are {variations}"
     )]
     Rule { service: Name, variation: u8, variations: usize },
-    #[error("the header rule of service {service} has the value {value:?} twice")]
+    #[error("the header rule of service {service} has the value \"{value}\" twice")]
     Value { service: Name, value: HeaderValue },
+    #[error("the header rule of service {service} has {values} values: at most {MAX_VALUES}")]
+    Values { service: Name, values: usize },
     #[error("service {service} takes calls nowhere: it needs a port")]
     Nowhere { service: Name },
+    #[error("service {service} has {ports} ports: at most {MAX_LISTENS}")]
+    Ports { service: Name, ports: usize },
+    #[error("service {service} has port {port}, which must be one from 1 to 65535, named once")]
+    Port { service: Name, port: u16 },
     #[error("the ports of service {service} mix HTTP with TCP or UDP, or TCP with UDP")]
     Mixed { service: Name },
     #[error("service {service} takes connections without headers: {what} means nothing there")]
     NoHeaders { service: Name, what: &'static str },
     #[error(
-        "the path {path:?} of the health checks of service {service} is none: it begins with / and has 1 to 200 printable characters without spaces, quotes, backslashes, braces, ; $ and #"
+        "the path {path:?} of the health checks of service {service} is none: it begins with / and has at most 200 printable characters without spaces, quotes, backslashes, braces, ; $ and #"
     )]
     Path { service: Name, path: Box<str> },
+    #[error(
+        "the health checks of service {service}: an interval is from 0.1 s to 1 h, a timeout from 10 ms to 60 s, and 1 to 100 in a row count"
+    )]
+    Health { service: Name },
 }
 
 impl Deref for Service {
@@ -176,15 +205,22 @@ impl Service {
                 return Err(ServiceError::Twice { service: service(), variation: variation.name.clone() });
             }
             check_targets(variation, &spec.name)?;
-            if let Some(path) = variation.health.as_ref().and_then(|health| health.path.as_deref()) {
-                check_path(path, &spec.name)?;
+            if let Some(health) = &variation.health {
+                check_health(health, &spec.name)?;
             }
         }
         check_listens(&spec)?;
         if let Some(rule) = &spec.rule {
             check_rule(rule, &spec)?;
         }
-        Ok(Self(spec))
+        Ok(Self(spec.into()))
+    }
+
+    /// One that differs from this in what a rule of this crate has changed, and fits together as this does.
+    pub(crate) fn changed(&self, change: impl FnOnce(&mut ServiceSpec)) -> Self {
+        let mut spec = ServiceSpec::clone(&self.0);
+        change(&mut spec);
+        Self(spec.into())
     }
 
     /// Each variation with its share, the stable one first.
@@ -206,7 +242,25 @@ fn check_targets(variation: &Variation, service: &Name) -> Result<(), ServiceErr
         let (service, variation) = (service.clone(), variation.name.clone());
         return Err(ServiceError::Targets { service, variation, targets: targets.len() });
     }
-    Ok(())
+    // Who made one of parts has had nothing checked.
+    match targets.iter().find(|target| target.to_string().parse::<Target>().as_ref() != Ok(*target)) {
+        Some(target) => {
+            let (service, variation, target) = (service.clone(), variation.name.clone(), target.clone());
+            Err(ServiceError::Target { service, variation, target })
+        }
+        None => Ok(()),
+    }
+}
+
+fn check_health(health: &Health, service: &Name) -> Result<(), ServiceError> {
+    let counts = [health.healthy_after, health.unhealthy_after];
+    let may_be = INTERVALS.contains(&health.interval)
+        && TIMEOUTS.contains(&health.timeout)
+        && counts.iter().all(|count| IN_A_ROW.contains(count));
+    if !may_be {
+        return Err(ServiceError::Health { service: service.clone() });
+    }
+    health.path.as_deref().map_or(Ok(()), |path| check_path(path, service))
 }
 
 /// Whether it is a path that a health check may ask for: it stands in configurations of routers as it is.
@@ -228,6 +282,14 @@ fn check_listens(spec: &ServiceSpec) -> Result<(), ServiceError> {
     let Some(first) = spec.listens.first().map(|listen| listen.protocol) else {
         return Err(ServiceError::Nowhere { service: service() });
     };
+    if spec.listens.len() > MAX_LISTENS {
+        return Err(ServiceError::Ports { service: service(), ports: spec.listens.len() });
+    }
+    for (at, Listen { port, .. }) in spec.listens.iter().enumerate() {
+        if *port == 0 || spec.listens[..at].iter().any(|before| before.port == *port) {
+            return Err(ServiceError::Port { service: service(), port: *port });
+        }
+    }
     let is_alike = |listen: &Listen| listen.protocol == first || listen.protocol.is_http() && first.is_http();
     if !spec.listens.iter().all(is_alike) {
         return Err(ServiceError::Mixed { service: service() });
@@ -247,6 +309,9 @@ fn check_listens(spec: &ServiceSpec) -> Result<(), ServiceError> {
 
 fn check_rule(rule: &Rule, spec: &ServiceSpec) -> Result<(), ServiceError> {
     let variations = spec.variations.len();
+    if rule.values.len() > MAX_VALUES {
+        return Err(ServiceError::Values { service: spec.name.clone(), values: rule.values.len() });
+    }
     for (at, (value, which)) in rule.values.iter().enumerate() {
         let service = spec.name.clone();
         if which.index() >= variations {

@@ -13,8 +13,9 @@ pub struct Target {
 /// An address, or a name that leads to one or more.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Host {
+    /// One of IPv4 is written as that, not as one of IPv6.
     Address(IpAddr),
-    /// Of letters, digits, `-` and points, in small letters.
+    /// Of letters, digits, `-` and points, in small letters. Its last part is no number, so that nobody reads it as an address.
     Name(Box<str>),
 }
 
@@ -33,9 +34,22 @@ impl Host {
     #[must_use]
     pub fn is_this_machine(&self) -> bool {
         match self {
-            Self::Address(address) => address.is_loopback() || address.is_unspecified(),
-            Self::Name(name) => &**name == "localhost",
+            Self::Address(address) => is_this_machine(*address),
+            Self::Name(name) => &**name == "localhost" || name.ends_with(".localhost"),
         }
+    }
+}
+
+/// Whether an address is surely the machine of whoever asks.
+#[must_use]
+pub fn is_this_machine(address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    address.is_loopback() || address.is_unspecified()
+}
+
+impl From<IpAddr> for Host {
+    fn from(address: IpAddr) -> Self {
+        Self::Address(address.to_canonical())
     }
 }
 
@@ -43,8 +57,8 @@ impl FromStr for Host {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        if let Ok(address) = text.parse() {
-            return Ok(Self::Address(address));
+        if let Ok(address) = text.parse::<IpAddr>() {
+            return Ok(address.into());
         }
         let is_label = |label: &str| {
             let may_stand = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
@@ -54,8 +68,10 @@ impl FromStr for Host {
                 && !label.starts_with('-')
                 && !label.ends_with('-')
         };
-        // What is all digits and points was meant as an address.
-        let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        // Resolvers read 127.1, 0x7f000001 and 0177.0.0.0x1 as addresses, each in its own way.
+        let last = text.rsplit('.').next().unwrap_or_default();
+        let is_digits = last.bytes().all(|byte| byte.is_ascii_digit());
+        let is_number = is_digits || last.starts_with("0x") || last.starts_with("0X");
         if is_number || text.len() > MAX_NAME || !text.split('.').all(is_label) {
             return Err(());
         }
@@ -72,7 +88,7 @@ impl FromStr for Target {
         let port = Some(port).filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
         let port = port.and_then(|port| port.parse().ok()).filter(|port| *port > 0).ok_or_else(fault)?;
         let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
-            Some(address) => Host::Address(IpAddr::V6(address.parse().map_err(|_| fault())?)),
+            Some(address) => IpAddr::V6(address.parse().map_err(|_| fault())?).into(),
             None if host.contains(':') => return Err(fault()),
             None => host.parse().map_err(|()| fault())?,
         };
