@@ -164,6 +164,10 @@ pub(crate) enum Outcome {
         status: u16,
         took: Duration,
     },
+    /// It was no call of HTTP, and both ends closed it. `took`: from its beginning on.
+    Passed {
+        took: Duration,
+    },
     Failed(Failure),
     BrokenOff,
     CallerGone,
@@ -303,6 +307,18 @@ impl CallCount<'_> {
         self.way = Way::Repeated(failure);
     }
 
+    /// Counts bytes of what is no call of HTTP: those to the version, and those to the caller.
+    pub(crate) fn pass(&mut self, up: u64, down: u64) {
+        self.counts.go_on(Instant::now());
+        self.counts.touch(&self.counted);
+        let mut counts = self.counted.counts.borrow_mut();
+        counts.tally.bytes_up += up;
+        counts.tally.bytes_down += down;
+        if let Some(line) = &mut self.line {
+            line.bytes = Some((up, down));
+        }
+    }
+
     /// Counts the call. `status`: what the caller got, as far as that was passed on.
     pub(crate) fn end(mut self, outcome: Outcome, status: Option<u16>) {
         self.note(outcome, status);
@@ -317,7 +333,7 @@ impl CallCount<'_> {
         self.is_over = true;
         let now = match outcome {
             // The reading is there already.
-            Outcome::Answered { took, .. } => self.began + took,
+            Outcome::Answered { took, .. } | Outcome::Passed { took } => self.began + took,
             _ => Instant::now(),
         };
         self.counts.go_on(now);
@@ -379,6 +395,13 @@ impl Counting {
             (Way::Given, Outcome::BadBody) => tally.bad_bodies += 1,
             (Way::Given, Outcome::Upgraded) => tally.upgraded += 1,
             (Way::Given, Outcome::Cut) => tally.cut += 1,
+            (Way::Given, Outcome::Passed { took }) => {
+                let us = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
+                tally.succeeded += 1;
+                self.times.record(us);
+                tally.seconds.note(us);
+                return Some(Served::Answered(us));
+            }
             (Way::Given, Outcome::Answered { status, took }) => {
                 let us = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
                 match status {
@@ -448,7 +471,7 @@ impl Outcome {
         match self {
             Self::Answered { status, .. } => status >= 500,
             Self::Failed(_) | Self::BrokenOff => true,
-            Self::CallerGone | Self::BadBody | Self::Upgraded | Self::Cut => false,
+            Self::Passed { .. } | Self::CallerGone | Self::BadBody | Self::Upgraded | Self::Cut => false,
         }
     }
 
@@ -457,7 +480,7 @@ impl Outcome {
         match self {
             Self::Answered { status: 500.., .. } => "error",
             Self::Answered { status: 400..500, .. } => "client_error",
-            Self::Answered { .. } => "success",
+            Self::Answered { .. } | Self::Passed { .. } => "success",
             Self::Failed(failure) => failure.name(),
             Self::BrokenOff => "broken_off",
             Self::CallerGone => "caller_gone",

@@ -26,6 +26,7 @@ mod count;
 mod decide;
 mod drive;
 mod exchange;
+mod flow;
 pub mod form;
 mod handover;
 mod head;
@@ -41,6 +42,7 @@ mod passing;
 mod patience;
 mod pool;
 pub mod prometheus;
+pub mod proxy_protocol;
 pub mod run;
 mod secured;
 mod shadow;
@@ -56,7 +58,7 @@ mod worker;
 use std::{
     io,
     net::{SocketAddr, TcpListener},
-    sync::{Arc, Mutex, PoisonError, Weak, atomic::AtomicUsize},
+    sync::{Arc, Mutex, OnceLock, PoisonError, Weak, atomic::AtomicUsize},
     thread::JoinHandle,
     time::Duration,
 };
@@ -72,13 +74,14 @@ use self::{
     form::TableForm,
     ledger::{Collector, Cursor, InFlight, Ledger, Reading, Room, Row, Timeline},
     live::{LiveTable, TableFault, Version},
-    worker::{Crew, Order},
+    proxy_protocol::Network,
+    worker::{Crew, Incoming, Order},
 };
 pub use self::{
     count::UnservedCalls,
     ledger::{Copies, Tally},
     limits::Limits,
-    sockets::{Kind, Listen},
+    sockets::{Kind, Listen, Socket},
     tls::{Tls, TlsFault, TlsFiles},
 };
 
@@ -132,7 +135,7 @@ impl Proxy {
         let log = Log::start(&measuring.access_log)?;
         let (orders, basket) = (senders.into(), Basket::default());
         let crew =
-            Arc::new(Crew { limits, connections, orders, timeline: Arc::clone(&timeline), basket, log });
+            Arc::new(Crew { limits, connections, orders, timeline: Arc::clone(&timeline), basket, log, announcers: OnceLock::new() });
         let mut running = Vec::new();
         let (started, starts) = std::sync::mpsc::channel();
         for (index, orders) in receivers.into_iter().enumerate() {
@@ -163,18 +166,34 @@ impl Proxy {
 
     /// Takes calls from a socket that listens already.
     pub fn listen(&self, socket: &TcpListener) -> io::Result<SocketAddr> {
-        self.take_calls(socket, None)
+        self.take(socket, &Incoming::Calls)
     }
 
     /// The same, for callers who speak TLS.
     pub fn listen_tls(&self, socket: &TcpListener, tls: &Arc<Tls>) -> io::Result<SocketAddr> {
-        self.take_calls(socket, Some(tls))
+        self.take(socket, &Incoming::Secured(Arc::clone(tls)))
     }
 
-    fn take_calls(&self, socket: &TcpListener, tls: Option<&Arc<Tls>>) -> io::Result<SocketAddr> {
+    /// Takes connections, all of which go to the service of TCP that has the socket's port.
+    pub fn listen_tcp(&self, socket: &TcpListener) -> io::Result<SocketAddr> {
+        self.take(socket, &Incoming::Tcp)
+    }
+
+    /// Takes connections of TLS, which pass unopened to the service that their callers name.
+    pub fn listen_pass_through(&self, socket: &TcpListener) -> io::Result<SocketAddr> {
+        self.take(socket, &Incoming::Named)
+    }
+
+    /// From now on connections from these networks begin with a PROXY header, and are closed where they don't. Said once, before it is
+    /// listened; what is said later changes nothing.
+    pub fn expect_headers_from(&self, networks: &[Network]) {
+        let _ = self.crew.announcers.set(networks.into());
+    }
+
+    fn take(&self, socket: &TcpListener, incoming: &Incoming) -> io::Result<SocketAddr> {
         socket.set_nonblocking(true)?;
         for orders in &self.crew.orders {
-            let _ = orders.send(Order::Listen(socket.try_clone()?, tls.cloned()));
+            let _ = orders.send(Order::Listen(socket.try_clone()?, incoming.clone()));
         }
         socket.local_addr()
     }

@@ -36,8 +36,9 @@ use crate::{
     handover::{self, Forms, HandoverError, Listening, Speaking, Word},
     kept::{Found, Kept},
     live::TableFault,
+    proxy_protocol::Network,
     side_door::{Door, Neighbour},
-    sockets::{Open, Sockets},
+    sockets::{Open, Socket, Sockets},
 };
 
 /// How a serving process is set up.
@@ -51,6 +52,8 @@ pub struct Settings {
     pub measuring: Measuring,
     /// What callers of TLS are shown. Needed where the holder gives sockets for them.
     pub tls: Option<TlsFiles>,
+    /// Whose connections begin with a PROXY header.
+    pub headers_from: Vec<Network>,
     /// How long calls and idle connections may take to end when the proxy stops.
     pub stop_within: Duration,
     /// How long they may when another process has taken over.
@@ -142,6 +145,7 @@ async fn take_over(settings: &mut Settings, from_holder: &mut Listening) -> Resu
     let (mut before, mut finishing) = freeze_before(&settings.control).await?;
 
     let proxy = Proxy::start_measuring(settings.threads, settings.limits.clone(), &settings.measuring)?;
+    proxy.expect_headers_from(&settings.headers_from);
     let desk = Desk::new(proxy, &settings.state, sockets.listens(), settings.program).map_err(state)?;
     let desk = Arc::new(desk);
     match before.first() {
@@ -270,11 +274,18 @@ fn listen_on(
 ) -> Result<(UnixListener, Vec<TcpListener>), RunError> {
     let mut metrics = Vec::new();
     for Open { kind, socket, .. } in &sockets.open {
+        let socket = match socket {
+            Socket::Tcp(socket) => socket,
+            Socket::Udp(_) => continue,
+        };
         match (kind, tls) {
             (Kind::Plain, _) => drop(desk.proxy().listen(socket)?),
             (Kind::Tls, Some(tls)) => drop(desk.proxy().listen_tls(socket, tls)?),
+            (Kind::Udp, _) => {}
             // Never calls that were to be secured without it.
             (Kind::Tls, None) => return Err(RunError::NoCertificate { address: socket.local_addr()? }),
+            (Kind::Tcp, _) => drop(desk.proxy().listen_tcp(socket)?),
+            (Kind::PassThrough, _) => drop(desk.proxy().listen_pass_through(socket)?),
             (Kind::Metrics, _) => {
                 let socket = socket.try_clone()?;
                 socket.set_nonblocking(true)?;

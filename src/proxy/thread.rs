@@ -13,13 +13,17 @@ use tokio::{
     runtime::{Builder, LocalOptions},
     sync::mpsc,
     task::{AbortHandle, spawn_local},
+    time::timeout,
 };
 
 use crate::{
     caller::Caller,
-    connection, secured,
-    tls::Tls,
-    worker::{Crew, Order, Worker},
+    connection,
+    count::Unserved,
+    flow,
+    proxy_protocol::{self, Announced},
+    secured,
+    worker::{Crew, Incoming, Order, Worker},
 };
 
 /// How long accepting rests when it can't go on: too many connections, or no file descriptor left.
@@ -66,15 +70,15 @@ fn obey(worker: &Rc<Worker>, accepting: &RefCell<Vec<AbortHandle>>, order: Order
             worker.exchange_table(table);
             let _ = done.send(());
         }
-        Order::Listen(listener, tls) => match TcpListener::from_std(listener) {
+        Order::Listen(listener, incoming) => match TcpListener::from_std(listener) {
             Ok(listener) => {
-                let task = spawn_local(accept(Rc::clone(worker), listener, tls));
+                let task = spawn_local(accept(Rc::clone(worker), listener, incoming));
                 accepting.borrow_mut().push(task.abort_handle());
             }
             Err(error) => tracing::error!(%error, "a listening socket can't be used"),
         },
-        Order::Serve(stream, tls) => match TcpStream::from_std(stream) {
-            Ok(stream) => serve(worker, stream, tls),
+        Order::Serve(stream, incoming) => match TcpStream::from_std(stream) {
+            Ok(stream) => serve(worker, stream, incoming),
             Err(error) => {
                 worker.crew().connections[worker.index()].fetch_sub(1, Ordering::Relaxed);
                 tracing::warn!(%error, "an accepted connection can't be used");
@@ -92,7 +96,7 @@ fn obey(worker: &Rc<Worker>, accepting: &RefCell<Vec<AbortHandle>>, order: Order
     }
 }
 
-async fn accept(worker: Rc<Worker>, listener: TcpListener, tls: Option<Arc<Tls>>) {
+async fn accept(worker: Rc<Worker>, listener: TcpListener, incoming: Incoming) {
     let crew = worker.crew();
     loop {
         if crew.connections() >= crew.limits.connections {
@@ -100,7 +104,7 @@ async fn accept(worker: Rc<Worker>, listener: TcpListener, tls: Option<Arc<Tls>>
             continue;
         }
         match listener.accept().await {
-            Ok((stream, _)) => place(&worker, stream, tls.clone()),
+            Ok((stream, _)) => place(&worker, stream, incoming.clone()),
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
                 tracing::warn!(%error, "no connection can be accepted for now");
@@ -111,36 +115,62 @@ async fn accept(worker: Rc<Worker>, listener: TcpListener, tls: Option<Arc<Tls>>
 }
 
 /// Serves a connection on the thread that has the fewest.
-fn place(worker: &Rc<Worker>, stream: TcpStream, tls: Option<Arc<Tls>>) {
+fn place(worker: &Rc<Worker>, stream: TcpStream, incoming: Incoming) {
     let (crew, here) = (worker.crew(), worker.index());
     let least = crew.least_loaded();
     let count = |index: usize| crew.connections[index].load(Ordering::Relaxed);
     let goes_to = if count(least) < count(here) { least } else { here };
     crew.connections[goes_to].fetch_add(1, Ordering::Relaxed);
     if goes_to == here {
-        return serve(worker, stream, tls);
+        return serve(worker, stream, incoming);
     }
-    let sent = stream.into_std().map(|stream| crew.orders[goes_to].send(Order::Serve(stream, tls)));
+    let sent = stream.into_std().map(|stream| crew.orders[goes_to].send(Order::Serve(stream, incoming)));
     if !matches!(sent, Ok(Ok(()))) {
         crew.connections[goes_to].fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-fn serve(worker: &Rc<Worker>, stream: TcpStream, tls: Option<Arc<Tls>>) {
+fn serve(worker: &Rc<Worker>, mut stream: TcpStream, incoming: Incoming) {
     let worker = Rc::clone(worker);
     spawn_local(async move {
         let counted = Counted(Rc::clone(&worker));
         if stream.set_nodelay(true).is_ok()
             && let (Ok(peer), Ok(here)) = (stream.peer_addr(), stream.local_addr())
         {
-            let caller = Caller { address: peer.ip().to_canonical(), scheme: "http", port: here.port() };
-            match tls {
-                None => connection::serve(stream, caller, worker).await,
-                Some(tls) => Box::pin(secured::serve(stream, caller, &tls, worker)).await,
+            let mut caller = Caller::of(peer, here);
+            let is_announced = worker.crew().is_announcer(caller.address);
+            if is_announced && !Box::pin(announced(&mut stream, &mut caller, &worker)).await {
+                return;
+            }
+            match incoming {
+                Incoming::Calls => connection::serve(stream, caller, worker).await,
+                Incoming::Secured(tls) => Box::pin(secured::serve(stream, caller, &tls, worker)).await,
+                Incoming::Tcp => Box::pin(flow::serve_tcp(stream, caller, worker)).await,
+                Incoming::Named => Box::pin(flow::serve_named(stream, caller, worker)).await,
             }
         }
         drop(counted);
     });
+}
+
+/// Takes the header in which a connection says who the caller is; false where there is none, which ends it.
+async fn announced(stream: &mut TcpStream, caller: &mut Caller, worker: &Worker) -> bool {
+    let read = timeout(worker.limits().handshake, proxy_protocol::read(stream)).await;
+    match read.map_err(io::Error::from).flatten() {
+        Ok(Announced::Itself) => true,
+        Ok(Announced::From { source, destination }) => {
+            caller.address = source.ip().to_canonical();
+            caller.own_port = source.port();
+            caller.destination = destination;
+            true
+        }
+        Err(error) => {
+            let peer = caller.address;
+            tracing::debug!(%peer, %error, "a connection has no PROXY header, which it should begin with");
+            worker.counts().note_unserved(Unserved::Refused);
+            false
+        }
+    }
 }
 
 /// A connection among those of its worker, until it is dropped.

@@ -2,16 +2,16 @@
 
 use std::{
     cell::{Cell, RefCell},
-    net::TcpListener as StdListener,
+    net::{IpAddr, TcpListener as StdListener},
     rc::Rc,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
 use tokio::{
-    sync::{Notify, mpsc, oneshot},
+    sync::{Notify, mpsc, oneshot, watch},
     time::Instant,
 };
 use traffic::Failure;
@@ -24,6 +24,7 @@ use crate::{
     ledger::Timeline,
     live::{LiveTable, Local, Version},
     pool::Pools,
+    proxy_protocol::Network,
     tls::Tls,
 };
 
@@ -31,16 +32,28 @@ use crate::{
 pub(crate) enum Order {
     /// From now on this table holds. Answered once no further call of this thread is given by the old one.
     Table(Arc<LiveTable>, oneshot::Sender<()>),
-    /// Takes calls from a socket, with TLS where that is given.
-    Listen(StdListener, Option<Arc<Tls>>),
+    /// Takes connections from a socket.
+    Listen(StdListener, Incoming),
     /// A connection that another thread accepted.
-    Serve(std::net::TcpStream, Option<Arc<Tls>>),
+    Serve(std::net::TcpStream, Incoming),
     /// What was counted goes into the basket. Answered once it is there.
     Gather(oneshot::Sender<()>),
     /// Accepts nothing more, and ends each connection with its next answer.
     Drain,
     /// Ends the thread, and with it what it still carries out.
     Stop,
+}
+
+/// What comes over a connection.
+#[derive(Debug, Clone)]
+pub(crate) enum Incoming {
+    Calls,
+    /// The same, over TLS.
+    Secured(Arc<Tls>),
+    /// Whatever it is: it is for the service of the port.
+    Tcp,
+    /// TLS that passes unopened, to the service that the caller names.
+    Named,
 }
 
 /// What all workers know of each other.
@@ -53,11 +66,19 @@ pub(crate) struct Crew {
     pub timeline: Arc<Timeline>,
     pub basket: Basket,
     pub log: Option<Log>,
+    /// Whose PROXY headers are believed, and needed.
+    pub announcers: OnceLock<Box<[Network]>>,
 }
 
 impl Crew {
     pub(crate) fn connections(&self) -> usize {
         self.connections.iter().map(|of_one| of_one.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Whether connections of this address begin with a PROXY header.
+    pub(crate) fn is_announcer(&self, address: IpAddr) -> bool {
+        let networks = self.announcers.get();
+        networks.is_some_and(|networks| networks.iter().any(|network| network.contains(address)))
     }
 
     /// Ends all threads, and with them what they still carry out.
@@ -78,6 +99,8 @@ pub(crate) struct Worker {
     crew: Arc<Crew>,
     index: usize,
     local: RefCell<Rc<Local>>,
+    /// Told of each table.
+    tables: watch::Sender<()>,
     pools: Pools,
     counts: Counts,
     is_draining: Cell<bool>,
@@ -100,6 +123,7 @@ impl Worker {
             counts,
             index,
             local: RefCell::new(Rc::new(local)),
+            tables: watch::Sender::new(()),
             pools,
             is_draining: Cell::new(false),
             drain_began: Notify::new(),
@@ -115,6 +139,7 @@ impl Worker {
         let next = Local::new(table, Some(&before), &self.pools);
         before.cut_shadows(&next, &self.counts);
         *self.local.borrow_mut() = Rc::new(next);
+        self.tables.send_replace(());
     }
 
     /// Closes connections to versions that were idle for too long.
@@ -143,6 +168,11 @@ impl Worker {
 
     pub(crate) fn local(&self) -> Rc<Local> {
         Rc::clone(&self.local.borrow())
+    }
+
+    /// Hears of each table from now on.
+    pub(crate) fn tables(&self) -> watch::Receiver<()> {
+        self.tables.subscribe()
     }
 
     pub(crate) fn counts(&self) -> &Counts {

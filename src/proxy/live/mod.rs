@@ -20,6 +20,6 @@ pub(crate) use self::{
     version::below,
 };
 pub use self::{
-    table::{LiveService, LiveTable, ServiceFault, TableFault, is_service_name},
+    table::{LiveService, LiveTable, ServiceFault, TableFault, Transport, is_service_name},
     version::{Protocol, Target, Version},
 };

@@ -106,6 +106,7 @@ async fn serve(folder: PathBuf) -> i32 {
         limits: Limits::default(),
         measuring: Measuring { interval_seconds: 1, ..Measuring::default() },
         tls: tls(&folder),
+        headers_from: Vec::new(),
         stop_within: Duration::from_mins(1),
         finish_within: Duration::from_mins(1),
         program: "0.0.0-test",
