@@ -12,6 +12,11 @@
 //! **The time of a call** begins when its head is whole and ends when the last byte of the version's answer was read. It includes the wait
 //! for a place at the version, a connection to it, and the caller's body. The time in which the proxy couldn't read on because the
 //! caller took nothing is left out: a slow reader isn't the version's fault.
+//!
+//! A connection of TCP and a flow of UDP is one call. Its time is all the time from its first byte to the last, and says nothing of
+//! how fast the version is.
+
+mod flows;
 
 use std::{
     cell::{Cell, RefCell},
@@ -29,6 +34,8 @@ use crate::{
     ledger::{Key, Recorder, Tally, Timeline},
     shadow::Likeness,
 };
+
+pub(crate) use self::flows::Course;
 
 /// What a thread counts of a version under the shares of one table.
 #[derive(Debug)]
@@ -192,7 +199,12 @@ pub(crate) struct CallCount<'w> {
 
 impl Counted {
     pub(crate) fn new(key: Key) -> Rc<Self> {
-        Rc::new(Self { key: Arc::new(key), is_touched: Cell::default(), counts: RefCell::default() })
+        Self::new_of(&Arc::new(key))
+    }
+
+    /// What another process began to count is counted on.
+    pub(crate) fn new_of(key: &Arc<Key>) -> Rc<Self> {
+        Rc::new(Self { key: Arc::clone(key), is_touched: Cell::default(), counts: RefCell::default() })
     }
 
     fn take(&self, interval: u64) -> Part {
@@ -305,18 +317,6 @@ impl CallCount<'_> {
     /// The version failed the call, and the stable one gets it.
     pub(crate) fn repeat(&mut self, failure: Failure) {
         self.way = Way::Repeated(failure);
-    }
-
-    /// Counts bytes of what is no call of HTTP: those to the version, and those to the caller.
-    pub(crate) fn pass(&mut self, up: u64, down: u64) {
-        self.counts.go_on(Instant::now());
-        self.counts.touch(&self.counted);
-        let mut counts = self.counted.counts.borrow_mut();
-        counts.tally.bytes_up += up;
-        counts.tally.bytes_down += down;
-        if let Some(line) = &mut self.line {
-            line.bytes = Some((up, down));
-        }
     }
 
     /// Counts the call. `status`: what the caller got, as far as that was passed on.

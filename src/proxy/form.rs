@@ -135,7 +135,7 @@ impl TransportForm {
     }
 }
 
-/// Versions of the PROXY protocol, as HAProxy's `doc/proxy-protocol.txt` has them.
+/// Versions of the PROXY protocol, as `HAProxy`'s `doc/proxy-protocol.txt` has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProxyProtocolForm {

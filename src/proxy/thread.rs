@@ -20,7 +20,7 @@ use crate::{
     caller::Caller,
     connection,
     count::Unserved,
-    flow,
+    flow::{self, Listener},
     proxy_protocol::{self, Announced},
     secured,
     worker::{Crew, Incoming, Order, Worker},
@@ -51,20 +51,23 @@ pub(crate) fn run(
 
 async fn serve_orders(crew: Arc<Crew>, index: usize, mut orders: mpsc::UnboundedReceiver<Order>) {
     let worker = Rc::new(Worker::new(crew, index));
-    let accepting = RefCell::default();
+    let (accepting, listeners) = (RefCell::default(), RefCell::default());
     let mut sweep = tokio::time::interval(SWEEP);
     loop {
         tokio::select! {
             order = orders.recv() => match order {
                 Some(Order::Stop) | None => return,
-                Some(order) => obey(&worker, &accepting, order),
+                Some(order) => obey(&worker, (&accepting, &listeners), order),
             },
             _ = sweep.tick() => worker.sweep(),
         }
     }
 }
 
-fn obey(worker: &Rc<Worker>, accepting: &RefCell<Vec<AbortHandle>>, order: Order) {
+/// Tasks that accept connections, and sockets at which datagrams come in.
+type Sources<'s> = (&'s RefCell<Vec<AbortHandle>>, &'s RefCell<Vec<Rc<Listener>>>);
+
+fn obey(worker: &Rc<Worker>, (accepting, listeners): Sources<'_>, order: Order) {
     match order {
         Order::Table(table, done) => {
             worker.exchange_table(table);
@@ -84,6 +87,17 @@ fn obey(worker: &Rc<Worker>, accepting: &RefCell<Vec<AbortHandle>>, order: Order
                 tracing::warn!(%error, "an accepted connection can't be used");
             }
         },
+        Order::Datagrams(socket, flows) => match Listener::start(worker, socket, flows) {
+            Ok(listener) => listeners.borrow_mut().push(listener),
+            Err(error) => tracing::error!(%error, "a socket for datagrams can't be used"),
+        },
+        Order::StopReading(done) => {
+            listeners.borrow().iter().for_each(|listener| listener.stop_reading());
+            let _ = done.send(());
+        }
+        Order::GiveFlows(to) => {
+            let _ = to.send(listeners.borrow().iter().flat_map(|listener| listener.give()).collect());
+        }
         Order::Gather(done) => {
             worker.hand_over_counts();
             let _ = done.send(());

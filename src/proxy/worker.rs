@@ -3,10 +3,11 @@
 use std::{
     cell::{Cell, RefCell},
     net::{IpAddr, TcpListener as StdListener},
+    os::fd::OwnedFd,
     rc::Rc,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -18,9 +19,10 @@ use traffic::Failure;
 
 use crate::{
     Limits,
-    access_log::Log,
+    access_log::{Line, Log},
     buffers::Buffers,
     count::{Basket, Counts},
+    flow::{FlowForm, Taken},
     ledger::Timeline,
     live::{LiveTable, Local, Version},
     pool::Pools,
@@ -36,6 +38,12 @@ pub(crate) enum Order {
     Listen(StdListener, Incoming),
     /// A connection that another thread accepted.
     Serve(std::net::TcpStream, Incoming),
+    /// Takes datagrams from a socket, of which no other worker hears, after the flows that were there already.
+    Datagrams(std::net::UdpSocket, Vec<Taken>),
+    /// Takes no more datagrams: another process is about to. Answered once that is so.
+    StopReading(oneshot::Sender<()>),
+    /// Another process goes on with the flows of UDP, which end here.
+    GiveFlows(oneshot::Sender<Vec<(FlowForm, OwnedFd)>>),
     /// What was counted goes into the basket. Answered once it is there.
     Gather(oneshot::Sender<()>),
     /// Accepts nothing more, and ends each connection with its next answer.
@@ -68,6 +76,9 @@ pub(crate) struct Crew {
     pub log: Option<Log>,
     /// Whose PROXY headers are believed, and needed.
     pub announcers: OnceLock<Box<[Network]>>,
+    /// Flows of UDP, and datagrams that went nowhere.
+    pub flows: AtomicUsize,
+    pub datagrams_dropped: AtomicU64,
 }
 
 impl Crew {
@@ -168,6 +179,16 @@ impl Worker {
 
     pub(crate) fn local(&self) -> Rc<Local> {
         Rc::clone(&self.local.borrow())
+    }
+
+    /// The line in the access log of what is no call of HTTP, if it is to have one.
+    pub(crate) fn flow_line(&self) -> Option<Box<Line>> {
+        let number = |local: &Local| (local.table().epoch(), local.table().generation());
+        self.log().map(|log| Box::new(log.line(None, number(&self.local()))))
+    }
+
+    pub(crate) fn pools(&self) -> &Pools {
+        &self.pools
     }
 
     /// Hears of each table from now on.

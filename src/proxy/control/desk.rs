@@ -135,7 +135,12 @@ impl Desk {
     fn check_ports(&self, table: &LiveTable) -> Result<(), TableFault> {
         for service in table.services() {
             let transport = service.transport();
-            let mut open: Vec<u16> = self.listen.iter().filter(|listen| listen.kind.takes(transport)).map(|listen| listen.address.port()).collect();
+            let mut open: Vec<u16> = self
+                .listen
+                .iter()
+                .filter(|listen| listen.kind.takes(transport))
+                .map(|listen| listen.address.port())
+                .collect();
             if let Some(&port) = service.ports().iter().find(|port| !open.contains(port)) {
                 open.sort_unstable();
                 open.dedup();
@@ -199,6 +204,7 @@ impl Desk {
             metrics: self.addresses(|kind| kind == Kind::Metrics),
             threads: self.proxy.threads(),
             connections: self.proxy.connections(),
+            flows: self.proxy.flows(),
             services: form::services(&self.proxy),
             leaving: form::leaving(&self.proxy),
             finishing,

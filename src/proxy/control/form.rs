@@ -31,6 +31,9 @@ pub struct Status {
     pub threads: usize,
     /// Connections of callers.
     pub connections: usize,
+    /// Flows of UDP.
+    #[serde(default)]
+    pub flows: usize,
     pub services: Vec<ServiceStatus>,
     /// Versions that the table doesn't name and that still answer calls.
     pub leaving: Vec<LeavingStatus>,

@@ -4,13 +4,7 @@ use std::{net::IpAddr, time::Duration};
 
 use tokio::time::Instant;
 
-use crate::{
-    caller::Caller,
-    count::CallCount,
-    decide::Decided,
-    live::Local,
-    worker::Worker,
-};
+use crate::{caller::Caller, count::CallCount, decide::Decided, live::Local, worker::Worker};
 
 /// A flow as the choice of a variation sees it.
 struct Seen(IpAddr);
@@ -44,9 +38,7 @@ pub(super) fn begin<'w>(local: &Local, service: usize, caller: &Caller, worker: 
     let shared = local.service(service).shared();
     // No method: it is repeated where it can't have been seen, unless its service says never.
     let decided = Decided::new(local, service, (&Seen(caller.address), caller), "");
-    let number = (local.table().epoch(), local.table().generation());
-    let line = worker.log().map(|log| Box::new(log.line(None, number)));
-    let count = decided.count(worker.counts(), began, line);
+    let count = decided.count(worker.counts(), began, worker.flow_line());
     let drain = shared.drain().unwrap_or(worker.limits().flow_drain);
     Begun { service: shared.name().into(), decided, count, drain }
 }

@@ -12,12 +12,7 @@ use tokio::{io::AsyncWriteExt as _, net::TcpStream};
 
 use super::tcp;
 use crate::{
-    caller::Caller,
-    count::Unserved,
-    live::Transport,
-    patience::Patience,
-    stream::poll_fill,
-    worker::Worker,
+    caller::Caller, count::Unserved, live::Transport, patience::Patience, stream::poll_fill, worker::Worker,
 };
 
 /// The most bytes up to the end of the first message. Those of today have at most a few thousand.

@@ -9,7 +9,8 @@
 //! 1. Bytes pass unchanged and in order, and either end may close its direction first.
 //! 2. A change of shares ends nothing: what began stays with its variation. Where that gets none any more, it may stay until a
 //!    deadline (`drain_seconds`), and is cut then; should it get some again before, it stays.
-//! 3. What was begun goes on over upgrades: connections in the process that took them, flows of UDP in the one that takes over.
+//! 3. What was begun goes on over upgrades: connections in the process that took them, flows of UDP in the one that takes over
+//!    ([`udp`]).
 //!
 //! Deliberately not here: balancing by load, and retries once anything was sent.
 
@@ -17,8 +18,10 @@ mod begin;
 mod hello;
 mod retired;
 mod tcp;
+mod udp;
 
 pub(crate) use self::{
     hello::serve as serve_named,
     tcp::serve as serve_tcp,
+    udp::{FlowForm, Listener, Taken},
 };

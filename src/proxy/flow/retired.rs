@@ -16,9 +16,7 @@ pub(super) async fn retired(worker: &Worker, (service, version): (&str, &Version
             }
         }
         let until = Instant::now() + drain;
-        let some_again = async {
-            while tables.changed().await.is_ok() && !gets_some() {}
-        };
+        let some_again = async { while tables.changed().await.is_ok() && !gets_some() {} };
         if timeout_at(until, some_again).await.is_err() {
             return;
         }

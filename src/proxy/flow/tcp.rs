@@ -24,13 +24,11 @@ use crate::{
 /// Serves a connection that goes to the service of its port.
 pub(crate) async fn serve(mut stream: TcpStream, caller: Caller, worker: Rc<Worker>) {
     let service = worker.local().table().of_port(Transport::Tcp, caller.port);
-    match service {
-        Some(service) => carry((stream, BytesMut::new()), caller, service, &worker).await,
-        None => {
-            worker.counts().note_unserved(Unserved::NoService);
-            stream.break_off();
-        }
-    }
+    let Some(service) = service else {
+        worker.counts().note_unserved(Unserved::NoService);
+        return stream.break_off();
+    };
+    carry((stream, BytesMut::new()), caller, service, &worker).await;
 }
 
 /// A connection to a version, and what it holds there.
@@ -48,13 +46,9 @@ pub(super) async fn carry(
     worker: &Worker,
 ) {
     let Begun { service, decided, mut count, drain } = begin(&worker.local(), service, &caller, worker);
-    let reached = match reach(&decided, &mut count, worker).await {
-        Ok(reached) => reached,
-        Err(()) => {
-            count.end(Outcome::Failed(Failure::Refused), None);
-            stream.break_off();
-            return;
-        }
+    let Ok(reached) = reach(&decided, &mut count, worker).await else {
+        count.end(Outcome::Failed(Failure::Refused), None);
+        return stream.break_off();
     };
     // From here on it holds the version that has it, and no other.
     drop(decided);
@@ -95,14 +89,12 @@ async fn reach(decided: &Decided, count: &mut CallCount<'_>, worker: &Worker) ->
             }
             Err(why) => why,
         };
-        match decided.repeat_on(count, served, Failure::Refused, true) {
-            Some(stable) => served = stable,
-            None => {
-                let shared = served.version.shared();
-                Worker::report_failure(shared, served.variation.is_stable(), Failure::Refused, &why);
-                return Err(());
-            }
-        }
+        let Some(stable) = decided.repeat_on(count, served, Failure::Refused, true) else {
+            let shared = served.version.shared();
+            Worker::report_failure(shared, served.variation.is_stable(), Failure::Refused, &why);
+            return Err(());
+        };
+        served = stable;
     }
 }
 

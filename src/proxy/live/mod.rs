@@ -14,7 +14,7 @@ mod table;
 mod version;
 
 pub(crate) use self::{
-    local::{Local, Served},
+    local::{Local, LocalVersion, Served},
     place::Place,
     routes::Route,
     version::below,

@@ -56,7 +56,8 @@ impl Routes {
                 self.flows.contains_key(&(Transport::Udp, port))
             } else {
                 let of_tcp = [Transport::Tcp, Transport::Tls];
-                self.ports.contains_key(&port) || of_tcp.iter().any(|of| self.flows.contains_key(&(*of, port)))
+                self.ports.contains_key(&port)
+                    || of_tcp.iter().any(|of| self.flows.contains_key(&(*of, port)))
             };
             if is_taken {
                 return Err(Ambiguous::Port(port));

@@ -293,4 +293,3 @@ pub fn is_service_name(name: &str) -> bool {
         && name.starts_with(|first: char| first.is_ascii_alphanumeric())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
-

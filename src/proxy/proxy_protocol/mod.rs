@@ -1,5 +1,5 @@
 //! The PROXY protocol: who the caller is, said by whoever passes its connection on, in front of everything else that comes over it
-//! (HAProxy's `doc/proxy-protocol.txt`, versions 1 and 2).
+//! (`HAProxy`'s `doc/proxy-protocol.txt`, versions 1 and 2).
 //!
 //! It is **believed** only of peers in a set of networks ([`Network`]), and each of their connections has to begin with it: a
 //! header that is missing, malformed, too long or late ends the connection, since to guess would let callers say who they are.
@@ -14,11 +14,11 @@ mod parse;
 mod read;
 mod write;
 
-pub(crate) use self::{read::read, write::header};
 pub use self::{
     network::{Network, NetworkError},
     parse::{Announced, MAX_HEADER, Malformed, Parsed, parse},
 };
+pub(crate) use self::{read::read, write::header};
 
 /// Which of its versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

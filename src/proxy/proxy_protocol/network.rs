@@ -9,7 +9,9 @@ pub struct Network {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no network: write an address (192.0.2.7), or one with 0 in all bits behind those in common (10.0.0.0/8, fd00::/8)")]
+#[error(
+    "{0:?} is no network: write an address (192.0.2.7), or one with 0 in all bits behind those in common (10.0.0.0/8, fd00::/8)"
+)]
 pub struct NetworkError(String);
 
 impl Network {

@@ -80,7 +80,8 @@ where
     let (source, destination) = (address()?, address()?);
     let mut port = || {
         let word = words.next().ok_or(WHY)?;
-        let is_plain = word.bytes().all(|byte| byte.is_ascii_digit()) && (word == "0" || !word.starts_with('0'));
+        let is_plain =
+            word.bytes().all(|byte| byte.is_ascii_digit()) && (word == "0" || !word.starts_with('0'));
         if is_plain { word.parse::<u16>().map_err(|_| WHY) } else { Err(WHY) }
     };
     let (source_port, destination_port) = (port()?, port()?);

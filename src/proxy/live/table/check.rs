@@ -2,15 +2,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use traffic::{BUCKETS, HashFunction, HeaderRule, MAX_VARIATIONS, Retry, Run, Shares, Sticky, Table, Variation};
-
-use super::{
-    LiveService, MAX_DRAIN, MAX_NAME, MAX_PORTS, MAX_TARGETS, ServiceFault, ShadowRule, Transport,
+use traffic::{
+    BUCKETS, HashFunction, HeaderRule, MAX_VARIATIONS, Retry, Run, Shares, Sticky, Table, Variation,
 };
+
+use super::{LiveService, MAX_DRAIN, MAX_NAME, MAX_PORTS, MAX_TARGETS, ServiceFault, ShadowRule, Transport};
 use crate::{
     form::{
-        HashForm, HeaderForm, ProtocolForm, ProxyProtocolForm, RetryForm, ServiceForm, ShadowForm, StickyForm,
-        TransportForm, VariationForm,
+        HashForm, HeaderForm, ProtocolForm, ProxyProtocolForm, RetryForm, ServiceForm, ShadowForm,
+        StickyForm, TransportForm, VariationForm,
     },
     live::version::{Protocol, Target, Version},
     proxy_protocol::ProxyHeader,

@@ -5,8 +5,8 @@ use traffic::{HashFunction, Retry, Sticky, Variation};
 use super::{LiveService, Transport};
 use crate::{
     form::{
-        HashForm, HeaderForm, ProtocolForm, ProxyProtocolForm, RetryForm, ServiceForm, ShadowForm, StickyForm,
-        TransportForm, VariationForm,
+        HashForm, HeaderForm, ProtocolForm, ProxyProtocolForm, RetryForm, ServiceForm, ShadowForm,
+        StickyForm, TransportForm, VariationForm,
     },
     live::version::{Protocol, Version},
     proxy_protocol::ProxyHeader,
