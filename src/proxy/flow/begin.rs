@@ -1,6 +1,6 @@
 //! How a flow begins, whatever it is of.
 
-use std::{net::IpAddr, time::Duration};
+use std::net::IpAddr;
 
 use tokio::time::Instant;
 
@@ -28,8 +28,6 @@ pub(super) struct Begun<'w> {
     pub service: Box<str>,
     pub decided: Decided,
     pub count: CallCount<'w>,
-    /// How long it may stay with a variation that gets none any more.
-    pub drain: Duration,
 }
 
 /// Gives a flow to a variation of a service.
@@ -39,6 +37,5 @@ pub(super) fn begin<'w>(local: &Local, service: usize, caller: &Caller, worker: 
     // No method: it is repeated where it can't have been seen, unless its service says never.
     let decided = Decided::new(local, service, (&Seen(caller.address), caller), "");
     let count = decided.count(worker.counts(), began, worker.flow_line());
-    let drain = shared.drain().unwrap_or(worker.limits().flow_drain);
-    Begun { service: shared.name().into(), decided, count, drain }
+    Begun { service: shared.name().into(), decided, count }
 }

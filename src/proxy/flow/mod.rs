@@ -2,7 +2,8 @@
 //!
 //! Each is one *call* of its service: it is given to a variation by the same table when it begins, counted when it ends, and holds
 //! its version until then. What a call of HTTP is repeated for can't be told here, where nothing is known of what passes; but where a
-//! version can't be reached, nothing was sent yet, and the stable one gets the connection (`retry: never` says otherwise).
+//! version can't be reached, or breaks a connection before a byte of it passed, the stable one gets it (`retry: never` says
+//! otherwise).
 //!
 //! Invariants, which `tests/proxy/flows/` asserts:
 //!

@@ -175,6 +175,11 @@ impl LiveTable {
         named.into_iter().any(|(named, share)| *share > 0 && named.is_same_content(version))
     }
 
+    /// How long flows of a service may stay with a variation that gets none any more, where that is said.
+    pub(crate) fn drain_of(&self, service: &str) -> Option<Duration> {
+        self.service(service)?.1.drain
+    }
+
     /// Versions of this table that the next one doesn't name, with their services.
     pub(crate) fn not_named_by(&self, next: &Self) -> Vec<(Box<str>, Weak<Version>)> {
         let named: HashSet<*const Version> =
@@ -227,11 +232,6 @@ impl LiveService {
     #[must_use]
     pub fn transport(&self) -> Transport {
         self.transport
-    }
-
-    /// How long flows may stay with a variation that gets none any more, where that is said.
-    pub(crate) fn drain(&self) -> Option<Duration> {
-        self.drain
     }
 
     /// Ports all of whose calls lead here.

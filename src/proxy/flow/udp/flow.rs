@@ -5,7 +5,6 @@ use std::{
     net::SocketAddr,
     rc::Rc,
     sync::Arc,
-    time::Duration,
 };
 
 use bytes::Bytes;
@@ -52,7 +51,6 @@ pub(super) struct Where {
     pub variation: Box<str>,
     pub version: Box<str>,
     pub target: String,
-    pub drain: Duration,
 }
 
 /// Why a flow is to end.
@@ -138,9 +136,6 @@ impl Flow {
         match &mut *self.line.borrow_mut() {
             Line::Waiting(kept) => kept.keep(datagram),
             Line::Open { socket, kept } => {
-                if self.is_answered.get() {
-                    *kept = None;
-                }
                 let is_kept = kept.as_mut().is_some_and(|kept| kept.keep(datagram));
                 self.send_over(socket, datagram) || is_kept
             }
@@ -175,6 +170,17 @@ impl Flow {
         let kept = keeps.then_some(kept);
         *self.line.borrow_mut() = Line::Open { socket: Rc::clone(socket), kept };
         dropped
+    }
+
+    /// It goes nowhere else any more.
+    pub(super) fn settle(&self) {
+        if let Line::Open { kept, .. } = &mut *self.line.borrow_mut() {
+            *kept = None;
+        }
+    }
+
+    pub(super) fn is_settled(&self) -> bool {
+        matches!(&*self.line.borrow(), Line::Open { kept: None, .. })
     }
 
     /// The socket, once there is one.

@@ -26,7 +26,6 @@ pub(crate) struct FlowForm {
     variation: String,
     version: String,
     target: String,
-    drain_ms: u64,
     /// Since it began, and since something moved.
     age_ms: u64,
     idle_ms: u64,
@@ -47,7 +46,7 @@ impl FlowForm {
     /// Nothing where the flow has no target yet.
     pub(super) fn of(flow: &Flow, listen: SocketAddr) -> Option<Self> {
         let course = flow.course.borrow();
-        let Where { key, course, group, began, variation, version, target, drain } = course.clone()?;
+        let Where { key, course, group, began, variation, version, target } = course.clone()?;
         let (up, down) = flow.passed.get();
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Some(Self {
@@ -59,7 +58,6 @@ impl FlowForm {
             variation: variation.into(),
             version: version.into(),
             target,
-            drain_ms: ms(drain),
             age_ms: ms(began.elapsed()),
             idle_ms: ms(flow.last().elapsed()),
             up,
@@ -103,7 +101,6 @@ impl FlowForm {
             variation: self.variation.as_str().into(),
             version: self.version.as_str().into(),
             target: self.target.clone(),
-            drain: Duration::from_millis(self.drain_ms),
         };
         (flow, at)
     }

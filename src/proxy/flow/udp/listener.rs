@@ -11,6 +11,7 @@ use std::{
 
 use rustix::net::SendFlags;
 use tokio::{
+    io::Interest,
     net::UdpSocket,
     task::{AbortHandle, spawn_local},
     time::{Instant, sleep, sleep_until},
@@ -56,6 +57,8 @@ pub(crate) struct Listener {
 enum Event {
     /// The first answer came.
     Answered,
+    /// None came, and the target would have refused by now.
+    Settled,
     Refused,
     Idle,
     Retired,
@@ -177,7 +180,7 @@ impl Listener {
             return self.flows.borrow_mut().remove(&flow);
         };
         let caller = Caller::of(flow.caller, self.here);
-        let Begun { service, decided, mut count, drain } = begin(&local, service, &caller, &worker);
+        let Begun { service, decided, mut count } = begin(&local, service, &caller, &worker);
         drop(local);
         let mut served = Rc::clone(decided.begin(&mut count));
         let mut decided = Some(decided);
@@ -185,11 +188,11 @@ impl Listener {
         let outcome = loop {
             let reached = match open.take() {
                 Some(open) => Ok(open),
-                None => self.reach(&flow, &served, (&mut count, decided.as_ref()), drain),
+                None => self.reach(&flow, &served, (&mut count, decided.as_ref())),
             };
             let event = match reached {
                 Ok(reached) => {
-                    let event = self.exchange(&flow, &reached, &service, drain).await;
+                    let event = self.exchange(&flow, &reached, &service).await;
                     open = Some(reached);
                     event
                 }
@@ -206,7 +209,9 @@ impl Listener {
                 }
             };
             match event {
-                Event::Answered => {
+                Event::Answered | Event::Settled => {
+                    // From here on it holds the version that has it, and no other.
+                    flow.settle();
                     if let Some(decided) = decided.take() {
                         decided.note_attempt(&served, false);
                     }
@@ -251,9 +256,9 @@ impl Listener {
             let mut count = worker.counts().begin(&Counted::new_of(&at.key), at.group, at.began, line);
             count.follow(at.course);
             let outcome = loop {
-                let event = listener.exchange(&flow, &open, &service, at.drain).await;
+                let event = listener.exchange(&flow, &open, &service).await;
                 match event {
-                    Event::Answered | Event::Refused => {}
+                    Event::Answered | Event::Settled | Event::Refused => {}
                     Event::Idle | Event::Retired | Event::Told(_) => break outcome(&event, &flow, &count),
                 }
             };
@@ -269,7 +274,6 @@ impl Listener {
         flow: &Flow,
         served: &Rc<Served>,
         (count, decided): (&mut CallCount<'_>, Option<&Decided>),
-        drain: Duration,
     ) -> Result<Open, String> {
         let version = &served.version;
         let place = Place::take_flow_now(version, self.worker.limits()).ok_or("all its places are taken")?;
@@ -288,7 +292,6 @@ impl Listener {
                         variation: version.shared().name().into(),
                         version: version.shared().digest().into(),
                         target: target.to_string(),
-                        drain,
                     });
                     let may_go_elsewhere = decided.is_some_and(|decided| decided.after(served).is_some());
                     self.note_dropped(flow.open(&socket, may_go_elsewhere));
@@ -301,10 +304,11 @@ impl Listener {
     }
 
     /// Passes answers on, until something else happens.
-    async fn exchange(&self, flow: &Flow, open: &Open, service: &str, drain: Duration) -> Event {
+    async fn exchange(&self, flow: &Flow, open: &Open, service: &str) -> Event {
         let limits = self.worker.limits();
-        let mut retired = pin!(retired(&self.worker, (service, open.version.shared()), drain));
+        let mut retired = pin!(retired(&self.worker, service, open.version.shared()));
         let mut idle = pin!(sleep_until(flow.last() + limits.udp_idle));
+        let mut settled = pin!(sleep(limits.connect));
         loop {
             tokio::select! {
                 biased;
@@ -319,6 +323,11 @@ impl Listener {
                 ready = open.socket.readable() => if let Some(event) = self.pass_answers(flow, open, ready).await {
                     return event;
                 },
+                // It is said by itself, and not only to whoever reads.
+                _ = open.socket.ready(Interest::ERROR) => if is_refused(&open.socket) && !flow.is_answered.get() {
+                    return Event::Refused;
+                },
+                () = &mut settled, if !flow.is_settled() => return Event::Settled,
                 () = &mut retired => return Event::Retired,
                 () = &mut idle => {
                     let until = flow.last() + limits.udp_idle;
@@ -362,6 +371,14 @@ impl Listener {
     }
 }
 
+/// Takes what was said of a socket, and whether that was anything.
+fn is_refused(socket: &UdpSocket) -> bool {
+    let said = socket.take_error();
+    // From here on the next thing is waited for.
+    let _ = socket.try_io(Interest::ERROR, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
+    !matches!(said, Ok(None))
+}
+
 /// Where a flow goes whose version can't be reached.
 fn stable_instead(
     decided: Option<&Decided>,
@@ -379,7 +396,7 @@ fn outcome(ended: &Event, flow: &Flow, count: &CallCount<'_>) -> Option<Outcome>
         Event::Told(Ending::Given) => None,
         Event::Told(Ending::Evicted) | Event::Retired => Some(Outcome::Cut),
         _ if flow.was_refused.get() && !flow.is_answered.get() => Some(Outcome::Failed(Failure::Refused)),
-        Event::Idle | Event::Answered | Event::Refused => {
+        Event::Idle | Event::Answered | Event::Settled | Event::Refused => {
             Some(Outcome::Passed { took: flow.last().saturating_duration_since(count.began()) })
         }
     }

@@ -8,8 +8,9 @@
 //! One thread reads a listening socket and has all of its flows, so that a datagram always meets the flow that it belongs to.
 //!
 //! **A target that refuses** says so (ICMP) for one of the datagrams that it was sent, and it isn't known for which. Until the first
-//! answer the first datagrams are kept; where a new version refuses before that, the flow goes to the stable one, with them. Should some have
-//! been taken after all, they are there twice, which may happen to any datagram.
+//! answer, and no longer than a connection may take to be made, the first datagrams are kept; where a new version refuses before that,
+//! the flow goes to the stable one, with them. Should some have been taken after all, they are there twice, which may happen to any
+//! datagram.
 //!
 //! **Over an upgrade** two processes have the listening socket, and whoever reads it gets datagrams of all callers. So it isn't
 //! enough that the process that hands over reads on for its own flows: it would take datagrams of callers that it
