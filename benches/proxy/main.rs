@@ -16,7 +16,7 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, bail};
 
-use crate::rows::Row;
+use crate::{rows::Row, sides::Serving};
 
 const USAGE: &str = "Measures the proxy beside direct calls, nginx and HAProxy.
 
@@ -24,7 +24,7 @@ const USAGE: &str = "Measures the proxy beside direct calls, nginx and HAProxy.
   --seconds N      length of a round (2)
   --rounds N       rounds of each side (7)
   --beside PROGRAM another build of this program, whose proxy is one more side
-  --only ROW       added | small | large | tls | services | memory | verdict; may be given several times";
+  --only ROW       added | small | large | tls | tcp | tcp-large | services | memory | verdict; may be given several times";
 
 /// Sizes of everything.
 #[derive(Debug, Clone)]
@@ -41,9 +41,13 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["--serve", "version"] => sides::serve_version(),
-        ["--serve", "proxy", version, services] => sides::serve_proxy(version, services, None),
-        ["--serve", "proxy", version, services, folder] => {
-            sides::serve_proxy(version, services, Some(folder.as_ref()))
+        ["--serve", "proxy", version, "tcp"] => sides::serve_proxy(version, 1, Serving::Tcp),
+        ["--serve", "proxy", version, services] => services
+            .parse()
+            .map_err(Into::into)
+            .and_then(|of| sides::serve_proxy(version, of, Serving::Calls)),
+        ["--serve", "proxy", version, "1", folder] => {
+            sides::serve_proxy(version, 1, Serving::Secured(folder.as_ref()))
         }
         ref arguments => measure(arguments),
     };

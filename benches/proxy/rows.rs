@@ -22,14 +22,25 @@ pub enum Row {
     Small,
     Large,
     Tls,
+    Tcp,
+    TcpLarge,
     Services,
     Memory,
     Verdict,
 }
 
 impl Row {
-    const ALL: [Self; 7] =
-        [Self::Added, Self::Small, Self::Large, Self::Tls, Self::Services, Self::Memory, Self::Verdict];
+    const ALL: [Self; 9] = [
+        Self::Added,
+        Self::Small,
+        Self::Large,
+        Self::Tls,
+        Self::Tcp,
+        Self::TcpLarge,
+        Self::Services,
+        Self::Memory,
+        Self::Verdict,
+    ];
 
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|row| row.name() == name)
@@ -41,6 +52,8 @@ impl Row {
             Self::Small => "small",
             Self::Large => "large",
             Self::Tls => "tls",
+            Self::Tcp => "tcp",
+            Self::TcpLarge => "tcp-large",
             Self::Services => "services",
             Self::Memory => "memory",
             Self::Verdict => "verdict",
@@ -116,6 +129,8 @@ pub fn run(sizes: &Sizes) -> anyhow::Result<()> {
             Row::Small => bench.small()?,
             Row::Large => bench.large()?,
             Row::Tls => bench.tls(folder.path())?,
+            Row::Tcp => bench.tcp(folder.path(), "small", (CALLERS, SMALL))?,
+            Row::TcpLarge => bench.tcp(folder.path(), "1 MiB", (CALLERS_OF_LARGE, LARGE))?,
             Row::Services => bench.services()?,
             Row::Memory => bench.memory()?,
             Row::Verdict => bench.verdict()?,
@@ -238,6 +253,19 @@ impl Bench {
         let load = |side| Load { tls: tls.clone(), ..self.load(side, CALLERS, SMALL) };
         let sides: Vec<_> = all.iter().map(|side| (side, load(side))).collect();
         let lines = self.beside(&sides, |_| 0.8, None)?;
+        self.report_all(&what, &lines);
+        Ok(())
+    }
+
+    /// Answers of a size over connections of TCP that pass, whatever they are of.
+    fn tcp(&mut self, folder: &Path, size: &str, (callers, body): (usize, usize)) -> anyhow::Result<()> {
+        let what = format!("{size} answers over TCP that passes, {callers} connections");
+        let mut all = vec![Side::ours_with_tcp(&self.version)?];
+        // Only one of the two has a figure to reach; the other one is there for comparison, where it can pass TCP at all.
+        all.extend(Side::haproxy(&self.version, folder, Secured::Unopened)?);
+        all.extend(Side::nginx(&self.version, folder, Secured::Unopened).ok().flatten());
+        let sides: Vec<_> = all.iter().map(|side| (side, self.load(side, callers, body))).collect();
+        let lines = self.beside(&sides, |_| 0.9, None)?;
         self.report_all(&what, &lines);
         Ok(())
     }

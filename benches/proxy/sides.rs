@@ -11,7 +11,11 @@ use std::{
 };
 
 use anyhow::{Context as _, bail, ensure};
-use choirmaster_proxy::{Limits, Proxy, form::TableForm, ledger::Cursor};
+use choirmaster_proxy::{
+    Limits, Proxy,
+    form::{TableForm, TransportForm},
+    ledger::Cursor,
+};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -32,11 +36,23 @@ const CONNECTIONS: usize = 8_000;
 /// A program that serves nothing after this time won't.
 const START: Duration = Duration::from_secs(20);
 
-/// Whether callers speak TLS.
+/// What callers speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Secured {
     No,
     Tls,
+    /// It isn't looked at: bytes pass.
+    Unopened,
+}
+
+/// What the proxy's process takes.
+#[derive(Debug, Clone, Copy)]
+pub enum Serving<'f> {
+    Calls,
+    /// The same over TLS, with the certificate in this folder.
+    Secured(&'f Path),
+    /// Connections of TCP.
+    Tcp,
 }
 
 /// A program that serves.
@@ -62,6 +78,11 @@ impl Side {
     /// The proxy of another build of this program.
     pub fn other_build(program: &Path, version: &Self) -> anyhow::Result<Self> {
         Self::proxy_of(OTHER_BUILD, program, version, &["1"])
+    }
+
+    /// The proxy, which passes on connections of TCP.
+    pub fn ours_with_tcp(version: &Self) -> anyhow::Result<Self> {
+        Self::proxy_of("proxy", &std::env::current_exe()?, version, &["tcp"])
     }
 
     /// The proxy, which ends TLS with the certificate in a folder.
@@ -90,7 +111,7 @@ impl Side {
     pub fn nginx(version: &Self, folder: &Path, secured: Secured) -> anyhow::Result<Option<Self>> {
         let at = free_address()?;
         let (ssl, certificate) = match secured {
-            Secured::No => ("", String::new()),
+            Secured::No | Secured::Unopened => ("", String::new()),
             Secured::Tls => {
                 let folder = folder.display();
                 let certificate = format!(
@@ -110,7 +131,25 @@ impl Side {
              server {{\n    listen {at}{ssl};\n    {certificate}\n    location / {{\n      proxy_pass http://version;\n      \
              proxy_http_version 1.1;\n      proxy_set_header Connection \"\";\n    }}\n  }}\n}}\n"
         );
-        let path = folder.join("nginx.conf");
+        let passing = format!(
+            "worker_processes {THREADS};\ndaemon off;\npid {folder_text}/nginx.pid;\nerror_log {folder_text}/nginx.log;\n\
+             worker_rlimit_nofile {CONNECTIONS};\nevents {{ worker_connections {CONNECTIONS}; }}\n\
+             stream {{\n  server {{\n    listen {at};\n    proxy_pass {to};\n    tcp_nodelay on;\n  }}\n}}\n"
+        );
+        let (name, configuration) = match secured {
+            Secured::No => ("nginx.conf", configuration),
+            Secured::Tls => ("nginx-tls.conf", configuration),
+            Secured::Unopened => {
+                let module = Path::new("/usr/lib/nginx/modules/ngx_stream_module.so");
+                let load = if module.exists() {
+                    format!("load_module {};\n", module.display())
+                } else {
+                    String::new()
+                };
+                ("nginx-tcp.conf", load + &passing)
+            }
+        };
+        let path = folder.join(name);
         fs::write(&path, configuration)?;
         let mut command = Command::new("nginx");
         command.arg("-c").arg(&path).arg("-e").arg(folder.join("nginx.log"));
@@ -119,17 +158,19 @@ impl Side {
 
     pub fn haproxy(version: &Self, folder: &Path, secured: Secured) -> anyhow::Result<Option<Self>> {
         let at = free_address()?;
-        let certificate = match secured {
-            Secured::No => String::new(),
-            Secured::Tls => format!(" ssl crt {}/both.pem", folder.display()),
+        let (certificate, mode) = match secured {
+            Secured::No => (String::new(), "http"),
+            Secured::Tls => (format!(" ssl crt {}/both.pem", folder.display()), "http"),
+            Secured::Unopened => (String::new(), "tcp"),
         };
+        let of_http = if mode == "http" { "  option http-keep-alive\n  http-reuse always\n" } else { "" };
         let to = version.at;
         let configuration = format!(
-            "global\n  nbthread {THREADS}\n  maxconn {CONNECTIONS}\ndefaults\n  mode http\n  timeout connect 1s\n  \
-             timeout client 75s\n  timeout server 30s\n  option http-keep-alive\n  http-reuse always\n\
+            "global\n  nbthread {THREADS}\n  maxconn {CONNECTIONS}\ndefaults\n  mode {mode}\n  timeout connect 1s\n  \
+             timeout client 75s\n  timeout server 30s\n{of_http}\
              frontend calls\n  bind {at}{certificate}\n  default_backend version\nbackend version\n  server version {to}\n"
         );
-        let path = folder.join("haproxy.cfg");
+        let path = folder.join(if mode == "tcp" { "haproxy-tcp.cfg" } else { "haproxy.cfg" });
         fs::write(&path, configuration)?;
         let mut command = Command::new("haproxy");
         command.arg("-db").arg("-f").arg(&path);
@@ -268,18 +309,22 @@ async fn answer_all(mut stream: TcpStream) -> std::io::Result<()> {
 }
 
 /// The proxy's process: it ends with its input, of which each line is the new version's share.
-/// `folder`: where the certificate is, if callers speak TLS.
-pub fn serve_proxy(version: &str, services: &str, folder: Option<&Path>) -> anyhow::Result<()> {
-    let services: usize = services.parse()?;
+pub fn serve_proxy(version: &str, services: usize, serving: Serving<'_>) -> anyhow::Result<()> {
     let limits = Limits { connections: CONNECTIONS, ..Limits::default() };
     let proxy = Proxy::start(THREADS, limits)?;
     let listener = TcpListener::bind("127.0.0.1:0")?;
-    let at = match folder {
-        None => proxy.listen(&listener)?,
-        Some(folder) => proxy.listen_tls(&listener, &secured::for_proxy(folder)?)?,
+    let at = match serving {
+        Serving::Calls => proxy.listen(&listener)?,
+        Serving::Secured(folder) => proxy.listen_tls(&listener, &secured::for_proxy(folder)?)?,
+        Serving::Tcp => proxy.listen_tcp(&listener)?,
     };
     let runtime = runtime()?;
-    runtime.block_on(proxy.apply(&table(version, services, 1, 500)?))?;
+    let mut first = table(version, services, 1, 500)?;
+    if let Serving::Tcp = serving {
+        first.services[0].ports = vec![at.port()];
+        first.services[0].protocol = TransportForm::Tcp;
+    }
+    runtime.block_on(proxy.apply(&first))?;
     println!("{at}");
     let gathering = Gathering::start(proxy);
     for (generation, share) in (2..).zip(std::io::stdin().lines()) {

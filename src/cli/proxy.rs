@@ -42,13 +42,16 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Share calls among the versions of services, by a table, and lose none.
 ///
 /// Prints one line on stdout once it takes calls: `listening on http://ADDRESS:PORT`, with https:// where callers speak
-/// TLS. Logs go to stderr. SIGTERM and
+/// TLS, and tcp://, tls:// and udp:// where something else comes in. Logs go to stderr. SIGTERM and
 /// SIGINT take nothing more, let what there is end, and end with 0; a second one ends at once. SIGHUP and SIGUSR2 do
 /// what `choirmaster proxy upgrade` does.
 ///
 /// Calls of /NAME and everything below it go to service NAME of the table, which is put in force with
 /// `choirmaster proxy apply` and kept on disk. Two processes run: one takes calls, the other one holds the sockets on
 /// which they come and starts the first one again, so that none is refused meanwhile.
+///
+/// Connections of TCP, those of TLS that pass unopened, and flows of UDP are shared by the same table: a service says
+/// `protocol: tcp`, `tls` or `udp`, and names its ports or, of TLS, its host names.
 ///
 /// Every key of config/proxy.yml can also be set by a variable (limits.idle is CHOIRMASTER_PROXY_LIMITS_IDLE,
 /// proxy.listen is CHOIRMASTER_PROXY_LISTEN) or by --set; flags win over variables, variables over the file.
@@ -96,6 +99,18 @@ struct Serve {
     /// Serve only callers of TLS who show a certificate that one of these signed
     #[arg(long, value_name = "FILE")]
     tls_client_ca: Option<String>,
+    /// Address whose connections all go to the service of TCP that has its port (repeatable)
+    #[arg(long, value_name = "ADDR")]
+    tcp_listen: Vec<String>,
+    /// Address on which TLS passes unopened to the service that the caller names (repeatable)
+    #[arg(long, value_name = "ADDR")]
+    tls_pass_through: Vec<String>,
+    /// Address whose datagrams go to the service of UDP that has its port (repeatable)
+    #[arg(long, value_name = "ADDR")]
+    udp_listen: Vec<String>,
+    /// Networks whose connections begin with a PROXY header, which says who the caller is (repeatable)
+    #[arg(long, value_name = "NETWORK")]
+    headers_from: Vec<String>,
     /// Address on which /metrics and /healthz are read (repeatable) [default: none]
     #[arg(long, value_name = "ADDR")]
     metrics: Vec<String>,
@@ -164,13 +179,18 @@ impl Common {
 
 impl Serve {
     fn flags(&self) -> Vec<Flag> {
+        let list = |values: &[String]| (!values.is_empty()).then(|| values.join(","));
         let named = [
-            ("--listen", "proxy.listen", (!self.listen.is_empty()).then(|| self.listen.join(","))),
-            ("--tls-listen", "tls.listen", (!self.tls_listen.is_empty()).then(|| self.tls_listen.join(","))),
+            ("--listen", "proxy.listen", list(&self.listen)),
+            ("--tls-listen", "tls.listen", list(&self.tls_listen)),
+            ("--tls-pass-through", "tls.pass_through", list(&self.tls_pass_through)),
+            ("--tcp-listen", "tcp.listen", list(&self.tcp_listen)),
+            ("--udp-listen", "udp.listen", list(&self.udp_listen)),
+            ("--headers-from", "proxy_protocol.from", list(&self.headers_from)),
             ("--tls-certificate", "tls.certificate", self.tls_certificate.clone()),
             ("--tls-key", "tls.key", self.tls_key.clone()),
             ("--tls-client-ca", "tls.client_ca", self.tls_client_ca.clone()),
-            ("--metrics", "proxy.metrics", (!self.metrics.is_empty()).then(|| self.metrics.join(","))),
+            ("--metrics", "proxy.metrics", list(&self.metrics)),
             ("--control", "proxy.control", self.control.clone()),
             ("--state", "proxy.state", self.state.clone()),
             ("--threads", "proxy.threads", self.threads.clone()),
@@ -271,8 +291,14 @@ fn listens(settings: &Settings, is_given_sockets: bool) -> Vec<Listen> {
     // Whoever gives sockets means these, unless addresses were named beside them.
     let is_named = !is_given_sockets || settings.listen != Settings::default().listen;
     let plain = if is_named { of_kind(Kind::Plain, &settings.listen) } else { Vec::new() };
-    let tls = of_kind(Kind::Tls, &settings.tls_listen);
-    [plain, tls, of_kind(Kind::Metrics, &settings.metrics)].concat()
+    let others = [
+        of_kind(Kind::Tls, &settings.tls_listen),
+        of_kind(Kind::PassThrough, &settings.pass_through),
+        of_kind(Kind::Tcp, &settings.tcp_listen),
+        of_kind(Kind::Udp, &settings.udp_listen),
+        of_kind(Kind::Metrics, &settings.metrics),
+    ];
+    [plain, others.concat()].concat()
 }
 
 /// The process that takes calls.
@@ -282,6 +308,7 @@ async fn take_calls(settings: Settings) -> Result<u8, Failure> {
     let link = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
     let settings = run::Settings {
         tls: settings.tls(),
+        headers_from: settings.headers_from,
         control: settings.control,
         state: settings.state,
         threads: if settings.threads == 0 { cores() } else { settings.threads },

@@ -108,6 +108,8 @@ pub(crate) struct Line {
     trace: Option<[u8; 32]>,
     /// Epoch and generation.
     table: (u64, u64),
+    /// Of what is no call of HTTP: to the version, and to the caller.
+    pub bytes: Option<(u64, u64)>,
 }
 
 /// What is known of a call that has ended.
@@ -123,8 +125,15 @@ pub(crate) struct Entry {
     pub passed_over: bool,
 }
 
+/// What a line was begun with.
+struct Trailing {
+    trace: Option<[u8; 32]>,
+    table: (u64, u64),
+    bytes: Option<(u64, u64)>,
+}
+
 enum Queued {
-    Line(Entry, Option<[u8; 32]>, (u64, u64)),
+    Line(Entry, Trailing),
     /// Answered once everything before was written.
     Flush(oneshot::Sender<()>),
 }
@@ -153,7 +162,7 @@ impl Log {
 
     /// `traceparent`: the call's field of that name. `table`: epoch and generation of the one by which it was given.
     pub(crate) fn line(&self, traceparent: Option<&[u8]>, table: (u64, u64)) -> Line {
-        Line { log: self.clone(), trace: traceparent.and_then(trace_id), table }
+        Line { log: self.clone(), trace: traceparent.and_then(trace_id), table, bytes: None }
     }
 
     /// Lines that are not in the log.
@@ -176,9 +185,10 @@ impl Log {
 }
 
 impl Line {
-    pub(crate) fn write(&self, entry: Entry) {
-        if self.log.queue.try_send(Queued::Line(entry, self.trace, self.table)).is_err() {
-            self.log.dropped.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn write(self, entry: Entry) {
+        let Self { log, trace, table, bytes } = self;
+        if log.queue.try_send(Queued::Line(entry, Trailing { trace, table, bytes })).is_err() {
+            log.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -218,6 +228,10 @@ struct LineForm<'l> {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     by_header: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_up: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_down: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     trace: Option<&'l str>,
 }
 
@@ -236,8 +250,8 @@ impl Writer {
             let moment = Moment::now();
             for queued in std::iter::once(first).chain(queue.try_iter().take(BATCH - 1)) {
                 match queued {
-                    Queued::Line(entry, trace, table) => {
-                        append(&mut text, &entry, trace.as_ref(), table, moment);
+                    Queued::Line(entry, trailing) => {
+                        append(&mut text, &entry, &trailing, moment);
                         lines += 1;
                     }
                     Queued::Flush(done) => flushed.push(done),
@@ -292,7 +306,8 @@ fn open(to: &LogTarget) -> io::Result<Option<File>> {
     }
 }
 
-fn append(text: &mut Vec<u8>, entry: &Entry, trace: Option<&[u8; 32]>, table: (u64, u64), moment: Moment) {
+fn append(text: &mut Vec<u8>, entry: &Entry, trailing: &Trailing, moment: Moment) {
+    let Trailing { trace, table, bytes } = trailing;
     let key = &entry.key;
     let at = jiff::Timestamp::from_millisecond(moment.wall_ms_at(entry.at));
     let line = LineForm {
@@ -307,7 +322,9 @@ fn append(text: &mut Vec<u8>, entry: &Entry, trace: Option<&[u8; 32]>, table: (u
         repeated: entry.repeated,
         passed_over: entry.passed_over,
         by_header: key.by_header,
-        trace: trace.and_then(|trace| std::str::from_utf8(trace).ok()),
+        bytes_up: bytes.map(|(up, _)| up),
+        bytes_down: bytes.map(|(_, down)| down),
+        trace: trace.as_ref().and_then(|trace| std::str::from_utf8(trace).ok()),
     };
     // Strings and numbers can always be written.
     if serde_json::to_writer(&mut *text, &line).is_ok() {

@@ -1,12 +1,34 @@
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
-/// A caller, as far as the connection tells.
+/// A caller, as far as the connection tells, or whoever passes it on is believed to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Caller {
     pub address: IpAddr,
     pub scheme: &'static str,
-    /// The port that it came to.
+    /// The port that it came to here.
     pub port: u16,
+    /// Its own port.
+    pub own_port: u16,
+    /// Where it connected to, which is another place where its connection was passed on.
+    pub destination: SocketAddr,
+}
+
+impl Caller {
+    /// Of a connection between these two.
+    pub(crate) fn of(peer: SocketAddr, here: SocketAddr) -> Self {
+        Self {
+            address: peer.ip().to_canonical(),
+            scheme: "http",
+            port: here.port(),
+            own_port: peer.port(),
+            destination: here,
+        }
+    }
+
+    /// Where it is.
+    pub(crate) fn source(&self) -> SocketAddr {
+        SocketAddr::new(self.address, self.own_port)
+    }
 }
 
 /// What becomes of the caller's connection.

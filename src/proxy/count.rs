@@ -12,6 +12,11 @@
 //! **The time of a call** begins when its head is whole and ends when the last byte of the version's answer was read. It includes the wait
 //! for a place at the version, a connection to it, and the caller's body. The time in which the proxy couldn't read on because the
 //! caller took nothing is left out: a slow reader isn't the version's fault.
+//!
+//! A connection of TCP and a flow of UDP is one call. Its time is all the time from its first byte to the last, and says nothing of
+//! how fast the version is.
+
+mod flows;
 
 use std::{
     cell::{Cell, RefCell},
@@ -29,6 +34,8 @@ use crate::{
     ledger::{Key, Recorder, Tally, Timeline},
     shadow::Likeness,
 };
+
+pub(crate) use self::flows::Course;
 
 /// What a thread counts of a version under the shares of one table.
 #[derive(Debug)]
@@ -164,6 +171,10 @@ pub(crate) enum Outcome {
         status: u16,
         took: Duration,
     },
+    /// It was no call of HTTP, and both ends closed it. `took`: from its beginning on.
+    Passed {
+        took: Duration,
+    },
     Failed(Failure),
     BrokenOff,
     CallerGone,
@@ -188,7 +199,12 @@ pub(crate) struct CallCount<'w> {
 
 impl Counted {
     pub(crate) fn new(key: Key) -> Rc<Self> {
-        Rc::new(Self { key: Arc::new(key), is_touched: Cell::default(), counts: RefCell::default() })
+        Self::new_of(&Arc::new(key))
+    }
+
+    /// What another process began to count is counted on.
+    pub(crate) fn new_of(key: &Arc<Key>) -> Rc<Self> {
+        Rc::new(Self { key: Arc::clone(key), is_touched: Cell::default(), counts: RefCell::default() })
     }
 
     fn take(&self, interval: u64) -> Part {
@@ -317,7 +333,7 @@ impl CallCount<'_> {
         self.is_over = true;
         let now = match outcome {
             // The reading is there already.
-            Outcome::Answered { took, .. } => self.began + took,
+            Outcome::Answered { took, .. } | Outcome::Passed { took } => self.began + took,
             _ => Instant::now(),
         };
         self.counts.go_on(now);
@@ -379,6 +395,13 @@ impl Counting {
             (Way::Given, Outcome::BadBody) => tally.bad_bodies += 1,
             (Way::Given, Outcome::Upgraded) => tally.upgraded += 1,
             (Way::Given, Outcome::Cut) => tally.cut += 1,
+            (Way::Given, Outcome::Passed { took }) => {
+                let us = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
+                tally.succeeded += 1;
+                self.times.record(us);
+                tally.seconds.note(us);
+                return Some(Served::Answered(us));
+            }
             (Way::Given, Outcome::Answered { status, took }) => {
                 let us = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
                 match status {
@@ -448,7 +471,7 @@ impl Outcome {
         match self {
             Self::Answered { status, .. } => status >= 500,
             Self::Failed(_) | Self::BrokenOff => true,
-            Self::CallerGone | Self::BadBody | Self::Upgraded | Self::Cut => false,
+            Self::Passed { .. } | Self::CallerGone | Self::BadBody | Self::Upgraded | Self::Cut => false,
         }
     }
 
@@ -457,7 +480,7 @@ impl Outcome {
         match self {
             Self::Answered { status: 500.., .. } => "error",
             Self::Answered { status: 400..500, .. } => "client_error",
-            Self::Answered { .. } => "success",
+            Self::Answered { .. } | Self::Passed { .. } => "success",
             Self::Failed(failure) => failure.name(),
             Self::BrokenOff => "broken_off",
             Self::CallerGone => "caller_gone",

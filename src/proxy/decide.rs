@@ -8,9 +8,11 @@ use traffic::{Choice, Failure, Retry, Sticky, Variation, may_repeat};
 use crate::{
     access_log::Line,
     answer::Own,
+    caller::Caller,
     count::{CallCount, Counts},
     head::Asked,
     live::{Local, Protocol, Served},
+    proxy_protocol,
     shadow::{Shadow, Watch},
     worker::Worker,
 };
@@ -31,13 +33,20 @@ pub(crate) struct Decided {
     group: Option<u8>,
     /// The value of the `Set-Cookie` field that gives the caller the key with which the choice stays.
     pub cookie: Option<String>,
+    /// What a connection to its versions begins with; such a connection is this call's alone.
+    pub header: Option<Box<[u8]>>,
     /// Where the call is copied to once it was answered; the chosen version is the stable one then.
     shadow: Option<Rc<Shadow>>,
 }
 
 impl Decided {
     /// Chooses the version of a call to a service.
-    pub(crate) fn new(local: &Local, service: usize, call: &impl traffic::Call, method: &str) -> Self {
+    pub(crate) fn new(
+        local: &Local,
+        service: usize,
+        (call, caller): (&impl traffic::Call, &Caller),
+        method: &str,
+    ) -> Self {
         let service = local.service(service);
         let shared = service.shared();
         let choice = shared.choose(call, || fastrand::u64(..));
@@ -50,6 +59,7 @@ impl Decided {
             by_header: choice.by_header,
             group: choice.group,
             cookie: cookie(shared.sticky(), &choice),
+            header: shared.header().map(|of| proxy_protocol::header(of, caller.source(), caller.destination)),
             shadow: shadow.cloned(),
         }
     }

@@ -21,7 +21,7 @@ use crate::{
     patience::Patience,
     pool::{self, FRESH},
     stream::Stream,
-    tunnel,
+    tunnel::{self, Idle},
     worker::Worker,
 };
 
@@ -108,7 +108,8 @@ async fn drive<S: Stream>(
             }
             Ended::Upgraded { stream, came } => {
                 count.end(Outcome::Upgraded, Some(101));
-                tunnel::run((call.caller, call.inbox), (stream, came), call.limits).await;
+                let idle = Idle::of_upgraded(call.limits);
+                tunnel::run((call.caller, call.inbox), (stream, came), (idle, call.buffers)).await;
                 drop(place);
                 Next::Close
             }
@@ -170,8 +171,9 @@ async fn try_version<S: Stream>(
     let mut last_error = None;
     for at in version.targets_in_turn() {
         call.go_below(targets[at].path());
-        let pooled = version.connections(at).plain.borrow_mut().take(idle_less_than);
-        if let Some(stream) = pooled {
+        let is_shared = decided.header.is_none();
+        let pooled = is_shared.then(|| version.connections(at).plain.borrow_mut().take(idle_less_than));
+        if let Some(stream) = pooled.flatten() {
             let ended = keep(call.attempt(stream, &rules).await, served, at, limits);
             let went_stale = matches!(&ended, Ended::Failed(Failure::Died, detail) if detail.nothing_came);
             if !(went_stale && call.can_be_sent_again()) {
@@ -179,8 +181,12 @@ async fn try_version<S: Stream>(
             }
             decided.note_sent_again(worker.counts(), served);
         }
-        match pool::connect(&targets[at], limits).await {
-            Ok(stream) => return (keep(call.attempt(stream, &rules).await, served, at, limits), Some(place)),
+        match pool::connect_as(&targets[at], decided.header.as_deref(), limits).await {
+            Ok(stream) => {
+                let ended = call.attempt(stream, &rules).await;
+                let ended = if is_shared { keep(ended, served, at, limits) } else { ended };
+                return (ended, Some(place));
+            }
             Err(error) => {
                 silent += usize::from(error.kind() == io::ErrorKind::TimedOut);
                 last_error = Some(format!("{}: {error}", targets[at]));
@@ -230,7 +236,7 @@ fn prepare(inbox: &BytesMut, caller: Caller, worker: &Worker) -> Result<Prepared
         return Err((Own::no_service(), Some(asked)));
     };
     let seen = Seen { request: &request, address: caller.address };
-    let decided = Decided::new(&local, route.index, &seen, request.method);
+    let decided = Decided::new(&local, route.index, (&seen, &caller), request.method);
     let number = (local.table().epoch(), local.table().generation());
     let line = worker.log().map(|log| Box::new(log.line(request.field("traceparent"), number)));
     let mut head = Vec::new();

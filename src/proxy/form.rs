@@ -7,10 +7,30 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// The newest form of the table that this program knows.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 
-/// The form of a table without [`ServiceForm::ports`], which older programs know.
-pub(crate) const FORMAT_WITHOUT_PORTS: u32 = 1;
+/// The form of a table that has [`ServiceForm::ports`], and only services of HTTP to which no PROXY header is sent.
+const FORMAT_OF_PORTS: u32 = 2;
+
+/// The form of a table without ports either, which all programs know.
+const FORMAT_OF_CALLS: u32 = 1;
+
+/// The oldest form in which a table of these services can be written: a program that knows no newer one knows all that they say.
+#[must_use]
+pub fn format_of(services: &[ServiceForm]) -> u32 {
+    let of_flows = |service: &ServiceForm| {
+        service.protocol != TransportForm::Http
+            || service.proxy_protocol.is_some()
+            || service.drain_seconds.is_some()
+    };
+    if services.iter().any(of_flows) {
+        FORMAT
+    } else if services.iter().any(|service| !service.ports.is_empty()) {
+        FORMAT_OF_PORTS
+    } else {
+        FORMAT_OF_CALLS
+    }
+}
 
 /// All services of a proxy, whole; never a difference to what was before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +57,18 @@ pub struct ServiceForm {
     /// `format: 2`, which such a program refuses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<u16>,
+    /// What comes in for it. Where that isn't HTTP, `ports` and `hosts` mean what [`TransportForm`] says, only `sticky: address`
+    /// is possible, and the table says `format: 3`.
+    #[serde(default, skip_serializing_if = "TransportForm::is_default")]
+    pub protocol: TransportForm,
+    /// A header in front of each connection to its targets says who the caller is (`format: 3`). It is the caller's alone then: no
+    /// call of another one goes over it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy_protocol: Option<ProxyProtocolForm>,
+    /// How many seconds connections and flows may stay with a variation to which the table gives no share any more; then they are
+    /// cut. Not for HTTP. Without it, the proxy's own setting holds. (`format: 3`)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain_seconds: Option<u32>,
     /// The version gets the path without `/NAME`, as a program that knows nothing of its name expects it.
     #[serde(default = "yes")]
     pub strip: bool,
@@ -77,6 +109,40 @@ pub struct VariationForm {
     /// What it speaks: HTTP/1.1, or HTTP/2 without TLS, which gRPC needs.
     #[serde(default, skip_serializing_if = "ProtocolForm::is_default")]
     pub protocol: ProtocolForm,
+}
+
+/// What comes in for a service, and how it is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TransportForm {
+    /// Calls of HTTP, by port, host or path.
+    #[default]
+    Http,
+    /// All connections to one of `ports`, whatever passes over them. There is at least one port, and no host.
+    Tcp,
+    /// Connections of TLS that pass unopened: those whose callers name one of `hosts`; at one of `ports` also those who name
+    /// nobody, or somebody unknown.
+    Tls,
+    /// Datagrams to one of `ports`; all that come from one address and port are a flow, and go to one target. There is at least one
+    /// port, and no host.
+    Udp,
+}
+
+impl TransportForm {
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives it by reference")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Versions of the PROXY protocol, as `HAProxy`'s `doc/proxy-protocol.txt` has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProxyProtocolForm {
+    /// A line of text.
+    V1,
+    /// Binary.
+    V2,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

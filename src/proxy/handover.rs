@@ -26,6 +26,7 @@ use tokio::{io::Interest, net::UnixStream, time::timeout};
 
 use crate::{
     control::form::{LeavingStatus, TableNumber},
+    flow::FlowForm,
     form::TableForm,
     ledger::{Cursor, Estate, Remainder},
     sockets::{MAX_SOCKETS, SocketName},
@@ -35,7 +36,7 @@ use crate::{
 const MAX_WORD: usize = 256 * 1024 * 1024;
 
 /// The most descriptors of a word: all sockets, and a lock.
-const MAX_DESCRIPTORS: usize = MAX_SOCKETS + 1;
+pub(crate) const MAX_DESCRIPTORS: usize = MAX_SOCKETS + 1;
 
 /// How much is read at once.
 const ROOM: usize = 64 * 1024;
@@ -182,6 +183,13 @@ pub(crate) enum Word {
     Ledger {
         estate: Box<Estate>,
     },
+    /// To a process that finishes: let me have your flows of UDP, which end there. Answered with as many words as are needed.
+    TakeFlows,
+    /// Some of them; their sockets go along in the same order.
+    Flows {
+        flows: Vec<FlowForm>,
+        more: bool,
+    },
     /// To a process that finishes: what did you count after this cursor? Answered when there is something, or after a while.
     CountsSince {
         cursor: Option<Cursor>,
@@ -215,6 +223,7 @@ impl Word {
         match self {
             Self::Serve { sockets, .. } | Self::Taken { sockets, .. } => sockets.len(),
             Self::Hold { sockets, .. } => sockets.len() + 1,
+            Self::Flows { flows, .. } => flows.len(),
             _ => 0,
         }
     }

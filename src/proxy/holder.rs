@@ -17,7 +17,6 @@ use std::{
     collections::HashMap,
     fs::File,
     io,
-    net::TcpListener,
     os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
     path::PathBuf,
     process::Stdio,
@@ -38,7 +37,7 @@ use crate::{
     handover::{self, Forms, HandoverError, Listening, Speaking, Word},
     run::Signals,
     side_door,
-    sockets::{Listen, MAX_SOCKETS, Sockets},
+    sockets::{Listen, MAX_SOCKETS, Socket, Sockets},
 };
 
 /// How long a process may take from its start until it serves.
@@ -57,8 +56,8 @@ pub struct Plan {
     /// Addresses to listen on. Port 0 takes a free one.
     pub listen: Vec<Listen>,
     /// Sockets that listen already, from whoever started this process. Such a one is what `listen` says of its address; of an
-    /// address that isn't there it takes calls without TLS.
-    pub inherited: Vec<TcpListener>,
+    /// address that isn't there it takes calls without TLS, or datagrams.
+    pub inherited: Vec<Socket>,
     pub control: PathBuf,
     /// Makes the command of a serving process, which finds its link as standard input.
     pub command: Box<dyn Fn() -> std::process::Command + Send + Sync>,

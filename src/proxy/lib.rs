@@ -26,6 +26,7 @@ mod count;
 mod decide;
 mod drive;
 mod exchange;
+mod flow;
 pub mod form;
 mod handover;
 mod head;
@@ -41,6 +42,7 @@ mod passing;
 mod patience;
 mod pool;
 pub mod prometheus;
+pub mod proxy_protocol;
 pub mod run;
 mod secured;
 mod shadow;
@@ -55,8 +57,12 @@ mod worker;
 
 use std::{
     io,
-    net::{SocketAddr, TcpListener},
-    sync::{Arc, Mutex, PoisonError, Weak, atomic::AtomicUsize},
+    net::{SocketAddr, TcpListener, UdpSocket},
+    os::fd::OwnedFd,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError, Weak,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
     thread::JoinHandle,
     time::Duration,
 };
@@ -69,16 +75,18 @@ use tokio::{
 use self::{
     access_log::{AccessLog, Log},
     count::Basket,
+    flow::{FlowForm, Taken},
     form::TableForm,
     ledger::{Collector, Cursor, InFlight, Ledger, Reading, Room, Row, Timeline},
     live::{LiveTable, TableFault, Version},
-    worker::{Crew, Order},
+    proxy_protocol::Network,
+    worker::{Crew, Incoming, Order},
 };
 pub use self::{
     count::UnservedCalls,
     ledger::{Copies, Tally},
     limits::Limits,
-    sockets::{Kind, Listen},
+    sockets::{Kind, Listen, Socket},
     tls::{Tls, TlsFault, TlsFiles},
 };
 
@@ -105,6 +113,8 @@ pub struct Proxy {
     /// Dropped with the proxy, which ends collecting.
     _collecting: oneshot::Sender<()>,
     threads: Vec<JoinHandle<()>>,
+    /// How many sockets for datagrams there are.
+    udp_sockets: AtomicUsize,
     in_force: Mutex<Arc<LiveTable>>,
     /// Versions that were named by a table and are not any more, while somebody holds them.
     leaving: Mutex<Vec<(Box<str>, Weak<Version>)>>,
@@ -131,8 +141,17 @@ impl Proxy {
         let timeline = Arc::new(Timeline::new(Instant::now(), measuring.interval_seconds));
         let log = Log::start(&measuring.access_log)?;
         let (orders, basket) = (senders.into(), Basket::default());
-        let crew =
-            Arc::new(Crew { limits, connections, orders, timeline: Arc::clone(&timeline), basket, log });
+        let crew = Arc::new(Crew {
+            limits,
+            connections,
+            orders,
+            timeline: Arc::clone(&timeline),
+            basket,
+            log,
+            announcers: OnceLock::new(),
+            flows: AtomicUsize::default(),
+            datagrams_dropped: AtomicU64::default(),
+        });
         let mut running = Vec::new();
         let (started, starts) = std::sync::mpsc::channel();
         for (index, orders) in receivers.into_iter().enumerate() {
@@ -156,6 +175,7 @@ impl Proxy {
             collector,
             _collecting: collecting,
             threads: running,
+            udp_sockets: AtomicUsize::default(),
             in_force,
             leaving: Mutex::default(),
         })
@@ -163,18 +183,96 @@ impl Proxy {
 
     /// Takes calls from a socket that listens already.
     pub fn listen(&self, socket: &TcpListener) -> io::Result<SocketAddr> {
-        self.take_calls(socket, None)
+        self.take(socket, &Incoming::Calls)
     }
 
     /// The same, for callers who speak TLS.
     pub fn listen_tls(&self, socket: &TcpListener, tls: &Arc<Tls>) -> io::Result<SocketAddr> {
-        self.take_calls(socket, Some(tls))
+        self.take(socket, &Incoming::Secured(Arc::clone(tls)))
     }
 
-    fn take_calls(&self, socket: &TcpListener, tls: Option<&Arc<Tls>>) -> io::Result<SocketAddr> {
+    /// Takes connections, all of which go to the service of TCP that has the socket's port.
+    pub fn listen_tcp(&self, socket: &TcpListener) -> io::Result<SocketAddr> {
+        self.take(socket, &Incoming::Tcp)
+    }
+
+    /// Takes connections of TLS, which pass unopened to the service that their callers name.
+    pub fn listen_pass_through(&self, socket: &TcpListener) -> io::Result<SocketAddr> {
+        self.take(socket, &Incoming::Named)
+    }
+
+    /// Takes datagrams: flows of the service of UDP that has the socket's port.
+    pub fn listen_udp(&self, socket: &UdpSocket) -> io::Result<SocketAddr> {
+        self.listen_udp_with(socket, Vec::new())
+    }
+
+    /// The same, after the flows that a process had which handed over.
+    pub(crate) fn listen_udp_with(
+        &self,
+        socket: &UdpSocket,
+        flows: Vec<(FlowForm, OwnedFd)>,
+    ) -> io::Result<SocketAddr> {
+        let at = socket.local_addr()?;
+        let mut alone = Vec::new();
+        let taken = flows.into_iter().filter_map(|(form, socket)| {
+            let version = self.version_of(&form, &mut alone)?;
+            Some(Taken { form, socket, version })
+        });
+        let taken = taken.collect();
+        // One thread has all flows of a socket; another one those of the next.
+        let turn = self.udp_sockets.fetch_add(1, Ordering::Relaxed);
+        let orders = &self.crew.orders[turn % self.crew.orders.len()];
+        let _ = orders.send(Order::Datagrams(socket.try_clone()?, taken));
+        Ok(at)
+    }
+
+    /// The version that has a flow: where no table names it, it leaves.
+    fn version_of(&self, form: &FlowForm, alone: &mut Vec<Arc<Version>>) -> Option<Arc<Version>> {
+        let (service, _) = form.names();
+        let table = self.table();
+        let mut versions =
+            table.services().iter().filter(|named| named.name() == service).flat_map(|of| of.versions());
+        let known = versions.find(|version| form.is_at(version));
+        if let Some(known) = known.or_else(|| alone.iter().find(|version| form.is_at(version))) {
+            return Some(Arc::clone(known));
+        }
+        let version = Arc::new(form.version_alone()?);
+        let mut leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
+        leaving.push((service.into(), Arc::downgrade(&version)));
+        alone.push(Arc::clone(&version));
+        Some(version)
+    }
+
+    /// Reads no more datagrams, once this returns: another process is about to.
+    pub(crate) async fn stop_reading(&self) {
+        for orders in &self.crew.orders {
+            let (done, stopped) = oneshot::channel();
+            let _ = orders.send(Order::StopReading(done));
+            let _ = stopped.await;
+        }
+    }
+
+    /// All flows of UDP, which end here, uncounted, and go on in another process.
+    pub(crate) async fn give_flows(&self) -> Vec<(FlowForm, OwnedFd)> {
+        let mut all = Vec::new();
+        for orders in &self.crew.orders {
+            let (to, given) = oneshot::channel();
+            let _ = orders.send(Order::GiveFlows(to));
+            all.extend(given.await.unwrap_or_default());
+        }
+        all
+    }
+
+    /// From now on connections from these networks begin with a PROXY header, and are closed where they don't. Said once, before it is
+    /// listened; what is said later changes nothing.
+    pub fn expect_headers_from(&self, networks: &[Network]) {
+        let _ = self.crew.announcers.set(networks.into());
+    }
+
+    fn take(&self, socket: &TcpListener, incoming: &Incoming) -> io::Result<SocketAddr> {
         socket.set_nonblocking(true)?;
         for orders in &self.crew.orders {
-            let _ = orders.send(Order::Listen(socket.try_clone()?, tls.cloned()));
+            let _ = orders.send(Order::Listen(socket.try_clone()?, incoming.clone()));
         }
         socket.local_addr()
     }
@@ -253,9 +351,11 @@ impl Proxy {
     pub async fn metrics(&self) -> String {
         self.collector.collect().await;
         let mut text = metrics::Text::new();
-        text.proxy(&self.table(), self.connections(), &self.leaving());
+        text.proxy(&self.table(), (self.connections(), self.flows()), &self.leaving());
         text.counts(&self.collector.ledger(), &self.table());
-        text.losses(self.collector.unserved(), self.crew.log.as_ref().map_or(0, Log::dropped));
+        let log_dropped = self.crew.log.as_ref().map_or(0, Log::dropped);
+        let datagrams_dropped = self.crew.datagrams_dropped.load(Ordering::Relaxed);
+        text.losses(self.collector.unserved(), log_dropped, datagrams_dropped);
         text.finish()
     }
 
@@ -268,25 +368,31 @@ impl Proxy {
         }
     }
 
+    /// Flows of UDP.
+    #[must_use]
+    pub fn flows(&self) -> usize {
+        self.crew.flows.load(Ordering::Relaxed)
+    }
+
     /// Connections of callers.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.crew.connections()
     }
 
-    /// Accepts nothing more and ends each connection with its next answer, until none is left or the time is over. Gives how many
-    /// connections are left. What was counted until then can be read, and is in the access log.
+    /// Accepts nothing more and ends each connection with its next answer, until none is left and no flow of UDP, or the time is over.
+    /// Gives how many are left. What was counted until then can be read, and is in the access log.
     pub async fn drain(&self, at_most: Duration) -> usize {
         for orders in &self.crew.orders {
             let _ = orders.send(Order::Drain);
         }
         let until = tokio::time::Instant::now() + at_most;
-        while self.connections() > 0 && tokio::time::Instant::now() < until {
+        while self.connections() + self.flows() > 0 && tokio::time::Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         self.collector.collect().await;
         self.flush_log().await;
-        self.connections()
+        self.connections() + self.flows()
     }
 
     /// Bytes of the task that serves a connection, without its buffers, of which it holds none while it is idle.

@@ -14,7 +14,7 @@ pub struct Limits {
     /// How long a body may stand still, in either direction. Longer: 408 where the caller sends nothing and got no answer yet, 504
     /// where the version takes nothing; else the connection is closed.
     pub body_idle: Duration,
-    /// How long an upgraded connection may stand still. Longer: it is closed.
+    /// How long an upgraded connection, or one of TCP, may stand still. Longer: it is closed.
     pub tunnel_idle: Duration,
     /// How long a connection to a version may take to be made.
     pub connect: Duration,
@@ -32,7 +32,17 @@ pub struct Limits {
     pub streams: u32,
     /// Calls of a connection of HTTP/2 that its caller takes back within a minute. Above: the connection is ended.
     pub resets: u32,
-    /// How long a handshake of TLS may take. Longer: the connection is closed.
+    /// Connections of TCP, and flows of UDP, that a version has at once. Above: a connection waits in the version's queue, a datagram
+    /// is dropped.
+    pub flows: u32,
+    /// How long those may stay with a variation that gets none any more, where the table doesn't say it. Longer: they are cut.
+    pub flow_drain: Duration,
+    /// Flows of UDP of an address that is listened on. Above: the one that was idle for longest ends.
+    pub udp_flows: usize,
+    /// How long nothing may come in either direction of a flow of UDP. Longer: it ends.
+    pub udp_idle: Duration,
+    /// How long a handshake of TLS may take, a PROXY header, and the first message of TLS that passes unopened. Longer: the
+    /// connection is closed.
     pub handshake: Duration,
     /// Bytes of a request's body that are kept so that the call can be repeated. A longer body is passed on, and the call is not
     /// repeated once it was sent.
@@ -62,6 +72,10 @@ impl Default for Limits {
             queue_time: Duration::from_secs(1),
             streams: 100,
             resets: 1_000,
+            flows: 10_000,
+            flow_drain: Duration::from_hours(1),
+            udp_flows: 10_000,
+            udp_idle: Duration::from_secs(30),
             handshake: Duration::from_secs(10),
             kept_body: 1024 * 1024,
             kept_bodies: 64 * 1024 * 1024,

@@ -9,7 +9,7 @@ use crate::{
     Leaving,
     count::UnservedCalls,
     ledger::{BOUNDS_US, Ledger, Seconds, Tally},
-    live::LiveTable,
+    live::{LiveTable, Transport},
     prometheus,
 };
 
@@ -30,10 +30,16 @@ impl Text {
     }
 
     /// The proxy itself: what it is, what it does just now.
-    pub(crate) fn proxy(&mut self, table: &LiveTable, connections: usize, leaving: &[Leaving]) {
+    pub(crate) fn proxy(
+        &mut self,
+        table: &LiveTable,
+        (connections, flows): (usize, usize),
+        leaving: &[Leaving],
+    ) {
         self.0.family("build_info", "gauge", "The version of this program, as a label; always 1.");
         self.0.sample("build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
         self.0.single("connections", "gauge", "Connections of callers.", connections as u64);
+        self.0.single("flows", "gauge", "Flows of UDP.", flows as u64);
         let (epoch, generation) = (table.epoch(), table.generation());
         self.0.single("table_epoch", "gauge", "The epoch of the table in force.", epoch);
         self.0.single("table_generation", "gauge", "The generation of the table in force.", generation);
@@ -73,6 +79,21 @@ impl Text {
         let sent_again =
             all.iter().map(|&(service, variation, tally)| (service, variation, tally.sent_again));
         self.counter("sent_again_total", help, sent_again);
+        let flows = table.services().iter().filter(|service| service.transport() != Transport::Http);
+        let flows: Vec<&str> = flows.map(|service| service.name()).collect();
+        let is_of_flows =
+            |service: &str, tally: &Tally| flows.contains(&service) || tally.bytes_up + tally.bytes_down > 0;
+        let help =
+            "Bytes of connections and flows that have ended, to a variation (up) and to its callers (down).";
+        self.0.family("bytes_total", "counter", help);
+        for (service, variation, tally) in
+            all.iter().filter(|(service, _, tally)| is_of_flows(service, tally))
+        {
+            for (direction, bytes) in [("up", tally.bytes_up), ("down", tally.bytes_down)] {
+                let labels = [("service", *service), ("variation", *variation), ("direction", direction)];
+                self.0.sample("bytes_total", &labels, bytes);
+            }
+        }
         let help = "From the head of a call to the last byte of its answer, where its status is below 500.";
         self.0.family("seconds", "histogram", help);
         for (service, variation, tally) in &all {
@@ -109,7 +130,7 @@ impl Text {
     }
 
     /// What no version got, and what is in no log.
-    pub(crate) fn losses(&mut self, unserved: UnservedCalls, log_dropped: u64) {
+    pub(crate) fn losses(&mut self, unserved: UnservedCalls, log_dropped: u64, datagrams_dropped: u64) {
         self.0.family(
             "unserved_total",
             "counter",
@@ -119,6 +140,8 @@ impl Text {
         self.0.sample("unserved_total", &[("class", "no_service")], unserved.no_service);
         let help = "Lines of the access log that had no place in its queue or couldn't be written.";
         self.0.single("log_dropped_total", "counter", help, log_dropped);
+        let help = "Datagrams for which there was no place, or that the system didn't take.";
+        self.0.single("datagrams_dropped_total", "counter", help, datagrams_dropped);
     }
 
     fn classes(

@@ -14,6 +14,7 @@ use std::{
 
 use bytes::BytesMut;
 use tokio::{
+    io::AsyncWriteExt as _,
     net::{TcpStream, UnixStream},
     time::{Instant, timeout},
 };
@@ -132,6 +133,20 @@ fn is_quiet(stream: &mut ToVersion) -> bool {
         Poll::Pending => true,
         Poll::Ready(_) => poll_fill(stream, &mut nothing, 1, &mut cx).is_pending(),
     }
+}
+
+/// A new connection to a target, which begins with a header where one is given.
+pub(crate) async fn connect_as(
+    target: &Target,
+    header: Option<&[u8]>,
+    limits: &Limits,
+) -> io::Result<ToVersion> {
+    let mut stream = connect(target, limits).await?;
+    if let Some(header) = header {
+        let written = timeout(limits.connect, stream.write_all(header)).await;
+        written.map_err(io::Error::from).flatten()?;
+    }
+    Ok(stream)
 }
 
 /// A new connection to a target.

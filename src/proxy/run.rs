@@ -6,12 +6,13 @@
 //! force here, connections are taken here, the process before is told to finish, the control is opened here. Whoever dies in
 //! between leaves the other one serving: a frozen process goes on when the connection over which it was frozen ends.
 
+mod moved;
 mod receiving;
 mod signals;
 
 use std::{
     io,
-    net::SocketAddr,
+    net::{SocketAddr, UdpSocket},
     os::unix::net::UnixStream as StdUnixStream,
     path::{Path, PathBuf},
     pin::Pin,
@@ -36,8 +37,9 @@ use crate::{
     handover::{self, Forms, HandoverError, Listening, Speaking, Word},
     kept::{Found, Kept},
     live::TableFault,
+    proxy_protocol::Network,
     side_door::{Door, Neighbour},
-    sockets::{Open, Sockets},
+    sockets::{Open, Socket, Sockets},
 };
 
 /// How a serving process is set up.
@@ -51,6 +53,8 @@ pub struct Settings {
     pub measuring: Measuring,
     /// What callers of TLS are shown. Needed where the holder gives sockets for them.
     pub tls: Option<TlsFiles>,
+    /// Whose connections begin with a PROXY header.
+    pub headers_from: Vec<Network>,
     /// How long calls and idle connections may take to end when the proxy stops.
     pub stop_within: Duration,
     /// How long they may when another process has taken over.
@@ -142,6 +146,7 @@ async fn take_over(settings: &mut Settings, from_holder: &mut Listening) -> Resu
     let (mut before, mut finishing) = freeze_before(&settings.control).await?;
 
     let proxy = Proxy::start_measuring(settings.threads, settings.limits.clone(), &settings.measuring)?;
+    proxy.expect_headers_from(&settings.headers_from);
     let desk = Desk::new(proxy, &settings.state, sockets.listens(), settings.program).map_err(state)?;
     let desk = Arc::new(desk);
     match before.first() {
@@ -151,17 +156,30 @@ async fn take_over(settings: &mut Settings, from_holder: &mut Listening) -> Resu
     let mut tasks = JoinSet::new();
     let (door, door_socket) = Door::open(&settings.control)?;
     let (new_links, links) = tokio::sync::mpsc::unbounded_channel();
-    let (control, metrics) = listen_on(&sockets, tls.as_ref(), &desk)?;
+    let (control, metrics, datagrams) = listen_on(&sockets, tls.as_ref(), &desk)?;
+    // Whoever asks for the sockets has a copy; those for datagrams are needed here in a moment.
+    let datagrams: Vec<UdpSocket> =
+        datagrams.into_iter().map(UdpSocket::try_clone).collect::<io::Result<_>>()?;
     let sockets = Arc::new(std::sync::Mutex::new(Some(sockets)));
     let receiving = Receiving { desk: Arc::clone(&desk), sockets: Arc::clone(&sockets), links: new_links };
     tasks.spawn(receiving.run(door_socket));
     let mut all = Vec::new();
+    let mut flows = Vec::new();
     for before in before.drain(..) {
-        all.push(before.let_finish(&desk).await?);
+        all.push(before.let_finish(&desk, &mut flows).await?);
     }
     for before in finishing.drain(..) {
         counting::take_ledger_of(&before, &desk).await;
+        if let Ok(Some((mut listening, speaking))) = before.connect().await {
+            flows.extend(moved::take((&mut listening, &speaking), before.pid).await);
+        }
         all.push(before);
+    }
+    // Nobody else reads them any more.
+    for socket in &datagrams {
+        let at = socket.local_addr()?;
+        let own = flows.extract_if(.., |(form, _)| form.listen == at).collect();
+        desk.proxy().listen_udp_with(socket, own)?;
     }
     for before in &all {
         tasks.spawn(counting::gather(before.clone(), Arc::clone(&desk)));
@@ -221,11 +239,13 @@ async fn freeze_before(control: &Path) -> Result<(Vec<Frozen>, Vec<Neighbour>), 
 }
 
 impl Frozen {
-    async fn let_finish(mut self, desk: &Desk) -> Result<Neighbour, RunError> {
+    async fn let_finish(mut self, desk: &Desk, flows: &mut Vec<moved::Moved>) -> Result<Neighbour, RunError> {
         let before = |source| RunError::Before { pid: self.neighbour.pid, source };
         let finish = Word::Finish { counts: true };
         match handover::ask((&mut self.listening, &self.speaking), &finish).await.map_err(before)? {
             Some((Word::Done, _)) => {
+                // First, since datagrams wait until then.
+                flows.extend(moved::take((&mut self.listening, &self.speaking), self.neighbour.pid).await);
                 let ends = (&mut self.listening, &self.speaking);
                 counting::take_ledger(ends, self.neighbour.pid, desk).await;
             }
@@ -262,19 +282,28 @@ fn report_damaged(why: &str, aside: &Path) {
 
 type Shared = Arc<std::sync::Mutex<Option<Sockets>>>;
 
-/// Takes calls from the sockets, and gives the control's and those for metrics.
-fn listen_on(
-    sockets: &Sockets,
-    tls: Option<&Arc<Tls>>,
-    desk: &Desk,
-) -> Result<(UnixListener, Vec<TcpListener>), RunError> {
-    let mut metrics = Vec::new();
+/// The control's socket, those for metrics, and those for datagrams.
+type Rest<'s> = (UnixListener, Vec<TcpListener>, Vec<&'s UdpSocket>);
+
+/// Takes connections from the sockets, and gives the others.
+fn listen_on<'s>(sockets: &'s Sockets, tls: Option<&Arc<Tls>>, desk: &Desk) -> Result<Rest<'s>, RunError> {
+    let (mut metrics, mut datagrams) = (Vec::new(), Vec::new());
     for Open { kind, socket, .. } in &sockets.open {
+        let socket = match socket {
+            Socket::Tcp(socket) => socket,
+            Socket::Udp(socket) => {
+                datagrams.push(socket);
+                continue;
+            }
+        };
         match (kind, tls) {
             (Kind::Plain, _) => drop(desk.proxy().listen(socket)?),
             (Kind::Tls, Some(tls)) => drop(desk.proxy().listen_tls(socket, tls)?),
+            (Kind::Udp, _) => {}
             // Never calls that were to be secured without it.
             (Kind::Tls, None) => return Err(RunError::NoCertificate { address: socket.local_addr()? }),
+            (Kind::Tcp, _) => drop(desk.proxy().listen_tcp(socket)?),
+            (Kind::PassThrough, _) => drop(desk.proxy().listen_pass_through(socket)?),
             (Kind::Metrics, _) => {
                 let socket = socket.try_clone()?;
                 socket.set_nonblocking(true)?;
@@ -284,7 +313,7 @@ fn listen_on(
     }
     let control = sockets.control.try_clone()?;
     control.set_nonblocking(true)?;
-    Ok((UnixListener::from_std(control)?, metrics))
+    Ok((UnixListener::from_std(control)?, metrics, datagrams))
 }
 
 /// The connection to the holder, and those of holders to come.
@@ -346,6 +375,10 @@ impl Running {
                     if self.desk.phase().await != Phase::Finishing {
                         let told = self.desk.tell_holder(&Word::Leaving).await;
                         self.desk.counting().expect(told.is_ok());
+                        if told.is_ok() {
+                            // Datagrams wait for the process that is started now.
+                            self.desk.proxy().stop_reading().await;
+                        }
                     }
                     self.desk.finish(Finish::Stop).await;
                 }

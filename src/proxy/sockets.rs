@@ -2,16 +2,16 @@
 
 use std::{
     fmt, io,
-    net::{SocketAddr, TcpListener},
+    net::{SocketAddr, TcpListener, UdpSocket},
     os::{
-        fd::{AsFd as _, BorrowedFd, OwnedFd},
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::net::UnixListener,
     },
 };
 
 use serde::{Deserialize, Serialize};
 
-use crate::handover::HandoverError;
+use crate::{handover::HandoverError, live::Transport};
 
 /// The most listening sockets of a proxy, the control's among them.
 pub const MAX_SOCKETS: usize = 64;
@@ -23,8 +23,33 @@ pub enum Kind {
     Plain,
     /// Calls, with TLS.
     Tls,
+    /// Connections, whatever passes over them.
+    Tcp,
+    /// Connections of TLS that pass unopened.
+    PassThrough,
+    /// Datagrams.
+    Udp,
     /// Whoever reads metrics.
     Metrics,
+}
+
+impl Kind {
+    /// Whether what comes in is for services of a transport.
+    #[must_use]
+    pub fn takes(self, transport: Transport) -> bool {
+        match self {
+            Self::Plain | Self::Tls => transport == Transport::Http,
+            Self::Tcp => transport == Transport::Tcp,
+            Self::PassThrough => transport == Transport::Tls,
+            Self::Udp => transport == Transport::Udp,
+            Self::Metrics => false,
+        }
+    }
+
+    /// Whether it is a socket of UDP: it may have the address of one of TCP.
+    pub(crate) fn is_udp(self) -> bool {
+        self == Self::Udp
+    }
 }
 
 /// An address to listen on, or on which it is listened.
@@ -37,7 +62,10 @@ pub struct Listen {
 impl Listen {
     /// Whether a socket that listens there is the one that is asked for: sockets for all addresses are taken for each other,
     /// since some systems write them as IPv6 alone.
-    pub(crate) fn is_met_by(&self, there: SocketAddr) -> bool {
+    pub(crate) fn is_met_by(&self, socket: &Socket, there: SocketAddr) -> bool {
+        if self.kind.is_udp() != socket.is_udp() {
+            return false;
+        }
         let are_all = self.address.ip().is_unspecified() && there.ip().is_unspecified();
         self.address == there || (are_all && self.address.port() == there.port())
     }
@@ -49,6 +77,9 @@ impl fmt::Display for Listen {
         match self.kind {
             Kind::Plain => write!(f, "http://{}", self.address),
             Kind::Tls => write!(f, "https://{}", self.address),
+            Kind::Tcp => write!(f, "tcp://{}", self.address),
+            Kind::PassThrough => write!(f, "tls://{}", self.address),
+            Kind::Udp => write!(f, "udp://{}", self.address),
             Kind::Metrics => write!(f, "http://{}/metrics", self.address),
         }
     }
@@ -61,6 +92,9 @@ impl fmt::Display for Listen {
 pub(crate) enum SocketName {
     Calls(String),
     Tls(String),
+    Tcp(String),
+    PassThrough(String),
+    Udp(String),
     Metrics(String),
     Control,
 }
@@ -71,7 +105,44 @@ pub(crate) struct Open {
     pub kind: Kind,
     /// The address as it was asked for.
     pub asked: String,
-    pub socket: TcpListener,
+    pub socket: Socket,
+}
+
+/// A socket at which something comes in.
+#[derive(Debug)]
+pub enum Socket {
+    Tcp(TcpListener),
+    Udp(UdpSocket),
+}
+
+impl Socket {
+    /// The address that the system gave it.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        match self {
+            Self::Tcp(socket) => socket.local_addr(),
+            Self::Udp(socket) => socket.local_addr(),
+        }
+    }
+
+    pub(crate) fn is_udp(&self) -> bool {
+        matches!(self, Self::Udp(_))
+    }
+
+    fn copy(&self) -> io::Result<Self> {
+        Ok(match self {
+            Self::Tcp(socket) => Self::Tcp(socket.try_clone()?),
+            Self::Udp(socket) => Self::Udp(socket.try_clone()?),
+        })
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(socket) => socket.as_fd(),
+            Self::Udp(socket) => socket.as_fd(),
+        }
+    }
 }
 
 /// The listening sockets of a proxy.
@@ -83,7 +154,7 @@ pub(crate) struct Sockets {
 
 impl Open {
     fn copy(&self) -> io::Result<Self> {
-        Ok(Self { kind: self.kind, asked: self.asked.clone(), socket: self.socket.try_clone()? })
+        Ok(Self { kind: self.kind, asked: self.asked.clone(), socket: self.socket.copy()? })
     }
 }
 
@@ -92,6 +163,9 @@ impl Sockets {
         let named = self.open.iter().map(|open| match open.kind {
             Kind::Plain => SocketName::Calls(open.asked.clone()),
             Kind::Tls => SocketName::Tls(open.asked.clone()),
+            Kind::Tcp => SocketName::Tcp(open.asked.clone()),
+            Kind::PassThrough => SocketName::PassThrough(open.asked.clone()),
+            Kind::Udp => SocketName::Udp(open.asked.clone()),
             Kind::Metrics => SocketName::Metrics(open.asked.clone()),
         });
         named.chain([SocketName::Control]).collect()
@@ -122,13 +196,21 @@ impl Sockets {
             let (kind, asked) = match name {
                 SocketName::Calls(asked) => (Kind::Plain, asked),
                 SocketName::Tls(asked) => (Kind::Tls, asked),
+                SocketName::Tcp(asked) => (Kind::Tcp, asked),
+                SocketName::PassThrough(asked) => (Kind::PassThrough, asked),
+                SocketName::Udp(asked) => (Kind::Udp, asked),
                 SocketName::Metrics(asked) => (Kind::Metrics, asked),
                 SocketName::Control => {
                     control = Some(UnixListener::from(descriptor));
                     continue;
                 }
             };
-            open.push(Open { kind, asked, socket: TcpListener::from(descriptor) });
+            let socket = if kind.is_udp() {
+                Socket::Udp(UdpSocket::from(descriptor))
+            } else {
+                Socket::Tcp(TcpListener::from(descriptor))
+            };
+            open.push(Open { kind, asked, socket });
         }
         let control =
             control.ok_or_else(|| HandoverError::Unexpected("nothing of a control socket".to_owned()))?;

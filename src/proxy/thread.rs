@@ -13,13 +13,17 @@ use tokio::{
     runtime::{Builder, LocalOptions},
     sync::mpsc,
     task::{AbortHandle, spawn_local},
+    time::timeout,
 };
 
 use crate::{
     caller::Caller,
-    connection, secured,
-    tls::Tls,
-    worker::{Crew, Order, Worker},
+    connection,
+    count::Unserved,
+    flow::{self, Listener},
+    proxy_protocol::{self, Announced},
+    secured,
+    worker::{Crew, Incoming, Order, Worker},
 };
 
 /// How long accepting rests when it can't go on: too many connections, or no file descriptor left.
@@ -47,39 +51,53 @@ pub(crate) fn run(
 
 async fn serve_orders(crew: Arc<Crew>, index: usize, mut orders: mpsc::UnboundedReceiver<Order>) {
     let worker = Rc::new(Worker::new(crew, index));
-    let accepting = RefCell::default();
+    let (accepting, listeners) = (RefCell::default(), RefCell::default());
     let mut sweep = tokio::time::interval(SWEEP);
     loop {
         tokio::select! {
             order = orders.recv() => match order {
                 Some(Order::Stop) | None => return,
-                Some(order) => obey(&worker, &accepting, order),
+                Some(order) => obey(&worker, (&accepting, &listeners), order),
             },
             _ = sweep.tick() => worker.sweep(),
         }
     }
 }
 
-fn obey(worker: &Rc<Worker>, accepting: &RefCell<Vec<AbortHandle>>, order: Order) {
+/// Tasks that accept connections, and sockets at which datagrams come in.
+type Sources<'s> = (&'s RefCell<Vec<AbortHandle>>, &'s RefCell<Vec<Rc<Listener>>>);
+
+fn obey(worker: &Rc<Worker>, (accepting, listeners): Sources<'_>, order: Order) {
     match order {
         Order::Table(table, done) => {
             worker.exchange_table(table);
             let _ = done.send(());
         }
-        Order::Listen(listener, tls) => match TcpListener::from_std(listener) {
+        Order::Listen(listener, incoming) => match TcpListener::from_std(listener) {
             Ok(listener) => {
-                let task = spawn_local(accept(Rc::clone(worker), listener, tls));
+                let task = spawn_local(accept(Rc::clone(worker), listener, incoming));
                 accepting.borrow_mut().push(task.abort_handle());
             }
             Err(error) => tracing::error!(%error, "a listening socket can't be used"),
         },
-        Order::Serve(stream, tls) => match TcpStream::from_std(stream) {
-            Ok(stream) => serve(worker, stream, tls),
+        Order::Serve(stream, incoming) => match TcpStream::from_std(stream) {
+            Ok(stream) => serve(worker, stream, incoming),
             Err(error) => {
                 worker.crew().connections[worker.index()].fetch_sub(1, Ordering::Relaxed);
                 tracing::warn!(%error, "an accepted connection can't be used");
             }
         },
+        Order::Datagrams(socket, flows) => match Listener::start(worker, socket, flows) {
+            Ok(listener) => listeners.borrow_mut().push(listener),
+            Err(error) => tracing::error!(%error, "a socket for datagrams can't be used"),
+        },
+        Order::StopReading(done) => {
+            listeners.borrow().iter().for_each(|listener| listener.stop_reading());
+            let _ = done.send(());
+        }
+        Order::GiveFlows(to) => {
+            let _ = to.send(listeners.borrow().iter().flat_map(|listener| listener.give()).collect());
+        }
         Order::Gather(done) => {
             worker.hand_over_counts();
             let _ = done.send(());
@@ -92,7 +110,7 @@ fn obey(worker: &Rc<Worker>, accepting: &RefCell<Vec<AbortHandle>>, order: Order
     }
 }
 
-async fn accept(worker: Rc<Worker>, listener: TcpListener, tls: Option<Arc<Tls>>) {
+async fn accept(worker: Rc<Worker>, listener: TcpListener, incoming: Incoming) {
     let crew = worker.crew();
     loop {
         if crew.connections() >= crew.limits.connections {
@@ -100,7 +118,7 @@ async fn accept(worker: Rc<Worker>, listener: TcpListener, tls: Option<Arc<Tls>>
             continue;
         }
         match listener.accept().await {
-            Ok((stream, _)) => place(&worker, stream, tls.clone()),
+            Ok((stream, _)) => place(&worker, stream, incoming.clone()),
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
                 tracing::warn!(%error, "no connection can be accepted for now");
@@ -111,36 +129,62 @@ async fn accept(worker: Rc<Worker>, listener: TcpListener, tls: Option<Arc<Tls>>
 }
 
 /// Serves a connection on the thread that has the fewest.
-fn place(worker: &Rc<Worker>, stream: TcpStream, tls: Option<Arc<Tls>>) {
+fn place(worker: &Rc<Worker>, stream: TcpStream, incoming: Incoming) {
     let (crew, here) = (worker.crew(), worker.index());
     let least = crew.least_loaded();
     let count = |index: usize| crew.connections[index].load(Ordering::Relaxed);
     let goes_to = if count(least) < count(here) { least } else { here };
     crew.connections[goes_to].fetch_add(1, Ordering::Relaxed);
     if goes_to == here {
-        return serve(worker, stream, tls);
+        return serve(worker, stream, incoming);
     }
-    let sent = stream.into_std().map(|stream| crew.orders[goes_to].send(Order::Serve(stream, tls)));
+    let sent = stream.into_std().map(|stream| crew.orders[goes_to].send(Order::Serve(stream, incoming)));
     if !matches!(sent, Ok(Ok(()))) {
         crew.connections[goes_to].fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-fn serve(worker: &Rc<Worker>, stream: TcpStream, tls: Option<Arc<Tls>>) {
+fn serve(worker: &Rc<Worker>, mut stream: TcpStream, incoming: Incoming) {
     let worker = Rc::clone(worker);
     spawn_local(async move {
         let counted = Counted(Rc::clone(&worker));
         if stream.set_nodelay(true).is_ok()
             && let (Ok(peer), Ok(here)) = (stream.peer_addr(), stream.local_addr())
         {
-            let caller = Caller { address: peer.ip().to_canonical(), scheme: "http", port: here.port() };
-            match tls {
-                None => connection::serve(stream, caller, worker).await,
-                Some(tls) => Box::pin(secured::serve(stream, caller, &tls, worker)).await,
+            let mut caller = Caller::of(peer, here);
+            let is_announced = worker.crew().is_announcer(caller.address);
+            if is_announced && !Box::pin(announced(&mut stream, &mut caller, &worker)).await {
+                return;
+            }
+            match incoming {
+                Incoming::Calls => connection::serve(stream, caller, worker).await,
+                Incoming::Secured(tls) => Box::pin(secured::serve(stream, caller, &tls, worker)).await,
+                Incoming::Tcp => Box::pin(flow::serve_tcp(stream, caller, worker)).await,
+                Incoming::Named => Box::pin(flow::serve_named(stream, caller, worker)).await,
             }
         }
         drop(counted);
     });
+}
+
+/// Takes the header in which a connection says who the caller is; false where there is none, which ends it.
+async fn announced(stream: &mut TcpStream, caller: &mut Caller, worker: &Worker) -> bool {
+    let read = timeout(worker.limits().handshake, proxy_protocol::read(stream)).await;
+    match read.map_err(io::Error::from).flatten() {
+        Ok(Announced::Itself) => true,
+        Ok(Announced::From { source, destination }) => {
+            caller.address = source.ip().to_canonical();
+            caller.own_port = source.port();
+            caller.destination = destination;
+            true
+        }
+        Err(error) => {
+            let peer = caller.address;
+            tracing::debug!(%peer, %error, "a connection has no PROXY header, which it should begin with");
+            worker.counts().note_unserved(Unserved::Refused);
+            false
+        }
+    }
 }
 
 /// A connection among those of its worker, until it is dropped.

@@ -3,6 +3,7 @@ use std::{
     io,
     pin::Pin,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use bytes::{Buf, BytesMut};
@@ -10,47 +11,126 @@ use tokio::io::AsyncWrite;
 
 use crate::{
     Limits,
+    buffers::Buffers,
     patience::Patience,
     stream::{Stream, ToVersion, poll_fill},
 };
 
-/// How much is read at once, in each direction.
+/// How much is read at once, in each direction; and where more comes than that, how much then.
 const ROOM: usize = 16 * 1024;
+const MUCH_ROOM: usize = 64 * 1024;
+
+/// How long nothing may move.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Idle {
+    /// While both ends are open.
+    open: Duration,
+    /// While only the version may still send.
+    caller_closed: Duration,
+    /// While only the caller may.
+    version_closed: Duration,
+}
+
+impl Idle {
+    /// Of a connection that was upgraded.
+    pub(crate) fn of_upgraded(limits: &Limits) -> Self {
+        let half = limits.body_idle.min(limits.tunnel_idle);
+        Self { open: limits.tunnel_idle, caller_closed: half, version_closed: half }
+    }
+
+    /// Of a connection of TCP: many callers say by their end that what they asked is whole, and wait for the answer.
+    pub(crate) fn of_flow(limits: &Limits) -> Self {
+        Self { caller_closed: limits.tunnel_idle, ..Self::of_upgraded(limits) }
+    }
+}
+
+/// What passed, and how it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Passed {
+    /// Bytes to the version, and to the caller.
+    pub up: u64,
+    pub down: u64,
+    pub end: End,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Both ends said that nothing more comes, and everything passed.
+    Closed,
+    /// The caller's connection broke.
+    CallerGone,
+    /// The version's did.
+    VersionGone,
+    /// Nothing moved for too long.
+    Idle,
+}
+
+/// Whose connection broke.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Broken {
+    Sender,
+    Receiver,
+}
 
 /// Passes bytes in both directions until both ends have closed, one fails, or nothing moved for too long, which is sooner where one
-/// end has closed already. What came already goes first.
-pub(crate) async fn run<S: Stream>(
+/// end has closed already. What came already goes first. `so_far`: bytes that passed, should this be dropped before it ends.
+pub(crate) async fn run_counting<S: Stream>(
     (caller, from_caller): (&mut S, &mut BytesMut),
     (mut version, mut from_version): (ToVersion, BytesMut),
-    limits: &Limits,
-) {
-    let mut patience = Patience::new(limits.tunnel_idle);
-    let (mut up, mut down) = (Way::Open, Way::Open);
-    poll_fn(|cx| {
-        let mut moved = false;
-        let up_ended = up.poll(caller, from_caller, &mut version, &mut moved, cx);
-        let down_ended = down.poll(&mut version, &mut from_version, caller, &mut moved, cx);
-        if moved {
-            let is_open = up == Way::Open && down == Way::Open;
-            patience.begin(if is_open {
-                limits.tunnel_idle
-            } else {
-                limits.body_idle.min(limits.tunnel_idle)
+    (idle, buffers): (Idle, &Buffers),
+    so_far: &std::cell::Cell<(u64, u64)>,
+) -> Passed {
+    let mut patience = Patience::new(idle.open);
+    let (mut up, mut down) = (Way::new(), Way::new());
+    let end = poll_fn(|cx| {
+        let before = (up.passed, down.passed, up.state, down.state);
+        let up_ended = up.poll((caller, from_caller), &mut version, buffers, cx);
+        let down_ended = down.poll((&mut version, &mut from_version), caller, buffers, cx);
+        if before != (up.passed, down.passed, up.state, down.state) {
+            so_far.set((up.passed, down.passed));
+            patience.begin(match (up.state, down.state) {
+                (State::Open, State::Open) => idle.open,
+                (_, State::Open) => idle.caller_closed,
+                (_, State::Ending | State::Ended) => idle.version_closed,
             });
         }
         match (up_ended, down_ended) {
-            (Poll::Ready(Err(_)), _)
-            | (_, Poll::Ready(Err(_)))
-            | (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => Poll::Ready(()),
-            _ => patience.poll_over(cx),
+            (Poll::Ready(Err(Broken::Sender)), _) | (_, Poll::Ready(Err(Broken::Receiver))) => {
+                Poll::Ready(End::CallerGone)
+            }
+            (Poll::Ready(Err(Broken::Receiver)), _) | (_, Poll::Ready(Err(Broken::Sender))) => {
+                Poll::Ready(End::VersionGone)
+            }
+            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => Poll::Ready(End::Closed),
+            (Poll::Pending, _) | (_, Poll::Pending) => patience.poll_over(cx).map(|()| End::Idle),
         }
     })
     .await;
+    buffers.give_back(from_version);
+    Passed { up: up.passed, down: down.passed, end }
+}
+
+/// The same, of a connection of which it isn't told what passed.
+pub(crate) async fn run<S: Stream>(
+    caller: (&mut S, &mut BytesMut),
+    version: (ToVersion, BytesMut),
+    how: (Idle, &Buffers),
+) {
+    run_counting(caller, version, how, &std::cell::Cell::default()).await;
 }
 
 /// One direction.
+#[derive(Debug)]
+struct Way {
+    state: State,
+    /// Bytes.
+    passed: u64,
+    /// How much is read next.
+    room: usize,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum State {
     Open,
     /// The sender has closed; what came is still written.
     Ending,
@@ -58,42 +138,64 @@ enum Way {
 }
 
 impl Way {
+    fn new() -> Self {
+        Self { state: State::Open, passed: 0, room: ROOM }
+    }
+
     fn poll<R: Stream, W: AsyncWrite + Unpin>(
         &mut self,
-        from: &mut R,
-        came: &mut BytesMut,
+        (from, came): (&mut R, &mut BytesMut),
         to: &mut W,
-        moved: &mut bool,
+        buffers: &Buffers,
         cx: &mut Context<'_>,
-    ) -> Poll<io::Result<()>> {
+    ) -> Poll<Result<(), Broken>> {
         loop {
             if !came.is_empty() {
-                match ready!(Pin::new(&mut *to).poll_write(cx, came))? {
-                    0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                    written => came.advance(written),
+                match ready!(Pin::new(&mut *to).poll_write(cx, came)) {
+                    Ok(0) | Err(_) => return Poll::Ready(Err(Broken::Receiver)),
+                    Ok(written) => {
+                        came.advance(written);
+                        self.passed += written as u64;
+                    }
                 }
-                *moved = true;
                 continue;
             }
-            match self {
-                Self::Open => {
-                    let input = from.poll_input(cx)?;
-                    if input.is_pending() && came.capacity() > 0 {
-                        // A quiet connection holds no buffer.
-                        *came = BytesMut::new();
+            match self.state {
+                State::Open => {
+                    let read = ready!(self.poll_read(from, came, buffers, cx)).map_err(|_| Broken::Sender)?;
+                    if read == 0 {
+                        self.state = State::Ending;
                     }
-                    ready!(input);
-                    if ready!(poll_fill(from, came, ROOM, cx))? == 0 {
-                        *self = Self::Ending;
-                    }
-                    *moved = true;
+                    // Where all of the room was needed there is more to come.
+                    self.room = if read >= self.room { MUCH_ROOM } else { ROOM };
                 }
-                Self::Ending => {
-                    ready!(Pin::new(&mut *to).poll_shutdown(cx))?;
-                    *self = Self::Ended;
+                State::Ending => {
+                    ready!(Pin::new(&mut *to).poll_shutdown(cx)).map_err(|_| Broken::Receiver)?;
+                    self.state = State::Ended;
                 }
-                Self::Ended => return Poll::Ready(Ok(())),
+                State::Ended => return Poll::Ready(Ok(())),
             }
         }
+    }
+
+    /// Reads what there is. A quiet connection holds no buffer.
+    fn poll_read<R: Stream>(
+        &self,
+        from: &mut R,
+        came: &mut BytesMut,
+        buffers: &Buffers,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let input = from.poll_input(cx)?;
+        if input.is_pending() {
+            if came.capacity() > 0 {
+                buffers.give_back(std::mem::take(came));
+            }
+            return Poll::Pending;
+        }
+        if came.capacity() == 0 {
+            *came = buffers.take();
+        }
+        poll_fill(from, came, self.room, cx)
     }
 }

@@ -2,28 +2,31 @@
 
 use std::{
     cell::{Cell, RefCell},
-    net::TcpListener as StdListener,
+    net::{IpAddr, TcpListener as StdListener},
+    os::fd::OwnedFd,
     rc::Rc,
     sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
+        Arc, OnceLock,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
 use tokio::{
-    sync::{Notify, mpsc, oneshot},
+    sync::{Notify, mpsc, oneshot, watch},
     time::Instant,
 };
 use traffic::Failure;
 
 use crate::{
     Limits,
-    access_log::Log,
+    access_log::{Line, Log},
     buffers::Buffers,
     count::{Basket, Counts},
+    flow::{FlowForm, Taken},
     ledger::Timeline,
     live::{LiveTable, Local, Version},
     pool::Pools,
+    proxy_protocol::Network,
     tls::Tls,
 };
 
@@ -31,16 +34,34 @@ use crate::{
 pub(crate) enum Order {
     /// From now on this table holds. Answered once no further call of this thread is given by the old one.
     Table(Arc<LiveTable>, oneshot::Sender<()>),
-    /// Takes calls from a socket, with TLS where that is given.
-    Listen(StdListener, Option<Arc<Tls>>),
+    /// Takes connections from a socket.
+    Listen(StdListener, Incoming),
     /// A connection that another thread accepted.
-    Serve(std::net::TcpStream, Option<Arc<Tls>>),
+    Serve(std::net::TcpStream, Incoming),
+    /// Takes datagrams from a socket, of which no other worker hears, after the flows that were there already.
+    Datagrams(std::net::UdpSocket, Vec<Taken>),
+    /// Takes no more datagrams: another process is about to. Answered once that is so.
+    StopReading(oneshot::Sender<()>),
+    /// Another process goes on with the flows of UDP, which end here.
+    GiveFlows(oneshot::Sender<Vec<(FlowForm, OwnedFd)>>),
     /// What was counted goes into the basket. Answered once it is there.
     Gather(oneshot::Sender<()>),
     /// Accepts nothing more, and ends each connection with its next answer.
     Drain,
     /// Ends the thread, and with it what it still carries out.
     Stop,
+}
+
+/// What comes over a connection.
+#[derive(Debug, Clone)]
+pub(crate) enum Incoming {
+    Calls,
+    /// The same, over TLS.
+    Secured(Arc<Tls>),
+    /// Whatever it is: it is for the service of the port.
+    Tcp,
+    /// TLS that passes unopened, to the service that the caller names.
+    Named,
 }
 
 /// What all workers know of each other.
@@ -53,11 +74,22 @@ pub(crate) struct Crew {
     pub timeline: Arc<Timeline>,
     pub basket: Basket,
     pub log: Option<Log>,
+    /// Whose PROXY headers are believed, and needed.
+    pub announcers: OnceLock<Box<[Network]>>,
+    /// Flows of UDP, and datagrams that went nowhere.
+    pub flows: AtomicUsize,
+    pub datagrams_dropped: AtomicU64,
 }
 
 impl Crew {
     pub(crate) fn connections(&self) -> usize {
         self.connections.iter().map(|of_one| of_one.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Whether connections of this address begin with a PROXY header.
+    pub(crate) fn is_announcer(&self, address: IpAddr) -> bool {
+        let networks = self.announcers.get();
+        networks.is_some_and(|networks| networks.iter().any(|network| network.contains(address)))
     }
 
     /// Ends all threads, and with them what they still carry out.
@@ -78,6 +110,8 @@ pub(crate) struct Worker {
     crew: Arc<Crew>,
     index: usize,
     local: RefCell<Rc<Local>>,
+    /// Told of each table.
+    tables: watch::Sender<()>,
     pools: Pools,
     counts: Counts,
     is_draining: Cell<bool>,
@@ -100,6 +134,7 @@ impl Worker {
             counts,
             index,
             local: RefCell::new(Rc::new(local)),
+            tables: watch::Sender::new(()),
             pools,
             is_draining: Cell::new(false),
             drain_began: Notify::new(),
@@ -115,6 +150,7 @@ impl Worker {
         let next = Local::new(table, Some(&before), &self.pools);
         before.cut_shadows(&next, &self.counts);
         *self.local.borrow_mut() = Rc::new(next);
+        self.tables.send_replace(());
     }
 
     /// Closes connections to versions that were idle for too long.
@@ -143,6 +179,21 @@ impl Worker {
 
     pub(crate) fn local(&self) -> Rc<Local> {
         Rc::clone(&self.local.borrow())
+    }
+
+    /// The line in the access log of what is no call of HTTP, if it is to have one.
+    pub(crate) fn flow_line(&self) -> Option<Box<Line>> {
+        let number = |local: &Local| (local.table().epoch(), local.table().generation());
+        self.log().map(|log| Box::new(log.line(None, number(&self.local()))))
+    }
+
+    pub(crate) fn pools(&self) -> &Pools {
+        &self.pools
+    }
+
+    /// Hears of each table from now on.
+    pub(crate) fn tables(&self) -> watch::Receiver<()> {
+        self.tables.subscribe()
     }
 
     pub(crate) fn counts(&self) -> &Counts {

@@ -3,7 +3,7 @@
 mod counted;
 mod doors;
 mod load;
-mod processes;
+pub mod processes;
 mod renewed;
 mod secured;
 

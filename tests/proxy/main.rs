@@ -8,6 +8,7 @@ mod calls;
 mod control;
 mod counts;
 mod drains;
+mod flows;
 mod grpc;
 mod handover;
 mod http2;

@@ -183,8 +183,8 @@ async fn each_fault_of_a_table_is_refused_by_name_and_changes_nothing() {
         (named("../etc"), "service \"../etc\": a name is 1 to 200 characters"),
         (named(""), "service \"\": a name is 1 to 200 characters"),
         (
-            json!({"format": 3, "generation": 8}),
-            "the table has format 3, and this proxy knows up to 2: update the proxy",
+            json!({"format": 4, "generation": 8}),
+            "the table has format 4, and this proxy knows up to 3: update the proxy",
         ),
         (json!({"generation": -1}), "this is no table: "),
         (json!({"services": []}), "this is no table: missing field `generation`"),

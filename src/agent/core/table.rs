@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proxy::{
     control::form::TableNumber,
-    form::{FORMAT, HashForm, ProtocolForm, ServiceForm, TableForm, VariationForm},
+    form::{HashForm, ProtocolForm, ServiceForm, TableForm, TransportForm, VariationForm, format_of},
     live::Target,
 };
 
@@ -49,6 +49,9 @@ fn service(name: &str, function: &Function, targets: &BTreeMap<VersionId, Target
         name: name.to_owned(),
         hosts: Vec::new(),
         ports: Vec::new(),
+        protocol: TransportForm::Http,
+        proxy_protocol: None,
+        drain_seconds: None,
         shadow: None,
         strip: true,
         variations,
@@ -64,5 +67,6 @@ fn service(name: &str, function: &Function, targets: &BTreeMap<VersionId, Target
 }
 
 pub fn table(number: TableNumber, services: Vec<ServiceForm>) -> TableForm {
-    TableForm { format: FORMAT, epoch: number.epoch, generation: number.generation, services }
+    let format = format_of(&services);
+    TableForm { format, epoch: number.epoch, generation: number.generation, services }
 }

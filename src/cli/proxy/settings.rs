@@ -7,11 +7,12 @@ use std::{collections::HashSet, net::SocketAddr, path::PathBuf, time::Duration};
 use proxy::{
     Limits, Measuring, TlsFiles,
     access_log::{LogTarget, Logged, LoggedError},
+    proxy_protocol::{Network, NetworkError},
 };
 
 use crate::cli::settings::{
     Configured, check_level,
-    value::{Parsed, Slot},
+    value::{Parsed, Slot, parts},
 };
 
 pub const DEFAULT_CONTROL: &str = "data/proxy.sock";
@@ -26,6 +27,12 @@ pub struct Settings {
     pub certificate: Option<PathBuf>,
     pub key: Option<PathBuf>,
     pub client_ca: Option<PathBuf>,
+    /// Where connections of TCP come in, those of TLS that pass unopened, and datagrams.
+    pub tcp_listen: Vec<SocketAddr>,
+    pub pass_through: Vec<SocketAddr>,
+    pub udp_listen: Vec<SocketAddr>,
+    /// Whose connections begin with a PROXY header.
+    pub headers_from: Vec<Network>,
     pub control: PathBuf,
     pub state: PathBuf,
     /// 0: one for each core.
@@ -47,6 +54,10 @@ impl Default for Settings {
             certificate: None,
             key: None,
             client_ca: None,
+            tcp_listen: Vec::new(),
+            pass_through: Vec::new(),
+            udp_listen: Vec::new(),
+            headers_from: Vec::new(),
             control: DEFAULT_CONTROL.into(),
             state: "data/proxy".into(),
             threads: 0,
@@ -70,11 +81,19 @@ impl Configured for Settings {
         check_level(&self.log_level, faults);
         self.check_tls(faults);
         let mut seen = HashSet::new();
-        for address in self.listen.iter().chain(&self.tls_listen).chain(&self.metrics) {
+        let of_tcp = [&self.listen, &self.tls_listen, &self.pass_through, &self.tcp_listen, &self.metrics];
+        for address in of_tcp.into_iter().flatten() {
             if address.port() != 0 && !seen.insert(address) {
                 faults.push(format!(
-                    "{address} is to be listened on twice: in proxy.listen, tls.listen, proxy.metrics"
+                    "{address} is to be listened on twice: in proxy.listen, tls.listen, tls.pass_through, tcp.listen, \
+                     proxy.metrics"
                 ));
+            }
+        }
+        let mut seen = HashSet::new();
+        for address in &self.udp_listen {
+            if address.port() != 0 && !seen.insert(address) {
+                faults.push(format!("{address} is to be listened on twice: in udp.listen"));
             }
         }
     }
@@ -99,6 +118,10 @@ impl Configured for Settings {
             queue_time,
             streams,
             resets,
+            flows,
+            flow_drain,
+            udp_flows,
+            udp_idle,
             handshake,
             kept_body,
             kept_bodies,
@@ -115,8 +138,15 @@ impl Configured for Settings {
             ("tls.certificate", Slot::Parsed(&mut self.certificate)),
             ("tls.key", Slot::Parsed(&mut self.key)),
             ("tls.client_ca", Slot::Parsed(&mut self.client_ca)),
+            ("tls.pass_through", Slot::Parsed(&mut self.pass_through)),
+            ("tcp.listen", Slot::Parsed(&mut self.tcp_listen)),
+            ("udp.listen", Slot::Parsed(&mut self.udp_listen)),
+            ("udp.flows", Slot::Number(udp_flows, (1, 1_000_000))),
+            ("udp.idle", Slot::Time(udp_idle, TIMES)),
+            ("proxy_protocol.from", Slot::Parsed(&mut self.headers_from)),
             ("drain.stop", Slot::Time(&mut self.stop_within, (Duration::ZERO, DAY))),
             ("drain.upgrade", Slot::Time(&mut self.upgrade_within, (SECOND, 30 * DAY))),
+            ("drain.flows", Slot::Time(flow_drain, (Duration::ZERO, 30 * DAY))),
             ("limits.connections", Slot::Number(connections, (1, 10_000_000))),
             ("limits.idle", Slot::Time(idle, TIMES)),
             ("limits.head_bytes", Slot::Size(head_bytes, (1_024, 1 << 20))),
@@ -127,6 +157,7 @@ impl Configured for Settings {
             ("limits.connect", Slot::Time(connect, TIMES)),
             ("limits.first_byte", Slot::Time(first_byte, TIMES)),
             ("limits.in_flight", Slot::Number(in_flight, (1, 1_000_000))),
+            ("limits.flows", Slot::Number(flows, (1, 1_000_000))),
             ("limits.queue", Slot::Number(queue, (0, 1_000_000))),
             ("limits.queue_time", Slot::Time(queue_time, TIMES)),
             ("limits.streams", Slot::Number(streams, (1, 100_000))),
@@ -175,6 +206,19 @@ impl Parsed for Logged {
 
     fn text(&self) -> String {
         self.to_string()
+    }
+}
+
+/// Networks, separated by commas.
+impl Parsed for Vec<Network> {
+    fn take(&mut self, text: &str) -> Result<(), String> {
+        let networks = parts(text).map(str::parse).collect::<Result<_, NetworkError>>();
+        *self = networks.map_err(|error| error.to_string())?;
+        Ok(())
+    }
+
+    fn text(&self) -> String {
+        self.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     }
 }
 

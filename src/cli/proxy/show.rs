@@ -22,7 +22,9 @@ pub fn status(out: &mut impl Write, status: &Status, as_json: bool) -> io::Resul
         let with_tls = if status.tls.contains(address) { " (TLS)" } else { "" };
         format!("{address}{with_tls}")
     });
-    let listen: Vec<String> = listen.collect();
+    let others = [(&status.pass_through, "TLS, unopened"), (&status.tcp, "TCP"), (&status.udp, "UDP")];
+    let others = others.iter().flat_map(|(all, what)| all.iter().map(move |one| format!("{one} ({what})")));
+    let listen: Vec<String> = listen.chain(others).collect();
     writeln!(out, "process {} of {} serves on {}", status.pid, status.program, listen.join(", "))?;
     if !status.metrics.is_empty() {
         writeln!(out, "metrics on {}", status.metrics.join(", "))?;

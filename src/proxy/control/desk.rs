@@ -21,7 +21,7 @@ use crate::{
     handover::{HandoverError, PATIENCE, Speaking, Word},
     kept::Kept,
     ledger::{Cursor, Reading},
-    live::{LiveTable, TableFault},
+    live::{LiveTable, TableFault, Transport},
     side_door::Neighbour,
 };
 
@@ -131,18 +131,28 @@ impl Desk {
         Ok(Applied { table: TableNumber::of(&table), not_told })
     }
 
-    /// A table opens no ports: it shares out those that the configuration opened.
+    /// A table opens no ports: it shares out those that the configuration opened, each for what comes in there.
     fn check_ports(&self, table: &LiveTable) -> Result<(), TableFault> {
-        let takes_calls = |listen: &&Listen| listen.kind != Kind::Metrics;
-        let mut open: Vec<u16> =
-            self.listen.iter().filter(takes_calls).map(|listen| listen.address.port()).collect();
-        open.sort_unstable();
-        open.dedup();
         for service in table.services() {
+            let transport = service.transport();
+            let mut open: Vec<u16> = self
+                .listen
+                .iter()
+                .filter(|listen| listen.kind.takes(transport))
+                .map(|listen| listen.address.port())
+                .collect();
             if let Some(&port) = service.ports().iter().find(|port| !open.contains(port)) {
+                open.sort_unstable();
+                open.dedup();
                 let open: Vec<String> = open.iter().map(ToString::to_string).collect();
-                let (service, open) = (service.name().to_owned(), open.join(", "));
-                return Err(TableFault::NotListened { service, port, open });
+                let open = if open.is_empty() { "none".to_owned() } else { open.join(", ") };
+                let what = match transport {
+                    Transport::Http => "calls",
+                    Transport::Tcp => "connections of TCP",
+                    Transport::Tls => "connections of TLS that pass unopened",
+                    Transport::Udp => "datagrams",
+                };
+                return Err(TableFault::NotListened { service: service.name().to_owned(), port, what, open });
             }
         }
         Ok(())
@@ -186,11 +196,15 @@ impl Desk {
             program: self.program.to_owned(),
             pid: std::process::id(),
             table: TableNumber::of(&self.proxy.table()),
-            listen: self.addresses(|kind| kind != Kind::Metrics),
+            listen: self.addresses(|kind| kind.takes(Transport::Http)),
             tls: self.addresses(|kind| kind == Kind::Tls),
+            tcp: self.addresses(|kind| kind == Kind::Tcp),
+            pass_through: self.addresses(|kind| kind == Kind::PassThrough),
+            udp: self.addresses(|kind| kind == Kind::Udp),
             metrics: self.addresses(|kind| kind == Kind::Metrics),
             threads: self.proxy.threads(),
             connections: self.proxy.connections(),
+            flows: self.proxy.flows(),
             services: form::services(&self.proxy),
             leaving: form::leaving(&self.proxy),
             finishing,

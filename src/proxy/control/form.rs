@@ -16,12 +16,24 @@ pub struct Status {
     /// Those of them on which callers speak TLS.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tls: Vec<String>,
+    /// Addresses on which connections of TCP are taken.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tcp: Vec<String>,
+    /// Addresses on which connections of TLS are taken that pass unopened.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pass_through: Vec<String>,
+    /// Addresses on which datagrams are taken.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub udp: Vec<String>,
     /// Addresses on which metrics are read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<String>,
     pub threads: usize,
     /// Connections of callers.
     pub connections: usize,
+    /// Flows of UDP.
+    #[serde(default)]
+    pub flows: usize,
     pub services: Vec<ServiceStatus>,
     /// Versions that the table doesn't name and that still answer calls.
     pub leaving: Vec<LeavingStatus>,

@@ -1,7 +1,7 @@
 use std::{
     fs::File,
     io,
-    net::{SocketAddr, TcpListener},
+    net::{SocketAddr, TcpListener, UdpSocket},
     os::fd::AsFd,
 };
 
@@ -9,11 +9,13 @@ use super::{HoldError, Plan};
 use crate::{
     local_http::socket,
     side_door::MAX_PATH,
-    sockets::{Kind, Listen, MAX_SOCKETS, Open, Sockets},
+    sockets::{Kind, Listen, MAX_SOCKETS, Open, Socket, Sockets},
 };
 
 /// How many connections wait while nobody accepts; the system may allow fewer.
 const BACKLOG: i32 = 4_096;
+/// Bytes of datagrams that wait while nobody reads; the system may allow fewer.
+const WAITING_BYTES: usize = 4 * 1024 * 1024;
 
 /// Makes sure that nobody else holds this control socket, for as long as the file is open.
 pub(super) fn lock(plan: &Plan) -> Result<File, HoldError> {
@@ -44,22 +46,30 @@ pub(super) fn make(plan: &mut Plan, taken: Option<Sockets>) -> Result<Sockets, H
     let mut wanted = plan.listen.clone();
     for socket in plan.inherited.drain(..) {
         let address = socket.local_addr()?;
-        let at = wanted.iter().position(|wanted| wanted.is_met_by(address));
-        let kind = at.map_or(Kind::Plain, |at| wanted.remove(at).kind);
+        let at = wanted.iter().position(|wanted| wanted.is_met_by(&socket, address));
+        let by_itself = if socket.is_udp() { Kind::Udp } else { Kind::Plain };
+        let kind = at.map_or(by_itself, |at| wanted.remove(at).kind);
         open.push(Open { kind, asked: address.to_string(), socket });
     }
     for Listen { kind, address } in wanted {
         let asked = address.to_string();
         // Several may have asked for any port; else an address is one socket, whatever it was for.
-        let same = |open: &Open| open.asked == asked && (open.kind == kind || address.port() != 0);
+        let same = |open: &Open| {
+            open.asked == asked
+                && open.kind.is_udp() == kind.is_udp()
+                && (open.kind == kind || address.port() != 0)
+        };
         let socket = match there.iter().position(same) {
             Some(at) => there.remove(at).socket,
-            None => bind(address)?,
+            None => bind(kind, address)?,
         };
         open.push(Open { kind, asked, socket });
     }
     for Open { socket, .. } in &open {
-        deepen(socket)?;
+        match socket {
+            Socket::Tcp(socket) => deepen(socket)?,
+            Socket::Udp(socket) => widen(socket),
+        }
     }
     let control = match control.filter(|_| path.exists()) {
         Some(control) => control,
@@ -68,8 +78,20 @@ pub(super) fn make(plan: &mut Plan, taken: Option<Sockets>) -> Result<Sockets, H
     Ok(Sockets { open, control })
 }
 
-fn bind(address: SocketAddr) -> Result<TcpListener, HoldError> {
-    TcpListener::bind(address).map_err(|source| HoldError::Listen { address, source })
+fn bind(kind: Kind, address: SocketAddr) -> Result<Socket, HoldError> {
+    let bound = if kind.is_udp() {
+        UdpSocket::bind(address).map(Socket::Udp)
+    } else {
+        TcpListener::bind(address).map(Socket::Tcp)
+    };
+    bound.map_err(|source| HoldError::Listen { address, source })
+}
+
+/// Lets more datagrams wait while nobody reads, as far as the system allows; fewer are no reason not to serve.
+fn widen(socket: &UdpSocket) {
+    if let Err(error) = rustix::net::sockopt::set_socket_recv_buffer_size(socket, WAITING_BYTES) {
+        tracing::warn!(%error, "the buffer of a socket for datagrams stays as small as it was");
+    }
 }
 
 /// Lets more connections wait than a socket does by itself.

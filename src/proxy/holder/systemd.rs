@@ -2,7 +2,6 @@
 
 use std::{
     env, io,
-    net::TcpListener,
     os::{
         linux::net::SocketAddrExt as _,
         unix::net::{SocketAddr, UnixDatagram},
@@ -12,17 +11,25 @@ use std::{
 use listenfd::ListenFd;
 use rustix::io::FdFlags;
 
+use crate::sockets::Socket;
+
 /// Variables that are meant for this process alone.
 pub(super) const VARIABLES: [&str; 4] = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "NOTIFY_SOCKET"];
 
 /// The sockets of a socket unit. No process that is started later has them by accident.
-pub fn inherited() -> io::Result<Vec<TcpListener>> {
+pub fn inherited() -> io::Result<Vec<Socket>> {
     // Whoever was renewed has them already, and the variables speak of descriptors of before.
     if super::is_renewed() {
         return Ok(Vec::new());
     }
     let mut given = ListenFd::from_env();
-    let sockets = (0..given.len()).filter_map(|at| given.take_tcp_listener(at).transpose());
+    let count = given.len();
+    let mut taken = |at| match given.take_tcp_listener(at) {
+        Ok(socket) => Ok(socket.map(Socket::Tcp)),
+        // It is left where it was, and may be one of UDP.
+        Err(why) => given.take_udp_socket(at).map(|socket| socket.map(Socket::Udp)).map_err(|_| why),
+    };
+    let sockets = (0..count).filter_map(|at| taken(at).transpose());
     let kept_from_children = sockets.map(|socket| {
         let socket = socket?;
         rustix::io::fcntl_setfd(&socket, FdFlags::CLOEXEC)?;

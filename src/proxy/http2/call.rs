@@ -70,7 +70,7 @@ fn prepare(head: &Parts, caller: Caller, worker: &Worker) -> Result<Prepared, (O
     let Some(route) = local.table().route(at, seen.target()) else {
         return Err((Own::no_service(), Unserved::NoService));
     };
-    let decided = Decided::new(&local, route.index, &seen, head.method.as_str());
+    let decided = Decided::new(&local, route.index, (&seen, &caller), head.method.as_str());
     let asking = Asking::of_stream(&seen, route, caller).map_err(refused)?;
     let number = (local.table().epoch(), local.table().generation());
     let traced = head.headers.get("traceparent").map(http_types::HeaderValue::as_bytes);

@@ -168,16 +168,19 @@ where
 {
     let limits = call.limits;
     let idle_less_than = if decided.retry() == Retry::Failed { limits.pooled } else { FRESH };
-    let pooled = served.version.connections(at).plain.borrow_mut().take(idle_less_than);
-    if let Some(stream) = pooled {
+    let is_shared = decided.header.is_none();
+    let pooled = is_shared.then(|| served.version.connections(at).plain.borrow_mut().take(idle_less_than));
+    if let Some(stream) = pooled.flatten() {
         let ended = keep(attempt(call, Line::Plain(stream), rules).await, served, at, call);
         if !is_repeated_here(&ended, call, decided.retry()) {
             return Ok(ended);
         }
         decided.note_sent_again(worker.counts(), served);
     }
-    let stream = pool::connect(&served.version.shared().targets()[at], limits).await?;
-    Ok(keep(attempt(call, Line::Plain(stream), rules).await, served, at, call))
+    let target = &served.version.shared().targets()[at];
+    let stream = pool::connect_as(target, decided.header.as_deref(), limits).await?;
+    let ended = attempt(call, Line::Plain(stream), rules).await;
+    Ok(if is_shared { keep(ended, served, at, call) } else { ended })
 }
 
 /// An error is that no connection could be made.

@@ -33,7 +33,7 @@ pub struct Key {
 pub struct Tally {
     /// Calls that the table gave to it and that have ended.
     pub calls: u64,
-    /// Answers with a status below 400 that were passed on whole.
+    /// Answers with a status below 400 that were passed on whole; connections and flows that ended in order.
     pub succeeded: u64,
     /// Answers with a status from 400 to 499 that were passed on whole.
     pub client_errors: u64,
@@ -56,10 +56,15 @@ pub struct Tally {
     pub bad_bodies: u64,
     /// Calls that went on in another protocol; they have no time.
     pub upgraded: u64,
-    /// Calls that the proxy itself ended, since it had to end.
+    /// Calls that the proxy itself ended, since it had to end; flows that were cut, since their version gets none any more.
     pub cut: u64,
     /// How many times a call was sent to it again on a new connection, since the old one had ended.
     pub sent_again: u64,
+    /// Bytes of flows of TCP and UDP that have ended: to the version, and to the caller. Those of calls of HTTP aren't counted.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub bytes_up: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub bytes_down: u64,
     /// Times of the calls that succeeded.
     pub times: Times,
     /// Times of the calls in `client_errors`.
@@ -141,6 +146,7 @@ impl Tally {
     pub(crate) fn merge_counts(&mut self, other: &Self) {
         let Self { calls, succeeded, client_errors, errors, failed, repeated, repeats_failed, .. } = other;
         let Self { passed_over, broken_off, callers_gone, bad_bodies, upgraded, cut, sent_again, .. } = other;
+        let Self { bytes_up, bytes_down, .. } = other;
         let more = [
             (&mut self.calls, calls),
             (&mut self.succeeded, succeeded),
@@ -155,6 +161,8 @@ impl Tally {
             (&mut self.upgraded, upgraded),
             (&mut self.cut, cut),
             (&mut self.sent_again, sent_again),
+            (&mut self.bytes_up, bytes_up),
+            (&mut self.bytes_down, bytes_down),
         ];
         for (sum, more) in more {
             *sum += more;
@@ -297,6 +305,11 @@ impl TryFrom<GroupsForm> for Groups {
         }
         Ok(Self { calls: all(form.calls)?, failures: all(form.failures)?, times: form.times })
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives it by reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Failures by their name; one that isn't named didn't happen.

@@ -153,7 +153,7 @@ impl Served {
 }
 
 impl LocalVersion {
-    fn new(shared: &Arc<Version>, pools: &Pools) -> Self {
+    pub(crate) fn new(shared: &Arc<Version>, pools: &Pools) -> Self {
         let connections = shared.targets().iter().map(|target| pools.of(target, shared.digest())).collect();
         let shared = Arc::clone(shared);
         Self { shared, connections, next_target: Cell::new(0), recent: Cell::default() }

@@ -14,12 +14,12 @@ mod table;
 mod version;
 
 pub(crate) use self::{
-    local::{Local, Served},
+    local::{Local, LocalVersion, Served},
     place::Place,
     routes::Route,
     version::below,
 };
 pub use self::{
-    table::{LiveService, LiveTable, ServiceFault, TableFault, is_service_name},
+    table::{LiveService, LiveTable, ServiceFault, TableFault, Transport, is_service_name},
     version::{Protocol, Target, Version},
 };

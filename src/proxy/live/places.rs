@@ -19,7 +19,12 @@ impl Places {
 
     /// Takes a place, at once or out of the queue; not if that is full or takes too long.
     pub(crate) async fn take(&self, limits: &Limits) -> bool {
-        if self.try_take(limits.in_flight) {
+        self.take_of(limits.in_flight, limits).await
+    }
+
+    /// The same, of so many.
+    pub(crate) async fn take_of(&self, most: u32, limits: &Limits) -> bool {
+        if self.try_take(most) {
             return true;
         }
         // Counted before it is looked again: whoever gives a place back looks for those that wait afterwards.
@@ -31,7 +36,7 @@ impl Places {
         let taken = timeout(limits.queue_time, async {
             loop {
                 let freed = self.freed.notified();
-                if self.try_take(limits.in_flight) {
+                if self.try_take(most) {
                     return;
                 }
                 freed.await;
@@ -40,7 +45,7 @@ impl Places {
         taken.await.is_ok()
     }
 
-    fn try_take(&self, limit: u32) -> bool {
+    pub(crate) fn try_take(&self, limit: u32) -> bool {
         // Never above the limit, not even for a moment: a place that is only tried for must not be given back, which wakes up
         // whoever waits, and that may be this one.
         let one_more = |taken: u32| (taken < limit).then_some(taken + 1);

@@ -1,6 +1,6 @@
 use std::{collections::HashMap, sync::Arc};
 
-use super::table::LiveService;
+use super::table::{LiveService, Transport};
 
 /// Which service a call is for.
 #[derive(Debug, Default)]
@@ -8,11 +8,16 @@ pub(crate) struct Routes {
     names: HashMap<Box<str>, usize>,
     hosts: HashMap<Box<str>, usize>,
     ports: HashMap<u16, usize>,
+    /// Names that callers of TLS give, where that passes unopened.
+    tls_names: HashMap<Box<str>, usize>,
+    /// Ports of what isn't HTTP.
+    flows: HashMap<(Transport, u16), usize>,
 }
 
 /// What leads to two services.
 pub(super) enum Ambiguous {
     Host(String),
+    Name(String),
     Port(u16),
 }
 
@@ -30,18 +35,48 @@ impl Routes {
         let mut routes = Self::default();
         for (index, service) in services.iter().enumerate() {
             routes.names.insert(service.name().into(), index);
-            for host in service.hosts() {
-                if routes.hosts.insert(host.as_str().into(), index).is_some() {
-                    return Err(Ambiguous::Host(host.clone()));
-                }
-            }
-            for &port in service.ports() {
-                if routes.ports.insert(port, index).is_some() {
-                    return Err(Ambiguous::Port(port));
-                }
-            }
+            routes.add(index, service)?;
         }
         Ok(routes)
+    }
+
+    fn add(&mut self, index: usize, service: &LiveService) -> Result<(), Ambiguous> {
+        let transport = service.transport();
+        let is_http = transport == Transport::Http;
+        let of_hosts = if is_http { &mut self.hosts } else { &mut self.tls_names };
+        for host in service.hosts() {
+            if of_hosts.insert(host.as_str().into(), index).is_some() {
+                let host = host.clone();
+                return Err(if is_http { Ambiguous::Host(host) } else { Ambiguous::Name(host) });
+            }
+        }
+        for &port in service.ports() {
+            // One of UDP and one of TCP have nothing in common but their number.
+            let is_taken = if transport == Transport::Udp {
+                self.flows.contains_key(&(Transport::Udp, port))
+            } else {
+                let of_tcp = [Transport::Tcp, Transport::Tls];
+                self.ports.contains_key(&port)
+                    || of_tcp.iter().any(|of| self.flows.contains_key(&(*of, port)))
+            };
+            if is_taken {
+                return Err(Ambiguous::Port(port));
+            }
+            if is_http {
+                self.ports.insert(port, index);
+            } else {
+                self.flows.insert((transport, port), index);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn of_port(&self, transport: Transport, port: u16) -> Option<usize> {
+        self.flows.get(&(transport, port)).copied()
+    }
+
+    pub(super) fn of_name(&self, name: &str) -> Option<usize> {
+        self.tls_names.get(name).copied()
     }
 
     pub(super) fn index_of(&self, name: &str) -> Option<usize> {

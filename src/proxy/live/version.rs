@@ -1,6 +1,7 @@
 use std::{borrow::Cow, fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
 use super::places::Places;
+use crate::proxy_protocol::ProxyHeader;
 
 /// Where a version listens.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -101,6 +102,7 @@ pub struct Version {
     digest: Box<str>,
     targets: Box<[Target]>,
     protocol: Protocol,
+    header: Option<ProxyHeader>,
     places: Places,
 }
 
@@ -114,8 +116,27 @@ pub enum Protocol {
 }
 
 impl Version {
-    pub(crate) fn new(name: &str, digest: &str, targets: Box<[Target]>, protocol: Protocol) -> Self {
-        Self { name: name.into(), digest: digest.into(), targets, protocol, places: Places::default() }
+    /// `name`: of the variation, and of the content.
+    pub(crate) fn new(
+        (name, digest): (&str, &str),
+        targets: Box<[Target]>,
+        protocol: Protocol,
+        header: Option<ProxyHeader>,
+    ) -> Self {
+        let (name, digest) = (name.into(), digest.into());
+        Self { name, digest, targets, protocol, header, places: Places::default() }
+    }
+
+    /// Whether another one is of the same name and content, and is reached in the same way.
+    pub(crate) fn is_same_content(&self, other: &Self) -> bool {
+        let Self { name, digest, targets, protocol, header, places: _ } = self;
+        (name, digest, targets, *protocol, *header)
+            == (&other.name, &other.digest, &other.targets, other.protocol, other.header)
+    }
+
+    /// What each connection to it begins with.
+    pub(crate) fn header(&self) -> Option<ProxyHeader> {
+        self.header
     }
 
     /// The name of the variation that it serves.

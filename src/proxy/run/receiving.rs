@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::net::UnixListener;
 
-use super::Shared;
+use super::{Shared, moved};
 use crate::{
     control::{
         counting,
@@ -78,6 +78,10 @@ impl Receiving {
                     counting::give_ledger(&speaking, &self.desk).await?;
                     continue;
                 }
+                Word::TakeFlows => {
+                    moved::give(&speaking, &self.desk).await?;
+                    continue;
+                }
                 Word::CountsSince { cursor } => {
                     counting::give_remainder(&speaking, &self.desk, cursor).await?;
                     continue;
@@ -122,6 +126,8 @@ impl Receiving {
             self.desk.mention_to_holder(&Word::Leaving).await;
             self.desk.counting().expect(counts);
             self.desk.leave_to_others().await;
+            // Datagrams that come from here on are for the other one.
+            self.desk.proxy().stop_reading().await;
             // The answer first: this process may have nothing to finish.
             let said = speaking.say(&Word::Done, &[]).await;
             self.desk.finish(Finish::HandedOver).await;

@@ -67,6 +67,9 @@ async fn hold(folder: PathBuf) -> i32 {
     } else if tls(&folder).is_some() {
         listen.push(free(Kind::Tls));
     }
+    if folder.join("tls.flows").exists() {
+        listen.extend([Kind::Tcp, Kind::PassThrough, Kind::Udp].map(free));
+    }
     listen.push(free(Kind::Metrics));
     let plan = Plan {
         listen,
@@ -103,9 +106,11 @@ async fn serve(folder: PathBuf) -> i32 {
         control: folder.join("control.sock"),
         state: folder.join("state"),
         threads: 2,
-        limits: Limits::default(),
+        // Short, lest a proxy that ends waits for long.
+        limits: Limits { udp_idle: Duration::from_secs(2), ..Limits::default() },
         measuring: Measuring { interval_seconds: 1, ..Measuring::default() },
         tls: tls(&folder),
+        headers_from: Vec::new(),
         stop_within: Duration::from_mins(1),
         finish_within: Duration::from_mins(1),
         program: "0.0.0-test",

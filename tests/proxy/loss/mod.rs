@@ -10,6 +10,7 @@
 #[path = "../../shared/loss/callers.rs"]
 mod callers;
 mod counts;
+mod flows;
 mod imitation;
 #[path = "../../shared/loss/ledger.rs"]
 mod ledger;
