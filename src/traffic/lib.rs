@@ -19,6 +19,7 @@
 //! Deliberately not here: connections and counts.
 
 mod choice;
+pub mod haproxy;
 mod hash;
 mod repeat;
 pub mod seen;

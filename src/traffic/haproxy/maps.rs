@@ -1,0 +1,178 @@
+use std::collections::BTreeMap;
+
+use super::digest::digest;
+use crate::{
+    Run, Table, Variation as Which,
+    wanted::{Number, Rule, Service, Wanted},
+};
+
+/// Keys and values in the order of the keys.
+pub type Map = Vec<(String, String)>;
+
+/// By name, without the folder.
+pub type Maps = BTreeMap<String, Map>;
+
+/// The name of the map that says by which wanted state a process runs.
+pub const STATE: &str = "state.map";
+
+const NUMBER: &str = "number";
+const ON: &str = "on";
+const OFF: &str = "off";
+
+pub(super) fn table_name(service: &str) -> String {
+    format!("{service}.table")
+}
+
+pub(super) fn rule_name(service: &str) -> String {
+    format!("{service}.rule")
+}
+
+pub(super) fn switch_key(service: &str) -> String {
+    format!("service/{service}")
+}
+
+fn rule_key(service: &str) -> String {
+    format!("rule/{service}")
+}
+
+/// All maps of a wanted state.
+pub(super) fn maps(wanted: &Wanted) -> Maps {
+    let mut maps = Maps::new();
+    let mut state = vec![(NUMBER.to_owned(), wanted.number.to_string())];
+    for service in wanted.services() {
+        let name = service.name.as_str();
+        let table = table_of(service);
+        let switch = if table.is_empty() { OFF } else { ON };
+        state.push((switch_key(name), switch.to_owned()));
+        maps.insert(table_name(name), table);
+        if let Some(rule) = &service.rule {
+            let rule = rule_of(rule, service);
+            state.push((rule_key(name), digest_of(&rule)));
+            maps.insert(rule_name(name), rule);
+        }
+    }
+    maps.insert(STATE.to_owned(), in_order(state));
+    maps
+}
+
+fn table_of(service: &Service) -> Map {
+    let others = service.table.runs().into_iter().filter(|run| !run.variation.is_stable());
+    let table = others.flat_map(|run| {
+        let name = service.variations.get(run.variation.index()).map(|variation| variation.name.to_string());
+        (run.from..run.to).zip(std::iter::repeat(name.unwrap_or_default()))
+    });
+    in_order(table.map(|(bucket, name)| (bucket.to_string(), name)).collect())
+}
+
+fn rule_of(rule: &Rule, service: &Service) -> Map {
+    let entry = |(value, which): &(_, Which)| {
+        let name = service.variations.get(which.index()).map(|variation| variation.name.to_string());
+        (hexadecimal(value), name.unwrap_or_default())
+    };
+    in_order(rule.values.iter().map(entry).collect())
+}
+
+/// As the converter `hex` of `HAProxy` writes it.
+fn hexadecimal(value: &crate::wanted::HeaderValue) -> String {
+    value.as_str().bytes().map(|byte| format!("{byte:02X}")).collect()
+}
+
+pub(super) fn in_order(mut map: Map) -> Map {
+    map.sort_unstable();
+    map
+}
+
+/// A file that `HAProxy` reads the map from.
+pub(super) fn text(map: &Map) -> String {
+    map.iter().map(|(key, value)| format!("{key} {value}\n")).collect()
+}
+
+fn digest_of(map: &Map) -> String {
+    digest(text(map).as_bytes())
+}
+
+/// One thing to change in the memory of a process, in one instant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Write<'w> {
+    Set { map: &'w str, key: &'w str, value: &'w str },
+    Replace { map: &'w str, by: &'w Map },
+}
+
+/// What makes a process that has the maps `there` do what `wanted` says, in order: nobody gets another variation for longer than
+/// it takes, and the number is the last to change.
+#[must_use]
+pub fn writes<'w>(there: &Maps, wanted: &'w Maps) -> Vec<Write<'w>> {
+    let is_there = |name: &str| there.get(name).is_some_and(|map| Some(map) == wanted.get(name));
+    let state = wanted.get(STATE).map(Vec::as_slice).unwrap_or_default();
+    let has = there.get(STATE).map(Vec::as_slice).unwrap_or_default();
+    let differs = |(key, value): &&(String, String)| {
+        let value_there = has.iter().find(|(there, _)| there == key).map(|(_, value)| value);
+        value_there.is_some_and(|there| there != value)
+    };
+    let set = |(key, value): &'w (String, String)| Write::Set { map: STATE, key, value };
+    let off = state.iter().filter(differs).filter(|(key, value)| is_switch(key) && value == OFF);
+
+    let mut writes: Vec<Write<'w>> = off.map(set).collect();
+    let others = wanted.iter().filter(|(name, _)| name.as_str() != STATE && !is_there(name));
+    writes.extend(others.map(|(map, by)| Write::Replace { map, by }));
+
+    let keys = |map: &[(String, String)]| map.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>();
+    if keys(state) == keys(has) {
+        let rest = state.iter().filter(differs).filter(|(key, value)| !(is_switch(key) && value == OFF));
+        let (number, rest): (Vec<_>, Vec<_>) = rest.partition(|(key, _)| key == NUMBER);
+        writes.extend(rest.into_iter().chain(number).map(set));
+    } else if let Some((map, by)) = wanted.get_key_value(STATE) {
+        writes.push(Write::Replace { map, by });
+    }
+    writes
+}
+
+fn is_switch(key: &str) -> bool {
+    key.starts_with("service/")
+}
+
+/// What the maps of a process say of a service with these variations.
+pub(super) struct Reading {
+    pub(super) table: Table,
+    /// Entries that mean nothing: no bucket, no variation, or there twice.
+    pub(super) strange: Vec<String>,
+}
+
+/// None where the process knows no such service.
+pub(super) fn reading(maps: &Maps, service: &str, variations: &[&str]) -> Option<Reading> {
+    let switch = maps.get(STATE)?.iter().find(|(key, _)| *key == switch_key(service))?;
+    let name = table_name(service);
+    let mut of = vec![0_u8; usize::from(crate::BUCKETS)];
+    let mut named = vec![false; of.len()];
+    let mut strange = Vec::new();
+    for (key, value) in maps.get(&name)? {
+        let bucket = key.parse::<usize>().ok().filter(|bucket| bucket.to_string() == *key);
+        let which = variations.iter().position(|variation| variation == value);
+        match (bucket.filter(|bucket| named.get(*bucket) == Some(&false)), which) {
+            (Some(bucket), Some(which)) => {
+                (named[bucket], of[bucket]) = (true, which as u8);
+            }
+            (None, _) | (_, None) => strange.push(format!("{key} {value} in {name}")),
+        }
+    }
+    if switch.1 != ON {
+        of.fill(0);
+    }
+    let of = (0..).zip(&of).map(|(from, &which)| Run { from, to: from + 1, variation: Which(which) });
+    let table = Table::from_runs(variations.len(), &of.collect::<Vec<_>>()).ok()?;
+    Some(Reading { table, strange })
+}
+
+/// By which wanted state the maps say that the process runs. None where a rule isn't the one that belongs to it: it was changed by
+/// somebody else, or is being changed.
+pub(super) fn number(maps: &Maps) -> Option<Number> {
+    let state = maps.get(STATE)?;
+    let value = |key: &str| state.iter().find(|(there, _)| there == key).map(|(_, value)| value.as_str());
+    let rules = maps.iter().filter_map(|(name, map)| Some((name.strip_suffix(".rule")?, map)));
+    let is_whole = rules
+        .map(|(service, map)| value(&rule_key(service)) == Some(&digest_of(map)))
+        .all(|is_whole| is_whole);
+    let (epoch, generation) = value(NUMBER)?.split_once('.')?;
+    let number = Number { epoch: epoch.parse().ok()?, generation: generation.parse().ok()? };
+    is_whole.then_some(number)
+}
