@@ -14,6 +14,7 @@
 
 pub mod disk;
 mod error;
+pub mod haproxy;
 
 use std::{fmt, future::Future, path::Path, pin::Pin};
 

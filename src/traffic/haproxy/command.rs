@@ -36,6 +36,12 @@ pub const SHOW_SERVERS: &str = "show servers state\n";
 /// What proxies and servers have to do: see [`super::Said`].
 pub const SHOW_LOAD: &str = "show stat -1 7 -1\n";
 
+/// What a variation has to do: see [`super::under_way`].
+#[must_use]
+pub fn show_load_of(service: &str, variation: &str) -> String {
+    format!("show stat {} 2 -1\n", super::backend(service, variation))
+}
+
 /// What a map holds: see [`entries_of`].
 #[must_use]
 pub fn show_map(map: &str) -> String {

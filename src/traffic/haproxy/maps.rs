@@ -16,6 +16,8 @@ pub type Maps = BTreeMap<String, Map>;
 pub const STATE: &str = "state.map";
 
 const NUMBER: &str = "number";
+/// Before the name of a service, in a key.
+const SERVICE: &str = "service/";
 const ON: &str = "on";
 const OFF: &str = "off";
 
@@ -28,7 +30,7 @@ pub(super) fn rule_name(service: &str) -> String {
 }
 
 pub(super) fn switch_key(service: &str) -> String {
-    format!("service/{service}")
+    format!("{SERVICE}{service}")
 }
 
 fn rule_key(service: &str) -> String {
@@ -98,27 +100,23 @@ pub enum Write<'w> {
     Replace { map: &'w str, by: &'w Map },
 }
 
-/// What makes a process that has the maps `there` do what `wanted` says, in order: nobody gets another variation for longer than
-/// it takes, and the number is the last to change.
+/// The services that nobody is to get anything but the stable variation of, and of which somebody does: what can be told at once,
+/// by the map [`STATE`] alone.
+#[must_use]
+pub fn to_switch_off<'w>(there: &Maps, wanted: &'w Maps) -> Vec<Write<'w>> {
+    changed(there, wanted).filter(|entry| is_off(entry)).map(set).collect()
+}
+
+/// What else makes a process that has the maps `there` do what `wanted` says, in order. The number is the last to change.
 #[must_use]
 pub fn writes<'w>(there: &Maps, wanted: &'w Maps) -> Vec<Write<'w>> {
     let is_there = |name: &str| there.get(name).is_some_and(|map| Some(map) == wanted.get(name));
-    let state = wanted.get(STATE).map(Vec::as_slice).unwrap_or_default();
-    let has = there.get(STATE).map(Vec::as_slice).unwrap_or_default();
-    let differs = |(key, value): &&(String, String)| {
-        let value_there = has.iter().find(|(there, _)| there == key).map(|(_, value)| value);
-        value_there.is_some_and(|there| there != value)
-    };
-    let set = |(key, value): &'w (String, String)| Write::Set { map: STATE, key, value };
-    let off = state.iter().filter(differs).filter(|(key, value)| is_switch(key) && value == OFF);
-
-    let mut writes: Vec<Write<'w>> = off.map(set).collect();
     let others = wanted.iter().filter(|(name, _)| name.as_str() != STATE && !is_there(name));
-    writes.extend(others.map(|(map, by)| Write::Replace { map, by }));
-
-    let keys = |map: &[(String, String)]| map.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>();
-    if keys(state) == keys(has) {
-        let rest = state.iter().filter(differs).filter(|(key, value)| !(is_switch(key) && value == OFF));
+    let mut writes: Vec<Write<'w>> = others.map(|(map, by)| Write::Replace { map, by }).collect();
+    let keys =
+        |maps: &Maps| maps.get(STATE).map(|map| map.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>());
+    if keys(there) == keys(wanted) {
+        let rest = changed(there, wanted).filter(|entry| !is_off(entry));
         let (number, rest): (Vec<_>, Vec<_>) = rest.partition(|(key, _)| key == NUMBER);
         writes.extend(rest.into_iter().chain(number).map(set));
     } else if let Some((map, by)) = wanted.get_key_value(STATE) {
@@ -127,8 +125,20 @@ pub fn writes<'w>(there: &Maps, wanted: &'w Maps) -> Vec<Write<'w>> {
     writes
 }
 
-fn is_switch(key: &str) -> bool {
-    key.starts_with("service/")
+/// Entries of the map [`STATE`] that have other values there.
+fn changed<'w>(there: &Maps, wanted: &'w Maps) -> impl Iterator<Item = &'w (String, String)> {
+    let entries = |map: &Map| map.iter().cloned().collect::<BTreeMap<_, _>>();
+    let there = there.get(STATE).map(entries).unwrap_or_default();
+    let differs = move |(key, value): &&(String, String)| there.get(key).is_some_and(|there| there != value);
+    wanted.get(STATE).into_iter().flatten().filter(differs)
+}
+
+fn set<'w>((key, value): &'w (String, String)) -> Write<'w> {
+    Write::Set { map: STATE, key, value }
+}
+
+fn is_off((key, value): &(String, String)) -> bool {
+    key.starts_with(SERVICE) && value == OFF
 }
 
 /// What the maps of a process say of a service with these variations.
@@ -172,7 +182,17 @@ pub(super) fn number(maps: &Maps) -> Option<Number> {
     let is_whole = rules
         .map(|(service, map)| value(&rule_key(service)) == Some(&digest_of(map)))
         .all(|is_whole| is_whole);
-    let (epoch, generation) = value(NUMBER)?.split_once('.')?;
-    let number = Number { epoch: epoch.parse().ok()?, generation: generation.parse().ok()? };
-    is_whole.then_some(number)
+    number_of(value(NUMBER)?).filter(|_| is_whole)
+}
+
+/// A number as it is written down.
+#[must_use]
+pub fn number_of(text: &str) -> Option<Number> {
+    let (epoch, generation) = text.split_once('.')?;
+    Some(Number { epoch: epoch.parse().ok()?, generation: generation.parse().ok()? })
+}
+
+/// The services that a map [`STATE`] names.
+pub(super) fn services_of(state: &str) -> impl Iterator<Item = &str> {
+    state.lines().filter_map(|line| line.strip_prefix(SERVICE)?.split_once(' ')).map(|(service, _)| service)
 }

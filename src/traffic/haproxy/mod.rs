@@ -49,6 +49,7 @@
 
 mod command;
 mod digest;
+mod disk;
 mod folder;
 mod list;
 mod maps;
@@ -58,11 +59,12 @@ mod seen;
 pub use self::{
     command::{
         Fault, Info, SHOW_INFO, SHOW_LOAD, SHOW_MAPS, SHOW_SERVERS, add, commit, entries_of, info_of,
-        maps_of, obeyed, prepare, set, show_map, version_of,
+        maps_of, obeyed, prepare, set, show_load_of, show_map, version_of,
     },
     digest::Structure,
+    disk::{listens_of, strange_sections, structure_of},
     folder::{Folder, FolderError},
-    maps::{Map, Maps, STATE, Write, writes},
+    maps::{Map, Maps, STATE, Write, number_of, to_switch_off, writes},
     section::{Frame, Section, Unable, section},
     seen::{Said, seen, under_way},
 };

@@ -111,13 +111,16 @@ fn target(server: &Server<'_>) -> Target {
     }
 }
 
-/// How many calls and connections a variation has in the process that answered this to [`super::show_load`].
+/// How many calls and connections a variation has in the process that answered this to [`super::show_load_of`].
 ///
 /// # Errors
 ///
 /// An answer that makes no sense.
 pub fn under_way(answer: &str, service: &str, variation: &str) -> Result<u64, Fault> {
     let backend = backend(service, variation);
+    if answer.trim() == "No such proxy." {
+        return Ok(0);
+    }
     let of_backend = loads(answer)?.into_iter().find(|load| load.proxy == backend && load.name == "BACKEND");
     Ok(of_backend.map_or(0, |load| load.under_way))
 }
