@@ -5,6 +5,7 @@
 #![allow(async_fn_in_trait, reason = "of tests alone")]
 
 mod conformance;
+mod haproxy;
 mod kinds;
 mod loss;
 mod world;
