@@ -58,7 +58,7 @@ impl Haproxy {
                 self.share(wanted, &section, &mut running).await?;
                 turn.stays = self.stray(wanted, &mut running).await?;
             }
-            if running.serves().await? {
+            if process::is_current(self, &mut running).await? {
                 self.files.clean(&self.disk)?;
                 return Ok(Applied { number: wanted.number, was_reloaded });
             }

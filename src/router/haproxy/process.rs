@@ -9,12 +9,17 @@ use traffic::haproxy::{Structure, show_load_of, under_way};
 use super::{
     Haproxy, NAME, Reload, program,
     running::Running,
-    socket::{ask_once, no_sense, step},
+    socket::{ask_master, no_sense, step},
 };
 use crate::RouterError;
 
 /// Between two looks at whether another process serves.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
+
+/// So often it is told. A master that is about to finish one reload may miss that it is told of another.
+const TELLINGS: u32 = 4;
+/// After so long without another process it is told once more.
+const QUIET: std::time::Duration = std::time::Duration::from_secs(4);
 
 /// Has another process take the place of `old`, and waits until one serves that loaded the file of this structure.
 ///
@@ -23,15 +28,19 @@ const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 /// [`RouterError::Refused`] where its master says that none came up, [`RouterError::Silent`] where none is there in time.
 pub(super) async fn reload(
     haproxy: &Haproxy,
-    old: u32,
+    mut old: u32,
     structure: Option<&Structure>,
 ) -> Result<Running, RouterError> {
-    let failed = failed_reloads(haproxy).await;
-    signal(haproxy, old).await?;
     let within = haproxy.settings.limits.reload;
     let until = Instant::now() + within;
-    let mut another = None;
+    let failed = ready(haproxy).await;
+    let mut tellings = 0;
+    let mut told: Option<Instant> = None;
     while Instant::now() < until {
+        if tellings < TELLINGS && told.is_none_or(|told| told.elapsed() > QUIET) {
+            signal(haproxy, old).await?;
+            (tellings, told) = (tellings + 1, Some(Instant::now()));
+        }
         // Until the old one has handed its sockets over, either may answer or none.
         if let Ok(running) = Running::find(haproxy).await
             && running.pid != old
@@ -39,19 +48,19 @@ pub(super) async fn reload(
             if running.structure.as_ref() == structure {
                 return Ok(running);
             }
-            another = Some(running.pid);
+            // It was started for somebody who had it told before, and had another file there.
+            (old, told) = (running.pid, None);
+            ready(haproxy).await;
         }
-        if failed.is_some() && failed_reloads(haproxy).await > failed {
+        let failed_now = failed_reloads(haproxy).await;
+        if failed.is_some() && failed_now > failed {
             let said = "its new process ended as soon as it was started: its log says why".to_owned();
             return Err(RouterError::Refused { router: NAME, said });
         }
         sleep(PAUSE).await;
     }
     let section = haproxy.files.folder.section();
-    let doing = match another {
-        Some(pid) => format!("its process {pid} didn't load {}: is it its last -f?", section.display()),
-        None => format!("no process came up with {}", section.display()),
-    };
+    let doing = format!("no process came up with {}: is it its last -f?", section.display());
     Err(RouterError::Silent { router: NAME, within, doing })
 }
 
@@ -97,9 +106,43 @@ fn parent(pid: u32) -> Option<u32> {
     rest.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
+/// Waits until the master has finished what it was told before: only then it answers, and only then it hears of more. Gives how
+/// many reloads have failed.
+async fn ready(haproxy: &Haproxy) -> Option<u64> {
+    failed_of(&answering(haproxy).await?)
+}
+
+/// What the master says of its processes once it answers; none where it isn't asked or doesn't answer in time.
+async fn answering(haproxy: &Haproxy) -> Option<String> {
+    haproxy.settings.master_socket.as_ref()?;
+    let until = Instant::now() + haproxy.settings.limits.answer;
+    while Instant::now() < until {
+        if let Some(said) = processes(haproxy).await.ok().flatten().filter(|said| failed_of(said).is_some()) {
+            return Some(said);
+        }
+        sleep(PAUSE).await;
+    }
+    None
+}
+
+/// Whether this process serves still, and no other is about to take its place that read the files before.
+pub(super) async fn is_current(haproxy: &Haproxy, running: &mut Running) -> Result<bool, RouterError> {
+    if let Some(said) = answering(haproxy).await {
+        let mut lines = said.lines().skip_while(|line| !line.starts_with("# workers")).skip(1);
+        let pid = lines.next().and_then(|line| line.split_ascii_whitespace().next()?.parse::<u32>().ok());
+        if pid.is_some_and(|pid| pid != running.pid) {
+            return Ok(false);
+        }
+    }
+    running.serves().await
+}
+
 /// How many reloads have failed, as the master says.
 async fn failed_reloads(haproxy: &Haproxy) -> Option<u64> {
-    let said = processes(haproxy).await.ok()??;
+    failed_of(&processes(haproxy).await.ok()??)
+}
+
+fn failed_of(said: &str) -> Option<u64> {
     let (_, count) = said.lines().find(|line| line.contains(" master "))?.split_once("[failed: ")?;
     count.split(']').next()?.parse().ok()
 }
@@ -108,7 +151,7 @@ async fn failed_reloads(haproxy: &Haproxy) -> Option<u64> {
 async fn processes(haproxy: &Haproxy) -> Result<Option<String>, RouterError> {
     let Some(socket) = &haproxy.settings.master_socket else { return Ok(None) };
     let within = haproxy.settings.limits.answer;
-    ask_once(socket, within, "show proc\n").await.map(Some)
+    ask_master(socket, within, "show proc\n").await.map(Some)
 }
 
 /// How many calls and connections a variation has, in the process that serves and in those that it replaced. None where there
@@ -131,7 +174,7 @@ pub(super) async fn connections(
     for pid in pids {
         let Some(socket) = &haproxy.settings.master_socket else { continue };
         let command = format!("@!{pid} {command}");
-        let answer = ask_once(socket, haproxy.settings.limits.answer, &command).await?;
+        let answer = ask_master(socket, haproxy.settings.limits.answer, &command).await?;
         // Nothing where it ended by now.
         all += if answer.starts_with('#') {
             under_way(&answer, service, variation).map_err(no_sense)?

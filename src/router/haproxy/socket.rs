@@ -66,10 +66,15 @@ impl Session {
     }
 }
 
-/// What whoever is behind a socket answers to one command before closing.
-pub(super) async fn ask_once(socket: &Path, within: Duration, command: &str) -> Result<String, RouterError> {
+/// What a master answers to one command. It doesn't close by itself.
+pub(super) async fn ask_master(
+    socket: &Path,
+    within: Duration,
+    command: &str,
+) -> Result<String, RouterError> {
     let mut stream = connect(socket, within).await?;
-    in_time(within, "sending a command", stream.write_all(command.as_bytes())).await?;
+    let with_end = format!("{command}quit\n");
+    in_time(within, "sending a command", stream.write_all(with_end.as_bytes())).await?;
     let came = in_time(within, command.trim_end(), async {
         let mut came = Vec::new();
         (&mut stream).take(LONGEST as u64).read_to_end(&mut came).await?;

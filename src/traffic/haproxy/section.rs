@@ -60,7 +60,6 @@ const DEFAULTS: &str = "
 ";
 const HTTP_DEFAULTS: &str = "    mode http
     option idle-close-on-response
-    option forwardfor
     timeout http-request 10s
     timeout http-keep-alive 75s
     timeout client 60s
@@ -69,6 +68,14 @@ const HTTP_DEFAULTS: &str = "    mode http
 const TCP_DEFAULTS: &str = "    mode tcp
     timeout client 1h
     timeout server 1h";
+
+/// One field is gone on with; behind several stands another, which means the same.
+const FORWARDED: &str =
+    "    http-request set-header X-Forwarded-For \"%[req.fhdr(X-Forwarded-For)], %[src]\" \
+    if { req.fhdr_cnt(X-Forwarded-For) eq 1 }
+    http-request add-header X-Forwarded-For %[src] unless { req.fhdr_cnt(X-Forwarded-For) eq 1 }
+    http-request set-header X-Forwarded-Proto http
+";
 
 const EXPLAINED: &str = "\
 # Written as a whole by choirmaster, by the wanted state of that number: what is changed here by hand is lost.
@@ -155,7 +162,7 @@ fn write_frontend(text: &mut String, service: &Service, frame: &Frame, maps: &st
         }
     }
     if is_http {
-        line(text, format_args!("    http-request set-header X-Forwarded-Proto http"));
+        text.push_str(FORWARDED);
     }
     write_choice(text, service, maps);
     for variant in service.variants().filter(|variant| !variant.which.is_stable()) {

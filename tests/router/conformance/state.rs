@@ -87,7 +87,8 @@ pub async fn targets_lead_elsewhere_once_that_was_applied<R: Real>() {
     assert_eq!(Caller::new(real.at(port)).variation(&[]).await, "elsewhere");
     // The new version becomes the stable one, and another one comes.
     let promoted = Backend::start("C").await;
-    let mut next = service("checkout", port, &[elsewhere, promoted], &[10_000, 0]);
+    let backends = [elsewhere, promoted];
+    let mut next = service("checkout", port, &backends, &[10_000, 0]);
     next.hash = R::HASH;
     next.variations[0].name = "B".parse().unwrap();
     done(&router, &wanted(3, &[&next])).await;
