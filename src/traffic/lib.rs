@@ -14,12 +14,14 @@
 //!
 //! Pure: no clock, no input or output, and no randomness of its own.
 //!
-//! [`wanted`] is what a router is to do: services with their variations, targets and tables, checked.
+//! [`wanted`] is what a router is to do: services with their variations, targets and tables, checked. [`nginx`] is what that is in
+//! the language of a kind of router.
 //!
 //! Deliberately not here: connections and counts.
 
 mod choice;
 mod hash;
+pub mod nginx;
 mod repeat;
 pub mod seen;
 mod shares;
