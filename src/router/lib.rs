@@ -14,6 +14,7 @@
 
 pub mod disk;
 mod error;
+pub mod nginx;
 
 use std::{fmt, future::Future, path::Path, pin::Pin};
 

@@ -45,7 +45,7 @@ use std::net::{IpAddr, SocketAddr};
 
 pub use self::{
     buckets::{Changes, as_answered, bucket_name, changes, lookups, table_of},
-    parse::{Header, ParseError, ParsedService, header, parse},
+    parse::{Header, ParseError, ParsedService, header, parse, with_load},
     render::{Place, RenderError, Rendered, render},
 };
 

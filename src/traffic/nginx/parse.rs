@@ -49,6 +49,15 @@ pub fn header(text: &str) -> Option<Header> {
     is_digest.then(|| Header { digest: digest.to_owned(), load, is_whole: digest_of(&body) == digest })
 }
 
+/// The same include for another load.
+#[must_use]
+pub fn with_load(text: &str, header: &Header, load: u64) -> String {
+    let Header { digest, load: before, .. } = header;
+    let head = |load| format!("# digest {digest} load {load}\n");
+    let text = text.replacen(&head(*before), &head(load), 1);
+    text.replacen(&loaded(digest, *before), &loaded(digest, load), 1)
+}
+
 /// The services that the include has, in its order.
 ///
 /// # Errors
