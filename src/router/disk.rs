@@ -1,9 +1,9 @@
 //! Files of a router that are ours, each changed in one step.
 
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{self, File, OpenOptions, Permissions, TryLockError},
     io::{self, Read as _, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -79,7 +79,22 @@ impl Disk {
     pub fn replace_in_memory(&self, path: &Path, bytes: &[u8]) -> Result<(), RouterError> {
         let new = beside(path, "new");
         self.step().and_then(|()| fs::write(&new, bytes)).map_err(at(path))?;
+        // Whatever this process masks: the router may be another user.
+        self.step()
+            .and_then(|()| fs::set_permissions(&new, Permissions::from_mode(0o644)))
+            .map_err(at(path))?;
         self.rename_now(&new, path).map_err(at(path))
+    }
+
+    /// Gives a file or folder another name, without waiting for a disk.
+    pub fn rename_in_memory(&self, from: &Path, to: &Path) -> Result<(), RouterError> {
+        self.rename_now(from, to).map_err(at(to))
+    }
+
+    /// Makes an empty file, if there is none.
+    pub fn touch(&self, path: &Path) -> Result<(), RouterError> {
+        let open = || OpenOptions::new().create(true).truncate(false).write(true).open(path);
+        self.step().and_then(|()| open()).map(drop).map_err(at(path))
     }
 
     /// Gives a file or folder another name, in one step that survives a loss of power once this returns.
@@ -101,9 +116,16 @@ impl Disk {
         absent_is_fine(self.step().and_then(|()| fs::remove_file(path))).map_err(at(path))
     }
 
-    /// Makes a folder and those above it, which everybody may read.
+    /// Makes a folder that everybody may read, and those above it, unless it is there.
     pub fn create_folder(&self, path: &Path) -> Result<(), RouterError> {
-        self.step().and_then(|()| fs::create_dir_all(path)).map_err(at(path))
+        if path.is_dir() {
+            return Ok(());
+        }
+        if let Some(above) = path.parent() {
+            self.create_folder(above)?;
+        }
+        self.step().and_then(|()| fs::create_dir(path)).map_err(at(path))?;
+        self.step().and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o755))).map_err(at(path))
     }
 
     /// Takes a folder away with all that is in it, if it is there.

@@ -15,6 +15,7 @@
 pub mod disk;
 mod error;
 pub mod haproxy;
+pub mod nginx;
 
 use std::{fmt, future::Future, path::Path, pin::Pin};
 

@@ -14,13 +14,15 @@
 //!
 //! Pure: no clock, no input or output, and no randomness of its own.
 //!
-//! [`wanted`] is what a router is to do: services with their variations, targets and tables, checked.
+//! [`wanted`] is what a router is to do: services with their variations, targets and tables, checked. [`nginx`] and [`haproxy`]
+//! are what that is in the language of a kind of router.
 //!
 //! Deliberately not here: connections and counts.
 
 mod choice;
 pub mod haproxy;
 mod hash;
+pub mod nginx;
 mod repeat;
 pub mod seen;
 mod shares;

@@ -1,6 +1,17 @@
-//! `HAProxy`, by a file beside the operator's, over its runtime socket, and by a signal to its master.
+//! `HAProxy` as it comes in the system's packages, by a file beside the operator's, over its runtime socket, and by a signal to its
+//! master. What it is told stands in [`traffic::haproxy`].
 //!
-//! What it is told stands in [`traffic::haproxy`]. A change of shares is written to the maps' files and then told to the process
+//! # What an operator sets up
+//!
+//! - `stats socket PATH level admin` in the operator's `global` section.
+//! - The program in master-worker mode, with a file for the master's process id and best with a socket for it, and with our file as
+//!   its last: `haproxy -W -p PID -S SOCKET -f haproxy.cfg -f choirmaster/choirmaster.cfg`. Without the master's socket connections
+//!   of processes that were replaced aren't counted, a reload that fails is noticed by its time alone, and one that somebody else
+//!   began may undo a change that was told in that second, which is seen when it is read back.
+//!
+//! # How a wanted state gets there
+//!
+//! A change of shares is written to the maps' files and then told to the process
 //! that serves, so that one that is started anew in between has it from there. All else is a new file, which takes the place of the
 //! one in force once `HAProxy`'s own check takes it and its ports are free; if no process comes up with it, the one before is put
 //! back, and the process that was there goes on serving all the while.

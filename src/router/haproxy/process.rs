@@ -11,7 +11,7 @@ use super::{
     running::Running,
     socket::{ask_master, no_sense, step},
 };
-use crate::RouterError;
+use crate::{RouterError, disk};
 
 /// Between two looks at whether another process serves.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
@@ -66,15 +66,19 @@ pub(super) async fn reload(
 
 async fn signal(haproxy: &Haproxy, worker: u32) -> Result<(), RouterError> {
     match &haproxy.settings.reload {
-        Reload::Master { pid_file } => {
+        Reload::Signal => {
+            let pid_file = &haproxy.settings.pid;
             let master = master(pid_file, worker)?;
             step(&haproxy.disk)?;
             let signalled = kill_process(master, Signal::USR2);
-            signalled.map_err(|error| RouterError::File { path: pid_file.clone(), source: error.into() })
+            signalled.map_err(|error| disk::at(pid_file)(error.into()))
         }
-        Reload::Command { program, arguments } => {
-            let arguments: Vec<&OsStr> = arguments.iter().map(AsRef::as_ref).collect();
-            match program::run(haproxy, program, &arguments).await? {
+        Reload::Command(words) => {
+            let mut words = words.iter().map(AsRef::as_ref);
+            let none = || RouterError::Unable { router: NAME, what: "be loaded anew by no command".to_owned() };
+            let program: &OsStr = words.next().ok_or_else(none)?;
+            let arguments: Vec<&OsStr> = words.collect();
+            match program::run(haproxy, program.as_ref(), &arguments).await? {
                 Some(said) => Err(RouterError::Refused { router: NAME, said }),
                 None => Ok(()),
             }
@@ -86,8 +90,7 @@ async fn signal(haproxy: &Haproxy, worker: u32) -> Result<(), RouterError> {
 fn master(pid_file: &Path, worker: u32) -> Result<Pid, RouterError> {
     let fault =
         |text: String| RouterError::File { path: pid_file.to_owned(), source: std::io::Error::other(text) };
-    let text = fs::read_to_string(pid_file)
-        .map_err(|source| RouterError::File { path: pid_file.to_owned(), source })?;
+    let text = fs::read_to_string(pid_file).map_err(disk::at(pid_file))?;
     let pid = text.trim().parse().ok().filter(|pid| *pid > 1).and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| fault("it holds no process id of a master: HAProxy needs -W".to_owned()))?;
     match parent(worker) {

@@ -1,6 +1,6 @@
-use std::{path::PathBuf, time::Duration};
+use std::{net::Ipv4Addr, path::{Path, PathBuf}, time::Duration};
 
-use traffic::haproxy::Frame;
+use traffic::haproxy::{Folder, FolderError, Frame};
 
 /// How one is reached and led.
 #[derive(Debug, Clone)]
@@ -15,17 +15,43 @@ pub struct Settings {
     pub socket: PathBuf,
     /// The socket of its master (`-S PATH`), which also tells of processes that were replaced and have calls still.
     pub master_socket: Option<PathBuf>,
+    /// The file into which its master writes its process id (`-W -p PATH`).
+    pub pid: PathBuf,
     pub reload: Reload,
     pub limits: Limits,
 }
 
-/// How it is made to load its configuration anew.
+impl Settings {
+    /// As Debian has it, for services at all addresses of IPv4.
+    ///
+    /// # Errors
+    ///
+    /// None of these is refused.
+    pub fn of_debian() -> Result<Self, FolderError> {
+        Ok(Self {
+            program: "haproxy".into(),
+            config: vec!["/etc/haproxy/haproxy.cfg".into()],
+            frame: Frame {
+                folder: Folder::new(Path::new("/etc/haproxy/choirmaster"))?,
+                addresses: vec![Ipv4Addr::UNSPECIFIED.into()],
+                hard_stop_after: None,
+            },
+            socket: "/run/haproxy/admin.sock".into(),
+            master_socket: Some("/run/haproxy-master.sock".into()),
+            pid: "/run/haproxy.pid".into(),
+            reload: Reload::Signal,
+            limits: Limits::default(),
+        })
+    }
+}
+
+/// How it is had load its configuration anew.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reload {
-    /// SIGUSR2 to the master (`-W -p PID_FILE`).
-    Master { pid_file: PathBuf },
-    /// A program that ends with 0 once it was asked for, as in `systemctl reload haproxy`.
-    Command { program: PathBuf, arguments: Vec<String> },
+    /// SIGUSR2 to its master.
+    Signal,
+    /// A command, without a shell, that ends with 0 once it was told, as in `systemctl reload haproxy`.
+    Command(Vec<String>),
 }
 
 /// How long it is waited for.

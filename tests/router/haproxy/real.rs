@@ -49,7 +49,8 @@ impl RealHaproxy {
             },
             socket: self.path("runtime.sock"),
             master_socket: Some(self.path("master.sock")),
-            reload: Reload::Master { pid_file: self.path("pid") },
+            pid: self.path("pid"),
+            reload: Reload::Signal,
             limits: Limits { answer: Duration::from_secs(2), ..Limits::default() },
         }
     }
