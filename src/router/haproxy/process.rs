@@ -75,7 +75,8 @@ async fn signal(haproxy: &Haproxy, worker: u32) -> Result<(), RouterError> {
         }
         Reload::Command(words) => {
             let mut words = words.iter().map(AsRef::as_ref);
-            let none = || RouterError::Unable { router: NAME, what: "be loaded anew by no command".to_owned() };
+            let none =
+                || RouterError::Unable { router: NAME, what: "be loaded anew by no command".to_owned() };
             let program: &OsStr = words.next().ok_or_else(none)?;
             let arguments: Vec<&OsStr> = words.collect();
             match program::run(haproxy, program.as_ref(), &arguments).await? {

@@ -1,4 +1,8 @@
-use std::{net::Ipv4Addr, path::{Path, PathBuf}, time::Duration};
+use std::{
+    net::Ipv4Addr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use traffic::haproxy::{Folder, FolderError, Frame};
 

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use super::digest::digest;
 use crate::{
@@ -76,7 +76,12 @@ fn rule_of(rule: &Rule, service: &Service) -> Map {
 
 /// As the converter `hex` of `HAProxy` writes it.
 fn hexadecimal(value: &crate::wanted::HeaderValue) -> String {
-    value.as_str().bytes().map(|byte| format!("{byte:02X}")).collect()
+    let mut digits = String::with_capacity(2 * value.as_str().len());
+    for byte in value.as_str().bytes() {
+        // Writing into a string can't fail.
+        let _ = write!(digits, "{byte:02X}");
+    }
+    digits
 }
 
 pub(super) fn in_order(mut map: Map) -> Map {
@@ -86,7 +91,7 @@ pub(super) fn in_order(mut map: Map) -> Map {
 
 /// A file that `HAProxy` reads the map from.
 pub(super) fn text(map: &Map) -> String {
-    map.iter().map(|(key, value)| format!("{key} {value}\n")).collect()
+    map.iter().flat_map(|(key, value)| [key, " ", value, "\n"]).collect()
 }
 
 fn digest_of(map: &Map) -> String {
@@ -133,7 +138,7 @@ fn changed<'w>(there: &Maps, wanted: &'w Maps) -> impl Iterator<Item = &'w (Stri
     wanted.get(STATE).into_iter().flatten().filter(differs)
 }
 
-fn set<'w>((key, value): &'w (String, String)) -> Write<'w> {
+fn set((key, value): &(String, String)) -> Write<'_> {
     Write::Set { map: STATE, key, value }
 }
 
@@ -178,10 +183,8 @@ pub(super) fn reading(maps: &Maps, service: &str, variations: &[&str]) -> Option
 pub(super) fn number(maps: &Maps) -> Option<Number> {
     let state = maps.get(STATE)?;
     let value = |key: &str| state.iter().find(|(there, _)| there == key).map(|(_, value)| value.as_str());
-    let rules = maps.iter().filter_map(|(name, map)| Some((name.strip_suffix(".rule")?, map)));
-    let is_whole = rules
-        .map(|(service, map)| value(&rule_key(service)) == Some(&digest_of(map)))
-        .all(|is_whole| is_whole);
+    let mut rules = maps.iter().filter_map(|(name, map)| Some((name.strip_suffix(".rule")?, map)));
+    let is_whole = rules.all(|(service, map)| value(&rule_key(service)) == Some(&digest_of(map)));
     number_of(value(NUMBER)?).filter(|_| is_whole)
 }
 

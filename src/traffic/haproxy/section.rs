@@ -154,9 +154,11 @@ fn write_frontend(text: &mut String, service: &Service, frame: &Frame, maps: &st
     for listen in &service.listens {
         for address in &frame.addresses {
             match address {
-                IpAddr::V4(address) => line(text, format_args!("    bind {address}:{}", listen.port)),
+                IpAddr::V4(address) => {
+                    line(text, format_args!("    bind {address}:{}", listen.port));
+                }
                 IpAddr::V6(address) => {
-                    line(text, format_args!("    bind [{address}]:{} v6only", listen.port))
+                    line(text, format_args!("    bind [{address}]:{} v6only", listen.port));
                 }
             }
         }
