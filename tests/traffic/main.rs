@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 mod choices;
+mod haproxy;
 mod hashes;
 mod repeats;
 mod tables;

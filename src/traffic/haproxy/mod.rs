@@ -30,7 +30,7 @@
 //!     http-request set-var(txn.cm_key) req.cook(cm)
 //!     http-request set-var(txn.cm_new) uuid,xxh64(0),hex,lower if !{ var(txn.cm_key) -m found }
 //!     http-request set-var(txn.cm_key) var(txn.cm_new) if { var(txn.cm_new) -m found }
-//!     http-request set-var(txn.cm_to) var(txn.cm_key),xxh32(1580026393),mod(10000),map_str(/…/shop.table) if { str(service/shop),map_str(/…/state.map,off) -m str on }
+//!     http-request set-var(txn.cm_to) var(txn.cm_key),xxh32(2767308855),mod(10000),map_str(/…/shop.table) if { str(service/shop),map_str(/…/state.map,off) -m str on }
 //!     http-after-response add-header Set-Cookie "cm=%[var(txn.cm_new)]; Path=/; HttpOnly; SameSite=Lax" if { var(txn.cm_new) -m found }
 //!     use_backend choirmaster:shop:B if { var(txn.cm_to) -m str -- B } { nbsrv(choirmaster:shop:B) gt 0 }
 //!     default_backend choirmaster:shop:A
