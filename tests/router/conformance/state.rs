@@ -24,6 +24,7 @@ pub fn with_shares(spec: &ServiceSpec, hundredths: &[u16]) -> ServiceSpec {
 pub async fn what_was_applied_is_read_back<R: Real>() {
     let real = R::start().await;
     let router = real.open();
+    assert_eq!(router.kind(), R::KIND);
     let nothing = router.read().await.unwrap();
     assert_eq!((nothing.number, nothing.services.len(), nothing.left_over.len()), (None, 0, 0));
     let backends = Backend::start_all(["A", "B", "C"]).await;
@@ -86,9 +87,8 @@ pub async fn targets_lead_elsewhere_once_that_was_applied<R: Real>() {
     // A connection that was there before may have been closed by then.
     assert_eq!(Caller::new(real.at(port)).variation(&[]).await, "elsewhere");
     // The new version becomes the stable one, and another one comes.
-    let promoted = Backend::start("C").await;
-    let backends = [elsewhere, promoted];
-    let mut next = service("checkout", port, &backends, &[10_000, 0]);
+    let promoted = [elsewhere, Backend::start("C").await];
+    let mut next = service("checkout", port, &promoted, &[10_000, 0]);
     next.hash = R::HASH;
     next.variations[0].name = "B".parse().unwrap();
     done(&router, &wanted(3, &[&next])).await;
@@ -103,8 +103,8 @@ pub async fn a_service_that_is_wanted_no_more_goes_wholly<R: Real>() {
     let before = real.on_disk();
     let backends = Backend::start_all(["A", "B"]).await;
     let (port, other) = (free_port(), free_port());
-    let mut stays = service("stays", other, &backends, &[5_000, 5_000]);
-    let mut goes = service("goes", port, &backends, &[5_000, 5_000]);
+    let mut stays = service("remaining", other, &backends, &[5_000, 5_000]);
+    let mut goes = service("departing", port, &backends, &[5_000, 5_000]);
     (stays.hash, goes.hash) = (R::HASH, R::HASH);
     done(&router, &wanted(1, &[&goes, &stays])).await;
     done(&router, &wanted(2, &[&stays])).await;
@@ -118,7 +118,7 @@ pub async fn a_service_that_is_wanted_no_more_goes_wholly<R: Real>() {
         files.values().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).collect::<String>()
     };
     let (before, after) = (text(&before), text(&real.on_disk()));
-    assert!(!after.contains("stays") && !after.contains("goes"), "{before}\nbecame\n{after}");
+    assert!(!after.contains("remaining") && !after.contains("departing"), "{before}\nbecame\n{after}");
     assert_eq!(router.check(None).await.unwrap().left_over, [""; 0]);
 }
 

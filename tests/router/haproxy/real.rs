@@ -69,7 +69,7 @@ impl RealHaproxy {
         self.path("ours/choirmaster.cfg")
     }
 
-    fn write_operators(&self, more: &str) {
+    pub fn write_operators(&self, more: &str) {
         let text = format!(
             "# of the operator\nglobal\n    stats socket {} mode 600 level admin\n    nbthread 2\n\ndefaults\n    mode \
              tcp\n    timeout connect 7s\n    timeout client 7s\n    timeout server 7s\n\nbackend theirs\n    server one \

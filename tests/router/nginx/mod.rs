@@ -1,5 +1,6 @@
 //! nginx as the system's package has it.
 
+mod loss;
 mod real;
 
 use crate::conformance::conformance;

@@ -28,6 +28,8 @@ use crate::{
 #[derive(Debug)]
 pub struct RealNginx {
     pub folder: TempDir,
+    /// Of buckets: in memory, where the system has a place for that.
+    memory: TempDir,
     child: Option<Child>,
     /// Of the operator's server.
     others: u16,
@@ -55,12 +57,13 @@ impl RealNginx {
 
     /// The folder of all buckets.
     pub fn buckets(&self) -> PathBuf {
-        self.folder.path().join("buckets")
+        self.memory.path().join("buckets")
     }
 
     /// With so many workers, and this in its part for HTTP.
     pub async fn start_with(workers: u32, http: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let memory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let (others, ask) = (place::free_port(), place::free_port());
         let at = folder.path().display();
         let user = if rustix::process::geteuid().is_root() { "user root;\n" } else { "" };
@@ -76,7 +79,7 @@ impl RealNginx {
         fs::write(folder.path().join("nginx.conf"), config).unwrap();
         fs::write(folder.path().join("choirmaster.conf"), "").unwrap();
         fs::write(folder.path().join("others.conf"), "# of an operator\n").unwrap();
-        let mut real = Self { folder, child: None, others, ask };
+        let mut real = Self { folder, memory, child: None, others, ask };
         real.start_again().await;
         real
     }

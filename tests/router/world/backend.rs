@@ -1,6 +1,9 @@
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use tokio::{net::TcpListener, task::JoinSet};
@@ -15,7 +18,7 @@ pub struct Backend {
     pub name: String,
     pub target: Target,
     calls: Arc<AtomicU64>,
-    task: tokio::task::JoinHandle<()>,
+    task: Option<tokio::task::JoinHandle<()>>,
 }
 
 impl Backend {
@@ -24,7 +27,13 @@ impl Backend {
         let target = listener.local_addr().unwrap().to_string().parse().unwrap();
         let calls = Arc::new(AtomicU64::new(0));
         let task = tokio::spawn(serve(listener, name.to_owned(), Arc::clone(&calls)));
-        Self { name: name.to_owned(), target, calls, task }
+        Self { name: name.to_owned(), target, calls, task: Some(task) }
+    }
+
+    /// One that somebody else serves.
+    pub fn elsewhere(name: &str, at: SocketAddr) -> Self {
+        let target = at.to_string().parse().unwrap();
+        Self { name: name.to_owned(), target, calls: Arc::default(), task: None }
     }
 
     /// So many of these names, in their order.
@@ -44,7 +53,9 @@ impl Backend {
 
 impl Drop for Backend {
     fn drop(&mut self) {
-        self.task.abort();
+        if let Some(task) = &self.task {
+            task.abort();
+        }
     }
 }
 

@@ -32,7 +32,7 @@ impl Lie {
     pub const ALL: [Self; 5] = [Self::Silence, Self::Hangs, Self::Flood, Self::Trickle, Self::Stranger];
 }
 
-/// Answers so until it is dropped.
+/// Answers so until it is ended.
 #[derive(Debug)]
 pub struct Liar(JoinHandle<()>);
 
@@ -60,9 +60,11 @@ impl Liar {
     }
 }
 
-impl Drop for Liar {
-    fn drop(&mut self) {
+impl Liar {
+    /// Nobody listens there any more once this returns.
+    pub async fn end(self) {
         self.0.abort();
+        let _ = self.0.await;
     }
 }
 
