@@ -108,7 +108,8 @@ impl Haproxy {
             self.files.note_newest(&self.disk, wanted.number)?;
             return self.files.write_maps(&self.disk, section);
         }
-        self.write_section(wanted, section, None).await
+        self.check_candidate(wanted, section, None).await?;
+        self.disk.rename(&self.files.candidate(), &self.files.folder.section())
     }
 
     async fn switch_off(&self, running: &mut Running, wanted: &Maps) -> Result<(), RouterError> {
@@ -143,7 +144,9 @@ impl Haproxy {
         section: &Section,
         running: Running,
     ) -> Result<Running, RouterError> {
-        self.write_section(wanted, section, running.structure.as_ref()).await?;
+        self.check_candidate(wanted, section, running.structure.as_ref()).await?;
+        self.disk.link(&self.files.folder.section(), &self.files.before())?;
+        self.disk.rename(&self.files.candidate(), &self.files.folder.section())?;
         let old = running.pid;
         drop(running);
         match process::reload(self, old, Some(&section.structure)).await {
@@ -158,8 +161,8 @@ impl Haproxy {
         }
     }
 
-    /// Writes a section that its check takes in the place of the one there, which is kept under another name.
-    async fn write_section(
+    /// Writes a section as the candidate, with its maps, and takes that away again unless its check takes it.
+    async fn check_candidate(
         &self,
         wanted: &Wanted,
         section: &Section,
@@ -175,11 +178,7 @@ impl Haproxy {
         if let Some(said) = refused? {
             return Err(RouterError::Refused { router: NAME, said });
         }
-        self.files.note_newest(&self.disk, wanted.number)?;
-        if in_force.is_some() {
-            self.disk.link(&self.files.folder.section(), &self.files.before())?;
-        }
-        self.disk.rename(&candidate, &self.files.folder.section())
+        self.files.note_newest(&self.disk, wanted.number)
     }
 
     /// Leaves what was there before: the section that is kept, or else the one in its place, and its maps.

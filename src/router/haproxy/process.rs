@@ -169,9 +169,10 @@ pub(super) async fn connections(
     let mut running = Running::find(haproxy).await?;
     let answer = running.session.ask(&command).await?;
     let mut all = under_way(&answer, service, variation).map_err(no_sense)?;
-    let Some(said) = processes(haproxy).await? else {
+    if haproxy.settings.master_socket.is_none() {
         return Ok(Some(all).filter(|_| !has_siblings(running.pid)));
-    };
+    }
+    let Some(said) = answering(haproxy).await else { return Ok(None) };
     let old = said.lines().skip_while(|line| !line.starts_with("# old workers")).skip(1);
     let old = old.take_while(|line| !line.starts_with('#'));
     let pids = old.filter_map(|line| line.split_ascii_whitespace().next()?.parse::<u32>().ok());

@@ -21,7 +21,8 @@ fn expression(real: &RealHaproxy, salt: &str) -> String {
     spec.hash = HashFunction::Xxh32;
     spec.salt = salt.parse().unwrap();
     let nowhere = "127.0.0.1:9".parse().unwrap();
-    spec.variations = vec![traffic::wanted::Variation { name: "A".parse().unwrap(), targets: vec![nowhere], health: None }];
+    spec.variations =
+        vec![traffic::wanted::Variation { name: "A".parse().unwrap(), targets: vec![nowhere], health: None }];
     let wanted = crate::world::wants::wanted(1, &[&spec]);
     let text = traffic::haproxy::section(&wanted, &real.settings().frame).unwrap().text;
     let (_, rest) = text.split_once("set-var(txn.cm_to) var(txn.cm_key),").unwrap();
@@ -63,7 +64,8 @@ async fn haproxy_gives_each_key_the_bucket_that_we_give_it() {
                 names.iter().map(String::as_str).zip(keys.iter().map(String::as_str)).collect();
             let answer = caller.get("/", &fields).await;
             let said = String::from_utf8(answer.body).unwrap();
-            let bucket = |key: &String| Bucket::of_key(HashFunction::Xxh32, salt.as_bytes(), key.trim().as_bytes());
+            let bucket =
+                |key: &String| Bucket::of_key(HashFunction::Xxh32, salt.as_bytes(), key.trim().as_bytes());
             let ours: Vec<String> = keys.iter().map(|key| bucket(key).index().to_string()).collect();
             assert_eq!(said.split(' ').collect::<Vec<_>>(), ours, "{keys:?}");
         }

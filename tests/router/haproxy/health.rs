@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use choirmaster_router::Router;
+use tokio::net::TcpListener;
 use traffic::{
     HashFunction,
     seen::Seen,
@@ -12,14 +13,35 @@ use traffic::{
 use super::RealHaproxy;
 use crate::{
     conformance::{Real as _, done},
-    loss::wait::wait_until,
+    loss::{message::Wire, wait::wait_until},
     world::{
         backend::Backend,
         caller::Caller,
-        place::free_port,
+        place::{self, free_port},
         wants::{RULE, rule, service, wanted},
     },
 };
+
+/// Serves as its name says, and answers checks with an error.
+async fn start_sick(name: &'static str) -> Backend {
+    let listener = TcpListener::bind(place::at(0)).await.unwrap();
+    let backend = Backend::elsewhere(name, listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut wire = Wire::new(stream);
+                while let Ok(call) = wire.read().await {
+                    let status = if call.path() == "/ready" { "503 Sick" } else { "200 OK" };
+                    let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{name}", name.len());
+                    if wire.write(answer.as_bytes()).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    backend
+}
 
 fn checked(mut spec: ServiceSpec, path: Option<&str>) -> ServiceSpec {
     spec.hash = HashFunction::Xxh32;
@@ -78,9 +100,9 @@ async fn nobody_is_sent_to_a_variation_without_a_healthy_target() {
 async fn the_stable_variation_serves_on_all_targets_when_all_are_taken_for_dead() {
     let real = RealHaproxy::start().await;
     let router = real.open();
-    let backends = Backend::start_all(["A", "A2", "B"]).await;
+    let backends = [start_sick("A").await, start_sick("A2").await];
     let port = free_port();
-    let mut spec = checked(service("checkout", port, &backends[..1], &[10_000]), Some("/status/500"));
+    let mut spec = checked(service("checkout", port, &backends[..1], &[10_000]), Some("/ready"));
     spec.variations[0].targets.push(backends[1].target.clone());
     done(&router, &wanted(1, &[&spec])).await;
     until_health_is(&*router, 0, &[Some(false), Some(false)]).await;
@@ -96,14 +118,14 @@ async fn one_dead_target_is_left_out_and_a_connection_is_enough_without_a_path()
     let router = real.open();
     let [a, dies, b] = Backend::start_all(["A", "dies", "B"]).await;
     let port = free_port();
-    let mut spec = checked(service("checkout", port, &[a, b], &[10_000, 0]), None);
+    let stays = [a, b];
+    let mut spec = checked(service("checkout", port, &stays, &[10_000, 0]), None);
     spec.variations[0].targets.push(dies.target.clone());
-    let backends_end = spec.clone();
-    drop(backends_end);
     done(&router, &wanted(1, &[&spec])).await;
     drop(dies);
     wait_until("the target is found dead", async || {
-        health_of(&router.read().await.unwrap(), 0)[1] == Some(false)
+        health_of(&router.read().await.unwrap(), 0) == [Some(true), Some(false)]
     })
     .await;
+    assert_eq!(got(&mut Caller::new(real.at(port)), 20).await, BTreeMap::from([("A".to_owned(), 20)]));
 }

@@ -1,6 +1,5 @@
 //! The losses of changes of shares, and that the count sees losses.
 
-use choirmaster_router::Router as _;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::RealHaproxy;

@@ -1,6 +1,5 @@
 //! `HAProxy`'s own parser on what people may choose.
 
-use choirmaster_router::Router as _;
 use proptest::{
     prelude::*,
     strategy::ValueTree as _,
@@ -23,8 +22,31 @@ const SERVICES: u16 = 150;
 
 fn any_name() -> impl Strategy<Value = String> {
     let words = [
-        "if", "unless", "or", "-m", "--", "-i", "-f", ".", "..", "...", "state", "state.map", "server", "backend", "quit",
-        "prompt", "_", "http", "tcp", "FRONTEND", "BACKEND", "lua.x", "last-resort", "0", "-1",
+        "if",
+        "unless",
+        "or",
+        "-m",
+        "--",
+        "-i",
+        "-f",
+        ".",
+        "..",
+        "...",
+        "state",
+        "state.map",
+        "server",
+        "backend",
+        "quit",
+        "prompt",
+        "_",
+        "http",
+        "tcp",
+        "FRONTEND",
+        "BACKEND",
+        "lua.x",
+        "last-resort",
+        "0",
+        "-1",
     ];
     prop_oneof![prop::sample::select(words.to_vec()).prop_map(str::to_owned), "[A-Za-z0-9._-]{1,63}"]
 }
@@ -57,7 +79,9 @@ fn any_spec(at: u16) -> impl Strategy<Value = ServiceSpec> {
             let variation = |name: String, port: u16| Variation {
                 name: name.parse().unwrap(),
                 // Nobody is there.
-                targets: vec![format!("{}:{port}", if is_v6 { "[::1]" } else { "127.0.0.1" }).parse().unwrap()],
+                targets: vec![
+                    format!("{}:{port}", if is_v6 { "[::1]" } else { "127.0.0.1" }).parse().unwrap(),
+                ],
                 health: health.clone(),
             };
             let other = format!("{}-", stable.chars().take(60).collect::<String>());

@@ -60,11 +60,6 @@ impl RealHaproxy {
         Runtime::open(&self.path("runtime.sock")).await
     }
 
-    /// Asks its master.
-    pub async fn master_says(&self, command: &str) -> String {
-        super::runtime::ask_once(&self.path("master.sock"), command).await
-    }
-
     pub fn section(&self) -> PathBuf {
         self.path("ours/choirmaster.cfg")
     }

@@ -66,14 +66,6 @@ impl Runtime {
     }
 }
 
-pub async fn ask_once(socket: &Path, command: &str) -> String {
-    let mut stream = UnixStream::connect(socket).await.unwrap();
-    stream.write_all(format!("{command}\n").as_bytes()).await.unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).await.unwrap();
-    text
-}
-
 /// Between two looks at a process that tells nobody when it is ready.
 const PAUSE: Duration = Duration::from_millis(5);
 const LOOKS: u32 = 4_000;

@@ -67,10 +67,8 @@ async fn a_target_that_was_given_another_address_by_hand_is_seen_and_repaired() 
     let wanted = wanted(1, &[&spec]);
     done(&router, &wanted).await;
     let target = &backends[0].target;
-    let command = format!(
-        "set server choirmaster:checkout:A/{target} addr 127.0.0.1 port {}",
-        elsewhere.target.port
-    );
+    let command =
+        format!("set server choirmaster:checkout:A/{target} addr 127.0.0.1 port {}", elsewhere.target.port);
     real.runtime().await.ask(&command).await;
     assert_eq!(Caller::new(real.at(port)).variation(&[]).await, "elsewhere");
     let seen = router.read().await.unwrap();
@@ -107,7 +105,10 @@ async fn a_target_whose_name_leads_nowhere_or_back_is_refused() {
     let stays = router.read().await.unwrap();
     spec.variations[1].targets = vec!["nobody.invalid:9000".parse().unwrap()];
     let error = router.apply(&wanted(1, &[&spec])).await.unwrap_err();
-    assert!(matches!(&error, RouterError::Refused { said, .. } if said.contains("nobody.invalid:9000")), "{error}");
+    assert!(
+        matches!(&error, RouterError::Refused { said, .. } if said.contains("nobody.invalid:9000")),
+        "{error}"
+    );
     assert_eq!(router.read().await.unwrap(), stays);
     spec.variations[1].targets = vec![format!("localhost:{}", backends[1].target.port).parse().unwrap()];
     spec.table = spec.table.with_shares(&crate::world::wants::shares(&[0, 10_000])).unwrap();
@@ -127,7 +128,9 @@ async fn another_process_than_its_master_is_sent_no_signal() {
     let mut other = tokio::process::Command::new("sleep").arg("600").kill_on_drop(true).spawn().unwrap();
     let pid = real.settings().pid;
     let of_master = std::fs::read(&pid).unwrap();
-    for text in [other.id().unwrap().to_string(), "1".to_owned(), "-1".to_owned(), "0".to_owned(), "x".to_owned()] {
+    for text in
+        [other.id().unwrap().to_string(), "1".to_owned(), "-1".to_owned(), "0".to_owned(), "x".to_owned()]
+    {
         std::fs::write(&pid, text).unwrap();
         let more = {
             let mut more = spec_of(&backends, free_port());
@@ -150,7 +153,8 @@ async fn a_command_may_reload_it_and_may_fail() {
     let spec = spec_of(&backends, free_port());
     let with = |words: &[&str]| {
         let mut settings = real.settings();
-        settings.reload = choirmaster_router::haproxy::Reload::Command(words.iter().map(|&word| word.into()).collect());
+        settings.reload =
+            choirmaster_router::haproxy::Reload::Command(words.iter().map(|&word| word.into()).collect());
         Haproxy::open(settings).unwrap()
     };
     let before = real.on_disk();
