@@ -5,7 +5,7 @@ use std::{io, net::SocketAddr};
 use tokio::time::timeout;
 use traffic::{
     haproxy::{
-        MARK, Map, Maps, Section, Structure, Write, add, commit, listens_of, prepare, section, set,
+        MARK, Map, Section, Structure, Write, add, commit, listens_of, maps, prepare, section, set, state,
         structure_of, to_switch_off, version_of, writes,
     },
     seen::{Difference, differences},
@@ -22,6 +22,12 @@ use crate::{Applied, RouterError, disk};
 /// So often it is begun anew where somebody else has it loaded anew in between.
 const TRIES: u32 = 5;
 
+/// What is to be done, and how `HAProxy` is told it.
+struct Told<'w> {
+    section: Section,
+    wanted: &'w Wanted,
+}
+
 impl Haproxy {
     pub(super) async fn apply_now(&self, wanted: &Wanted) -> Result<Applied, RouterError> {
         let mut turn = self.turn.lock().await;
@@ -31,7 +37,7 @@ impl Haproxy {
         }
         let unable =
             |unable: traffic::haproxy::Unable| RouterError::Unable { router: NAME, what: unable.to_string() };
-        let section = section(wanted, &self.settings.frame).map_err(unable)?;
+        let told = Told { section: section(wanted, &self.settings.frame).map_err(unable)?, wanted };
 
         let mut was_reloaded = false;
         for _ in 0..TRIES {
@@ -39,23 +45,23 @@ impl Haproxy {
                 Ok(running) => running,
                 Err(error) => {
                     // Whenever it comes back, it does what is wanted now.
-                    self.prepare(wanted, &section).await?;
+                    self.prepare(&told).await?;
                     return Err(error);
                 }
             };
-            let mut is_fit = running.structure.as_ref() == Some(&section.structure);
+            let mut is_fit = running.structure.as_ref() == Some(&told.section.structure);
             if is_fit {
-                self.switch_off(&mut running, &section.maps).await?;
+                self.switch_off(&mut running, &state(wanted)).await?;
                 running.read_maps(self).await?;
-                self.share(wanted, &section, &mut running).await?;
+                self.share(&told, &mut running).await?;
                 let stray = self.stray(wanted, &mut running).await?;
-                is_fit = (stray.is_empty() || stray == turn.stays) && self.is_written(&section)?;
+                is_fit = (stray.is_empty() || stray == turn.stays) && self.is_written(&told.section)?;
             }
             if !is_fit {
-                running = self.restructure(wanted, &section, running).await?;
+                running = self.restructure(&told, running).await?;
                 was_reloaded = true;
                 running.read_maps(self).await?;
-                self.share(wanted, &section, &mut running).await?;
+                self.share(&told, &mut running).await?;
                 turn.stays = self.stray(wanted, &mut running).await?;
             }
             if process::is_current(self, &mut running).await? {
@@ -85,15 +91,11 @@ impl Haproxy {
     }
 
     /// Brings maps into force, on disk and then in the process.
-    async fn share(
-        &self,
-        wanted: &Wanted,
-        section: &Section,
-        running: &mut Running,
-    ) -> Result<(), RouterError> {
-        self.files.note_newest(&self.disk, wanted.number)?;
-        self.files.write_maps(&self.disk, section)?;
-        for write in writes(&running.maps, &section.maps) {
+    async fn share(&self, told: &Told<'_>, running: &mut Running) -> Result<(), RouterError> {
+        let maps = maps(told.wanted);
+        self.files.note_newest(&self.disk, told.wanted.number)?;
+        self.files.write_maps(&self.disk, &told.section.structure, &maps)?;
+        for write in writes(&running.maps, &maps) {
             match write {
                 Write::Set { map, key, value } => self.set(running, map, key, value).await?,
                 Write::Replace { map, by } => self.replace(running, map, by).await?,
@@ -103,17 +105,17 @@ impl Haproxy {
     }
 
     /// Has a process that is started later do what is wanted.
-    async fn prepare(&self, wanted: &Wanted, section: &Section) -> Result<(), RouterError> {
-        if self.is_written(section)? {
-            self.files.note_newest(&self.disk, wanted.number)?;
-            return self.files.write_maps(&self.disk, section);
+    async fn prepare(&self, told: &Told<'_>) -> Result<(), RouterError> {
+        if self.is_written(&told.section)? {
+            self.files.note_newest(&self.disk, told.wanted.number)?;
+            return self.files.write_maps(&self.disk, &told.section.structure, &maps(told.wanted));
         }
-        self.check_candidate(wanted, section, None).await?;
+        self.check_candidate(told, None).await?;
         self.disk.rename(&self.files.candidate(), &self.files.folder.section())
     }
 
-    async fn switch_off(&self, running: &mut Running, wanted: &Maps) -> Result<(), RouterError> {
-        for write in to_switch_off(&running.maps, wanted) {
+    async fn switch_off(&self, running: &mut Running, state: &Map) -> Result<(), RouterError> {
+        for write in to_switch_off(&running.maps, state) {
             if let Write::Set { map, key, value } = write {
                 self.set(running, map, key, value).await?;
             }
@@ -138,24 +140,19 @@ impl Haproxy {
     }
 
     /// Has a process come up with another file. The one that was in force is put back where none does.
-    async fn restructure(
-        &self,
-        wanted: &Wanted,
-        section: &Section,
-        running: Running,
-    ) -> Result<Running, RouterError> {
-        self.check_candidate(wanted, section, running.structure.as_ref()).await?;
+    async fn restructure(&self, told: &Told<'_>, running: Running) -> Result<Running, RouterError> {
+        self.check_candidate(told, running.structure.as_ref()).await?;
         self.disk.link(&self.files.folder.section(), &self.files.before())?;
         self.disk.rename(&self.files.candidate(), &self.files.folder.section())?;
         let old = running.pid;
         drop(running);
-        match process::reload(self, old, Some(&section.structure)).await {
+        match process::reload(self, old, Some(&told.section.structure)).await {
             Ok(running) => {
                 self.disk.remove(&self.files.before())?;
                 Ok(running)
             }
             Err(error) => {
-                self.put_back(section)?;
+                self.put_back(&told.section)?;
                 Err(error)
             }
         }
@@ -164,21 +161,20 @@ impl Haproxy {
     /// Writes a section as the candidate, with its maps, and takes that away again unless its check takes it.
     async fn check_candidate(
         &self,
-        wanted: &Wanted,
-        section: &Section,
+        told: &Told<'_>,
         in_force: Option<&Structure>,
     ) -> Result<(), RouterError> {
         let candidate = self.files.candidate();
-        self.files.write_maps(&self.disk, section)?;
-        self.disk.replace(&candidate, section.text.as_bytes())?;
-        let refused = self.refusal(wanted, section, in_force).await;
+        self.files.write_maps(&self.disk, &told.section.structure, &maps(told.wanted))?;
+        self.disk.replace(&candidate, told.section.text.as_bytes())?;
+        let refused = self.refusal(told, in_force).await;
         if !matches!(refused, Ok(None)) {
-            self.put_back(section)?;
+            self.put_back(&told.section)?;
         }
         if let Some(said) = refused? {
             return Err(RouterError::Refused { router: NAME, said });
         }
-        self.files.note_newest(&self.disk, wanted.number)
+        self.files.note_newest(&self.disk, told.wanted.number)
     }
 
     /// Leaves what was there before: the section that is kept, or else the one in its place, and its maps.
@@ -198,16 +194,15 @@ impl Haproxy {
     /// Why a section that is written as the candidate can't be brought into force.
     async fn refusal(
         &self,
-        wanted: &Wanted,
-        section: &Section,
+        told: &Told<'_>,
         in_force: Option<&Structure>,
     ) -> Result<Option<String>, RouterError> {
-        if let Some(said) = self.astray(wanted).await {
+        if let Some(said) = self.astray(told.wanted).await {
             return Ok(Some(said));
         }
         let there = self.files.section()?.unwrap_or_default();
         let is_in_force = in_force.is_none() || structure_of(&there, &self.files.folder).as_ref() == in_force;
-        if let Some(said) = taken_port(&section.text, &there).filter(|_| is_in_force) {
+        if let Some(said) = taken_port(&told.section.text, &there).filter(|_| is_in_force) {
             return Ok(Some(said));
         }
         program::check(self, &self.main(), &self.files.candidate()).await

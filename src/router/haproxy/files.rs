@@ -3,7 +3,7 @@
 use std::{path::PathBuf, str};
 
 use traffic::{
-    haproxy::{Folder, STATE, Section, Structure, number_of, structure_of},
+    haproxy::{Folder, Maps, STATE, Structure, file_of, number_of, structure_of},
     wanted::Number,
 };
 
@@ -64,14 +64,19 @@ impl Files {
     }
 
     /// Has the maps' files hold what is wanted. What names the number is the last.
-    pub(super) fn write_maps(&self, disk: &Disk, section: &Section) -> Result<(), RouterError> {
-        let folder = self.maps(&section.structure);
+    pub(super) fn write_maps(
+        &self,
+        disk: &Disk,
+        structure: &Structure,
+        maps: &Maps,
+    ) -> Result<(), RouterError> {
+        let folder = self.maps(structure);
         if !folder.is_dir() {
             disk.create_folder(&folder)?;
         }
-        let (state, others): (Vec<_>, Vec<_>) = section.files().partition(|(name, _)| *name == STATE);
-        for (name, text) in others.into_iter().chain(state) {
-            let path = folder.join(name);
+        let (state, others): (Vec<_>, Vec<_>) = maps.iter().partition(|(name, _)| *name == STATE);
+        for (name, map) in others.into_iter().chain(state) {
+            let (path, text) = (folder.join(name), file_of(map));
             if disk::read(&path)?.as_deref() != Some(text.as_bytes()) {
                 disk.replace(&path, text.as_bytes())?;
             }

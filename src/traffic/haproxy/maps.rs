@@ -2,7 +2,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use super::digest::digest;
 use crate::{
-    Run, Table, Variation as Which,
+    BUCKETS, Run, Table, Variation as Which,
     wanted::{Number, Rule, Service, Wanted},
 };
 
@@ -38,23 +38,32 @@ fn rule_key(service: &str) -> String {
 }
 
 /// All maps of a wanted state.
-pub(super) fn maps(wanted: &Wanted) -> Maps {
-    let mut maps = Maps::new();
+#[must_use]
+pub fn maps(wanted: &Wanted) -> Maps {
+    let mut maps = Maps::from([(STATE.to_owned(), state(wanted))]);
+    for service in wanted.services() {
+        let name = service.name.as_str();
+        maps.insert(table_name(name), table_of(service));
+        if let Some(rule) = &service.rule {
+            maps.insert(rule_name(name), rule_of(rule, service));
+        }
+    }
+    maps
+}
+
+/// The map [`STATE`] alone, which is small.
+#[must_use]
+pub fn state(wanted: &Wanted) -> Map {
     let mut state = vec![(NUMBER.to_owned(), wanted.number.to_string())];
     for service in wanted.services() {
         let name = service.name.as_str();
-        let table = table_of(service);
-        let switch = if table.is_empty() { OFF } else { ON };
-        state.push((switch_key(name), switch.to_owned()));
-        maps.insert(table_name(name), table);
+        let is_stable = service.table.hundredths().first() == Some(&BUCKETS);
+        state.push((switch_key(name), if is_stable { OFF } else { ON }.to_owned()));
         if let Some(rule) = &service.rule {
-            let rule = rule_of(rule, service);
-            state.push((rule_key(name), digest_of(&rule)));
-            maps.insert(rule_name(name), rule);
+            state.push((rule_key(name), digest_of(&rule_of(rule, service))));
         }
     }
-    maps.insert(STATE.to_owned(), in_order(state));
-    maps
+    in_order(state)
 }
 
 fn table_of(service: &Service) -> Map {
@@ -90,12 +99,13 @@ pub(super) fn in_order(mut map: Map) -> Map {
 }
 
 /// A file that `HAProxy` reads the map from.
-pub(super) fn text(map: &Map) -> String {
+#[must_use]
+pub fn file_of(map: &Map) -> String {
     map.iter().flat_map(|(key, value)| [key, " ", value, "\n"]).collect()
 }
 
 fn digest_of(map: &Map) -> String {
-    digest(text(map).as_bytes())
+    digest(file_of(map).as_bytes())
 }
 
 /// One thing to change in the memory of a process, in one instant.
@@ -108,8 +118,8 @@ pub enum Write<'w> {
 /// The services that nobody is to get anything but the stable variation of, and of which somebody does: what can be told at once,
 /// by the map [`STATE`] alone.
 #[must_use]
-pub fn to_switch_off<'w>(there: &Maps, wanted: &'w Maps) -> Vec<Write<'w>> {
-    changed(there, wanted).filter(|entry| is_off(entry)).map(set).collect()
+pub fn to_switch_off<'w>(there: &Maps, state: &'w Map) -> Vec<Write<'w>> {
+    changed(there, state).filter(|entry| is_off(entry)).map(set).collect()
 }
 
 /// What else makes a process that has the maps `there` do what `wanted` says, in order. The number is the last to change.
@@ -121,7 +131,8 @@ pub fn writes<'w>(there: &Maps, wanted: &'w Maps) -> Vec<Write<'w>> {
     let keys =
         |maps: &Maps| maps.get(STATE).map(|map| map.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>());
     if keys(there) == keys(wanted) {
-        let rest = changed(there, wanted).filter(|entry| !is_off(entry));
+        let state = wanted.get(STATE).map(Vec::as_slice).unwrap_or_default();
+        let rest = changed(there, state).filter(|entry| !is_off(entry));
         let (number, rest): (Vec<_>, Vec<_>) = rest.partition(|(key, _)| key == NUMBER);
         writes.extend(rest.into_iter().chain(number).map(set));
     } else if let Some((map, by)) = wanted.get_key_value(STATE) {
@@ -131,11 +142,11 @@ pub fn writes<'w>(there: &Maps, wanted: &'w Maps) -> Vec<Write<'w>> {
 }
 
 /// Entries of the map [`STATE`] that have other values there.
-fn changed<'w>(there: &Maps, wanted: &'w Maps) -> impl Iterator<Item = &'w (String, String)> {
+fn changed<'w>(there: &Maps, state: &'w [(String, String)]) -> impl Iterator<Item = &'w (String, String)> {
     let entries = |map: &Map| map.iter().cloned().collect::<BTreeMap<_, _>>();
     let there = there.get(STATE).map(entries).unwrap_or_default();
     let differs = move |(key, value): &&(String, String)| there.get(key).is_some_and(|there| there != value);
-    wanted.get(STATE).into_iter().flatten().filter(differs)
+    state.iter().filter(differs)
 }
 
 fn set((key, value): &(String, String)) -> Write<'_> {
@@ -157,7 +168,7 @@ pub(super) struct Reading {
 pub(super) fn reading(maps: &Maps, service: &str, variations: &[&str]) -> Option<Reading> {
     let switch = maps.get(STATE)?.iter().find(|(key, _)| *key == switch_key(service))?;
     let name = table_name(service);
-    let mut of = vec![0_u8; usize::from(crate::BUCKETS)];
+    let mut of = vec![0_u8; usize::from(BUCKETS)];
     let mut named = vec![false; of.len()];
     let mut strange = Vec::new();
     for (key, value) in maps.get(&name)? {

@@ -64,7 +64,7 @@ pub use self::{
     digest::Structure,
     disk::{listens_of, strange_sections, structure_of},
     folder::{Folder, FolderError},
-    maps::{Map, Maps, STATE, Write, number_of, to_switch_off, writes},
+    maps::{Map, Maps, STATE, Write, file_of, maps, number_of, state, to_switch_off, writes},
     section::{Frame, Section, Unable, section},
     seen::{Said, seen, under_way},
 };

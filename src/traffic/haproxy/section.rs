@@ -1,8 +1,8 @@
 use std::{fmt::Write as _, net::IpAddr, time::Duration};
 
 use super::{
-    Folder, LAST_RESORT, MARK, Maps, STATE, Structure, backend, frontend,
-    maps::{maps, rule_name, switch_key, table_name},
+    Folder, LAST_RESORT, MARK, STATE, Structure, backend, frontend,
+    maps::{rule_name, switch_key, table_name},
 };
 use crate::{
     BUCKETS, HashFunction,
@@ -19,21 +19,13 @@ pub struct Frame {
     pub hard_stop_after: Option<Duration>,
 }
 
-/// A wanted state as `HAProxy` is told it.
+/// A wanted state as `HAProxy` is told it, but for its maps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
     /// Of everything that takes a reload.
     pub structure: Structure,
     /// The whole file.
     pub text: String,
-    pub maps: Maps,
-}
-
-impl Section {
-    /// What each of the maps' files holds, by its name.
-    pub fn files(&self) -> impl Iterator<Item = (&str, String)> {
-        self.maps.iter().map(|(name, map)| (name.as_str(), super::maps::text(map)))
-    }
 }
 
 /// What a service asks for and `HAProxy` can't do.
@@ -93,7 +85,7 @@ pub fn section(wanted: &Wanted, frame: &Frame) -> Result<Section, Unable> {
     let structure = Structure::of(&unplaced);
     let placed = body(wanted, frame, &frame.folder.maps(&structure));
     let text = format!("# choirmaster {}\n{EXPLAINED}{placed}", wanted.number);
-    Ok(Section { structure, text, maps: maps(wanted) })
+    Ok(Section { structure, text })
 }
 
 fn check(service: &Service) -> Result<(), Unable> {

@@ -2,6 +2,8 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use traffic::wanted::StickyTo;
+
 use super::RealHaproxy;
 use crate::{conformance::Real as _, loss, world::wants::wanted};
 
@@ -27,4 +29,21 @@ async fn calls_that_a_killed_process_takes_with_it_are_counted_as_lost() {
     })
     .await;
     assert!(outcome.lost() > 0, "{}", outcome.sums);
+}
+
+/// What takes a reload loses none either: those who have a connection are told with the next answer that it ends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_call_is_lost_cut_or_doubled_by_reloads() {
+    let real = RealHaproxy::start().await;
+    let router = real.open();
+    let outcome = loss::calls_while_shares_change(&real, (10_000, 20), async |number, spec| {
+        let mut spec = spec.clone();
+        // Another salt is another structure.
+        spec.salt = format!("release-{number}").parse().unwrap();
+        spec.sticky = Some(StickyTo::Header("X-User".parse().unwrap()));
+        router.apply(&wanted(u64::from(number) + 1, &[&spec])).await.unwrap().was_reloaded
+    })
+    .await;
+    println!("{} reloads, {}, {} doubled", outcome.reloads, outcome.sums, outcome.doubled);
+    assert_eq!((outcome.reloads, outcome.lost(), outcome.doubled), (20, 0, 0), "{}", outcome.sums);
 }

@@ -2,14 +2,13 @@
 
 use choirmaster_traffic::{
     haproxy::{
-        Info, Maps, Said, entries_of, info_of, maps_of, number_of, obeyed, section, seen, under_way,
-        version_of,
+        Info, Maps, Said, entries_of, info_of, maps_of, number_of, obeyed, seen, under_way, version_of,
     },
     seen::{Difference, differences},
 };
 use proptest::prelude::*;
 
-use super::{frame, model::Model, number, shop, wanted};
+use super::{model::Model, number, shop, wanted};
 
 #[test]
 fn a_process_says_which_it_is_and_which_maps_it_has() {
@@ -50,7 +49,7 @@ fn what_is_under_way_is_what_is_served_and_what_waits() {
 #[test]
 fn a_target_that_was_given_another_address_is_seen_there() {
     let wanted = wanted(1, &[shop()]);
-    let model = Model::of(&section(&wanted, &frame()).unwrap());
+    let model = Model::of(&wanted);
     let moved = model.servers().replace(" 127.0.0.1 ", " 192.0.2.1 ").replace(" 9111", " 9112");
     let seen = seen(Said { maps: &model.maps, servers: &moved, load: &model.load() }).unwrap();
     let differ = differences(&wanted, &seen);
@@ -66,7 +65,7 @@ fn a_target_that_was_given_another_address_is_seen_there() {
 #[test]
 fn health_is_what_a_check_found_and_nothing_before_it_did() {
     let wanted = wanted(1, &[shop()]);
-    let model = Model::of(&section(&wanted, &frame()).unwrap());
+    let model = Model::of(&wanted);
     let health = |state: &str| {
         let servers = model.servers().replace(" 2 0 3 6 ", state);
         let seen = seen(Said { maps: &model.maps, servers: &servers, load: &model.load() }).unwrap();
@@ -84,7 +83,7 @@ fn health_is_what_a_check_found_and_nothing_before_it_did() {
 #[test]
 fn what_is_marked_as_ours_and_unknown_is_left_over() {
     let wanted = wanted(1, &[shop()]);
-    let model = Model::of(&section(&wanted, &frame()).unwrap());
+    let model = Model::of(&wanted);
     let load = model.load() + "theirs,BACKEND,0,0,0\nchoirmaster:ghost:A,BACKEND,0,0,0\n";
     let servers = model.servers() + "99 choirmaster:ghost:A 1 127.0.0.1:9 127.0.0.1 2 0 0 0 - 9\n";
     let said = Said { maps: &model.maps, servers: &servers, load: &load };

@@ -3,8 +3,11 @@
 use std::fmt::Write as _;
 
 use choirmaster_traffic::haproxy::{
-    Map, Maps, STATE, Section, Write, add, commit, entries_of, prepare, set, show_map, version_of,
+    Map, Maps, STATE, Section, Write, add, commit, entries_of, maps, prepare, section, set, show_map,
+    version_of,
 };
+
+use choirmaster_traffic::wanted::Wanted;
 
 use super::frame;
 
@@ -15,17 +18,12 @@ pub struct Model {
 }
 
 impl Model {
-    pub fn of(section: &Section) -> Self {
-        Self { section: section.clone(), maps: section.maps.clone() }
+    pub fn of(wanted: &Wanted) -> Self {
+        Self { section: section(wanted, &frame()).unwrap(), maps: maps(wanted) }
     }
 
     fn path(&self, map: &str) -> String {
         format!("{}/{map}", frame().folder.maps(&self.section.structure))
-    }
-
-    /// As it would answer to `show map`.
-    pub fn entries(&self, map: &Map) -> String {
-        map.iter().map(|(key, value)| format!("0x55aa {key} {value}\n")).collect()
     }
 
     pub fn servers(&self) -> String {
@@ -69,19 +67,25 @@ impl Model {
         answer
     }
 
+    pub fn obey_all(&mut self, writes: &[Write<'_>]) {
+        for write in writes {
+            self.obey(write);
+        }
+    }
+
     /// Does one thing by the commands that are said for it, each of which is looked at as the socket would take it apart.
     pub fn obey(&mut self, write: &Write<'_>) {
         match write {
             Write::Set { map, key, value } => {
                 let command = set(&self.path(map), key, value);
-                let words = self.words(&command);
+                let words = Self::words(&command);
                 assert_eq!(words[..2], ["set", "map"]);
                 let there = self.maps.get_mut(*map).unwrap().iter_mut().find(|(there, _)| there == key);
                 there.expect("the key is there").1.clone_from(&words[4]);
             }
             Write::Replace { map, by } => {
                 let path = self.path(map);
-                assert_eq!(self.words(&prepare(&path)), ["prepare", "map", path.as_str()]);
+                assert_eq!(Self::words(&prepare(&path)), ["prepare", "map", path.as_str()]);
                 let version = version_of("New version created: 7\n").unwrap();
                 let mut entries = String::new();
                 for command in add(&path, version, by) {
@@ -89,17 +93,17 @@ impl Model {
                     let (first, payload) = command.split_once('\n').unwrap();
                     assert_eq!(first, format!("add map @7 {path} <<"));
                     for line in payload.lines().filter(|line| !line.is_empty()) {
-                        entries.push_str(&format!("0x1 {line}\n"));
+                        entries.extend(["0x1 ", line, "\n"]);
                     }
                 }
-                assert_eq!(self.words(&commit(&path, version)), ["commit", "map", "@7", path.as_str()]);
+                assert_eq!(Self::words(&commit(&path, version)), ["commit", "map", "@7", path.as_str()]);
                 self.maps.insert((*map).to_owned(), entries_of(&entries).unwrap());
             }
         }
     }
 
     /// One command in one line, without anything that the socket takes for more than a letter.
-    fn words(&self, command: &str) -> Vec<String> {
+    fn words(command: &str) -> Vec<String> {
         let line = command.strip_suffix('\n').unwrap();
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || " @._/-".contains(letter);
         assert!(line.chars().all(is_plain), "{line:?}");
@@ -113,6 +117,6 @@ impl Model {
     }
 
     pub fn asks_for(&self, map: &str) -> Vec<String> {
-        self.words(&show_map(&self.path(map)))
+        Self::words(&show_map(&self.path(map)))
     }
 }

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use choirmaster_traffic::{
     HashFunction, Shares,
-    haproxy::{Unable, listens_of, section, strange_sections, structure_of},
+    haproxy::{Unable, file_of, listens_of, maps, section, state, strange_sections, structure_of},
     wanted::{Health, Listen, Protocol},
 };
 use proptest::prelude::*;
@@ -36,7 +36,8 @@ const KEYWORDS: [(&str, std::ops::RangeInclusive<usize>); 20] = [
 proptest! {
     #[test]
     fn nothing_that_somebody_chose_ends_a_word_or_a_line(specs in any_specs()) {
-        let section = section(&wanted(1, &specs), &frame()).unwrap();
+        let wanted = wanted(1, &specs);
+        let section = section(&wanted, &frame()).unwrap();
         prop_assert!(section.text.bytes().all(|byte| byte == b'\n' || (b' '..=b'~').contains(&byte)));
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for line in section.text.lines() {
@@ -58,8 +59,8 @@ proptest! {
         prop_assert_eq!(count("backend"), variations + 1);
         prop_assert_eq!(count("use_backend"), variations - specs.len());
         prop_assert_eq!(count("bind"), specs.len());
-        for (name, text) in section.files() {
-            for line in text.lines() {
+        for (name, map) in maps(&wanted) {
+            for line in file_of(&map).lines() {
                 let words: Vec<&str> = line.split(' ').collect();
                 let is_plain = |word: &&str| word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._/-".contains(&byte));
                 prop_assert!(words.len() == 2 && words.iter().all(is_plain), "{line:?} in {name}");
@@ -74,7 +75,7 @@ proptest! {
         let mut ports: Vec<String> = specs.iter().map(|spec| format!("0.0.0.0:{}", spec.listens[0].port)).collect();
         ports.sort();
         prop_assert_eq!(listens_of(&section.text).into_iter().collect::<Vec<_>>(), ports);
-        let state: String = section.files().find(|(name, _)| *name == "state.map").unwrap().1;
+        let state = file_of(&state(&wanted(1, &specs)));
         prop_assert_eq!(strange_sections(&section.text, &state), [""; 0]);
     }
 }
@@ -117,8 +118,9 @@ fn all_else_is_part_of_the_structure() {
 fn a_service_is_written_down_as_the_documentation_shows_it() {
     let mut spec = shop();
     spec.variations[1].health = Some(Health { path: Some("/ready".into()), ..Health::default() });
-    let section = section(&wanted(42, &[spec]), &frame()).unwrap();
-    let maps = format!("/etc/haproxy/choirmaster/{}", section.structure);
+    let wanted = wanted(42, &[spec]);
+    let section = section(&wanted, &frame()).unwrap();
+    let folder = format!("/etc/haproxy/choirmaster/{}", section.structure);
     let service = section.text.split_once("frontend ").unwrap().1;
     let expected = format!(
         r#"choirmaster:shop from choirmaster::http
@@ -129,7 +131,7 @@ fn a_service_is_written_down_as_the_documentation_shows_it() {
     http-request set-var(txn.cm_key) req.cook(cm)
     http-request set-var(txn.cm_new) uuid,xxh64(0),hex,lower if !{{ var(txn.cm_key) -m found }}
     http-request set-var(txn.cm_key) var(txn.cm_new) if {{ var(txn.cm_new) -m found }}
-    http-request set-var(txn.cm_to) var(txn.cm_key),xxh32(2767308855),mod(10000),map_str({maps}/shop.table) if {{ str(service/shop),map_str({maps}/state.map,off) -m str on }}
+    http-request set-var(txn.cm_to) var(txn.cm_key),xxh32(2767308855),mod(10000),map_str({folder}/shop.table) if {{ str(service/shop),map_str({folder}/state.map,off) -m str on }}
     http-after-response add-header Set-Cookie "cm=%[var(txn.cm_new)]; Path=/; HttpOnly; SameSite=Lax" if {{ var(txn.cm_new) -m found }}
     use_backend choirmaster:shop:B if {{ var(txn.cm_to) -m str -- B }} {{ nbsrv(choirmaster:shop:B) gt 0 }}
     default_backend choirmaster:shop:A
@@ -147,7 +149,8 @@ backend choirmaster:shop:B from choirmaster::http
 "#
     );
     assert_eq!(service, expected);
-    let files: BTreeMap<&str, String> = section.files().collect();
+    let files: BTreeMap<String, String> =
+        maps(&wanted).into_iter().map(|(name, map)| (name, file_of(&map))).collect();
     assert_eq!(files["state.map"], "number 3.42\nservice/shop on\n");
     assert_eq!(files["shop.table"].lines().count(), 1_000);
     assert_eq!(files["shop.table"].lines().next(), Some("0 B"));

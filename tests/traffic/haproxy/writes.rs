@@ -1,7 +1,7 @@
 //! Changes in a process that runs.
 
 use choirmaster_traffic::{
-    haproxy::{Said, Write, section, seen, to_switch_off, writes},
+    haproxy::{Map, Maps, Said, Write, maps, section, seen, state, to_switch_off, writes},
     seen::{Seen, differences},
     wanted::{ServiceSpec, Wanted},
 };
@@ -33,11 +33,11 @@ fn any_two() -> impl Strategy<Value = (Vec<ServiceSpec>, Vec<ServiceSpec>)> {
     })
 }
 
-fn all_steps<'w>(model: &Model, wanted: &'w choirmaster_traffic::haproxy::Section) -> Vec<Write<'w>> {
-    let mut steps = to_switch_off(&model.maps, &wanted.maps);
+fn all_steps<'w>(model: &Model, wanted: &'w Maps) -> Vec<Write<'w>> {
+    let mut steps = to_switch_off(&model.maps, &wanted["state.map"]);
     let mut after = model.clone();
-    steps.iter().for_each(|write| after.obey(write));
-    steps.extend(writes(&after.maps, &wanted.maps));
+    after.obey_all(&steps);
+    steps.extend(writes(&after.maps, wanted));
     steps
 }
 
@@ -45,7 +45,7 @@ proptest! {
     #[test]
     fn what_was_told_is_read_back(specs in any_specs()) {
         let wanted = wanted(7, &specs);
-        let model = Model::of(&section(&wanted, &frame()).unwrap());
+        let model = Model::of(&wanted);
         prop_assert_eq!(differences(&wanted, &seen_of(&model)), []);
         for map in model.maps.keys() {
             prop_assert_eq!(model.asks_for(map).len(), 3);
@@ -57,7 +57,9 @@ proptest! {
         let (before, after) = (wanted(7, &before), wanted(8, &after));
         let (old, new) = (section(&before, &frame()).unwrap(), section(&after, &frame()).unwrap());
         prop_assert_eq!(&old.structure, &new.structure);
-        let mut model = Model::of(&old);
+        let new = maps(&after);
+        prop_assert_eq!(&new["state.map"], &state(&after));
+        let mut model = Model::of(&before);
         let steps = all_steps(&model, &new);
         for (at, write) in steps.iter().enumerate() {
             model.obey(write);
@@ -72,8 +74,8 @@ proptest! {
             prop_assert!(at + 1 == steps.len() || seen.number != Some(after.number), "the number is the last");
         }
         prop_assert_eq!(differences(&after, &seen_of(&model)), []);
-        prop_assert_eq!(writes(&model.maps, &new.maps), []);
-        prop_assert_eq!(to_switch_off(&model.maps, &new.maps), []);
+        prop_assert_eq!(writes(&model.maps, &new), []);
+        prop_assert_eq!(to_switch_off(&model.maps, &new["state.map"]), []);
     }
 }
 
@@ -87,33 +89,33 @@ fn with_b(share: u16) -> Wanted {
 #[test]
 fn to_take_all_back_is_one_entry() {
     let (half, none) = (with_b(5_000), with_b(0));
-    let mut model = Model::of(&section(&half, &frame()).unwrap());
-    let none = section(&none, &frame()).unwrap();
-    let off = to_switch_off(&model.maps, &none.maps);
+    let mut model = Model::of(&half);
+    let none = state(&none);
+    let off = to_switch_off(&model.maps, &none);
     assert_eq!(off, [Write::Set { map: "state.map", key: "service/shop", value: "off" }]);
     model.obey(&off[0]);
     assert_eq!(seen_of(&model).services["shop"].variations[1].hundredths, 0);
-    assert_eq!(to_switch_off(&model.maps, &section(&with_b(1), &frame()).unwrap().maps), []);
+    assert_eq!(to_switch_off(&model.maps, &state(&with_b(1))), []);
 }
 
 #[test]
 fn what_was_changed_in_a_process_by_hand_is_seen_and_written_anew() {
     let wanted = with_b(5_000);
-    let section = section(&wanted, &frame()).unwrap();
-    let changes: [(&str, &dyn Fn(&mut Vec<(String, String)>), &str); 6] = [
-        ("shop.table", &|map| map.truncate(100), "1"),
-        ("shop.table", &|map| map[0].1 = "nobody".to_owned(), "nobody"),
-        ("shop.table", &|map| map.push(("10000".to_owned(), "B".to_owned())), "10000"),
-        ("shop.table", &|map| map.push(("0007".to_owned(), "B".to_owned())), "0007"),
-        ("state.map", &|map| map[1].1 = "off".to_owned(), "0/100"),
-        ("state.map", &|map| map[0].1 = "3.1".to_owned(), "3.1"),
+    let told = maps(&wanted);
+    let changes: [(&str, &dyn Fn(&mut Map)); 6] = [
+        ("shop.table", &|map| map.truncate(100)),
+        ("shop.table", &|map| map[0].1 = "nobody".to_owned()),
+        ("shop.table", &|map| map.push(("10000".to_owned(), "B".to_owned()))),
+        ("shop.table", &|map| map.push(("0007".to_owned(), "B".to_owned()))),
+        ("state.map", &|map| map[1].1 = "off".to_owned()),
+        ("state.map", &|map| map[0].1 = "3.1".to_owned()),
     ];
-    for (map, change, _) in changes {
-        let mut model = Model::of(&section);
+    for (map, change) in changes {
+        let mut model = Model::of(&wanted);
         change(model.maps.get_mut(map).unwrap());
         assert!(!differences(&wanted, &seen_of(&model)).is_empty(), "{map}");
-        let steps = all_steps(&model, &section);
-        steps.iter().for_each(|write| model.obey(write));
+        let steps = all_steps(&model, &told);
+        model.obey_all(&steps);
         assert_eq!(differences(&wanted, &seen_of(&model)), []);
     }
 }
@@ -126,13 +128,13 @@ fn a_rule_that_somebody_changed_is_no_rule_of_that_number() {
         values: vec![("B".parse().unwrap(), choirmaster_traffic::Variation(1))],
     });
     let wanted = wanted(4, &[spec]);
-    let section = section(&wanted, &frame()).unwrap();
-    let mut model = Model::of(&section);
+    let told = maps(&wanted);
+    let mut model = Model::of(&wanted);
     assert_eq!(seen_of(&model).number, Some(wanted.number));
     model.maps.get_mut("shop.rule").unwrap()[0].0 = "43".to_owned();
     assert_eq!(seen_of(&model).number, None);
-    let steps = all_steps(&model, &section);
-    steps.iter().for_each(|write| model.obey(write));
+    let steps = all_steps(&model, &told);
+    model.obey_all(&steps);
     assert_eq!(seen_of(&model).number, Some(wanted.number));
     assert_eq!(model.state().len(), 3);
 }
