@@ -4,5 +4,6 @@
 
 mod choices;
 mod hashes;
+mod nginx;
 mod repeats;
 mod tables;
