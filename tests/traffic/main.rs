@@ -5,5 +5,6 @@
 mod choices;
 mod haproxy;
 mod hashes;
+mod nginx;
 mod repeats;
 mod tables;

@@ -134,6 +134,9 @@ fn sticky(all: &[Directive], id: &str) -> Result<Option<StickyTo>, ParseError> {
     if let Some(name) = source.strip_prefix("$http_") {
         return Ok(Some(StickyTo::Header(header_name(name).ok_or(NONE)?)));
     }
+    if let Some(name) = source.strip_prefix("$cookie_") {
+        return Ok(Some(StickyTo::Cookie(name.parse().map_err(|_| NONE)?)));
+    }
     let pattern = made(all, id, "cookie").and_then(|map| map.block.last()).ok_or(NONE)?.word(0);
     let name = pattern.strip_prefix("~(?:^|;)[ \\x09]*").and_then(|rest| rest.strip_suffix("=([^;]*)"));
     let name: Option<CookieName> = name.and_then(words::literal).and_then(|name| name.parse().ok());

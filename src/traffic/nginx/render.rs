@@ -143,13 +143,7 @@ impl Text {
             }
             Some(StickyTo::Cookie(name)) => {
                 let name = name.as_str();
-                let mut pattern = String::new();
-                name.bytes().for_each(|byte| words::push_literal(&mut pattern, byte));
-                // The variable $cookie_… would do where the name has no `-`; it takes names in large letters for the same.
-                self.line(&format!(
-                    "map $http_cookie $cm_{id}_cookie {{ default \"\"; \"~(?:^|;)[ \\x09]*{pattern}=([^;]*)\" $1; }}"
-                ));
-                let cookie = format!("$cm_{id}_cookie");
+                let cookie = self.cookie(name, id);
                 self.line(&format!("map {cookie} $cm_{id}_key {{ default {cookie}; \"\" $request_id; }}"));
                 // Who asks for a variation isn't part of the split and is given none.
                 let asks = service.rule.as_ref().map(|_| format!("$cm_{id}_rule")).unwrap_or_default();
@@ -159,6 +153,19 @@ impl Text {
                 ));
             }
         }
+    }
+
+    /// The variable that has the value of this cookie. That of nginx costs less than a pattern, and can't have a `-` in it.
+    fn cookie(&mut self, name: &str, id: &str) -> String {
+        if !name.contains('-') {
+            return format!("$cookie_{name}");
+        }
+        let mut pattern = String::new();
+        name.bytes().for_each(|byte| words::push_literal(&mut pattern, byte));
+        self.line(&format!(
+            "map $http_cookie $cm_{id}_cookie {{ default \"\"; \"~(?:^|;)[ \\x09]*{pattern}=([^;]*)\" $1; }}"
+        ));
+        format!("$cm_{id}_cookie")
     }
 
     /// The two digits of a call's bucket in front, and the two behind.

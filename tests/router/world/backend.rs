@@ -1,10 +1,4 @@
-use std::{
-    net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::net::SocketAddr;
 
 use tokio::{net::TcpListener, task::JoinSet};
 use traffic::wanted::Target;
@@ -17,7 +11,6 @@ use crate::loss::message::{Message, Wire};
 pub struct Backend {
     pub name: String,
     pub target: Target,
-    calls: Arc<AtomicU64>,
     task: Option<tokio::task::JoinHandle<()>>,
 }
 
@@ -25,15 +18,14 @@ impl Backend {
     pub async fn start(name: &str) -> Self {
         let listener = TcpListener::bind(place::at(0)).await.unwrap();
         let target = listener.local_addr().unwrap().to_string().parse().unwrap();
-        let calls = Arc::new(AtomicU64::new(0));
-        let task = tokio::spawn(serve(listener, name.to_owned(), Arc::clone(&calls)));
-        Self { name: name.to_owned(), target, calls, task: Some(task) }
+        let task = tokio::spawn(serve(listener, name.to_owned()));
+        Self { name: name.to_owned(), target, task: Some(task) }
     }
 
     /// One that somebody else serves.
     pub fn elsewhere(name: &str, at: SocketAddr) -> Self {
         let target = at.to_string().parse().unwrap();
-        Self { name: name.to_owned(), target, calls: Arc::default(), task: None }
+        Self { name: name.to_owned(), target, task: None }
     }
 
     /// So many of these names, in their order.
@@ -43,11 +35,6 @@ impl Backend {
             all.push(Self::start(name).await);
         }
         all.try_into().unwrap()
-    }
-
-    /// How many calls it answered.
-    pub fn calls(&self) -> u64 {
-        self.calls.load(Ordering::Relaxed)
     }
 }
 
@@ -59,19 +46,18 @@ impl Drop for Backend {
     }
 }
 
-async fn serve(listener: TcpListener, name: String, calls: Arc<AtomicU64>) {
+async fn serve(listener: TcpListener, name: String) {
     let mut connections = JoinSet::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
         let _ = stream.set_nodelay(true);
-        connections.spawn(converse(Wire::new(stream), name.clone(), Arc::clone(&calls)));
+        connections.spawn(converse(Wire::new(stream), name.clone()));
         while connections.try_join_next().is_some() {}
     }
 }
 
-async fn converse(mut wire: Wire<tokio::net::TcpStream>, name: String, calls: Arc<AtomicU64>) {
+async fn converse(mut wire: Wire<tokio::net::TcpStream>, name: String) {
     while let Ok(call) = wire.read().await {
-        calls.fetch_add(1, Ordering::Relaxed);
         let body = body(&call, &name);
         let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         if wire.write(answer.as_bytes()).await.is_err() {

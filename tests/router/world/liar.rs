@@ -10,6 +10,7 @@ use tokio::{
 #[derive(Debug, Clone)]
 pub enum Door {
     Tcp(SocketAddr),
+    #[allow(dead_code, reason = "a kind has one of these")]
     Unix(PathBuf),
 }
 
