@@ -12,10 +12,13 @@
 //! 6. Whatever instant this program is killed at, `apply` repeated ends where it would have ended.
 //! 7. One process at a time writes to a router: it holds a lock beside the router's files.
 
+pub mod disk;
 mod error;
+pub mod haproxy;
 pub mod health;
 pub mod lead;
 pub mod names;
+pub mod nginx;
 mod task;
 
 use std::{fmt, future::Future, path::Path, pin::Pin};

@@ -14,14 +14,17 @@
 //!
 //! Pure: no clock, no input or output, and no randomness of its own.
 //!
-//! [`wanted`] is what a router is to do: services with their variations, targets and tables, checked. [`seen`] is what one was seen
-//! to do, and [`health`] what is left of the wanted state while targets are away.
+//! [`wanted`] is what a router is to do: services with their variations, targets and tables, checked. [`nginx`] and [`haproxy`]
+//! are what that is in the language of a kind of router. [`seen`] is what one was seen to do, and [`health`] what is left of the
+//! wanted state while targets are away.
 //!
 //! Deliberately not here: connections and counts.
 
 mod choice;
+pub mod haproxy;
 mod hash;
 pub mod health;
+pub mod nginx;
 mod repeat;
 pub mod seen;
 mod shares;

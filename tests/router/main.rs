@@ -1,8 +1,15 @@
-//! Routers of others, through the public surface of the crate; the real ones where the machine has them.
+//! Routers of others, through the public surface of the crate; the real ones, on free ports in temporary folders.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
+#![allow(async_fn_in_trait, reason = "of tests alone")]
 
+mod conformance;
+mod haproxy;
 mod health;
 mod kinds;
+mod kinds;
 mod lead;
+mod loss;
 mod names;
+mod nginx;
+mod world;

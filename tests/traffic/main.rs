@@ -5,8 +5,10 @@
 #[path = "../shared/cases.rs"]
 mod cases;
 mod choices;
+mod haproxy;
 mod hashes;
 mod health;
+mod nginx;
 mod repeats;
 mod seen;
 mod states;

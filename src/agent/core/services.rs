@@ -4,12 +4,17 @@
 //! While a release is in hand all variations are in the table, also those without a share, so that it is known when the last call
 //! of one has ended; afterwards only the one that serves is.
 
-use language::{Service, offer::Offer};
-use proxy::form::{HashForm, HeaderForm, ProtocolForm, ServiceForm, StickyForm, VariationForm};
+use language::{
+    Action, Service,
+    offer::{Offer, OfferStage},
+};
+use proxy::form::{
+    HashForm, HeaderForm, ProtocolForm, ServiceForm, StickyForm, TransportForm, VariationForm,
+};
 use serde::{Deserialize, Serialize};
 use traffic::{
     BUCKETS, Run, Shares, Table, Variation,
-    wanted::{Host, StickyTo, Target},
+    wanted::{Host, Protocol, StickyTo, Target},
 };
 
 use super::{Core, walk::retry};
@@ -117,6 +122,13 @@ impl LedService {
             name: service.name().to_owned(),
             hosts: Vec::new(),
             ports: service.ports.iter().map(|listen| listen.port).collect(),
+            protocol: match service.ports.first().map(|listen| listen.protocol) {
+                Some(Protocol::Tcp) => TransportForm::Tcp,
+                Some(Protocol::Udp) => TransportForm::Udp,
+                Some(Protocol::Http | Protocol::Https) | None => TransportForm::Http,
+            },
+            proxy_protocol: None,
+            drain_seconds: None,
             shadow: None,
             strip: false,
             variations: variations.collect(),
@@ -144,12 +156,6 @@ fn version_of(targets: &[Target]) -> String {
 /// Why the proxy beside an agent can't lead a service; none where it can.
 fn unable(service: &Service) -> Option<String> {
     let name = service.name();
-    if let Some(listen) = service.ports.iter().find(|listen| !listen.protocol.is_http()) {
-        return Some(format!(
-            "{name} takes {:?} on port {}, and this agent leads HTTP alone",
-            listen.protocol, listen.port
-        ));
-    }
     let targets = || service.variations.iter().flat_map(|variation| &variation.targets);
     let is_name = |target: &&Target| matches!(target.host, Host::Name(_));
     targets()
@@ -164,17 +170,24 @@ impl Core {
     ///
     /// What keeps the offer from being begun, for people.
     pub(super) fn begin_services(&mut self) -> Result<(), String> {
-        let Some(Offer { id, services, .. }) = &self.offer else { return Ok(()) };
+        let Some(Offer { id, services, stages, .. }) = &self.offer else { return Ok(()) };
         for service in services {
             if let Some(why) = unable(service) {
                 return Err(why);
             }
-            if let Some(led) = self.state.services.get(service.name()) {
+            if let Some(led) = self.state.services.get(service.name())
+                && !is_undo(stages)
+            {
                 check_stable(led, service)?;
             }
         }
         for service in services {
             let name = service.name().to_owned();
+            let is_other = |led: &LedService| check_stable(led, service).is_err();
+            if is_undo(stages) && self.state.services.get(&name).is_some_and(is_other) {
+                // What is to be taken back was never begun here, or something later was: there is nothing of it.
+                continue;
+            }
             let known = self.state.services.remove(&name);
             let goes_on = known.filter(|led| led.service.variations == service.variations);
             let mut led = goes_on.unwrap_or_else(|| LedService::new(service.clone(), id));
@@ -188,7 +201,9 @@ impl Core {
 
     /// Shares a service's calls out as a stage says.
     pub(super) fn share_service(&mut self, name: &str, shares: &[u16], split: &str, salt: &str) {
-        let Some(led) = self.state.services.get_mut(name) else { return };
+        let offer = self.offer.as_ref().map(|offer| offer.id.as_str());
+        let led = self.state.services.get_mut(name).filter(|led| Some(led.offer.as_str()) == offer);
+        let Some(led) = led else { return };
         led.share_out(shares);
         split.clone_into(&mut led.split);
         led.salt = match led.service.salt {
@@ -217,10 +232,11 @@ impl Core {
         }
     }
 
-    /// Of the offer in hand.
+    /// Those that the offer in hand leads.
     fn names_of_services(&self) -> Vec<String> {
-        let services = self.offer.iter().flat_map(|offer| &offer.services);
-        services.map(|service| service.name().to_owned()).collect()
+        let Some(offer) = &self.offer else { return Vec::new() };
+        let is_led = |name: &&str| self.state.services.get(*name).is_some_and(|led| led.offer == offer.id);
+        offer.services.iter().map(Service::name).filter(is_led).map(str::to_owned).collect()
     }
 
     /// The proxy took no table with these services: those that were not led before this offer are let go.
@@ -235,6 +251,13 @@ impl Core {
     pub(super) fn service_forms(&self) -> impl Iterator<Item = ServiceForm> {
         self.state.services.values().map(LedService::form)
     }
+}
+
+/// Whether an offer only gives everything back to the stable variations.
+fn is_undo(stages: &[OfferStage]) -> bool {
+    stages
+        .iter()
+        .all(|of| of.stage.shares.first() == Some(&BUCKETS) && of.stage.on_success == Action::Rollback)
 }
 
 /// A release begins with what serves now; one that goes on with the same variations is about the release that brought them.

@@ -3,12 +3,14 @@ use memchr::memmem;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// A connection, as callers, versions and the imitation use it here: one message after the other.
+#[derive(Debug)]
 pub struct Wire<S> {
     stream: S,
     came: BytesMut,
 }
 
 /// A request or an answer.
+#[derive(Debug)]
 pub struct Message {
     /// In small letters.
     head: String,
@@ -97,6 +99,11 @@ impl Message {
         self.head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0)
     }
 
+    /// Of a request.
+    pub fn path(&self) -> &str {
+        self.head.split(' ').nth(1).unwrap_or_default()
+    }
+
     /// Whether the connection ends with it.
     pub fn closes(&self) -> bool {
         self.field("connection") == Some("close")
@@ -104,7 +111,7 @@ impl Message {
 
     /// The number of a call: the last part of its path.
     pub fn number(&self) -> Option<u32> {
-        self.head.split(' ').nth(1)?.rsplit('/').next()?.parse().ok()
+        self.path().rsplit('/').next()?.parse().ok()
     }
 
     /// As it is passed on by whoever changes nothing.

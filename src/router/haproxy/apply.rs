@@ -1,0 +1,272 @@
+//! A wanted state is brought into force.
+
+use std::{io, net::SocketAddr};
+
+use tokio::time::timeout;
+use traffic::{
+    haproxy::{
+        MARK, Map, Section, Structure, Write, add, commit, listens_of, maps, prepare, section, set, state,
+        structure_of, to_switch_off, version_of, writes,
+    },
+    seen::{Difference, differences},
+    wanted::{Host, Target, Wanted},
+};
+
+use super::{
+    Haproxy, NAME, process, program,
+    running::Running,
+    socket::{no_sense, step},
+};
+use crate::{Applied, RouterError, disk};
+
+/// So often it is begun anew where somebody else has it loaded anew in between.
+const TRIES: u32 = 5;
+
+/// What is to be done, and how `HAProxy` is told it.
+struct Told<'w> {
+    section: Section,
+    wanted: &'w Wanted,
+}
+
+impl Haproxy {
+    pub(super) async fn apply_now(&self, wanted: &Wanted) -> Result<Applied, RouterError> {
+        let mut turn = self.turn.lock().await;
+        self.take_lock(&mut turn)?;
+        if let Some(newest) = self.files.newest()?.filter(|newest| *newest > wanted.number) {
+            return Err(RouterError::Older { asked: wanted.number, newest });
+        }
+        let unable =
+            |unable: traffic::haproxy::Unable| RouterError::Unable { router: NAME, what: unable.to_string() };
+        let told = Told { section: section(wanted, &self.settings.frame).map_err(unable)?, wanted };
+
+        let mut was_reloaded = false;
+        for _ in 0..TRIES {
+            let mut running = match Running::find(self).await {
+                Ok(running) => running,
+                Err(error) => {
+                    // Whenever it comes back, it does what is wanted now.
+                    self.prepare(&told).await?;
+                    return Err(error);
+                }
+            };
+            let mut is_fit = running.structure.as_ref() == Some(&told.section.structure);
+            if is_fit {
+                self.switch_off(&mut running, &state(wanted)).await?;
+                running.read_maps(self).await?;
+                self.share(&told, &mut running).await?;
+                let stray = self.stray(wanted, &mut running).await?;
+                is_fit = (stray.is_empty() || stray == turn.stays) && self.is_written(&told.section)?;
+            }
+            if !is_fit {
+                running = self.restructure(&told, running).await?;
+                was_reloaded = true;
+                running.read_maps(self).await?;
+                self.share(&told, &mut running).await?;
+                turn.stays = self.stray(wanted, &mut running).await?;
+            }
+            if process::is_current(self, &mut running).await? {
+                self.files.clean(&self.disk)?;
+                return Ok(Applied { number: wanted.number, was_reloaded });
+            }
+        }
+        let doing = "it is loaded anew again and again".to_owned();
+        Err(RouterError::Silent { router: NAME, within: self.settings.limits.reload, doing })
+    }
+
+    /// What the process does otherwise than wanted, and can't be changed in it.
+    async fn stray(&self, wanted: &Wanted, running: &mut Running) -> Result<Vec<String>, RouterError> {
+        let all = differences(wanted, &running.seen().await?).into_iter();
+        let takes_reload = |difference: &Difference| match difference {
+            Difference::Missing { .. } | Difference::Variations { .. } | Difference::Targets { .. } => true,
+            Difference::LeftOver { what } => what.starts_with(MARK),
+            Difference::Number { .. } | Difference::Shares { .. } | Difference::Buckets { .. } => false,
+        };
+        Ok(all.filter(takes_reload).map(|difference| difference.to_string()).collect())
+    }
+
+    /// Whether the section is on disk, by whichever number it was written.
+    fn is_written(&self, section: &Section) -> Result<bool, RouterError> {
+        let there = self.files.section()?;
+        Ok(there.is_some_and(|there| body_of(&there) == body_of(&section.text)))
+    }
+
+    /// Brings maps into force, on disk and then in the process.
+    async fn share(&self, told: &Told<'_>, running: &mut Running) -> Result<(), RouterError> {
+        let maps = maps(told.wanted);
+        self.files.note_newest(&self.disk, told.wanted.number)?;
+        self.files.write_maps(&self.disk, &told.section.structure, &maps)?;
+        for write in writes(&running.maps, &maps) {
+            match write {
+                Write::Set { map, key, value } => self.set(running, map, key, value).await?,
+                Write::Replace { map, by } => self.replace(running, map, by).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Has a process that is started later do what is wanted.
+    async fn prepare(&self, told: &Told<'_>) -> Result<(), RouterError> {
+        if self.is_written(&told.section)? {
+            self.files.note_newest(&self.disk, told.wanted.number)?;
+            return self.files.write_maps(&self.disk, &told.section.structure, &maps(told.wanted));
+        }
+        self.check_candidate(told, None).await?;
+        self.disk.rename(&self.files.candidate(), &self.files.folder.section())
+    }
+
+    async fn switch_off(&self, running: &mut Running, state: &Map) -> Result<(), RouterError> {
+        for write in to_switch_off(&running.maps, state) {
+            if let Write::Set { map, key, value } = write {
+                self.set(running, map, key, value).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn set(&self, running: &mut Running, map: &str, key: &str, value: &str) -> Result<(), RouterError> {
+        let Some(path) = running.map(self, map) else { return Ok(()) };
+        running.session.tell(&self.disk, &set(&path, key, value)).await
+    }
+
+    /// In one instant, however many entries there are.
+    async fn replace(&self, running: &mut Running, map: &str, by: &Map) -> Result<(), RouterError> {
+        let Some(path) = running.map(self, map) else { return Ok(()) };
+        step(&self.disk)?;
+        let version = version_of(&running.session.ask(&prepare(&path)).await?).map_err(no_sense)?;
+        for command in add(&path, version, by) {
+            running.session.tell(&self.disk, &command).await?;
+        }
+        running.session.tell(&self.disk, &commit(&path, version)).await
+    }
+
+    /// Has a process come up with another file. The one that was in force is put back where none does.
+    async fn restructure(&self, told: &Told<'_>, running: Running) -> Result<Running, RouterError> {
+        self.check_candidate(told, running.structure.as_ref()).await?;
+        self.disk.link(&self.files.folder.section(), &self.files.before())?;
+        self.disk.rename(&self.files.candidate(), &self.files.folder.section())?;
+        let old = running.pid;
+        drop(running);
+        match process::reload(self, old, Some(&told.section.structure)).await {
+            Ok(running) => {
+                self.disk.remove(&self.files.before())?;
+                Ok(running)
+            }
+            Err(error) => {
+                self.put_back(&told.section)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes a section as the candidate, with its maps, and takes that away again unless its check takes it.
+    async fn check_candidate(
+        &self,
+        told: &Told<'_>,
+        in_force: Option<&Structure>,
+    ) -> Result<(), RouterError> {
+        let candidate = self.files.candidate();
+        self.files.write_maps(&self.disk, &told.section.structure, &maps(told.wanted))?;
+        self.disk.replace(&candidate, told.section.text.as_bytes())?;
+        let refused = self.refusal(told, in_force).await;
+        if !matches!(refused, Ok(None)) {
+            self.put_back(&told.section)?;
+        }
+        if let Some(said) = refused? {
+            return Err(RouterError::Refused { router: NAME, said });
+        }
+        self.files.note_newest(&self.disk, told.wanted.number)
+    }
+
+    /// Leaves what was there before: the section that is kept, or else the one in its place, and its maps.
+    fn put_back(&self, section: &Section) -> Result<(), RouterError> {
+        let before = self.files.before();
+        if disk::read(&before)?.is_some() {
+            self.disk.rename(&before, &self.files.folder.section())?;
+        }
+        self.disk.remove(&self.files.candidate())?;
+        let there = self.files.section()?.and_then(|text| structure_of(&text, &self.files.folder));
+        if there.as_ref() != Some(&section.structure) {
+            self.files.remove_maps(&self.disk, &section.structure)?;
+        }
+        Ok(())
+    }
+
+    /// Why a section that is written as the candidate can't be brought into force.
+    async fn refusal(
+        &self,
+        told: &Told<'_>,
+        in_force: Option<&Structure>,
+    ) -> Result<Option<String>, RouterError> {
+        if let Some(said) = self.astray(told.wanted).await {
+            return Ok(Some(said));
+        }
+        let there = self.files.section()?.unwrap_or_default();
+        let is_in_force = in_force.is_none() || structure_of(&there, &self.files.folder).as_ref() == in_force;
+        if let Some(said) = taken_port(&told.section.text, &there).filter(|_| is_in_force) {
+            return Ok(Some(said));
+        }
+        program::check(self, &self.main(), &self.files.candidate()).await
+    }
+
+    /// What is wrong with the names of targets: each has to lead somewhere, and not to this router itself.
+    async fn astray(&self, wanted: &Wanted) -> Option<String> {
+        let ports: Vec<u16> = wanted
+            .services()
+            .iter()
+            .flat_map(|service| service.listens.iter().map(|listen| listen.port))
+            .collect();
+        let mut targets: Vec<&Target> = Vec::new();
+        for variation in wanted.services().iter().flat_map(|service| &service.variations) {
+            targets.extend(&variation.targets);
+        }
+        for target in targets {
+            let Host::Name(name) = &target.host else { continue };
+            let looked_up =
+                timeout(self.settings.limits.answer, tokio::net::lookup_host((&**name, target.port)));
+            let addresses: Vec<SocketAddr> = match looked_up.await {
+                Ok(Ok(addresses)) => addresses.collect(),
+                Ok(Err(error)) => return Some(format!("the target {target} leads nowhere: {error}")),
+                Err(_) => {
+                    return Some(format!("the target {target} leads nowhere: nobody says where in time"));
+                }
+            };
+            if addresses.is_empty() {
+                return Some(format!("the target {target} leads nowhere"));
+            }
+            if ports.contains(&target.port) && addresses.iter().any(|at| self.listens_at(at)) {
+                return Some(goes_round(target));
+            }
+        }
+        None
+    }
+
+    fn listens_at(&self, address: &SocketAddr) -> bool {
+        let address = address.ip();
+        address.is_loopback() || address.is_unspecified() || self.settings.frame.addresses.contains(&address)
+    }
+}
+
+/// All but the first line, which has the number.
+fn body_of(section: &str) -> &str {
+    section.split_once('\n').map_or("", |(_, body)| body)
+}
+
+fn goes_round(target: &Target) -> String {
+    format!("the target {target} is where this router itself listens: calls would go round")
+}
+
+/// A port that the new section listens on, the one in force doesn't, and somebody has: a process that can't have one of its ports
+/// doesn't come up, and a check doesn't try.
+fn taken_port(new: &str, there: &str) -> Option<String> {
+    let there = listens_of(there);
+    let added = listens_of(new).into_iter().filter(|listen| !there.contains(listen));
+    let is_taken = |listen: &str| {
+        let address: Option<SocketAddr> = listen.parse().ok();
+        let bound = address.map(std::net::TcpListener::bind);
+        matches!(bound, Some(Err(error)) if error.kind() == io::ErrorKind::AddrInUse)
+    };
+    added
+        .into_iter()
+        .find(|listen| is_taken(listen))
+        .map(|listen| format!("somebody else listens at {listen}"))
+}

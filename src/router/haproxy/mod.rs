@@ -1,0 +1,173 @@
+//! `HAProxy` as it comes in the system's packages, by a file beside the operator's, over its runtime socket, and by a signal to its
+//! master. What it is told stands in [`traffic::haproxy`].
+//!
+//! # What an operator sets up
+//!
+//! - `stats socket PATH level admin` in the operator's `global` section.
+//! - The program in master-worker mode, with a file for the master's process id and best with a socket for it, and with our file as
+//!   its last: `haproxy -W -p PID -S SOCKET -f haproxy.cfg -f choirmaster/choirmaster.cfg`. Without the master's socket connections
+//!   of processes that were replaced aren't counted, a reload that fails is noticed by its time alone, and one that somebody else
+//!   began may undo a change that was told in that second, which is seen when it is read back.
+//!
+//! # How a wanted state gets there
+//!
+//! A change of shares is written to the maps' files and then told to the process
+//! that serves, so that one that is started anew in between has it from there. All else is a new file, which takes the place of the
+//! one in force once `HAProxy`'s own check takes it and its ports are free; if no process comes up with it, the one before is put
+//! back, and the process that was there goes on serving all the while.
+//!
+//! In the folder: `choirmaster.cfg`; a folder of maps for it, and for the one before while that is being replaced; behind the name
+//! of the file `.newest` (the newest number that was ever applied), `.lock`, and while a new one is being brought into force
+//! `.candidate` and `.before`.
+
+mod apply;
+mod files;
+mod process;
+mod program;
+mod running;
+mod settings;
+mod socket;
+
+use std::path::Path;
+
+use tokio::sync::Mutex;
+use traffic::{
+    haproxy::{STATE, strange_sections, structure_of},
+    seen::Seen,
+    wanted::Wanted,
+};
+
+pub use self::settings::{Limits, Reload, Settings};
+use self::{files::Files, running::Running, socket::Session};
+use crate::{
+    Answer, Applied, Checked, Kind, Router, RouterError,
+    disk::{self, Disk, Lock},
+};
+
+/// As errors name it.
+const NAME: &str = "HAProxy";
+
+/// One that is led.
+#[derive(Debug)]
+pub struct Haproxy {
+    settings: Settings,
+    files: Files,
+    disk: Disk,
+    /// Held by whoever is changing something; the right to, once it was taken, until this is dropped.
+    turn: Mutex<Turn>,
+}
+
+#[derive(Debug, Default)]
+struct Turn {
+    lock: Option<Lock>,
+    /// What is marked as ours and not taken away by a reload: for that it isn't done again.
+    stays: Vec<String>,
+}
+
+impl Haproxy {
+    /// Leads the one that has these settings. Makes its folder, with a file of ours that says nothing, where there is none: a
+    /// router that is given the name of a missing file doesn't start.
+    ///
+    /// # Errors
+    ///
+    /// The folder or the file can't be made.
+    pub fn open(settings: Settings) -> Result<Self, RouterError> {
+        Self::open_on(settings, Disk::default())
+    }
+
+    /// The same with other means to change files.
+    ///
+    /// # Errors
+    ///
+    /// As [`Haproxy::open`].
+    pub fn open_on(settings: Settings, disk: Disk) -> Result<Self, RouterError> {
+        let files = Files { folder: settings.frame.folder.clone() };
+        if disk::read(&files.folder.section())?.is_none() {
+            disk.create_folder(files.folder.path())?;
+            disk.replace(&files.folder.section(), b"# choirmaster\n")?;
+        }
+        Ok(Self { settings, files, disk, turn: Mutex::default() })
+    }
+
+    async fn session(&self) -> Result<Session, RouterError> {
+        Session::open(&self.settings.socket, self.settings.limits.answer).await
+    }
+
+    /// The operator's own files.
+    fn main(&self) -> Vec<&Path> {
+        self.settings.config.iter().map(AsRef::as_ref).collect()
+    }
+
+    fn take_lock(&self, turn: &mut Turn) -> Result<(), RouterError> {
+        if turn.lock.is_none() {
+            turn.lock = Some(Lock::take(self.files.lock())?);
+        }
+        Ok(())
+    }
+
+    async fn read_now(&self) -> Result<Seen, RouterError> {
+        let mut running = Running::find(self).await?;
+        running.read_maps(self).await?;
+        running.seen().await
+    }
+
+    async fn check_now(&self, config: Option<&Path>) -> Result<Checked, RouterError> {
+        let main: Vec<&Path> = match config {
+            Some(config) => vec![config],
+            None => self.main(),
+        };
+        let section = self.files.folder.section();
+        let refused = program::check(self, &main, &section).await?;
+        let text = self.files.section()?.unwrap_or_default();
+        let state = match structure_of(&text, &self.files.folder) {
+            Some(structure) => disk::read(&Path::new(&self.files.folder.maps(&structure)).join(STATE))?,
+            None => None,
+        };
+        let state = state.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+        let mut left_over = strange_sections(&text, &state);
+        for config in main {
+            if let Some(bytes) = disk::read(config)? {
+                left_over.extend(strange_sections(&String::from_utf8_lossy(&bytes), ""));
+            }
+        }
+        left_over.extend(self.files.left_over()?.iter().map(|path| path.display().to_string()));
+        Ok(Checked { refused, left_over })
+    }
+
+    async fn reload_now(&self) -> Result<(), RouterError> {
+        let mut turn = self.turn.lock().await;
+        self.take_lock(&mut turn)?;
+        if let Some(said) = program::check(self, &self.main(), &self.files.folder.section()).await? {
+            return Err(RouterError::Refused { router: NAME, said });
+        }
+        let running = Running::find(self).await?;
+        let text = self.files.section()?.unwrap_or_default();
+        process::reload(self, running.pid, structure_of(&text, &self.files.folder).as_ref()).await.map(drop)
+    }
+}
+
+impl Router for Haproxy {
+    fn kind(&self) -> Kind {
+        Kind::Haproxy
+    }
+
+    fn apply<'a>(&'a self, wanted: &'a Wanted) -> Answer<'a, Applied> {
+        Box::pin(self.apply_now(wanted))
+    }
+
+    fn read(&self) -> Answer<'_, Seen> {
+        Box::pin(self.read_now())
+    }
+
+    fn check<'a>(&'a self, config: Option<&'a Path>) -> Answer<'a, Checked> {
+        Box::pin(self.check_now(config))
+    }
+
+    fn reload(&self) -> Answer<'_, ()> {
+        Box::pin(self.reload_now())
+    }
+
+    fn connections<'a>(&'a self, service: &'a str, variation: &'a str) -> Answer<'a, Option<u64>> {
+        Box::pin(process::connections(self, service, variation))
+    }
+}

@@ -1,0 +1,238 @@
+//! How a wanted state gets to nginx.
+
+use std::{collections::BTreeSet, net::TcpListener, time::Duration};
+
+use tokio::time::{Instant, sleep};
+use traffic::{
+    nginx::{Rendered, parse, render},
+    wanted::Wanted,
+};
+
+use super::{
+    Include, NGINX, Nginx,
+    ask::Loaded,
+    files, process,
+    state::{State, folders_of},
+};
+use crate::{Applied, RouterError};
+
+/// nginx starts new workers and tells the old ones to end a tenth of a second later. So long nobody but new ones has to answer.
+const SETTLED: Duration = Duration::from_millis(250);
+/// Between two questions.
+const PAUSE: Duration = Duration::from_millis(10);
+/// So many times the patience for an answer may loading a configuration take.
+const TIMES_TO_LOAD: u32 = 10;
+
+impl Nginx {
+    pub(super) async fn apply_now(&self, wanted: &Wanted) -> Result<Applied, RouterError> {
+        let _leader = self.lead().await?;
+        let mut state = self.state()?;
+        state.lead_by(wanted.number)?;
+        let unable = |what: String| RouterError::Unable { router: NGINX, what };
+        let rendered = render(wanted, &self.settings.layout).map_err(|error| unable(error.to_string()))?;
+        files::own(&self.disk, self.root())?;
+        let on_disk = Include::read(&self.settings.include)?;
+        let mut was_reloaded = false;
+        // Where a change was interrupted, it isn't known what nginx has.
+        let is_written =
+            on_disk.as_ref().is_some_and(|there| is_of(there, &rendered)) && !self.before().exists();
+        if is_written {
+            self.share(wanted, &rendered, &mut state).await?;
+            was_reloaded = !self.is_loaded(on_disk.as_ref()).await?;
+        }
+        if !is_written || was_reloaded {
+            self.load(wanted, &rendered, on_disk.as_ref(), &mut state).await?;
+            was_reloaded = true;
+        }
+        files::sweep(&self.disk, self.root(), &state).await?;
+        Ok(Applied { number: wanted.number, was_reloaded })
+    }
+
+    /// Whether the running nginx has what is on disk.
+    async fn is_loaded(&self, on_disk: Option<&Include>) -> Result<bool, RouterError> {
+        let loaded = self.door().open().await?.loaded().await?;
+        Ok(on_disk.is_some_and(|there| is_loaded_of(there, &loaded)))
+    }
+
+    /// Has the files be those of the tables. What is to be there is written down first, for whoever has to restore it.
+    async fn share(
+        &self,
+        wanted: &Wanted,
+        rendered: &Rendered,
+        state: &mut State,
+    ) -> Result<(), RouterError> {
+        let before = self.state()?;
+        state.folders = folders_of(wanted, &rendered.places);
+        if *state != before {
+            state.write(&self.disk, &self.state_file())?;
+        }
+        for (path, buckets) in &state.folders {
+            let table = buckets.table().ok_or_else(|| self.spoiled_state())?;
+            files::make_so(&self.disk, &self.root().join(path), &table).await?;
+        }
+        files::write_number(&self.disk, self.root(), wanted.number)
+    }
+
+    /// Writes the include, has nginx check and load it, and puts back what was there where it doesn't.
+    async fn load(
+        &self,
+        wanted: &Wanted,
+        rendered: &Rendered,
+        on_disk: Option<&Include>,
+        state: &mut State,
+    ) -> Result<(), RouterError> {
+        self.look_for_ports(wanted, on_disk)?;
+        let mut with_new = state.clone();
+        let new = folders_of(wanted, &rendered.places);
+        for (path, buckets) in new.iter().filter(|(path, _)| !state.folders.contains_key(*path)) {
+            with_new.folders.insert(path.clone(), buckets.clone());
+        }
+        with_new.write(&self.disk, &self.state_file())?;
+        for (path, buckets) in with_new.folders.iter().filter(|(path, _)| !state.folders.contains_key(*path))
+        {
+            let table = buckets.table().ok_or_else(|| self.spoiled_state())?;
+            files::make_so(&self.disk, &self.root().join(path), &table).await?;
+        }
+        // The workers that end go on by what they have: their folders stay until the next load.
+        let leaving = state.folders.iter().filter(|(path, _)| !new.contains_key(*path));
+        let leaving = leaving.map(|(path, buckets)| (path.clone(), buckets.clone())).collect();
+        match self.write_and_load(rendered, on_disk).await {
+            Ok(()) => {
+                state.leaving = leaving;
+                self.share(wanted, rendered, state).await
+            }
+            Err(error) => {
+                if let RouterError::Refused { .. } = &error {
+                    state.write(&self.disk, &self.state_file())?;
+                    files::sweep(&self.disk, self.root(), state).await?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn write_and_load(
+        &self,
+        rendered: &Rendered,
+        on_disk: Option<&Include>,
+    ) -> Result<(), RouterError> {
+        let (include, before) = (&self.settings.include, self.before());
+        if include.exists() {
+            // One that is there already is what was in force before a change that was interrupted.
+            self.disk.link(include, &before)?;
+        }
+        let load = 1 + on_disk.map_or(0, |there| there.header.load).max(self.last_load().await);
+        self.disk.replace(include, rendered.text(load).as_bytes())?;
+        let wanted = Loaded { digest: rendered.digest.clone(), load };
+        match self.check_and_load(&wanted).await {
+            Err(error @ RouterError::Refused { .. }) => {
+                self.put_back()?;
+                Err(error)
+            }
+            Err(error) => Err(error),
+            Ok(()) => self.disk.remove(&before),
+        }
+    }
+
+    /// How often the running nginx says that it was loaded; 0 where it doesn't say.
+    async fn last_load(&self) -> u64 {
+        let Ok(mut asking) = self.door().open().await else { return 0 };
+        asking.loaded().await.map_or(0, |loaded| loaded.load)
+    }
+
+    fn put_back(&self) -> Result<(), RouterError> {
+        let (include, before) = (&self.settings.include, self.before());
+        if before.exists() { self.disk.rename(&before, include) } else { self.disk.remove(include) }
+    }
+
+    async fn check_and_load(&self, wanted: &Loaded) -> Result<(), RouterError> {
+        if let Some(said) = process::test(&self.settings, &self.settings.config, &self.disk).await? {
+            return Err(RouterError::Refused { router: NGINX, said });
+        }
+        process::reload(&self.settings, &self.disk).await?;
+        self.comes_up(wanted).await
+    }
+
+    /// Waits until only workers answer that have loaded this.
+    async fn comes_up(&self, wanted: &Loaded) -> Result<(), RouterError> {
+        let within = self.settings.patience * TIMES_TO_LOAD;
+        let until = Instant::now() + within;
+        let mut since = None;
+        loop {
+            let answer = match self.door().open().await {
+                Ok(mut asking) => asking.loaded().await,
+                Err(error) => Err(error),
+            };
+            let now = Instant::now();
+            if answer.as_ref().is_ok_and(|loaded| loaded == wanted) {
+                if now >= *since.get_or_insert(now) + SETTLED {
+                    return Ok(());
+                }
+            } else {
+                since = None;
+                if now >= until {
+                    return Err(self.never_came_up(answer));
+                }
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    fn never_came_up(&self, answer: Result<Loaded, RouterError>) -> RouterError {
+        match answer {
+            Err(error) if !process::is_running(&self.settings) => error,
+            Ok(_) | Err(_) => {
+                let said = "its check took the configuration, and it didn't load it; its error log says why";
+                RouterError::Refused { router: NGINX, said: said.to_owned() }
+            }
+        }
+    }
+
+    /// Refuses ports that the include doesn't have yet and somebody else has: nginx would say so only once it loads them.
+    fn look_for_ports(&self, wanted: &Wanted, on_disk: Option<&Include>) -> Result<(), RouterError> {
+        let ours = on_disk.map(|there| parse(&there.text).ok().filter(|_| there.header.is_whole));
+        // What nginx listens at isn't known where the include was changed by hand, or a change was interrupted.
+        let Some(services) = ours.unwrap_or_else(|| Some(Vec::new())).filter(|_| !self.before().exists())
+        else {
+            return Ok(());
+        };
+        let there: BTreeSet<u16> = services.into_iter().flat_map(|service| service.ports).collect();
+        let ports = wanted.services().iter().flat_map(|service| &service.listens).map(|listen| listen.port);
+        for port in ports.filter(|port| !there.contains(port)) {
+            for address in &self.settings.layout.listen_on {
+                if let Err(error) = TcpListener::bind((*address, port))
+                    && error.kind() == std::io::ErrorKind::AddrInUse
+                {
+                    let said = format!("somebody else has port {port} at {address}");
+                    return Err(RouterError::Refused { router: NGINX, said });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn reload_now(&self) -> Result<(), RouterError> {
+        let _leader = self.lead().await?;
+        if let Some(said) = process::test(&self.settings, &self.settings.config, &self.disk).await? {
+            return Err(RouterError::Refused { router: NGINX, said });
+        }
+        let include = &self.settings.include;
+        let Some(there) = Include::read(include)?.filter(|there| there.header.is_whole) else {
+            return process::reload(&self.settings, &self.disk).await;
+        };
+        let header = there.header;
+        let load = 1 + header.load.max(self.last_load().await);
+        let text = traffic::nginx::with_load(&there.text, &header, load);
+        self.disk.replace(include, text.as_bytes())?;
+        process::reload(&self.settings, &self.disk).await?;
+        self.comes_up(&Loaded { digest: header.digest, load }).await
+    }
+}
+
+fn is_of(there: &Include, rendered: &Rendered) -> bool {
+    there.header.is_whole && there.header.digest == rendered.digest
+}
+
+pub(super) fn is_loaded_of(there: &Include, loaded: &Loaded) -> bool {
+    (&*there.header.digest, there.header.load) == (&*loaded.digest, loaded.load)
+}

@@ -1,0 +1,230 @@
+//! nginx as it comes in the system's packages, led through one include of ours and a folder of files; both are described in
+//! `traffic::nginx`.
+//!
+//! # What an operator sets up
+//!
+//! - `include /etc/nginx/choirmaster.conf;` within `http { … }` of the main configuration, and an empty file of that name. This
+//!   program writes it, and three beside it: `.state` (what is to be restored), `.lock`, and `.before` while a change is under way.
+//! - A folder on a memory file system, which this program makes; nginx's workers must be able to read it.
+//! - `worker_shutdown_timeout` in the main configuration: else a worker that still has a long connection stays for as long as that
+//!   lasts after a configuration was loaded anew, and goes by the one before.
+//!
+//! # How a wanted state gets there
+//!
+//! Shares alone are files that are made and removed: nginx isn't told. Everything else is the include. It is written, checked by
+//! `nginx -t` with all that is the operator's, and loaded; then nginx is asked on new connections until only workers answer that
+//! have it. What is refused is replaced by what was there before, on disk too. Ports that somebody else has are looked for before,
+//! since `nginx -t` says nothing of them.
+//!
+//! A crash of the machine takes the memory with it: everybody gets the stable variation then, until [`Nginx::restore`] was called,
+//! best before nginx starts.
+//!
+//! Files are written in place and not by a thread of their own: they are small, and whoever drops an answer knows that nothing of it
+//! goes on.
+
+mod apply;
+mod ask;
+mod files;
+mod process;
+mod read;
+mod state;
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use tokio::sync::{Mutex, MutexGuard};
+use traffic::{
+    nginx::{Layout, LayoutError},
+    seen::Seen,
+    wanted::Wanted,
+};
+
+use crate::{
+    Answer, Applied, Checked, Kind, Router, RouterError,
+    disk::{self, Disk, Lock},
+};
+
+const NGINX: &str = "nginx";
+
+/// Where nginx is and what is ours of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// `nginx`, or a path.
+    pub program: PathBuf,
+    /// The main configuration, which has the include.
+    pub config: PathBuf,
+    /// Our file of it.
+    pub include: PathBuf,
+    /// The file into which nginx writes the number of its process.
+    pub pid: PathBuf,
+    pub reload: Reload,
+    /// The folder of buckets, and where services and our own server listen.
+    pub layout: Layout,
+    /// For one answer of nginx. Loading a configuration may take ten times as long.
+    pub patience: Duration,
+}
+
+impl Settings {
+    /// As Debian and others have it.
+    ///
+    /// # Errors
+    ///
+    /// None of these is refused.
+    pub fn of_debian() -> Result<Self, LayoutError> {
+        let any = [std::net::Ipv4Addr::UNSPECIFIED.into(), std::net::Ipv6Addr::UNSPECIFIED.into()];
+        Ok(Self {
+            program: "nginx".into(),
+            config: "/etc/nginx/nginx.conf".into(),
+            include: "/etc/nginx/choirmaster.conf".into(),
+            pid: "/run/nginx.pid".into(),
+            reload: Reload::Signal,
+            layout: Layout::new("/dev/shm/choirmaster", ([127, 0, 0, 1], 8099).into(), any.into())?,
+            patience: Duration::from_secs(2),
+        })
+    }
+}
+
+/// How nginx is had load its configuration anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reload {
+    /// SIGHUP to its process.
+    Signal,
+    /// A command, without a shell, that ends with 0 once nginx was told.
+    Command(Vec<String>),
+}
+
+/// Leads an nginx.
+pub struct Nginx {
+    settings: Settings,
+    disk: Disk,
+    /// One change at a time; with the lock since the first.
+    leader: Mutex<Option<Lock>>,
+}
+
+impl fmt::Debug for Nginx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Nginx").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl Nginx {
+    /// Nothing is done yet.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self::on(settings, Disk::default())
+    }
+
+    /// The same, whose steps pass this disk.
+    #[must_use]
+    pub fn on(settings: Settings, disk: Disk) -> Self {
+        Self { settings, disk, leader: Mutex::default() }
+    }
+
+    /// Makes the files of all buckets anew as they were told last: after a crash of the machine, before nginx starts.
+    ///
+    /// # Errors
+    ///
+    /// Another process leads this nginx, or files can't be written.
+    pub async fn restore(&self) -> Result<(), RouterError> {
+        let _leader = self.lead().await?;
+        let state = self.state()?;
+        files::own(&self.disk, self.root())?;
+        for (path, buckets) in &state.folders {
+            let table = buckets.table().ok_or_else(|| self.spoiled_state())?;
+            files::make_so(&self.disk, &self.root().join(path), &table).await?;
+        }
+        match state.newest() {
+            Some(number) => files::write_number(&self.disk, self.root(), number),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits for its turn among those of this process, and takes the lock against all others.
+    async fn lead(&self) -> Result<MutexGuard<'_, Option<Lock>>, RouterError> {
+        let mut leader = self.leader.lock().await;
+        if leader.is_none() {
+            *leader = Some(Lock::take(disk::beside(&self.settings.include, "lock"))?);
+        }
+        Ok(leader)
+    }
+
+    fn root(&self) -> &Path {
+        Path::new(self.settings.layout.folder())
+    }
+
+    fn before(&self) -> PathBuf {
+        disk::beside(&self.settings.include, "before")
+    }
+
+    fn state_file(&self) -> PathBuf {
+        disk::beside(&self.settings.include, "state")
+    }
+
+    fn state(&self) -> Result<state::State, RouterError> {
+        state::State::read(&self.state_file())
+    }
+
+    fn spoiled_state(&self) -> RouterError {
+        disk::at(&self.state_file())(std::io::Error::other("it holds no table of buckets"))
+    }
+
+    fn door(&self) -> ask::Door {
+        ask::Door { at: self.settings.layout.ask, patience: self.settings.patience }
+    }
+
+    async fn check_now(&self, config: Option<&Path>) -> Result<Checked, RouterError> {
+        let config = config.unwrap_or(&self.settings.config);
+        let refused = process::test(&self.settings, config, &self.disk).await?;
+        Ok(Checked { refused, left_over: self.left_over(&self.state()?)? })
+    }
+
+    fn left_over(&self, state: &state::State) -> Result<Vec<String>, RouterError> {
+        let paths = files::left_over(self.root(), state)?;
+        Ok(paths.iter().map(|path| path.display().to_string()).collect())
+    }
+}
+
+/// An include as it is on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Include {
+    header: traffic::nginx::Header,
+    text: String,
+}
+
+impl Include {
+    /// None where there is no such file, or none of ours.
+    fn read(path: &Path) -> Result<Option<Self>, RouterError> {
+        let text = disk::read(path)?.and_then(|bytes| String::from_utf8(bytes).ok());
+        Ok(text.and_then(|text| Some(Self { header: traffic::nginx::header(&text)?, text })))
+    }
+}
+
+impl Router for Nginx {
+    fn kind(&self) -> Kind {
+        Kind::Nginx
+    }
+
+    fn apply<'a>(&'a self, wanted: &'a Wanted) -> Answer<'a, Applied> {
+        Box::pin(self.apply_now(wanted))
+    }
+
+    fn read(&self) -> Answer<'_, Seen> {
+        Box::pin(self.read_now())
+    }
+
+    fn check<'a>(&'a self, config: Option<&'a Path>) -> Answer<'a, Checked> {
+        Box::pin(self.check_now(config))
+    }
+
+    fn reload(&self) -> Answer<'_, ()> {
+        Box::pin(self.reload_now())
+    }
+
+    /// It counts none by variation.
+    fn connections<'a>(&'a self, _service: &'a str, _variation: &'a str) -> Answer<'a, Option<u64>> {
+        Box::pin(async { Ok(None) })
+    }
+}

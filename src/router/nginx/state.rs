@@ -1,0 +1,94 @@
+//! What is kept beside the include: by which number nginx was led last, and which buckets belong to which folder, so that they can be
+//! made anew where the memory that they were in is gone.
+
+use std::{collections::BTreeMap, path::Path};
+
+use serde::{Deserialize, Serialize};
+use traffic::{
+    Run, Table, Variation,
+    nginx::Place,
+    wanted::{Number, Wanted},
+};
+
+use crate::{
+    RouterError,
+    disk::{self, Disk},
+};
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    newest: Option<(u64, u64)>,
+    /// By their paths below the folder of all: what the include looks into.
+    pub folders: BTreeMap<String, Buckets>,
+    /// What the include before looked into, by which workers may go that end.
+    pub leaving: BTreeMap<String, Buckets>,
+}
+
+/// What a folder of buckets is to have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Buckets {
+    variations: usize,
+    /// From, to before, and the place of the variation.
+    runs: Vec<(u16, u16, u8)>,
+}
+
+impl Buckets {
+    fn of(table: &Table) -> Self {
+        let runs = table.runs().into_iter().map(|run| (run.from, run.to, run.variation.0)).collect();
+        Self { variations: table.variations(), runs }
+    }
+
+    /// None where what was written is no table.
+    pub fn table(&self) -> Option<Table> {
+        let run = |&(from, to, which): &(u16, u16, u8)| Run { from, to, variation: Variation(which) };
+        Table::from_runs(self.variations, &self.runs.iter().map(run).collect::<Vec<_>>()).ok()
+    }
+}
+
+/// The path of a service's buckets below the folder of all.
+pub fn folder_of(place: &Place) -> String {
+    format!("{}/{}", place.id, place.structure)
+}
+
+/// What each service's folder is to have.
+pub fn folders_of(wanted: &Wanted, places: &[Place]) -> BTreeMap<String, Buckets> {
+    let services = wanted.services().iter().zip(places);
+    services.map(|(service, place)| (folder_of(place), Buckets::of(&service.table))).collect()
+}
+
+impl State {
+    /// Nothing was kept yet where there is no file.
+    pub fn read(path: &Path) -> Result<Self, RouterError> {
+        let Some(bytes) = disk::read(path)? else { return Ok(Self::default()) };
+        serde_json::from_slice(&bytes).map_err(|error| disk::at(path)(error.into()))
+    }
+
+    pub fn write(&self, disk: &Disk, path: &Path) -> Result<(), RouterError> {
+        let bytes = serde_json::to_vec(self).map_err(|error| disk::at(path)(error.into()))?;
+        disk.replace(path, &bytes)
+    }
+
+    pub fn newest(&self) -> Option<Number> {
+        self.newest.map(|(epoch, generation)| Number { epoch, generation })
+    }
+
+    /// Notes by which number nginx is led from now on.
+    ///
+    /// # Errors
+    ///
+    /// It was led by a newer one.
+    pub fn lead_by(&mut self, asked: Number) -> Result<(), RouterError> {
+        match self.newest() {
+            Some(newest) if asked < newest => Err(RouterError::Older { asked, newest }),
+            Some(_) | None => {
+                self.newest = Some((asked.epoch, asked.generation));
+                Ok(())
+            }
+        }
+    }
+
+    /// What a folder is to have, by its path below the folder of all; none where nobody looks into it.
+    pub fn buckets(&self, path: &str) -> Option<&Buckets> {
+        self.folders.get(path).or_else(|| self.leaving.get(path))
+    }
+}

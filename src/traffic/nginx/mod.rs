@@ -1,0 +1,126 @@
+//! What nginx is told, and what it says: its configuration as one include of ours, and a file for each bucket that isn't the
+//! stable variation's. Pure: texts and names of files, which `choirmaster-router` writes.
+//!
+//! nginx (without modules from elsewhere) can't have its shares changed but by loading its configuration anew, which loses idle
+//! connections. So the include says only *where to look*: two `split_clients` of 100 parts give a call its bucket, and a call
+//! whose bucket is a file in the folder of a variation gets that variation; all others get the stable one. A change of shares makes
+//! and removes files, and nginx needn't know. What changes with services, targets, rules and keys is the include, which is
+//! loaded anew.
+//!
+//! ```nginx
+//! # Made by choirmaster; changes by hand are seen and undone. What is yours goes into another file.
+//! # digest 9c2f6e1d0b7a5843 load 17
+//! map $cookie_cm_user $cm_1f00_key { default $cookie_cm_user; "" $request_id; }
+//! split_clients "release-7${cm_1f00_key}" $cm_1f00_h { 1% 00; 1% 01; …; * 99; }
+//! split_clients "release-7${cm_1f00_key}#" $cm_1f00_l { 1% 00; 1% 01; …; * 99; }
+//! upstream cm_1f00_0 { server 127.0.0.1:9101; … }
+//! upstream cm_1f00_1 { server 127.0.0.1:9111; … }
+//! server {
+//!     listen 127.0.0.1:8080;
+//!     location / {
+//!         if (-f "/dev/shm/choirmaster/1f00/77aa/1/$cm_1f00_h$cm_1f00_l") { proxy_pass http://cm_1f00_1; }
+//!         proxy_pass http://cm_1f00_0;
+//!     }
+//! }
+//! ```
+//!
+//! - The folders: `FOLDER/SERVICE/STRUCTURE/VARIATION/BUCKET`. SERVICE is a hash of the service's name and STRUCTURE one of what
+//!   the include has of it, so that workers that still go by the include before look into a folder of their own. VARIATION is
+//!   its place, from 1; BUCKET has four digits.
+//! - **No instant has a call between two variations.** A bucket is made in its new folder before it goes from the old one.
+//!   With three variations and more a call looks more than once: see [`lookups`].
+//! - A server of ours on a loopback port answers what the *running* nginx has loaded, by which wanted state it goes, and which
+//!   variation a given key gets. It is no unix socket because nginx doesn't start anew beside one that a killed nginx left.
+//! - Nothing that a user wrote stands in it as it was written: values of headers become patterns of letters, digits and codes of
+//!   bytes, services are known by hashes, and names have no characters that mean anything to nginx.
+//!
+//! Deliberately not here: health of targets beyond nginx's own `max_fails`; TLS, TCP and UDP.
+
+mod buckets;
+mod parse;
+mod render;
+mod words;
+
+use std::net::{IpAddr, SocketAddr};
+
+pub use self::{
+    buckets::{Changes, as_answered, bucket_name, changes, lookups, table_of},
+    parse::{Header, ParseError, ParsedService, header, parse, with_load},
+    render::{Place, RenderError, Rendered, render},
+};
+
+/// What the include needs to know beside the wanted state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    folder: String,
+    /// Where our own server answers.
+    pub ask: SocketAddr,
+    /// The addresses at which services take calls.
+    pub listen_on: Vec<IpAddr>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LayoutError {
+    #[error("the folder {0:?} is none: write an absolute path of letters, digits and / . _ -")]
+    Folder(String),
+    #[error("{0} is not at a loopback address: whoever may call it learns which variation a key gets")]
+    Exposed(SocketAddr),
+    #[error("services take calls at no address")]
+    Nowhere,
+}
+
+impl Layout {
+    /// # Errors
+    ///
+    /// A folder whose path could mean something to nginx; an address of ours that others could reach; no address for services.
+    pub fn new(folder: &str, ask: SocketAddr, listen_on: Vec<IpAddr>) -> Result<Self, LayoutError> {
+        let may_stand = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
+        if !folder.starts_with('/') || !folder.bytes().all(may_stand) {
+            return Err(LayoutError::Folder(folder.to_owned()));
+        }
+        if !ask.ip().is_loopback() {
+            return Err(LayoutError::Exposed(ask));
+        }
+        if listen_on.is_empty() {
+            return Err(LayoutError::Nowhere);
+        }
+        Ok(Self { folder: folder.trim_end_matches('/').to_owned(), ask, listen_on })
+    }
+
+    /// Where the files of buckets are.
+    #[must_use]
+    pub fn folder(&self) -> &str {
+        &self.folder
+    }
+}
+
+/// The paths at which our own server answers.
+pub mod path {
+    /// What is loaded: see [`super::loaded`].
+    pub const LOADED: &str = "/choirmaster/loaded";
+    /// The number of the wanted state, as it stands in the file [`NUMBER_FILE`].
+    pub const NUMBER: &str = "/choirmaster/number";
+    pub const NUMBER_FILE: &str = "number";
+
+    /// Which variation a key gets, and its bucket.
+    #[must_use]
+    pub fn key(service: &str, key: &str) -> String {
+        format!("/choirmaster/of/{service}?key={key}")
+    }
+}
+
+/// What our server answers for the include with this digest, the so-manyth that was loaded.
+#[must_use]
+pub fn loaded(digest: &str, load: u64) -> String {
+    format!("choirmaster {digest} {load}")
+}
+
+/// By what a service is known in the include and on disk: 16 hexadecimal digits.
+#[must_use]
+pub fn id_of(service: &str) -> String {
+    digest_of(service)
+}
+
+fn digest_of(text: &str) -> String {
+    format!("{:016x}", xxhash_rust::xxh64::xxh64(text.as_bytes(), 0))
+}

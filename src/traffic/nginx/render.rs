@@ -1,0 +1,301 @@
+//! The include, from what is wanted.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    net::{IpAddr, SocketAddr},
+};
+
+use super::{Layout, digest_of, id_of, loaded, lookups, path, words};
+use crate::{
+    HashFunction,
+    wanted::{Host, Name, Protocol, Rule, Service, StickyTo, Target, Variation, Wanted},
+};
+
+/// The include, but for the count of how often it was loaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rendered {
+    /// Of all that stands in it.
+    pub digest: String,
+    pub places: Vec<Place>,
+    body: String,
+}
+
+/// Where a service's buckets are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    pub service: Name,
+    pub id: String,
+    /// Of all that the include has of the service.
+    pub structure: String,
+}
+
+/// What nginx can't be told.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RenderError {
+    #[error("service {0} takes something else than HTTP")]
+    Protocol(Name),
+    #[error("service {0} draws users by another function than murmur2")]
+    Function(Name),
+    #[error("the services {0} and {1} would have the same id; give one of them another name")]
+    Ids(Name, Name),
+    #[error("service {service} is to have port {port}, at which the router answers questions of ours")]
+    Port { service: Name, port: u16 },
+}
+
+pub(super) const FIRST_LINE: &str =
+    "# Made by choirmaster; changes by hand are seen and undone. What is yours goes into another file.\n";
+
+/// Tries of one call, the first among them.
+const TRIES: u32 = 3;
+/// A target that failed so often within so many seconds gets no call for as many.
+const MAX_FAILS: u32 = 2;
+const FAIL_SECONDS: u32 = 2;
+/// Connections to a variation that a worker keeps while they are idle.
+const IDLE_CONNECTIONS: u32 = 64;
+/// Shorter than backends keep theirs (node: 5 s): else nginx would send a POST on one that is just being closed, and couldn't
+/// repeat it.
+const IDLE_SECONDS: u32 = 4;
+
+impl Rendered {
+    /// The file, for the so-manyth time that it is loaded.
+    #[must_use]
+    pub fn text(&self, load: u64) -> String {
+        let head = format!("{FIRST_LINE}# digest {} load {load}\n", self.digest);
+        head + &self.body.replacen(&loaded("", 0), &loaded(&self.digest, load), 1)
+    }
+}
+
+/// # Errors
+///
+/// What nginx can't do: see [`RenderError`].
+pub fn render(wanted: &Wanted, layout: &Layout) -> Result<Rendered, RenderError> {
+    let mut body = String::new();
+    let mut places = Vec::new();
+    let mut ids = BTreeMap::new();
+    body.push_str("map $http_upgrade $cm_connection { default upgrade; \"\" \"\"; }\n");
+    body.push_str("map $http_host $cm_host { default $http_host; \"\" $host; }\n");
+    for service in wanted.services() {
+        check(service, layout)?;
+        let id = id_of(service.name.as_str());
+        if let Some(first) = ids.insert(id.clone(), &service.name) {
+            return Err(RenderError::Ids(first.clone(), service.name.clone()));
+        }
+        let structure = digest_of(&Text::of(service, layout, &id, "").0);
+        body.push_str(&Text::of(service, layout, &id, &structure).0);
+        places.push(Place { service: service.name.clone(), id, structure });
+    }
+    push_own_server(&mut body, layout, wanted.services(), &places);
+    Ok(Rendered { digest: digest_of(&body), places, body })
+}
+
+fn check(service: &Service, layout: &Layout) -> Result<(), RenderError> {
+    let name = || service.name.clone();
+    if service.listens.iter().any(|listen| listen.protocol != Protocol::Http) {
+        return Err(RenderError::Protocol(name()));
+    }
+    if service.hash != HashFunction::Murmur2 {
+        return Err(RenderError::Function(name()));
+    }
+    let port = layout.ask.port();
+    if service.listens.iter().any(|listen| listen.port == port) {
+        return Err(RenderError::Port { service: name(), port });
+    }
+    Ok(())
+}
+
+/// What the include has of a service.
+struct Text(String);
+
+impl Text {
+    fn of(service: &Service, layout: &Layout, id: &str, structure: &str) -> Self {
+        let mut text = Self(format!("\n# service {}\n", service.name));
+        text.key(service, id);
+        text.split(service.salt.as_str(), id);
+        text.names(&service.variations, id);
+        if let Some(rule) = &service.rule {
+            text.rule(rule, id);
+        }
+        for (at, variation) in service.variations.iter().enumerate() {
+            text.upstream(variation, id, at);
+        }
+        text.server(service, layout, id, structure);
+        text
+    }
+
+    fn line(&mut self, line: &str) {
+        self.0.push_str(line);
+        self.0.push('\n');
+    }
+
+    /// What calls are known by, and the cookie for those who bring none.
+    fn key(&mut self, service: &Service, id: &str) {
+        match &service.sticky {
+            None => self.line(&format!("map $request_id $cm_{id}_key {{ default $request_id; }}")),
+            Some(StickyTo::Address) => {
+                self.line(&format!("map $remote_addr $cm_{id}_key {{ default $remote_addr; }}"));
+            }
+            Some(StickyTo::Header(name)) => {
+                let variable = header_variable(name.as_str());
+                self.line(&format!(
+                    "map {variable} $cm_{id}_key {{ default {variable}; \"\" $request_id; }}"
+                ));
+            }
+            Some(StickyTo::Cookie(name)) => {
+                let name = name.as_str();
+                let cookie = self.cookie(name, id);
+                self.line(&format!("map {cookie} $cm_{id}_key {{ default {cookie}; \"\" $request_id; }}"));
+                // Who asks for a variation isn't part of the split and is given none.
+                let asks = service.rule.as_ref().map(|_| format!("$cm_{id}_rule")).unwrap_or_default();
+                self.line(&format!(
+                    "map \"{asks}{cookie}\" $cm_{id}_new {{ default \"\"; \"\" \"{name}=$request_id; Path=/; HttpOnly; \
+                     SameSite=Lax\"; }}"
+                ));
+            }
+        }
+    }
+
+    /// The variable that has the value of this cookie. That of nginx costs less than a pattern, and can't have a `-` in it.
+    fn cookie(&mut self, name: &str, id: &str) -> String {
+        if !name.contains('-') {
+            return format!("$cookie_{name}");
+        }
+        let mut pattern = String::new();
+        name.bytes().for_each(|byte| words::push_literal(&mut pattern, byte));
+        self.line(&format!(
+            "map $http_cookie $cm_{id}_cookie {{ default \"\"; \"~(?:^|;)[ \\x09]*{pattern}=([^;]*)\" $1; }}"
+        ));
+        format!("$cm_{id}_cookie")
+    }
+
+    /// The two digits of a call's bucket in front, and the two behind.
+    fn split(&mut self, salt: &str, id: &str) {
+        for (which, ending) in [("h", ""), ("l", "#")] {
+            let mut parts = String::new();
+            for part in 0..99 {
+                let _ = write!(parts, "1% {part:02}; ");
+            }
+            self.line(&format!(
+                "split_clients \"{salt}${{cm_{id}_key}}{ending}\" $cm_{id}_{which} {{ {parts}* 99; }}"
+            ));
+        }
+    }
+
+    /// What the variation that a call went to is called.
+    fn names(&mut self, variations: &[Variation], id: &str) {
+        let mut names = String::new();
+        for (at, variation) in variations.iter().enumerate() {
+            let _ = write!(names, "cm_{id}_{at} \"{}\"; ", variation.name);
+        }
+        self.line(&format!("map $proxy_host $cm_{id}_name {{ default \"\"; {names}}}"));
+    }
+
+    fn rule(&mut self, rule: &Rule, id: &str) {
+        let variable = header_variable(rule.name.as_str());
+        self.line(&format!("map {variable} $cm_{id}_rule {{\n    default \"\";"));
+        for (value, which) in &rule.values {
+            self.line(&format!("    {} v{};", words::exactly(value.as_str()), which.0));
+        }
+        self.line("}");
+    }
+
+    fn upstream(&mut self, variation: &Variation, id: &str, at: usize) {
+        self.line(&format!("upstream cm_{id}_{at} {{"));
+        for target in &variation.targets {
+            let target = address(target);
+            self.line(&format!("    server {target} max_fails={MAX_FAILS} fail_timeout={FAIL_SECONDS}s;"));
+        }
+        self.line(&format!("    keepalive {IDLE_CONNECTIONS};\n    keepalive_timeout {IDLE_SECONDS}s;\n}}"));
+    }
+
+    fn server(&mut self, service: &Service, layout: &Layout, id: &str, structure: &str) {
+        self.line("server {");
+        for listen in &service.listens {
+            for address in &layout.listen_on {
+                self.line(&format!("    listen {};", SocketAddr::new(*address, listen.port)));
+            }
+        }
+        self.line("    open_file_cache off;");
+        self.line("    location / {");
+        for folder in lookups(service.variations.len()) {
+            let file = file(layout, id, structure, folder);
+            self.line(&format!("        if (-f \"{file}\") {{ proxy_pass http://cm_{id}_{folder}; }}"));
+        }
+        if let Some(rule) = &service.rule {
+            let mut asked: Vec<u8> = rule.values.iter().map(|(_, which)| which.0).collect();
+            asked.sort_unstable();
+            asked.dedup();
+            for which in asked {
+                self.line(&format!(
+                    "        if ($cm_{id}_rule = v{which}) {{ proxy_pass http://cm_{id}_{which}; }}"
+                ));
+            }
+        }
+        self.line(&format!("        proxy_pass http://cm_{id}_0;"));
+        self.passing(service, id);
+        self.line("    }\n}");
+    }
+
+    fn passing(&mut self, service: &Service, id: &str) {
+        self.line("        proxy_http_version 1.1;");
+        for (name, value) in [
+            ("Host", "$cm_host"),
+            ("Connection", "$cm_connection"),
+            ("Upgrade", "$http_upgrade"),
+            ("X-Forwarded-For", "$proxy_add_x_forwarded_for"),
+            ("X-Forwarded-Proto", "$scheme"),
+        ] {
+            self.line(&format!("        proxy_set_header {name} {value};"));
+        }
+        // Of calls that may have reached a target, only those whose method may be repeated go to another one.
+        self.line("        proxy_next_upstream error timeout;");
+        self.line(&format!("        proxy_next_upstream_tries {TRIES};"));
+        self.line(&format!("        add_header X-Choirmaster-Version $cm_{id}_name always;"));
+        if matches!(service.sticky, Some(StickyTo::Cookie(_))) {
+            self.line(&format!("        add_header Set-Cookie $cm_{id}_new always;"));
+        }
+    }
+}
+
+/// The server that says what is loaded.
+fn push_own_server(body: &mut String, layout: &Layout, services: &[Service], places: &[Place]) {
+    let mut text = Text(String::from("\n"));
+    text.line(&format!(
+        "server {{\n    listen {};\n    access_log off;\n    open_file_cache off;\n    default_type text/plain;",
+        layout.ask
+    ));
+    text.line("    location / { return 404; }");
+    text.line(&format!("    location = {} {{ return 200 \"{}\\n\"; }}", path::LOADED, loaded("", 0)));
+    let number = format!("{}/{}", layout.folder, path::NUMBER_FILE);
+    text.line(&format!("    location = {} {{ alias \"{number}\"; }}", path::NUMBER));
+    for (service, Place { service: name, id, structure }) in services.iter().zip(places) {
+        text.line(&format!("    location = /choirmaster/of/{id} {{"));
+        text.line(&format!("        set $cm_{id}_key $arg_key;\n        set $cm_of 0;"));
+        for folder in lookups(service.variations.len()) {
+            let file = file(layout, id, structure, folder);
+            text.line(&format!("        if (-f \"{file}\") {{ set $cm_of {folder}; }}"));
+        }
+        text.line(&format!(
+            "        return 200 \"{name} {structure} $cm_of $cm_{id}_h$cm_{id}_l\\n\";\n    }}"
+        ));
+    }
+    text.line("}");
+    body.push_str(&text.0);
+}
+
+/// The file that a call looks for.
+fn file(layout: &Layout, id: &str, structure: &str, folder: u8) -> String {
+    format!("{}/{id}/{structure}/{folder}/$cm_{id}_h$cm_{id}_l", layout.folder)
+}
+
+fn header_variable(name: &str) -> String {
+    format!("$http_{}", name.to_ascii_lowercase().replace('-', "_"))
+}
+
+/// nginx would take a host `unix` for the word in front of a socket's path; the point at its end makes it a name.
+fn address(target: &Target) -> String {
+    match &target.host {
+        Host::Name(name) if &**name == "unix" => format!("unix.:{}", target.port),
+        Host::Name(_) | Host::Address(IpAddr::V4(_) | IpAddr::V6(_)) => target.to_string(),
+    }
+}

@@ -1,0 +1,124 @@
+//! What each kind of router has to do, whatever it is written in. `conformance!` makes the tests of one.
+
+pub mod choices;
+pub mod faults;
+pub mod state;
+
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc};
+
+use choirmaster_router::{Kind, Router};
+use traffic::{HashFunction, seen::differences, wanted::Wanted};
+
+use crate::world::{liar::Door, place};
+
+/// A real router in a folder and on ports of its own, which serves; nothing of ours is in it yet. It ends when it is dropped.
+pub trait Real: Sized + Send + Sync {
+    const KIND: Kind;
+    /// The function by which it draws users.
+    const HASH: HashFunction;
+
+    async fn start() -> Self;
+
+    /// What leads it, as a program that was started anew opens it.
+    fn open(&self) -> Arc<dyn Router>;
+
+    /// The same of a program that is killed: after `steps` of what it does to files, sockets and processes, each further one
+    /// fails and does nothing. None where it can't be had so.
+    fn open_dying(&self, steps: u64) -> Option<Arc<dyn Router>>;
+
+    /// Ends all its processes at once, by SIGKILL.
+    async fn kill(&mut self);
+
+    /// Starts it anew as its service manager would, after a kill or in place of the one that runs, and waits until it serves.
+    async fn start_again(&mut self);
+
+    /// Gives half of what a variation of this service has to others, behind the back of who leads it.
+    async fn meddle(&self, service: &str);
+
+    /// Puts something there that is marked as ours and that nobody wanted. Gives the word by which it is listed.
+    async fn leave_over(&self) -> String;
+
+    /// Makes the router's own check refuse its configuration, through a part that isn't ours; and mends it.
+    fn spoil(&self, is_spoiled: bool);
+
+    /// Files of the router that aren't ours.
+    fn of_others(&self) -> BTreeMap<PathBuf, Vec<u8>>;
+
+    /// What is ours of the configuration on disk: what the router would start with, without notes for ourselves.
+    fn on_disk(&self) -> BTreeMap<PathBuf, Vec<u8>>;
+
+    /// Where it is asked.
+    fn door(&self) -> Door;
+
+    /// Where its service on this port takes calls.
+    fn at(&self, port: u16) -> SocketAddr {
+        place::at(port)
+    }
+}
+
+/// Waits until the router does what it is to do, and fails with what is different if it never does.
+pub async fn comes_true(router: &Arc<dyn Router>, wanted: &Wanted) {
+    let mut last = String::new();
+    for _ in 0..500 {
+        match router.read().await {
+            Ok(seen) => {
+                let differ = differences(wanted, &seen);
+                if differ.is_empty() {
+                    return;
+                }
+                last = format!("{differ:?}");
+            }
+            Err(error) => last = error.to_string(),
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("it never does what it was told: {last}");
+}
+
+/// Has it do this, and sees that it does.
+pub async fn done(router: &Arc<dyn Router>, wanted: &Wanted) -> choirmaster_router::Applied {
+    let applied = router.apply(wanted).await.unwrap();
+    assert_eq!(applied.number, wanted.number);
+    comes_true(router, wanted).await;
+    applied
+}
+
+macro_rules! conformance {
+    ($real:ty) => {
+        $crate::conformance::conformance! { $real:
+            choices::a_change_of_shares_moves_exactly_the_users_that_must
+            choices::users_are_known_by_a_header
+            choices::users_are_known_by_their_address
+            choices::who_has_no_cookie_is_given_one_that_stays_with_a_variation
+            choices::calls_without_a_key_are_drawn_each_by_itself
+            choices::a_header_asks_for_a_variation
+            choices::three_variations_move_as_the_table_says
+            choices::services_whose_names_are_alike_are_told_apart
+            choices::where_a_call_comes_from_is_passed_on
+            state::what_was_applied_is_read_back
+            state::to_apply_the_same_again_changes_nothing
+            state::targets_lead_elsewhere_once_that_was_applied
+            state::a_service_that_is_wanted_no_more_goes_wholly
+            state::an_older_number_is_refused_also_after_both_were_started_anew
+            state::a_refused_configuration_leaves_the_one_before_in_force
+            state::what_belongs_to_others_stays_as_it_is
+            state::what_was_changed_by_hand_is_seen_and_repaired
+            state::what_was_left_over_is_listed
+            faults::a_router_that_was_killed_comes_back_with_what_it_was_told
+            faults::whoever_is_killed_in_the_middle_is_followed_by_one_that_ends_it
+            faults::an_answer_that_nobody_waits_for_any_more_does_no_harm
+            faults::a_second_process_is_refused
+            faults::nonsense_is_told_from_answers_and_has_an_end
+            faults::a_router_that_is_away_is_told_so
+        }
+    };
+    ($real:ty: $($module:ident :: $name:ident)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                $crate::conformance::$module::$name::<$real>().await;
+            }
+        )*
+    };
+}
+pub(crate) use conformance;

@@ -1,0 +1,16 @@
+//! `HAProxy` as the system's package has it.
+
+mod drain;
+mod hashes;
+mod health;
+mod loss;
+mod quoting;
+mod real;
+mod runtime;
+mod socket;
+mod structure;
+mod tcp;
+
+use self::real::RealHaproxy;
+
+crate::conformance::conformance! { RealHaproxy }

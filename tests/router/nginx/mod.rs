@@ -1,0 +1,8 @@
+//! nginx as the system's package has it.
+
+mod loss;
+mod real;
+
+use crate::conformance::conformance;
+
+conformance!(real::RealNginx);

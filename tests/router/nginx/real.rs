@@ -1,0 +1,184 @@
+use std::{
+    collections::BTreeMap,
+    fs,
+    net::{Ipv4Addr, SocketAddr},
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use choirmaster_router::{
+    Kind, Router,
+    disk::Disk,
+    nginx::{Nginx, Reload, Settings},
+};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tempfile::TempDir;
+use traffic::{HashFunction, nginx::Layout};
+
+use crate::{
+    conformance::Real,
+    loss::wait::wait_until,
+    world::{caller::Caller, liar::Door, place},
+};
+
+/// An nginx with a server of its operator's, which knows nothing of us, and our include.
+#[derive(Debug)]
+pub struct RealNginx {
+    pub folder: TempDir,
+    /// Of buckets: in memory, where the system has a place for that.
+    memory: TempDir,
+    child: Option<Child>,
+    /// Of the operator's server.
+    others: u16,
+    ask: u16,
+}
+
+/// What makes a configuration one that nginx refuses.
+const NONSENSE: &str = "\nthis_is_no_directive;\n";
+
+impl RealNginx {
+    pub fn settings(&self) -> Settings {
+        let folder = self.folder.path();
+        let ask = SocketAddr::from((Ipv4Addr::LOCALHOST, self.ask));
+        Settings {
+            program: "nginx".into(),
+            config: folder.join("nginx.conf"),
+            include: folder.join("choirmaster.conf"),
+            pid: folder.join("nginx.pid"),
+            reload: Reload::Signal,
+            layout: Layout::new(self.buckets().to_str().unwrap(), ask, vec![Ipv4Addr::LOCALHOST.into()])
+                .unwrap(),
+            patience: Duration::from_secs(2),
+        }
+    }
+
+    /// The folder of all buckets.
+    pub fn buckets(&self) -> PathBuf {
+        self.memory.path().join("buckets")
+    }
+
+    /// With so many workers, and this in its part for HTTP.
+    pub async fn start_with(workers: u32, http: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let memory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let (others, ask) = (place::free_port(), place::free_port());
+        let at = folder.path().display();
+        let user = if rustix::process::geteuid().is_root() { "user root;\n" } else { "" };
+        let temp = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+            .map(|what| format!("  {what}_temp_path {at}/{what};\n"))
+            .concat();
+        let config = format!(
+            "{user}daemon off;\nworker_processes {workers};\npid {at}/nginx.pid;\nerror_log {at}/error.log;\n\
+             worker_shutdown_timeout 10s;\nevents {{ worker_connections 1000; }}\nhttp {{\n  access_log off;\n{temp}{http}\
+             server {{ listen 127.0.0.1:{others}; location / {{ return 200 others; }} }}\n  \
+             include {at}/choirmaster.conf;\n  include {at}/others.conf;\n}}\n"
+        );
+        fs::write(folder.path().join("nginx.conf"), config).unwrap();
+        fs::write(folder.path().join("choirmaster.conf"), "").unwrap();
+        fs::write(folder.path().join("others.conf"), "# of an operator\n").unwrap();
+        let mut real = Self { folder, memory, child: None, others, ask };
+        real.start_again().await;
+        real
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn end(&mut self) {
+        let Some(mut child) = self.child.take() else { return };
+        if let Some(pid) = Pid::from_raw(child.id().cast_signed()) {
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+        let _ = child.wait();
+    }
+
+    /// The folder of the buckets of its only service that has any.
+    pub fn only_folder(&self) -> PathBuf {
+        let only = |folder: &Path| {
+            let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+            let mut folders: Vec<_> = entries.filter(|path| path.is_dir()).collect();
+            assert_eq!(folders.len(), 1, "{folders:?}");
+            folders.remove(0)
+        };
+        only(&only(&self.buckets()))
+    }
+}
+
+impl Drop for RealNginx {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Real for RealNginx {
+    const KIND: Kind = Kind::Nginx;
+    const HASH: HashFunction = HashFunction::Murmur2;
+
+    async fn start() -> Self {
+        Self::start_with(2, "").await
+    }
+
+    fn open(&self) -> Arc<dyn Router> {
+        Arc::new(Nginx::new(self.settings()))
+    }
+
+    fn open_dying(&self, steps: u64) -> Option<Arc<dyn Router>> {
+        Some(Arc::new(Nginx::on(self.settings(), Disk::dying_after(steps))))
+    }
+
+    async fn kill(&mut self) {
+        self.end();
+    }
+
+    async fn start_again(&mut self) {
+        self.end();
+        let mut command = Command::new("nginx");
+        command.arg("-c").arg(self.path("nginx.conf")).arg("-e").arg(self.path("error.log"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        self.child = Some(command.spawn().expect("nginx is installed"));
+        let at = place::at(self.others);
+        wait_until("nginx serves", async || Caller::new(at).try_get("/", &[]).await.is_ok()).await;
+    }
+
+    async fn meddle(&self, _service: &str) {
+        let folder = self.only_folder().join("1");
+        let mut buckets: Vec<PathBuf> =
+            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        buckets.sort_unstable();
+        for bucket in buckets.iter().step_by(2) {
+            fs::remove_file(bucket).unwrap();
+        }
+    }
+
+    async fn leave_over(&self) -> String {
+        let name = "00000000deadbeef";
+        let folder = self.buckets().join(name).join("0123456789abcdef/1");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("0042"), "").unwrap();
+        name.to_owned()
+    }
+
+    fn spoil(&self, is_spoiled: bool) {
+        let path = self.path("others.conf");
+        let text = fs::read_to_string(&path).unwrap().replace(NONSENSE, "");
+        fs::write(path, if is_spoiled { text + NONSENSE } else { text }).unwrap();
+    }
+
+    fn of_others(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let files = ["nginx.conf", "others.conf"].map(|name| self.path(name));
+        files.map(|path| (path.clone(), fs::read(path).unwrap())).into()
+    }
+
+    fn on_disk(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let path = self.path("choirmaster.conf");
+        [(path.clone(), fs::read(path).unwrap())].into()
+    }
+
+    fn door(&self) -> Door {
+        Door::Tcp(place::at(self.ask))
+    }
+}

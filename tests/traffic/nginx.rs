@@ -1,0 +1,286 @@
+//! What nginx is told, read as nginx reads it; whether nginx itself takes it is tried in `tests/router`.
+
+use std::{collections::BTreeSet, net::Ipv4Addr};
+
+use choirmaster_traffic::{
+    BUCKETS, Bucket, HashFunction, Shares, Table, Variation as Which,
+    nginx::{
+        Changes, Layout, LayoutError, RenderError, as_answered, bucket_name, changes, header, id_of, lookups,
+        parse, render, table_of, with_load,
+    },
+    wanted::{
+        HeaderName, Listen, Name, Number, Protocol, Rule, Service, ServiceSpec, StickyTo, Variation, Wanted,
+    },
+};
+use proptest::prelude::*;
+
+fn layout() -> Layout {
+    let ask = (Ipv4Addr::LOCALHOST, 8099).into();
+    Layout::new("/dev/shm/choirmaster", ask, vec![Ipv4Addr::LOCALHOST.into()]).unwrap()
+}
+
+fn word<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
+    text.parse().unwrap()
+}
+
+/// A service of two variations at port 8080.
+fn service(name: &str) -> ServiceSpec {
+    let variation = |name, target| Variation { name: word(name), targets: vec![word(target)], health: None };
+    ServiceSpec {
+        name: word(name),
+        listens: vec![Listen { port: 8080, protocol: Protocol::Http }],
+        sticky: Some(StickyTo::Cookie(word("cm_user"))),
+        rule: None,
+        salt: word("release-7"),
+        hash: HashFunction::Murmur2,
+        variations: vec![variation("A", "127.0.0.1:9101"), variation("B", "[::1]:9111")],
+        table: Table::new(&Shares::new([9_500, 500]).unwrap()),
+    }
+}
+
+fn wanted(specs: Vec<ServiceSpec>) -> Wanted {
+    let services = specs.into_iter().map(|spec| Service::new(spec).unwrap()).collect();
+    Wanted::new(Number { epoch: 1, generation: 2 }, services).unwrap()
+}
+
+#[test]
+fn a_change_of_shares_leaves_the_include_as_it_is() {
+    let one = render(&wanted(vec![service("checkout")]), &layout()).unwrap();
+    let mut other = service("checkout");
+    other.table = Table::new(&Shares::new([0, 10_000]).unwrap());
+    assert_eq!(one, render(&wanted(vec![other]), &layout()).unwrap());
+}
+
+#[test]
+fn what_one_service_has_leaves_the_folders_of_others_as_they_are() {
+    let alone = render(&wanted(vec![service("checkout")]), &layout()).unwrap();
+    let mut before = service("a");
+    before.listens[0].port = 8081;
+    let beside = render(&wanted(vec![before, service("checkout")]), &layout()).unwrap();
+    assert_eq!(alone.places[0], beside.places[1]);
+    assert_ne!(alone.digest, beside.digest);
+    let mut changed = service("checkout");
+    changed.variations[1].targets[0] = word("127.0.0.1:9112");
+    let changed = render(&wanted(vec![changed]), &layout()).unwrap();
+    assert_ne!(alone.places[0].structure, changed.places[0].structure);
+}
+
+#[test]
+fn a_change_by_hand_is_told_from_the_include_itself() {
+    let text = render(&wanted(vec![service("checkout")]), &layout()).unwrap().text(17);
+    let head = header(&text).unwrap();
+    assert_eq!((head.load, head.is_whole), (17, true));
+    let edited = text.replace("127.0.0.1:9101", "127.0.0.1:9102");
+    assert!(!header(&edited).unwrap().is_whole);
+    assert_eq!(parse(&edited).unwrap()[0].variations[0].1, [word("127.0.0.1:9102")]);
+    let again = with_load(&text, &head, 18);
+    assert_eq!(again, render(&wanted(vec![service("checkout")]), &layout()).unwrap().text(18));
+    assert_eq!(header("server { listen 80; }\n"), None);
+    assert_eq!(header(""), None);
+    for cut in 0..text.len() {
+        if text.is_char_boundary(cut) && cut < text.len() - 1 {
+            assert!(!header(&text[..cut]).is_some_and(|head| head.is_whole), "cut at {cut}");
+            let _ = parse(&text[..cut]);
+        }
+    }
+}
+
+#[test]
+fn what_nginx_cant_do_is_refused_by_name() {
+    let refused = |change: fn(&mut ServiceSpec)| {
+        let mut spec = service("checkout");
+        change(&mut spec);
+        render(&wanted(vec![spec]), &layout()).unwrap_err()
+    };
+    let name: Name = word("checkout");
+    assert_eq!(
+        refused(|spec| spec.listens[0].protocol = Protocol::Https),
+        RenderError::Protocol(name.clone())
+    );
+    assert_eq!(refused(|spec| spec.hash = HashFunction::Xxh32), RenderError::Function(name.clone()));
+    let port = refused(|spec| spec.listens[0].port = 8099);
+    assert_eq!(port, RenderError::Port { service: name, port: 8099 });
+}
+
+#[test]
+fn folders_and_addresses_that_could_mean_something_else_are_refused() {
+    let on = vec![Ipv4Addr::LOCALHOST.into()];
+    let ask = (Ipv4Addr::LOCALHOST, 8099).into();
+    for folder in ["", "relative", "/a b", "/a;b", "/a$b", "/a\"b", "/a\nb", "/{a}", "/a'b", "/a\\b", "/ä"] {
+        assert_eq!(Layout::new(folder, ask, on.clone()), Err(LayoutError::Folder(folder.to_owned())));
+    }
+    let open = ([192, 0, 2, 1], 8099).into();
+    assert_eq!(Layout::new("/a", open, on), Err(LayoutError::Exposed(open)));
+    assert_eq!(Layout::new("/a", ask, vec![]), Err(LayoutError::Nowhere));
+}
+
+#[test]
+fn a_host_called_unix_is_no_socket() {
+    let mut spec = service("checkout");
+    spec.variations[0].targets = vec![word("unix:9000")];
+    let rendered = render(&wanted(vec![spec]), &layout()).unwrap().text(1);
+    assert!(!rendered.contains("server unix:"), "{rendered}");
+    assert_eq!(parse(&rendered).unwrap()[0].variations[0].1, [word("unix:9000")]);
+}
+
+#[test]
+fn a_variation_that_goes_to_nothing_goes_at_once() {
+    let shares = |hundredths: [u16; 3]| Table::new(&Shares::new(hundredths).unwrap());
+    let files = |table: &Table| {
+        let mut all = vec![BTreeSet::new(), BTreeSet::new()];
+        for run in table.runs().into_iter().filter(|run| !run.variation.is_stable()) {
+            all[run.variation.index() - 1].extend(run.from..run.to);
+        }
+        all
+    };
+    let there = files(&shares([8_000, 1_000, 1_000]));
+    let undone = changes(&there, &shares([10_000, 0, 0]));
+    assert_eq!(undone, Changes { make: vec![], empty: vec![1, 2], remove: vec![] });
+    assert_eq!(changes(&there, &shares([8_000, 1_000, 1_000])), Changes::default());
+    assert_eq!(bucket_name(7), "0007");
+    assert_eq!(table_of(3, &there).unwrap(), shares([8_000, 1_000, 1_000]));
+}
+
+#[test]
+fn what_nginx_itself_answers_counts_more_than_files() {
+    let table = Table::new(&Shares::new([9_999, 1]).unwrap());
+    let bucket = Bucket::of_random(u32::MAX);
+    let answered = as_answered(&table, &[(bucket, Which(1))]).unwrap();
+    assert_eq!(answered.hundredths(), [9_998, 2]);
+    assert!(as_answered(&table, &[(bucket, Which(2))]).is_err());
+}
+
+/// What a call finds that makes its looks one after the other, while files are changed in between.
+fn found(variations: usize, looks: &[Vec<BTreeSet<u16>>], bucket: u16) -> Which {
+    let mut found = Which::STABLE;
+    for (folder, there) in lookups(variations).into_iter().zip(looks) {
+        if there[usize::from(folder) - 1].contains(&bucket) {
+            found = Which(folder);
+        }
+    }
+    found
+}
+
+proptest! {
+    #[test]
+    fn whenever_a_call_looks_it_gets_the_variation_before_or_the_one_after(
+        from in shares_of(4), to in shares_of(4), picks in prop::collection::vec(any::<prop::sample::Index>(), 8),
+        bucket in 0..BUCKETS,
+    ) {
+        let before = Table::new(&from);
+        let after = before.with_shares(&to).unwrap();
+        let mut there = vec![BTreeSet::new(); 3];
+        for run in before.runs().into_iter().filter(|run| !run.variation.is_stable()) {
+            there[run.variation.index() - 1].extend(run.from..run.to);
+        }
+        // Only what becomes of this bucket matters to its calls: the states that it goes through, in their order.
+        let changes = changes(&there, &after);
+        let mut states = vec![there.clone()];
+        for (folder, made) in &changes.make {
+            there[usize::from(*folder) - 1].insert(*made);
+            if *made == bucket { states.push(there.clone()); }
+        }
+        if after.hundredths()[0] == BUCKETS {
+            there.iter_mut().for_each(BTreeSet::clear);
+            states.push(there.clone());
+        }
+        for folder in &changes.empty {
+            there[usize::from(*folder) - 1].clear();
+            states.push(there.clone());
+        }
+        for (folder, gone) in &changes.remove {
+            there[usize::from(*folder) - 1].remove(gone);
+            if *gone == bucket { states.push(there.clone()); }
+        }
+        prop_assert_eq!(&table_of(4, &there).unwrap(), &after);
+        let of = |table: &Table| table.runs().into_iter().find(|run| bucket < run.to).unwrap().variation;
+        // A call's looks fall into any of the states, each no earlier than the one before.
+        let mut at: Vec<usize> = lookups(4).iter().zip(&picks).map(|(_, pick)| pick.index(states.len())).collect();
+        at.sort_unstable();
+        let looks: Vec<_> = at.into_iter().map(|at| states[at].clone()).collect();
+        let got = found(4, &looks, bucket);
+        prop_assert!(got == of(&before) || got == of(&after), "{got:?}");
+    }
+
+    #[test]
+    fn the_include_says_what_was_wanted(specs in prop::collection::vec(any_service(), 0..5), load in any::<u64>()) {
+        let mut specs = specs;
+        for (at, spec) in (0..).zip(&mut specs) {
+            spec.name = word(&format!("{}.{at}", spec.name.as_str().get(..40).unwrap_or(spec.name.as_str())));
+            spec.listens[0].port = 20_000 + at;
+        }
+        let wanted = wanted(specs);
+        let text = render(&wanted, &layout()).unwrap().text(load);
+        prop_assert!(header(&text).unwrap().is_whole);
+        let parsed = parse(&text).unwrap();
+        prop_assert_eq!(parsed.len(), wanted.services().len());
+        for (service, there) in wanted.services().iter().zip(parsed) {
+            prop_assert_eq!(&there.name, &service.name);
+            prop_assert_eq!(there.id, id_of(service.name.as_str()));
+            prop_assert_eq!(there.ports, service.listens.iter().map(|listen| listen.port).collect::<Vec<_>>());
+            prop_assert_eq!(there.sticky, service.sticky.clone().map(in_small_letters));
+            let rule = service.rule.clone().map(|rule| Rule { name: small(&rule.name), ..rule });
+            prop_assert_eq!(there.rule, rule);
+            prop_assert_eq!(&there.salt, &service.salt);
+            let variations = service.variations.iter().map(|one| (one.name.clone(), one.targets.clone()));
+            prop_assert_eq!(there.variations, variations.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn no_text_is_too_odd_to_be_read(text in "[ -~\n]{0,200}") {
+        let _ = (header(&text), parse(&text));
+    }
+}
+
+fn small(name: &HeaderName) -> HeaderName {
+    word(&name.as_str().to_ascii_lowercase())
+}
+
+fn in_small_letters(sticky: StickyTo) -> StickyTo {
+    match sticky {
+        StickyTo::Header(name) => StickyTo::Header(small(&name)),
+        StickyTo::Cookie(_) | StickyTo::Address => sticky,
+    }
+}
+
+fn shares_of(variations: usize) -> impl Strategy<Value = Shares> {
+    prop::collection::vec(0..=BUCKETS, variations - 1).prop_map(|mut cuts| {
+        cuts.sort_unstable();
+        cuts.push(BUCKETS);
+        let mut from = 0;
+        let shares: Vec<u16> = cuts.into_iter().map(|to| to - std::mem::replace(&mut from, to)).collect();
+        Shares::new(shares).unwrap()
+    })
+}
+
+prop_compose! {
+    /// Words as odd as they may be.
+    fn any_service()(
+        name in "[A-Za-z0-9._-]{1,60}", salt in "[A-Za-z0-9._-]{1,63}",
+        sticky in prop_oneof![
+            Just(None), Just(Some(StickyTo::Address)),
+            "[A-Za-z0-9_-]{1,64}".prop_map(|name| Some(StickyTo::Cookie(word(&name)))),
+            "[A-Za-z0-9-]{1,64}".prop_map(|name| Some(StickyTo::Header(word(&name)))),
+        ],
+        rule in prop::option::of(("[A-Za-z0-9-]{1,64}", prop::collection::btree_set("[ -~]{1,256}|[\"'\\\\${};#~*]{1,20}", 0..6))),
+        variations in prop::collection::btree_map("[A-Za-z0-9._-]{1,63}", prop::collection::btree_set(
+            "10\\.[1-9]\\.[1-9]\\.[1-9]:[1-9][0-9]{1,3}|\\[fe80::[1-9a-f]\\]:[1-9][0-9]{1,3}|unix:[1-9]|[a-z0-9]{1,20}-x\\.[a-z]{2,9}:[1-9][0-9]{1,3}",
+            1..4), 1..=8),
+    ) -> ServiceSpec {
+        let variation = |(name, targets): (&String, &BTreeSet<String>)| Variation {
+            name: word(name),
+            targets: targets.iter().map(|target| word(target)).collect(),
+            health: None,
+        };
+        let variations: Vec<Variation> = variations.iter().map(variation).collect();
+        let values = |texts: BTreeSet<String>| {
+            texts.iter().zip((0..variations.len() as u8).cycle()).map(|(text, which)| (word(text), Which(which))).collect()
+        };
+        ServiceSpec {
+            rule: rule.map(|(name, texts)| Rule { name: word(&name), values: values(texts) }),
+            table: Table::new(&Shares::all_stable(variations.len()).unwrap()),
+            name: word(&name), salt: word(&salt), sticky, variations, ..service("a")
+        }
+    }
+}
