@@ -111,7 +111,7 @@ impl Haproxy {
             return self.files.write_maps(&self.disk, &told.section.structure, &maps(told.wanted));
         }
         self.check_candidate(told, None).await?;
-        self.disk.rename(&self.files.candidate(), &self.files.folder.section())
+        self.take_candidate()
     }
 
     async fn switch_off(&self, running: &mut Running, state: &Map) -> Result<(), RouterError> {
@@ -142,8 +142,7 @@ impl Haproxy {
     /// Has a process come up with another file. The one that was in force is put back where none does.
     async fn restructure(&self, told: &Told<'_>, running: Running) -> Result<Running, RouterError> {
         self.check_candidate(told, running.structure.as_ref()).await?;
-        self.disk.link(&self.files.folder.section(), &self.files.before())?;
-        self.disk.rename(&self.files.candidate(), &self.files.folder.section())?;
+        self.take_candidate()?;
         let old = running.pid;
         drop(running);
         match process::reload(self, old, Some(&told.section.structure)).await {
@@ -169,7 +168,7 @@ impl Haproxy {
         self.disk.replace(&candidate, told.section.text.as_bytes())?;
         let refused = self.refusal(told, in_force).await;
         if !matches!(refused, Ok(None)) {
-            self.put_back(&told.section)?;
+            self.drop_candidate(&told.section)?;
         }
         if let Some(said) = refused? {
             return Err(RouterError::Refused { router: NAME, said });
@@ -177,18 +176,30 @@ impl Haproxy {
         self.files.note_newest(&self.disk, told.wanted.number)
     }
 
-    /// Leaves what was there before: the section that is kept, or else the one in its place, and its maps.
+    /// Puts the candidate in its place. What a process was last seen with is kept until one is seen with this.
+    fn take_candidate(&self) -> Result<(), RouterError> {
+        self.disk.link(&self.files.folder.section(), &self.files.before())?;
+        self.disk.rename(&self.files.candidate(), &self.files.folder.section())
+    }
+
+    /// Puts what was kept in the place of a section that no process came up with.
     fn put_back(&self, section: &Section) -> Result<(), RouterError> {
         let before = self.files.before();
         if disk::read(&before)?.is_some() {
             self.disk.rename(&before, &self.files.folder.section())?;
         }
+        self.drop_candidate(section)
+    }
+
+    /// Takes away what was written for a section and is nothing else's.
+    fn drop_candidate(&self, section: &Section) -> Result<(), RouterError> {
         self.disk.remove(&self.files.candidate())?;
-        let there = self.files.section()?.and_then(|text| structure_of(&text, &self.files.folder));
-        if there.as_ref() != Some(&section.structure) {
-            self.files.remove_maps(&self.disk, &section.structure)?;
+        for path in [self.files.folder.section(), self.files.before()] {
+            if self.files.structure_in(&path)?.as_ref() == Some(&section.structure) {
+                return Ok(());
+            }
         }
-        Ok(())
+        self.files.remove_maps(&self.disk, &section.structure)
     }
 
     /// Why a section that is written as the candidate can't be brought into force.

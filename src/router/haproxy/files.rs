@@ -1,6 +1,9 @@
 //! What of ours is on disk.
 
-use std::{path::PathBuf, str};
+use std::{
+    path::{Path, PathBuf},
+    str,
+};
 
 use traffic::{
     haproxy::{Folder, Maps, STATE, Structure, file_of, number_of, structure_of},
@@ -45,6 +48,12 @@ impl Files {
     pub(super) fn section(&self) -> Result<Option<String>, RouterError> {
         let bytes = disk::read(&self.folder.section())?;
         Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// The structure of a section.
+    pub(super) fn structure_in(&self, path: &Path) -> Result<Option<Structure>, RouterError> {
+        let bytes = disk::read(path)?;
+        Ok(bytes.and_then(|bytes| structure_of(&String::from_utf8_lossy(&bytes), &self.folder)))
     }
 
     /// The newest number by which this router was ever led.

@@ -1,6 +1,6 @@
 //! Its processes: the master, the one that serves, and those that were replaced and have calls still.
 
-use std::{ffi::OsStr, fs, path::Path};
+use std::{ffi::OsStr, fs, io::ErrorKind, path::Path};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{Instant, sleep};
@@ -121,8 +121,20 @@ async fn answering(haproxy: &Haproxy) -> Option<String> {
     haproxy.settings.master_socket.as_ref()?;
     let until = Instant::now() + haproxy.settings.limits.answer;
     while Instant::now() < until {
-        if let Some(said) = processes(haproxy).await.ok().flatten().filter(|said| failed_of(said).is_some()) {
-            return Some(said);
+        match processes(haproxy).await {
+            Ok(said) => {
+                let said = said.filter(|said| failed_of(said).is_some());
+                if said.is_some() {
+                    return said;
+                }
+            }
+            // There is none, and won't be in a moment.
+            Err(RouterError::Away { source, .. })
+                if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) =>
+            {
+                return None;
+            }
+            Err(_) => {}
         }
         sleep(PAUSE).await;
     }

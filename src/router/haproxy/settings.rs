@@ -33,7 +33,7 @@ impl Settings {
     /// None of these is refused.
     pub fn of_debian() -> Result<Self, FolderError> {
         Ok(Self {
-            program: "haproxy".into(),
+            program: "/usr/sbin/haproxy".into(),
             config: vec!["/etc/haproxy/haproxy.cfg".into()],
             frame: Frame {
                 folder: Folder::new(Path::new("/etc/haproxy/choirmaster"))?,

@@ -6,6 +6,8 @@
 //! - `include /etc/nginx/choirmaster.conf;` within `http { … }` of the main configuration, and an empty file of that name. This
 //!   program writes it, and three beside it: `.state` (what is to be restored), `.lock`, and `.before` while a change is under way.
 //! - A folder on a memory file system, which this program makes; nginx's workers must be able to read it.
+//! - The rights of whoever starts nginx: its check opens the logs and certificates of the configuration, and its process is sent
+//!   a signal, unless a command has it load.
 //! - `worker_shutdown_timeout` in the main configuration: else a worker that still has a long connection stays for as long as that
 //!   lasts after a configuration was loaded anew, and goes by the one before.
 //!

@@ -43,6 +43,8 @@
 //! Nobody is sent to a variation without a healthy target: they get the stable one. That one never loses all its targets to
 //! checks: when all are taken for dead it serves on all of them, as servers that are only there for that.
 //!
+//! A check of a path is a GET with `Host: localhost`. Of two cookies of one name in a call the last counts.
+//!
 //! Words that were checked ([`crate::wanted`]) stand as they are where `HAProxy` takes all of their letters: names, names of
 //! headers and cookies, targets, paths. Values of headers may hold anything printable, and are written in hexadecimal digits
 //! alone. So nothing here has to be quoted, and nothing that somebody chose ends a word, a line or a command.

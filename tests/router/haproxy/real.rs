@@ -24,7 +24,11 @@ use traffic::{
 use super::runtime::Runtime;
 use crate::{conformance::Real, world::liar::Door};
 
-const PROGRAM: &str = "haproxy";
+/// Also where it is on the path of root alone.
+fn program() -> PathBuf {
+    let of_debian = PathBuf::from("/usr/sbin/haproxy");
+    if of_debian.exists() { of_debian } else { "haproxy".into() }
+}
 
 /// A master with its worker, between an operator's file and ours.
 #[derive(Debug)]
@@ -40,7 +44,7 @@ impl RealHaproxy {
 
     pub fn settings(&self) -> Settings {
         Settings {
-            program: PROGRAM.into(),
+            program: program(),
             config: vec![self.path("operator.cfg")],
             frame: Frame {
                 folder: Folder::new(&self.path("ours")).unwrap(),
@@ -76,7 +80,7 @@ impl RealHaproxy {
 
     async fn launch(&mut self) {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.path("log")).unwrap();
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(program());
         command.arg("-W").arg("-S").arg(format!("{},mode,600", self.path("master.sock").display()));
         command.arg("-p").arg(self.path("pid")).arg("-f").arg(self.path("operator.cfg"));
         command.arg("-f").arg(self.section());

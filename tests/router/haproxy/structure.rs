@@ -167,3 +167,37 @@ async fn a_command_may_reload_it_and_may_fail() {
     let haproxy = with(&["sh", "-c", &kill]);
     assert!(haproxy.apply(&wanted(2, &[&spec])).await.unwrap().was_reloaded);
 }
+
+/// It was put on disk while the process that serves could not be asked, and can't come up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_prepared_unseen_and_does_not_come_up_is_put_back() {
+    let mut real = RealHaproxy::start().await;
+    let router = real.open();
+    let backends = Backend::start_all(["A", "B"]).await;
+    let (port, other) = (free_port(), free_port());
+    let spec = spec_of(&backends, port);
+    done(&router, &wanted(1, &[&spec])).await;
+    let on_disk = real.on_disk();
+    drop(router);
+    let mut more = spec_of(&backends, other);
+    more.name = "more".parse().unwrap();
+    let blind = {
+        let mut settings = real.settings();
+        settings.socket = settings.socket.with_extension("nobody");
+        Haproxy::open(settings).unwrap()
+    };
+    let error = blind.apply(&wanted(2, &[&spec, &more])).await.unwrap_err();
+    assert!(matches!(error, RouterError::Away { .. }), "{error}");
+    assert!(std::fs::read_to_string(real.section()).unwrap().contains("choirmaster:more"));
+    drop(blind);
+    let taken = std::net::TcpListener::bind(real.at(other)).unwrap();
+    let router = real.open();
+    let error = router.apply(&wanted(3, &[&spec, &more])).await.unwrap_err();
+    assert!(matches!(error, RouterError::Refused { .. }), "{error}");
+    assert_eq!(real.on_disk(), on_disk);
+    real.start_again().await;
+    assert_eq!(Caller::new(real.at(port)).variation(&[]).await, "A");
+    drop(taken);
+    done(&router, &wanted(4, &[&spec, &more])).await;
+    assert_eq!(router.check(None).await.unwrap().left_over, [""; 0]);
+}

@@ -1,6 +1,8 @@
 //! nginx as the system's package has it.
 
 mod loss;
+mod memory;
+mod quoting;
 mod real;
 
 use crate::conformance::conformance;

@@ -98,17 +98,19 @@ fn to_take_all_back_is_one_entry() {
     assert_eq!(to_switch_off(&model.maps, &state(&with_b(1))), []);
 }
 
+type Meddle = fn(&mut Map);
+
 #[test]
 fn what_was_changed_in_a_process_by_hand_is_seen_and_written_anew() {
     let wanted = with_b(5_000);
     let told = maps(&wanted);
-    let changes: [(&str, &dyn Fn(&mut Map)); 6] = [
-        ("shop.table", &|map| map.truncate(100)),
-        ("shop.table", &|map| map[0].1 = "nobody".to_owned()),
-        ("shop.table", &|map| map.push(("10000".to_owned(), "B".to_owned()))),
-        ("shop.table", &|map| map.push(("0007".to_owned(), "B".to_owned()))),
-        ("state.map", &|map| map[1].1 = "off".to_owned()),
-        ("state.map", &|map| map[0].1 = "3.1".to_owned()),
+    let changes: [(&str, Meddle); 6] = [
+        ("shop.table", |map| map.truncate(100)),
+        ("shop.table", |map| map[0].1 = "nobody".to_owned()),
+        ("shop.table", |map| map.push(("10000".to_owned(), "B".to_owned()))),
+        ("shop.table", |map| map.push(("0007".to_owned(), "B".to_owned()))),
+        ("state.map", |map| map[1].1 = "off".to_owned()),
+        ("state.map", |map| map[0].1 = "3.1".to_owned()),
     ];
     for (map, change) in changes {
         let mut model = Model::of(&wanted);
