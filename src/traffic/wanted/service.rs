@@ -110,8 +110,7 @@ pub struct Variant<'s> {
 /// How it is looked whether targets are there.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Health {
-    /// GET of this path answers with a status from 200 to 399, by HTTP/1.1 without TLS; without a path a connection is enough. Either is
-    /// by TCP, also to targets that take UDP.
+    /// GET of this path answers with a status from 200 to 399; without a path a connection is enough.
     pub path: Option<Box<str>>,
     /// From the begin of one check to that of the next: 0.1 s to 1 h.
     pub interval: Duration,
