@@ -85,8 +85,9 @@ pub fn differences(wanted: &Wanted, seen: &Seen) -> Vec<Difference> {
         let there_shares: Vec<u16> = there.variations.iter().map(|one| one.hundredths).collect();
         if shares != there_shares {
             found.push(Difference::Shares { service: name.clone(), wanted: shares, seen: there_shares });
-        } else if let Some(differ) = there.table.as_ref().map(|table| service.table.moved_buckets(table))
-            && differ > 0
+        } else if let Some(table) = there.table.as_ref().filter(|table| **table != service.table)
+            // Tables may differ in variations without a share alone.
+            && let differ @ 1.. = service.table.moved_buckets(table)
         {
             found.push(Difference::Buckets { service: name.clone(), differ });
         }

@@ -24,16 +24,16 @@ use crate::lead::states::{spec, target, wanted_of};
 
 /// Answers each connection with this, once a question has ended, and closes it.
 #[derive(Debug)]
-struct Backend {
+pub struct Backend {
     address: SocketAddr,
-    says: watch::Sender<Vec<u8>>,
+    pub says: watch::Sender<Vec<u8>>,
     /// Connections so far, those that are open, and the most that were at a time.
     counts: Arc<[AtomicUsize; 3]>,
     asked: watch::Receiver<String>,
 }
 
 impl Backend {
-    async fn start(says: impl Into<Vec<u8>>) -> Self {
+    pub async fn start(says: impl Into<Vec<u8>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (says, to_say) = watch::channel(says.into());
@@ -67,12 +67,12 @@ impl Backend {
         Self { address, says, counts, asked }
     }
 
-    fn target(&self) -> Target {
+    pub fn target(&self) -> Target {
         target(&self.address.to_string())
     }
 }
 
-fn how(path: Option<&str>) -> wanted::Health {
+pub fn how(path: Option<&str>) -> wanted::Health {
     wanted::Health {
         path: path.map(Into::into),
         interval: Duration::from_millis(100),
@@ -145,8 +145,8 @@ async fn the_question_names_the_target_and_asks_to_be_closed() {
     assert_eq!(question, expected);
 }
 
-const GOOD: &[u8] = b"HTTP/1.1 200 OK\r\n\r\n";
-const BAD: &[u8] = b"HTTP/1.1 503 No\r\n\r\n";
+pub const GOOD: &[u8] = b"HTTP/1.1 200 OK\r\n\r\n";
+pub const BAD: &[u8] = b"HTTP/1.1 503 No\r\n\r\n";
 
 /// A service that leads to these.
 fn leads_to(targets: Vec<Target>) -> ServiceSpec {

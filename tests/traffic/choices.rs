@@ -37,12 +37,12 @@ fn ask(table: &Table, sticky: Option<&Sticky>, call: &From, drawn: u64) -> Choic
 
 #[test]
 fn a_caller_without_a_cookie_is_given_one_with_which_the_choice_stays() {
-    let sticky = Sticky::Cookie("cm".into());
+    let (sticky, table) = (Sticky::Cookie("cm".into()), table(5000));
     for drawn in (0..2_000_u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)) {
-        let first = ask(&table(5000), Some(&sticky), &From::default(), drawn);
+        let first = ask(&table, Some(&sticky), &From::default(), drawn);
         let cookie = first.new_cookie().unwrap();
         let again = From { cookie: Some(("cm", cookie)), ..From::default() };
-        let second = ask(&table(5000), Some(&sticky), &again, drawn + 1);
+        let second = ask(&table, Some(&sticky), &again, drawn + 1);
         assert_eq!((second.variation, second.new_key), (first.variation, None));
     }
 }
@@ -50,11 +50,12 @@ fn a_caller_without_a_cookie_is_given_one_with_which_the_choice_stays() {
 #[test]
 fn a_caller_who_has_the_new_version_keeps_it_while_its_share_grows() {
     let sticky = Sticky::Header("X-User".into());
+    let tables = [10, 500, 1000, 5000, 10_000].map(table);
     for user in 0..2_000 {
         let call = From { header: Some(("x-user", format!("u{user}"))), ..From::default() };
         let mut had_it = false;
-        for share in [10, 500, 1000, 5000, 10_000] {
-            let choice = ask(&table(share), Some(&sticky), &call, 0);
+        for table in &tables {
+            let choice = ask(table, Some(&sticky), &call, 0);
             assert!(choice.variation == Variation(1) || !had_it);
             had_it = choice.variation == Variation(1);
         }
@@ -83,9 +84,10 @@ fn the_header_rule_is_stronger_than_share_and_stickiness_and_marks_the_call() {
 
 #[test]
 fn each_call_is_drawn_by_itself_where_nothing_is_sticky() {
+    let table = table(1000);
     let new = (0..10_000_u64)
         .map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15))
-        .filter(|&drawn| ask(&table(1000), None, &From::default(), drawn).variation == Variation(1))
+        .filter(|&drawn| ask(&table, None, &From::default(), drawn).variation == Variation(1))
         .count();
     // Mean 1,000 and standard deviation 30.
     assert!((820..1180).contains(&new), "{new}");

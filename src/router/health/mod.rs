@@ -1,7 +1,7 @@
 //! Looks at the targets of a wanted state, and tells what that came to.
 //!
 //! - Each check is a connection of its own, on which at most one question is asked; nothing is kept. What a target may answer is
-//!   bounded in bytes and time ([`ask`]).
+//!   bounded in bytes and time ([`ask`]). It is HTTP/1.1 without TLS, or a connection alone, and TCP also to targets that take UDP.
 //! - At most [`Settings::at_once`] checks are carried out at a time; those that are due longest come first.
 //! - Another wanted state keeps what is known of targets that stay, and the checks of others that are on their way count for nothing.
 //!

@@ -94,7 +94,6 @@ impl Core {
                 self.troubled(text);
             }
             (Stand::InForce, true) => {}
-            (Stand::InForce, false) => self.drifted(found, now_ms),
             (Stand::Held { .. }, true) => {
                 self.stand = Stand::InForce;
                 self.trouble = None;
@@ -103,7 +102,7 @@ impl Core {
                 self.weigh();
             }
             (Stand::Held { differences, .. }, false) if *differences == found => {}
-            (Stand::Held { is_accepted: true, .. }, false) => self.drifted(found, now_ms),
+            (Stand::InForce | Stand::Held { is_accepted: true, .. }, false) => self.drifted(found, now_ms),
             (Stand::Held { is_accepted: false, .. }, false) => self.hold(found, Then::Paused),
         }
     }

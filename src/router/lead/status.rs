@@ -33,6 +33,7 @@ pub enum Phase {
     Waiting,
     /// It is being told, or is to show that it does it.
     Telling,
+    /// It was, when it was read last: whether it could be read since says [`Status::is_reached`].
     InForce,
     /// It differs, and is left alone until somebody says otherwise.
     Paused,

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use choirmaster_router::lead::{DriveSettings, Fact, Lead, OnDrift, Phase, Status};
+use choirmaster_router::{
+    health::Fault,
+    lead::{DriveSettings, Fact, Lead, OnDrift, Phase, Status},
+};
 use tokio::sync::broadcast::Receiver;
 use traffic::{
     seen::Seen,
@@ -13,7 +16,10 @@ use super::{
     fake::{FakeRouter, Turn},
     states::{edit, obeyed, shares, spec, target, wanted_of},
 };
-use crate::names::Scripted;
+use crate::{
+    health::{BAD, Backend, GOOD, how},
+    names::Scripted,
+};
 
 /// Not looked at: these tests have no network.
 fn unchecked(hundredths: &[u16]) -> ServiceSpec {
@@ -184,4 +190,34 @@ async fn who_is_not_led_any_more_stays_as_it_is() {
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(shares(&router.inside().does, "shop"), [5_000, 5_000]);
     assert_eq!(router.inside().told.len(), 1);
+}
+
+/// With checks over real connections.
+#[tokio::test]
+async fn a_candidate_whose_targets_die_loses_its_share_and_gets_it_back_as_it_was() {
+    let (a, b) = (Backend::start(GOOD).await, Backend::start(GOOD).await);
+    let mut led = led();
+    let mut spec = spec("shop", 1, &[7_500, 2_500]);
+    for (variation, backend) in spec.variations.iter_mut().zip([&a, &b]) {
+        variation.targets = vec![backend.target()];
+        variation.health = Some(how(Some("/ready")));
+    }
+    let wanted = wanted_of(1, vec![spec]);
+    led.lead.want(wanted.clone()).await.unwrap();
+    let is_all = |fact: &Fact| matches!(fact, Fact::InForce { departures, .. } if departures.is_empty());
+    led.said(is_all).await;
+    assert_eq!(led.router.inside().does, obeyed(&wanted));
+    b.says.send_replace(BAD.to_vec());
+    led.said(|fact| matches!(fact, Fact::InForce { .. })).await;
+    assert_eq!(shares(&led.router.inside().does, "shop"), [10_000, 0]);
+    let found = led.lead.found().borrow().clone();
+    assert_eq!(found.faults.values().next(), Some(&Fault::Status(503)));
+    b.says.send_replace(GOOD.to_vec());
+    led.said(is_all).await;
+    assert_eq!(led.router.inside().does, obeyed(&wanted));
+    // The stable variation serves on, whatever its checks say, and somebody is to look at it.
+    a.says.send_replace(BAD.to_vec());
+    let alarm = led.said(Fact::is_alarm).await;
+    assert!(alarm.to_string().starts_with("A of shop is the stable variation and has no healthy target"));
+    assert_eq!(led.router.inside().does, obeyed(&wanted));
 }
