@@ -7,7 +7,6 @@ mod conformance;
 mod haproxy;
 mod health;
 mod kinds;
-mod kinds;
 mod lead;
 mod loss;
 mod names;
