@@ -18,7 +18,7 @@ use crate::{
 
 /// How much is read at once, in each direction; and where more comes than that, how much then.
 const ROOM: usize = 16 * 1024;
-const MUCH_ROOM: usize = 64 * 1024;
+const MUCH_ROOM: usize = 32 * 1024;
 
 /// How long nothing may move.
 #[derive(Debug, Clone, Copy)]
@@ -127,6 +127,8 @@ struct Way {
     passed: u64,
     /// How much is read next.
     room: usize,
+    /// There is a buffer, be it one of which all is used.
+    has_buffer: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,7 +141,7 @@ enum State {
 
 impl Way {
     fn new() -> Self {
-        Self { state: State::Open, passed: 0, room: ROOM }
+        Self { state: State::Open, passed: 0, room: ROOM, has_buffer: false }
     }
 
     fn poll<R: Stream, W: AsyncWrite + Unpin>(
@@ -180,7 +182,7 @@ impl Way {
 
     /// Reads what there is. A quiet connection holds no buffer.
     fn poll_read<R: Stream>(
-        &self,
+        &mut self,
         from: &mut R,
         came: &mut BytesMut,
         buffers: &Buffers,
@@ -188,13 +190,19 @@ impl Way {
     ) -> Poll<io::Result<usize>> {
         let input = from.poll_input(cx)?;
         if input.is_pending() {
-            if came.capacity() > 0 {
+            if came.capacity() > 0 || self.has_buffer {
+                // What was used of it can be used again.
+                came.reserve(ROOM);
                 buffers.give_back(std::mem::take(came));
+                self.has_buffer = false;
             }
             return Poll::Pending;
         }
-        if came.capacity() == 0 {
-            *came = buffers.take();
+        if !self.has_buffer {
+            if came.capacity() == 0 {
+                *came = buffers.take();
+            }
+            self.has_buffer = true;
         }
         poll_fill(from, came, self.room, cx)
     }

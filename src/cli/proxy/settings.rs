@@ -99,36 +99,7 @@ impl Configured for Settings {
     }
 
     fn keys(&mut self) -> Vec<(&'static str, Slot<'_>)> {
-        const SECOND: Duration = Duration::from_secs(1);
-        const MINUTE: Duration = Duration::from_mins(1);
-        const DAY: Duration = Duration::from_hours(24);
-        const TIMES: (Duration, Duration) = (Duration::from_millis(10), DAY);
-        let Limits {
-            head_bytes,
-            head_fields,
-            head_time,
-            idle,
-            body_idle,
-            tunnel_idle,
-            connect,
-            first_byte,
-            connections,
-            in_flight,
-            queue,
-            queue_time,
-            streams,
-            resets,
-            flows,
-            flow_drain,
-            udp_flows,
-            udp_idle,
-            handshake,
-            kept_body,
-            kept_bodies,
-            pooled,
-            pool,
-        } = &mut self.limits;
-        vec![
+        let mut keys = vec![
             ("proxy.listen", Slot::Parsed(&mut self.listen)),
             ("proxy.metrics", Slot::Parsed(&mut self.metrics)),
             ("proxy.control", Slot::Parsed(&mut self.control)),
@@ -141,40 +112,78 @@ impl Configured for Settings {
             ("tls.pass_through", Slot::Parsed(&mut self.pass_through)),
             ("tcp.listen", Slot::Parsed(&mut self.tcp_listen)),
             ("udp.listen", Slot::Parsed(&mut self.udp_listen)),
-            ("udp.flows", Slot::Number(udp_flows, (1, 1_000_000))),
-            ("udp.idle", Slot::Time(udp_idle, TIMES)),
             ("proxy_protocol.from", Slot::Parsed(&mut self.headers_from)),
             ("drain.stop", Slot::Time(&mut self.stop_within, (Duration::ZERO, DAY))),
             ("drain.upgrade", Slot::Time(&mut self.upgrade_within, (SECOND, 30 * DAY))),
-            ("drain.flows", Slot::Time(flow_drain, (Duration::ZERO, 30 * DAY))),
-            ("limits.connections", Slot::Number(connections, (1, 10_000_000))),
-            ("limits.idle", Slot::Time(idle, TIMES)),
-            ("limits.head_bytes", Slot::Size(head_bytes, (1_024, 1 << 20))),
-            ("limits.head_fields", Slot::Number(head_fields, (8, 256))),
-            ("limits.head_time", Slot::Time(head_time, TIMES)),
-            ("limits.body_idle", Slot::Time(body_idle, TIMES)),
-            ("limits.tunnel_idle", Slot::Time(tunnel_idle, TIMES)),
-            ("limits.connect", Slot::Time(connect, TIMES)),
-            ("limits.first_byte", Slot::Time(first_byte, TIMES)),
-            ("limits.in_flight", Slot::Number(in_flight, (1, 1_000_000))),
-            ("limits.flows", Slot::Number(flows, (1, 1_000_000))),
-            ("limits.queue", Slot::Number(queue, (0, 1_000_000))),
-            ("limits.queue_time", Slot::Time(queue_time, TIMES)),
-            ("limits.streams", Slot::Number(streams, (1, 100_000))),
-            ("limits.resets", Slot::Number(resets, (1, 1_000_000))),
-            ("limits.handshake", Slot::Time(handshake, TIMES)),
-            ("limits.kept_body", Slot::Size(kept_body, (0, 1 << 30))),
-            ("limits.kept_bodies", Slot::Size(kept_bodies, (0, 1 << 40))),
-            ("limits.pool", Slot::Number(pool, (0, 100_000))),
-            ("limits.pooled", Slot::Time(pooled, (Duration::ZERO, DAY))),
             ("counts.interval_seconds", Slot::Number(&mut self.measuring.interval_seconds, (1, 3_600))),
             ("counts.keep", Slot::Time(&mut self.measuring.room.age, (MINUTE, DAY))),
             ("log.level", Slot::Parsed(&mut self.log_level)),
             ("log.format", Slot::Json(&mut self.log_json)),
             ("log.access", Slot::Parsed(&mut self.measuring.access_log.logged)),
             ("log.access_to", Slot::Parsed(&mut self.measuring.access_log.to)),
-        ]
+        ];
+        keys.extend(limits(&mut self.limits));
+        keys
     }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_mins(1);
+const DAY: Duration = Duration::from_hours(24);
+const TIMES: (Duration, Duration) = (Duration::from_millis(10), DAY);
+
+/// What the proxy bears, and for how long.
+fn limits(limits: &mut Limits) -> Vec<(&'static str, Slot<'_>)> {
+    let Limits {
+        head_bytes,
+        head_fields,
+        head_time,
+        idle,
+        body_idle,
+        tunnel_idle,
+        connect,
+        first_byte,
+        connections,
+        in_flight,
+        queue,
+        queue_time,
+        streams,
+        resets,
+        flows,
+        flow_drain,
+        udp_flows,
+        udp_idle,
+        handshake,
+        kept_body,
+        kept_bodies,
+        pooled,
+        pool,
+    } = limits;
+    vec![
+        ("udp.flows", Slot::Number(udp_flows, (1, 1_000_000))),
+        ("udp.idle", Slot::Time(udp_idle, TIMES)),
+        ("drain.flows", Slot::Time(flow_drain, (Duration::ZERO, 30 * DAY))),
+        ("limits.connections", Slot::Number(connections, (1, 10_000_000))),
+        ("limits.idle", Slot::Time(idle, TIMES)),
+        ("limits.head_bytes", Slot::Size(head_bytes, (1_024, 1 << 20))),
+        ("limits.head_fields", Slot::Number(head_fields, (8, 256))),
+        ("limits.head_time", Slot::Time(head_time, TIMES)),
+        ("limits.body_idle", Slot::Time(body_idle, TIMES)),
+        ("limits.tunnel_idle", Slot::Time(tunnel_idle, TIMES)),
+        ("limits.connect", Slot::Time(connect, TIMES)),
+        ("limits.first_byte", Slot::Time(first_byte, TIMES)),
+        ("limits.in_flight", Slot::Number(in_flight, (1, 1_000_000))),
+        ("limits.flows", Slot::Number(flows, (1, 1_000_000))),
+        ("limits.queue", Slot::Number(queue, (0, 1_000_000))),
+        ("limits.queue_time", Slot::Time(queue_time, TIMES)),
+        ("limits.streams", Slot::Number(streams, (1, 100_000))),
+        ("limits.resets", Slot::Number(resets, (1, 1_000_000))),
+        ("limits.handshake", Slot::Time(handshake, TIMES)),
+        ("limits.kept_body", Slot::Size(kept_body, (0, 1 << 30))),
+        ("limits.kept_bodies", Slot::Size(kept_bodies, (0, 1 << 40))),
+        ("limits.pool", Slot::Number(pool, (0, 100_000))),
+        ("limits.pooled", Slot::Time(pooled, (Duration::ZERO, DAY))),
+    ]
 }
 
 impl Settings {
