@@ -3,8 +3,8 @@
 //! A name is put in before anything else is read, as the stages that it means, so that the rest of the language knows nothing of
 //! names. A release keeps what the name meant when it was submitted: the text that is stored has it written out.
 //!
-//! What is silent in a template is decided here, once: each stage whose variation gets calls needs [`MIN_CALLS`] of them, so
-//! that nothing is passed unseen, and fails where more than [`ERROR_RATE`] of its calls do.
+//! What is silent in a template is decided here, once: in each stage in which the new variation gets calls it needs about
+//! [`MIN_CALLS`], so that nothing is passed unseen, and it fails where more than [`ERROR_RATE`] of its calls do.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -28,7 +28,7 @@ pub(crate) const KEY: &str = "strategy";
 /// The most templates of a manager, built-in ones left out.
 pub const MAX_ROLLOUT_TEMPLATES: usize = 256;
 
-/// So many calls the new variation must have had in a stage in which it gets any.
+/// About so many calls the new variation must have had in a stage in which it gets any.
 pub const MIN_CALLS: u64 = 100;
 
 /// A stage fails where a larger share of the new variation's calls does.
@@ -357,7 +357,8 @@ fn stages(template: &RolloutTemplate, names: &[String], [stable, new]: [&str; 2]
     let mut all = Vec::new();
     for (index, (stage, name)) in template.stages.iter().zip(names).enumerate() {
         let gets_calls = stage.traffic > 0;
-        let calls = if gets_calls { MIN_CALLS } else { 0 };
+        // Those of both together, so that the new variation has its part of them.
+        let calls = (MIN_CALLS * 10_000).checked_div(u64::from(stage.traffic)).unwrap_or(0);
         let next = names.get(index + 1).map_or("rollout", String::as_str);
         let mut form = json!({
             "name": name,

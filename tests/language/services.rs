@@ -124,9 +124,9 @@ fn a_template_is_stages_with_its_approvals_and_what_it_means_on_failure() {
     );
     let seconds: Vec<u64> = strategy.stages.iter().map(|stage| stage.min_duration.as_secs()).collect();
     assert_eq!(seconds, [300, 600, 900, 0]);
-    assert!(
-        strategy.stages.iter().all(|stage| stage.healthy_targets == Some(9500) && stage.min_calls == 100)
-    );
+    assert!(strategy.stages.iter().all(|stage| stage.healthy_targets == Some(9500)));
+    let calls: Vec<u64> = strategy.stages.iter().map(|stage| stage.min_calls).collect();
+    assert_eq!(calls, [1000, 400, 200, 100], "of which B gets 100");
     assert_eq!(strategy.stages[3].on_success, Action::Rollout);
     let rollout = strategy.rollout.unwrap();
     // Somebody is asked after the stage of 50 %, which is before that of 100 %.

@@ -12,8 +12,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use language::{
-    Action, Amount, Condition, Metric, OnConflict, Operator, Stage, StageKind, Statistic, Strategy,
-    TargetArea,
+    Action, Amount, Condition, Metric, OnConflict, Operator, Service, Stage, StageKind, Statistic, Strategy,
+    Subject, TargetArea,
 };
 use model::duration;
 
@@ -113,6 +113,9 @@ fn flat(strategy: &Strategy) -> IndexMap<String, String> {
         for (version, what) in [("base version", &function.base), ("new version", &function.new)] {
             put(format!("{name}: {version}"), &format!("{} ({})", what.path, what.env));
         }
+    }
+    for service in &strategy.services {
+        service_flat(service, &mut put);
     }
     if strategy.forward_up {
         put("forward_up".into(), &true);
@@ -237,13 +240,26 @@ fn stage_flat(
     put(
         format!("{name}: type"),
         &match stage.kind {
+            StageKind::AB if !stage.shares.is_empty() => "Traffic",
             StageKind::AB => "A/B",
             StageKind::WaitForSignal => "WaitForSignal",
         },
     );
-    let function = strategy.subject_key(stage.subject).unwrap_or("?");
-    put(format!("{name}: function"), &function);
-    put(format!("{name}: traffic of the new version"), &format!("{} %", stage.new_traffic));
+    let subject = strategy.subject(stage.subject);
+    put(format!("{name}: function"), &subject.map_or("?", Subject::key));
+    match subject {
+        Some(Subject::Service(service)) => {
+            let each = service.variations.iter().zip(&stage.shares);
+            let each = each.map(|(of, share)| format!("{} {} %", of.name, f64::from(*share) / 100.0));
+            put(format!("{name}: shares"), &each.collect::<Vec<_>>().join(", "));
+            if let Some(least) = stage.healthy_targets {
+                put(format!("{name}: healthy targets"), &format!("{} %", f64::from(least) / 100.0));
+            }
+        }
+        Some(Subject::Function(_)) | None => {
+            put(format!("{name}: traffic of the new version"), &format!("{} %", stage.new_traffic));
+        }
+    }
     put(format!("{name}: at least"), &format!("{} and {} calls", show(stage.min_duration), stage.min_calls));
     let conditions: Vec<String> = stage.conditions.iter().map(condition).collect();
     put(format!("{name}: conditions"), &format!("[{}]", conditions.join(", ")));
@@ -254,6 +270,22 @@ fn stage_flat(
             Action::Stage(index) => strategy.stages.get(index).map_or("?", |stage| &stage.name),
         };
         put(format!("{name}: {when}"), &action);
+    }
+}
+
+fn service_flat(service: &Service, put: &mut impl FnMut(String, &dyn Display) -> Option<String>) {
+    let name = format!("service {:?}", service.name());
+    put(name.clone(), &PRESENT);
+    // What it says beside its variations, as it is kept: whoever compares wants to see that it differs.
+    let rest = Service { variations: Vec::new(), ..service.clone() };
+    put(format!("{name}: routing"), &serde_json::to_string(&rest).unwrap_or_default());
+    for variation in &service.variations {
+        let targets = variation.targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        put(format!("{name}: variation {}", variation.name), &targets);
+        if let Some(health) = &variation.health {
+            let health = serde_json::to_string(health).unwrap_or_default();
+            put(format!("{name}: health of {}", variation.name), &health);
+        }
     }
 }
 

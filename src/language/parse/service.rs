@@ -146,6 +146,15 @@ fn variation(node: &Node, index: usize, service: &str, findings: &mut Findings<'
     let name = name.and_then(|entry| read_scalar(entry, "bad-name", word::<Name>, findings));
     let targets = targets(&fields, findings);
     let health = fields.filled("health", "{path: /ready}", findings);
+    if let Some(entry) = health.filter(|_| !findings.is_stored()) {
+        findings
+            .warning(
+                entry.at,
+                "no-effect",
+                "the proxies beside agents go by calls alone, and look at no target's health",
+            )
+            .fix("leave it out, or know that it is for routers that do");
+    }
     let health = health.map(|entry| health_of(entry, findings));
     Some(Variation {
         name: name?,

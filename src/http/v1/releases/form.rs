@@ -223,6 +223,7 @@ fn stages(strategy: &Strategy, from_above: bool) -> Vec<api::StageOverview> {
             name: stage.name.clone(),
             skipped: false,
             kind: match stage.kind {
+                StageKind::AB if !stage.shares.is_empty() => "Traffic".to_owned(),
                 StageKind::AB if !from_above => "A/B".to_owned(),
                 StageKind::AB | StageKind::WaitForSignal => "WaitForSignal".to_owned(),
             },
