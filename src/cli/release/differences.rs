@@ -277,7 +277,8 @@ fn service_flat(service: &Service, put: &mut impl FnMut(String, &dyn Display) ->
     let name = format!("service {:?}", service.name());
     put(name.clone(), &PRESENT);
     // What it says beside its variations, as it is kept: whoever compares wants to see that it differs.
-    let rest = Service { variations: Vec::new(), ..service.clone() };
+    let mut rest = service.clone();
+    rest.variations.clear();
     put(format!("{name}: routing"), &serde_json::to_string(&rest).unwrap_or_default());
     for variation in &service.variations {
         let targets = variation.targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
