@@ -146,7 +146,7 @@ impl Nginx {
     }
 
     async fn check_and_load(&self, wanted: &Loaded) -> Result<(), RouterError> {
-        if let Some(said) = process::test(&self.settings, &self.settings.config, &self.disk).await? {
+        if let Some(said) = process::examine(&self.settings, &self.settings.config, &self.disk).await? {
             return Err(RouterError::Refused { router: NGINX, said });
         }
         process::reload(&self.settings, &self.disk).await?;
@@ -213,7 +213,7 @@ impl Nginx {
 
     pub(super) async fn reload_now(&self) -> Result<(), RouterError> {
         let _leader = self.lead().await?;
-        if let Some(said) = process::test(&self.settings, &self.settings.config, &self.disk).await? {
+        if let Some(said) = process::examine(&self.settings, &self.settings.config, &self.disk).await? {
             return Err(RouterError::Refused { router: NGINX, said });
         }
         let include = &self.settings.include;

@@ -179,7 +179,7 @@ impl Nginx {
 
     async fn check_now(&self, config: Option<&Path>) -> Result<Checked, RouterError> {
         let config = config.unwrap_or(&self.settings.config);
-        let refused = process::test(&self.settings, config, &self.disk).await?;
+        let refused = process::examine(&self.settings, config, &self.disk).await?;
         Ok(Checked { refused, left_over: self.left_over(&self.state()?)? })
     }
 

@@ -14,7 +14,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 const MOST_SAID: usize = 1_000;
 
 /// What nginx says against a configuration; none where it takes it.
-pub async fn test(settings: &Settings, config: &Path, disk: &Disk) -> Result<Option<String>, RouterError> {
+pub async fn examine(settings: &Settings, config: &Path, disk: &Disk) -> Result<Option<String>, RouterError> {
     let mut command = Command::new(&settings.program);
     command.arg("-t").arg("-q").arg("-c").arg(config);
     let (is_good, said) = run(command, &settings.program, disk).await?;
