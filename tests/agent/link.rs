@@ -65,6 +65,7 @@ async fn a_poll_says_what_the_agent_is_and_learns_what_the_manager_reads() {
             "labels": {"env": "prod"},
             "features": ["interim", "values", "groups"],
             "leads": "whole",
+            "routers": ["embedded"],
         })
     );
     assert_eq!(asked[1].json()["id"], "a1");
