@@ -257,14 +257,14 @@ fn shares_of(variations: usize) -> impl Strategy<Value = Shares> {
 prop_compose! {
     /// Words as odd as they may be.
     fn any_service()(
-        name in "[A-Za-z0-9._-]{1,60}", salt in "[A-Za-z0-9._-]{1,63}",
+        name in "[A-Za-z0-9][A-Za-z0-9._-]{0,59}", salt in "[A-Za-z0-9][A-Za-z0-9._-]{0,62}",
         sticky in prop_oneof![
             Just(None), Just(Some(StickyTo::Address)),
-            "[A-Za-z0-9_-]{1,64}".prop_map(|name| Some(StickyTo::Cookie(word(&name)))),
-            "[A-Za-z0-9-]{1,64}".prop_map(|name| Some(StickyTo::Header(word(&name)))),
+            "[A-Za-z0-9][A-Za-z0-9_-]{0,63}".prop_map(|name| Some(StickyTo::Cookie(word(&name)))),
+            "[A-Za-z0-9][A-Za-z0-9-]{0,63}".prop_map(|name| Some(StickyTo::Header(word(&name)))),
         ],
-        rule in prop::option::of(("[A-Za-z0-9-]{1,64}", prop::collection::btree_set("[ -~]{1,256}|[\"'\\\\${};#~*]{1,20}", 0..6))),
-        variations in prop::collection::btree_map("[A-Za-z0-9._-]{1,63}", prop::collection::btree_set(
+        rule in prop::option::of(("[A-Za-z0-9][A-Za-z0-9-]{0,63}", prop::collection::btree_set("[!-~]([ -~]{0,254}[!-~])?|[\"'\\\\${};#~*]{1,20}", 0..6))),
+        variations in prop::collection::btree_map("[A-Za-z0-9][A-Za-z0-9._-]{0,62}", prop::collection::btree_set(
             "10\\.[1-9]\\.[1-9]\\.[1-9]:[1-9][0-9]{1,3}|\\[fe80::[1-9a-f]\\]:[1-9][0-9]{1,3}|unix:[1-9]|[a-z0-9]{1,20}-x\\.[a-z]{2,9}:[1-9][0-9]{1,3}",
             1..4), 1..=8),
     ) -> ServiceSpec {

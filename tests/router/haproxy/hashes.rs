@@ -13,7 +13,7 @@ use crate::{
 /// So many keys are asked for in one call.
 const KEYS: usize = 50;
 const CALLS: usize = 2_000;
-const SALTS: [&str; 2] = ["release-7", "-.A"];
+const SALTS: [&str; 2] = ["release-7", "a-.A"];
 
 /// What our section does with a key, as it is written there, of a service with this salt.
 fn expression(real: &RealHaproxy, salt: &str) -> String {

@@ -49,7 +49,7 @@ fn checked(mut spec: ServiceSpec, path: Option<&str>) -> ServiceSpec {
     for variation in &mut spec.variations {
         variation.health = Some(Health {
             path: path.map(Into::into),
-            interval: Duration::from_millis(50),
+            interval: Duration::from_millis(100),
             timeout: Duration::from_millis(500),
             ..Health::default()
         });

@@ -25,20 +25,12 @@ fn any_name() -> impl Strategy<Value = String> {
         "if",
         "unless",
         "or",
-        "-m",
-        "--",
-        "-i",
-        "-f",
-        ".",
-        "..",
-        "...",
         "state",
         "state.map",
         "server",
         "backend",
         "quit",
         "prompt",
-        "_",
         "http",
         "tcp",
         "FRONTEND",
@@ -46,23 +38,25 @@ fn any_name() -> impl Strategy<Value = String> {
         "lua.x",
         "last-resort",
         "0",
-        "-1",
     ];
-    prop_oneof![prop::sample::select(words.to_vec()).prop_map(str::to_owned), "[A-Za-z0-9._-]{1,63}"]
+    prop_oneof![
+        prop::sample::select(words.to_vec()).prop_map(str::to_owned),
+        "[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
+    ]
 }
 
 fn any_sticky() -> impl Strategy<Value = Option<StickyTo>> {
     prop_oneof![
         Just(None),
         Just(Some(StickyTo::Address)),
-        "[A-Za-z0-9_-]{1,64}".prop_map(|name| Some(StickyTo::Cookie(name.parse().unwrap()))),
-        "[A-Za-z0-9-]{1,64}".prop_map(|name| Some(StickyTo::Header(name.parse().unwrap()))),
+        "[A-Za-z0-9][A-Za-z0-9_-]{0,63}".prop_map(|name| Some(StickyTo::Cookie(name.parse().unwrap()))),
+        "[A-Za-z0-9][A-Za-z0-9-]{0,63}".prop_map(|name| Some(StickyTo::Header(name.parse().unwrap()))),
     ]
 }
 
 fn any_health() -> impl Strategy<Value = Option<Health>> {
     let path = "/[!%&(-/0-:<-@A-Z\\[\\]^_`a-z|~]{0,60}";
-    prop::option::of((path, 0..100_000_u64, 0..5_u32).prop_map(|(path, milliseconds, after)| Health {
+    prop::option::of((path, 100..100_000_u64, 1..5_u32).prop_map(|(path, milliseconds, after)| Health {
         path: Some(path.into()),
         interval: std::time::Duration::from_millis(milliseconds),
         healthy_after: after,
@@ -71,8 +65,8 @@ fn any_health() -> impl Strategy<Value = Option<Health>> {
 }
 
 fn any_spec(at: u16) -> impl Strategy<Value = ServiceSpec> {
-    let values = prop::collection::btree_map("[ -~]{1,256}", 0..2_u8, 1..6);
-    let rule = prop::option::of(("[A-Za-z0-9-]{1,64}", values));
+    let values = prop::collection::btree_map("[!-~]([ -~]{0,254}[!-~])?", 0..2_u8, 1..6);
+    let rule = prop::option::of(("[A-Za-z0-9][A-Za-z0-9-]{0,63}", values));
     let names = (any_name(), any_name(), any_name());
     (names, any_sticky(), rule, any_health(), any::<bool>(), 0..=10_000_u16).prop_map(
         move |((name, stable, salt), sticky, rule, health, is_v6, share)| {

@@ -15,15 +15,15 @@ fn word<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
 
 prop_compose! {
     fn any_service()(
-        name in "[A-Za-z0-9._-]{1,63}", salt in "[A-Za-z0-9._-]{1,63}",
+        name in "[A-Za-z0-9][A-Za-z0-9._-]{0,62}", salt in "[A-Za-z0-9][A-Za-z0-9._-]{0,62}",
         sticky in prop_oneof![
-            "[A-Za-z0-9_-]{1,64}".prop_map(|name| StickyTo::Cookie(word(&name))),
-            "[A-Za-z0-9-]{1,64}".prop_map(|name| StickyTo::Header(word(&name))),
+            "[A-Za-z0-9][A-Za-z0-9_-]{0,63}".prop_map(|name| StickyTo::Cookie(word(&name))),
+            "[A-Za-z0-9][A-Za-z0-9-]{0,63}".prop_map(|name| StickyTo::Header(word(&name))),
             Just(StickyTo::Address),
         ],
-        header in "[A-Za-z0-9-]{1,64}",
-        values in prop::collection::btree_set("[ -~]{1,256}|[\"'\\\\${};#~*\\^.(\\[|]{1,20}|\\\\[xztnr\"]", 1..8),
-        names in prop::collection::btree_set("[A-Za-z0-9._-]{1,63}", 2..8),
+        header in "[A-Za-z0-9][A-Za-z0-9-]{0,63}",
+        values in prop::collection::btree_set("[!-~]([ -~]{0,254}[!-~])?|[\"'\\\\${};#~*\\^.(\\[|]{1,20}|\\\\[xztnr\"]", 1..8),
+        names in prop::collection::btree_set("[A-Za-z0-9][A-Za-z0-9._-]{0,62}", 2..8),
         port in 1_100..11_900_u16,
     ) -> ServiceSpec {
         let target = |at: usize| format!("127.0.0.{}:{}", at + 2, port + 1);

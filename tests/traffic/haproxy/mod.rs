@@ -56,33 +56,15 @@ fn shop() -> ServiceSpec {
 }
 
 /// Words that are allowed, and mean something to `HAProxy` or look as if they did.
-const NAMES: [&str; 18] = [
-    "if",
-    "unless",
-    "or",
-    "-m",
-    "--",
-    "-i",
-    "-f",
-    ".",
-    "..",
-    "...",
-    "state",
-    "state.map",
-    "server",
-    "backend",
-    "http",
-    "quit",
-    "prompt",
-    "_",
-];
+const NAMES: [&str; 10] =
+    ["if", "unless", "or", "state", "state.map", "server", "backend", "http", "quit", "prompt"];
 
 fn any_name() -> impl Strategy<Value = String> {
-    prop_oneof![prop::sample::select(&NAMES[..]).prop_map(str::to_owned), "[A-Za-z0-9._-]{1,63}"]
+    prop_oneof![prop::sample::select(&NAMES[..]).prop_map(str::to_owned), "[A-Za-z0-9][A-Za-z0-9._-]{0,62}"]
 }
 
 fn any_health() -> impl Strategy<Value = Option<Health>> {
-    let health = ("/[!%&(-/0-:<-@A-Z\\[\\]^_`a-z|~]{0,60}", any::<bool>(), 0..100_000_u64, 0..5_u32);
+    let health = ("/[!%&(-/0-:<-@A-Z\\[\\]^_`a-z|~]{0,60}", any::<bool>(), 100..100_000_u64, 1..5_u32);
     prop::option::of(health.prop_map(|(path, has_path, milliseconds, after)| Health {
         path: has_path.then(|| path.into()),
         interval: std::time::Duration::from_millis(milliseconds),
@@ -96,7 +78,7 @@ fn any_target() -> impl Strategy<Value = Target> {
         Just("192.0.2.7".to_owned()),
         Just("[2001:db8::1]".to_owned()),
         Just("last-resort".to_owned()),
-        "[a-z]([a-z0-9-]{0,20}[a-z0-9])?(\\.[a-z0-9]{1,8}){0,2}",
+        "[a-z]([a-z0-9-]{0,20}[a-z0-9])?(\\.[a-z][a-z0-9]{0,7}){0,2}",
     ];
     (host, 1..=u16::MAX).prop_map(|(host, port)| format!("{host}:{port}").parse().unwrap())
 }
@@ -115,14 +97,14 @@ fn any_sticky() -> impl Strategy<Value = Option<StickyTo>> {
     prop_oneof![
         Just(None),
         Just(Some(StickyTo::Address)),
-        "[A-Za-z0-9_-]{1,64}".prop_map(|name| Some(StickyTo::Cookie(name.parse().unwrap()))),
-        "[A-Za-z0-9-]{1,64}".prop_map(|name| Some(StickyTo::Header(name.parse().unwrap()))),
+        "[A-Za-z0-9][A-Za-z0-9_-]{0,63}".prop_map(|name| Some(StickyTo::Cookie(name.parse().unwrap()))),
+        "[A-Za-z0-9][A-Za-z0-9-]{0,63}".prop_map(|name| Some(StickyTo::Header(name.parse().unwrap()))),
     ]
 }
 
 fn any_rule(variations: usize) -> impl Strategy<Value = Option<Rule>> {
-    let values = prop::collection::btree_map("[ -~]{1,256}", 0..variations as u8, 0..6);
-    let rule = ("[A-Za-z0-9-]{1,64}", values).prop_map(|(name, values)| Rule {
+    let values = prop::collection::btree_map("[!-~]([ -~]{0,254}[!-~])?", 0..variations as u8, 0..6);
+    let rule = ("[A-Za-z0-9][A-Za-z0-9-]{0,63}", values).prop_map(|(name, values)| Rule {
         name: name.parse().unwrap(),
         values: values.into_iter().map(|(value, which)| (value.parse().unwrap(), Which(which))).collect(),
     });
