@@ -37,6 +37,9 @@ pub struct LedService {
     /// The offer that shared it out last.
     #[serde(default)]
     pub offer: String,
+    /// What was led before the release in hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    before: Option<Box<LedService>>,
 }
 
 impl LedService {
@@ -44,7 +47,7 @@ impl LedService {
     fn new(service: Service, offer: &str) -> Self {
         let runs = vec![(0, BUCKETS, Variation::STABLE.0)];
         let (salt, split) = (String::new(), String::new());
-        Self { service, runs, salt, split, is_tried: false, offer: offer.to_owned() }
+        Self { service, runs, salt, split, is_tried: false, offer: offer.to_owned(), before: None }
     }
 
     fn table(&self) -> Option<Table> {
@@ -56,7 +59,13 @@ impl LedService {
     /// What each variation gets, in units of 0.01 %.
     #[must_use]
     pub fn shares(&self) -> Vec<u16> {
-        self.table().map(|table| table.hundredths()).unwrap_or_default()
+        let mut shares = vec![0_u16; self.service.variations.len()];
+        for (from, to, of) in &self.runs {
+            if let Some(share) = shares.get_mut(usize::from(*of)) {
+                *share = share.saturating_add(to.saturating_sub(*from));
+            }
+        }
+        shares
     }
 
     /// Moves the buckets that these shares move, and no others.
@@ -189,11 +198,12 @@ impl Core {
                 continue;
             }
             let known = self.state.services.remove(&name);
-            let goes_on = known.filter(|led| led.service.variations == service.variations);
+            let goes_on = known.clone().filter(|led| led.service.variations == service.variations);
             let mut led = goes_on.unwrap_or_else(|| LedService::new(service.clone(), id));
             led.service = service.clone();
             led.offer.clone_from(id);
             led.is_tried = true;
+            led.before = known.map(Box::new);
             self.state.services.insert(name, led);
         }
         Ok(())
@@ -228,6 +238,7 @@ impl Core {
         for name in self.names_of_services() {
             if let Some(led) = self.state.services.get_mut(&name) {
                 led.is_tried = false;
+                led.before = None;
             }
         }
     }
@@ -239,13 +250,21 @@ impl Core {
         offer.services.iter().map(Service::name).filter(is_led).map(str::to_owned).collect()
     }
 
-    /// The proxy took no table with these services: those that were not led before this offer are let go.
+    /// The proxy refused a table. Where none of the offer in hand was in force yet, its services are led as they were before, and
+    /// those that were not led then are let go.
     pub(super) fn services_were_refused(&mut self) -> bool {
-        let Some(offer) = &self.offer else { return false };
-        let is_new = |led: &LedService| led.is_tried && led.offer == offer.id;
-        let before = self.state.services.len();
-        self.state.services.retain(|_, led| !is_new(led));
-        before != self.state.services.len()
+        let is_first = self.state.work.as_ref().is_some_and(|work| work.begun == 1);
+        if !is_first || self.testing().is_none_or(|testing| testing.elapsed_ms > 0) {
+            return false;
+        }
+        let names = self.names_of_services();
+        for name in &names {
+            let led = self.state.services.remove(name);
+            if let Some(before) = led.and_then(|led| led.before) {
+                self.state.services.insert(name.clone(), *before);
+            }
+        }
+        !names.is_empty()
     }
 
     pub(super) fn service_forms(&self) -> impl Iterator<Item = ServiceForm> {

@@ -17,7 +17,7 @@ use choirmaster_agent::{
 use model::StageStatus;
 use proxy::{
     control::form::TableNumber,
-    form::TableForm,
+    form::{ServiceForm, TableForm},
     ledger::{Cursor, Interval, Key, Reading, Row, Tally, Times},
     live::Target,
 };
@@ -66,6 +66,8 @@ pub struct World {
     pub proxy_away: bool,
     /// The proxy takes each table, and goes on by the one before.
     pub proxy_says_yes_alone: bool,
+    /// The proxy refuses tables that name one of these, since it doesn't listen there.
+    pub closed_ports: BTreeSet<u16>,
     /// Calls per step of each function, and errors in a hundred of each variation.
     pub calls: u64,
     pub errors: BTreeMap<&'static str, u64>,
@@ -111,6 +113,7 @@ impl World {
             stops_take_long: false,
             proxy_away: false,
             proxy_says_yes_alone: false,
+            closed_ports: BTreeSet::new(),
             calls: 20,
             errors: BTreeMap::new(),
             rows: BTreeMap::new(),
@@ -210,7 +213,7 @@ impl World {
     fn serve(&mut self) {
         let Some(table) = &self.table else { return };
         for service in &table.services {
-            let shares = service.shares.clone().expect("shares");
+            let shares = shares_of(service);
             for (variation, share) in service.variations.iter().zip(shares) {
                 let calls = self.calls * u64::from(share) / 10_000;
                 let errors = calls * self.errors.get(&*variation.name).copied().unwrap_or(0) / 100;
@@ -320,6 +323,12 @@ impl World {
             Act::Apply(generation) => {
                 let Errand::Table(table) = errand else { panic!("no table is applied") };
                 self.check_table(&table);
+                let ports =
+                    |service: &ServiceForm| service.ports.iter().any(|port| self.closed_ports.contains(port));
+                if table.services.iter().any(ports) {
+                    let applied = Err(Trouble::refused("it doesn't listen there"));
+                    return Some(Event::Applied { generation, applied });
+                }
                 if !self.proxy_says_yes_alone {
                     self.tables.push((*table).clone());
                     self.table = Some(*table);
@@ -385,7 +394,9 @@ impl World {
 
     /// Whatever gets a share runs.
     fn check_table(&self, table: &TableForm) {
-        for variation in table.services.iter().flat_map(|service| &service.variations) {
+        // Services run elsewhere, at ports of their own.
+        let functions = table.services.iter().filter(|service| service.ports.is_empty());
+        for variation in functions.flat_map(|service| &service.variations) {
             let version = variation.version.parse().expect("a digest");
             assert!(self.running.contains_key(&version), "{variation:?} is in a table and doesn't run");
         }
@@ -395,7 +406,7 @@ impl World {
     pub fn share(&self, function: &str) -> u16 {
         let services = self.table.iter().flat_map(|table| &table.services);
         let service = services.into_iter().find(|service| service.name == function);
-        let shares = service.and_then(|service| service.shares.clone()).unwrap_or_default();
+        let shares = service.map(shares_of).unwrap_or_default();
         shares.get(1).copied().unwrap_or(0)
     }
 
@@ -457,6 +468,16 @@ impl World {
         let ended = self.told.iter().filter(|told| told.status != StageStatus::SuccessWaiting);
         ended.map(|told| (told.stage.clone(), told.status, told.next.clone())).collect()
     }
+}
+
+/// What each variation gets, in units of 0.01 %.
+fn shares_of(service: &ServiceForm) -> Vec<u16> {
+    let Some(runs) = &service.runs else { return service.shares.clone().expect("shares") };
+    let mut shares = vec![0; service.variations.len()];
+    for (from, to, of) in runs {
+        shares[usize::from(*of)] += to - from;
+    }
+    shares
 }
 
 fn target(version: &VersionId) -> Target {

@@ -1,0 +1,99 @@
+//! Services, whose variations run elsewhere.
+
+use model::StageStatus;
+
+use super::world::World;
+
+/// Two stages and a roll-out from one target to another.
+fn offer(id: &str, port: u16, [stable, new]: [&str; 2]) -> String {
+    let stage = |name: &str, of_new: u16, next: &str| {
+        format!(
+            "  - name: {name}\n    type: Traffic\n    shares: {{{stable}: {}, {new}: {of_new}}}\n    metrics_conditions: [{{name: errorRate, \
+             threshold: \"<=0.05\"}}]\n    end_conditions: [{{name: minDuration, threshold: 1s}}, {{name: minCalls, threshold: \
+             \"10\"}}]\n    end_action: {{onSuccess: {next}, onFailure: rollback}}\n",
+            100 - of_new
+        )
+    };
+    let variation = |name: &str| {
+        let port = 9_000 + u32::from(name.as_bytes()[0]);
+        format!("      - {{name: {name}, targets: [\"127.0.0.1:{port}\"]}}\n")
+    };
+    format!(
+        "id: {id}\nname: {id}\nservices:\n  - name: shop\n    ports: [{{port: {port}}}]\n    variations:\n{}{}stages:\n{}{}",
+        variation(stable),
+        variation(new),
+        stage("little", 10, "half"),
+        stage("half", 50, "rollout")
+    )
+}
+
+fn offered(world: &mut World, id: &str, port: u16, variations: [&str; 2]) {
+    world.offers.push((id.to_owned(), offer(id, port, variations)));
+}
+
+/// The port of the service in force, and who serves it alone.
+fn serving(world: &World) -> Option<(u16, String)> {
+    let service = world.table.as_ref()?.services.first()?;
+    let [alone] = &service.variations[..] else { return None };
+    Some((service.ports[0], alone.name.clone()))
+}
+
+fn rolled_out() -> World {
+    let mut world = World::new();
+    offered(&mut world, "r1", 80, ["A", "B"]);
+    world.until("it is rolled out", |world| world.ended().len() == 2);
+    world.until("it serves alone", |world| serving(world) == Some((80, "B".to_owned())));
+    world
+}
+
+#[test]
+fn what_won_serves_alone_on_and_a_kill_at_any_step_changes_nothing_of_that() {
+    let world = rolled_out();
+    assert_eq!(world.ended()[1], ("half".to_owned(), StageStatus::Completed, "rollout".to_owned()));
+    for steps in 0..60 {
+        let mut world = World::new();
+        offered(&mut world, "r1", 80, ["A", "B"]);
+        world.steps(steps);
+        world.kill();
+        world.until("it serves alone", |world| serving(world) == Some((80, "B".to_owned())));
+    }
+}
+
+#[test]
+fn a_service_that_the_proxy_refuses_leaves_what_served_before() {
+    // What was never led is let go.
+    let mut world = World::new();
+    world.closed_ports.insert(81);
+    offered(&mut world, "r0", 81, ["A", "B"]);
+    world.until("it is told", |world| !world.ended().is_empty());
+    assert_eq!(world.ended()[0].1, StageStatus::Error);
+    assert!(world.core.state().services.is_empty());
+
+    // What was led goes on as it was, at its port.
+    let mut world = rolled_out();
+    world.closed_ports.insert(81);
+    let before = world.core.state().services.clone();
+    offered(&mut world, "r2", 81, ["B", "C"]);
+    world.until("it is told", |world| world.ended().len() == 3);
+    assert_eq!(world.ended()[2].1, StageStatus::Error);
+    assert_eq!(world.core.state().services, before);
+    world.until("its table is in force", |world| world.core.in_force().is_some());
+    assert_eq!(serving(&world), Some((80, "B".to_owned())));
+}
+
+#[test]
+fn a_table_that_is_refused_in_mid_release_is_no_end_of_what_serves() {
+    let mut world = World::new();
+    offered(&mut world, "r1", 80, ["A", "B"]);
+    world.until("it is tried", |world| world.share("shop") == 1_000);
+    world.steps(5);
+    // As where somebody else has put another table of this number in force.
+    world.closed_ports.insert(80);
+    world.until("the next stage is decided", |world| {
+        world.core.state().services["shop"].shares() == [5_000, 5_000]
+    });
+    world.steps(20);
+    assert_eq!(world.core.state().services["shop"].shares(), [5_000, 5_000]);
+    world.closed_ports.clear();
+    world.until("it serves alone", |world| serving(world) == Some((80, "B".to_owned())));
+}
