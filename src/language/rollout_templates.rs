@@ -19,7 +19,7 @@ use super::{
     raw,
     reading::{read_name, read_scalar, read_truth, read_word},
     rollout::OnLimit,
-    scalar::{self, go_duration},
+    scalar::{self, go_duration, percent},
 };
 
 /// The key under which a strategy names one.
@@ -178,7 +178,6 @@ impl RolloutTemplate {
     /// As it may stand under `strategy:` in the place of its name.
     #[must_use]
     pub fn written_out(&self) -> Value {
-        let percent = |hundredths: u16| format!("{}.{:02}", hundredths / 100, hundredths % 100);
         let stages = self.stages.iter().map(|stage| {
             json!({
                 "traffic": percent(stage.traffic), "duration": go_duration(stage.duration),
@@ -353,7 +352,6 @@ fn stage_names(template: &RolloutTemplate) -> Vec<String> {
 }
 
 fn stages(template: &RolloutTemplate, names: &[String], [stable, new]: [&str; 2], at: At) -> Node {
-    let percent = |hundredths: u16| format!("{}.{:02}", hundredths / 100, hundredths % 100);
     let mut all = Vec::new();
     for (index, (stage, name)) in template.stages.iter().zip(names).enumerate() {
         let gets_calls = stage.traffic > 0;

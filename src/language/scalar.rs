@@ -225,6 +225,11 @@ pub(super) fn hundredths(text: &str) -> Result<u16, ScalarFault<u16>> {
     hundredths.filter(|share| *share <= 10_000).ok_or_else(wrong)
 }
 
+/// The same written down.
+pub(super) fn percent(hundredths: u16) -> String {
+    format!("{}.{:02}", hundredths / 100, hundredths % 100)
+}
+
 fn whole(text: &str) -> Option<u64> {
     let trimmed = text.trim();
     trimmed.bytes().all(|b| b.is_ascii_digit()).then(|| trimmed.parse().ok())?

@@ -68,22 +68,12 @@ impl Service {
         }
     }
 
-    /// As a router is told of it, with these shares; `salt` is what the keys of calls are hashed with, where it is the release's.
+    /// As a router is told of it, by this table; `salt` is what the keys of calls are hashed with, where it is the release's.
     ///
     /// # Errors
     ///
     /// What doesn't fit together; a service of a checked strategy fits.
-    pub fn wanted(&self, shares: &Shares, salt: &Name) -> Result<wanted::Service, ServiceError> {
-        let table = Table::new(shares);
-        self.wanted_by(table, salt)
-    }
-
-    /// The same by a table.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::wanted`].
-    pub fn wanted_by(&self, table: Table, salt: &Name) -> Result<wanted::Service, ServiceError> {
+    pub fn wanted(&self, table: Table, salt: &Name) -> Result<wanted::Service, ServiceError> {
         let name: Name = self.name().parse().map_err(|_| ServiceError::Unnamed)?;
         let salt = match self.salt {
             Salt::Release => salt.clone(),
@@ -109,7 +99,7 @@ impl Service {
     pub fn check(&self) -> Result<(), ServiceError> {
         let name: Name = self.name().parse().map_err(|_| ServiceError::Unnamed)?;
         let shares = Shares::all_stable(self.variations.len()).map_err(|_| ServiceError::Unnamed)?;
-        self.wanted(&shares, &name).map(drop)
+        self.wanted(Table::new(&shares), &name).map(drop)
     }
 
     /// What it is called among functions and services: `service/NAME`.

@@ -10,7 +10,6 @@ use super::{
     fields::Located,
     findings::Findings,
     graph,
-    limits::MAX_FUNCTIONS,
     node::At,
     parse::{
         DraftFunction, DraftService, DraftShares, DraftStage, DraftSubject, StrategyDraft,
@@ -172,7 +171,7 @@ struct Subjects {
 
 impl Subjects {
     fn of(&self, stage: &DraftStage, findings: &mut Findings<'_>) -> Option<usize> {
-        let found = match stage.subject.as_ref()? {
+        match stage.subject.as_ref()? {
             DraftSubject::Function(name) => named(name, &self.functions, "function", findings),
             DraftSubject::Service(name) => {
                 named(name, &self.services, "service", findings).map(|at| at + self.first_service)
@@ -188,8 +187,7 @@ impl Subjects {
                 }
                 only
             }
-        };
-        found.filter(|at| *at < MAX_FUNCTIONS)
+        }
     }
 }
 

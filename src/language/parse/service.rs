@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, str::FromStr, time::Duration};
 use traffic::{
     MAX_VARIATIONS, Variation as Which,
     wanted::{
-        CookieName, HeaderName, HeaderValue, Health, Listen, MAX_TARGETS, Name, Protocol, Rule, StickyTo,
-        Target, Variation,
+        CookieName, HeaderName, HeaderValue, Health, IN_A_ROW, INTERVALS, Listen, MAX_TARGETS, MAX_VALUES,
+        Name, Protocol, Rule, StickyTo, TIMEOUTS, Target, Variation,
     },
 };
 
@@ -25,9 +25,6 @@ use crate::{
 
 /// The most ports of a service.
 pub(crate) const MAX_PORTS: usize = 16;
-
-/// The most values of a header that ask for a variation.
-const MAX_VALUES: usize = 256;
 
 const KEYS: [&str; 8] = ["name", "routers", "ports", "sticky", "header", "variations", "salt", "retry"];
 
@@ -188,17 +185,19 @@ fn health_of(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<Healt
     let keys = ["path", "interval", "timeout", "healthy_after", "unhealthy_after"];
     let fields = Fields::open(entry.node, "health".to_owned(), &keys, findings)?;
     let usual = Health::default();
-    let time = |key: &str, usual: Duration, findings: &mut Findings<'_>| match fields.optional(key) {
-        Some(entry) => read_scalar(entry, "bad-duration", some_time, findings),
-        None => Some(usual),
+    let interval = match fields.optional("interval") {
+        Some(entry) => read_scalar(entry, "bad-duration", interval_of, findings),
+        None => Some(usual.interval),
+    };
+    let timeout = match fields.optional("timeout") {
+        Some(entry) => read_scalar(entry, "bad-duration", timeout_of, findings),
+        None => Some(usual.timeout),
     };
     let count = |key: &str, usual: u32, findings: &mut Findings<'_>| match fields.optional(key) {
         Some(entry) => read_scalar(entry, "bad-count", in_a_row, findings),
         None => Some(usual),
     };
     let path = fields.optional("path").map(|entry| read_scalar(entry, "bad-path", check_path, findings));
-    let (interval, timeout) =
-        (time("interval", usual.interval, findings), time("timeout", usual.timeout, findings));
     let healthy_after = count("healthy_after", usual.healthy_after, findings);
     let unhealthy_after = count("unhealthy_after", usual.unhealthy_after, findings);
     Some(Health {
@@ -210,16 +209,25 @@ fn health_of(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<Healt
     })
 }
 
-fn some_time(text: &str) -> Result<Duration, ScalarFault<Duration>> {
+fn interval_of(text: &str) -> Result<Duration, ScalarFault<Duration>> {
     let time = scalar::duration(text)?;
-    if (Duration::from_millis(100)..=Duration::from_hours(1)).contains(&time) {
+    if INTERVALS.contains(&time) {
         return Ok(time);
     }
     Err(fault(format!("{} is no time between two checks", quoted(text)), "write one from 100ms to 1h"))
 }
 
+/// As short as nobody would set an interval is refused as well.
+fn timeout_of(text: &str) -> Result<Duration, ScalarFault<Duration>> {
+    let time = scalar::duration(text)?;
+    if (*INTERVALS.start()..=*TIMEOUTS.end()).contains(&time) {
+        return Ok(time);
+    }
+    Err(fault(format!("{} is no time for a check to take", quoted(text)), "write one from 100ms to 1m"))
+}
+
 fn in_a_row(text: &str) -> Result<u32, ScalarFault<u32>> {
-    let count = text.parse().ok().filter(|count| (1..=100).contains(count));
+    let count = text.parse().ok().filter(|count| IN_A_ROW.contains(count));
     count.ok_or_else(|| {
         fault(format!("{} is no number of checks", quoted(text)), "write a whole number from 1 to 100")
     })

@@ -4,7 +4,11 @@ use std::fmt::Write as _;
 
 use traffic::wanted::{Health, Protocol, StickyTo, Variation};
 
-use crate::{Salt, Service, Stage, StageKind, render::quoted, scalar::go_duration};
+use crate::{
+    Salt, Service, Stage, StageKind,
+    render::quoted,
+    scalar::{go_duration, percent},
+};
 
 pub(super) fn push(text: &mut String, services: &[Service]) {
     if services.is_empty() {
@@ -94,8 +98,4 @@ pub(super) fn push_shares(text: &mut String, service: &Service, stage: &Stage) {
     if let Some(least) = stage.healthy_targets {
         let _ = writeln!(text, "    healthy_targets: {}", percent(least));
     }
-}
-
-fn percent(hundredths: u16) -> String {
-    format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }

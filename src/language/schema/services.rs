@@ -83,7 +83,7 @@ pub struct HealthForm {
     pub path: Option<String>,
     /// From 100ms to 1h; `2s` if absent.
     pub interval: Option<DurationForm>,
-    /// From 100ms to 1h; `1s` if absent.
+    /// From 100ms to 1m; `1s` if absent.
     pub timeout: Option<DurationForm>,
     /// So many in a row; 2 if absent.
     #[schemars(range(min = 1, max = 100))]

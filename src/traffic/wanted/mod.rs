@@ -10,8 +10,8 @@ mod target;
 pub use self::{
     name::{CookieName, HeaderName, HeaderValue, Name, WordError},
     service::{
-        Health, Listen, MAX_LISTENS, MAX_TARGETS, MAX_VALUES, Protocol, Rule, Service, ServiceError,
-        ServiceSpec, StickyTo, Variant, Variation, is_check_path,
+        Health, IN_A_ROW, INTERVALS, Listen, MAX_LISTENS, MAX_TARGETS, MAX_VALUES, Protocol, Rule, Service,
+        ServiceError, ServiceSpec, StickyTo, TIMEOUTS, Variant, Variation, is_check_path,
     },
     target::{Host, Target, TargetError, is_this_machine},
 };

@@ -21,10 +21,14 @@ pub const MAX_VALUES: usize = 64;
 /// The most bytes of the path of a health check.
 const MAX_PATH: usize = 200;
 
-/// How often it may be looked whether a target is there, how long it may take with its answer, and how many in a row may count.
-const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(1);
-const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_mins(1);
-const IN_A_ROW: RangeInclusive<u32> = 1..=100;
+/// How often it may be looked whether a target is there.
+pub const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(1);
+
+/// How long it may take with its answer.
+pub const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_mins(1);
+
+/// How many in a row may count.
+pub const IN_A_ROW: RangeInclusive<u32> = 1..=100;
 
 /// What gets calls, and how they are shared among its variations. Nothing of it was checked yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
