@@ -261,6 +261,8 @@ fn title(kind: &str) -> Option<&'static str> {
         "stopping" => "Stopping",
         "not-ready" => "Not ready",
         "store-full" => "The store has no space left",
+        "missing-role" => "The token lacks a role",
+        "whole-manager" => "Not for a tenant",
         "store-unavailable" => "The store does not answer",
         _ => return None,
     })

@@ -63,6 +63,7 @@ pub(super) async fn handle(
         let why = format!("{most} children have joined, and more may not: revoke the tokens of some");
         return Err(Refused::new(StatusCode::FORBIDDEN, why));
     }
+    let door = door.name.as_str();
     let (name, kind, join_token) = (request.name.as_deref(), request.kind, join_token.digest());
     let newcomer = Newcomer { name, kind, door, join_token, nonce };
     let joined = ctx.engine.join(&newcomer, PATIENCE).await?.ok_or_else(|| {
