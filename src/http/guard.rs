@@ -32,6 +32,10 @@ pub async fn admit_operators(State(ctx): State<Context>, mut request: Request, n
         request.extensions_mut().insert(operator);
         return next.run(request).await;
     };
+    if ctx.view().tenants.get(&tenant).is_none() {
+        let detail = format!("the token is bound to the tenant {tenant}, which is not there");
+        return Problem::new(StatusCode::FORBIDDEN, "unknown-tenant", detail).into_response();
+    }
     let answer = match admit_to_child(&ctx, &Scope::of(&operator), &mut request).await {
         Ok(()) => {
             request.extensions_mut().insert(operator);

@@ -19,6 +19,7 @@ mod metrics;
 pub mod openapi;
 pub mod problem;
 pub mod rights;
+mod room;
 mod router;
 pub mod scope;
 pub mod serve;

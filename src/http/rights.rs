@@ -74,6 +74,11 @@ pub const ROUTES: &[Route] = &[
     route("DELETE", "/api/v1/children/{id}/labels/{key}", Any(STEER)),
     route("DELETE", "/api/v1/children/{id}/token", Any(STEER)),
     route("GET", "/api/v1/deployments", Any(LOOK)),
+    route("GET", "/api/v1/tenants", Any(LOOK)),
+    route("POST", "/api/v1/tenants", Whole(STEER)),
+    route("GET", "/api/v1/tenants/{name}", Any(LOOK)),
+    route("DELETE", "/api/v1/tenants/{name}", Whole(STEER)),
+    route("PUT", "/api/v1/tenants/{name}/limits", Whole(STEER)),
 ];
 
 /// What a route takes; `None`: the table doesn't have it.

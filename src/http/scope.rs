@@ -5,15 +5,24 @@
 //! its mark: whatever is sent to a tenant goes through [`Unmarker`], so that no handler has to think of it. What the tenant is not to see at all,
 //! handlers leave out.
 
-use axum::{extract::FromRequestParts, http::request::Parts};
+use std::{collections::BTreeMap, path::PathBuf};
 
-use super::{auth::CallingOperator, problem::Problem};
+use axum::{
+    extract::FromRequestParts,
+    http::{StatusCode, request::Parts},
+};
+
+use super::{Context, auth::CallingOperator, context::Settings, problem::Problem, room::NoRoom};
 use engine::EngineError;
 use heart::children::Child;
-use model::{ReleaseId, TENANT_LABEL, TenantName, tenant};
+use language::{MAX_TARGET_LABELS, Strategy};
+use model::{TENANT_LABEL, TenantName, tenant};
+use wire::api;
 
-/// What stands in the place of whatever is somebody else's.
-pub const ANOTHERS: &str = "another tenant's";
+pub use model::tenant::ANOTHERS;
+
+/// In the manager's folder of functions, the one in which tenants have theirs.
+const TENANTS: &str = "tenants";
 
 /// What a caller sees and may touch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +37,17 @@ impl Scope {
     /// Of this caller.
     pub fn of(caller: &CallingOperator) -> Self {
         caller.grant.tenant.clone().map_or(Self::Everything, Self::Tenant)
+    }
+
+    /// Of a caller who says that it acts for a tenant: somebody of the whole manager may, and a tenant for itself.
+    pub fn acting_for(self, ctx: &Context, tenant: Option<&str>) -> Result<Self, Problem> {
+        let Some(asked) = tenant else { return Ok(self) };
+        let name = TenantName::parse(asked).map_err(|error| Problem::bad_request(error.to_string()))?;
+        let is_own = self.tenant().is_none_or(|own| *own == name);
+        if is_own && ctx.view().tenants.get(&name).is_some() {
+            return Ok(Self::Tenant(name));
+        }
+        Err(NoRoom::UnknownTenant(name).into())
     }
 
     /// The tenant to which it is bound.
@@ -46,6 +66,41 @@ impl Scope {
         }
     }
 
+    /// A strategy that the caller submits, under the id that its release has in the manager. Children take part that the caller sees, and no
+    /// others. A release that is no tenant's has no id that a tenant's could have.
+    pub fn bind(&self, mut strategy: Strategy) -> Result<Strategy, Problem> {
+        let refused = |kind, why: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, kind, why);
+        let Self::Tenant(own) = self else {
+            if tenant::split(strategy.id.as_str()).is_some() {
+                let why =
+                    format!("the id {} is of the form ~TENANT~ID, which is kept for tenants", strategy.id);
+                return Err(refused("reserved-id", why));
+            }
+            return Ok(strategy);
+        };
+        let labels = strategy.target.as_ref().map(|target| &target.labels);
+        let asked = labels.and_then(|labels| labels.get(TENANT_LABEL));
+        if asked.is_some_and(|asked| asked != own.as_str()) {
+            let why = "target.labels names another tenant: children of this one alone can take part";
+            return Err(refused("invalid-strategy", why.to_owned()));
+        }
+        if asked.is_none() && labels.is_some_and(|labels| labels.len() >= MAX_TARGET_LABELS) {
+            let most = MAX_TARGET_LABELS - 1;
+            let why = format!("the target of a tenant's release has at most {most} labels beside its own");
+            return Err(refused("invalid-strategy", why));
+        }
+        let id =
+            own.release_id(&strategy.id).map_err(|error| refused("invalid-strategy", error.to_string()))?;
+        strategy.bind(id);
+        Ok(strategy)
+    }
+
+    /// The folder in which the functions lie that the caller's strategies name: a tenant has one of its own.
+    pub fn functions_root(&self, settings: &Settings) -> PathBuf {
+        let root = &settings.functions_root;
+        self.tenant().map_or_else(|| root.clone(), |own| root.join(TENANTS).join(own.as_str()))
+    }
+
     /// Whether the caller sees the release that has this id in the manager.
     pub fn sees_release(&self, id: &str) -> bool {
         self.tenant().is_none_or(|own| tenant::split(id).is_some_and(|(name, _)| name == own.as_str()))
@@ -53,8 +108,25 @@ impl Scope {
 
     /// Whether the caller sees a child. A child is the tenant's of whom an operator said so by a label.
     pub fn sees_child(&self, child: &Child) -> bool {
-        let label = || child.labels.as_ref()?.get(TENANT_LABEL);
-        self.tenant().is_none_or(|own| label().is_some_and(|name| name == own.as_str()))
+        self.tenant().is_none_or(|own| child.tenant() == Some(own.as_str()))
+    }
+
+    /// Whether the caller sees a child below a manager below, which has these labels there.
+    pub fn sees_labels(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.tenant().is_none_or(|own| labels.get(TENANT_LABEL).is_some_and(|name| name == own.as_str()))
+    }
+
+    /// A child as the caller sees it: without the releases of others in which it has a part.
+    pub fn child(&self, mut child: api::Child) -> api::Child {
+        if self.tenant().is_none() {
+            return child;
+        }
+        child.releases.retain(|id| self.sees_release(id));
+        let named = child.doing.strip_prefix("release ").and_then(|rest| rest.split_once(':'));
+        if named.is_some_and(|(id, _)| !self.sees_release(id)) {
+            child.doing = format!("takes part in {ANOTHERS} release");
+        }
+        child
     }
 
     /// The id of a release as it may be named to the caller: that, or that it is another tenant's.
@@ -143,9 +215,4 @@ impl Unmarker {
         let is_of_id = two.is_ascii_alphanumeric() || matches!(two, b'.' | b'_' | b'~' | b'-');
         !is_of_id || (one == b'\\' && matches!(two, b'n' | b'r' | b't' | b'b' | b'f'))
     }
-}
-
-/// Whether the id that somebody gives a release could be taken for that of a tenant's release.
-pub fn is_reserved(id: &ReleaseId) -> bool {
-    tenant::split(id.as_str()).is_some()
 }

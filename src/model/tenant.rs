@@ -71,6 +71,25 @@ pub fn split(id: &str) -> Option<(&str, &str)> {
     (is_name(tenant) && !said.is_empty()).then_some((tenant, said))
 }
 
+/// What stands where something of somebody else would be named.
+pub const ANOTHERS: &str = "another tenant's";
+
+/// A release as it is named to those who see that of `own`, a tenant's if it has one.
+pub fn named<'a>(own: Option<&str>, other: &'a ReleaseId) -> &'a str {
+    if own.is_none() || own == other.tenant() { other.as_str() } else { ANOTHERS }
+}
+
+/// Whether releases of these tenants may meet on a child: a child has one tenant, and whoever is of none releases to all.
+pub fn meet(one: Option<&str>, other: Option<&str>) -> bool {
+    one.is_none() || other.is_none() || one == other
+}
+
+/// By what earlier releases of a function or service are found, from the id of a release.
+pub fn history_key(release: &str, subject: &str) -> String {
+    let tenant = split(release).map(|(tenant, _)| tenant);
+    tenant.map_or_else(|| subject.to_owned(), |tenant| format!("{MARK}{tenant}{MARK}{subject}"))
+}
+
 impl ReleaseId {
     /// The name of the tenant whose release has this id.
     pub fn tenant(&self) -> Option<&str> {
