@@ -26,7 +26,6 @@ fn told(answer: &Answer, asked: &[&str]) -> String {
 fn bodies(method: &str, path: &str) -> Vec<Value> {
     match (method, path) {
         ("PUT", path) if path.ends_with("/{key}") => vec![json!({"value": "edge"})],
-        ("POST", path) if path.ends_with("/extend-analysis") => vec![json!({"for": "1h"})],
         ("PUT", path) if path.ends_with("/limits") => vec![json!({"limits": {}})],
         ("POST" | "DELETE", _) => vec![json!({}), json!({"note": "n"})],
         _ => vec![Value::Null],

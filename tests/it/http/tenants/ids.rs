@@ -80,7 +80,12 @@ async fn an_id_of_a_tenants_form_is_nobody_elses() {
     }
     let other = strategy("elsewhere") + "target:\n  labels: {tenant: umbra}\n";
     seen += &format!("{}\n", shared.submit("ann", &other).await.problem());
-    insta::assert_snapshot!(seen, @"");
+    insta::assert_snapshot!(seen, @r#"
+    422 /problems/reserved-id: the id ~acme~sly is of the form ~TENANT~ID, which is kept for tenants
+    201 "~acme~sly"
+    422 /problems/invalid-strategy: an id has at most 42 bytes, this one has 43
+    422 /problems/invalid-strategy: target.labels names another tenant: children of this one alone can take part
+    "#);
     // What umbra called so is its own, and nobody else's.
     assert_eq!(shared.ids("root", "/api/v1/releases").await, ["~umbra~~acme~sly"]);
     assert_eq!(shared.ids("uma", "/api/v1/releases").await, ["~acme~sly"]);
@@ -100,6 +105,11 @@ async fn an_operator_of_the_whole_manager_submits_for_a_tenant() {
         let answer = shared.yaml(who, &format!("/release?tenant={of}"), &strategy("taken")).await;
         seen += &format!("{}\n", answer.problem());
     }
-    insta::assert_snapshot!(seen, @"");
+    insta::assert_snapshot!(seen, @r#"
+    404 /problems/unknown-tenant: tenant acme is not known
+    404 /problems/unknown-tenant: tenant nobody is not known
+    404 /problems/unknown-tenant: tenant nobody is not known
+    400 about:blank: a tenant's name has 1 to 16 small letters, digits and -, and does not begin with -
+    "#);
     shared.world.stop().await;
 }

@@ -37,7 +37,13 @@ async fn each_limit_is_named_where_it_is_met() {
     };
     seen += &format!("{}\n", digits(&over));
     shared.submit("uma", &strategy("two")).await.ok();
-    insta::assert_snapshot!(seen, @"");
+    insta::assert_snapshot!(seen, @r#"
+    429 /problems/tenant-limit: tenant acme has as many children as it may have: 1 (the limit `children`)
+    429 tenant acme has as many children as it may have: 1 (the limit `children`)
+
+    429 /problems/tenant-limit: tenant acme has as many unfinished releases as it may have: 1 (the limit `releases`)
+    413 /problems/tenant-limit: tenant acme would have MANY bytes of strategies and functions, and may have 10 (the limit `bytes`)
+    "#);
     shared.world.stop().await;
 }
 

@@ -16,13 +16,19 @@ async fn a_tenant_is_made_once_and_deleted_when_nothing_is_open() {
     }
     seen += &format!("{}\n", shared.call("root", "DELETE", "/api/v1/tenants/acme").await.problem());
     seen += &format!("{}\n", shared.call("root", "DELETE", "/api/v1/tenants/nobody").await.problem());
-    insta::assert_snapshot!(seen, @"");
+    insta::assert_snapshot!(seen, @r#"
+    409 /problems/tenant-taken: the name acme was given; choose another
+    400 about:blank: a tenant's name has 1 to 16 small letters, digits and -, and does not begin with -
+    400 about:blank: the body can't be read: unknown field `cpus`, expected one of `children`, `releases`, `bytes` at line 1 column 17
+    409 /problems/wrong-state: tenant acme has 1 unfinished release: abort them, or wait for their ends
+    404 /problems/unknown-tenant: tenant nobody is not known
+    "#);
     shared.call("ann", "POST", "/api/v1/releases/open/abort").await.ok();
     shared.world.fetch(&child, "~acme~open").await;
     shared.call("root", "DELETE", "/api/v1/tenants/acme").await.ok();
     // Its tokens open nothing, its name is not given again, and what happened stays.
-    insta::assert_snapshot!(shared.get("ann", "/api/v1/releases").await.problem(), @"");
-    insta::assert_snapshot!(shared.post("root", "/api/v1/tenants", &json!({"name": "acme"})).await.problem(), @"");
+    insta::assert_snapshot!(shared.get("ann", "/api/v1/releases").await.problem(), @r#"403 /problems/unknown-tenant: the token is bound to the tenant acme, which is not there"#);
+    insta::assert_snapshot!(shared.post("root", "/api/v1/tenants", &json!({"name": "acme"})).await.problem(), @r#"409 /problems/tenant-taken: the name acme was given; choose another"#);
     assert_eq!(shared.get("root", "/api/v1/tenants/acme").await.status, 404);
     let trail = shared.get("root", "/api/v1/audit?limit=1000").await.ok().json();
     let said: Vec<String> = trail["items"]
@@ -34,7 +40,14 @@ async fn a_tenant_is_made_once_and_deleted_when_nothing_is_open() {
             format!("{} {}", entry["actor"].as_str().unwrap(), entry["events"][0]["event"].as_str().unwrap())
         })
         .collect();
-    insta::assert_snapshot!(said.join("\n"), @"");
+    insta::assert_snapshot!(said.join("\n"), @r#"
+    operator:root tenant_created
+    operator:root tenant_created
+    operator:root child_labelled
+    operator:acme/ann release_submitted
+    operator:acme/ann release_aborted
+    operator:root tenant_deleted
+    "#);
     shared.world.stop().await;
 }
 
@@ -48,7 +61,7 @@ async fn a_tenant_is_shown_with_what_it_has() {
     let mut shown = shared.get("ann", "/api/v1/tenants/acme").await.ok().json();
     assert!(shown["bytes"]["used"].take().as_u64().unwrap() > 1_000);
     shown["created"] = json!("then");
-    insta::assert_snapshot!(shown, @"");
+    insta::assert_snapshot!(shown, @r#"{"bytes":{"limit":1073741824,"used":null},"children":{"limit":10000,"used":2},"created":"then","name":"acme","releases":{"limit":100,"used":1}}"#);
     // It goes with what is gone.
     let label = format!("/api/v1/children/{child}/labels/tenant");
     shared.call("root", "DELETE", &label).await.ok();
@@ -109,7 +122,12 @@ async fn only_operators_of_the_whole_manager_say_whose_a_child_is() {
     shared.submit("ann", &strategy("held")).await.ok();
     let moved = shared.send("root", "PUT", &label, &json!({"value": "umbra"})).await.problem();
     seen += &format!("{}\n", moved.replace(&child, "CHILD"));
-    insta::assert_snapshot!(seen, @"");
+    insta::assert_snapshot!(seen, @r#"
+    403 /problems/whole-manager: whose a child is say operators of the whole manager, with a token that is bound to no tenant
+    403 /problems/whole-manager: whose a child is say operators of the whole manager, with a token that is bound to no tenant
+    404 /problems/unknown-tenant: tenant nobody is not known
+    409 /problems/has-part: child CHILD has a part in release ~acme~held: it changes its tenant when it has none
+    "#);
     let other = format!("/api/v1/children/{child}/labels/tier");
     shared.send("ann", "PUT", &other, &json!({"value": "edge"})).await.ok();
     shared.world.stop().await;

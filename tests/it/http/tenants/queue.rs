@@ -48,7 +48,12 @@ async fn who_waits_for_somebody_else_is_not_told_for_whom() {
     seen += &format!("{}\n", plan["waits_for"]);
     let seen_child = shared.get("ann", &format!("/api/v1/children/{child}")).await.ok().json();
     seen += &format!("{} {}\n", seen_child["releases"], seen_child["doing"]);
-    insta::assert_snapshot!(seen, @"");
+    insta::assert_snapshot!(seen, @r#"
+    waits behind another tenant's release, which changes the same functions
+    409 /problems/conflict: unfinished releases change the same functions: mine
+    ["another tenant's","mine"]
+    [] "takes part in another tenant's release"
+    "#);
     // A tenant takes back what is its own, and nothing else.
     shared.submit("ann", &supersede).await.ok();
     assert_eq!(shared.state("root", "secret-plan").await, "Running");

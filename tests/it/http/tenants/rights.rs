@@ -77,7 +77,15 @@ async fn a_role_that_is_missing_is_named() {
     ] {
         seen += &format!("{who}: {}\n", shared.call(who, method, path).await.problem());
     }
-    insta::assert_snapshot!(seen, @"");
+    insta::assert_snapshot!(seen, @r#"
+    vic: 403 /problems/missing-role: this takes the role operator; the token vic has viewer
+    otto: 403 /problems/missing-role: this takes the role approver; the token otto has operator
+    abe: 403 /problems/missing-role: this takes the role operator; the token abe has approver
+    watch: 403 /problems/missing-role: this takes the role operator; the token watch has viewer
+    ann: 403 /problems/whole-manager: this is about the whole manager, and takes a token that is bound to no tenant
+    ann: 403 /problems/whole-manager: this is about the whole manager, and takes a token that is bound to no tenant
+    ghost: 403 /problems/unknown-tenant: the token is bound to the tenant nobody, which is not there
+    "#);
     shared.world.stop().await;
 }
 
