@@ -1,6 +1,7 @@
 //! Who shares a manager sees nothing of the others.
 
 mod attack;
+mod below;
 mod ids;
 mod limits;
 mod manage;
