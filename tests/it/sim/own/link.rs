@@ -172,6 +172,8 @@ pub(super) fn failed(act: &Act, trouble: Trouble, took_ms: u64) -> Event {
         Act::Fetch { offer, run } => Event::Fetched { offer, run, fetched: Err(trouble) },
         Act::Start(version) => Event::Started { version, started: Err(trouble) },
         Act::Apply(generation) => Event::Applied { generation, applied: Err(trouble) },
+        Act::Watch(generation) => Event::Outdated { generation, outdated: Err(trouble) },
+        Act::Empty { service, variation } => Event::Emptied { service, variation, emptied: Err(trouble) },
         Act::Drain(version) => Event::Drained { version, drained: Err(trouble) },
         Act::Stop(version) => Event::Stopped { version, stopped: Err(trouble) },
         Act::Count(number) => Event::Counted { number, counted: Err(trouble) },

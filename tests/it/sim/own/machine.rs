@@ -1,7 +1,8 @@
 //! What an own agent begins on its machine takes effect: at the runtime, and at the proxy.
 
 use ::agent::{
-    core::{Act, Errand, Event, Trouble},
+    core::{Act, Counted, Errand, Event, Trouble},
+    front::table_form,
     runtime::VersionId,
 };
 use proxy::{form::TableForm, ledger::Reading};
@@ -74,8 +75,9 @@ impl World {
             return act.failed(Trouble::passing("the proxy doesn't answer"));
         }
         match (act, errand) {
-            (Act::Look(_), _) => Event::Looked(Ok(own.proxy.number())),
-            (Act::Apply(generation), Errand::Table(form)) => {
+            (Act::Look(_), _) => Event::Looked(Ok(own.proxy.number().into())),
+            (Act::Apply(generation), Errand::Table(table)) => {
+                let form = table_form(&table);
                 let applied = self.own_applies(index, &form).map_err(Trouble::refused);
                 Event::Applied { generation, applied }
             }
@@ -89,7 +91,7 @@ impl World {
                 if flaw == Some(Flaw::CountsTwice) {
                     count_twice(&mut reading);
                 }
-                Event::Counted { number, counted: Ok(Box::new(reading)) }
+                Event::Counted { number, counted: Ok(Counted::Read(Box::new(reading))) }
             }
             (act, errand) => panic!("{act:?} is not carried out with {errand:?}"),
         }

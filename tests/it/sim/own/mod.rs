@@ -21,9 +21,10 @@ mod watch;
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
-use ::agent::core::{Act, Core, Errand, Event, Function, Now, Settings, State};
+use ::agent::core::{Abilities, Act, Core, Errand, Event, Function, Now, Settings, State};
 use heart::release::command::Offer;
 use model::ReleaseKey;
+use traffic::HashFunction;
 
 use self::{proxy::Proxy, runtime::Runtime, watch::Watched};
 use super::{agent::Agent, call::Response};
@@ -195,6 +196,7 @@ impl Own {
             drain_ms: self.drain_ms,
             joins: false,
             seed: u64::from(self.process) + 100 * self.place as u64,
+            abilities: Abilities { name: "the proxy", hash: HashFunction::Murmur2, empties_within_ms: None },
         };
         self.core = Some(Core::new(state.unwrap_or_default(), settings));
         self.flights.clear();
