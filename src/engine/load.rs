@@ -205,7 +205,7 @@ impl Building {
     pub fn new(row: ReleaseRow) -> Result<Self, StoreError> {
         let key = row.release_key;
         let detail = stored::release_detail(key, &row.detail)?;
-        let strategy = stored::strategy(key, &row.strategy)?;
+        let strategy = stored::strategy(key, &row.id, &row.strategy)?;
         let strategy = if detail.parent.is_some() { parent::led(strategy) } else { strategy };
         let gates = Gates { stand: detail.stand, ..Gates::new(&strategy, detail.parent.is_some()) };
         let release = Release {

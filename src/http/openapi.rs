@@ -35,6 +35,7 @@ use super::{Context, child::router as children, router::operators};
     tags(
         (name = "releases", description = "Submit releases, look at them, act on them."),
         (name = "children", description = "Who polls here."),
+        (name = "tenants", description = "Who shares the manager, and how much of it each may take."),
         (name = "watching", description = "Audit trail, events, health, metrics."),
         (name = "child protocol", description = "The calls of children; all but /answers and /join are fixed.")
     )

@@ -17,6 +17,7 @@ pub mod ring;
 mod secret;
 pub mod status;
 pub mod steps;
+pub mod tenant;
 pub mod text;
 pub mod time;
 
@@ -28,4 +29,5 @@ pub use id::{ChildId, ChildKey, IdError, MAX_OFFER_ID_LEN, ReleaseId, ReleaseKey
 pub use manager_clock::{ManagerClock, ManagerInstant};
 pub use secret::Secret;
 pub use status::StageStatus;
+pub use tenant::{Role, TENANT_LABEL, TenantName};
 pub use time::Now;

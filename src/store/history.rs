@@ -96,6 +96,13 @@ pub(crate) const OVER: &str = concat!(
     " FROM releases WHERE release_key > $1 AND NOT open AND state <> 'Removed' ORDER BY release_key LIMIT $2"
 );
 
+pub(crate) const BYTES_OF: &str = "SELECT CAST(
+        COALESCE((SELECT SUM(octet_length(strategy)) FROM releases
+            WHERE substr(id, 1, length(CAST($1 AS text))) = CAST($1 AS text)), 0)
+        + COALESCE((SELECT SUM(octet_length(bytes)) FROM archives WHERE digest IN
+            (SELECT archive FROM releases WHERE substr(id, 1, length(CAST($1 AS text))) = CAST($1 AS text))), 0)
+        AS BIGINT)";
+
 pub(crate) const AWAITING: &str =
     concat!("SELECT ", part!(OutboxId), " FROM outbox WHERE kind = $1 ORDER BY id LIMIT $2");
 
@@ -118,6 +125,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     AUDIT_OF_RELEASE,
     AUDIT_END,
     OVER,
+    BYTES_OF,
     AWAITING,
     PING,
 ];
@@ -190,8 +198,27 @@ impl Reader for History {
                 page(filter.limit),
                 Arg::OptText(filter.state.as_deref()),
                 Arg::OptText(filter.function.as_deref()),
+                Arg::OptText(filter.prefix.as_deref()),
             ];
             self.all(self.sessions.releases_sql(), &args).await
+        })
+    }
+
+    fn bytes_of<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<u64, StoreError>> {
+        Box::pin(async move {
+            let mut bytes = 0;
+            let asking = async {
+                let mut session = self.sessions.session().await?;
+                let mut each = |columns: &dyn super::session::Columns| {
+                    let read = columns.int(0).map_err(StoreError::Unavailable)?;
+                    bytes = read.and_then(|sum| u64::try_from(sum).ok()).unwrap_or_default();
+                    Ok(())
+                };
+                session.rows(BYTES_OF, &[Arg::Text(prefix)], &mut each).await
+            };
+            let late = |_| StoreError::Unavailable(format!("no answer within {} s", READ_TIMEOUT.as_secs()));
+            timeout(READ_TIMEOUT, asking).await.map_err(late)??;
+            Ok(bytes)
         })
     }
 

@@ -201,6 +201,8 @@ pub struct ReleaseFilter {
     pub state: Option<String>,
     /// Only those that change this function.
     pub function: Option<String>,
+    /// Only those whose ids begin so.
+    pub prefix: Option<String>,
     /// 1 to [`MAX_PAGE`].
     pub limit: u32,
 }
@@ -233,6 +235,8 @@ pub trait Reader: Send + Sync + fmt::Debug {
         &'a self,
         filter: &'a ReleaseFilter,
     ) -> BoxFuture<'a, Result<Vec<ReleaseRow>, StoreError>>;
+    /// Bytes of the strategies of releases whose ids begin so, and of their archives, each once.
+    fn bytes_of<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<u64, StoreError>>;
     /// Releases that are over, the oldest first: only keys above `after`; `limit` 1 to [`MAX_PAGE`].
     fn over(&self, after: Option<u32>, limit: u32) -> BoxFuture<'_, Result<Vec<OverRow>, StoreError>>;
     /// The effects of this kind that wait to be carried out, the oldest first: their ids; `limit` 1 to [`MAX_PAGE`].

@@ -70,6 +70,22 @@ pub(super) enum Event<'a> {
     ChildTokenRevoked {
         child: &'a str,
     },
+    /// With its limits.
+    TenantCreated {
+        tenant: &'a str,
+        children: u64,
+        releases: u64,
+        bytes: u64,
+    },
+    TenantLimited {
+        tenant: &'a str,
+        children: u64,
+        releases: u64,
+        bytes: u64,
+    },
+    TenantDeleted {
+        tenant: &'a str,
+    },
     ReleaseSubmitted {
         release: &'a str,
         name: &'a str,

@@ -14,7 +14,10 @@ mod words;
 use serde::Serialize;
 
 use self::event::Event;
-use crate::stored::{self, EventVersion};
+use crate::{
+    stored::{self, EventVersion},
+    tenants::{Done, Limits, Tenant},
+};
 use heart::{
     children::Change as OfChild,
     release::{change::Change, state::State},
@@ -92,6 +95,18 @@ pub fn events(
 pub fn enrolled(child: &str, name: Option<&str>, kind: ChildKind, door: &str) -> Result<String, StoreError> {
     let event = Event::ChildEnrolled { child, name, kind: kind.name(), join_token: door };
     stored::json(&Noted { version: EventVersion::NOW, event, note: None })
+}
+
+/// The event of what was done to a tenant.
+pub fn tenant(tenant: &Tenant, done: Done, note: Option<&str>) -> Result<String, StoreError> {
+    let name = tenant.name.as_str();
+    let Limits { children, releases, bytes } = tenant.limits;
+    let event = match done {
+        Done::Created => Event::TenantCreated { tenant: name, children, releases, bytes },
+        Done::Limited => Event::TenantLimited { tenant: name, children, releases, bytes },
+        Done::Deleted => Event::TenantDeleted { tenant: name },
+    };
+    stored::json(&Noted { version: EventVersion::NOW, event, note })
 }
 
 /// The event of a token that was revoked.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Candidate, Fleet, Plan, Why, plan};
+use super::{Candidate, Fleet, Plan, Why, plan, why::Rules};
 use language::{Strategy, Target, TargetArea};
 use model::{Capabilities, ChildKey};
 
@@ -34,7 +34,7 @@ pub fn advise(strategy: &Strategy, fleet: &impl Fleet, plan: &Plan) -> Advice {
     let some_lack = plan.excluded.iter().any(|(why, _)| lacks(why)) || !plan.parts.is_empty();
     Advice {
         swapped: count_swapped(strategy, fleet, plan),
-        runtimes: if some_lack { gather_runtimes(fleet) } else { BTreeSet::new() },
+        runtimes: if some_lack { gather_runtimes(strategy, fleet) } else { BTreeSet::new() },
         in_place: count_in_place(strategy, fleet, plan),
         agents: plan.participants.agents,
         routers: if strategy.services.is_empty() { BTreeMap::new() } else { count_routers(fleet, plan) },
@@ -88,10 +88,11 @@ fn count_swapped(strategy: &Strategy, fleet: &impl Fleet, planned: &Plan) -> Opt
     (children > 0).then_some(children)
 }
 
-fn gather_runtimes(fleet: &impl Fleet) -> BTreeSet<String> {
+fn gather_runtimes(strategy: &Strategy, fleet: &impl Fleet) -> BTreeSet<String> {
+    let rules = Rules::new(strategy);
     let mut found = BTreeSet::new();
     for (child, _) in fleet.areas().iter() {
-        let candidate = fleet.candidate(child);
+        let candidate = fleet.candidate(child).filter(|candidate| rules.sees(candidate));
         let runtimes = candidate.and_then(|candidate| candidate.capabilities?.runtimes.as_ref());
         for runtime in runtimes.into_iter().flatten() {
             if found.len() < MAX_RUNTIMES {

@@ -160,6 +160,11 @@ pub enum Refusal {
     IdAmbiguous { id: ReleaseId, other: ReleaseId },
     #[error("unfinished releases change the same functions: {}", list(.0))]
     Conflict(Vec<ReleaseId>),
+    #[error("child {child} has a part in release {release}: it changes its tenant when it has none")]
+    HasPart { child: ChildId, release: ReleaseId },
+    /// In which who submits is not to see what is in the way.
+    #[error("unfinished releases change the same functions: {}", model::tenant::ANOTHERS)]
+    AnothersConflict,
     #[error("release {release} is {state}: {why}")]
     WrongState { release: ReleaseId, state: &'static str, why: &'static str },
     #[error("release {release} came from the manager above, which decides on {what}: do it there")]

@@ -11,6 +11,7 @@ mod deployments;
 mod page;
 mod plan;
 pub(super) mod releases;
+mod tenants;
 mod time;
 
 pub(super) use page::MAX_LIMIT;
@@ -27,4 +28,5 @@ pub fn router() -> OpenApiRouter<Context> {
         .merge(deployments::router())
         .merge(callers::router())
         .merge(audit::router())
+        .merge(tenants::router())
 }
