@@ -37,6 +37,8 @@ pub fn status(error: &EngineError) -> StatusCode {
 fn refused(refusal: &Refusal) -> (StatusCode, &'static str) {
     match refusal {
         Refusal::UnknownChild(_) => (StatusCode::NOT_FOUND, "unknown-child"),
+        Refusal::LeadsNoRouter(_) => (StatusCode::NOT_FOUND, "unknown-router"),
+        Refusal::UnknownService { .. } => (StatusCode::NOT_FOUND, "unknown-service"),
         Refusal::UnknownRelease(_) => (StatusCode::NOT_FOUND, "unknown-release"),
         Refusal::NeverOffered { .. } => (StatusCode::NOT_FOUND, "never-offered"),
         Refusal::NoPart { .. } => (StatusCode::NOT_FOUND, "no-part"),

@@ -19,6 +19,7 @@ pub mod status;
 pub mod steps;
 pub mod text;
 pub mod time;
+pub mod traffic;
 
 pub use child::{
     Capabilities, ChildKind, ChildStatus, Cordon, Exclusion, FEATURE_CLASSES, FEATURE_GROUPS,

@@ -1,13 +1,13 @@
 //! What is asked of who leads a router.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::limits::{MAX_ORDERS, MAX_TOLD_NAME_BYTES};
 use crate::{
     WireError, number,
     read::{at_most, read, within},
 };
+use model::traffic::OrderWhat;
 
 /// Longest path of a configuration in an order, in bytes.
 pub const MAX_ORDER_TEXT_BYTES: usize = 4_096;
@@ -37,44 +37,6 @@ pub struct OrderForm {
     /// The answer counts within so many milliseconds. Later, nobody asks for it any more.
     #[serde(deserialize_with = "number::count")]
     pub within_ms: u64,
-}
-
-/// What is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum OrderWhat {
-    /// Look whether the router takes its configuration, and what is ours there that belongs to nothing that is wanted.
-    Check,
-    /// Put what is wanted in force again, whatever the router was left alone for.
-    Repair,
-    /// Have it load its configuration anew, after a check.
-    Reload,
-    /// Drain a service, and remove what is ours of it.
-    Retire,
-    /// Read what the router does for a service today, and say which lines are to be added to its configuration so that it is led.
-    Adopt,
-}
-
-impl OrderWhat {
-    pub const ALL: [Self; 5] = [Self::Check, Self::Repair, Self::Reload, Self::Retire, Self::Adopt];
-
-    /// As it is written.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Check => "check",
-            Self::Repair => "repair",
-            Self::Reload => "reload",
-            Self::Retire => "retire",
-            Self::Adopt => "adopt",
-        }
-    }
-
-    /// The one of this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|one| one.name() == name)
-    }
 }
 
 impl TrafficAnswer {

@@ -44,6 +44,3 @@ pub const MAX_TOLD_TARGET_BYTES: usize = 270;
 
 /// Longest value of a header, path, or name of a cookie or header, in bytes.
 pub const MAX_TOLD_WORD_BYTES: usize = 256;
-
-/// All shares of a service come to so much: a share is in units of 0.01 %.
-pub const WHOLE: u16 = 10_000;

@@ -15,11 +15,11 @@ mod report;
 mod service;
 
 pub use self::{
-    answer::{MAX_ORDER_TEXT_BYTES, OrderForm, OrderWhat, TrafficAnswer},
+    answer::{MAX_ORDER_TEXT_BYTES, OrderForm, TrafficAnswer},
     limits::*,
-    report::{
-        DriftForm, DriftThen, OrderAnswer, RouterPhase, RouterReport, ServiceReport, TargetCount,
-        TrafficRequest, VariationReport,
-    },
-    service::{HealthCheckForm, LedForm, LedVariation, PortForm, RuleForm, StickyByForm, TransportProtocol},
+    report::{DriftForm, OrderAnswer, RouterReport, ServiceReport, TrafficRequest, VariationReport},
+};
+pub use model::traffic::{
+    DriftThen, HealthCheckForm, LedForm, LedVariation, OrderWhat, PortForm, RouterPhase, RuleForm,
+    StickyByForm, TargetCount, TransportProtocol, WHOLE,
 };

@@ -8,16 +8,19 @@ use utoipa::ToSchema;
 use super::{
     limits::{
         MAX_ANSWER_TEXT_BYTES, MAX_TOLD_ANSWERS, MAX_TOLD_DRIFTS, MAX_TOLD_NAME_BYTES, MAX_TOLD_SERVICES,
-        MAX_TOLD_TEXT_BYTES, MAX_TOLD_VARIATIONS, MAX_VERSION_BYTES, WHOLE,
+        MAX_TOLD_TEXT_BYTES, MAX_TOLD_VARIATIONS, MAX_VERSION_BYTES,
     },
-    service::LedForm,
+    service::check_led,
 };
 use crate::{
     HistogramForm, WireError, number,
     read::{at_most, read, within},
     text,
 };
-use model::MAX_OFFER_ID_LEN;
+use model::{
+    MAX_OFFER_ID_LEN,
+    traffic::{DriftThen, LedForm, RouterPhase, TargetCount, WHOLE},
+};
 
 /// Calls and errors are counted up to here: every number of them has a floating-point form of its own.
 const MAX_COUNT: u64 = 1 << 53;
@@ -65,52 +68,6 @@ pub struct RouterReport {
     /// How many repairs it took within the last hour.
     #[serde(default, deserialize_with = "number::count", skip_serializing_if = "is_zero")]
     pub repairs: u32,
-}
-
-/// What is being done with a router.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum RouterPhase {
-    /// Nothing is wanted of it.
-    Idle,
-    /// It was not read yet, or names of targets have no address yet.
-    Waiting,
-    /// It is being told, or is to show that it does it.
-    Telling,
-    /// It was read back to do what is wanted.
-    InForce,
-    /// It differs, and is left alone until somebody says otherwise.
-    Paused,
-    /// It differs, and may.
-    Accepted,
-    /// Somebody else leads it.
-    Superseded,
-}
-
-impl RouterPhase {
-    pub const ALL: [Self; 7] = [
-        Self::Idle,
-        Self::Waiting,
-        Self::Telling,
-        Self::InForce,
-        Self::Paused,
-        Self::Accepted,
-        Self::Superseded,
-    ];
-
-    /// As it is written.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Waiting => "waiting",
-            Self::Telling => "telling",
-            Self::InForce => "in_force",
-            Self::Paused => "paused",
-            Self::Accepted => "accepted",
-            Self::Superseded => "superseded",
-        }
-    }
 }
 
 /// A service of a router, as it is now.
@@ -162,14 +119,6 @@ pub struct VariationReport {
     pub histogram: Option<HistogramForm>,
 }
 
-/// How many targets a variation has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct TargetCount {
-    /// Of those that are checked, the healthy ones; one that isn't checked counts as healthy.
-    pub healthy: u32,
-    pub total: u32,
-}
-
 /// A router did something else than it was seen to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DriftForm {
@@ -186,32 +135,6 @@ pub struct DriftForm {
     pub wanted: String,
     pub seen: String,
     pub then: DriftThen,
-}
-
-/// What was done about a drift.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum DriftThen {
-    Repaired,
-    Paused,
-    PausedAfterRepairs,
-    Accepted,
-    /// It is gone by itself.
-    Over,
-}
-
-impl DriftThen {
-    /// As it is written.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Repaired => "repaired",
-            Self::Paused => "paused",
-            Self::PausedAfterRepairs => "paused_after_repairs",
-            Self::Accepted => "accepted",
-            Self::Over => "over",
-        }
-    }
 }
 
 /// What came of an order.
@@ -262,6 +185,9 @@ impl<'a> TrafficRequest<'a> {
         }
         at_most("drifts", self.drifts.len(), MAX_TOLD_DRIFTS)?;
         for drift in &self.drifts {
+            if drift.number > MAX_COUNT {
+                return Err(WireError::new("`drifts.number` is too large"));
+            }
             optional("drifts.service", drift.service.as_deref(), MAX_TOLD_NAME_BYTES)?;
             within("drifts.wanted", &drift.wanted, MAX_TOLD_TEXT_BYTES)?;
             within("drifts.seen", &drift.seen, MAX_TOLD_TEXT_BYTES)?;
@@ -285,8 +211,11 @@ impl OrderAnswer {
 impl ServiceReport {
     fn validate(&self) -> Result<(), WireError> {
         is_name("services.name", &self.name)?;
+        if self.epoch > MAX_COUNT || self.generation > MAX_COUNT {
+            return Err(WireError::new("`services.epoch` or `services.generation` is too large"));
+        }
         optional("services.offer", self.offer.as_deref(), MAX_OFFER_ID_LEN)?;
-        self.led.validate()?;
+        check_led(&self.led)?;
         let variations = &self.variations;
         at_most("services.variations", variations.len(), MAX_TOLD_VARIATIONS)?;
         let names = variations.iter().map(|one| &one.name);
