@@ -99,6 +99,16 @@ impl Problem {
         Refusal::UnknownChild(quoted(id)).into()
     }
 
+    pub fn unknown_router(id: &str) -> Self {
+        let detail = format!("there is no router {}: no child of this id leads one", quoted(id));
+        Self::new(StatusCode::NOT_FOUND, "unknown-router", detail)
+    }
+
+    pub fn unknown_service(name: &str) -> Self {
+        let detail = format!("no router leads a service {}", quoted(name));
+        Self::new(StatusCode::NOT_FOUND, "unknown-service", detail)
+    }
+
     /// Nothing can be stored.
     pub fn store_full() -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "store-full", EngineError::Full.to_string())

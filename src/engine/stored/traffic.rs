@@ -10,7 +10,7 @@ use heart::traffic::{
     Answer, BURST, Drift, Entry, Measured, Order, Router, Service, Share, Standing, Variation,
 };
 use model::{
-    ChildKey, Now, ReleaseKey,
+    ChildKey, Now, ReleaseId, ReleaseKey,
     traffic::{DriftThen, LedForm, OrderWhat, RouterPhase, TargetCount},
 };
 use store::{
@@ -57,7 +57,7 @@ struct RouterForm {
 struct ServiceForm {
     #[serde(default, skip_serializing_if = "Version::is_first")]
     version: Version<1>,
-    release: Option<u32>,
+    release: Option<(u32, String)>,
     variations: Vec<VariationForm>,
     led: Arc<LedForm>,
     seen_ms: Option<i64>,
@@ -93,6 +93,7 @@ struct StandingForm {
     epoch: u64,
     generation: u64,
     offer: Option<String>,
+    release: Option<String>,
     shares: Vec<u16>,
     led: Arc<LedForm>,
     since: NowForm,
@@ -227,6 +228,7 @@ pub(crate) fn service_row(
         epoch: standing.epoch,
         generation: standing.generation,
         offer: standing.offer.clone(),
+        release: standing.release.as_ref().map(|id| id.as_str().to_owned()),
         shares: standing.shares.clone(),
         led: Arc::clone(&standing.led),
         since: standing.since.into(),
@@ -244,7 +246,7 @@ pub(crate) fn service_row(
     };
     let form = ServiceForm {
         version: Version::NOW,
-        release: service.release.map(|key| key.0),
+        release: service.release.as_ref().map(|(key, id)| (key.0, id.as_str().to_owned())),
         variations: service.variations.iter().map(variation).collect(),
         led: Arc::clone(&service.led),
         seen_ms: service.seen_ms,
@@ -291,6 +293,7 @@ pub(crate) fn service(row: LedServiceRow) -> Result<(ChildKey, usize, Option<Ser
             epoch: standing.epoch,
             generation: standing.generation,
             offer: standing.offer,
+            release: standing.release.and_then(|id| ReleaseId::parse(&id).ok()),
             shares: standing.shares,
             led: if standing.led == form.led { Arc::clone(&form.led) } else { standing.led },
             since: standing.since.into(),
@@ -301,7 +304,7 @@ pub(crate) fn service(row: LedServiceRow) -> Result<(ChildKey, usize, Option<Ser
         epoch: row.epoch,
         generation: row.generation,
         offer: row.offer,
-        release: form.release.map(ReleaseKey),
+        release: form.release.and_then(|(key, id)| Some((ReleaseKey(key), ReleaseId::parse(&id).ok()?))),
         is_standing: row.standing,
         variations: form.variations.into_iter().map(variation).collect(),
         led: form.led,

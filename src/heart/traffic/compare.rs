@@ -46,7 +46,7 @@ pub(super) fn entry(router: &str, before: Option<&Service>, now: Option<&Service
         from: shares(before),
         to: shares(now),
         seen: now.map(seen).unwrap_or_default(),
-        measured: before.and_then(measured),
+        measured: before.and_then(counted),
         drift: None,
     }
 }
@@ -65,7 +65,7 @@ fn seen(service: &Service) -> Vec<Share> {
 }
 
 /// What was counted of a service.
-pub(super) fn measured(service: &Service) -> Option<Measured> {
+fn counted(service: &Service) -> Option<Measured> {
     let for_ms = service.measured_ms?;
     let count = |one: &super::Variation| Some((one.name.clone(), one.calls?, one.errors.unwrap_or_default()));
     Some(Measured { for_ms, counts: service.variations.iter().filter_map(count).collect() })

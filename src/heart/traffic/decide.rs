@@ -12,7 +12,7 @@ use crate::release::{
     offer::OfferName,
     state::State,
 };
-use model::{ChildKey, Now, ReleaseKey};
+use model::{ChildKey, Now, ReleaseId, ReleaseKey};
 
 /// Decides a command.
 pub fn decide(state: &State, command: &Command, now: Now) -> Decision {
@@ -124,7 +124,7 @@ impl Taking<'_> {
                 continue;
             };
             let entry = compare::entry(self.child, Some(&gone), None, self.now.wall_ms);
-            let release = gone.release;
+            let release = gone.release.as_ref().map(|(key, _)| *key);
             self.news.push(Change::Shifted { child: self.key, release, entry: entry.into() });
             self.router.services[place] = None;
             self.services.push(place);
@@ -149,9 +149,10 @@ impl Taking<'_> {
     }
 
     fn service(&mut self, before: Option<&Service>, told: &Service, is_news: bool) {
-        let release = told.offer.as_deref().and_then(|offer| release_of(self.state, offer));
+        let found = told.offer.as_deref().and_then(|offer| release_of(self.state, offer));
+        let release = found.as_ref().map(|(key, _)| *key);
         let since = if is_news { self.now } else { before.map_or(self.now, |before| before.since) };
-        let mut now = Service { release, since, ..told.clone() };
+        let mut now = Service { release: found, since, ..told.clone() };
         if let Some(before) = before.filter(|before| before.led == now.led) {
             now.led = Arc::clone(&before.led);
         }
@@ -180,7 +181,7 @@ impl Taking<'_> {
             if is_down != was_down {
                 self.news.push(Change::Health {
                     child: self.key,
-                    release: now.release,
+                    release: now.release.as_ref().map(|(key, _)| *key),
                     service: now.name.clone(),
                     variation: variation.name.clone(),
                     targets: variation.targets,
@@ -204,7 +205,7 @@ impl Taking<'_> {
             compare::entry(self.child, known.map(AsRef::as_ref), known.map(AsRef::as_ref), told.at_ms);
         entry.service = service.clone().unwrap_or_default();
         entry.drift = Some(drift.clone());
-        let release = known.and_then(|known| known.release);
+        let release = known.and_then(|known| known.release.as_ref()).map(|(key, _)| *key);
         let (child, drift) = (self.key, drift.into());
         self.news.push(Change::Drifted { child, release, drift, entry: entry.into() });
     }
@@ -244,13 +245,21 @@ fn standing(before: Option<&Service>, now: &Service, at: Now) -> Option<Arc<Stan
     if is_known {
         return known;
     }
-    let (shares, led, offer) = (now.wanted(), Arc::clone(led), offer.clone());
-    Some(Arc::new(Standing { epoch: *epoch, generation: *generation, offer, shares, led, since: at }))
+    Some(Arc::new(Standing {
+        epoch: *epoch,
+        generation: *generation,
+        offer: offer.clone(),
+        release: now.release.as_ref().map(|(_, id)| id.clone()),
+        shares: now.wanted(),
+        led: Arc::clone(led),
+        since: at,
+    }))
 }
 
 /// The release, over or not, that an offer belongs to.
-fn release_of(state: &State, offer: &str) -> Option<ReleaseKey> {
-    OfferName::candidates(offer).find_map(|(id, _)| state.known.get(id)).map(|known| known.key)
+fn release_of(state: &State, offer: &str) -> Option<(ReleaseKey, ReleaseId)> {
+    let mut candidates = OfferName::candidates(offer);
+    candidates.find_map(|(id, _)| state.known.get_key_value(id)).map(|(id, known)| (known.key, id.clone()))
 }
 
 fn order(state: &State, child: &str, asked: &OrderAsked, now: Now) -> Result<Decision, Refusal> {

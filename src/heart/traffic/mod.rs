@@ -27,6 +27,7 @@ mod compare;
 mod decide;
 mod order;
 mod router;
+mod sums;
 
 use std::sync::Arc;
 
@@ -37,6 +38,7 @@ pub use self::{
     decide::decide,
     order::{Answer, MAX_ORDERS, Order, OrderState},
     router::{Router, Service, Standing, Variation},
+    sums::{Sum, measured, sums},
 };
 use model::{ChildKey, pages::Pages};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{BURST, Order, REFILL_MS};
 use analysis::Histogram;
 use model::{
-    Now, ReleaseKey,
+    Now, ReleaseId, ReleaseKey,
     traffic::{LedForm, RouterPhase, TargetCount},
 };
 
@@ -48,7 +48,7 @@ pub struct Service {
     pub generation: u64,
     /// The offer that it came from last, and the release of that, where it is known here.
     pub offer: Option<String>,
-    pub release: Option<ReleaseKey>,
+    pub release: Option<(ReleaseKey, ReleaseId)>,
     /// No release is in hand.
     pub is_standing: bool,
     /// The first is the stable one.
@@ -87,6 +87,7 @@ pub struct Standing {
     pub generation: u64,
     /// The offer that it came from; none: no release of this manager.
     pub offer: Option<String>,
+    pub release: Option<ReleaseId>,
     /// In units of 0.01 %, in the order of the variations of `led`.
     pub shares: Vec<u16>,
     pub led: Arc<LedForm>,

@@ -11,7 +11,10 @@ mod deployments;
 mod page;
 mod plan;
 pub(super) mod releases;
+mod routers;
+mod services;
 mod time;
+mod traffic;
 
 pub(super) use page::MAX_LIMIT;
 use utoipa_axum::router::OpenApiRouter;
@@ -27,4 +30,7 @@ pub fn router() -> OpenApiRouter<Context> {
         .merge(deployments::router())
         .merge(callers::router())
         .merge(audit::router())
+        .merge(routers::router())
+        .merge(services::router())
+        .merge(traffic::router())
 }
