@@ -195,6 +195,7 @@ impl HaproxySettings {
                 folder: folder.map_err(|error| ("haproxy.folder", error.to_string()))?,
                 addresses: self.addresses.clone(),
                 hard_stop_after: (!self.hard_stop_after.is_zero()).then_some(self.hard_stop_after),
+                log: None,
             },
             socket: self.socket.clone(),
             master_socket: self.master_socket.clone(),

@@ -108,7 +108,7 @@ impl Settings {
         name.clone_into(&mut settings.agent.name);
         settings.agent.state = folder.join(name);
         settings.agent.control = folder.join(format!("{name}.sock"));
-        settings.agent.proxy.control = folder.join(format!("{name}-proxy.sock"));
+        settings.proxy.control = folder.join(format!("{name}-proxy.sock"));
         settings.proxy_state = folder.join(format!("{name}-proxy"));
         settings
     }
