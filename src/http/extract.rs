@@ -11,7 +11,7 @@ use serde::de::{DeserializeOwned, IntoDeserializer as _, value::SeqDeserializer}
 
 use super::{auth::CallingOperator, problem::Problem, scope::Scope};
 use engine::{By, audit::Actor};
-use wire::api::Note;
+use wire::api::{Note, OrderRequest, RetireRequest};
 
 /// Largest body of an operator's action, in bytes.
 pub const MAX_ACTION_BODY_BYTES: usize = 16 * 1024;
@@ -161,6 +161,40 @@ impl<S: Send + Sync> FromRequest<S> for Acting {
         let operator = request.extensions().get::<CallingOperator>().cloned();
         let OptionalJson(note) = OptionalJson::<Note>::from_request(request, state).await?;
         acting(operator.as_ref(), note.unwrap_or_default()).map(Self)
+    }
+}
+
+/// Who acts and why, with what is asked for beside: from the token and an optional body.
+#[derive(Debug)]
+pub struct ActingWith<T>(pub By, pub T);
+
+/// A body that says who acts and why.
+pub trait SaysWho {
+    /// Takes that out of it.
+    fn note(&mut self) -> Note;
+}
+
+impl<T: DeserializeOwned + Default + SaysWho, S: Send + Sync> FromRequest<S> for ActingWith<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let operator = request.extensions().get::<CallingOperator>().cloned();
+        let OptionalJson(body) = OptionalJson::<T>::from_request(request, state).await?;
+        let mut body = body.unwrap_or_default();
+        let note = body.note();
+        acting(operator.as_ref(), note).map(|by| Self(by, body))
+    }
+}
+
+impl SaysWho for OrderRequest {
+    fn note(&mut self) -> Note {
+        Note { by: self.by.take(), note: self.note.take() }
+    }
+}
+
+impl SaysWho for RetireRequest {
+    fn note(&mut self) -> Note {
+        Note { by: self.by.take(), note: self.note.take() }
     }
 }
 

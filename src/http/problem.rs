@@ -37,6 +37,8 @@ pub fn status(error: &EngineError) -> StatusCode {
 fn refused(refusal: &Refusal) -> (StatusCode, &'static str) {
     match refusal {
         Refusal::UnknownChild(_) => (StatusCode::NOT_FOUND, "unknown-child"),
+        Refusal::LeadsNoRouter(_) => (StatusCode::NOT_FOUND, "unknown-router"),
+        Refusal::UnknownService { .. } => (StatusCode::NOT_FOUND, "unknown-service"),
         Refusal::UnknownRelease(_) => (StatusCode::NOT_FOUND, "unknown-release"),
         Refusal::NeverOffered { .. } => (StatusCode::NOT_FOUND, "never-offered"),
         Refusal::NoPart { .. } => (StatusCode::NOT_FOUND, "no-part"),
@@ -96,6 +98,16 @@ impl Problem {
 
     pub fn unknown_child(id: &str) -> Self {
         Refusal::UnknownChild(quoted(id)).into()
+    }
+
+    pub fn unknown_router(id: &str) -> Self {
+        let detail = format!("there is no router {}: no child of this id leads one", quoted(id));
+        Self::new(StatusCode::NOT_FOUND, "unknown-router", detail)
+    }
+
+    pub fn unknown_service(name: &str) -> Self {
+        let detail = format!("no router leads a service {}", quoted(name));
+        Self::new(StatusCode::NOT_FOUND, "unknown-service", detail)
     }
 
     /// Nothing can be stored.

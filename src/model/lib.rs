@@ -20,6 +20,7 @@ pub mod steps;
 pub mod tenant;
 pub mod text;
 pub mod time;
+pub mod traffic;
 
 pub use child::{
     Capabilities, ChildKind, ChildStatus, Cordon, Exclusion, FEATURE_CLASSES, FEATURE_GROUPS,

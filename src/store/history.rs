@@ -7,10 +7,10 @@ use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
 use super::{
-    AuditFilter, DeploymentFilter, MAX_PAGE, Reader, ReleaseFilter, StoreError,
+    AuditFilter, DeploymentFilter, MAX_PAGE, Reader, ReleaseFilter, StoreError, TrafficFilter,
     rows::{
         AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, DeploymentRow, MembersRow, OutboxId, OverRow,
-        PrecedentRow, ReleaseRow, StageResultRow, WallMs,
+        PrecedentRow, ReleaseRow, StageResultRow, TrafficHistoryRow, WallMs,
     },
     session::{Arg, Sessions},
     tables::{FromRow, columns, part},
@@ -90,6 +90,25 @@ pub(crate) const AUDIT_OF_RELEASE: &str = concat!(
 pub(crate) const AUDIT_END: &str =
     concat!("SELECT ", columns!(AuditRow), " FROM audit ORDER BY seq DESC, idx DESC LIMIT 1");
 
+pub(crate) const TRAFFIC: &str = concat!(
+    "SELECT ",
+    columns!(TrafficHistoryRow),
+    " FROM traffic_history WHERE (seq, idx) < ($1, $2) ORDER BY seq DESC, idx DESC LIMIT $3"
+);
+
+pub(crate) const TRAFFIC_OF_RELEASE: &str = concat!(
+    "SELECT ",
+    columns!(TrafficHistoryRow),
+    " FROM traffic_history WHERE (seq, idx) < ($1, $2) AND release_key = $4 AND service = COALESCE($5, service)
+      ORDER BY seq DESC, idx DESC LIMIT $3"
+);
+
+pub(crate) const TRAFFIC_OF_SERVICE: &str = concat!(
+    "SELECT ",
+    columns!(TrafficHistoryRow),
+    " FROM traffic_history WHERE (seq, idx) < ($1, $2) AND service = $4 ORDER BY seq DESC, idx DESC LIMIT $3"
+);
+
 pub(crate) const OVER: &str = concat!(
     "SELECT ",
     part!(OverRow),
@@ -124,6 +143,9 @@ pub(crate) const STATEMENTS: &[&str] = &[
     AUDIT,
     AUDIT_OF_RELEASE,
     AUDIT_END,
+    TRAFFIC,
+    TRAFFIC_OF_RELEASE,
+    TRAFFIC_OF_SERVICE,
     OVER,
     BYTES_OF,
     AWAITING,
@@ -332,6 +354,28 @@ impl Reader for History {
                     self.all(AUDIT_OF_RELEASE, &[&after[..], &[Arg::Int(release_key.into())]].concat()).await
                 }
                 None => self.all(AUDIT, &after).await,
+            }
+        })
+    }
+
+    fn traffic_history<'a>(
+        &'a self,
+        filter: TrafficFilter<'a>,
+    ) -> BoxFuture<'a, Result<Vec<TrafficHistoryRow>, StoreError>> {
+        Box::pin(async move {
+            let (seq, idx) = filter.before.map_or((i64::MAX, i64::MAX), |(seq, idx)| {
+                (i64::try_from(seq).unwrap_or(i64::MAX), i64::from(idx))
+            });
+            let before = [Arg::Int(seq), Arg::Int(idx), page(filter.limit)];
+            match (filter.release_key, filter.service) {
+                (Some(key), service) => {
+                    let args = [&before[..], &[Arg::Int(key.into()), Arg::OptText(service)]].concat();
+                    self.all(TRAFFIC_OF_RELEASE, &args).await
+                }
+                (None, Some(service)) => {
+                    self.all(TRAFFIC_OF_SERVICE, &[&before[..], &[Arg::Text(service)]].concat()).await
+                }
+                (None, None) => self.all(TRAFFIC, &before).await,
             }
         })
     }

@@ -9,6 +9,7 @@ mod parent;
 mod rollout;
 mod stages;
 mod step;
+mod traffic;
 mod words;
 
 use serde::Serialize;
@@ -85,7 +86,7 @@ pub fn events(
             let event = event(state, change, child_id)?;
             Some(
                 stored::json(&Noted { version: EventVersion::NOW, event, note })
-                    .map(|text| (change.release(), text)),
+                    .map(|text| (change.trail(), text)),
             )
         })
         .collect()
@@ -127,5 +128,6 @@ fn event<'a>(state: &'a State, change: &'a Change, child_id: &'a str) -> Option<
         Change::Rollout(change) => rollout::event(change, release, release_id),
         Change::Analysis(change) => Some(analysis::event(change, release, release_id)),
         Change::Stages(change) => stages::event(change, release, release_id),
+        Change::Traffic(change) => traffic::event(change, child_id),
     }
 }

@@ -17,6 +17,7 @@ mod parts;
 mod pause;
 mod release;
 mod summary;
+pub mod traffic;
 
 pub(crate) use self::{
     analysis::{MeteredForm, RunForm, StandingForm},

@@ -17,7 +17,7 @@ use wire::WireError;
 
 /// Whether errors on a path are one line of text.
 pub fn is_child_path(path: &str) -> bool {
-    matches!(path, "/poll" | "/release" | "/result" | "/end_stage" | "/answers" | "/join")
+    matches!(path, "/poll" | "/release" | "/result" | "/end_stage" | "/answers" | "/join" | "/traffic")
         || path.starts_with("/release/functions/")
 }
 

@@ -4,10 +4,18 @@
 //! fields are ignored by readers, so that fields can be added.
 
 mod plan;
+mod traffic;
 
 pub use self::plan::{
     Plan, PlannedAlpha, PlannedChild, PlannedCondition, PlannedExclusion, PlannedGroup, PlannedMetric,
     PlannedPoint, PlannedWave, WithoutSurface,
+};
+
+pub use self::traffic::{
+    CountedCalls, DrainedVariation, OrderRequest, ReleaseTraffic, RetireRequest, RouteBackend, RouteConfig,
+    RouteHealthCheck, RoutedService, RoutedVariation, Router, RouterDetail, RouterOrder, RouterOrderAnswer,
+    Service, ServiceDetail, ServiceTraffic, ServiceVariationSum, ShareRange, StandingState, TrafficDrift,
+    TrafficEntry, TrafficMeasured,
 };
 
 use std::collections::BTreeMap;
