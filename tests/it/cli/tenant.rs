@@ -41,6 +41,48 @@ async fn tenants_are_cared_for_from_the_command_line() {
             said.lines().filter(|line| !line.trim_start().starts_with("created ")).collect();
         seen += &format!("$ {line}\n{}\n({})\n", said.join("\n"), output.status.code().unwrap());
     }
-    insta::assert_snapshot!(seen, @"");
+    insta::assert_snapshot!(seen, @r#"
+    $ tenant list
+    there are no tenants
+    (0)
+    $ tenant create acme --max-releases 20
+    acme: created
+    Its tokens: NAME TOKEN tenant=acme roles=viewer,operator,approver
+    Its children: choirmaster children label CHILD tenant=acme
+    (0)
+    $ tenant create acme
+    error: the name acme was given; choose another
+    (1)
+    $ tenant limit acme --max-children 5
+    acme: at most 5 children, 20 unfinished releases, 1073741824 bytes
+    (0)
+    $ tenant show acme
+    acme
+      children   0 of 5
+      releases   0 of 20 unfinished
+      bytes      0 of 1073741824
+    (0)
+    $ tenant show umbra
+    error: tenant umbra is not known
+    (1)
+    $ tenant create umbra
+    error: this is about the whole manager, and takes a token that is bound to no tenant
+    With another token it may be done: name its file with --token-file.
+    (1)
+    $ release list
+    no releases
+    (0)
+    $ release abort none
+    error: this takes the role operator; the token vic has viewer
+    With another token it may be done: name its file with --token-file.
+    (1)
+    $ tenant delete acme
+    acme: deleted
+    (0)
+    $ release list
+    error: the token is bound to the tenant acme, which is not there
+    With another token it may be done: name its file with --token-file.
+    (1)
+    "#);
     world.stop().await;
 }

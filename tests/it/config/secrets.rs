@@ -86,5 +86,12 @@ fn behind_a_token_stands_whose_it_is_and_what_it_may_do() {
         seen += &format!("{}\n", fault.message.replace(&path, "FILE"));
         assert!(!fault.message.contains("secret"), "{}", fault.message);
     }
-    insta::assert_snapshot!(seen, @"");
+    insta::assert_snapshot!(seen, @r#"
+    FILE line 1: tenant=ACME: a tenant's name has 1 to 16 small letters, digits and -, and does not begin with -
+    FILE line 1: the role "king" is none of viewer, operator, approver
+    FILE line 1: "tenant=b" is the second of its kind
+    FILE line 1: a token has no spaces, and behind it stands tenant=NAME and roles=ROLE,ROLE
+    FILE line 1: it looks like NAME TOKEN tenant=NAME: the name is missing
+    FILE line 1: a token has no spaces, and behind it stands tenant=NAME
+    "#);
 }
