@@ -141,7 +141,7 @@ async fn what_is_no_submission_is_refused_with_the_reason() {
     json: 415 about:blank: the body must be application/yaml or multipart/form-data, not application/json
     boundary: 400 about:blank: Invalid `boundary` for `multipart/form-data` request
     cut off: 400 about:blank: the parts can't be read: incomplete multipart stream
-    query: 400 about:blank: Failed to deserialize query string: dryrun: unknown field `dryrun`, expected one of `dry_run`, `start`, `by`, `note`
+    query: 400 about:blank: Failed to deserialize query string: dryrun: unknown field `dryrun`, expected one of `dry_run`, `start`, `by`, `note`, `tenant`
     dry_run: 400 about:blank: Failed to deserialize query string: dry_run: provided string was not `true` or `false`
     by: 400 about:blank: `by` has 1 to 64 characters, none of them a control character
     empty: 422 /problems/invalid-strategy: the strategy has a fault: there is no strategy here
