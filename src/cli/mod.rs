@@ -26,6 +26,7 @@ pub mod plan;
 pub mod printable;
 pub mod proxy;
 pub mod release;
+pub mod routing;
 pub mod schema;
 #[cfg(feature = "manager")]
 pub mod serve;
@@ -85,6 +86,9 @@ pub enum Command {
     Release(release::Args),
     Children(children::Args),
     Deployments(deployments::Args),
+    Router(routing::router::Args),
+    Service(routing::service::Args),
+    Traffic(routing::traffic::Args),
     Audit(audit::Args),
     #[cfg(feature = "manager")]
     Store(store::StoreArgs),
@@ -110,6 +114,9 @@ impl Command {
             | Self::Analyse(_)
             | Self::Children(_)
             | Self::Deployments(_)
+            | Self::Router(_)
+            | Self::Service(_)
+            | Self::Traffic(_)
             | Self::Audit(_)
             | Self::Proxy(_)
             | Self::Agent(_)
@@ -168,6 +175,9 @@ async fn run(command: Command) -> Result<u8, Failure> {
         Command::Release(args) => release::run(args, &mut out).await,
         Command::Children(args) => children::run(args, &mut out).await,
         Command::Deployments(args) => deployments::run(&args, &mut out).await,
+        Command::Router(args) => routing::router::run(args, &mut out).await,
+        Command::Service(args) => routing::service::run(args, &mut out).await,
+        Command::Traffic(args) => routing::traffic::run(args, &mut out).await,
         Command::Audit(args) => audit::run(&args, &mut out).await,
         #[cfg(feature = "manager")]
         Command::Store(args) => Ok(store::run(args, &mut out).await),

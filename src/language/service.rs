@@ -30,6 +30,8 @@ pub struct Service {
     pub variations: Vec<Variation>,
     #[serde(default, skip_serializing_if = "Salt::is_default")]
     pub salt: Salt,
+    #[serde(default, skip_serializing_if = "Base::is_default")]
+    pub base: Base,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
 }
@@ -43,6 +45,24 @@ pub enum Salt {
     Release,
     /// The same in each release of the service.
     Service,
+}
+
+/// What the stable variation has to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Base {
+    /// What serves now, where that is known.
+    #[default]
+    Serving,
+    /// Whatever serves now, the stable variation takes its place.
+    Replace,
+}
+
+impl Base {
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives it by reference")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl Salt {
@@ -64,6 +84,7 @@ impl Service {
             rule: None,
             variations,
             salt: Salt::default(),
+            base: Base::default(),
             retry: None,
         }
     }

@@ -5,7 +5,7 @@
 //! of one has ended; afterwards only the one that serves is.
 
 use language::{
-    Action, Service,
+    Action, Base, Service,
     offer::{Offer, OfferStage},
 };
 use proxy::form::{
@@ -186,6 +186,7 @@ impl Core {
             }
             if let Some(led) = self.state.services.get(service.name())
                 && !is_undo(stages)
+                && service.base == Base::Serving
             {
                 check_stable(led, service)?;
             }

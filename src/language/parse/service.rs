@@ -19,14 +19,15 @@ use crate::{
     reading::{read_scalar, read_word, title_of},
     retry, scalar,
     scalar::{ScalarFault, fault},
-    service::{Salt, Service},
+    service::{Base, Salt, Service},
     target,
 };
 
 /// The most ports of a service.
 pub(crate) const MAX_PORTS: usize = 16;
 
-const KEYS: [&str; 8] = ["name", "routers", "ports", "sticky", "header", "variations", "salt", "retry"];
+const KEYS: [&str; 9] =
+    ["name", "routers", "ports", "sticky", "header", "variations", "salt", "base", "retry"];
 
 pub(super) fn read_service(node: &Node, index: usize, findings: &mut Findings<'_>) -> Option<DraftService> {
     let fields = Fields::open(node, title_of("service", node, index), &KEYS, findings)?;
@@ -45,6 +46,8 @@ pub(super) fn read_service(node: &Node, index: usize, findings: &mut Findings<'_
     let sticky = sticky.map(|entry| sticky_of(entry, findings));
     let salts = [("release", Salt::Release), ("service", Salt::Service)];
     let salt = fields.optional("salt").map(|entry| read_word(entry, "salt", &salts, findings));
+    let bases = [("serving", Base::Serving), ("replace", Base::Replace)];
+    let base = fields.optional("base").map(|entry| read_word(entry, "base", &bases, findings));
     let retry = fields.filled("retry", "failed", findings).map(|entry| retry::read(entry, findings));
     let service = || {
         let mut service = Service::new(&name.as_ref()?.value, ports?, variations.clone()?);
@@ -53,6 +56,7 @@ pub(super) fn read_service(node: &Node, index: usize, findings: &mut Findings<'_
         service.routers = routers.unwrap_or_else(|| Some(BTreeMap::new()))?;
         service.sticky = sticky.map_or(Some(None), |sticky| sticky.map(Some))?;
         service.salt = salt.unwrap_or(Some(Salt::default()))?;
+        service.base = base.unwrap_or(Some(Base::default()))?;
         service.retry = retry.map_or(Some(None), |retry| retry.map(Some))?;
         Some(service)
     };

@@ -27,6 +27,9 @@ pub struct ServiceForm {
     pub variations: Vec<VariationForm>,
     /// Whether each release begins with other users, or each with the same; `release` if absent.
     pub salt: Option<SaltForm>,
+    /// `serving`, as if absent: the first variation has to be what serves now, or the release is refused where that is known.
+    /// `replace`: it takes the place of whatever serves now.
+    pub base: Option<BaseForm>,
     /// Which calls that a variation failed are repeated on the stable one, where the router can.
     pub retry: Option<RetryForm>,
 }
@@ -91,6 +94,13 @@ pub struct HealthForm {
     /// So many in a row; 3 if absent.
     #[schemars(range(min = 1, max = 100))]
     pub unhealthy_after: Option<u32>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BaseForm {
+    Serving,
+    Replace,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
