@@ -71,6 +71,18 @@ async fn every_operation_of_the_document_is_a_route() {
     POST /api/v1/releases/{id}/stages/{stage}/end
     POST /api/v1/releases/{id}/stages/{stage}/skip
     GET /api/v1/releases/{id}/strategy
+    GET /api/v1/releases/{id}/traffic
+    GET /api/v1/routers
+    GET /api/v1/routers/{id}
+    POST /api/v1/routers/{id}/adopt
+    POST /api/v1/routers/{id}/check
+    GET /api/v1/routers/{id}/orders/{number}
+    POST /api/v1/routers/{id}/reload
+    POST /api/v1/routers/{id}/repair
+    GET /api/v1/routers/{id}/routes
+    GET /api/v1/services
+    GET /api/v1/services/{name}
+    POST /api/v1/services/{name}/retire
     POST /end_stage
     GET /events
     GET /healthz
@@ -83,6 +95,7 @@ async fn every_operation_of_the_document_is_a_route() {
     POST /release
     GET /release/functions/{offer}
     POST /result
+    POST /traffic
     ");
     for (method, path) in &operations {
         let address = path.replace(['{', '}'], "x");

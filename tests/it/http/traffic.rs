@@ -139,7 +139,16 @@ async fn what_changes_is_in_the_trail_and_what_does_not_is_stored_once() {
     down["router"]["trouble"] = json!("it is left alone");
     tell(&world, &down).await.ok();
     tell(&world, &report(&id, &[])).await.ok();
-    insta::assert_snapshot!(events(&world).await.replace(&id, "ID"), @"");
+    insta::assert_snapshot!(events(&world).await.replace(&id, "ID"), @r#"
+    {"event":"router_stood","phase":"in_force","reached":true,"router":"ID"}
+    {"event":"traffic_shifted","from":{},"generation":1,"router":"ID","seen":{"A":100.0,"B":0.0},"service":"checkout","to":{"A":100.0,"B":0.0}}
+    {"event":"traffic_shifted","from":{"A":100.0,"B":0.0},"generation":1001,"router":"ID","seen":{"A":90.0,"B":10.0},"service":"checkout","to":{"A":90.0,"B":10.0}}
+    {"event":"variation_unhealthy","router":"ID","service":"checkout","targets":1,"variation":"B"}
+    {"event":"router_drift","router":"ID","seen":"A 50 %, B 50 %","service":"checkout","then":"repaired","wanted":"A 90 %, B 10 %"}
+    {"event":"router_stood","phase":"paused","reached":true,"router":"ID","trouble":"it is left alone"}
+    {"event":"router_stood","phase":"in_force","reached":true,"router":"ID"}
+    {"event":"traffic_shifted","from":{"A":90.0,"B":10.0},"generation":1001,"router":"ID","seen":{},"service":"checkout","to":{}}
+    "#);
     let shown = world.get(&format!("/api/v1/routers/{id}")).await.ok().json();
     assert_eq!((&shown["drifts"], &shown["led"]), (&json!(1), &json!([])));
     world.stop().await;
@@ -339,5 +348,88 @@ async fn a_router_is_forgotten_with_its_child() {
     let world = world.restart().await;
     assert_eq!(world.get("/api/v1/routers").await.ok().json()["items"], json!([]));
     assert_eq!(world.get("/api/v1/services/checkout").await.status, 404);
+    world.stop().await;
+}
+
+/// A release of the service whose stable variation is at these targets.
+fn release(id: &str, stable: &str, more: &str) -> String {
+    format!(
+        "id: {id}\nname: {id}\ntype: strategy\nservices:\n  - name: checkout\n    ports: [{{port: 8080, protocol: HTTP}}]\n{more}    \
+         variations:\n      - {{name: A, targets: [{stable}]}}\n      - {{name: B, targets: [\"127.0.0.1:9111\"]}}\n\
+         strategy: canary-10-25-50-100\n"
+    )
+}
+
+#[tokio::test]
+async fn a_release_begins_with_what_serves_now_unless_it_says_otherwise() {
+    let world = World::start().await;
+    let id = router(&world, "edge-1").await;
+    let mut standing = led([10_000, 0]);
+    standing["standing"] = json!(true);
+    tell(&world, &report(&id, &[standing])).await.ok();
+    let other = release("other", "\"127.0.0.1:9999\"", "");
+    for dry_run in ["/release?dry_run=true", "/release"] {
+        let refused = world.submit_to(dry_run, &other).await;
+        assert_eq!(
+            refused.problem().replace(&id, "ID"),
+            "409 /problems/other-base: the stable variation of checkout is A at 127.0.0.1:9999, and what serves now at router ID is \
+             A at 127.0.0.1:9101, 127.0.0.1:9102: name that as the first variation, or say base: replace"
+        );
+    }
+    // In whatever order.
+    world.submit(&release("same", "\"127.0.0.1:9102\", \"127.0.0.1:9101\"", "")).await.ok();
+    // What serves once that is over isn't known yet.
+    world.submit(&other).await.ok();
+    let replaced = release("replaced", "\"127.0.0.1:9998\"", "    base: replace\n");
+    world.submit(&replaced).await.ok();
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn who_gets_what_by_a_release_is_shown_with_its_history_and_what_is_wrong_with_a_router() {
+    let world = World::start().await;
+    let id = router(&world, "edge-1").await;
+    world.submit(&release("r1", "\"127.0.0.1:9101\"", "")).await.ok();
+    let with = |shares: [u16; 2], offer: &str| {
+        let mut service = led(shares);
+        service["offer"] = json!(offer);
+        service
+    };
+    tell(&world, &report(&id, &[with([9000, 1000], "r1")])).await.ok();
+    let mut wrong = report(&id, &[with([7500, 2500], "r1.2")]);
+    wrong["router"]["reached"] = json!(false);
+    wrong["router"]["trouble"] = json!("no answer within 2 s");
+    tell(&world, &wrong).await.ok();
+    let shown = world.get("/api/v1/releases/r1/traffic?limit=1").await.ok().json();
+    let service = &shown["services"][0];
+    assert_eq!((&service["service"], &service["routers"][0]["release"]), (&json!("checkout"), &json!("r1")));
+    assert_eq!(service["variations"][1]["wanted"], json!({"lowest": 25.0, "highest": 25.0}));
+    let newest = &shown["history"][0];
+    assert_eq!(
+        (&newest["from"], &newest["to"], &newest["by"], &newest["router"]),
+        (&json!({"A": 90.0, "B": 10.0}), &json!({"A": 75.0, "B": 25.0}), &json!("r1.2"), &json!(id))
+    );
+    assert_eq!(newest["measured"]["variations"]["B"], json!({"calls": 100, "errors": 2, "share": 10.0}));
+    let next = shown["next"].as_str().unwrap();
+    let before = world.get(&format!("/api/v1/releases/r1/traffic?after={next}")).await.ok().json();
+    assert_eq!((before["history"].as_array().unwrap().len(), &before["next"]), (1, &Value::Null));
+    assert_eq!(before["history"][0]["from"], json!({}));
+    let children = world.get("/api/v1/releases/r1/children").await.ok().json();
+    let waits = children["items"][0]["waits_for"].as_str().unwrap();
+    assert!(waits.ends_with("; its router can't be read: no answer within 2 s"), "{waits}");
+    let trail = world.get("/api/v1/audit?release=r1&limit=1000").await.ok().text();
+    assert_eq!(trail.matches("traffic_shifted").count(), 2);
+    let metrics = world.get("/metrics").await.ok().text();
+    for line in [
+        "choirmaster_routers{phase=\"in_force\"} 1",
+        "choirmaster_routers_away 1",
+        "choirmaster_service_wanted_ratio{service=\"checkout\",variation=\"B\"} 0.25",
+        "choirmaster_service_measured_ratio{service=\"checkout\",variation=\"B\"} 0.1",
+        "choirmaster_service_healthy_targets{service=\"checkout\",variation=\"A\"} 2",
+    ] {
+        assert!(metrics.lines().any(|found| found == line), "{line}\n{metrics}");
+    }
+    let unknown = world.get("/api/v1/releases/r2/traffic").await;
+    assert_eq!(unknown.status, 404);
     world.stop().await;
 }
