@@ -74,10 +74,47 @@ fn settled(text: &str) -> String {
 async fn routers_and_services_are_listed_and_shown() {
     let world = World::start().await;
     let id = led(&world, &json!([])).await;
-    insta::assert_snapshot!(said(&world, &id, &["router", "list"]).await, @"");
-    insta::assert_snapshot!(said(&world, &id, &["router", "show", &id]).await, @"");
-    insta::assert_snapshot!(said(&world, &id, &["service", "list"]).await, @"");
-    insta::assert_snapshot!(said(&world, &id, &["service", "show", "checkout"]).await, @"");
+    insta::assert_snapshot!(said(&world, &id, &["router", "list"]).await, @r"
+    ID                                    NAME    KIND   PHASE   SERVICES  DRIFTS  LAST CALL  TROUBLE
+    ID  edge-1  nginx  paused  1         0       0s ago     it is left alone
+    0
+    ");
+    insta::assert_snapshot!(said(&world, &id, &["router", "show", &id]).await, @r"
+    ID
+      name       edge-1
+      kind       nginx
+      version    1.26.0
+      phase      paused
+      since      0s ago
+      trouble    it is left alone
+      drifts     0
+      repairs    0 within the last hour
+      last call  0s ago
+    ROUTER                                SERVICE   STATE  VARIATION  WANTED   SEEN     MEASURED  ERRORS     HEALTHY  DRAIN
+    ID  checkout  2.7    A          99.75 %  99.75 %  99.8 %    1 of 9980  1 of 2   -
+    ID  checkout  2.7    B          0.25 %   0.25 %   0.2 %     1 of 20    1 of 2   -
+    checkout at ID stands at A 99.75 %, B 0.25 %, since 0s ago
+    0
+    ");
+    insta::assert_snapshot!(said(&world, &id, &["service", "list"]).await, @r"
+    SERVICE   WANTED               ROUTERS DO  STATE   RELEASE
+    checkout  A 99.75 %, B 0.25 %  1 of 1      stands  -
+    0
+    ");
+    insta::assert_snapshot!(said(&world, &id, &["service", "show", "checkout"]).await, @r"
+    SERVICE   WANTED               ROUTERS DO  STATE   RELEASE
+    checkout  A 99.75 %, B 0.25 %  1 of 1      stands  -
+    VARIATION  WANTED   SEEN     MEASURED  ERRORS     HEALTHY
+    A          99.75 %  99.75 %  99.8 %    1 of 9980  1 of 2
+    B          0.25 %   0.25 %   0.2 %     1 of 20    1 of 2
+    ROUTER                                SERVICE   STATE  VARIATION  WANTED   SEEN     MEASURED  ERRORS     HEALTHY  DRAIN
+    ID  checkout  2.7    A          99.75 %  99.75 %  99.8 %    1 of 9980  1 of 2   -
+    ID  checkout  2.7    B          0.25 %   0.25 %   0.2 %     1 of 20    1 of 2   -
+    checkout at ID stands at A 99.75 %, B 0.25 %, since 0s ago
+    A: 127.0.0.1:9101, 127.0.0.1:9102
+    B: 127.0.0.1:9111, 127.0.0.1:9112
+    0
+    ");
     let listed: Value =
         serde_json::from_str(said(&world, &id, &["router", "list", "--json"]).await.trim_end_matches('0'))
             .unwrap();
@@ -90,15 +127,24 @@ async fn an_order_is_waited_for_and_its_outcome_is_the_exit_code() {
     let world = World::start().await;
     let id = led(&world, &json!([])).await;
     let nobody = said(&world, &id, &["router", "repair", &id, "--wait", "10ms"]).await;
-    insta::assert_snapshot!(nobody, @"");
+    insta::assert_snapshot!(nobody, @r"
+    ID: repair (N): open
+    1
+    ");
     let shown = world.get(&format!("/api/v1/routers/{id}")).await.ok().json();
     let number = shown["orders"][0]["number"].clone();
     led(&world, &json!([{"number": number, "ok": true, "text": "in force again"}])).await;
     let check = said(&world, &id, &["router", "show", &id]).await;
     assert!(check.contains("ID: repair (N): done\n  in force again\n"), "{check}");
     let retired = said(&world, &id, &["service", "retire", "checkout"]).await;
-    insta::assert_snapshot!(retired, @"");
+    insta::assert_snapshot!(retired, @r"
+    ID: retire checkout (N): open
+    0
+    ");
     let unknown = said(&world, &id, &["service", "retire", "nothing"]).await;
-    insta::assert_snapshot!(unknown, @"");
+    insta::assert_snapshot!(unknown, @r"
+    error: no router leads a service nothing
+    1
+    ");
     world.stop().await;
 }

@@ -9,14 +9,14 @@ const ERRORS: &str = "duration: 3s, interval: 1s, consecutiveErrorLimit: 0, metr
     query: 'error_rate checkout {{ .VariantArgs.variation }}', canaryArgs: {variation: B}, expected: {max: 0.01}}]";
 
 async fn router(world: &World) -> String {
-    let poll = |id: &str| json!({"id": id, "kind": "agent", "name": "edge-1", "capabilities": {"leads": "whole", "routers": ["nginx"]}});
+    let poll = |id: &str| json!({"id": id, "kind": "agent", "name": "edge-1", "capabilities": {"runtimes": [], "leads": "whole", "routers": ["nginx"]}});
     let answer = world.post("/poll", &poll("")).await.ok().json();
     let id = answer["id"].as_str().unwrap().to_owned();
     world.post("/poll", &poll(&id)).await.ok();
     id
 }
 
-/// Shares have been in force for a tenth of a second, and the new variation had so many errors.
+/// Shares have come into force, and the new variation had so many errors.
 async fn tell(world: &World, id: &str, generation: u64, errors: u64) {
     let variation = |name: &str, wanted: u16, errors: u64| {
         json!({"name": name, "wanted": wanted, "seen": wanted, "targets": {"healthy": 1, "total": 1}, "calls": 1000,
@@ -24,7 +24,7 @@ async fn tell(world: &World, id: &str, generation: u64, errors: u64) {
     };
     let target = |name: &str| json!({"name": name, "targets": ["127.0.0.1:9101"]});
     let service = json!({
-        "name": "checkout", "epoch": 1, "generation": generation, "measured_ms": 100,
+        "name": "checkout", "epoch": 1, "generation": generation, "measured_ms": 1,
         "variations": [variation("A", 9000, 1), variation("B", 1000, errors)],
         "led": {"variations": [target("A"), target("B")]},
     });
@@ -34,7 +34,7 @@ async fn tell(world: &World, id: &str, generation: u64, errors: u64) {
 
 /// The stage of `judged` has begun, and so has its analysis.
 async fn begun(world: &World, release: &str) {
-    look_until(world, release, |shown| shown["analyses"][0]["state"] == "running").await;
+    look_until(world, release, |shown| shown["analyses"][0]["state"] == "open").await;
 }
 
 async fn judged_with(errors: u64, state: &str) -> (World, Value) {
