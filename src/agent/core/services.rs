@@ -5,7 +5,7 @@
 //! of one has ended; afterwards only the one that serves is.
 
 use language::{
-    Action, Service,
+    Action, Base, Service,
     offer::{Offer, OfferStage},
 };
 use serde::{Deserialize, Serialize};
@@ -153,6 +153,7 @@ impl Core {
             service.check().map_err(|error| error.to_string())?;
             if let Some(led) = self.state.services.get(service.name())
                 && !is_undo(stages)
+                && service.base == Base::Serving
             {
                 check_stable(led, service)?;
             }
