@@ -4,6 +4,7 @@ pub mod choices;
 pub mod faults;
 pub mod measured;
 pub mod state;
+pub mod users;
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc};
 
@@ -118,6 +119,7 @@ macro_rules! conformance {
             measured::nobody_waits_for_a_line_whatever_becomes_of_it
             measured::lines_that_are_lost_are_known_and_nothing_is_said_of_their_interval
             measured::a_call_is_in_the_split_by_which_it_was_given_out
+            users::exactly_those_users_move_who_must_and_shares_of_users_are_those_wanted
         }
     };
     ($real:ty: $($module:ident :: $name:ident)*) => {
