@@ -184,7 +184,12 @@ impl Front for Embedded {
     }
 
     fn abilities(&self) -> Abilities {
-        Abilities { name: "the proxy", hash: HashFunction::Murmur2, empties_within_ms: None }
+        Abilities {
+            name: "the proxy",
+            hash: HashFunction::Murmur2,
+            empties_within_ms: None,
+            counts_after_ms: 0,
+        }
     }
 
     fn look(&self) -> Answer<'_, Result<ReadBack, Trouble>> {

@@ -25,6 +25,7 @@ mod message;
 mod node;
 mod processes;
 mod releases;
+mod routed;
 #[path = "../../shared/loss/scale.rs"]
 mod scale;
 mod services;

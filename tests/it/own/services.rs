@@ -20,19 +20,19 @@ use tokio::{
 use super::{manager::Manager, node::Node, site::Site};
 
 /// So many users call, each over a connection of its own at each router.
-const USERS: usize = 60;
+pub const USERS: usize = 60;
 
 /// A variation: answers with its name, or with an error while it is bad.
-struct Backend {
-    at: SocketAddr,
-    is_bad: Arc<AtomicBool>,
+pub struct Backend {
+    pub at: SocketAddr,
+    pub is_bad: Arc<AtomicBool>,
     calls: Arc<AtomicU64>,
     // Ends with the test.
     _serving: JoinSet<()>,
 }
 
 impl Backend {
-    async fn start(name: char) -> Self {
+    pub async fn start(name: char) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let at = listener.local_addr().unwrap();
         let (is_bad, calls) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
@@ -47,7 +47,7 @@ impl Backend {
         Self { at, is_bad, calls, _serving: serving }
     }
 
-    fn calls(&self) -> u64 {
+    pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
 }
@@ -76,7 +76,7 @@ async fn answer(mut stream: TcpStream, name: char, is_bad: Arc<AtomicBool>, call
 type Seen = Arc<Mutex<BTreeMap<(usize, usize), char>>>;
 
 /// Users who call all the time, without any repeat of their own.
-struct Users {
+pub struct Users {
     seen: Seen,
     answered: Arc<AtomicU64>,
     lost: Arc<Mutex<Vec<String>>>,
@@ -85,7 +85,12 @@ struct Users {
 }
 
 impl Users {
-    fn call(routers: &[SocketAddr]) -> Self {
+    pub fn call(routers: &[SocketAddr]) -> Self {
+        Self::calling(routers, true)
+    }
+
+    /// Those who keep their connections, or have another one for each call.
+    pub fn calling(routers: &[SocketAddr], keep: bool) -> Self {
         let (seen, answered, lost, is_over) =
             (Seen::default(), Arc::default(), Arc::default(), Arc::<AtomicBool>::default());
         let mut users = Self { seen, answered, lost, is_over, calling: JoinSet::new() };
@@ -96,7 +101,7 @@ impl Users {
                 users.calling.spawn(async move {
                     let mut connection = None;
                     while !is_over.load(Ordering::Relaxed) {
-                        match call(&mut connection, at, user).await {
+                        match call(&mut connection, at, user, keep).await {
                             Ok(name) => {
                                 seen.lock().unwrap().insert((router, user), name);
                                 answered.fetch_add(1, Ordering::Relaxed);
@@ -112,7 +117,7 @@ impl Users {
     }
 
     /// Each user was answered once more by then.
-    async fn round(&self) {
+    pub async fn round(&self) {
         let before = self.answered.load(Ordering::Relaxed);
         let until = before + (4 * self.calling.len()) as u64;
         super::wait::wait_until("users are answered", async || {
@@ -122,27 +127,38 @@ impl Users {
     }
 
     /// The users whom a router gives a variation.
-    fn of(&self, router: usize, variation: char) -> BTreeSet<usize> {
+    pub fn of(&self, router: usize, variation: char) -> BTreeSet<usize> {
         let seen = self.seen.lock().unwrap();
         let of = seen.iter().filter(|((of, _), name)| *of == router && **name == variation);
         of.map(|((_, user), _)| *user).collect()
     }
 
-    async fn end(self) {
+    pub async fn end(self) {
+        let answered = Arc::clone(&self.answered);
+        assert_eq!(self.lost().await, [""; 0], "of {}", answered.load(Ordering::Relaxed));
+    }
+
+    /// Ends them, and says which calls were not answered well.
+    pub async fn lost(self) -> Vec<String> {
         self.is_over.store(true, Ordering::Relaxed);
         self.calling.join_all().await;
-        let lost = self.lost.lock().unwrap().clone();
-        assert_eq!(lost, [""; 0], "of {}", self.answered.load(Ordering::Relaxed));
+        self.lost.lock().unwrap().clone()
     }
 }
 
 /// One call, over the connection of the one before where that goes on.
-async fn call(connection: &mut Option<TcpStream>, at: SocketAddr, user: usize) -> Result<char, String> {
+async fn call(
+    connection: &mut Option<TcpStream>,
+    at: SocketAddr,
+    user: usize,
+    keep: bool,
+) -> Result<char, String> {
     let mut stream = match connection.take() {
         Some(stream) => stream,
         None => TcpStream::connect(at).await.map_err(|error| error.to_string())?,
     };
-    let text = format!("GET /basket HTTP/1.1\r\nHost: shop\r\nX-User: user-{user}\r\n\r\n");
+    let close = if keep { "" } else { "Connection: close\r\n" };
+    let text = format!("GET /basket HTTP/1.1\r\nHost: shop\r\n{close}X-User: user-{user}\r\n\r\n");
     stream.write_all(text.as_bytes()).await.map_err(|error| error.to_string())?;
     let (mut came, mut room) = (Vec::new(), [0; 2048]);
     let end = loop {
@@ -239,7 +255,7 @@ services:
 }
 
 /// `10 %`, then `50 %`, each as long as this.
-fn two_stages(duration: &str) -> String {
+pub fn two_stages(duration: &str) -> String {
     let stage = |name: &str, of_a: u8, next: &str| {
         let of_b = 100 - of_a;
         format!(

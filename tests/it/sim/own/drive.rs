@@ -242,7 +242,7 @@ impl World {
                 handed: &own.handed,
                 at,
             };
-            own.watched.check_table(table, &scene);
+            own.watched.check_table(&::agent::front::table_form(table), &scene);
         }
         if let (Act::Send(number), Errand::Result { offer, summary, next }) = (&act, &errand) {
             own.watched.check_sent(*number, offer, summary, next);
