@@ -26,7 +26,7 @@ pub const USERS: usize = 60;
 pub struct Backend {
     pub at: SocketAddr,
     pub is_bad: Arc<AtomicBool>,
-    calls: Arc<AtomicU64>,
+    pub calls: Arc<AtomicU64>,
     // Ends with the test.
     _serving: JoinSet<()>,
 }
@@ -213,26 +213,8 @@ async fn world() -> World {
 }
 
 impl World {
-    fn strategy(&self, id: &str, [stable, new]: [(&str, SocketAddr); 2], stages: &str) -> String {
-        let port = self.port;
-        format!(
-            r#"id: {id}
-name: checkout
-services:
-  - name: checkout
-    routers: {{labels: {{env: prod}}}}
-    ports: [{{port: {port}}}]
-    sticky: {{header: X-User}}
-    variations:
-      - {{name: {}, targets: ["{}"]}}
-      - {{name: {}, targets: ["{}"]}}
-{stages}"#,
-            stable.0, stable.1, new.0, new.1
-        )
-    }
-
     fn of_both(&self, id: &str, stages: &str) -> String {
-        self.strategy(id, [("A", self.a.at), ("B", self.b.at)], stages)
+        strategy(id, self.port, [("A", self.a.at), ("B", self.b.at)], stages)
     }
 
     fn manager(&self) -> &Manager {
@@ -252,6 +234,24 @@ services:
             node.until_proxy("its table is in force", |proxy| proxy.table.generation > 0).await;
         }
     }
+}
+
+/// A release of a service with two variations at a port.
+pub fn strategy(id: &str, port: u16, [stable, new]: [(&str, SocketAddr); 2], stages: &str) -> String {
+    format!(
+        r#"id: {id}
+name: checkout
+services:
+  - name: checkout
+    routers: {{labels: {{env: prod}}}}
+    ports: [{{port: {port}}}]
+    sticky: {{header: X-User}}
+    variations:
+      - {{name: {}, targets: ["{}"]}}
+      - {{name: {}, targets: ["{}"]}}
+{stages}"#,
+        stable.0, stable.1, new.0, new.1
+    )
 }
 
 /// `10 %`, then `50 %`, each as long as this.
