@@ -43,6 +43,14 @@ macro_rules! every_table {
             outbox Outbox(OutboxRow) insert alone [id] from outbox [kind, at_ms, payload, served_ms];
             settings Setting(SettingRow) upsert alone [name] from settings [value, at_ms];
             pointers Pointer(PointerRow) insert alone [pointer_key] from pointers [at_ms, detail];
+            routers Router(RouterRow) upsert children [child_key] from routers
+                [kind, version, phase, reached, trouble, updated_ms, detail];
+            led_services LedService(LedServiceRow) upsert children [child_key, place] from led_services
+                [service, epoch, generation, offer, standing, updated_ms, detail];
+            router_orders RouterOrder(RouterOrderRow) upsert children [child_key, place] from router_orders
+                [number, what, at_ms, detail];
+            traffic_history TrafficHistory(TrafficHistoryRow) insert alone [seq, idx] from traffic_history
+                [at_ms, child_key, router, service, release_key, detail];
         }
     };
 }

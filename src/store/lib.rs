@@ -56,8 +56,9 @@ pub mod tried_alone {
 }
 
 use rows::{
-    AnalysisRunRow, AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow, MembersRow, OutboxRow,
-    OverRow, PointerRow, PrecedentRow, ReleaseRow, SettingRow, StageResultRow, WallMs,
+    AnalysisRunRow, AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow, LedServiceRow,
+    MembersRow, OutboxRow, OverRow, PointerRow, PrecedentRow, ReleaseRow, RouterOrderRow, RouterRow,
+    SettingRow, StageResultRow, TrafficHistoryRow, WallMs,
 };
 
 /// A lease that was not renewed for this long may be taken by another manager; its holder has stopped answering.
@@ -121,6 +122,11 @@ pub trait Loader: Send {
     fn setting(&mut self, row: SettingRow) -> Result<(), StoreError>;
     /// In order of key.
     fn pointer(&mut self, row: PointerRow) -> Result<(), StoreError>;
+    fn router(&mut self, row: RouterRow) -> Result<(), StoreError>;
+    /// In order of key.
+    fn led_service(&mut self, row: LedServiceRow) -> Result<(), StoreError>;
+    /// In order of key.
+    fn router_order(&mut self, row: RouterOrderRow) -> Result<(), StoreError>;
 }
 
 /// What the engine remembers of every release, over or not.
@@ -201,6 +207,8 @@ pub struct ReleaseFilter {
     pub state: Option<String>,
     /// Only those that change this function.
     pub function: Option<String>,
+    /// Only those whose ids begin so.
+    pub prefix: Option<String>,
     /// 1 to [`MAX_PAGE`].
     pub limit: u32,
 }
@@ -211,6 +219,17 @@ pub struct AuditFilter {
     /// Only rows after this (seq, idx).
     pub after: Option<(u64, u32)>,
     pub release_key: Option<u32>,
+    /// 1 to [`MAX_PAGE`].
+    pub limit: u32,
+}
+
+/// Which part of the history of services to read, newest first.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct TrafficFilter<'a> {
+    /// Only rows before this (seq, idx): the page after.
+    pub before: Option<(u64, u32)>,
+    pub release_key: Option<u32>,
+    pub service: Option<&'a str>,
     /// 1 to [`MAX_PAGE`].
     pub limit: u32,
 }
@@ -233,6 +252,8 @@ pub trait Reader: Send + Sync + fmt::Debug {
         &'a self,
         filter: &'a ReleaseFilter,
     ) -> BoxFuture<'a, Result<Vec<ReleaseRow>, StoreError>>;
+    /// Bytes of the strategies of releases whose ids begin so, and of their archives, each once.
+    fn bytes_of<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<u64, StoreError>>;
     /// Releases that are over, the oldest first: only keys above `after`; `limit` 1 to [`MAX_PAGE`].
     fn over(&self, after: Option<u32>, limit: u32) -> BoxFuture<'_, Result<Vec<OverRow>, StoreError>>;
     /// The effects of this kind that wait to be carried out, the oldest first: their ids; `limit` 1 to [`MAX_PAGE`].
@@ -272,6 +293,10 @@ pub trait Reader: Send + Sync + fmt::Debug {
         filter: &'a DeploymentFilter,
     ) -> BoxFuture<'a, Result<Vec<DeploymentRow>, StoreError>>;
     fn audit<'a>(&'a self, filter: &'a AuditFilter) -> BoxFuture<'a, Result<Vec<AuditRow>, StoreError>>;
+    fn traffic_history<'a>(
+        &'a self,
+        filter: TrafficFilter<'a>,
+    ) -> BoxFuture<'a, Result<Vec<TrafficHistoryRow>, StoreError>>;
     /// The (seq, idx) of the newest audit row.
     fn audit_end(&self) -> BoxFuture<'_, Result<Option<(u64, u32)>, StoreError>>;
     /// Answers if the store does.

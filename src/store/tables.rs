@@ -8,9 +8,9 @@ use super::{
     ReleaseHead, StoreError,
     declared::{every_part, every_table},
     rows::{
-        AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, LeaseRow, MembersRow,
-        OutboxId, OutboxRow, OverRow, PointerRow, PrecedentRow, ReleaseRow, SettingRow, StageResultRow,
-        Writes,
+        AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, LeaseRow,
+        LedServiceRow, MembersRow, OutboxId, OutboxRow, OverRow, PointerRow, PrecedentRow, ReleaseRow,
+        RouterOrderRow, RouterRow, SettingRow, StageResultRow, TrafficHistoryRow, Writes,
     },
     session::Columns,
 };

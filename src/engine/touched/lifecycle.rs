@@ -92,14 +92,15 @@ impl Touched {
         let Some(release) = state.find(key).filter(|release| release.participants() > 0) else { return };
         for (at, subject) in release.strategy.subject_keys().enumerate() {
             let Some(times) = self.json(&Times(release.times_of(at, now.wall_ms))) else { return };
+            let function = release.strategy.history_key(subject);
             let row = PrecedentRow {
-                function: subject.to_owned(),
+                function: function.clone(),
                 release_key: key.0,
                 id: release.id.to_string(),
                 ended_ms,
                 times,
             };
-            self.precedents.insert((subject.to_owned(), key), row);
+            self.precedents.insert((function, key), row);
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     v1::MAX_LIMIT,
 };
 use heart::release::state::ReleaseState;
-use model::{ChildKind, ChildStatus, MAX_OFFER_ID_LEN, Outcome};
+use model::{ChildKind, ChildStatus, MAX_OFFER_ID_LEN, Outcome, traffic::RouterPhase};
 use wire::child::{MAX_HISTOGRAM_CALLS, MAX_LABEL_BYTES};
 
 /// Durations: whole numbers with units.
@@ -44,6 +44,10 @@ fn of(name: &str, operation: &str) -> Option<Value> {
         ("note", _) => json!({"maxLength": MAX_NOTE_CHARS, "pattern": NO_NUL}),
         ("after", "list_audit" | "events") => json!({"pattern": PLACE}),
         ("after", "list_deployments") => json!({"pattern": DEPLOYMENT}),
+        ("after", "show_release_traffic") => json!({"pattern": PLACE}),
+        ("after", "list_services") => json!({}),
+        ("phase", "list_routers") => json!({"enum": RouterPhase::ALL.map(RouterPhase::name)}),
+        ("number", "show_router_order") => json!({"minimum": 0}),
         ("after", _) => json!({"pattern": NUMBER}),
         ("label", _) => json!({"pattern": "^[^:]*:"}),
         ("kind", _) => json!({"enum": ChildKind::NAMES}),

@@ -11,7 +11,11 @@ mod deployments;
 mod page;
 mod plan;
 pub(super) mod releases;
+mod routers;
+mod services;
+mod tenants;
 mod time;
+mod traffic;
 
 pub(super) use page::MAX_LIMIT;
 use utoipa_axum::router::OpenApiRouter;
@@ -27,4 +31,8 @@ pub fn router() -> OpenApiRouter<Context> {
         .merge(deployments::router())
         .merge(callers::router())
         .merge(audit::router())
+        .merge(tenants::router())
+        .merge(routers::router())
+        .merge(services::router())
+        .merge(traffic::router())
 }

@@ -57,7 +57,8 @@ pub(super) fn request(own: &Own, act: &Act, errand: &Errand) -> Option<Request> 
 
 fn poll(own: &Own) -> Poll {
     let features = [FEATURE_INTERIM, FEATURE_VALUES].map(str::to_owned).into();
-    let capabilities = Capabilities { leads: Leads::Whole, features, ..Capabilities::default() };
+    let routers = own.is_router.then(|| "embedded".to_owned()).into_iter().collect();
+    let capabilities = Capabilities { leads: Leads::Whole, features, routers, ..Capabilities::default() };
     Poll {
         child: own.id().map(|id| ChildId::parse(id).unwrap()),
         fresh: ChildId::parse("unset").unwrap(),

@@ -5,10 +5,13 @@ use ::agent::{
     front::table_form,
     runtime::VersionId,
 };
-use proxy::{form::TableForm, ledger::Reading};
+use proxy::{
+    form::{ServiceForm, TableForm},
+    ledger::Reading,
+};
 
-use super::{Happening, drive::LOCAL_MS, runtime::Conduct};
-use crate::sim::{heart::Flaw, world::World};
+use super::{Happening, Own, drive::LOCAL_MS, led, runtime::Conduct};
+use crate::sim::{dice::Dice, heart::Flaw, services::WHOLE, world::World};
 
 /// How long a stop takes at most.
 const LONGEST_STOP_MS: u64 = 3_000;
@@ -19,6 +22,10 @@ const SAYS_YES_ALONE: f64 = 0.01;
 impl World {
     /// What is begun on the machine itself takes effect.
     pub(super) fn own_does(&mut self, index: usize, (process, flight): (u32, u64), act: Act, errand: Errand) {
+        // Its targets are what they are.
+        if matches!(act, Act::Watch(_)) {
+            return;
+        }
         let at = self.at;
         let (least, most) = LOCAL_MS;
         let mut answered_at = at + self.dice.between(least, most);
@@ -101,6 +108,17 @@ impl World {
         let flaw = self.managers[0].flaw;
         let says_yes_alone = !self.is_calm && self.dice.chance(SAYS_YES_ALONE);
         let own = &mut self.owns[index];
+        for service in form.services.iter().filter(|service| led::is_led(service)) {
+            for (at_variation, variation) in service.variations.iter().enumerate() {
+                let (mishap, dice) = (own.mishap, &mut self.dice);
+                let draw =
+                    || if at_variation > 0 && dice.chance(mishap) { draw_bad(dice) } else { Conduct::Good };
+                own.runtime.note_elsewhere(&variation.version, self.at, draw);
+            }
+        }
+        if let Some(refused) = own.refused(form) {
+            return Err(format!("the proxy has no place for {refused}"));
+        }
         let is_first = own.proxy.services().is_empty();
         let applied = match flaw {
             Some(Flaw::KeepsOldTable) if !is_first => {
@@ -112,6 +130,7 @@ impl World {
             _ => own.proxy.apply(form),
         };
         own.watched.note_table(&own.proxy, &own.runtime, self.at);
+        own.watched.follow(&own.proxy);
         applied
     }
 
@@ -119,8 +138,23 @@ impl World {
         if !self.dice.chance(self.owns[index].mishap) {
             return Conduct::Good;
         }
-        let turns = Conduct::Turns(self.dice.between(2_000, 60_000));
-        self.dice.pick(&[Conduct::NeverHealthy, Conduct::Bad, Conduct::Bad, Conduct::Flaky, turns])
+        draw_bad(&mut self.dice)
+    }
+}
+
+fn draw_bad(dice: &mut Dice) -> Conduct {
+    let turns = Conduct::Turns(dice.between(2_000, 60_000));
+    dice.pick(&[Conduct::NeverHealthy, Conduct::Bad, Conduct::Bad, Conduct::Flaky, turns])
+}
+
+impl Own {
+    /// The service of a table that its proxy can't take.
+    fn refused<'t>(&self, form: &'t TableForm) -> Option<&'t str> {
+        let refuses = |service: &&ServiceForm| {
+            let is_shared = led::shares(service).iter().all(|share| *share < WHOLE);
+            is_shared && self.refuses.is_some_and(|stage| led::stage_of(&service.split) == stage)
+        };
+        form.services.iter().find(refuses).map(|service| service.name.as_str())
     }
 }
 
