@@ -260,6 +260,12 @@ impl Core {
         self.world.in_force
     }
 
+    /// The table that was decided last, in this life or before.
+    #[must_use]
+    pub fn decided_last(&self) -> TableNumber {
+        self.decided()
+    }
+
     /// The table that is to be in force, once that was decided in this life.
     #[must_use]
     pub fn decided_number(&self) -> Option<TableNumber> {

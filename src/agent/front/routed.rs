@@ -1,5 +1,6 @@
 use std::{
     collections::VecDeque,
+    path::Path,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -9,7 +10,7 @@ use std::{
 
 use proxy::{control::form::TableNumber, ledger::Cursor};
 use router::{
-    Kind, Router, RouterError,
+    Checked, Kind, Router, RouterError,
     haproxy::Haproxy,
     lead::{DriveSettings, Ended, Fact, Lead, Phase, Status},
     measure::{self, Measure, MeasureError, Reception},
@@ -257,10 +258,12 @@ impl Routed {
 impl Measured {
     fn since(&self, cursor: Cursor) -> Counted {
         let Reception { not_measured, lost, .. } = self.measure.reception();
-        if self.not_measured.swap(not_measured, Ordering::Relaxed) < not_measured {
+        let before = self.not_measured.swap(not_measured, Ordering::Relaxed);
+        // It may go on for long: said once, and then for each time that there are twice as many.
+        if not_measured.checked_ilog2() > before.checked_ilog2() {
             let lost = lost.map_or_else(|| "an unknown number".to_owned(), |lost| lost.to_string());
             tracing::warn!(
-                "{not_measured} intervals were not measured so far; {lost} of the lines of calls are lost"
+                "{not_measured} s were not measured so far: {lost} of the lines of calls are lost"
             );
         }
         Counted::Read(Box::new(self.measure.since(cursor)))
@@ -349,6 +352,20 @@ impl Front for Routed {
             health: self.lead.found().borrow().health.clone(),
             drifts: drifts.iter().cloned().collect(),
         }
+    }
+
+    fn check<'a>(&'a self, config: Option<&'a Path>) -> Answer<'a, Result<Checked, Trouble>> {
+        Box::pin(async move {
+            self.router.check(config).await.map_err(|error| Trouble::passing(error.to_string()))
+        })
+    }
+
+    fn repair(&self) -> Answer<'_, Result<(), Trouble>> {
+        Box::pin(async { self.lead.repair().await.map_err(ended) })
+    }
+
+    fn reload(&self) -> Answer<'_, Result<(), Trouble>> {
+        Box::pin(async { self.router.reload().await.map_err(|error| Trouble::passing(error.to_string())) })
     }
 
     /// It is somebody else's.

@@ -276,7 +276,6 @@ impl HaproxySettings {
                 addresses: self.addresses.clone(),
                 log,
                 hard_stop_after: (!self.hard_stop_after.is_zero()).then_some(self.hard_stop_after),
-                log: None,
             },
             socket: self.socket.clone(),
             master_socket: self.master_socket.clone(),

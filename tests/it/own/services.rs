@@ -86,11 +86,11 @@ pub struct Users {
 
 impl Users {
     pub fn call(routers: &[SocketAddr]) -> Self {
-        Self::calling(routers, true)
+        Self::calling(routers, true, Duration::from_millis(10))
     }
 
-    /// Those who keep their connections, or have another one for each call.
-    pub fn calling(routers: &[SocketAddr], keep: bool) -> Self {
+    /// Those who keep their connections, or have another one for each call, with so long a pause between two.
+    pub fn calling(routers: &[SocketAddr], keep: bool, pause: Duration) -> Self {
         let (seen, answered, lost, is_over) =
             (Seen::default(), Arc::default(), Arc::default(), Arc::<AtomicBool>::default());
         let mut users = Self { seen, answered, lost, is_over, calling: JoinSet::new() };
@@ -108,7 +108,7 @@ impl Users {
                             }
                             Err(why) => lost.lock().unwrap().push(format!("user {user} at {at}: {why}")),
                         }
-                        tokio::time::sleep(Duration::from_millis(10)).await;
+                        tokio::time::sleep(pause).await;
                     }
                 });
             }

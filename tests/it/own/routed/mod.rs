@@ -5,6 +5,7 @@ mod place;
 use std::{
     net::{Ipv4Addr, SocketAddr},
     sync::atomic::Ordering,
+    time::Duration,
 };
 
 use agent::control::form::RouterPhase;
@@ -68,7 +69,8 @@ impl World {
         self.site.manager.ended("as-it-is").await;
         self.seen(Some(10_000), None).await;
         // nginx closes connections that wait for the next call when it loads its configuration.
-        let users = Users::calling(&self.routers, false);
+        // Lines that a router logs wait for the agent in a queue of ten, where a system is set up as it comes.
+        let users = Users::calling(&self.routers, false, Duration::from_millis(500));
         users.round().await;
         users
     }
