@@ -107,7 +107,7 @@ impl LedService {
     /// # Errors
     ///
     /// What doesn't fit together: nothing that a language refuses does.
-    pub(super) fn told(&self, hash: HashFunction) -> Result<Led, ServiceError> {
+    pub fn told(&self, hash: HashFunction) -> Result<Led, ServiceError> {
         let service = &self.service;
         let serving = self.serving().filter(|_| !self.is_tried);
         let is_shown = |at: usize| serving.is_none_or(|serving| serving == at);

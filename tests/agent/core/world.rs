@@ -83,7 +83,12 @@ pub struct World {
 }
 
 pub fn settings() -> Settings {
-    let abilities = Abilities { name: "the proxy", hash: HashFunction::Murmur2, empties_within_ms: None };
+    let abilities = Abilities {
+        name: "the proxy",
+        hash: HashFunction::Murmur2,
+        empties_within_ms: None,
+        counts_after_ms: 0,
+    };
     Settings { keep_base_ms: 60_000, drain_ms: 5_000, joins: false, seed: 1, abilities }
 }
 

@@ -26,6 +26,7 @@ mod message;
 mod node;
 mod processes;
 mod releases;
+mod routed;
 #[path = "../../shared/loss/scale.rs"]
 mod scale;
 mod services;

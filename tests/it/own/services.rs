@@ -20,12 +20,12 @@ use tokio::{
 use super::{manager::Manager, node::Node, site::Site};
 
 /// So many users call, each over a connection of its own at each router.
-const USERS: usize = 60;
+pub const USERS: usize = 60;
 
 /// A variation: answers with its name, or with an error while it is bad.
 pub struct Backend {
     pub at: SocketAddr,
-    is_bad: Arc<AtomicBool>,
+    pub is_bad: Arc<AtomicBool>,
     pub calls: Arc<AtomicU64>,
     // Ends with the test.
     _serving: JoinSet<()>,
@@ -47,7 +47,7 @@ impl Backend {
         Self { at, is_bad, calls, _serving: serving }
     }
 
-    fn calls(&self) -> u64 {
+    pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
 }
@@ -86,6 +86,11 @@ pub struct Users {
 
 impl Users {
     pub fn call(routers: &[SocketAddr]) -> Self {
+        Self::calling(routers, true, Duration::from_millis(10))
+    }
+
+    /// Those who keep their connections, or have another one for each call, with so long a pause between two.
+    pub fn calling(routers: &[SocketAddr], keep: bool, pause: Duration) -> Self {
         let (seen, answered, lost, is_over) =
             (Seen::default(), Arc::default(), Arc::default(), Arc::<AtomicBool>::default());
         let mut users = Self { seen, answered, lost, is_over, calling: JoinSet::new() };
@@ -96,14 +101,14 @@ impl Users {
                 users.calling.spawn(async move {
                     let mut connection = None;
                     while !is_over.load(Ordering::Relaxed) {
-                        match call(&mut connection, at, user).await {
+                        match call(&mut connection, at, user, keep).await {
                             Ok(name) => {
                                 seen.lock().unwrap().insert((router, user), name);
                                 answered.fetch_add(1, Ordering::Relaxed);
                             }
                             Err(why) => lost.lock().unwrap().push(format!("user {user} at {at}: {why}")),
                         }
-                        tokio::time::sleep(Duration::from_millis(10)).await;
+                        tokio::time::sleep(pause).await;
                     }
                 });
             }
@@ -129,20 +134,31 @@ impl Users {
     }
 
     pub async fn end(self) {
+        let answered = Arc::clone(&self.answered);
+        assert_eq!(self.lost().await, [""; 0], "of {}", answered.load(Ordering::Relaxed));
+    }
+
+    /// Ends them, and says which calls were not answered well.
+    pub async fn lost(self) -> Vec<String> {
         self.is_over.store(true, Ordering::Relaxed);
         self.calling.join_all().await;
-        let lost = self.lost.lock().unwrap().clone();
-        assert_eq!(lost, [""; 0], "of {}", self.answered.load(Ordering::Relaxed));
+        self.lost.lock().unwrap().clone()
     }
 }
 
 /// One call, over the connection of the one before where that goes on.
-async fn call(connection: &mut Option<TcpStream>, at: SocketAddr, user: usize) -> Result<char, String> {
+async fn call(
+    connection: &mut Option<TcpStream>,
+    at: SocketAddr,
+    user: usize,
+    keep: bool,
+) -> Result<char, String> {
     let mut stream = match connection.take() {
         Some(stream) => stream,
         None => TcpStream::connect(at).await.map_err(|error| error.to_string())?,
     };
-    let text = format!("GET /basket HTTP/1.1\r\nHost: shop\r\nX-User: user-{user}\r\n\r\n");
+    let close = if keep { "" } else { "Connection: close\r\n" };
+    let text = format!("GET /basket HTTP/1.1\r\nHost: shop\r\n{close}X-User: user-{user}\r\n\r\n");
     stream.write_all(text.as_bytes()).await.map_err(|error| error.to_string())?;
     let (mut came, mut room) = (Vec::new(), [0; 2048]);
     let end = loop {

@@ -243,7 +243,8 @@ impl World {
                 handed: &own.handed,
                 at,
             };
-            own.watched.check_table(table, &scene);
+            let table = ::agent::front::table_form(table);
+            own.watched.check_table(&table, &scene);
             for service in table.services.iter().filter(|service| led::is_led(service)) {
                 if let Err(why) = self.led.note(service) {
                     own.watched.note_wrong(led::STAYS, why);
