@@ -12,7 +12,9 @@ mod beside;
 #[allow(dead_code, reason = "the tests of the proxy use more of it")]
 #[path = "../../shared/loss/callers.rs"]
 mod callers;
+mod canaries;
 mod counted;
+mod five;
 mod kills;
 #[allow(dead_code, reason = "the tests of the proxy use more of it")]
 #[path = "../../shared/loss/ledger.rs"]

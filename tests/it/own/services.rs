@@ -23,43 +23,54 @@ use super::{manager::Manager, node::Node, site::Site};
 const USERS: usize = 60;
 
 /// A variation: answers with its name, or with an error while it is bad.
-struct Backend {
-    at: SocketAddr,
-    is_bad: Arc<AtomicBool>,
+pub(super) struct Backend {
+    pub at: SocketAddr,
+    pub is_bad: Arc<AtomicBool>,
+    /// One call in so many is answered with an error; 0: none.
+    pub fails_one_in: Arc<AtomicU64>,
     calls: Arc<AtomicU64>,
     // Ends with the test.
     _serving: JoinSet<()>,
 }
 
 impl Backend {
-    async fn start(name: char) -> Self {
+    pub async fn start(name: char) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let at = listener.local_addr().unwrap();
         let (is_bad, calls) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+        let fails_one_in = Arc::<AtomicU64>::default();
         let mut serving = JoinSet::new();
-        let (bad, counted) = (Arc::clone(&is_bad), Arc::clone(&calls));
+        let (bad, rate, counted) = (Arc::clone(&is_bad), Arc::clone(&fails_one_in), Arc::clone(&calls));
         serving.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                connections.spawn(answer(stream, name, Arc::clone(&bad), Arc::clone(&counted)));
+                let of_it = (Arc::clone(&bad), Arc::clone(&rate));
+                connections.spawn(answer(stream, name, of_it, Arc::clone(&counted)));
             }
         });
-        Self { at, is_bad, calls, _serving: serving }
+        Self { at, is_bad, fails_one_in, calls, _serving: serving }
     }
 
-    fn calls(&self) -> u64 {
+    pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
 }
 
-async fn answer(mut stream: TcpStream, name: char, is_bad: Arc<AtomicBool>, calls: Arc<AtomicU64>) {
+async fn answer(
+    mut stream: TcpStream,
+    name: char,
+    (is_bad, fails_one_in): (Arc<AtomicBool>, Arc<AtomicU64>),
+    calls: Arc<AtomicU64>,
+) {
     let mut came = Vec::new();
     let mut room = [0; 2048];
     loop {
         while let Some(end) = came.windows(4).position(|end| end == b"\r\n\r\n") {
             came.drain(..end + 4);
-            calls.fetch_add(1, Ordering::Relaxed);
-            let status = if is_bad.load(Ordering::Relaxed) { "500 Broken" } else { "200 OK" };
+            let number = calls.fetch_add(1, Ordering::Relaxed) + 1;
+            let one_in = fails_one_in.load(Ordering::Relaxed);
+            let is_its_turn = number.checked_rem(one_in) == Some(0);
+            let status = if is_its_turn || is_bad.load(Ordering::Relaxed) { "500 Broken" } else { "200 OK" };
             let text = format!("HTTP/1.1 {status}\r\nContent-Length: 1\r\n\r\n{name}");
             if stream.write_all(text.as_bytes()).await.is_err() {
                 return;
@@ -76,7 +87,7 @@ async fn answer(mut stream: TcpStream, name: char, is_bad: Arc<AtomicBool>, call
 type Seen = Arc<Mutex<BTreeMap<(usize, usize), char>>>;
 
 /// Users who call all the time, without any repeat of their own.
-struct Users {
+pub(super) struct Users {
     seen: Seen,
     answered: Arc<AtomicU64>,
     lost: Arc<Mutex<Vec<String>>>,
@@ -85,7 +96,7 @@ struct Users {
 }
 
 impl Users {
-    fn call(routers: &[SocketAddr]) -> Self {
+    pub fn call(routers: &[SocketAddr]) -> Self {
         let (seen, answered, lost, is_over) =
             (Seen::default(), Arc::default(), Arc::default(), Arc::<AtomicBool>::default());
         let mut users = Self { seen, answered, lost, is_over, calling: JoinSet::new() };
@@ -112,7 +123,7 @@ impl Users {
     }
 
     /// Each user was answered once more by then.
-    async fn round(&self) {
+    pub async fn round(&self) {
         let before = self.answered.load(Ordering::Relaxed);
         let until = before + (4 * self.calling.len()) as u64;
         super::wait::wait_until("users are answered", async || {
@@ -122,17 +133,24 @@ impl Users {
     }
 
     /// The users whom a router gives a variation.
-    fn of(&self, router: usize, variation: char) -> BTreeSet<usize> {
+    pub fn of(&self, router: usize, variation: char) -> BTreeSet<usize> {
         let seen = self.seen.lock().unwrap();
         let of = seen.iter().filter(|((of, _), name)| *of == router && **name == variation);
         of.map(|((_, user), _)| *user).collect()
     }
 
-    async fn end(self) {
+    pub async fn end(self) {
+        let answered = Arc::clone(&self.answered);
+        let lost = self.end_of_all().await;
+        assert_eq!(lost, [""; 0], "of {}", answered.load(Ordering::Relaxed));
+    }
+
+    /// They call no more; says which calls had no good answer.
+    pub async fn end_of_all(self) -> Vec<String> {
         self.is_over.store(true, Ordering::Relaxed);
         self.calling.join_all().await;
-        let lost = self.lost.lock().unwrap().clone();
-        assert_eq!(lost, [""; 0], "of {}", self.answered.load(Ordering::Relaxed));
+        let lost = self.lost.lock().unwrap();
+        lost.clone()
     }
 }
 
