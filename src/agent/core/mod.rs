@@ -120,6 +120,8 @@ struct World {
     in_force: Option<TableNumber>,
     /// The table that the proxy took and that was not read back yet.
     taken: Option<u64>,
+    /// Since when the proxy refuses each table that it is given.
+    refused_since_ms: Option<u64>,
     /// What is to be in force, as it was decided in this life.
     decided: Option<Vec<ServiceForm>>,
     /// Versions that are wanted no more.

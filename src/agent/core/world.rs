@@ -10,6 +10,9 @@ use super::{
 use crate::runtime::{Running, VersionId};
 use proxy::{control::form::TableNumber, ledger::Reading, live::Target};
 
+/// How long a proxy may refuse what a stage orders before the release is taken back here.
+const REFUSED_MS: u64 = 5_000;
+
 /// How long a version that nobody here knows is left alone before it is ended.
 const STRANGER_MS: u64 = 60_000;
 
@@ -241,6 +244,9 @@ impl Core {
             self.dirty();
         }
         self.world.in_force = Some(number);
+        if self.is_in_force() {
+            self.world.refused_since_ms = None;
+        }
     }
 
     /// The proxy has taken a table. That it is in force is what it says when it is asked afterwards, and nothing else.
@@ -262,6 +268,9 @@ impl Core {
                 if is_refused && self.services_were_refused() {
                     return self.give_up(&format!("the proxy refuses the service: {why}"), now);
                 }
+                if is_refused && self.is_refused_for_good(now) {
+                    return self.take_back_what_is_refused(&why, now);
+                }
                 if is_refused && let Some(decided) = self.world.decided.take() {
                     // One of this number is in force that says something else.
                     self.decide(decided);
@@ -269,6 +278,16 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// Whether the proxy has refused all tables of what is tried for so long that nobody else's table can be the reason.
+    fn is_refused_for_good(&mut self, now: Now) -> bool {
+        let walk = self.state.work.as_ref().and_then(|work| work.walk());
+        if walk.is_none_or(|walk| walk.testing.is_none() && walk.taking_over.is_none()) {
+            return false;
+        }
+        let since = *self.world.refused_since_ms.get_or_insert(now.ms);
+        now.ms.saturating_sub(since) >= REFUSED_MS
     }
 
     /// What is to be in force follows from what is to be served.

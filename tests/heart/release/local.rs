@@ -90,11 +90,9 @@ fn each_further_attempt_has_less_of_alpha_so_that_all_together_have_no_more() {
 
 #[test]
 fn a_manager_below_is_told_what_it_understands_and_hands_each_agent_as_much() {
-    for (features, is_told) in [
-        (&[FEATURE_TRAFFIC][..], true),
-        (&[FEATURE_TRAFFIC, FEATURE_SERVICES], true),
-        (&[], false),
-    ] {
+    for (features, is_told) in
+        [(&[FEATURE_TRAFFIC][..], true), (&[FEATURE_TRAFFIC, FEATURE_SERVICES], true), (&[], false)]
+    {
         let mut world = World::new();
         let below = manager_with(&mut world, features, 25);
         world.submit(&routed());

@@ -65,6 +65,16 @@ impl Five {
                     service.is_some_and(|service| service.variations[1].share == of_b)
                 })
                 .await;
+            // What the agent wants is one thing, and what its proxy does another.
+            self.nodes[*node]
+                .until_proxy(&format!("its table gives {of_b} to B"), |status| {
+                    let service = status.services.iter().find(|service| service.name == "checkout");
+                    service.is_some_and(|service| {
+                        let b = service.variations.iter().find(|variation| variation.name == "B");
+                        b.map_or(0, |b| b.share) == of_b
+                    })
+                })
+                .await;
         }
     }
 }

@@ -15,6 +15,7 @@ mod callers;
 mod canaries;
 mod counted;
 mod five;
+mod inside;
 mod kills;
 #[allow(dead_code, reason = "the tests of the proxy use more of it")]
 #[path = "../../shared/loss/ledger.rs"]

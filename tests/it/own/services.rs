@@ -23,12 +23,12 @@ use super::{manager::Manager, node::Node, site::Site};
 const USERS: usize = 60;
 
 /// A variation: answers with its name, or with an error while it is bad.
-pub(super) struct Backend {
+pub struct Backend {
     pub at: SocketAddr,
     pub is_bad: Arc<AtomicBool>,
     /// One call in so many is answered with an error; 0: none.
     pub fails_one_in: Arc<AtomicU64>,
-    calls: Arc<AtomicU64>,
+    pub calls: Arc<AtomicU64>,
     // Ends with the test.
     _serving: JoinSet<()>,
 }
@@ -87,7 +87,7 @@ async fn answer(
 type Seen = Arc<Mutex<BTreeMap<(usize, usize), char>>>;
 
 /// Users who call all the time, without any repeat of their own.
-pub(super) struct Users {
+pub struct Users {
     seen: Seen,
     answered: Arc<AtomicU64>,
     lost: Arc<Mutex<Vec<String>>>,
@@ -215,26 +215,8 @@ async fn world() -> World {
 }
 
 impl World {
-    fn strategy(&self, id: &str, [stable, new]: [(&str, SocketAddr); 2], stages: &str) -> String {
-        let port = self.port;
-        format!(
-            r#"id: {id}
-name: checkout
-services:
-  - name: checkout
-    routers: {{labels: {{env: prod}}}}
-    ports: [{{port: {port}}}]
-    sticky: {{header: X-User}}
-    variations:
-      - {{name: {}, targets: ["{}"]}}
-      - {{name: {}, targets: ["{}"]}}
-{stages}"#,
-            stable.0, stable.1, new.0, new.1
-        )
-    }
-
     fn of_both(&self, id: &str, stages: &str) -> String {
-        self.strategy(id, [("A", self.a.at), ("B", self.b.at)], stages)
+        strategy(id, self.port, [("A", self.a.at), ("B", self.b.at)], stages)
     }
 
     fn manager(&self) -> &Manager {
@@ -256,8 +238,26 @@ services:
     }
 }
 
+/// A release of a service with two variations at a port.
+pub fn strategy(id: &str, port: u16, [stable, new]: [(&str, SocketAddr); 2], stages: &str) -> String {
+    format!(
+        r#"id: {id}
+name: checkout
+services:
+  - name: checkout
+    routers: {{labels: {{env: prod}}}}
+    ports: [{{port: {port}}}]
+    sticky: {{header: X-User}}
+    variations:
+      - {{name: {}, targets: ["{}"]}}
+      - {{name: {}, targets: ["{}"]}}
+{stages}"#,
+        stable.0, stable.1, new.0, new.1
+    )
+}
+
 /// `10 %`, then `50 %`, each as long as this.
-fn two_stages(duration: &str) -> String {
+pub fn two_stages(duration: &str) -> String {
     let stage = |name: &str, of_a: u8, next: &str| {
         let of_b = 100 - of_a;
         format!(

@@ -22,7 +22,9 @@ use crate::{
     },
 };
 use language::Strategy;
-use model::{ChildKey, FEATURE_CLASSES, FEATURE_INTERIM, FEATURE_QUESTIONS, FEATURE_SERVICES, FEATURE_TRAFFIC, Now};
+use model::{
+    ChildKey, FEATURE_CLASSES, FEATURE_INTERIM, FEATURE_QUESTIONS, FEATURE_SERVICES, FEATURE_TRAFFIC, Now,
+};
 
 pub(in crate::release) fn decide(state: &State, child: &str, offer: &str, now: Now) -> Decision {
     let call = match Call::resolve(state, child, offer) {
