@@ -14,6 +14,7 @@ mod beside;
 mod callers;
 mod canaries;
 mod counted;
+mod deposed;
 mod five;
 mod inside;
 mod kills;
