@@ -237,6 +237,10 @@ impl Core {
             return false;
         }
         let names = self.names_of_services();
+        if !names.is_empty() {
+            // Of functions beside them nothing is tried any more either.
+            self.settle_roles(false);
+        }
         for name in &names {
             let led = self.state.services.remove(name);
             if let Some(before) = led.and_then(|led| led.before) {

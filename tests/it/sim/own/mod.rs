@@ -238,7 +238,6 @@ impl Own {
     /// The storm is over: what died comes back, and somebody calls.
     pub fn calm(&mut self) {
         self.mishap = 0.0;
-        self.refuses = None;
         self.calls = self.calls.max(2);
         self.proxy.deaf_until = 0;
         if !self.proxy.is_up {
