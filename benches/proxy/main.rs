@@ -2,10 +2,12 @@
 //!
 //! Versions, proxies and generator are processes of their own that share all processors; so what the generator and the versions
 //! cost falls on all sides. Rounds of all sides alternate, and medians over the rounds are told. nginx and `HAProxy` have one fixed
-//! upstream, which is the least that they can be asked for; the proxy has its table of buckets.
+//! upstream, which is the least that they can be asked for; the proxy has its table of buckets. How they do with a table of their own stands in
+//! rows of theirs.
 
 mod load;
 mod report;
+mod routers;
 mod rows;
 mod secured;
 #[path = "../shared/mod.rs"]
@@ -24,7 +26,8 @@ const USAGE: &str = "Measures the proxy beside direct calls, nginx and HAProxy.
   --seconds N      length of a round (2)
   --rounds N       rounds of each side (7)
   --beside PROGRAM another build of this program, whose proxy is one more side
-  --only ROW       added | small | large | tls | tcp | tcp-large | services | memory | verdict; may be given several times";
+  --only ROW       added | small | large | tls | tcp | tcp-large | services | memory | verdict |
+                   nginx | haproxy | verdicts; may be given several times";
 
 /// Sizes of everything.
 #[derive(Debug, Clone)]

@@ -10,6 +10,7 @@ use crate::{
     Sizes,
     load::{self, Connection, Load, request},
     report::{Met, Report},
+    routers,
     secured::{self, Trust},
     shared::figures::{median, paired},
     sides::{LARGE, OTHER_BUILD, SMALL, Secured, Side, THREADS},
@@ -27,10 +28,13 @@ pub enum Row {
     Services,
     Memory,
     Verdict,
+    Nginx,
+    Haproxy,
+    Verdicts,
 }
 
 impl Row {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 12] = [
         Self::Added,
         Self::Small,
         Self::Large,
@@ -40,6 +44,9 @@ impl Row {
         Self::Services,
         Self::Memory,
         Self::Verdict,
+        Self::Nginx,
+        Self::Haproxy,
+        Self::Verdicts,
     ];
 
     pub fn named(name: &str) -> Option<Self> {
@@ -57,6 +64,9 @@ impl Row {
             Self::Services => "services",
             Self::Memory => "memory",
             Self::Verdict => "verdict",
+            Self::Nginx => "nginx",
+            Self::Haproxy => "haproxy",
+            Self::Verdicts => "verdicts",
         }
     }
 }
@@ -68,24 +78,24 @@ const FEWEST_QUIET: usize = 3;
 /// How long it is looked whether a round is quiet.
 const PROBE: Duration = Duration::from_millis(300);
 /// How many callers make calls at once.
-const CALLERS: usize = 64;
+pub const CALLERS: usize = 64;
 const CALLERS_OF_LARGE: usize = 8;
 const SERVICES: usize = 1_000;
 /// Idle connections whose memory is looked at.
 const IDLE: usize = 4_000;
 const CALLERS_OF_VERDICT: usize = 8;
 /// How often a share is taken to 0.
-const VERDICTS: usize = 20;
+pub const VERDICTS: usize = 20;
 
 /// What the rounds of a side came to.
 #[derive(Debug, Default)]
-struct Rounds {
-    per_second: Vec<f64>,
+pub struct Rounds {
+    pub per_second: Vec<f64>,
     /// Microseconds.
-    median: Vec<f64>,
-    p99: Vec<f64>,
+    pub median: Vec<f64>,
+    pub p99: Vec<f64>,
     /// Processor time of the side a call, in microseconds.
-    cpu: Vec<f64>,
+    pub cpu: Vec<f64>,
 }
 
 /// What comes of two sides.
@@ -97,10 +107,10 @@ struct Beside {
     met: Met,
 }
 
-struct Bench {
+pub struct Bench {
     sizes: Sizes,
-    report: Report,
-    version: Side,
+    pub report: Report,
+    pub version: Side,
     proxy: Side,
     others: Vec<Side>,
 }
@@ -134,6 +144,12 @@ pub fn run(sizes: &Sizes) -> anyhow::Result<()> {
             Row::Services => bench.services()?,
             Row::Memory => bench.memory()?,
             Row::Verdict => bench.verdict()?,
+            Row::Nginx => bench.rules(routers::Kind::Nginx, folder.path())?,
+            Row::Haproxy => bench.rules(routers::Kind::Haproxy, folder.path())?,
+            Row::Verdicts => {
+                bench.verdict_of(routers::Kind::Nginx, folder.path())?;
+                bench.verdict_of(routers::Kind::Haproxy, folder.path())?;
+            }
         }
     }
     let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -148,7 +164,7 @@ pub fn run(sizes: &Sizes) -> anyhow::Result<()> {
 }
 
 impl Bench {
-    fn load(&self, side: &Side, connections: usize, body: usize) -> Load {
+    pub fn load(&self, side: &Side, connections: usize, body: usize) -> Load {
         let path = if body == LARGE { "/s0/large" } else { "/s0/small" };
         Load {
             at: side.at,
@@ -162,13 +178,13 @@ impl Bench {
     }
 
     /// Whether the machine is quiet now.
-    fn is_quiet(&self) -> anyhow::Result<bool> {
+    pub fn is_quiet(&self) -> anyhow::Result<bool> {
         let probe = Load { time: PROBE, ..self.load(&self.version, 1, SMALL) };
         Ok(load::run(&probe)?.quantile(0.99) <= QUIET)
     }
 
     /// Rounds of all sides in turn, after a short one each that counts for nothing; and which of them were quiet.
-    fn alternate(&self, sides: &[(&Side, Load)]) -> anyhow::Result<(Vec<Rounds>, Vec<bool>)> {
+    pub fn alternate(&self, sides: &[(&Side, Load)]) -> anyhow::Result<(Vec<Rounds>, Vec<bool>)> {
         for (_, load) in sides {
             load::run(&Load { time: self.sizes.round / 4, ..load.clone() })?;
         }
@@ -354,7 +370,6 @@ impl Bench {
             quiet.push(was_quiet && self.is_quiet()?);
         }
         self.proxy.tell("500")?;
-        let longest = |took: &[f64]| took.iter().copied().fold(0.0, f64::max);
         let ours = format!("median {:.1} ms, longest {:.1} ms", median(&took), longest(&took));
         let is_met = longest(&only(&took, &quiet)) <= 50.0;
         let what = format!("verdict → share 0 of new calls, under load, {VERDICTS} times");
@@ -363,12 +378,16 @@ impl Bench {
     }
 }
 
+pub fn longest(took: &[f64]) -> f64 {
+    took.iter().copied().fold(0.0, f64::max)
+}
+
 /// Of the rounds that were quiet.
-fn only(numbers: &[f64], quiet: &[bool]) -> Vec<f64> {
+pub fn only(numbers: &[f64], quiet: &[bool]) -> Vec<f64> {
     numbers.iter().zip(quiet).filter(|(_, quiet)| **quiet).map(|(number, _)| *number).collect()
 }
 
-fn judge(rate_is_met: bool, p99_is_met: bool, quiet: &[bool]) -> Met {
+pub fn judge(rate_is_met: bool, p99_is_met: bool, quiet: &[bool]) -> Met {
     let enough = quiet.iter().filter(|quiet| **quiet).count() >= FEWEST_QUIET;
     match (rate_is_met, enough, p99_is_met) {
         (false, _, _) | (true, true, false) => Met::No,
@@ -377,7 +396,7 @@ fn judge(rate_is_met: bool, p99_is_met: bool, quiet: &[bool]) -> Met {
     }
 }
 
-fn text(rounds: &Rounds) -> String {
+pub fn text(rounds: &Rounds) -> String {
     format!(
         "{:.0}/s, p50 {:.2} ms, p99 {:.2} ms, {:.1} µs",
         median(&rounds.per_second),
@@ -411,17 +430,7 @@ fn hold(side: &Side, count: usize) -> anyhow::Result<(Vec<Connection>, tokio::ru
 fn take_to_zero(proxy: &mut Side) -> anyhow::Result<f64> {
     const TIME: Duration = Duration::from_millis(400);
     let at = proxy.at;
-    let calling = thread::spawn(move || {
-        runtime()?.block_on(async {
-            let mut calling: JoinSet<_> =
-                (0..CALLERS_OF_VERDICT).map(|_| last_of_new(at, Instant::now() + TIME)).collect();
-            let mut last = None;
-            while let Some(of_one) = calling.join_next().await {
-                last = last.max(of_one??);
-            }
-            anyhow::Ok(last)
-        })
-    });
+    let calling = thread::spawn(move || last_call_of_new(at, TIME));
     thread::sleep(TIME / 4);
     let said = Instant::now();
     proxy.tell("0")?;
@@ -430,14 +439,28 @@ fn take_to_zero(proxy: &mut Side) -> anyhow::Result<f64> {
     Ok(last.saturating_duration_since(said).as_secs_f64() * 1_000.0)
 }
 
-/// When the last call began that the new version answered.
+/// When the last call began that the new version answered, of callers who call for so long.
+pub fn last_call_of_new(at: SocketAddr, time: Duration) -> anyhow::Result<Option<Instant>> {
+    runtime()?.block_on(async {
+        let until = Instant::now() + time;
+        let mut calling: JoinSet<_> = (0..CALLERS_OF_VERDICT).map(|_| last_of_new(at, until)).collect();
+        let mut last = None;
+        while let Some(of_one) = calling.join_next().await {
+            last = last.max(of_one??);
+        }
+        anyhow::Ok(last)
+    })
+}
+
+/// The same of one of them.
 async fn last_of_new(at: SocketAddr, until: Instant) -> anyhow::Result<Option<Instant>> {
     let mut connection = Connection::open(at, None).await?;
     let (request, mut last) = (request("/s0/small"), None);
     while Instant::now() < until {
         let began = Instant::now();
         let head = connection.call(&request, SMALL).await?;
-        if memmem::find(head, b"X-Choirmaster-Version: new").is_some() {
+        // HAProxy writes names in small letters.
+        if memmem::find(&head.to_ascii_lowercase(), b"x-choirmaster-version: new").is_some() {
             last = Some(began);
         }
     }

@@ -178,7 +178,7 @@ impl Side {
     }
 
     /// Nothing where it isn't installed.
-    fn foreign(name: &'static str, at: SocketAddr, mut command: Command) -> anyhow::Result<Option<Self>> {
+    pub fn foreign(name: &'static str, at: SocketAddr, mut command: Command) -> anyhow::Result<Option<Self>> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = match command.spawn() {
             Ok(child) => child,
@@ -247,7 +247,7 @@ impl Drop for Side {
     }
 }
 
-fn free_address() -> anyhow::Result<SocketAddr> {
+pub fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 

@@ -64,6 +64,7 @@ pub mod group;
 pub mod histogram;
 pub mod hypothesis;
 pub mod judge;
+pub mod mismatch;
 pub mod mixture;
 pub mod order;
 pub mod power;

@@ -149,6 +149,6 @@ impl Splits {
     }
 }
 
-fn threshold(alpha: f64) -> f64 {
+pub(crate) fn threshold(alpha: f64) -> f64 {
     1.0 / (PART_OF_ALPHA * alpha)
 }

@@ -26,6 +26,7 @@ pub mod plan;
 pub mod printable;
 pub mod proxy;
 pub mod release;
+pub mod routing;
 pub mod schema;
 #[cfg(feature = "manager")]
 pub mod serve;
@@ -86,6 +87,9 @@ pub enum Command {
     Release(release::Args),
     Children(children::Args),
     Deployments(deployments::Args),
+    Router(routing::router::Args),
+    Service(routing::service::Args),
+    Traffic(routing::traffic::Args),
     Audit(audit::Args),
     Tenant(tenant::Args),
     #[cfg(feature = "manager")]
@@ -112,6 +116,9 @@ impl Command {
             | Self::Analyse(_)
             | Self::Children(_)
             | Self::Deployments(_)
+            | Self::Router(_)
+            | Self::Service(_)
+            | Self::Traffic(_)
             | Self::Audit(_)
             | Self::Tenant(_)
             | Self::Proxy(_)
@@ -171,6 +178,9 @@ async fn run(command: Command) -> Result<u8, Failure> {
         Command::Release(args) => release::run(args, &mut out).await,
         Command::Children(args) => children::run(args, &mut out).await,
         Command::Deployments(args) => deployments::run(&args, &mut out).await,
+        Command::Router(args) => routing::router::run(args, &mut out).await,
+        Command::Service(args) => routing::service::run(args, &mut out).await,
+        Command::Traffic(args) => routing::traffic::run(args, &mut out).await,
         Command::Audit(args) => audit::run(&args, &mut out).await,
         Command::Tenant(args) => tenant::run(args, &mut out).await,
         #[cfg(feature = "manager")]

@@ -50,6 +50,7 @@ fn refused(refusal: &Refusal) -> (StatusCode, &'static str) {
         | Refusal::Late { .. } => (StatusCode::CONFLICT, "stage"),
         Refusal::IdTaken(_) => (StatusCode::CONFLICT, "id-taken"),
         Refusal::IdAmbiguous { .. } => (StatusCode::CONFLICT, "id-ambiguous"),
+        Refusal::OtherBase(_) => (StatusCode::CONFLICT, "other-base"),
         Refusal::Conflict(_) | Refusal::AnothersConflict => (StatusCode::CONFLICT, "conflict"),
         Refusal::WrongState { .. } => (StatusCode::CONFLICT, "wrong-state"),
         Refusal::HeldByParent { .. } => (StatusCode::CONFLICT, "held-above"),

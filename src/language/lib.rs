@@ -65,7 +65,7 @@ pub use rollout_templates::{
     ERROR_RATE, MAX_ROLLOUT_TEMPLATES, MIN_CALLS, RolloutTemplate, RolloutTemplates, TemplateStage,
 };
 pub use scalar::{MAX_CALLS, MAX_DURATION, MAX_PATH_BYTES, MAX_RESPONSE_TIME_MS};
-pub use service::{Salt, Service};
+pub use service::{Base, Salt, Service};
 pub use sticky::{MAX_STICKY_NAME_BYTES, Sticky};
 pub use strategy::{
     Action, Function, NoForm, OnConflict, ReleaseDeadlines, Stage, StageKind, Strategy, Subject, Version,

@@ -33,6 +33,8 @@ pub struct Service {
     /// By what users are drawn, at routers that know it; `None`: by what each kind of router usually does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<HashFunction>,
+    #[serde(default, skip_serializing_if = "Base::is_default")]
+    pub base: Base,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
 }
@@ -46,6 +48,24 @@ pub enum Salt {
     Release,
     /// The same in each release of the service.
     Service,
+}
+
+/// What the stable variation has to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Base {
+    /// What serves now, where that is known.
+    #[default]
+    Serving,
+    /// Whatever serves now, the stable variation takes its place.
+    Replace,
+}
+
+impl Base {
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives it by reference")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl Salt {
@@ -68,6 +88,7 @@ impl Service {
             variations,
             salt: Salt::default(),
             hash: None,
+            base: Base::default(),
             retry: None,
         }
     }

@@ -4,7 +4,7 @@
 //! Fields are separated by `|`, which is in none of them. The first names the form, the second who wrote it:
 //!
 //! ```text
-//! cm1|n|SERVICE|VARIATION|BUCKET|RULE|CHOSEN|STATUS|UPSTREAM STATUS|CONNECT|HEADER|TIME|RECEIVED|SENT|DONE|ADDRESSES
+//! cm1|n|SERVICE|VARIATION|BUCKET|RULE|CHOSEN|STATUS|UPSTREAM STATUS|CONNECT|HEADER|TIME|RECEIVED|SENT|DONE|ADDRESSES|METHOD|LENGTH
 //! cm1|n?                                                                              a question of ours that nginx answered
 //! cm1|h|SERVICE|BACKEND|BUCKET|RULE|CHOSEN|STATUS|QUEUE|CONNECT|HEADER|DATA|STATE|RETRIES|UP|DOWN|PROCESS
 //! ```
@@ -157,10 +157,10 @@ fn all<const N: usize>(fields: &str) -> Result<[&str; N], NotALine> {
 /// Where a router wrote nothing, or had nothing to write.
 const NOTHING: [&str; 2] = ["", "-"];
 
-fn of_nginx<'l>(fields: &[&'l str; 14]) -> Option<Line<'l>> {
+fn of_nginx<'l>(fields: &[&'l str; 16]) -> Option<Line<'l>> {
     let [service, variation, bucket, rule, chosen, status, answered, connect, header, time, rest @ ..] =
         *fields;
-    let [received, sent, done, addresses] = rest;
+    let [received, sent, done, addresses, method, length] = rest;
     let status: u16 = status.parse().ok()?;
     let tries = tries(addresses).count();
     let is_connected = tries > 0 && number(last(connect)).is_some();
@@ -172,10 +172,12 @@ fn of_nginx<'l>(fields: &[&'l str; 14]) -> Option<Line<'l>> {
         GATEWAY_TIMEOUT if !is_answered => Outcome::Failed(Failure::TimedOut),
         _ if !is_answered => Outcome::Failed(Failure::Died),
         UPGRADED => Outcome::Upgraded,
-        100..=599 if done == "OK" => {
+        // Where the variation breaks off, nginx has done what it could, too. Without a length that isn't seen.
+        100..=599 if done == "OK" && has_all(status, method, (last(received), length))? => {
             let took = self::tries(time).filter_map(number).fold(0, u32::saturating_add);
             Outcome::Answered { status, took_ms: took }
         }
+        100..=599 if done == "OK" => Outcome::BrokenOff,
         // Who leaves takes less than has come; where the variation breaks off, all that came was passed on before.
         100..=599 if sent.parse::<u64>().ok()? >= last(received).parse::<u64>().ok()? => Outcome::BrokenOff,
         100..=599 => Outcome::CallerGone,
@@ -184,14 +186,23 @@ fn of_nginx<'l>(fields: &[&'l str; 14]) -> Option<Line<'l>> {
     Some(Line {
         service,
         variation: Some(variation).filter(|name| !NOTHING.contains(name)),
-        group: group(bucket)?,
+        group: group(bucket).ok()?,
         by_header: !NOTHING.contains(&rule),
-        chosen_ms: moment(chosen)?,
+        chosen_ms: moment(chosen).ok()?,
         outcome,
         sent_again: u32::try_from(tries.saturating_sub(1)).unwrap_or(u32::MAX),
         bytes: None,
         process: None,
     })
+}
+
+/// Whether an answer has as many bytes as it says that it has.
+fn has_all(status: u16, method: &str, (received, length): (&str, &str)) -> Option<bool> {
+    let has_none = method == "HEAD" || matches!(status, 204 | 304);
+    if has_none || NOTHING.contains(&length) {
+        return Some(true);
+    }
+    Some(received.parse::<u64>().ok()? >= length.parse::<u64>().ok()?)
 }
 
 /// nginx writes this where the caller left before there was an answer.
@@ -223,16 +234,19 @@ fn number(seconds: &str) -> Option<u32> {
 }
 
 /// When, in milliseconds since 1970, with or without a point in front of the last three digits.
-fn moment(text: &str) -> Option<Option<u64>> {
+fn moment(text: &str) -> Result<Option<u64>, NotALine> {
     if NOTHING.contains(&text) {
-        return Some(None);
+        return Ok(None);
     }
     let (seconds, ms) = text.split_once('.').unwrap_or((text, ""));
     let all = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
     let is_moment = all(seconds) && all(ms) && [0, 3].contains(&ms.len()) && seconds.len() + ms.len() <= 15;
-    let number: u64 = seconds.parse().ok().filter(|_| is_moment)?;
-    let ms: Option<u64> = if ms.is_empty() { None } else { Some(ms.parse().ok()?) };
-    Some(Some(ms.map_or(number, |ms| number * 1_000 + ms)))
+    let number: u64 = seconds.parse().ok().filter(|_| is_moment).ok_or(NotALine)?;
+    if ms.is_empty() {
+        return Ok(Some(number));
+    }
+    let ms: u64 = ms.parse().map_err(|_| NotALine)?;
+    Ok(Some(number * 1_000 + ms))
 }
 
 fn of_haproxy<'l>(fields: &[&'l str; 15]) -> Option<Line<'l>> {
@@ -252,9 +266,9 @@ fn of_haproxy<'l>(fields: &[&'l str; 15]) -> Option<Line<'l>> {
     Some(Line {
         service,
         variation: variation.strip_prefix(':'),
-        group: group(bucket)?,
+        group: group(bucket).ok()?,
         by_header: !NOTHING.contains(&rule),
-        chosen_ms: moment(chosen)?,
+        chosen_ms: moment(chosen).ok()?,
         outcome,
         sent_again: retries.trim_start_matches('+').parse().ok()?,
         bytes: status.is_none().then_some(bytes),
@@ -288,11 +302,11 @@ fn outcome_of(state: &str, status: Option<i32>, took_ms: u32) -> Option<Outcome>
 }
 
 /// The group of a bucket; none where calls have no keys.
-fn group(bucket: &str) -> Option<Option<u8>> {
+fn group(bucket: &str) -> Result<Option<u8>, NotALine> {
     if NOTHING.contains(&bucket) {
-        return Some(None);
+        return Ok(None);
     }
     let is_number = bucket.len() <= 4 && bucket.bytes().all(|byte| byte.is_ascii_digit());
-    let bucket: u16 = bucket.parse().ok().filter(|_| is_number)?;
-    Some(Some((bucket % u16::from(GROUPS)) as u8))
+    let bucket: u16 = bucket.parse().ok().filter(|_| is_number).ok_or(NotALine)?;
+    Ok(Some((bucket % u16::from(GROUPS)) as u8))
 }

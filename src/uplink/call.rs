@@ -246,6 +246,17 @@ impl Caller {
         let (request, span) = waiting(self.post(&["poll"], body), wait);
         self.send(request, span, limit)
     }
+
+    /// Says what a router does; the body of the answer, of at most so many bytes. The manager may wait with it for something to be asked.
+    pub fn traffic(
+        &self,
+        body: &wire::traffic::TrafficRequest<'_>,
+        wait: Option<Duration>,
+        limit: usize,
+    ) -> BoxFuture<'static, Result<Vec<u8>, LinkError>> {
+        let (request, span) = waiting(self.post(&["traffic"], body), wait);
+        self.send(request, span, limit)
+    }
 }
 
 impl Span {

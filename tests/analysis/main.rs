@@ -16,6 +16,7 @@ mod early;
 mod extension;
 mod forms;
 mod judge;
+mod mismatch;
 mod power;
 #[path = "../shared/random.rs"]
 mod random;

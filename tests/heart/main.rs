@@ -23,3 +23,4 @@ mod reference;
 mod release;
 #[path = "../shared/releases.rs"]
 mod releases;
+mod traffic;

@@ -9,6 +9,7 @@ mod health;
 mod kinds;
 mod lead;
 mod loss;
+mod measure;
 mod names;
 mod nginx;
 mod world;

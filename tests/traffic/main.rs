@@ -8,6 +8,7 @@ mod choices;
 mod haproxy;
 mod hashes;
 mod health;
+mod lines;
 mod nginx;
 mod repeats;
 mod seen;

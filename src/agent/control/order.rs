@@ -23,6 +23,11 @@ pub enum Order {
         name: String,
         answer: Answering<Removed>,
     },
+    /// A service is led no more.
+    Retire {
+        name: String,
+        answer: Answering<Removed>,
+    },
     /// The log of a version, of which at most so many bytes are wanted, the newest. Without `which` it is the new one where there is
     /// one.
     Log {

@@ -132,8 +132,13 @@ impl Core {
             if self.state.owed.iter().any(|owed| owed.offer == work.offer && !owed.waits) {
                 return None;
             }
-            let walk = work.walk().filter(|walk| walk.ending.is_none())?;
-            let stage = self.offer.as_ref()?.stages.get(walk.testing.as_ref()?.stage)?;
+            let walk = work.walk()?;
+            let stage = match &walk.ending {
+                None => walk.testing.as_ref()?.stage,
+                // As long as what follows it is not in force, the manager may want all back.
+                Some(ending) => self.is_between().then_some(ending.stage)?,
+            };
+            let stage = self.offer.as_ref()?.stages.get(stage)?;
             Some(Act::EndStage {
                 offer: work.offer.clone(),
                 stage: stage.stage.name.clone(),

@@ -164,8 +164,10 @@ impl Core {
             work.skipped.extend(answer.skip.into_iter().filter(|name| !name.is_empty()));
             self.is_dirty |= work.skipped.len() != before;
         }
-        if answer.end_stage {
-            let is_back = answer.then == Some(Then::Rollback);
+        let is_back = answer.then == Some(Then::Rollback);
+        if answer.end_stage && is_back && self.is_between() {
+            self.take_back_between(None);
+        } else if answer.end_stage {
             self.end_stage(if is_back { Outcome::TakenBack(None) } else { Outcome::InTime }, now);
         }
     }

@@ -73,6 +73,8 @@ pub struct Abilities {
     /// Its counts say how many calls a variation carries out. Otherwise it is asked to empty variations, and answers within so many
     /// milliseconds.
     pub empties_within_ms: Option<u64>,
+    /// After so many milliseconds what ended is in its counts.
+    pub counts_after_ms: u64,
 }
 
 /// The time, as whoever drives the agent sees it.
@@ -256,6 +258,12 @@ impl Core {
     #[must_use]
     pub fn in_force(&self) -> Option<TableNumber> {
         self.world.in_force
+    }
+
+    /// The table that was decided last, in this life or before.
+    #[must_use]
+    pub fn decided_last(&self) -> TableNumber {
+        self.decided()
     }
 
     /// The table that is to be in force, once that was decided in this life.

@@ -140,9 +140,26 @@ impl Core {
         Ok(())
     }
 
+    /// Has a service led no more: what is ours of it goes, and calls to it go nowhere from then on.
+    ///
+    /// # Errors
+    ///
+    /// No such service is led, or a release has it in hand.
+    pub fn retire(&mut self, name: &str, now: Now) -> Result<(), Refusal> {
+        self.refuse_if_in_hand(name)?;
+        if self.state.services.remove(name).is_none() {
+            return Err(self.unknown(name));
+        }
+        self.inform(format!("{name} is led no more"));
+        self.dirty();
+        self.pass(now);
+        Ok(())
+    }
+
     fn refuse_if_in_hand(&self, name: &str) -> Result<(), Refusal> {
-        let functions = self.offer.iter().flat_map(|offer| &offer.functions);
-        let in_hand = functions.into_iter().any(|function| function.name == name);
+        let functions = self.offer.iter().flat_map(|offer| &offer.functions).map(|of| of.name.as_str());
+        let services = self.offer.iter().flat_map(|offer| &offer.services).map(Service::name);
+        let in_hand = functions.chain(services).any(|of| of == name);
         match &self.state.work {
             Some(work) if in_hand => {
                 let text = format!("{} has {name} in hand: wait for its end, or undo it", work.offer);

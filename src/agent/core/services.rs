@@ -5,7 +5,7 @@
 //! of one has ended; afterwards only the one that serves is.
 
 use language::{
-    Action, Service,
+    Action, Base, Service,
     offer::{Offer, OfferStage},
 };
 use serde::{Deserialize, Serialize};
@@ -107,7 +107,7 @@ impl LedService {
     /// # Errors
     ///
     /// What doesn't fit together: nothing that a language refuses does.
-    pub(super) fn told(&self, hash: HashFunction) -> Result<Led, ServiceError> {
+    pub fn told(&self, hash: HashFunction) -> Result<Led, ServiceError> {
         let service = &self.service;
         let serving = self.serving().filter(|_| !self.is_tried);
         let is_shown = |at: usize| serving.is_none_or(|serving| serving == at);
@@ -153,6 +153,7 @@ impl Core {
             service.check().map_err(|error| error.to_string())?;
             if let Some(led) = self.state.services.get(service.name())
                 && !is_undo(stages)
+                && service.base == Base::Serving
             {
                 check_stable(led, service)?;
             }
@@ -236,6 +237,10 @@ impl Core {
             return false;
         }
         let names = self.names_of_services();
+        if !names.is_empty() {
+            // Of functions beside them nothing is tried any more either.
+            self.settle_roles(false);
+        }
         for name in &names {
             let led = self.state.services.remove(name);
             if let Some(before) = led.and_then(|led| led.before) {

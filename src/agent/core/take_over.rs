@@ -4,7 +4,7 @@
 
 use model::StageStatus;
 
-use super::{Core, Now, state::Candidate, table::WHOLE};
+use super::{Core, Now, state::Candidate, table::WHOLE, walk::Outcome};
 use crate::runtime::VersionId;
 
 /// How long new versions may take to answer again.
@@ -78,6 +78,46 @@ impl Core {
         }
         self.warn(format!("all is taken back: {why}"));
         self.settle_roles(false);
+    }
+
+    /// A stage has ended, what follows gives the new versions more, and the proxy doesn't have it yet.
+    pub(super) fn is_between(&self) -> bool {
+        let walk = self.state.work.as_ref().and_then(|work| work.walk());
+        let follows = walk.is_some_and(|walk| {
+            walk.ending.is_some() && (walk.testing.is_some() || walk.taking_over.is_some())
+        });
+        follows && !self.is_in_force()
+    }
+
+    /// Takes all back before what follows the ended stage is in force. `why`: what somebody here has against it; else the manager has.
+    pub(super) fn take_back_between(&mut self, why: Option<&str>) {
+        if let Some(walk) = self.state.work.as_mut().and_then(|work| work.walk_mut()) {
+            walk.testing = None;
+        }
+        self.world.ending_since_ms = None;
+        self.world.last_count = None;
+        if let Some(why) = why {
+            return self.give_back(why);
+        }
+        self.end_take_over();
+        self.stops.managed += 1;
+        let walk = self.state.work.as_mut().and_then(|work| work.walk_mut());
+        if let Some(ending) = walk.and_then(|walk| walk.ending.as_mut()) {
+            "rollback".clone_into(&mut ending.next);
+        }
+        self.inform("all is taken back, as the manager wants");
+        self.settle_roles(false);
+    }
+
+    /// No table with what is tried is taken.
+    pub(super) fn take_back_what_is_refused(&mut self, why: &str, now: Now) {
+        self.world.refused_since_ms = None;
+        let text = format!("{} refuses its shares: {why}", self.settings.abilities.name);
+        if self.is_between() {
+            self.take_back_between(Some(&text));
+        } else {
+            self.end_stage(Outcome::TakenBack(Some(text)), now);
+        }
     }
 
     fn end_take_over(&mut self) {

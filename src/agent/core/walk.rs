@@ -291,7 +291,8 @@ impl Core {
         let is_drained = |version: &VersionId| {
             self.world.drained.contains(version) || !self.state.versions.contains_key(version)
         };
-        if walk.testing.is_some() || is_late || is_quiet && left.into_iter().all(is_drained) {
+        let is_over = walk.testing.is_some() || is_late || is_quiet && left.into_iter().all(is_drained);
+        if is_over && now.ms.saturating_sub(since) >= self.settings.abilities.counts_after_ms {
             // One may be under way that began before.
             self.world.last_count = Some(self.world.counting + 1);
             self.world.count_at_ms = now.ms;

@@ -6,12 +6,11 @@ use super::{
     Act, Core, Counted, Leaving, Listed, Now, Phase, Place, ReadBack, Started, Trouble, TroubleKind,
     acts::{COUNT_EVERY_MS, COUNT_IDLE_EVERY_MS, LIST_EVERY_MS, LOOK_EVERY_MS},
     table::{self, Served},
-    walk::Outcome,
 };
 use crate::runtime::{Running, VersionId};
 use proxy::{control::form::TableNumber, live::Target};
 
-/// For so long it is tried again to put a stage's shares in force that are refused; then all is taken back.
+/// How long what a stage orders may be refused before the release is taken back here: a table of somebody else may be the reason.
 const REFUSED_MS: u64 = 5_000;
 
 /// How long a version that nobody here knows is left alone before it is ended.
@@ -250,6 +249,9 @@ impl Core {
         }
         self.world.in_force = Some(number);
         self.world.differs = differs;
+        if self.is_in_force() {
+            self.world.refused_since_ms = None;
+        }
     }
 
     /// A table was taken. That it is in force is what it says when it is asked afterwards, and nothing else.
@@ -275,22 +277,30 @@ impl Core {
         }
     }
 
-    /// A table was refused: a service that was never led is given up, and a stage that can't begin is taken back.
+    /// A table was refused: a service that was never led is given up, and what is tried is taken back once it is refused for good.
     fn refused(&mut self, generation: u64, why: &str, now: Now) {
         let name = self.settings.abilities.name;
         if self.services_were_refused() {
             return self.give_up(&format!("{name} refuses the service: {why}"), now);
         }
-        let since = *self.world.refused_since_ms.get_or_insert(now.ms);
-        let is_begun = self.testing().is_none_or(|testing| testing.elapsed_ms > 0);
-        if !is_begun && now.ms.saturating_sub(since) >= REFUSED_MS {
-            self.world.refused_since_ms = None;
-            self.end_stage(Outcome::TakenBack(Some(format!("{name} refuses its shares: {why}"))), now);
-        } else if let Some(decided) = self.world.decided.take() {
+        if self.is_refused_for_good(now) {
+            return self.take_back_what_is_refused(why, now);
+        }
+        if let Some(decided) = self.world.decided.take() {
             // One of this number may be in force that says something else.
             self.decide(decided);
             self.tries.go_on_as(&Act::Apply(generation), Act::Apply(self.state.generation), now.ms);
         }
+    }
+
+    /// Whether all tables of what is tried were refused for so long that nobody else's table can be the reason.
+    fn is_refused_for_good(&mut self, now: Now) -> bool {
+        let walk = self.state.work.as_ref().and_then(|work| work.walk());
+        if walk.is_none_or(|walk| walk.testing.is_none() && walk.taking_over.is_none()) {
+            return false;
+        }
+        let since = *self.world.refused_since_ms.get_or_insert(now.ms);
+        now.ms.saturating_sub(since) >= REFUSED_MS
     }
 
     /// Other targets can be reached: what is decided is told anew, by a number of its own.

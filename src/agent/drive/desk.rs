@@ -94,6 +94,10 @@ impl Desk {
                 Ok(()) => self.wait(What::Remove { name, answer }),
                 Err(refusal) => drop(answer.send(Err(refusal.into()))),
             },
+            Order::Retire { name, answer } => match core.retire(&name, now) {
+                Ok(()) => self.wait(What::Remove { name, answer }),
+                Err(refusal) => drop(answer.send(Err(refusal.into()))),
+            },
             Order::Log { name, which, at_most, answer } => log(core, tools, &name, which, at_most, answer),
         }
     }

@@ -7,8 +7,10 @@
 mod desk;
 mod enabled;
 mod keep;
+mod report;
 mod runtimes;
 mod status;
+mod teller;
 mod tools;
 
 use std::{
@@ -30,6 +32,8 @@ use self::{
     desk::Desk,
     enabled::Enabled,
     keep::{KeepError, Memory},
+    report::Report,
+    teller::Teller,
     tools::Tools,
 };
 use crate::{
@@ -131,6 +135,7 @@ struct Driver {
     in_flight: HashMap<Act, AbortHandle>,
     orders: mpsc::Receiver<Order>,
     desk: Desk,
+    teller: Teller,
     _control: Control,
     /// The forms of functions that can be run here, as the manager was told.
     forms: Option<Vec<String>>,
@@ -158,6 +163,7 @@ impl Driver {
         };
         let tools = Self::tools(&settings, manager)?;
         let (sender, orders) = mpsc::channel(ORDERS);
+        let driver = sender.clone();
         let control = control::open(&settings.control, settings.metrics, sender)?;
         if let Some(address) = control.metrics() {
             tracing::info!("metrics on http://{address}/metrics");
@@ -177,9 +183,11 @@ impl Driver {
                 abilities: tools.front.abilities(),
             },
         );
+        let tools = Arc::new(tools);
         Ok(Self {
             core,
-            tools: Arc::new(tools),
+            teller: Teller::start(Arc::clone(&tools), driver),
+            tools,
             settings,
             memory,
             began: Instant::now(),
@@ -234,6 +242,7 @@ impl Driver {
             self.start_acts(now);
         }
         self.desk.answer(&mut self.core, &self.tools);
+        self.teller.show(Report::of(&self.core, &*self.tools.front));
         let wait = Duration::from_millis(self.core.wakes_in_ms(now));
         let wait = if self.is_unsaved() { wait.min(SAVE_AGAIN) } else { wait };
         tokio::select! {

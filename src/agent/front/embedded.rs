@@ -1,5 +1,6 @@
 use std::{
     collections::BTreeMap,
+    path::Path,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -17,7 +18,7 @@ use proxy::{
     },
     ledger::{Cursor, Reading},
 };
-use router::{Kind, lead::Phase};
+use router::{Checked, Kind, lead::Phase};
 use tokio::time::{Instant, sleep, timeout};
 use traffic::{
     HashFunction, Variation as Which,
@@ -184,7 +185,12 @@ impl Front for Embedded {
     }
 
     fn abilities(&self) -> Abilities {
-        Abilities { name: "the proxy", hash: HashFunction::Murmur2, empties_within_ms: None }
+        Abilities {
+            name: "the proxy",
+            hash: HashFunction::Murmur2,
+            empties_within_ms: None,
+            counts_after_ms: 0,
+        }
     }
 
     fn look(&self) -> Answer<'_, Result<ReadBack, Trouble>> {
@@ -254,6 +260,31 @@ impl Front for Embedded {
             table: None,
             listen: status.map(|proxy| proxy.listen).unwrap_or_default(),
             trouble: None,
+        })
+    }
+
+    /// It has no configuration of its own that a table could not fit.
+    fn check<'a>(&'a self, config: Option<&'a Path>) -> Answer<'a, Result<Checked, Trouble>> {
+        Box::pin(async move {
+            match config {
+                Some(_) => Err(Trouble::refused(
+                    "the proxy is led by tables, and has no configuration to be checked",
+                )),
+                None => Ok(Checked { refused: None, left_over: Vec::new() }),
+            }
+        })
+    }
+
+    /// It does what it was told last, and keeps that: whatever else is in force was told by somebody, and is replaced.
+    fn repair(&self) -> Answer<'_, Result<(), Trouble>> {
+        Box::pin(async { self.look_now().await.map(drop) })
+    }
+
+    fn reload(&self) -> Answer<'_, Result<(), Trouble>> {
+        Box::pin(async {
+            Err(Trouble::refused(
+                "the proxy has nothing to load: its tables come into force as they are told",
+            ))
         })
     }
 

@@ -13,11 +13,11 @@ mod embedded;
 mod reach;
 mod routed;
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{fmt, future::Future, path::Path, pin::Pin, sync::Arc, time::Duration};
 
 use proxy::ledger::Cursor;
 use router::{
-    Kind,
+    Checked, Kind,
     lead::{Draining, Phase},
 };
 use tokio::time::Instant;
@@ -79,6 +79,15 @@ pub trait Front: fmt::Debug + Send + Sync {
     fn proxy(&self) -> Option<ProxyStatus> {
         None
     }
+
+    /// Whether it takes its configuration as it is, or another one beside our part of it; and what is ours there that nothing wants.
+    fn check<'a>(&'a self, config: Option<&'a Path>) -> Answer<'a, Result<Checked, Trouble>>;
+
+    /// Has what is wanted put in force again, whatever it was left alone for.
+    fn repair(&self) -> Answer<'_, Result<(), Trouble>>;
+
+    /// Has it load its configuration anew, after a check.
+    fn reload(&self) -> Answer<'_, Result<(), Trouble>>;
 
     /// Has it take nothing more and end, and waits for that so long at most; false: it isn't for an agent to end.
     fn end(&self, at_most: Duration) -> Answer<'_, Result<bool, Trouble>>;

@@ -1,14 +1,19 @@
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
+    path::Path,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
 use proxy::{control::form::TableNumber, ledger::Cursor};
 use router::{
-    Kind, Router, RouterError,
+    Checked, Kind, Router, RouterError,
     haproxy::Haproxy,
     lead::{DriveSettings, Ended, Fact, Lead, Phase, Status},
+    measure::{self, Measure, MeasureError, Reception},
     names::System,
     nginx::Nginx,
 };
@@ -38,6 +43,9 @@ const FIRST_LOOK: Duration = Duration::from_secs(6);
 /// So many drifts are kept until they were told.
 const DRIFTS: usize = 32;
 
+/// Lines are counted in intervals of a second, and each is closed a little later.
+const COUNTED_AFTER: Duration = Duration::from_secs(2);
+
 /// How much later than its deadline a drain may be told of.
 const LATE: Duration = Duration::from_secs(5);
 
@@ -48,6 +56,8 @@ pub enum OpenError {
     Setting { key: String, why: String },
     #[error(transparent)]
     Router(#[from] RouterError),
+    #[error(transparent)]
+    Measure(#[from] MeasureError),
 }
 
 /// A router of somebody else's, which is led.
@@ -57,8 +67,18 @@ pub struct Routed {
     router: Arc<dyn Router>,
     status: watch::Receiver<Arc<Status>>,
     settings: Common,
+    measured: Option<Measured>,
     drifts: Arc<Mutex<VecDeque<Drift>>>,
     watching: JoinHandle<()>,
+}
+
+/// Its calls are counted.
+#[derive(Debug)]
+struct Measured {
+    measure: Arc<Measure>,
+    _counting: measure::Counted,
+    /// Intervals of which was said that they couldn't be measured.
+    not_measured: AtomicU64,
 }
 
 /// What is set of it, whatever its kind is.
@@ -82,21 +102,38 @@ impl Routed {
     /// A setting can't be used, or what is ours of it can't be made.
     pub fn open(settings: &RouterSettings) -> Result<Self, OpenError> {
         let wrong = |(key, why): (&str, String)| OpenError::Setting { key: key.to_owned(), why };
+        let measure = settings.kind.measure().map_err(wrong)?.map(Measure::open).transpose()?;
         let router: Arc<dyn Router> = match &settings.kind {
-            LedKind::Nginx(nginx) => Arc::new(Nginx::new(nginx.read().map_err(wrong)?)),
-            LedKind::Haproxy(haproxy) => Arc::new(Haproxy::open(haproxy.read().map_err(wrong)?)?),
+            LedKind::Nginx(nginx) => {
+                let nginx = Nginx::new(nginx.read().map_err(wrong)?);
+                Arc::new(match &measure {
+                    Some(measure) => nginx.measured(Arc::clone(measure)),
+                    None => nginx,
+                })
+            }
+            LedKind::Haproxy(haproxy) => {
+                let haproxy = Haproxy::open(haproxy.read().map_err(wrong)?)?;
+                Arc::new(match &measure {
+                    Some(measure) => haproxy.measured(Arc::clone(measure)),
+                    None => haproxy,
+                })
+            }
         };
-        Ok(Self::lead(router, settings))
+        Ok(Self::lead(router, measure, settings))
     }
 
-    fn lead(router: Arc<dyn Router>, settings: &RouterSettings) -> Self {
+    fn lead(router: Arc<dyn Router>, measure: Option<Arc<Measure>>, settings: &RouterSettings) -> Self {
+        let measured = measure.map(|measure| {
+            let counting = measure.count(&router);
+            Measured { measure, _counting: counting, not_measured: AtomicU64::default() }
+        });
         let mut drive = DriveSettings::of(&*router);
         drive.lead.on_drift = settings.on_drift;
         let lead = Lead::start(Arc::clone(&router), Arc::new(System::default()), drive);
         let drifts = Arc::<Mutex<VecDeque<Drift>>>::default();
         let watching = tokio::spawn(note_drifts(lead.facts(), Arc::clone(&drifts)));
         let common = Common { drain: settings.drain, ports: settings.ports.clone() };
-        Self { status: lead.status(), lead, router, settings: common, drifts, watching }
+        Self { status: lead.status(), lead, router, settings: common, measured, drifts, watching }
     }
 
     fn now(&self) -> Arc<Status> {
@@ -140,6 +177,11 @@ impl Routed {
     async fn apply_now(&self, table: &Table) -> Result<(), Trouble> {
         let wanted = self.wanted(table)?;
         let number = wanted.number;
+        if let Some(Measured { measure, .. }) = &self.measured {
+            let named = table.served.services.iter().filter(|led| !led.split.is_empty());
+            let splits = named.map(|led| (led.service.name.to_string(), led.split.clone()));
+            measure.announce(number, splits.collect());
+        }
         let mut status = self.status.clone();
         self.lead.want(wanted).await.map_err(ended)?;
         let obeyed = status.wait_for(|status| match status.phase {
@@ -213,6 +255,21 @@ impl Routed {
     }
 }
 
+impl Measured {
+    fn since(&self, cursor: Cursor) -> Counted {
+        let Reception { not_measured, lost, .. } = self.measure.reception();
+        let before = self.not_measured.swap(not_measured, Ordering::Relaxed);
+        // It may go on for long: said once, and then for each time that there are twice as many.
+        if not_measured.checked_ilog2() > before.checked_ilog2() {
+            let lost = lost.map_or_else(|| "an unknown number".to_owned(), |lost| lost.to_string());
+            tracing::warn!(
+                "{not_measured} s were not measured so far: {lost} of the lines of calls are lost"
+            );
+        }
+        Counted::Read(Box::new(self.measure.since(cursor)))
+    }
+}
+
 /// Keeps the drifts that come about.
 async fn note_drifts(mut facts: tokio::sync::broadcast::Receiver<Fact>, drifts: Arc<Mutex<VecDeque<Drift>>>) {
     loop {
@@ -248,7 +305,8 @@ impl Front for Routed {
             Kind::Haproxy => ("HAProxy", HashFunction::Xxh32),
         };
         let within = (self.settings.drain + LATE).as_millis() as u64;
-        Abilities { name, hash, empties_within_ms: Some(within) }
+        let counts_after_ms = if self.measured.is_some() { COUNTED_AFTER.as_millis() as u64 } else { 0 };
+        Abilities { name, hash, empties_within_ms: Some(within), counts_after_ms }
     }
 
     fn look(&self) -> Answer<'_, Result<ReadBack, Trouble>> {
@@ -268,8 +326,12 @@ impl Front for Routed {
         Box::pin(self.empty_now(service, variation))
     }
 
-    fn count(&self, _: Cursor) -> Answer<'_, Result<Counted, Trouble>> {
-        Box::pin(async { Ok(Counted::Not("the router tells no calls".to_owned())) })
+    fn count(&self, cursor: Cursor) -> Answer<'_, Result<Counted, Trouble>> {
+        let counted = self.measured.as_ref().map_or_else(
+            || Counted::Not("no socket is set for lines of calls".to_owned()),
+            |measured| measured.since(cursor),
+        );
+        Box::pin(async { Ok(counted) })
     }
 
     fn view(&self) -> View {
@@ -290,6 +352,20 @@ impl Front for Routed {
             health: self.lead.found().borrow().health.clone(),
             drifts: drifts.iter().cloned().collect(),
         }
+    }
+
+    fn check<'a>(&'a self, config: Option<&'a Path>) -> Answer<'a, Result<Checked, Trouble>> {
+        Box::pin(async move {
+            self.router.check(config).await.map_err(|error| Trouble::passing(error.to_string()))
+        })
+    }
+
+    fn repair(&self) -> Answer<'_, Result<(), Trouble>> {
+        Box::pin(async { self.lead.repair().await.map_err(ended) })
+    }
+
+    fn reload(&self) -> Answer<'_, Result<(), Trouble>> {
+        Box::pin(async { self.router.reload().await.map_err(|error| Trouble::passing(error.to_string())) })
     }
 
     /// It is somebody else's.

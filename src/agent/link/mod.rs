@@ -23,6 +23,7 @@ use uplink::{Caller, MAX_ANSWER_BYTES, Span};
 use wire::{
     PollAnswer, PollRequest,
     child::{EndStageAnswer, JoinAnswer, JoinRequest, ManagerTime, StageSummary},
+    traffic::{TrafficAnswer, TrafficRequest},
 };
 
 pub use uplink::{InProcess, LinkError, Settings};
@@ -169,6 +170,20 @@ impl Manager {
         wait: Duration,
     ) -> Result<EndStageAnswer, LinkError> {
         self.0.caller.end_stage(id, offer, stage, skipped.to_vec(), Some(wait)).await
+    }
+
+    /// Says what the router does, and is answered what operators ask of it. The manager may wait for orders.
+    ///
+    /// # Errors
+    ///
+    /// See [`LinkError`].
+    pub async fn traffic(
+        &self,
+        told: &TrafficRequest<'_>,
+        wait: Duration,
+    ) -> Result<TrafficAnswer, LinkError> {
+        let answer = self.0.caller.traffic(told, Some(wait), MAX_ANSWER_BYTES).await?;
+        TrafficAnswer::parse(&answer).map_err(|error| LinkError::Nonsense(error.to_string()))
     }
 
     /// Becomes a child of the manager, with a token that opens the door for that and nothing else. The token that is answered is not used by

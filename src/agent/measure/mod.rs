@@ -281,6 +281,12 @@ impl StageCounts {
         self.new_version().calls > 0 || self.uncounted.is_some() && !is_judged_by_calls(stage)
     }
 
+    /// Whether somebody counts.
+    #[must_use]
+    pub fn is_counted(&self) -> bool {
+        self.uncounted.is_none()
+    }
+
     /// Why the stage can't be judged by its calls, where it is to be and nobody counts them.
     #[must_use]
     pub fn why_unjudged(&self, stage: &Stage) -> Option<String> {

@@ -74,7 +74,7 @@ impl Side {
     }
 
     /// The times as a judgement takes them; `None`: there are none, or not of all calls without an error.
-    pub(super) fn values(&self) -> Option<Values> {
+    pub(crate) fn values(&self) -> Option<Values> {
         let is_whole = !self.times.is_empty() && self.times.count() == self.calls - self.errors;
         self.times.to_values().ok().filter(|_| is_whole)
     }

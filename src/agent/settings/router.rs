@@ -7,11 +7,15 @@ use std::{
 };
 
 pub use router::lead::OnDrift;
-use router::{haproxy, nginx};
+use router::{haproxy, measure, nginx};
 use traffic::{
     haproxy::{Folder, Frame},
-    nginx::Layout,
+    line::{LogPath, LogPathError},
+    nginx::{Layout, Log},
 };
+
+/// Of the users of this machine.
+const USERS: &str = "/etc/passwd";
 
 /// What splits the calls beside this agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +75,12 @@ pub struct NginxSettings {
     pub addresses: Vec<IpAddr>,
     /// For one answer.
     pub patience: Duration,
+    /// The socket to which it logs a line of each call; none: calls aren't counted.
+    pub lines: Option<PathBuf>,
+    /// The user that its workers run as, by name or number.
+    pub user: String,
+    /// It serves nothing beside services of ours, so that its own count of calls tells which lines were lost.
+    pub alone: bool,
 }
 
 impl Default for NginxSettings {
@@ -86,6 +96,9 @@ impl Default for NginxSettings {
             ask: ([127, 0, 0, 1], 8099).into(),
             addresses: vec![Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()],
             patience: Duration::from_secs(2),
+            lines: Some("/run/choirmaster-nginx.sock".into()),
+            user: "www-data".to_owned(),
+            alone: false,
         }
     }
 }
@@ -107,6 +120,12 @@ pub struct HaproxySettings {
     pub reload: CommandLine,
     /// How long a process that was replaced may go on with connections that it has; zero: as the operator's file says.
     pub hard_stop_after: Duration,
+    /// The socket to which it logs a line of each call; none: calls aren't counted.
+    pub lines: Option<PathBuf>,
+    /// The user that its workers run as, by name or number.
+    pub user: String,
+    /// The folder that its workers take for the root of all; none: they see all.
+    pub chroot: Option<PathBuf>,
 }
 
 impl Default for HaproxySettings {
@@ -122,6 +141,9 @@ impl Default for HaproxySettings {
             pid: "/run/haproxy.pid".into(),
             reload: CommandLine::default(),
             hard_stop_after: Duration::ZERO,
+            lines: Some("/var/lib/haproxy/choirmaster.sock".into()),
+            user: "haproxy".to_owned(),
+            chroot: Some("/var/lib/haproxy".into()),
         }
     }
 }
@@ -139,6 +161,43 @@ fn absolute(key: &'static str, path: &Path) -> Result<(), Fault> {
 
 fn somewhere(key: &'static str, addresses: &[IpAddr]) -> Result<(), Fault> {
     if addresses.is_empty() { Err((key, "name at least one, as in 0.0.0.0".to_owned())) } else { Ok(()) }
+}
+
+fn log_path(key: &'static str, path: &Path) -> Result<LogPath, Fault> {
+    path.to_string_lossy().parse().map_err(|error: LogPathError| (key, error.to_string()))
+}
+
+impl LedKind {
+    /// Where lines of calls are received, and from whom; none: calls aren't counted.
+    ///
+    /// # Errors
+    ///
+    /// A setting that can't be used, or a user that isn't there.
+    pub fn measure(&self) -> Result<Option<measure::Settings>, Fault> {
+        let (lines, user, keys) = match self {
+            Self::Nginx(nginx) => (&nginx.lines, &nginx.user, ("nginx.lines", "nginx.user")),
+            Self::Haproxy(haproxy) => (&haproxy.lines, &haproxy.user, ("haproxy.lines", "haproxy.user")),
+        };
+        let Some(lines) = lines else { return Ok(None) };
+        let sender = user_of(user).map_err(|why| (keys.1, why))?;
+        let at = measure::Settings::at(log_path(keys.0, lines)?);
+        Ok(Some(measure::Settings { sender: Some(sender), ..at }))
+    }
+}
+
+/// The number of a user, by the system's file of those.
+fn user_of(user: &str) -> Result<u32, String> {
+    if let Ok(number) = user.parse() {
+        return Ok(number);
+    }
+    let text = std::fs::read_to_string(USERS).map_err(|error| format!("{USERS}: {error}"))?;
+    let mut numbers = text.lines().filter_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next() == Some(user)).then(|| fields.nth(1)?.parse().ok()).flatten()
+    });
+    numbers
+        .next()
+        .ok_or_else(|| format!("there is no user {user:?} here: name the one that its workers run as"))
 }
 
 impl NginxSettings {
@@ -160,6 +219,9 @@ impl NginxSettings {
             return Err(("nginx.ask", text));
         }
         let layout = Layout::new(&self.folder, self.ask, self.addresses.clone());
+        let mut layout = layout.map_err(|error| ("nginx.folder", error.to_string()))?;
+        let socket = self.lines.as_deref().map(|path| log_path("nginx.lines", path)).transpose()?;
+        layout.log = socket.map(|socket| Log { socket, is_alone: self.alone });
         Ok(nginx::Settings {
             program: self.program.clone(),
             config: self.config.clone(),
@@ -169,7 +231,7 @@ impl NginxSettings {
                 [] => nginx::Reload::Signal,
                 words => nginx::Reload::Command(words.to_vec()),
             },
-            layout: layout.map_err(|error| ("nginx.folder", error.to_string()))?,
+            layout,
             patience: self.patience,
         })
     }
@@ -188,14 +250,32 @@ impl HaproxySettings {
         self.master_socket.iter().try_for_each(|path| absolute("haproxy.master_socket", path))?;
         somewhere("haproxy.addresses", &self.addresses)?;
         let folder = Folder::new(&self.folder);
+        let outside = self.lines.as_deref().map(|path| log_path("haproxy.lines", path)).transpose()?;
+        let log = match (&self.lines, &self.chroot) {
+            (Some(lines), Some(chroot)) => {
+                let inside = lines.strip_prefix(chroot).map_err(|_| {
+                    (
+                        "haproxy.lines",
+                        format!(
+                            "{} is not in {}, and HAProxy sees nothing else",
+                            lines.display(),
+                            chroot.display()
+                        ),
+                    )
+                })?;
+                Some(log_path("haproxy.lines", &Path::new("/").join(inside))?)
+            }
+            (Some(_), None) => outside,
+            (None, _) => None,
+        };
         Ok(haproxy::Settings {
             program: self.program.clone(),
             config: self.config.clone(),
             frame: Frame {
                 folder: folder.map_err(|error| ("haproxy.folder", error.to_string()))?,
                 addresses: self.addresses.clone(),
+                log,
                 hard_stop_after: (!self.hard_stop_after.is_zero()).then_some(self.hard_stop_after),
-                log: None,
             },
             socket: self.socket.clone(),
             master_socket: self.master_socket.clone(),

@@ -62,6 +62,9 @@ impl RouterKeys {
             ("nginx.ask", Slot::Parsed(&mut nginx.ask)),
             ("nginx.addresses", Slot::Parsed(&mut nginx.addresses)),
             ("nginx.patience", Slot::Time(&mut nginx.patience, PATIENCE)),
+            ("nginx.lines", Slot::Parsed(&mut nginx.lines)),
+            ("nginx.user", Slot::Parsed(&mut nginx.user)),
+            ("nginx.alone", Slot::Parsed(&mut nginx.alone)),
             ("haproxy.program", Slot::Parsed(&mut haproxy.program)),
             ("haproxy.config", Slot::Parsed(&mut haproxy.config)),
             ("haproxy.folder", Slot::Parsed(&mut haproxy.folder)),
@@ -71,6 +74,9 @@ impl RouterKeys {
             ("haproxy.reload", Slot::Parsed(&mut haproxy.reload)),
             ("haproxy.addresses", Slot::Parsed(&mut haproxy.addresses)),
             ("haproxy.hard_stop_after", Slot::Time(&mut haproxy.hard_stop_after, DRAIN)),
+            ("haproxy.lines", Slot::Parsed(&mut haproxy.lines)),
+            ("haproxy.user", Slot::Parsed(&mut haproxy.user)),
+            ("haproxy.chroot", Slot::Parsed(&mut haproxy.chroot)),
         ]
     }
 

@@ -3,6 +3,7 @@
 mod agents;
 mod callers;
 mod functions;
+mod shop;
 
 use std::{
     collections::BTreeMap,
@@ -23,11 +24,11 @@ use bytes::Bytes;
 use reqwest::Method;
 use tokio::time::{Instant, sleep};
 
-pub use self::functions::RELEASES;
 use self::{
     agents::{AGENTS, Agents},
     callers::{Callers, Tally},
     functions::{FUNCTIONS, Function, OwnRelease, releases},
+    shop::Shop,
 };
 use super::{
     CHILDREN_LIMIT,
@@ -42,6 +43,9 @@ use crate::{
     },
 };
 use wire::api::{Child, Release};
+
+/// How many releases there are.
+pub const RELEASES: usize = functions::RELEASES + shop::RELEASES;
 
 /// The agents have this long until their proxies answer and the manager knows them.
 const STANDING_LIMIT: Duration = Duration::from_mins(1);
@@ -127,11 +131,17 @@ impl OwnStage<'_> {
         self.stand(&mut screen, out).await?;
         let functions = self.runnable(out).await?;
         let (served, called) = self.serve(&functions, &mut screen, out).await?;
-        let callers = Callers::start(&called)?;
+        let mut callers = Callers::start(&called)?;
         let mut ended = Vec::new();
-        for (number, release) in (1..).zip(releases(&functions)) {
-            writeln!(out, "{number}/{RELEASES} {}: {}", release.id, release.story)?;
+        for release in releases(&functions) {
+            writeln!(out, "{}/{RELEASES} {}: {}", ended.len() + 1, release.id, release.story)?;
             ended.push(self.play_one(&release, &served, &mut screen, out).await?);
+        }
+        let shop = Shop::open().await?;
+        writeln!(out, "\nThe same agents as routers of a service that somebody else runs:\n")?;
+        for release in shop.releases(self.agents.service_port()) {
+            writeln!(out, "{}/{RELEASES} {}: {}", ended.len() + 1, release.id, release.story)?;
+            ended.push(self.play_shop(&release, &mut callers, &mut screen, out).await?);
         }
         let calls = callers.finish().await?;
         Ok(Played { ended, calls, repeated: self.repeated().await? })

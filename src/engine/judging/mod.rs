@@ -30,10 +30,11 @@ mod metric_look;
 mod off;
 mod previous;
 mod ranges;
+mod router;
 mod threshold;
 mod unread;
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use tokio::{
@@ -46,6 +47,7 @@ use tokio_util::sync::CancellationToken;
 use self::agenda::{Agenda, Due, Rest, Resting};
 use crate::{By, Engine, EngineError, audit::Actor};
 use heart::release::{analysis, analysis::is_passed_early, command::Command, state::Snapshot};
+use language::analysis::ROUTER;
 use model::ReleaseKey;
 use ports::provider::Registry;
 
@@ -66,7 +68,8 @@ const MAX_LOOKS: usize = 16;
 
 /// Looks until `stop`, or until the engine is gone.
 pub fn run(engine: Engine, registry: Registry, stop: CancellationToken) -> BoxFuture<'static, ()> {
-    Box::pin(look_when_due(engine, registry, stop))
+    let routers = Arc::new(router::RouterProvider::new(engine.clone()));
+    Box::pin(look_when_due(engine, registry.with(ROUTER, routers), stop))
 }
 
 async fn look_when_due(engine: Engine, registry: Registry, stop: CancellationToken) {

@@ -171,6 +171,11 @@ pub enum Refusal {
     IdTaken(ReleaseId),
     #[error("id {id} could be confused with an offer of release {other}: choose another id")]
     IdAmbiguous { id: ReleaseId, other: ReleaseId },
+    #[error(
+        "the stable variation of {} is {}, and what serves now at router {} is {}: name that as the first variation, or say base: replace",
+        .0.service, .0.stable, .0.router, .0.serving
+    )]
+    OtherBase(Box<OtherBase>),
     #[error("unfinished releases change the same functions: {}", list(.0))]
     Conflict(Vec<ReleaseId>),
     #[error("child {child} has a part in release {release}: it changes its tenant when it has none")]
@@ -200,6 +205,17 @@ pub enum Refusal {
     TooManyAdopted { limit: usize },
     #[error("{what}: the limit of {limit} is reached")]
     Limit { what: &'static str, limit: usize },
+}
+
+/// A release would begin with something else than what serves now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherBase {
+    pub service: String,
+    /// The child that leads it.
+    pub router: String,
+    /// Variation and targets, in words.
+    pub stable: String,
+    pub serving: String,
 }
 
 /// Why a command has no reply.

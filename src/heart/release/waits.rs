@@ -17,7 +17,7 @@ use super::{
     state::{Release, ReleaseState, Snapshot},
     turn::{Turn, turn},
 };
-use model::{ChildKey, ChildStatus, Now, Outcome, StageStatus, tenant};
+use model::{ChildKey, ChildStatus, Now, Outcome, StageStatus, tenant, traffic::RouterPhase};
 
 /// A span of time in its two largest units: `45s`, `13m`, `1h 5m`, `2d 3h`.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +55,33 @@ pub struct Look<'a, S: ?Sized> {
 impl<S: Seen + ?Sized> Look<'_, S> {
     /// What a child in a release waits for, or how it ended.
     pub fn child(&self, release: &Release, key: ChildKey, assignment: &Assignment) -> String {
+        let line = self.part(release, key, assignment);
+        match self.router(release, key) {
+            Some(router) => format!("{line}; {router}"),
+            None => line,
+        }
+    }
+
+    /// What stands in the way at the router of a child that has a part in a release of services.
+    fn router(&self, release: &Release, key: ChildKey) -> Option<String> {
+        let router = self.state.traffic.get(key).filter(|_| !release.strategy.services.is_empty())?;
+        let trouble = router.trouble.as_deref();
+        let said = || trouble.map_or_else(String::new, |trouble| format!(": {trouble}"));
+        if !router.is_reached {
+            return Some(format!("its router can't be read{}", said()));
+        }
+        match router.phase {
+            RouterPhase::Paused => Some(format!("its router is left alone{}", said())),
+            RouterPhase::Superseded => Some(format!("somebody else leads its router{}", said())),
+            RouterPhase::Idle
+            | RouterPhase::Waiting
+            | RouterPhase::Telling
+            | RouterPhase::InForce
+            | RouterPhase::Accepted => trouble.map(|trouble| format!("its router: {trouble}")),
+        }
+    }
+
+    fn part(&self, release: &Release, key: ChildKey, assignment: &Assignment) -> String {
         if let Some(undo) = assignment.pending_undo() {
             return self.undo(release, key, assignment, undo);
         }

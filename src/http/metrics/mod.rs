@@ -5,6 +5,7 @@
 
 mod scan;
 mod text;
+mod traffic;
 
 use axum::{
     extract::State,
@@ -56,6 +57,7 @@ async fn handle(State(ctx): State<Context>) -> Result<Response, Problem> {
     manager(&mut text, &ctx, silent, releases.is_some());
     parent(&mut text, &ctx);
     by_release(&mut text, &releases.unwrap_or_default());
+    traffic::write(&mut text, &traffic::scan(&ctx).await.unwrap_or_default());
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text.finish()).into_response())
 }
 

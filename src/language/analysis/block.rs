@@ -7,7 +7,7 @@ use super::{
     schedule::{AnalysisPlace, Schedule, read_schedule, report_never_passed, word_of},
     spec::{
         Analysis, CHILDREN, ChildMetric, Comparison, DEFAULT_CONSECUTIVE_ERRORS, MAX_METRICS, Metric,
-        MetricSource, Reference, Rule,
+        MetricSource, ROUTER, Reference, Rule,
     },
     unclear,
 };
@@ -251,7 +251,7 @@ impl AnalysisDraft {
     pub fn doubt_providers(&self, findings: &mut Findings<'_>) {
         for Asking { provider: name, .. } in &self.providers {
             let kinds = ProviderKind::ALL.into_iter().filter(|kind| kind.names_its_providers());
-            let kinds = [CHILDREN].into_iter().chain(kinds.map(ProviderKind::name));
+            let kinds = [CHILDREN, ROUTER].into_iter().chain(kinds.map(ProviderKind::name));
             let near = nearest(&name.value, kinds).filter(|near| *near != name.value);
             if let Some(near) = near {
                 let message =
@@ -265,9 +265,10 @@ impl AnalysisDraft {
     pub fn check_providers(&self, known: &Providers, findings: &mut Findings<'_>) {
         for Asking { provider: name, has_path, is_timeless } in &self.providers {
             match known.get(&name.value).map(|provider| provider.kind) {
+                None if name.value == ROUTER => check_router(name, *has_path, *is_timeless, findings),
                 None => {
                     let message = format!("there is no provider {}", quoted(&name.value));
-                    let names = known.names().chain([CHILDREN]);
+                    let names = known.names().chain([CHILDREN, ROUTER]);
                     let near = nearest(&name.value, names.clone());
                     let found = findings.error(name.at, "unknown-provider", message);
                     let all = || format!("this manager has {}", names.collect::<Vec<_>>().join(", "));
@@ -289,5 +290,19 @@ impl AnalysisDraft {
                 Some(_) => {}
             }
         }
+    }
+}
+
+/// What routers tell is what is now, and no document.
+fn check_router(name: &Located<String>, has_path: bool, looks_back: bool, findings: &mut Findings<'_>) {
+    if has_path {
+        let message = "jsonPath has a meaning only with a provider of the type web";
+        findings.error(name.at, "no-effect", message).fix("leave jsonPath out");
+    }
+    if looks_back {
+        let message = "routers tell what is now, and nothing of an earlier release";
+        findings
+            .error(name.at, "contradiction", message)
+            .fix("compare with CANARY_BASELINE or CANARY_PRIMARY, or ask a provider that keeps history");
     }
 }

@@ -26,8 +26,8 @@ pub use self::{
     spec::{
         Analysis, CHILDREN, ChildMetric, Comparison, DEFAULT_ALPHA, DEFAULT_CONSECUTIVE_ERRORS,
         DEFAULT_FLOOR, DEFAULT_TOLERANCE, Deviation, Extend, MAX_ALPHA, MAX_EXTENSION, MAX_LIMIT, MAX_LOOKS,
-        MAX_METRICS, MAX_TOLERANCE, MAX_WEIGHT, MIN_INTERVAL, Metric, MetricSource, ProviderQuery, Reference,
-        Rule, Tolerance, Unclear,
+        MAX_METRICS, MAX_TOLERANCE, MAX_WEIGHT, MIN_INTERVAL, Metric, MetricSource, ProviderQuery, ROUTER,
+        Reference, Rule, Tolerance, Unclear,
     },
     templates::{MAX_TEMPLATES, Templates},
 };

@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use model::name_variants;
 
-use super::{amount, spec::CHILDREN};
+use super::{
+    amount,
+    spec::{CHILDREN, ROUTER},
+};
 use crate::{
     diagnostic::{Diagnostic, quoted},
     fields::{FieldEntry, Fields},
@@ -178,6 +181,10 @@ impl Providers {
             };
             if name == CHILDREN {
                 let message = "children is what stands for the results of children";
+                findings.error(key.at, "reserved-name", message).fix("call the provider otherwise");
+            }
+            if name == ROUTER {
+                let message = "router is what stands for what routers tell of services";
                 findings.error(key.at, "reserved-name", message).fix("call the provider otherwise");
             }
             let Some(settings) = one(name, node, findings) else { continue };

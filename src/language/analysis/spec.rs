@@ -46,6 +46,9 @@ pub const MAX_EXTENSION: Duration = Duration::from_hours(24);
 /// The name under which what children report is asked.
 pub const CHILDREN: &str = "children";
 
+/// The name under which what routers tell of services is asked; nothing has to be configured for it.
+pub const ROUTER: &str = "router";
+
 /// By what, how often and for how long it is judged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Analysis {

@@ -19,15 +19,15 @@ use crate::{
     reading::{read_scalar, read_word, title_of},
     retry, scalar,
     scalar::{ScalarFault, fault},
-    service::{Salt, Service},
+    service::{Base, Salt, Service},
     target,
 };
 
 /// The most ports of a service.
 pub(crate) const MAX_PORTS: usize = 16;
 
-const KEYS: [&str; 9] =
-    ["name", "routers", "ports", "sticky", "header", "variations", "salt", "hash", "retry"];
+const KEYS: [&str; 10] =
+    ["name", "routers", "ports", "sticky", "header", "variations", "salt", "hash", "base", "retry"];
 
 pub(super) fn read_service(node: &Node, index: usize, findings: &mut Findings<'_>) -> Option<DraftService> {
     let fields = Fields::open(node, title_of("service", node, index), &KEYS, findings)?;
@@ -49,6 +49,8 @@ pub(super) fn read_service(node: &Node, index: usize, findings: &mut Findings<'_
     let hashes = HashFunction::ALL.map(|function| (function.name(), function));
     let hash = fields.filled("hash", "xxh32", findings);
     let hash = hash.map(|entry| read_word(entry, "hash", &hashes, findings));
+    let bases = [("serving", Base::Serving), ("replace", Base::Replace)];
+    let base = fields.optional("base").map(|entry| read_word(entry, "base", &bases, findings));
     let retry = fields.filled("retry", "failed", findings).map(|entry| retry::read(entry, findings));
     let service = || {
         let mut service = Service::new(&name.as_ref()?.value, ports?, variations.clone()?);
@@ -58,6 +60,7 @@ pub(super) fn read_service(node: &Node, index: usize, findings: &mut Findings<'_
         service.sticky = sticky.map_or(Some(None), |sticky| sticky.map(Some))?;
         service.salt = salt.unwrap_or(Some(Salt::default()))?;
         service.hash = hash.map_or(Some(None), |hash| hash.map(Some))?;
+        service.base = base.unwrap_or(Some(Base::default()))?;
         service.retry = retry.map_or(Some(None), |retry| retry.map(Some))?;
         Some(service)
     };

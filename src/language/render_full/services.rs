@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use traffic::wanted::{Health, Protocol, StickyTo, Variation};
 
 use crate::{
-    Salt, Service, Stage, StageKind,
+    Base, Salt, Service, Stage, StageKind,
     render::quoted,
     scalar::{go_duration, percent},
 };
@@ -21,7 +21,7 @@ pub(super) fn push(text: &mut String, services: &[Service]) {
 }
 
 fn push_service(text: &mut String, service: &Service) {
-    let Service { routers, ports, sticky, rule, variations, salt, hash, retry, .. } = service;
+    let Service { routers, ports, sticky, rule, variations, salt, hash, base, retry, .. } = service;
     let _ = writeln!(text, "  - name: {}", quoted(service.name()));
     if !routers.is_empty() {
         let labels = routers.iter().map(|(key, value)| format!("{}: {}", quoted(key), quoted(value)));
@@ -60,6 +60,9 @@ fn push_service(text: &mut String, service: &Service) {
     }
     if let Some(hash) = hash {
         let _ = writeln!(text, "    hash: {}", hash.name());
+    }
+    if *base == Base::Replace {
+        text.push_str("    base: replace\n");
     }
     if let Some(retry) = retry {
         let _ = writeln!(text, "    retry: {}", retry.word());

@@ -31,6 +31,9 @@ pub struct ServiceForm {
     /// `xxh32`. Routers that draw by the same give a user the same variation. What each kind usually draws by if absent: embedded
     /// ones by `murmur2`.
     pub hash: Option<HashForm>,
+    /// `serving`, as if absent: the first variation has to be what serves now, or the release is refused where that is known.
+    /// `replace`: it takes the place of whatever serves now.
+    pub base: Option<BaseForm>,
     /// Which calls that a variation failed are repeated on the stable one, where the router can.
     pub retry: Option<RetryForm>,
 }
@@ -95,6 +98,13 @@ pub struct HealthForm {
     /// So many in a row; 3 if absent.
     #[schemars(range(min = 1, max = 100))]
     pub unhealthy_after: Option<u32>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BaseForm {
+    Serving,
+    Replace,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

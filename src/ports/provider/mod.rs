@@ -102,6 +102,13 @@ impl Registry {
         Ok(Self(providers))
     }
 
+    /// The same with one more, which takes the place of one that is called so.
+    #[must_use]
+    pub fn with(mut self, name: &str, provider: Arc<dyn Provider>) -> Self {
+        self.0.insert(name.to_owned(), provider);
+        self
+    }
+
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Provider>> {
         self.0.get(name)
     }

@@ -19,6 +19,21 @@ pub enum Verdict {
     NotMeasured,
 }
 
+/// What was known at one instant.
+#[derive(Debug)]
+pub struct Look {
+    /// Calls that have ended, by process.
+    pub ended: BTreeMap<u32, u64>,
+    /// Lines that had come just after, by process.
+    pub received: BTreeMap<u32, u64>,
+}
+
+impl Look {
+    fn lines(&self, process: u32) -> u64 {
+        self.received.get(&process).copied().unwrap_or_default()
+    }
+}
+
 #[derive(Debug, Default)]
 pub struct Losses {
     /// Lines that came, by process.
@@ -55,37 +70,34 @@ impl Losses {
     }
 
     /// What was lost since this was asked last, by looks at totals and lines one after the other.
-    pub fn settle(&mut self, looks: &[(BTreeMap<u32, u64>, BTreeMap<u32, u64>)]) -> Verdict {
-        let Some((last, _)) = looks.last() else { return Verdict::NotMeasured };
+    pub fn settle(&mut self, looks: &[Look]) -> Verdict {
+        let Some(last) = looks.last() else { return Verdict::NotMeasured };
         let (mut lost, mut began_anew) = (0, false);
-        for (&process, &ended) in last {
-            let is_known = self.settled.contains_key(&process);
-            let lines = |received: &BTreeMap<u32, u64>| received.get(&process).copied().unwrap_or_default();
-            if !is_known && !self.has_looked {
+        for (&process, &ended) in &last.ended {
+            let from_here =
+                Settled { ended_before: ended, received_before: last.lines(process), ended, lost: 0 };
+            if !self.has_looked && !self.settled.contains_key(&process) {
                 // What it did before anybody listened isn't lost.
-                let received_before = looks.last().map(|(_, received)| lines(received)).unwrap_or_default();
-                let first = Settled { ended_before: ended, received_before, ended, lost: 0 };
-                self.settled.insert(process, first);
+                self.settled.insert(process, from_here);
                 continue;
             }
             let settled = self.settled.entry(process).or_default();
             if ended < settled.ended {
                 began_anew = true;
-                let received_before = looks.last().map(|(_, received)| lines(received)).unwrap_or_default();
-                *settled = Settled { ended_before: ended, received_before, ended, lost: 0 };
+                *settled = from_here;
                 continue;
             }
             settled.ended = ended;
-            let missing = |(ended, received): &(BTreeMap<u32, u64>, BTreeMap<u32, u64>)| {
-                let ended = ended.get(&process)?.saturating_sub(settled.ended_before);
-                Some(ended.saturating_sub(lines(received).saturating_sub(settled.received_before)))
+            let missing = |look: &Look| {
+                let ended = look.ended.get(&process)?.saturating_sub(settled.ended_before);
+                Some(ended.saturating_sub(look.lines(process).saturating_sub(settled.received_before)))
             };
             let missing = looks.iter().filter_map(missing).min().unwrap_or_default();
             lost += missing.saturating_sub(settled.lost);
             settled.lost = settled.lost.max(missing);
         }
         self.has_looked = true;
-        self.forget(last);
+        self.forget(&last.ended);
         if began_anew { Verdict::NotMeasured } else { Verdict::Told { lost } }
     }
 

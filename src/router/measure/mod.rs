@@ -315,7 +315,10 @@ async fn look(measure: &Measure, router: &dyn Router) -> Option<losses::Verdict>
         sleep(pause).await;
         match router.totals().await {
             Ok(Totals::Untold) => return Some(losses::Verdict::Untold),
-            Ok(Totals::Ended(ended)) => looks.push((ended, measure.inside().losses.received())),
+            Ok(Totals::Ended(ended)) => {
+                let received = measure.inside().losses.received();
+                looks.push(losses::Look { ended, received });
+            }
             Err(error) => {
                 tracing::debug!(%error, "the router's totals aren't known");
                 return None;

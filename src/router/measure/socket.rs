@@ -26,6 +26,9 @@ const BATCH: usize = 256;
 /// Bytes that wait for us at once, where the system allows as many.
 const ROOM: usize = 1024 * 1024;
 
+/// Of the thread that receives, where that is allowed; 0 is usual.
+const NICE: i32 = -10;
+
 /// The superuser, who may send as anybody.
 const SUPERUSER: u32 = 0;
 
@@ -99,6 +102,8 @@ impl Socket {
 
     /// Hands on each line that comes, until the end.
     pub fn receive(&self, mut each: impl FnMut(&Came<'_>)) {
+        // Few lines have room to wait, so this thread is to run before others, as far as it may: it does little for each.
+        let _ = rustix::process::setpriority_process(None, NICE);
         let mut room = [0; LONGEST + 1];
         loop {
             // The first is waited for.

@@ -201,7 +201,7 @@ impl Text {
         self.line(&format!(
             "log_format cm_{id} '{form}|{}|{name}|$cm_{id}_name|{bucket}|{rule}|$cm_{id}_at|$status|$upstream_status|'\n    \
              '$upstream_connect_time|$upstream_header_time|$upstream_response_time|$upstream_response_length|'\n    \
-             '$body_bytes_sent|$request_completion|$upstream_addr';",
+             '$body_bytes_sent|$request_completion|$upstream_addr|$request_method|$upstream_http_content_length';",
             line::NGINX
         ));
     }

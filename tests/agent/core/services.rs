@@ -97,3 +97,38 @@ fn a_table_that_is_refused_in_mid_release_is_no_end_of_what_serves() {
     world.closed_ports.clear();
     world.until("it serves alone", |world| serving(world) == Some((80, "B".to_owned())));
 }
+
+/// Refuses what half of the calls go to the new variation by, from the end of the first stage on.
+fn refused_in_the_second_stage() -> World {
+    let mut world = World::new();
+    offered(&mut world, "r1", 80, ["A", "B"]);
+    world.until("it is tried", |world| world.share("shop") == 1_000);
+    world.refused_share = Some(5_000);
+    world.until("the next stage is decided", |world| {
+        world.core.state().services["shop"].shares() == [5_000, 5_000]
+    });
+    world
+}
+
+#[test]
+fn shares_that_the_proxy_goes_on_refusing_are_taken_back_with_the_reason() {
+    let mut world = refused_in_the_second_stage();
+    world.until("it gives everything to what is stable", |world| serving(world) == Some((80, "A".to_owned())));
+    world.until("it is told", |world| world.owed().is_empty() && world.ended().len() == 1);
+    assert_eq!(world.ended()[0], ("little".to_owned(), StageStatus::Failure, "rollback".to_owned()));
+    assert!(world.core.state().work.is_none());
+}
+
+#[test]
+fn what_the_manager_takes_back_while_the_proxy_has_not_taken_the_next_shares_goes_back_at_once() {
+    let mut world = refused_in_the_second_stage();
+    world.signal(Some(wire::Then::Rollback));
+    world.until("it is decided", |world| world.core.state().services["shop"].shares() == [10_000, 0]);
+    // Nothing is wrong any more, and half of the calls are never given to the new one.
+    world.refused_share = None;
+    world.until("it serves alone", |world| {
+        assert_ne!(world.share("shop"), 5_000);
+        serving(world) == Some((80, "A".to_owned()))
+    });
+    assert_eq!(world.ended().last().map(|ended| ended.2.as_str()), Some("rollback"));
+}

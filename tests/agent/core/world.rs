@@ -70,6 +70,8 @@ pub struct World {
     pub proxy_says_yes_alone: bool,
     /// The proxy refuses tables that name one of these, since it doesn't listen there.
     pub closed_ports: BTreeSet<u16>,
+    /// The proxy refuses tables that give a service's new variation so much, in units of 0.01 %.
+    pub refused_share: Option<u16>,
     /// Calls per step of each function, and errors in a hundred of each variation.
     pub calls: u64,
     pub errors: BTreeMap<&'static str, u64>,
@@ -83,7 +85,12 @@ pub struct World {
 }
 
 pub fn settings() -> Settings {
-    let abilities = Abilities { name: "the proxy", hash: HashFunction::Murmur2, empties_within_ms: None };
+    let abilities = Abilities {
+        name: "the proxy",
+        hash: HashFunction::Murmur2,
+        empties_within_ms: None,
+        counts_after_ms: 0,
+    };
     Settings { keep_base_ms: 60_000, drain_ms: 5_000, joins: false, seed: 1, abilities }
 }
 
@@ -117,6 +124,7 @@ impl World {
             proxy_away: false,
             proxy_says_yes_alone: false,
             closed_ports: BTreeSet::new(),
+            refused_share: None,
             calls: 20,
             errors: BTreeMap::new(),
             rows: BTreeMap::new(),
@@ -329,7 +337,10 @@ impl World {
                 self.check_table(&table);
                 let ports =
                     |service: &ServiceForm| service.ports.iter().any(|port| self.closed_ports.contains(port));
-                if table.services.iter().any(ports) {
+                let is_refused = |service: &ServiceForm| {
+                    self.refused_share.is_some() && shares_of(service).get(1).copied() == self.refused_share
+                };
+                if table.services.iter().any(ports) || table.services.iter().any(is_refused) {
                     let applied = Err(Trouble::refused("it doesn't listen there"));
                     return Some(Event::Applied { generation, applied });
                 }

@@ -12,9 +12,9 @@ fn the_demo_comes_out_as_it_should_and_leaves_nothing_behind() {
     let text = out(&output);
     assert_eq!(code(&output), 0, "{text}\n{}", err(&output));
     assert!(text.contains("SIMULATED") && text.contains("listening on http://127.0.0.1:"), "{text}");
-    assert!(text.contains("11 of 11 releases came out as they should"), "{text}");
+    assert!(text.contains("13 of 13 releases came out as they should"), "{text}");
     let rows: Vec<&str> = text.lines().filter(|line| line.ends_with("as it should")).collect();
-    assert_eq!(rows.len(), 11, "{text}");
+    assert_eq!(rows.len(), 13, "{text}");
     let bad: Vec<&str> =
         rows.iter().find(|row| row.starts_with("bad ")).unwrap().split_whitespace().collect();
     assert_eq!(&bad[..6], ["bad", "DoneWithFailures", "0", "20", "0", "20"]);
@@ -35,6 +35,8 @@ fn the_demo_comes_out_as_it_should_and_leaves_nothing_behind() {
     };
     assert_eq!(own("own-good "), ["own-good", "Done", "2", "0", "2", "0"]);
     assert_eq!(own("own-bad "), ["own-bad", "DoneWithFailures", "0", "2", "0", "2"]);
+    assert_eq!((own("shop-good ")[1], &own("shop-good ")[4..]), ("Done", &["2", "0"][..]));
+    assert_eq!((own("shop-bad ")[1], &own("shop-bad ")[4..]), ("RolledBack", &["0", "2"][..]));
     assert!(text.contains("REAL") && text.contains(" times, and 0 of the calls were lost;"), "{text}");
     let fault =
         text.lines().find(|line| line.contains(" in stage Half: errors ")).expect("whose failure it was");

@@ -26,6 +26,9 @@ fn the_help_names_every_command() {
       release      Submit, watch and steer releases
       children     Look at the children, and decide what they take part in
       deployments  Show which version of which function runs at which child
+      router       Look at routers, and have them checked, repaired or reloaded
+      service      Look at services, take one over that a router leads already, or take one out
+      traffic      Show who gets what: as wanted, as routers were seen to do, and as calls were counted
       audit        Show the audit trail, oldest first
       tenant       Say who shares the manager, and how much of it each may take
       store        Look into a store, back it up, or move it to another database

@@ -14,6 +14,7 @@ mod printable;
 mod progress;
 mod proxy;
 mod release;
+mod routing;
 mod samples;
 mod serve;
 mod show;

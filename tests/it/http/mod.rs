@@ -21,6 +21,7 @@ mod steering;
 mod submit;
 mod survey;
 mod tenants;
+mod traffic;
 mod wait;
 mod watching;
 mod whole;

@@ -76,6 +76,18 @@ async fn every_operation_of_the_document_is_a_route() {
     GET /api/v1/tenants/{name}
     DELETE /api/v1/tenants/{name}
     PUT /api/v1/tenants/{name}/limits
+    GET /api/v1/releases/{id}/traffic
+    GET /api/v1/routers
+    GET /api/v1/routers/{id}
+    POST /api/v1/routers/{id}/adopt
+    POST /api/v1/routers/{id}/check
+    GET /api/v1/routers/{id}/orders/{number}
+    POST /api/v1/routers/{id}/reload
+    POST /api/v1/routers/{id}/repair
+    GET /api/v1/routers/{id}/routes
+    GET /api/v1/services
+    GET /api/v1/services/{name}
+    POST /api/v1/services/{name}/retire
     POST /end_stage
     GET /events
     GET /healthz
@@ -88,6 +100,7 @@ async fn every_operation_of_the_document_is_a_route() {
     POST /release
     GET /release/functions/{offer}
     POST /result
+    POST /traffic
     ");
     for (method, path) in &operations {
         let address = path.replace(['{', '}'], "x");

@@ -9,6 +9,7 @@ mod history;
 mod interim;
 mod previous;
 mod provider;
+mod router;
 mod sticky;
 mod tree;
 mod tree_children;

@@ -12,7 +12,10 @@ mod beside;
 #[allow(dead_code, reason = "the tests of the proxy use more of it")]
 #[path = "../../shared/loss/callers.rs"]
 mod callers;
+mod canaries;
 mod counted;
+mod deposed;
+mod five;
 mod inside;
 mod kills;
 #[allow(dead_code, reason = "the tests of the proxy use more of it")]
@@ -26,6 +29,7 @@ mod message;
 mod node;
 mod processes;
 mod releases;
+mod routed;
 #[path = "../../shared/loss/scale.rs"]
 mod scale;
 mod services;

@@ -20,12 +20,14 @@ use tokio::{
 use super::{manager::Manager, node::Node, site::Site};
 
 /// So many users call, each over a connection of its own at each router.
-const USERS: usize = 60;
+pub const USERS: usize = 60;
 
 /// A variation: answers with its name, or with an error while it is bad.
 pub struct Backend {
     pub at: SocketAddr,
-    is_bad: Arc<AtomicBool>,
+    pub is_bad: Arc<AtomicBool>,
+    /// One call in so many is answered with an error; 0: none.
+    pub fails_one_in: Arc<AtomicU64>,
     pub calls: Arc<AtomicU64>,
     // Ends with the test.
     _serving: JoinSet<()>,
@@ -36,30 +38,39 @@ impl Backend {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let at = listener.local_addr().unwrap();
         let (is_bad, calls) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+        let fails_one_in = Arc::<AtomicU64>::default();
         let mut serving = JoinSet::new();
-        let (bad, counted) = (Arc::clone(&is_bad), Arc::clone(&calls));
+        let (bad, rate, counted) = (Arc::clone(&is_bad), Arc::clone(&fails_one_in), Arc::clone(&calls));
         serving.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                connections.spawn(answer(stream, name, Arc::clone(&bad), Arc::clone(&counted)));
+                let of_it = (Arc::clone(&bad), Arc::clone(&rate));
+                connections.spawn(answer(stream, name, of_it, Arc::clone(&counted)));
             }
         });
-        Self { at, is_bad, calls, _serving: serving }
+        Self { at, is_bad, fails_one_in, calls, _serving: serving }
     }
 
-    fn calls(&self) -> u64 {
+    pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
 }
 
-async fn answer(mut stream: TcpStream, name: char, is_bad: Arc<AtomicBool>, calls: Arc<AtomicU64>) {
+async fn answer(
+    mut stream: TcpStream,
+    name: char,
+    (is_bad, fails_one_in): (Arc<AtomicBool>, Arc<AtomicU64>),
+    calls: Arc<AtomicU64>,
+) {
     let mut came = Vec::new();
     let mut room = [0; 2048];
     loop {
         while let Some(end) = came.windows(4).position(|end| end == b"\r\n\r\n") {
             came.drain(..end + 4);
-            calls.fetch_add(1, Ordering::Relaxed);
-            let status = if is_bad.load(Ordering::Relaxed) { "500 Broken" } else { "200 OK" };
+            let number = calls.fetch_add(1, Ordering::Relaxed) + 1;
+            let one_in = fails_one_in.load(Ordering::Relaxed);
+            let is_its_turn = number.checked_rem(one_in) == Some(0);
+            let status = if is_its_turn || is_bad.load(Ordering::Relaxed) { "500 Broken" } else { "200 OK" };
             let text = format!("HTTP/1.1 {status}\r\nContent-Length: 1\r\n\r\n{name}");
             if stream.write_all(text.as_bytes()).await.is_err() {
                 return;
@@ -86,6 +97,11 @@ pub struct Users {
 
 impl Users {
     pub fn call(routers: &[SocketAddr]) -> Self {
+        Self::calling(routers, true, Duration::from_millis(10))
+    }
+
+    /// Those who keep their connections, or have another one for each call, with so long a pause between two.
+    pub fn calling(routers: &[SocketAddr], keep: bool, pause: Duration) -> Self {
         let (seen, answered, lost, is_over) =
             (Seen::default(), Arc::default(), Arc::default(), Arc::<AtomicBool>::default());
         let mut users = Self { seen, answered, lost, is_over, calling: JoinSet::new() };
@@ -96,14 +112,14 @@ impl Users {
                 users.calling.spawn(async move {
                     let mut connection = None;
                     while !is_over.load(Ordering::Relaxed) {
-                        match call(&mut connection, at, user).await {
+                        match call(&mut connection, at, user, keep).await {
                             Ok(name) => {
                                 seen.lock().unwrap().insert((router, user), name);
                                 answered.fetch_add(1, Ordering::Relaxed);
                             }
                             Err(why) => lost.lock().unwrap().push(format!("user {user} at {at}: {why}")),
                         }
-                        tokio::time::sleep(Duration::from_millis(10)).await;
+                        tokio::time::sleep(pause).await;
                     }
                 });
             }
@@ -129,20 +145,31 @@ impl Users {
     }
 
     pub async fn end(self) {
+        let answered = Arc::clone(&self.answered);
+        assert_eq!(self.lost().await, [""; 0], "of {}", answered.load(Ordering::Relaxed));
+    }
+
+    /// Ends them, and says which calls were not answered well.
+    pub async fn lost(self) -> Vec<String> {
         self.is_over.store(true, Ordering::Relaxed);
         self.calling.join_all().await;
-        let lost = self.lost.lock().unwrap().clone();
-        assert_eq!(lost, [""; 0], "of {}", self.answered.load(Ordering::Relaxed));
+        self.lost.lock().unwrap().clone()
     }
 }
 
 /// One call, over the connection of the one before where that goes on.
-async fn call(connection: &mut Option<TcpStream>, at: SocketAddr, user: usize) -> Result<char, String> {
+async fn call(
+    connection: &mut Option<TcpStream>,
+    at: SocketAddr,
+    user: usize,
+    keep: bool,
+) -> Result<char, String> {
     let mut stream = match connection.take() {
         Some(stream) => stream,
         None => TcpStream::connect(at).await.map_err(|error| error.to_string())?,
     };
-    let text = format!("GET /basket HTTP/1.1\r\nHost: shop\r\nX-User: user-{user}\r\n\r\n");
+    let close = if keep { "" } else { "Connection: close\r\n" };
+    let text = format!("GET /basket HTTP/1.1\r\nHost: shop\r\n{close}X-User: user-{user}\r\n\r\n");
     stream.write_all(text.as_bytes()).await.map_err(|error| error.to_string())?;
     let (mut came, mut room) = (Vec::new(), [0; 2048]);
     let end = loop {

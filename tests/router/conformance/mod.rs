@@ -2,12 +2,14 @@
 
 pub mod choices;
 pub mod faults;
+pub mod measured;
 pub mod state;
+pub mod users;
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc};
 
-use choirmaster_router::{Kind, Router};
-use traffic::{HashFunction, seen::differences, wanted::Wanted};
+use choirmaster_router::{Kind, Router, measure::Measure};
+use traffic::{HashFunction, line::LogPath, seen::differences, wanted::Wanted};
 
 use crate::world::{liar::Door, place};
 
@@ -21,6 +23,9 @@ pub trait Real: Sized + Send + Sync {
 
     /// What leads it, as a program that was started anew opens it.
     fn open(&self) -> Arc<dyn Router>;
+
+    /// What leads it and has it log its calls there, so that they are counted; no other site is served beside.
+    fn open_logging(&self, log: &LogPath, measure: Option<&Arc<Measure>>) -> Arc<dyn Router>;
 
     /// The same of a program that is killed: after `steps` of what it does to files, sockets and processes, each further one
     /// fails and does nothing. None where it can't be had so.
@@ -110,6 +115,11 @@ macro_rules! conformance {
             faults::a_second_process_is_refused
             faults::nonsense_is_told_from_answers_and_has_an_end
             faults::a_router_that_is_away_is_told_so
+            measured::calls_are_counted_by_how_they_ended
+            measured::nobody_waits_for_a_line_whatever_becomes_of_it
+            measured::lines_that_are_lost_are_known_and_nothing_is_said_of_their_interval
+            measured::a_call_is_in_the_split_by_which_it_was_given_out
+            users::exactly_those_users_move_who_must_and_shares_of_users_are_those_wanted
         }
     };
     ($real:ty: $($module:ident :: $name:ident)*) => {

@@ -11,6 +11,8 @@ use traffic::{
     wanted::{Health, Listen, Protocol, Rule, ServiceSpec, StickyTo, Variation},
 };
 
+use choirmaster_router::Router;
+
 use super::RealHaproxy;
 use crate::{
     conformance::{Real as _, done},
@@ -103,7 +105,14 @@ fn any_spec(at: u16) -> impl Strategy<Value = ServiceSpec> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_people_choose_is_taken_and_read_back_as_it_was_meant() {
     let real = RealHaproxy::start().await;
-    let router = real.open();
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("lines").to_str().unwrap().parse().unwrap();
+    for router in [real.open(), real.open_logging(&log, None)] {
+        is_taken_and_read_back(&real, &router).await;
+    }
+}
+
+async fn is_taken_and_read_back(real: &RealHaproxy, router: &std::sync::Arc<dyn Router>) {
     let mut runner = TestRunner::new(Config::default());
     let specs: Vec<ServiceSpec> = (0..SERVICES)
         .map(|at| {
@@ -113,7 +122,7 @@ async fn whatever_people_choose_is_taken_and_read_back_as_it_was_meant() {
         })
         .collect();
     let wanted = wanted(1, &specs.iter().collect::<Vec<_>>());
-    done(&router, &wanted).await;
+    done(router, &wanted).await;
     let seen = router.read().await.unwrap();
     assert_eq!(differences(&wanted, &seen), []);
     assert_eq!(seen.services.len(), specs.len());

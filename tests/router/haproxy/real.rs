@@ -12,6 +12,7 @@ use choirmaster_router::{
     Kind, Router,
     disk::Disk,
     haproxy::{Haproxy, Limits, Reload, Settings},
+    measure::Measure,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -19,6 +20,7 @@ use tokio::process::{Child, Command};
 use traffic::{
     HashFunction,
     haproxy::{Folder, Frame},
+    line::LogPath,
 };
 
 use super::runtime::Runtime;
@@ -130,6 +132,16 @@ impl Real for RealHaproxy {
 
     fn open(&self) -> Arc<dyn Router> {
         Arc::new(Haproxy::open(self.settings()).unwrap())
+    }
+
+    fn open_logging(&self, log: &LogPath, measure: Option<&Arc<Measure>>) -> Arc<dyn Router> {
+        let mut settings = self.settings();
+        settings.frame.log = Some(log.clone());
+        let haproxy = Haproxy::open(settings).unwrap();
+        Arc::new(match measure {
+            Some(measure) => haproxy.measured(Arc::clone(measure)),
+            None => haproxy,
+        })
     }
 
     fn open_dying(&self, steps: u64) -> Option<Arc<dyn Router>> {

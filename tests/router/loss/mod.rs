@@ -41,13 +41,18 @@ use crate::{
 /// All calls and changes, of which a run of the tests makes a twentieth.
 const CALLS: u32 = 1_000_000;
 const CHANGES: u32 = 10_000;
-const PARTS: u32 = 20;
+pub const PARTS: u32 = 20;
 /// Where it is set, all of them are made.
 const ALL: &str = "CHOIRMASTER_TEST_ALL_CHANGES";
 
+/// Whether all of them are made.
+pub fn is_all() -> bool {
+    std::env::var_os(ALL).is_some()
+}
+
 /// How many there are to be.
 fn scale() -> (u32, u32) {
-    if std::env::var_os(ALL).is_some() { (CALLS, CHANGES) } else { (CALLS / PARTS, CHANGES / PARTS) }
+    if is_all() { (CALLS, CHANGES) } else { (CALLS / PARTS, CHANGES / PARTS) }
 }
 
 /// Targets that write down what they carry out, each into a file of its own.

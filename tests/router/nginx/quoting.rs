@@ -5,7 +5,7 @@ use std::{net::Ipv4Addr, process::Command};
 use proptest::prelude::*;
 use traffic::{
     HashFunction, Shares, Table, Variation as Which,
-    nginx::{Layout, parse, render},
+    nginx::{Layout, Log, parse, render},
     wanted::{Listen, Number, Protocol, Rule, Service, ServiceSpec, StickyTo, Variation, Wanted},
 };
 
@@ -50,11 +50,12 @@ prop_compose! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn nginx_takes_the_most_odd_words_as_words(spec in any_service()) {
+    fn nginx_takes_the_most_odd_words_as_words(spec in any_service(), is_logged in any::<bool>()) {
         let service = Service::new(spec.clone()).unwrap();
         let wanted = Wanted::new(Number::default(), vec![service]).unwrap();
         let ask = (Ipv4Addr::LOCALHOST, 1_099).into();
-        let layout = Layout::new("/dev/shm/choirmaster", ask, vec![Ipv4Addr::LOCALHOST.into()]).unwrap();
+        let mut layout = Layout::new("/dev/shm/choirmaster", ask, vec![Ipv4Addr::LOCALHOST.into()]).unwrap();
+        layout.log = is_logged.then(|| Log { socket: word("/run/choirmaster/lines"), is_alone: true });
         let text = render(&wanted, &layout).unwrap().text(1);
         let folder = tempfile::tempdir().unwrap();
         let at = folder.path().display();

@@ -12,11 +12,16 @@ use std::{
 use choirmaster_router::{
     Kind, Router,
     disk::Disk,
+    measure::Measure,
     nginx::{Nginx, Reload, Settings},
 };
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
-use traffic::{HashFunction, nginx::Layout};
+use traffic::{
+    HashFunction,
+    line::LogPath,
+    nginx::{Layout, Log},
+};
 
 use crate::{
     conformance::Real,
@@ -124,6 +129,16 @@ impl Real for RealNginx {
 
     fn open(&self) -> Arc<dyn Router> {
         Arc::new(Nginx::new(self.settings()))
+    }
+
+    fn open_logging(&self, log: &LogPath, measure: Option<&Arc<Measure>>) -> Arc<dyn Router> {
+        let mut settings = self.settings();
+        settings.layout.log = Some(Log { socket: log.clone(), is_alone: true });
+        let nginx = Nginx::new(settings);
+        Arc::new(match measure {
+            Some(measure) => nginx.measured(Arc::clone(measure)),
+            None => nginx,
+        })
     }
 
     fn open_dying(&self, steps: u64) -> Option<Arc<dyn Router>> {

@@ -6,7 +6,12 @@ use traffic::wanted::Target;
 use super::place;
 use crate::loss::message::{Message, Wire};
 
-/// Answers every call with its name, or with the value of the field that the path names: `/field/host`.
+/// Bytes of an answer that no buffer on the way takes.
+const BIG: usize = 64 * 1024 * 1024;
+
+/// Answers every call with its name, or with the value of the field that the path names: `/field/host`. It misbehaves where the path says
+/// so: `/status/503` is that status, `/die` closes without an answer, `/break` in the middle of one, and `/big` is answered with more than
+/// waits on its way.
 #[derive(Debug)]
 pub struct Backend {
     pub name: String,
@@ -59,7 +64,22 @@ async fn serve(listener: TcpListener, name: String) {
 async fn converse(mut wire: Wire<tokio::net::TcpStream>, name: String) {
     while let Ok(call) = wire.read().await {
         let body = body(&call, &name);
-        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        let status = call.path().strip_prefix("/status/").unwrap_or("200").to_owned();
+        match call.path() {
+            "/die" => return,
+            "/break" => {
+                let _ = wire.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf").await;
+                return;
+            }
+            "/big" => {
+                let _ =
+                    wire.write(format!("HTTP/1.1 200 OK\r\nContent-Length: {BIG}\r\n\r\n").as_bytes()).await;
+                let _ = wire.write(&vec![b'.'; BIG]).await;
+                continue;
+            }
+            _ => {}
+        }
+        let answer = format!("HTTP/1.1 {status} Said\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         if wire.write(answer.as_bytes()).await.is_err() {
             return;
         }

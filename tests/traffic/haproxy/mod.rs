@@ -21,6 +21,7 @@ fn frame() -> Frame {
         folder: Folder::new(Path::new("/etc/haproxy/choirmaster")).unwrap(),
         addresses: vec![Ipv4Addr::UNSPECIFIED.into()],
         hard_stop_after: None,
+        log: None,
     }
 }
 

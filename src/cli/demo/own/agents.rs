@@ -3,6 +3,7 @@
 use std::{
     fs::{self, DirBuilder, File},
     io,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
     os::unix::{ffi::OsStrExt as _, fs::DirBuilderExt as _, process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -47,6 +48,8 @@ pub struct Agents {
 #[derive(Debug)]
 pub struct Agent {
     folder: PathBuf,
+    /// Where its proxy takes the calls of a service.
+    service_at: SocketAddr,
     process: Child,
 }
 
@@ -54,9 +57,13 @@ impl Agents {
     pub fn start(manager: &str) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::ours(format!("the agents can't be started: {error}"));
         let mut all = Self { agents: Vec::new(), folder: temporary().map_err(failed)? };
+        let port = free_port().map_err(failed)?;
         for number in 1..=AGENTS {
             let folder = all.folder.path().join(number.to_string());
-            let agent = Agent::start(folder, &format!("own-{number}"), manager).map_err(failed)?;
+            // The same port everywhere, so each has an address of its own on this machine.
+            let service_at = SocketAddr::from(([127, 0, 0, number as u8], port));
+            let agent = Agent::start(folder, &format!("own-{number}"), manager, service_at);
+            let agent = agent.map_err(failed)?;
             all.agents.push(agent);
         }
         Ok(all)
@@ -64,6 +71,11 @@ impl Agents {
 
     pub fn all(&self) -> &[Agent] {
         &self.agents
+    }
+
+    /// The port at which each proxy takes the calls of a service.
+    pub fn service_port(&self) -> u16 {
+        self.agents.first().map_or(0, |agent| agent.service_at.port())
     }
 
     /// Has each drain its proxy, stop its versions and end. An error names what had to be killed.
@@ -112,7 +124,7 @@ impl Drop for Agents {
 }
 
 impl Agent {
-    fn start(folder: PathBuf, name: &str, manager: &str) -> io::Result<Self> {
+    fn start(folder: PathBuf, name: &str, manager: &str, service_at: SocketAddr) -> io::Result<Self> {
         DirBuilder::new().mode(0o700).create(&folder)?;
         let log = File::create(folder.join("agent.log"))?;
         let mut command = Command::new(std::env::current_exe()?);
@@ -125,7 +137,8 @@ impl Agent {
         }
         let below = |file: &str| folder.join(file).into_os_string();
         command.args(["agent", "--manager", manager, "--name", name, "--at", "52.52,13.405"]);
-        command.args(["--listen", "127.0.0.1:0", "--set", "agent.stop=drain"]);
+        command.args(["--listen", "127.0.0.1:0", "--listen", &service_at.to_string()]);
+        command.args(["--set", "agent.stop=drain"]);
         command.arg("--state").arg(below("state")).arg("--control").arg(below("agent.sock"));
         command.arg("--proxy").arg(below("proxy.sock"));
         let mut proxy_state = std::ffi::OsString::from("proxy.state=");
@@ -134,7 +147,12 @@ impl Agent {
         // A group of its own: Ctrl-C in a terminal is for this program, which then ends the agents.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let process = command.spawn()?;
-        Ok(Self { folder, process })
+        Ok(Self { folder, service_at, process })
+    }
+
+    /// Where its proxy takes the calls of a service.
+    pub fn service_at(&self) -> SocketAddr {
+        self.service_at
     }
 
     pub fn client(&self) -> Client {
@@ -158,6 +176,11 @@ impl Agent {
         let text = fs::read(self.folder.join("agent.log")).unwrap_or_default();
         String::from_utf8_lossy(&text[text.len().saturating_sub(TAIL)..]).trim().to_owned()
     }
+}
+
+/// One that nobody uses now.
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?.local_addr()?.port())
 }
 
 /// A folder with a short name: names of sockets may have some hundred bytes.

@@ -61,6 +61,7 @@ impl Tally {
 pub struct Callers {
     tally: Arc<Tally>,
     is_over: Arc<AtomicBool>,
+    called: Vec<&'static str>,
     tasks: JoinSet<()>,
 }
 
@@ -68,8 +69,15 @@ impl Callers {
     /// Begins to call functions, each at its addresses.
     pub fn start(called: &[(Function, Vec<String>)]) -> Result<Self, Failure> {
         let (tally, is_over) = (Arc::new(Tally::default()), Arc::new(AtomicBool::new(false)));
-        let mut tasks = JoinSet::new();
+        let mut callers = Self { tally, is_over, called: Vec::new(), tasks: JoinSet::new() };
+        callers.call_also(called)?;
+        Ok(callers)
+    }
+
+    /// Others begin to call these, too.
+    pub fn call_also(&mut self, called: &[(Function, Vec<String>)]) -> Result<(), Failure> {
         for (function, addresses) in called {
+            self.called.push(function.name);
             for address in addresses {
                 for _ in 0..CALLERS {
                     // None repeats a call by itself: what the proxy loses is to be seen.
@@ -80,11 +88,16 @@ impl Callers {
                         .build()
                         .map_err(|error| Failure::ours(format!("no HTTP client: {error}")))?;
                     let caller = Caller { http, address: address.clone(), function: *function };
-                    tasks.spawn(caller.call_on(Arc::clone(&tally), Arc::clone(&is_over)));
+                    self.tasks.spawn(caller.call_on(Arc::clone(&self.tally), Arc::clone(&self.is_over)));
                 }
             }
         }
-        Ok(Self { tally, is_over, tasks })
+        Ok(())
+    }
+
+    /// Whether anybody calls a function.
+    pub fn is_calling(&self, function: &str) -> bool {
+        self.called.contains(&function)
     }
 
     /// Lets each call that is under way come to its end, and says what became of all.

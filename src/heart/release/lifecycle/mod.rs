@@ -1,6 +1,7 @@
 //! The course of a release as a whole: submitted, started, paused, resumed, taken back, tried again, ended, removed.
 
 mod apply;
+mod bases;
 mod change;
 mod command;
 mod decide;

@@ -1,6 +1,6 @@
 //! A developer submits a release.
 
-use super::{Change as CourseChange, Submitted, roll_back::roll_back, takes_part::excluded};
+use super::{Change as CourseChange, Submitted, bases, roll_back::roll_back, takes_part::excluded};
 use crate::{
     plan,
     release::{
@@ -100,6 +100,7 @@ fn check(state: &State, submitted: &Submitted, key: ReleaseKey) -> Result<(), Re
     if state.unfinished_releases() >= limit {
         return Err(Refusal::Limit { what: "unfinished releases", limit });
     }
+    bases::check(state, &submitted.strategy, key)?;
     if submitted.deferred { Ok(()) } else { refuse_conflicts(state, &submitted.strategy, key) }
 }
 

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::{
+    bases,
     form::{self, AskedListing, ShownChildren},
     history::{self, PlanHistory},
 };
@@ -149,6 +150,7 @@ async fn check(
     let prepared = ctx.in_turn(move || submit::prepare(&upload, &preparing, &whose)).await??;
     let Prepared { submission, mut warnings, places, .. } = prepared;
     warnings.extend(advice::ask(ctx, &submission.strategy, &places).await?);
+    warnings.extend(bases::ask(ctx, &submission.strategy, &places).await?);
     Ok((submission.strategy, warnings))
 }
 

@@ -1,5 +1,6 @@
 //! What a release would do, before anything happens.
 
+mod bases;
 mod form;
 mod history;
 mod make;

@@ -22,6 +22,10 @@ const SAYS_YES_ALONE: f64 = 0.01;
 impl World {
     /// What is begun on the machine itself takes effect.
     pub(super) fn own_does(&mut self, index: usize, (process, flight): (u32, u64), act: Act, errand: Errand) {
+        // Its targets are what they are.
+        if matches!(act, Act::Watch(_)) {
+            return;
+        }
         let at = self.at;
         let (least, most) = LOCAL_MS;
         let mut answered_at = at + self.dice.between(least, most);

@@ -212,7 +212,12 @@ impl Own {
             drain_ms: self.drain_ms,
             joins: false,
             seed: u64::from(self.process) + 100 * self.place as u64,
-            abilities: Abilities { name: "the proxy", hash: HashFunction::Murmur2, empties_within_ms: None },
+            abilities: Abilities {
+                name: "the proxy",
+                hash: HashFunction::Murmur2,
+                empties_within_ms: None,
+                counts_after_ms: 0,
+            },
         };
         self.core = Some(Core::new(state.unwrap_or_default(), settings));
         self.flights.clear();
@@ -233,7 +238,6 @@ impl Own {
     /// The storm is over: what died comes back, and somebody calls.
     pub fn calm(&mut self) {
         self.mishap = 0.0;
-        self.refuses = None;
         self.calls = self.calls.max(2);
         self.proxy.deaf_until = 0;
         if !self.proxy.is_up {

@@ -172,8 +172,9 @@ impl Watched {
             deeds.push(teller.deed(None, What::Took));
         }
         // A stage is decided before the next one begins, and both may be seen at once.
+        // One that is taken back before what follows is in force was decided, and counts as it did.
         if let Some((stage, status)) = now.ending
-            && before.ending != now.ending
+            && before.ending.map(|(stage, _)| stage) != Some(stage)
         {
             let stable = teller.stable(stage);
             let least = truth(scene.proxy, &self.split, &stable).map(|side| side.ended);

@@ -1,0 +1,267 @@
+//! What the manager is told of the router, as it is now.
+
+use model::traffic::{
+    DriftThen, HealthCheckForm, LedForm, LedVariation, PortForm, RouterPhase, RuleForm, StickyByForm,
+    TargetCount, TransportProtocol, WHOLE,
+};
+use router::lead::{Phase, Then};
+use traffic::{
+    HashFunction,
+    seen::Difference,
+    wanted::{Protocol, Service, StickyTo, Target, Variation},
+};
+use wire::{
+    HistogramForm,
+    traffic::{
+        DriftForm, MAX_TOLD_SERVICES, MAX_TOLD_TEXT_BYTES, RouterReport, ServiceReport, VariationReport,
+    },
+};
+
+use crate::{
+    core::{Core, LedService},
+    front::{Drift, Front, View},
+    measure::{Side, StageCounts},
+};
+
+/// What is told but for what was told already.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// What the manager calls this agent.
+    pub id: String,
+    pub router: RouterReport,
+    pub services: Vec<ServiceReport>,
+    /// How many services there are beside those.
+    pub untold: u32,
+    pub drifts: Vec<Drift>,
+}
+
+impl Report {
+    /// None before the manager has given this agent a name.
+    pub fn of(core: &Core, front: &dyn Front) -> Option<Self> {
+        let state = core.state();
+        let (id, view) = (state.id.clone()?, front.view());
+        let all = state.services.values();
+        let services: Vec<ServiceReport> =
+            all.take(MAX_TOLD_SERVICES).filter_map(|led| service(led, core, front, &view)).collect();
+        let untold = state.services.len().saturating_sub(MAX_TOLD_SERVICES) as u32;
+        let trouble = view.trouble.clone().or_else(|| core.proxy_trouble().map(str::to_owned));
+        let router = RouterReport {
+            kind: front.kind().name().to_owned(),
+            version: None,
+            phase: phase(view.phase),
+            trouble: trouble.map(|text| line(&text)),
+            reached: view.is_reached,
+            repairs: u32::try_from(view.repairs).unwrap_or(u32::MAX),
+        };
+        Some(Self { id, router, services, untold, drifts: view.drifts })
+    }
+
+    /// Whether there is more to say than that time has passed and calls were made.
+    pub fn is_news(&self, before: &Self) -> bool {
+        let newest = |of: &Self| of.drifts.last().map(|drift| drift.number);
+        let still = |service: &ServiceReport| {
+            let still = |one: &VariationReport| VariationReport {
+                calls: None,
+                errors: None,
+                histogram: None,
+                ..one.clone()
+            };
+            let variations = service.variations.iter().map(still).collect();
+            ServiceReport { seen_ago_ms: None, measured_ms: None, variations, ..service.clone() }
+        };
+        self.id != before.id
+            || self.router != before.router
+            || newest(self) != newest(before)
+            || !self.services.iter().map(still).eq(before.services.iter().map(still))
+    }
+
+    /// Whether calls are counted, so that there is more to say every few seconds.
+    pub fn counts(&self) -> bool {
+        self.services.iter().any(|service| service.measured_ms.is_some())
+    }
+}
+
+fn service(led: &LedService, core: &Core, front: &dyn Front, view: &View) -> Option<ServiceReport> {
+    let told = led.told(front.abilities().hash).ok()?.service;
+    let number = core.decided_last();
+    let testing =
+        core.state().work.as_ref().and_then(|work| work.walk()).and_then(|walk| walk.testing.as_ref());
+    let name = told.name.as_str();
+    let testing = testing.filter(|of| of.counts.service() == name && of.counts.split() == led.split);
+    let counts = testing.map(|testing| &testing.counts).filter(|counts| counts.is_counted());
+    let variations = told.variants().map(|variant| {
+        let (of, total) = (variant.variation, targets(view, name, variant.variation));
+        let drain = view.draining.iter().find(|one| one.service == name && one.variation == of.name.as_str());
+        let side = counts.and_then(|counts| side(counts, &told, of));
+        VariationReport {
+            name: of.name.to_string(),
+            wanted: variant.hundredths.min(WHOLE),
+            seen: view.share(name, of.name.as_str()),
+            targets: TargetCount {
+                healthy: view.healthy(name, of.name.as_str()).unwrap_or(total).min(total),
+                total,
+            },
+            draining: drain.map(|one| one.left.map_or(-1, |left| i64::try_from(left).unwrap_or(i64::MAX))),
+            calls: side.map(|side| side.calls),
+            errors: side.map(|side| side.errors),
+            histogram: side.and_then(Side::values).map(|values| HistogramForm::Sketch(values.to_histogram())),
+        }
+    });
+    Some(ServiceReport {
+        name: name.to_owned(),
+        epoch: number.epoch,
+        generation: number.generation,
+        offer: (!led.offer.is_empty()).then(|| led.offer.clone()),
+        standing: !led.is_tried,
+        seen_ago_ms: view.seen_at.map(|at| at.elapsed().as_millis() as u64),
+        measured_ms: testing.filter(|_| counts.is_some()).map(|testing| testing.elapsed_ms),
+        variations: variations.collect(),
+        led: form(&told),
+    })
+}
+
+/// How many targets a variation has, with addresses in the place of names.
+fn targets(view: &View, service: &str, variation: &Variation) -> u32 {
+    let wanted = view.wanted.as_ref().and_then(|wanted| wanted.service(service));
+    let found = wanted.and_then(|service| service.variations.iter().find(|one| one.name == variation.name));
+    found.unwrap_or(variation).targets.len() as u32
+}
+
+/// The calls of a variation, where they are counted apart: with more than two, all beside the stable one are counted as one.
+fn side<'c>(counts: &'c StageCounts, service: &Service, variation: &Variation) -> Option<&'c Side> {
+    let at = service.variations.iter().position(|one| one.name == variation.name)?;
+    match (at, service.variations.len()) {
+        (0, _) => Some(counts.base()),
+        (1, 2) => Some(counts.new_version()),
+        _ => None,
+    }
+}
+
+fn form(service: &Service) -> LedForm {
+    let name_of =
+        |which: traffic::Variation| service.variations.get(which.index()).map(|one| one.name.to_string());
+    LedForm {
+        ports: service
+            .listens
+            .iter()
+            .map(|listen| PortForm {
+                port: listen.port,
+                protocol: match listen.protocol {
+                    Protocol::Http => TransportProtocol::Http,
+                    Protocol::Https => TransportProtocol::Https,
+                    Protocol::Tcp => TransportProtocol::Tcp,
+                    Protocol::Udp => TransportProtocol::Udp,
+                },
+            })
+            .collect(),
+        sticky: service.sticky.as_ref().map(|sticky| match sticky {
+            StickyTo::Cookie(name) => StickyByForm::Cookie(name.to_string()),
+            StickyTo::Header(name) => StickyByForm::Header(name.to_string()),
+            StickyTo::Address => StickyByForm::Address,
+        }),
+        header: service.rule.as_ref().map(|rule| RuleForm {
+            name: rule.name.to_string(),
+            values: rule
+                .values
+                .iter()
+                .filter_map(|(value, which)| Some((value.to_string(), name_of(*which)?)))
+                .collect(),
+        }),
+        salt: service.salt.to_string(),
+        hash: match service.hash {
+            HashFunction::Murmur2 => "murmur2",
+            HashFunction::Xxh32 => "xxh32",
+        }
+        .to_owned(),
+        variations: service.variations.iter().map(variation).collect(),
+    }
+}
+
+fn variation(variation: &Variation) -> LedVariation {
+    LedVariation {
+        name: variation.name.to_string(),
+        targets: variation.targets.iter().map(Target::to_string).collect(),
+        health: variation.health.as_ref().map(|health| HealthCheckForm {
+            path: health.path.as_deref().map(str::to_owned),
+            interval_ms: health.interval.as_millis() as u64,
+            timeout_ms: health.timeout.as_millis() as u64,
+            healthy_after: health.healthy_after,
+            unhealthy_after: health.unhealthy_after,
+        }),
+    }
+}
+
+fn phase(phase: Phase) -> RouterPhase {
+    match phase {
+        Phase::Idle => RouterPhase::Idle,
+        Phase::Waiting => RouterPhase::Waiting,
+        Phase::Telling => RouterPhase::Telling,
+        Phase::InForce => RouterPhase::InForce,
+        Phase::Paused => RouterPhase::Paused,
+        Phase::Accepted => RouterPhase::Accepted,
+        Phase::Superseded => RouterPhase::Superseded,
+    }
+}
+
+/// A drift as it is told.
+pub fn drift(drift: &Drift) -> DriftForm {
+    let both: Vec<_> = drift.differences.first.iter().map(both).collect();
+    let service = both.first().and_then(|(service, ..)| service.clone());
+    let is_of_one = both.iter().all(|(of, ..)| *of == service);
+    let joined = |texts: Vec<&str>| line(&texts.join("; "));
+    DriftForm {
+        number: drift.number,
+        ago_ms: drift.at.elapsed().as_millis() as u64,
+        service: service.filter(|_| is_of_one),
+        wanted: joined(both.iter().map(|(_, wanted, _)| wanted.as_str()).collect()),
+        seen: joined(both.iter().map(|(.., seen)| seen.as_str()).collect()),
+        then: match drift.then {
+            Then::Repaired => DriftThen::Repaired,
+            Then::Paused => DriftThen::Paused,
+            Then::PausedAfterRepairs => DriftThen::PausedAfterRepairs,
+            Then::Accepted => DriftThen::Accepted,
+        },
+    }
+}
+
+/// The service that differs, what is wanted of it, and what was seen.
+fn both(difference: &Difference) -> (Option<String>, String, String) {
+    let percents = |shares: &[u16]| {
+        let each = shares.iter().map(|share| format!("{} %", f64::from(*share) / 100.0));
+        each.collect::<Vec<_>>().join(" / ")
+    };
+    let list = |all: &[Target]| all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    match difference {
+        Difference::Number { wanted, seen } => {
+            let seen = seen.map_or_else(|| "nothing of ours".to_owned(), |seen| format!("state {seen}"));
+            (None, format!("state {wanted}"), seen)
+        }
+        Difference::Missing { service } => {
+            (Some(service.clone()), "there".to_owned(), "not there".to_owned())
+        }
+        Difference::LeftOver { what } => (None, format!("no {what}"), what.clone()),
+        Difference::Variations { service, wanted, seen } => {
+            (Some(service.clone()), wanted.join(", "), seen.join(", "))
+        }
+        Difference::Shares { service, wanted, seen } => {
+            (Some(service.clone()), percents(wanted), percents(seen))
+        }
+        Difference::Buckets { service, differ } => (
+            Some(service.clone()),
+            "its buckets".to_owned(),
+            format!("{differ} of 10000 buckets are another's"),
+        ),
+        Difference::Targets { service, variation, wanted, seen } => (
+            Some(service.clone()),
+            format!("{variation}: {}", list(wanted)),
+            format!("{variation}: {}", list(seen)),
+        ),
+    }
+}
+
+/// One line, no longer than may be told.
+fn line(text: &str) -> String {
+    let mut line: String = text.chars().map(|one| if one.is_control() { ' ' } else { one }).collect();
+    line.truncate(line.floor_char_boundary(MAX_TOLD_TEXT_BYTES));
+    line
+}

@@ -1,0 +1,7 @@
+//! `choirmaster router …`, `service …` and `traffic …`: who leads the calls of services, and who gets what.
+
+mod form;
+pub mod order;
+pub mod router;
+pub mod service;
+pub mod traffic;

@@ -1,0 +1,435 @@
+//! What agents that lead a router tell of it, and what operators ask of that.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::world::{AREA, Answer, World};
+
+/// A child that leads an nginx.
+async fn router(world: &World, name: &str) -> String {
+    let area: Value = serde_json::from_str(AREA).unwrap();
+    let capabilities = json!({"leads": "whole", "routers": ["nginx"]});
+    let poll = |id: &str| json!({"id": id, "kind": "agent", "name": name, "geographic_area": area, "capabilities": capabilities});
+    let answer = world.post("/poll", &poll("")).await.ok().json();
+    let id = answer["id"].as_str().unwrap().to_owned();
+    world.post("/poll", &poll(&id)).await.ok();
+    id
+}
+
+fn led(shares: [u16; 2]) -> Value {
+    let check = json!({"path": "/ready", "interval_ms": 2000, "timeout_ms": 500, "healthy_after": 2, "unhealthy_after": 3});
+    json!({
+        "name": "checkout", "epoch": 1, "generation": u64::from(shares[1]) + 1,
+        "seen_ago_ms": 5, "measured_ms": 60_000,
+        "variations": [
+            {"name": "A", "wanted": shares[0], "seen": shares[0], "targets": {"healthy": 2, "total": 2}, "calls": 900, "errors": 1},
+            {"name": "B", "wanted": shares[1], "seen": shares[1], "targets": {"healthy": 1, "total": 1}, "calls": 100, "errors": 2},
+        ],
+        "led": {
+            "ports": [{"port": 8080, "protocol": "HTTP"}],
+            "sticky": {"cookie": "cm_checkout"},
+            "variations": [
+                {"name": "A", "targets": ["127.0.0.1:9101", "127.0.0.1:9102"], "health": check},
+                {"name": "B", "targets": ["127.0.0.1:9111"]},
+            ],
+        },
+    })
+}
+
+fn report(id: &str, services: &[Value]) -> Value {
+    json!({
+        "id": id,
+        "router": {"kind": "nginx", "version": "1.26.0", "phase": "in_force", "reached": true},
+        "services": services,
+    })
+}
+
+async fn tell(world: &World, body: &Value) -> Answer {
+    world.post("/traffic", body).await
+}
+
+/// The events of the trail that are about routers, a line each.
+async fn events(world: &World) -> String {
+    let trail = world.get("/api/v1/audit?limit=1000").await.ok().json();
+    let rows = trail["items"].as_array().unwrap().iter();
+    let events = rows.flat_map(|row| row["events"].as_array().unwrap());
+    let of_routers = events.filter(|event| event["router"].is_string());
+    of_routers.map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
+async fn what_a_router_does_is_kept_shown_and_survives_a_restart() {
+    let world = World::start().await;
+    let id = router(&world, "edge-1").await;
+    assert_eq!(tell(&world, &report(&id, &[led([9000, 1000])])).await.ok().text(), "{}\n");
+    let world = world.restart().await;
+    let shown = world.get(&format!("/api/v1/routers/{id}")).await.ok().json();
+    assert_eq!(
+        (&shown["kind"], &shown["phase"], &shown["services"], &shown["name"]),
+        (&json!("nginx"), &json!("in_force"), &json!(["checkout"]), &json!("edge-1"))
+    );
+    let b = &shown["led"][0]["variations"][1];
+    assert_eq!(
+        (&b["wanted"], &b["seen"], &b["measured"], &b["errors"], &b["healthy_targets"]),
+        (&json!(10.0), &json!(10.0), &json!(10.0), &json!(2), &json!(1))
+    );
+    assert_eq!((&shown["led"][0]["proven"], &shown["led"][0]["standing"]), (&json!(true), &json!(false)));
+    let routes = world.get(&format!("/api/v1/routers/{id}/routes")).await.ok().json();
+    assert_eq!(
+        routes,
+        json!([{
+            "upstream": "checkout",
+            "backends": [
+                {"name": "A", "targets": ["127.0.0.1:9101", "127.0.0.1:9102"], "weight": 90.0},
+                {"name": "B", "targets": ["127.0.0.1:9111"], "weight": 10.0},
+            ],
+            "healthCheck": {"path": "/ready", "interval": 2.0, "timeout": 0.5},
+        }])
+    );
+    let listed = world.get("/api/v1/routers?phase=in_force&service=checkout").await.ok().json();
+    assert_eq!(listed["items"][0]["id"], json!(id));
+    assert_eq!(world.get("/api/v1/routers?phase=idle").await.ok().json()["items"], json!([]));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_service_is_summed_over_its_routers_and_each_target_counts_once() {
+    let world = World::start().await;
+    let (one, other) = (router(&world, "edge-1").await, router(&world, "edge-2").await);
+    tell(&world, &report(&one, &[led([9000, 1000])])).await.ok();
+    let mut behind = led([10_000, 0]);
+    behind["variations"][0]["targets"] = json!({"healthy": 1, "total": 2});
+    tell(&world, &report(&other, &[behind])).await.ok();
+    let shown = world.get("/api/v1/services/checkout").await.ok().json();
+    assert_eq!(
+        (&shown["routers"], &shown["unproven"], &shown["in_release"]),
+        (&json!(2), &json!(0), &json!(true))
+    );
+    let (a, b) = (&shown["variations"][0], &shown["variations"][1]);
+    assert_eq!(a["wanted"], json!({"lowest": 90.0, "highest": 100.0}));
+    assert_eq!(b["seen"], json!({"lowest": 0.0, "highest": 10.0}));
+    assert_eq!((&a["calls"], &b["calls"], &b["measured"]), (&json!(1800), &json!(200), &json!(10.0)));
+    assert_eq!((&a["healthy_targets"], &a["total_targets"]), (&json!(1), &json!(2)));
+    assert_eq!(shown["by_router"].as_array().unwrap().len(), 2);
+    let page = world.get("/api/v1/services?limit=1").await.ok().json();
+    assert_eq!((&page["items"][0]["name"], &page["next"]), (&json!("checkout"), &Value::Null));
+    let unknown = world.get("/api/v1/services/nothing").await;
+    assert_eq!(unknown.problem(), "404 /problems/unknown-service: no router leads a service nothing");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn what_changes_is_in_the_trail_and_what_does_not_is_stored_once() {
+    let world = World::start().await;
+    let id = router(&world, "edge-1").await;
+    tell(&world, &report(&id, &[led([10_000, 0])])).await.ok();
+    for _ in 0..3 {
+        tell(&world, &report(&id, &[led([9000, 1000])])).await.ok();
+    }
+    let mut down = report(&id, &[led([9000, 1000])]);
+    down["services"][0]["variations"][1]["targets"]["healthy"] = json!(0);
+    down["drifts"] = json!([
+        {"number": 7, "service": "checkout", "wanted": "A 90 %, B 10 %", "seen": "A 50 %, B 50 %", "then": "repaired"},
+    ]);
+    for _ in 0..3 {
+        tell(&world, &down).await.ok();
+    }
+    down["router"]["phase"] = json!("paused");
+    down["router"]["trouble"] = json!("it is left alone");
+    tell(&world, &down).await.ok();
+    tell(&world, &report(&id, &[])).await.ok();
+    insta::assert_snapshot!(events(&world).await.replace(&id, "ID"), @r#"
+    {"event":"router_stood","phase":"in_force","reached":true,"router":"ID"}
+    {"event":"traffic_shifted","from":{},"generation":1,"router":"ID","seen":{"A":100.0,"B":0.0},"service":"checkout","to":{"A":100.0,"B":0.0}}
+    {"event":"traffic_shifted","from":{"A":100.0,"B":0.0},"generation":1001,"router":"ID","seen":{"A":90.0,"B":10.0},"service":"checkout","to":{"A":90.0,"B":10.0}}
+    {"event":"variation_unhealthy","router":"ID","service":"checkout","targets":1,"variation":"B"}
+    {"event":"router_drift","router":"ID","seen":"A 50 %, B 50 %","service":"checkout","then":"repaired","wanted":"A 90 %, B 10 %"}
+    {"event":"router_stood","phase":"paused","reached":true,"router":"ID","trouble":"it is left alone"}
+    {"event":"router_stood","phase":"in_force","reached":true,"router":"ID"}
+    {"event":"traffic_shifted","from":{"A":90.0,"B":10.0},"generation":1001,"router":"ID","seen":{},"service":"checkout","to":{}}
+    "#);
+    let shown = world.get(&format!("/api/v1/routers/{id}")).await.ok().json();
+    assert_eq!((&shown["drifts"], &shown["led"]), (&json!(1), &json!([])));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn what_stands_is_what_was_proven_last_without_a_release() {
+    let world = World::start().await;
+    let id = router(&world, "edge-1").await;
+    let mut standing = led([10_000, 0]);
+    standing["standing"] = json!(true);
+    tell(&world, &report(&id, &[standing.clone()])).await.ok();
+    // In a release, and then at the end of it, but not seen yet.
+    tell(&world, &report(&id, &[led([5000, 5000])])).await.ok();
+    let mut unseen = led([0, 10_000]);
+    unseen["standing"] = json!(true);
+    unseen["variations"][1]["seen"] = json!(5000);
+    unseen["variations"][0]["seen"] = json!(5000);
+    tell(&world, &report(&id, &[unseen.clone()])).await.ok();
+    let world = world.restart().await;
+    let stands = async |world: &World| {
+        let shown = world.get("/api/v1/services/checkout").await.ok().json();
+        shown["by_router"][0]["stands"]["shares"].clone()
+    };
+    assert_eq!(stands(&world).await, json!({"A": 100.0, "B": 0.0}));
+    unseen["variations"][0]["seen"] = json!(0);
+    unseen["variations"][1]["seen"] = json!(10_000);
+    tell(&world, &report(&id, &[unseen])).await.ok();
+    assert_eq!(stands(&world).await, json!({"A": 0.0, "B": 100.0}));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn an_order_is_handed_out_until_it_is_answered_also_after_a_restart() {
+    let world = World::start().await;
+    let id = router(&world, "edge-1").await;
+    tell(&world, &report(&id, &[led([10_000, 0])])).await.ok();
+    let body = json!({"by": "ada", "config": "/etc/nginx/new.conf"});
+    let order = world.post(&format!("/api/v1/routers/{id}/check"), &body).await.ok().json();
+    assert_eq!(
+        (&order["state"], &order["by"], &order["what"]),
+        (&json!("open"), &json!("operator:ada"), &json!("check"))
+    );
+    let number = order["number"].clone();
+    let world = world.restart().await;
+    // Known already: the answer comes at once all the same, for the order waits.
+    let told = world.post("/traffic?wait=30s", &report(&id, &[led([10_000, 0])])).await.ok().json();
+    let handed = &told["orders"][0];
+    assert_eq!(
+        (&handed["number"], &handed["what"], &handed["config"]),
+        (&number, &json!("check"), &json!("/etc/nginx/new.conf"))
+    );
+    let mut answered = report(&id, &[led([10_000, 0])]);
+    answered["answers"] = json!([{"number": number, "ok": false, "text": "nginx: [emerg] unknown directive\nline 3", "left_over": ["cm_old"]}]);
+    for _ in 0..2 {
+        assert_eq!(tell(&world, &answered).await.ok().text(), "{}\n");
+    }
+    let path = format!("/api/v1/routers/{id}/orders/{number}");
+    let shown = world.get(&path).await.ok().json();
+    assert_eq!((&shown["state"], &shown["answer"]["left_over"]), (&json!("failed"), &json!(["cm_old"])));
+    assert_eq!(shown["answer"]["text"], json!("nginx: [emerg] unknown directive\nline 3"));
+    let answers = events(&world).await.matches("router_answered").count();
+    assert_eq!(answers, 1);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_that_waits_is_answered_when_an_order_comes_and_whoever_orders_hears_of_the_outcome() {
+    let world = World::start().await;
+    let id = router(&world, "edge-1").await;
+    let known = report(&id, &[led([10_000, 0])]);
+    tell(&world, &known).await.ok();
+    let agent = async {
+        let asked = world.post("/traffic?wait=60s", &known).await.ok().json();
+        let mut answered = known.clone();
+        answered["answers"] =
+            json!([{"number": asked["orders"][0]["number"], "ok": true, "text": "reloaded"}]);
+        tell(&world, &answered).await.ok();
+        asked["orders"][0]["what"].clone()
+    };
+    let operator = async {
+        let path = format!("/api/v1/routers/{id}/reload?wait=60s");
+        world.post(&path, &json!({})).await.ok().json()
+    };
+    let both = futures_util::future::join(agent, operator);
+    let (what, order) = tokio::time::timeout(Duration::from_secs(30), both).await.unwrap();
+    assert_eq!(
+        (what, &order["state"], &order["answer"]["text"]),
+        (json!("reload"), &json!("done"), &json!("reloaded"))
+    );
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_service_is_retired_at_each_of_its_routers_unless_a_release_is_in_hand() {
+    let world = World::start().await;
+    let (one, other) = (router(&world, "edge-1").await, router(&world, "edge-2").await);
+    let mut standing = led([10_000, 0]);
+    standing["standing"] = json!(true);
+    tell(&world, &report(&one, &[standing.clone()])).await.ok();
+    tell(&world, &report(&other, &[led([10_000, 0])])).await.ok();
+    let refused = world.post("/api/v1/services/checkout/retire", &json!({})).await;
+    assert_eq!(
+        refused.problem().replace(&other, "ID"),
+        "409 /problems/in-release: a release of checkout is in hand at ID: end it or take it back first"
+    );
+    tell(&world, &report(&other, &[standing])).await.ok();
+    let orders = world.post("/api/v1/services/checkout/retire", &json!({"by": "ada"})).await.ok().json();
+    let what: Vec<&Value> = orders.as_array().unwrap().iter().map(|order| &order["what"]).collect();
+    assert_eq!(what, [&json!("retire"), &json!("retire")]);
+    let adopted = world.post(&format!("/api/v1/routers/{one}/adopt"), &json!({"service": "old"})).await.ok();
+    assert_eq!(adopted.json()["service"], json!("old"));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn who_leads_no_router_and_what_is_no_report_is_refused() {
+    let world = World::start().await;
+    let child = world.child().await;
+    let refused = tell(&world, &report(&child, &[])).await;
+    assert_eq!((refused.status, refused.text()), (404, format!("child {child} leads no router\n")));
+    assert_eq!(tell(&world, &report("nobody", &[])).await.status, 404);
+    let id = router(&world, "edge-1").await;
+    let mut twice = led([10_000, 0]);
+    twice["variations"][1]["name"] = json!("A");
+    twice["led"]["variations"][1]["name"] = json!("A");
+    let mut other = led([10_000, 0]);
+    other["led"]["variations"][1]["name"] = json!("C");
+    let mut injected = led([10_000, 0]);
+    injected["name"] = json!("a;b {");
+    let mut controls = led([10_000, 0]);
+    controls["led"]["variations"][0]["targets"] = json!(["127.0.0.1:1\n"]);
+    let many: Vec<Value> = (0..257)
+        .map(|at| {
+            let mut one = led([10_000, 0]);
+            one["name"] = json!(format!("s{at}"));
+            one
+        })
+        .collect();
+    for (services, why) in [
+        (vec![led([9000, 999])], "`services.variations.wanted` of checkout come to 9999"),
+        (vec![led([10_000, 0]), led([10_000, 0])], "`services` has two of the name checkout"),
+        (vec![twice], "`services.variations` of checkout has a name twice"),
+        (vec![other], "`services.variations` of checkout must name those of `led`"),
+        (vec![injected], "`services.name` is \"a;b {\""),
+        (vec![controls], "`services.led.variations.targets` has a control character"),
+        (many, "`services` holds at most 256 entries"),
+    ] {
+        let refused = tell(&world, &report(&id, &services)).await;
+        assert_eq!(refused.status, 400, "{why}");
+        assert!(refused.text().starts_with(why), "{}", refused.text());
+    }
+    let none = world.get("/api/v1/routers/nobody").await;
+    assert_eq!(
+        none.problem(),
+        "404 /problems/unknown-router: there is no router nobody: no child of this id leads one"
+    );
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn what_one_router_may_have_stored_is_bounded() {
+    let world = World::start().await;
+    let id = router(&world, "edge-1").await;
+    let renamed = |at: usize| {
+        let mut service = led([10_000, 0]);
+        service["name"] = json!(format!("s{at}"));
+        service
+    };
+    let mut refused = None;
+    for round in 0..8 {
+        let services: Vec<Value> = (0..200).map(|at| renamed(round * 200 + at)).collect();
+        let answer = tell(&world, &report(&id, &services)).await;
+        if answer.status != 200 {
+            refused = Some((answer.status, answer.text()));
+            break;
+        }
+    }
+    let limit = "changes of a router in a short time: the limit of 1024 is reached\n".to_owned();
+    assert_eq!(refused, Some((503, limit)));
+    // An operator's orders too.
+    let mut orders = Vec::new();
+    for _ in 0..17 {
+        orders.push(world.post(&format!("/api/v1/routers/{id}/repair"), &json!({})).await.status);
+    }
+    assert_eq!((orders[15], orders[16]), (200, 503));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_router_is_forgotten_with_its_child() {
+    let world = World::start().await;
+    let id = router(&world, "edge-1").await;
+    tell(&world, &report(&id, &[led([10_000, 0])])).await.ok();
+    world.call("DELETE", &format!("/api/v1/children/{id}")).await.ok();
+    assert_eq!(world.get(&format!("/api/v1/routers/{id}")).await.status, 404);
+    let world = world.restart().await;
+    assert_eq!(world.get("/api/v1/routers").await.ok().json()["items"], json!([]));
+    assert_eq!(world.get("/api/v1/services/checkout").await.status, 404);
+    world.stop().await;
+}
+
+/// A release of the service whose stable variation is at these targets.
+fn release(id: &str, stable: &str, more: &str) -> String {
+    format!(
+        "id: {id}\nname: {id}\ntype: strategy\nservices:\n  - name: checkout\n    ports: [{{port: 8080, protocol: HTTP}}]\n{more}    \
+         variations:\n      - {{name: A, targets: [{stable}]}}\n      - {{name: B, targets: [\"127.0.0.1:9111\"]}}\n\
+         strategy: canary-10-25-50-100\n"
+    )
+}
+
+#[tokio::test]
+async fn a_release_begins_with_what_serves_now_unless_it_says_otherwise() {
+    let world = World::start().await;
+    let id = router(&world, "edge-1").await;
+    let mut standing = led([10_000, 0]);
+    standing["standing"] = json!(true);
+    tell(&world, &report(&id, &[standing])).await.ok();
+    let other = release("other", "\"127.0.0.1:9999\"", "");
+    for dry_run in ["/release?dry_run=true", "/release"] {
+        let refused = world.submit_to(dry_run, &other).await;
+        assert_eq!(
+            refused.problem().replace(&id, "ID"),
+            "409 /problems/other-base: the stable variation of checkout is A at 127.0.0.1:9999, and what serves now at router ID is \
+             A at 127.0.0.1:9101, 127.0.0.1:9102: name that as the first variation, or say base: replace"
+        );
+    }
+    // In whatever order.
+    world.submit(&release("same", "\"127.0.0.1:9102\", \"127.0.0.1:9101\"", "")).await.ok();
+    // What serves once that is over isn't known yet.
+    world.submit(&other).await.ok();
+    let replaced = release("replaced", "\"127.0.0.1:9998\"", "    base: replace\n");
+    world.submit(&replaced).await.ok();
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn who_gets_what_by_a_release_is_shown_with_its_history_and_what_is_wrong_with_a_router() {
+    let world = World::start().await;
+    let id = router(&world, "edge-1").await;
+    world.submit(&release("r1", "\"127.0.0.1:9101\"", "")).await.ok();
+    let with = |shares: [u16; 2], offer: &str| {
+        let mut service = led(shares);
+        service["offer"] = json!(offer);
+        service
+    };
+    tell(&world, &report(&id, &[with([9000, 1000], "r1")])).await.ok();
+    let mut wrong = report(&id, &[with([7500, 2500], "r1.2")]);
+    wrong["router"]["reached"] = json!(false);
+    wrong["router"]["trouble"] = json!("no answer within 2 s");
+    tell(&world, &wrong).await.ok();
+    let shown = world.get("/api/v1/releases/r1/traffic?limit=1").await.ok().json();
+    let service = &shown["services"][0];
+    assert_eq!((&service["service"], &service["routers"][0]["release"]), (&json!("checkout"), &json!("r1")));
+    assert_eq!(service["variations"][1]["wanted"], json!({"lowest": 25.0, "highest": 25.0}));
+    let newest = &shown["history"][0];
+    assert_eq!(
+        (&newest["from"], &newest["to"], &newest["by"], &newest["router"]),
+        (&json!({"A": 90.0, "B": 10.0}), &json!({"A": 75.0, "B": 25.0}), &json!("r1.2"), &json!(id))
+    );
+    assert_eq!(newest["measured"]["variations"]["B"], json!({"calls": 100, "errors": 2, "share": 10.0}));
+    let next = shown["next"].as_str().unwrap();
+    let before = world.get(&format!("/api/v1/releases/r1/traffic?after={next}")).await.ok().json();
+    assert_eq!((before["history"].as_array().unwrap().len(), &before["next"]), (1, &Value::Null));
+    assert_eq!(before["history"][0]["from"], json!({}));
+    let children = world.get("/api/v1/releases/r1/children").await.ok().json();
+    let waits = children["items"][0]["waits_for"].as_str().unwrap();
+    assert!(waits.ends_with("; its router can't be read: no answer within 2 s"), "{waits}");
+    let trail = world.get("/api/v1/audit?release=r1&limit=1000").await.ok().text();
+    assert_eq!(trail.matches("traffic_shifted").count(), 2);
+    let metrics = world.get("/metrics").await.ok().text();
+    for line in [
+        "choirmaster_routers{phase=\"in_force\"} 1",
+        "choirmaster_routers_away 1",
+        "choirmaster_service_wanted_ratio{service=\"checkout\",variation=\"B\"} 0.25",
+        "choirmaster_service_measured_ratio{service=\"checkout\",variation=\"B\"} 0.1",
+        "choirmaster_service_healthy_targets{service=\"checkout\",variation=\"A\"} 2",
+    ] {
+        assert!(metrics.lines().any(|found| found == line), "{line}\n{metrics}");
+    }
+    let unknown = world.get("/api/v1/releases/r2/traffic").await;
+    assert_eq!(unknown.status, 404);
+    world.stop().await;
+}

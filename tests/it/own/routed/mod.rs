@@ -1,0 +1,226 @@
+//! Services behind routers of others, each of which an own agent leads: an nginx and an `HAProxy` side by side.
+
+mod place;
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    sync::atomic::Ordering,
+    time::Duration,
+};
+
+use agent::control::form::RouterPhase;
+use serde_json::Value;
+
+use self::place::Place;
+use super::{
+    node::Node,
+    services::{Backend, USERS, Users, two_stages},
+    site::Site,
+};
+
+/// A manager, an nginx and an `HAProxy` that have the same port of different addresses, an agent beside each, and two variations.
+struct World {
+    // In this order: agents end before their routers, and all before the folder does.
+    nodes: Vec<Node>,
+    places: Vec<Place>,
+    site: Site,
+    routers: Vec<SocketAddr>,
+    a: Backend,
+    b: Backend,
+}
+
+async fn world() -> World {
+    let site = Site::start().await;
+    let port = super::serving::free_address().port();
+    let (mut nodes, mut places, mut routers) = (Vec::new(), Vec::new(), Vec::new());
+    for (number, kind) in (1..).zip(["nginx", "haproxy"]) {
+        let address = Ipv4Addr::new(127, 0, 0, number);
+        let place = Place::start(kind, &site.folder().join(format!("of-{kind}")), address).await;
+        let settings = place.settings();
+        let mut set: Vec<&str> = settings.iter().map(String::as_str).collect();
+        set.push("agent.labels=env=prod");
+        nodes.push(Node::start(&site.folder().join(kind), kind, &site.manager.url(), &set).await);
+        places.push(place);
+        routers.push(SocketAddr::from((address, port)));
+    }
+    site.manager.knows(2).await;
+    let (a, b) = (Backend::start('A').await, Backend::start('B').await);
+    World { nodes, places, site, routers, a, b }
+}
+
+impl World {
+    fn strategy(&self, id: &str, stages: &str) -> String {
+        let (port, a, b) = (self.routers[0].port(), self.a.at, self.b.at);
+        format!(
+            "id: {id}\nname: checkout\nservices:\n  - name: checkout\n    routers: {{labels: {{env: prod}}}}\n    ports: [{{port: {port}}}]\n    \
+             sticky: {{header: X-User}}\n    variations:\n      - {{name: A, targets: [\"{a}\"]}}\n      - {{name: B, targets: \
+             [\"{b}\"]}}\n{stages}"
+        )
+    }
+
+    async fn submit(&self, id: &str, stages: &str) {
+        self.site.manager.submit(&self.strategy(id, stages)).await;
+    }
+
+    /// All calls go to what is stable, and users call.
+    async fn serving(&self) -> Users {
+        let as_it_is = "stages:\n  - name: as it is\n    type: Traffic\n    shares: {A: 100}\n    end_action: {onSuccess: rollback}\n";
+        self.submit("as-it-is", as_it_is).await;
+        self.site.manager.ended("as-it-is").await;
+        self.seen(Some(10_000), None).await;
+        // nginx closes connections that wait for the next call when it loads its configuration.
+        // Lines that a router logs wait for the agent in a queue of ten, where a system is set up as it comes.
+        let users = Users::calling(&self.routers, false, Duration::from_millis(500));
+        users.round().await;
+        users
+    }
+
+    /// Waits until each router was read back to give variations these shares, in units of 0.01 %; none: it isn't there.
+    async fn seen(&self, a: Option<u16>, b: Option<u16>) {
+        for node in &self.nodes {
+            node.until(&format!("{a:?} and {b:?} are read back"), |status| {
+                let Some(service) = status.services.first() else { return false };
+                let router = status.router.as_ref().expect("it leads a router");
+                let seen: Vec<_> = service.variations.iter().map(|one| one.seen).collect();
+                seen == [a, b] && router.phase == RouterPhase::InForce && router.wanted == router.seen
+            })
+            .await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_is_released_behind_nginx_and_haproxy_and_an_agent_that_is_killed_goes_on() {
+    let mut world = world().await;
+    let users = world.serving().await;
+    assert_eq!((users.of(0, 'A').len(), users.of(1, 'A').len(), world.b.calls()), (USERS, USERS, 0));
+
+    world.submit("checkout-1", &two_stages("3s")).await;
+    world.seen(Some(9_000), Some(1_000)).await;
+    users.round().await;
+    let little = [users.of(0, 'B'), users.of(1, 'B')];
+    assert!(little.iter().all(|of| (1..USERS / 3).contains(&of.len())), "{little:?}");
+    for node in &mut world.nodes {
+        node.kill();
+        node.come_back();
+    }
+    world.seen(Some(9_000), Some(1_000)).await;
+    users.round().await;
+    assert_eq!([users.of(0, 'B'), users.of(1, 'B')], little, "nobody moves");
+
+    world.seen(Some(5_000), Some(5_000)).await;
+    users.round().await;
+    for (router, little) in little.iter().enumerate() {
+        let half = users.of(router, 'B');
+        assert!(half.is_superset(little) && half.len() > little.len(), "{little:?} {half:?}");
+    }
+    let ended = world.site.manager.ended("checkout-1").await;
+    assert_eq!(ended["state"], "Done", "{ended:#}");
+    world.seen(None, Some(10_000)).await;
+    users.round().await;
+    assert_eq!((users.of(0, 'B').len(), users.of(1, 'B').len()), (USERS, USERS));
+    let alone = world.a.calls();
+    users.round().await;
+    assert_eq!(world.a.calls(), alone, "what was replaced gets no call");
+    users.end().await;
+
+    for (node, kind) in world.nodes.iter().zip(["nginx", "haproxy"]) {
+        let shown = node.run(&["agent", "status"]);
+        let text = String::from_utf8(shown.stdout).unwrap();
+        assert!(text.contains(&format!("router {kind}: does what is wanted; wanted ")), "{text}");
+        assert!(!text.contains("proxy ") && !text.contains("runtime "), "{text}");
+        let status = node.status().await.unwrap();
+        assert!(status.proxy.is_none() && status.runtimes.is_empty(), "{status:?}");
+    }
+    // Each says what it leads, and that it runs nothing.
+    let children = world.site.manager.get("/api/v1/children").await.unwrap();
+    for child in children["items"].as_array().unwrap() {
+        let shown = world
+            .site
+            .manager
+            .get(&format!("/api/v1/children/{}", child["id"].as_str().unwrap()))
+            .await
+            .unwrap();
+        let text = shown.to_string();
+        assert!(
+            text.contains("\"routers\":[\"nginx\"]") || text.contains("\"routers\":[\"haproxy\"]"),
+            "{shown:#}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_router_that_refuses_the_second_stage_takes_all_of_them_back() {
+    let world = world().await;
+    let users = world.serving().await;
+    world.submit("refused", &two_stages("1s")).await;
+    world.seen(Some(9_000), Some(1_000)).await;
+    users.round().await;
+    world.places[0].obstruct(true);
+    // Its trouble is told, and nothing was opened: who is stable serves on.
+    let status = world.nodes[0]
+        .until("it can't be told", |status| {
+            status.router.as_ref().is_some_and(|router| router.trouble.is_some())
+                && status.work.as_ref().is_some_and(|work| work.stopped.is_some())
+        })
+        .await;
+    let stopped = status.work.unwrap().stopped.unwrap();
+    assert!(stopped.contains("nginx refuses its shares"), "{stopped}");
+    world.places[0].obstruct(false);
+    let ended = world.site.manager.ended("refused").await;
+    assert_eq!(ended["state"], "RolledBack", "{ended:#}");
+    world.seen(Some(10_000), None).await;
+    users.round().await;
+    assert_eq!((users.of(0, 'A').len(), users.of(1, 'A').len()), (USERS, USERS));
+    let then = world.b.calls();
+    users.round().await;
+    assert_eq!(world.b.calls(), then, "what was taken back gets no call");
+    let parts = Value::from(world.site.manager.parts("refused").await).to_string();
+    assert!(parts.contains("nginx refuses its shares"), "{parts}");
+    users.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_variation_that_fails_is_taken_back_by_what_its_router_logs() {
+    let world = world().await;
+    let users = world.serving().await;
+    world.b.is_bad.store(true, Ordering::Relaxed);
+    world.submit("bad", &two_stages("60s")).await;
+    let ended = world.site.manager.ended("bad").await;
+    assert_eq!(ended["state"], "RolledBack", "{ended:#}");
+    world.seen(Some(10_000), None).await;
+    users.round().await;
+    let then = world.b.calls();
+    users.round().await;
+    assert!(then > 0 && world.b.calls() == then, "what was taken back gets no call");
+    let lost = users.lost().await;
+    assert!(lost.iter().all(|why| why.contains("HTTP/1.1 500")), "{lost:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_somebody_else_changes_is_put_back_and_told_and_an_abort_takes_all_back() {
+    let world = world().await;
+    let users = world.serving().await;
+    world.submit("meddled", &two_stages("600s")).await;
+    world.seen(Some(9_000), Some(1_000)).await;
+    users.round().await;
+    let before = [users.of(0, 'B'), users.of(1, 'B')];
+    world.places[0].meddle();
+    let drifted = world.nodes[0]
+        .until("the drift is told", |status| {
+            status.router.as_ref().is_some_and(|router| !router.drifts.is_empty())
+        })
+        .await;
+    let drift = drifted.router.unwrap().drifts.remove(0).text;
+    assert!(drift.contains("checkout is shared 100/0 %, and is to be 90/10 %: it is told again"), "{drift}");
+    world.seen(Some(9_000), Some(1_000)).await;
+    users.round().await;
+    assert_eq!([users.of(0, 'B'), users.of(1, 'B')], before, "everybody is back");
+    world.site.manager.act("meddled", "abort").await;
+    let ended = world.site.manager.ended("meddled").await;
+    assert_eq!(ended["state"], "Aborted", "{ended:#}");
+    world.seen(Some(10_000), None).await;
+    users.round().await;
+    assert_eq!((users.of(0, 'A').len(), users.of(1, 'A').len()), (USERS, USERS));
+    users.end().await;
+}

@@ -1,0 +1,151 @@
+//! An nginx and an `HAProxy` as an operator has them, each in a folder of its own.
+
+use std::{
+    fs,
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use super::super::{processes, serving::free_address, wait::wait_until};
+
+/// Also where it is on the path of root alone.
+fn haproxy() -> PathBuf {
+    let of_debian = PathBuf::from("/usr/sbin/haproxy");
+    if of_debian.exists() { of_debian } else { "haproxy".into() }
+}
+
+/// A router that somebody else has started.
+pub struct Place {
+    pub kind: &'static str,
+    folder: PathBuf,
+    /// Of nginx's buckets.
+    memory: TempDir,
+    at: Ipv4Addr,
+    ask: SocketAddr,
+    running: Option<Child>,
+}
+
+impl Place {
+    /// One whose services take calls at this address.
+    pub async fn start(kind: &'static str, folder: &Path, at: Ipv4Addr) -> Self {
+        fs::create_dir_all(folder.join("ours")).unwrap();
+        let memory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let mut place =
+            Self { kind, folder: folder.to_owned(), memory, at, ask: free_address(), running: None };
+        let child = if kind == "nginx" { place.nginx() } else { place.haproxy() };
+        place.running = Some(child);
+        wait_until("the router runs", async || place.file("pid").exists()).await;
+        place
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn nginx(&self) -> Child {
+        let at = self.folder.display();
+        let user = if rustix::process::geteuid().is_root() { "user root;\n" } else { "" };
+        let temp = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+        let temp = temp.map(|what| format!("  {what}_temp_path {at}/{what};\n")).concat();
+        let config = format!(
+            "{user}daemon off;\nworker_processes 2;\npid {at}/pid;\nerror_log {at}/error.log;\nworker_shutdown_timeout 10s;\n\
+             events {{ worker_connections 1000; }}\nhttp {{\n  access_log off;\n{temp}  include {at}/ours/choirmaster.conf;\n}}\n"
+        );
+        fs::write(self.file("main.conf"), config).unwrap();
+        fs::write(self.file("ours/choirmaster.conf"), "").unwrap();
+        let mut command = Command::new("nginx");
+        command.arg("-c").arg(self.file("main.conf")).arg("-e").arg(self.file("error.log"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().expect("nginx is installed")
+    }
+
+    fn haproxy(&self) -> Child {
+        let at = self.folder.display();
+        let config = format!(
+            "global\n    stats socket {at}/runtime.sock mode 600 level admin\n    nbthread 2\n\ndefaults\n    mode tcp\n    timeout \
+             connect 7s\n    timeout client 7s\n    timeout server 7s\n\nbackend theirs\n    server one 127.0.0.1:9\n"
+        );
+        fs::write(self.file("main.conf"), config).unwrap();
+        // A router that is given the name of a missing file doesn't start.
+        fs::write(self.file("ours/choirmaster.cfg"), "# choirmaster\n").unwrap();
+        let mut command = Command::new(haproxy());
+        command.arg("-W").arg("-S").arg(format!("{at}/master.sock,mode,600"));
+        command.arg("-p").arg(self.file("pid")).arg("-f").arg(self.file("main.conf"));
+        command.arg("-f").arg(self.file("ours/choirmaster.cfg"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().expect("there is haproxy")
+    }
+
+    /// What is set of an agent beside it.
+    pub fn settings(&self) -> Vec<String> {
+        let file = |key: &str, name: &str| format!("{key}={}", self.file(name).display());
+        let user = rustix::process::geteuid().as_raw();
+        let mut set = vec![format!("router.kind={}", self.kind), "router.drain=300ms".to_owned()];
+        set.extend([format!("{}.addresses={}", self.kind, self.at), format!("{}.user={user}", self.kind)]);
+        if self.kind == "nginx" {
+            set.extend([
+                file("nginx.config", "main.conf"),
+                file("nginx.include", "ours/choirmaster.conf"),
+                file("nginx.pid", "pid"),
+                file("nginx.lines", "lines.sock"),
+                format!("nginx.folder={}", self.memory.path().join("buckets").display()),
+                format!("nginx.ask={}", self.ask),
+                "nginx.alone=true".to_owned(),
+            ]);
+        } else {
+            set.extend([
+                format!("haproxy.program={}", haproxy().display()),
+                file("haproxy.config", "main.conf"),
+                file("haproxy.folder", "ours"),
+                file("haproxy.socket", "runtime.sock"),
+                file("haproxy.master_socket", "master.sock"),
+                file("haproxy.pid", "pid"),
+                file("haproxy.lines", "lines.sock"),
+                "haproxy.chroot=".to_owned(),
+            ]);
+        }
+        set
+    }
+
+    /// What it is told can't be written down, or can again: something else stands where the file is to be.
+    pub fn obstruct(&self, is_obstructed: bool) {
+        let name =
+            if self.kind == "nginx" { "choirmaster.conf.state.new" } else { "choirmaster.cfg.newest.new" };
+        let path = self.file("ours").join(name);
+        if is_obstructed { fs::create_dir(path).unwrap() } else { fs::remove_dir(path).unwrap() }
+    }
+
+    /// An operator takes away what the agent has done, without a word.
+    pub fn meddle(&self) {
+        assert_eq!(self.kind, "nginx", "buckets are files there");
+        let mut folders = vec![self.memory.path().join("buckets")];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+                let path = entry.path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.parent().is_some_and(|parent| parent.ends_with("1")) {
+                    fs::remove_file(path).unwrap();
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.running.take() {
+            if std::thread::panicking() {
+                let log = fs::read_to_string(self.file("error.log")).unwrap_or_default();
+                eprintln!("of {}: {log}", self.kind);
+            }
+            // Both end at once, with those that they have started.
+            processes::send(child.id(), if self.kind == "nginx" { Signal::TERM } else { Signal::INT });
+            let _ = child.wait();
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! What is counted of a router's calls from the lines that it logs.
+
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use choirmaster_router::{
+    Router,
+    measure::{Counted, Measure, Settings},
+};
+use ledger::{Cursor, Key, Tally};
+use tokio::{net::UnixDatagram, task::JoinHandle};
+use traffic::{
+    Bucket, Failure, Variation as Which,
+    line::LogPath,
+    wanted::{ServiceSpec, StickyTo},
+};
+
+use super::{Real, done};
+use crate::{
+    conformance::state::with_shares,
+    loss::wait::wait_until,
+    world::{
+        backend::Backend,
+        caller::Caller,
+        place::free_port,
+        wants::{HEADER, RULE, number, rule, service, wanted},
+    },
+};
+
+/// Receives lines and counts them.
+struct Counts {
+    measure: Arc<Measure>,
+    _counted: Counted,
+    cursor: Cursor,
+    all: BTreeMap<Key, Tally>,
+    gone: u64,
+}
+
+impl Counts {
+    async fn begin(measure: Arc<Measure>, router: &Arc<dyn Router>) -> Self {
+        let _counted = measure.count(router);
+        let mut this = Self { measure, _counted, cursor: Cursor::default(), all: BTreeMap::new(), gone: 0 };
+        // What the router did before it was looked at first is nobody's.
+        wait_until("an interval is closed", async || this.read().next.interval > 0).await;
+        this
+    }
+
+    fn read(&mut self) -> ledger::Reading {
+        let reading = self.measure.since(self.cursor);
+        self.cursor = reading.next;
+        for row in reading.closed.iter().flat_map(|interval| &interval.rows) {
+            self.all.entry(Key::clone(&row.key)).or_default().merge(&row.tally);
+        }
+        self.gone = reading.gone;
+        reading
+    }
+
+    fn calls(&self) -> u64 {
+        self.all.values().map(|tally| tally.calls).sum()
+    }
+
+    /// Waits until this many lines have come. So no more wait at once than there is room for, however busy the machine is.
+    async fn received(&self, calls: u64) {
+        let measure = &self.measure;
+        wait_until("the line comes", async || measure.reception().calls >= calls).await;
+    }
+
+    /// Reads until so many calls are counted, or gone.
+    async fn until(&mut self, calls: u64) {
+        wait_until("all calls are counted", async || {
+            self.read();
+            self.calls() + self.gone >= calls
+        })
+        .await;
+        assert_eq!(self.calls() + self.gone, calls, "{:?}", self.measure.reception());
+    }
+
+    fn of(&self, variation: &str, by_header: bool) -> Tally {
+        let mut sum = Tally::default();
+        let of = |key: &&Key| key.variation == variation && key.by_header == by_header;
+        self.all.keys().filter(of).for_each(|key| sum.merge(&self.all[key]));
+        sum
+    }
+}
+
+fn path_in(folder: &Path, name: &str) -> LogPath {
+    folder.join(name).to_str().unwrap().parse().unwrap()
+}
+
+fn measure_at(path: &LogPath) -> Arc<Measure> {
+    Measure::open(Settings::at(path.clone())).unwrap()
+}
+
+/// A user of the split who has this variation.
+fn user_of(spec: &ServiceSpec, which: u8) -> String {
+    let bucket = |user: &str| Bucket::of_key(spec.hash, spec.salt.as_str().as_bytes(), user.as_bytes());
+    let is_of = |user: &String| spec.table.variation(bucket(user)) == Which(which);
+    (0..).map(|user| format!("user{user}")).find(is_of).unwrap()
+}
+
+pub async fn calls_are_counted_by_how_they_ended<R: Real>() {
+    let real = R::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let log = path_in(folder.path(), "lines");
+    let measure = measure_at(&log);
+    let router = real.open_logging(&log, Some(&measure));
+    let backends = Backend::start_all(["A", "B"]).await;
+    let port = free_port();
+    let mut spec = service("checkout", port, &backends, &[7_000, 3_000]);
+    spec.hash = R::HASH;
+    spec.sticky = Some(StickyTo::Header(HEADER.parse().unwrap()));
+    spec.rule = Some(rule(&[("B", 1)]));
+    measure.announce(number(1), [("checkout".to_owned(), "stage".to_owned())].into());
+    done(&router, &wanted(1, &[&spec])).await;
+    let mut counts = Counts::begin(measure, &router).await;
+
+    let mut caller = Caller::new(real.at(port));
+    let mut given = BTreeMap::<String, u64>::new();
+    for user in 0..60_u64 {
+        *given.entry(caller.variation(&[(HEADER, &format!("user{user}"))]).await).or_default() += 1;
+        counts.received(user + 1).await;
+    }
+    for call in 0..3 {
+        assert_eq!(caller.variation(&[(RULE, "B")]).await, "B");
+        counts.received(61 + call).await;
+    }
+    let of_b = user_of(&spec, 1);
+    let mut came = 63;
+    for (path, times) in [("/status/404", 2), ("/status/503", 3), ("/die", 2), ("/break", 1)] {
+        for _ in 0..times {
+            let _ = Caller::new(real.at(port)).try_get(path, &[(HEADER, &of_b)]).await;
+            came += 1;
+            counts.received(came).await;
+        }
+    }
+    // A caller who leaves in the middle of an answer, and one who says nothing that is a call.
+    let leaves = std::net::TcpStream::connect(real.at(port)).unwrap();
+    let call = format!("GET /big HTTP/1.1\r\nHost: here\r\n{HEADER}: {of_b}\r\n\r\n");
+    std::io::Write::write_all(&mut &leaves, call.as_bytes()).unwrap();
+    std::io::Read::read_exact(&mut &leaves, &mut [0; 1_000]).unwrap();
+    drop(leaves);
+    let nonsense = std::net::TcpStream::connect(real.at(port)).unwrap();
+    std::io::Write::write_all(&mut &nonsense, b"this is nothing\r\n\r\n").unwrap();
+    drop(nonsense);
+
+    counts.until(60 + 3 + 8 + 1).await;
+    let (a, b, asked) = (counts.of("A", false), counts.of("B", false), counts.of("B", true));
+    assert_eq!((a.succeeded, b.succeeded, asked.calls, asked.succeeded), (given["A"], given["B"], 3, 3));
+    let failed = |failure: Failure| b.failed[failure as usize];
+    assert_eq!((b.client_errors, b.errors, failed(Failure::Died)), (2, 3, 2), "{b:?}");
+    assert_eq!((b.broken_off, b.callers_gone), (1, 1), "{b:?}");
+    let groups = b.groups.unwrap();
+    assert_eq!(groups.calls.iter().sum::<u64>(), b.calls - 1, "of all that it had to answer");
+    assert_eq!(groups.failures.iter().sum::<u64>(), 6);
+    assert_eq!(
+        a.groups.unwrap().calls.iter().filter(|calls| **calls > 0).count() as u64,
+        groups_of(&spec, 0)
+    );
+    assert_eq!((b.times.count(), b.times.step_us()), (given["B"], 1_000));
+    assert!(counts.all.keys().all(|key| key.split == "stage" && *key.shares == [7_000, 3_000]));
+    let reception = counts.measure.reception();
+    assert_eq!((reception.lost, reception.not_measured, reception.nonsense), (Some(0), 0, 0));
+}
+
+/// Of how many groups the users are that have this variation.
+fn groups_of(spec: &ServiceSpec, which: u8) -> u64 {
+    let bucket = |user: u32| {
+        Bucket::of_key(spec.hash, spec.salt.as_str().as_bytes(), format!("user{user}").as_bytes())
+    };
+    let of = (0..60).map(bucket).filter(|bucket| spec.table.variation(*bucket) == Which(which));
+    of.map(|bucket| bucket.index() % u16::from(traffic::GROUPS))
+        .collect::<std::collections::BTreeSet<_>>()
+        .len() as u64
+}
+
+pub async fn nobody_waits_for_a_line_whatever_becomes_of_it<R: Real>() {
+    const CALLS: u32 = 400;
+    let real = R::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let log = path_in(folder.path(), "lines");
+    let router = real.open_logging(&log, None);
+    let backends = Backend::start_all(["A", "B"]).await;
+    let port = free_port();
+    let mut spec = service("checkout", port, &backends, &[5_000, 5_000]);
+    spec.hash = R::HASH;
+    done(&router, &wanted(1, &[&spec])).await;
+    let calls = async || {
+        let mut caller = Caller::new(real.at(port));
+        for _ in 0..CALLS {
+            caller.get("/", &[]).await;
+        }
+    };
+    // Nothing is there.
+    calls().await;
+    // Somebody is, and doesn't read: there is no room after some lines.
+    let stopped = std::os::unix::net::UnixDatagram::bind(log.as_str()).unwrap();
+    calls().await;
+    stopped.set_nonblocking(true).unwrap();
+    let mut waiting = 0;
+    while stopped.recv(&mut [0; 2_048]).is_ok() {
+        waiting += 1;
+    }
+    assert!((1..CALLS).contains(&waiting), "{waiting} lines wait, and the others have no room");
+    // It is killed, and leaves its socket behind.
+    drop(stopped);
+    calls().await;
+    assert!(Path::new(log.as_str()).exists());
+    // And another one comes.
+    let measure = measure_at(&log);
+    let mut caller = Caller::new(real.at(port));
+    wait_until("lines come again", async || {
+        caller.get("/", &[]).await;
+        measure.reception().nonsense > 0
+    })
+    .await;
+}
+
+/// Hands on the lines that it gets, but for those that `is_lost`.
+struct HandsOn {
+    calls: Arc<AtomicU32>,
+    _task: JoinHandle<()>,
+}
+
+fn hand_on(from: &LogPath, to: &LogPath, is_lost: impl Fn(u32) -> bool + Send + 'static) -> HandsOn {
+    let socket = UnixDatagram::bind(from.as_str()).unwrap();
+    let to = to.as_str().to_owned();
+    let calls = Arc::<AtomicU32>::default();
+    let seen = Arc::clone(&calls);
+    let _task = tokio::spawn(async move {
+        let (mut room, mut calls) = ([0; 2_048], 0);
+        while let Ok(length) = socket.recv(&mut room).await {
+            let is_call = !room[..length].ends_with(b"|n?");
+            calls += u32::from(is_call);
+            if !is_call || !is_lost(calls) {
+                socket.send_to(&room[..length], &to).await.unwrap();
+            }
+            seen.store(calls, Ordering::Release);
+        }
+    });
+    HandsOn { calls, _task }
+}
+
+pub async fn lines_that_are_lost_are_known_and_nothing_is_said_of_their_interval<R: Real>() {
+    const CALLS: u32 = 300;
+    let real = R::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let (log, to) = (path_in(folder.path(), "log"), path_in(folder.path(), "lines"));
+    let measure = measure_at(&to);
+    // Of the first 300 none, of the others each tenth.
+    let handing_on = hand_on(&log, &to, |call| call > CALLS && call % 10 == 0);
+    let router = real.open_logging(&log, Some(&measure));
+    let backends = Backend::start_all(["A", "B"]).await;
+    let port = free_port();
+    let mut spec = service("checkout", port, &backends, &[5_000, 5_000]);
+    spec.hash = R::HASH;
+    done(&router, &wanted(1, &[&spec])).await;
+    let mut counts = Counts::begin(measure, &router).await;
+    let mut caller = Caller::new(real.at(port));
+    let mut call = async |number: u32| {
+        caller.get("/", &[]).await;
+        wait_until("its line came", async || handing_on.calls.load(Ordering::Acquire) >= number).await;
+    };
+    for number in 1..=CALLS {
+        call(number).await;
+    }
+    counts.until(u64::from(CALLS)).await;
+    assert_eq!((counts.calls(), counts.gone), (u64::from(CALLS), 0));
+    for number in 1..=CALLS {
+        call(CALLS + number).await;
+    }
+    counts.until(u64::from(2 * CALLS)).await;
+    assert_eq!((counts.calls(), counts.gone), (u64::from(CALLS), u64::from(CALLS)));
+    let reception = counts.measure.reception();
+    assert_eq!(reception.lost, Some(u64::from(CALLS / 10)));
+    assert!(reception.not_measured > 0);
+}
+
+pub async fn a_call_is_in_the_split_by_which_it_was_given_out<R: Real>() {
+    let real = R::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let log = path_in(folder.path(), "lines");
+    let measure = measure_at(&log);
+    let router = real.open_logging(&log, Some(&measure));
+    let backends = Backend::start_all(["A", "B"]).await;
+    let port = free_port();
+    let mut spec = service("checkout", port, &backends, &[10_000, 0]);
+    spec.hash = R::HASH;
+    spec.sticky = None;
+    let name = |split: &str| BTreeMap::from([("checkout".to_owned(), split.to_owned())]);
+    measure.announce(number(1), name("none"));
+    measure.announce(number(2), name("all"));
+    done(&router, &wanted(1, &[&spec])).await;
+    let mut counts = Counts::begin(measure, &router).await;
+    let calling = tokio::spawn({
+        let at = real.at(port);
+        async move {
+            let mut caller = Caller::new(at);
+            let mut of = BTreeMap::<String, u64>::new();
+            while of.get("B").is_none_or(|calls| *calls < 200) {
+                *of.entry(caller.variation(&[]).await).or_default() += 1;
+                // Some more than there is room for would come while nobody receives, on a machine that does other things.
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+            of
+        }
+    });
+    wait_until("there were calls", async || {
+        counts.read();
+        counts.calls() > 20
+    })
+    .await;
+    done(&router, &wanted(2, &[&with_shares(&spec, &[0, 10_000])])).await;
+    let of = calling.await.unwrap();
+    // What has no line, since nothing paused for it, is gone.
+    wait_until("all calls are counted or gone", async || {
+        counts.read();
+        counts.calls() + counts.gone >= of.values().sum()
+    })
+    .await;
+    let by_split = |split: &str, variation: &str| -> u64 {
+        let of = counts.all.iter().filter(|(key, _)| key.split == split && key.variation == variation);
+        of.map(|(_, tally)| tally.calls).sum()
+    };
+    assert_eq!((by_split("none", "B"), by_split("all", "A")), (0, 0), "{:?}", counts.all.keys());
+    assert!(by_split("none", "A") > 20 && by_split("all", "B") > 0, "{:?}", counts.measure.reception());
+    // The others were given out while that changed.
+    assert!(by_split("none", "A") + by_split("", "A") <= of["A"]);
+    assert!(by_split("all", "B") + by_split("", "B") <= of["B"]);
+}
