@@ -57,11 +57,9 @@ fn wanted(service: &Service) -> Vec<Share> {
 }
 
 fn seen(service: &Service) -> Vec<Share> {
-    let variations = service.variations.iter();
-    let seen = variations
-        .filter_map(|one| Some(Share { variation: one.name.clone(), hundredths: one.seen? }))
-        .collect();
-    seen
+    let read_back =
+        |one: &super::Variation| Some(Share { variation: one.name.clone(), hundredths: one.seen? });
+    service.variations.iter().filter_map(read_back).collect()
 }
 
 /// What was counted of a service.

@@ -1,6 +1,9 @@
 //! A stage that is judged by what routers tell.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::{Agents, events, in_state, judged, look_until, registered};
 use crate::world::World;
@@ -45,8 +48,19 @@ async fn judged_with(errors: u64, state: &str) -> (World, Value) {
     registered(&world, 3).await;
     world.submit(&judged("r", ERRORS)).await.ok();
     begun(&world, "r").await;
-    tell(&world, &id, 2, errors).await;
-    let shown = in_state(&world, "r", state).await;
+    // At each look there are newer counts.
+    let telling = async {
+        let mut generation = 2;
+        loop {
+            tell(&world, &id, generation, errors).await;
+            generation += 1;
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let shown = tokio::select! {
+        shown = in_state(&world, "r", state) => shown,
+        () = telling => unreachable!("it goes on for ever"),
+    };
     agents.end().await;
     (world, shown)
 }

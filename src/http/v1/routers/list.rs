@@ -48,7 +48,7 @@ pub(super) async fn handle(
     };
     let (seen, now) = (Arc::clone(&ctx.view().children), ctx.engine.clock().now());
     let page = ctx.engine.read_apart(PATIENCE, move |state| {
-        let look = Look { state, seen: seen.as_ref(), now };
+        let look = Look { seen: seen.as_ref(), now };
         let is_wanted = |router: &heart::traffic::Router| {
             phase.is_none_or(|phase| router.phase == phase)
                 && parameters.service.as_deref().is_none_or(|name| router.service(name).is_some())

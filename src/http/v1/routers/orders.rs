@@ -94,7 +94,7 @@ async fn look(ctx: &Context, router: &str, number: u64) -> Result<RouterOrder, P
     let (seen, now) = (Arc::clone(&ctx.view().children), ctx.engine.clock().now());
     let wanted = router.to_owned();
     let found = ctx.engine.read(PATIENCE, move |state| {
-        let look = Look { state, seen: seen.as_ref(), now };
+        let look = Look { seen: seen.as_ref(), now };
         let known = state.traffic.get(state.children.key(&wanted)?)?;
         Some(known.orders.iter().find(|order| order.number == number).map(|order| look.order(&wanted, order)))
     });

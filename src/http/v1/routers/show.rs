@@ -4,7 +4,13 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 
-use crate::{Context, context::PATIENCE, extract::Path, problem::Problem, v1::traffic::form::Look};
+use crate::{
+    Context,
+    context::PATIENCE,
+    extract::Path,
+    problem::Problem,
+    v1::traffic::form::{self, Look},
+};
 use wire::api::RouterDetail;
 
 /// Shows a router: what it leads and how, and what was asked of it.
@@ -18,10 +24,10 @@ pub(super) async fn handle(
     let (seen, now) = (Arc::clone(&ctx.view().children), ctx.engine.clock().now());
     let wanted = id.clone();
     let found = ctx.engine.read_apart(PATIENCE, move |state| {
-        let look = Look { state, seen: seen.as_ref(), now };
+        let look = Look { seen: seen.as_ref(), now };
         let (key, child) = state.children.by_id(&wanted)?;
         let router = state.traffic.get(key)?;
-        let mut led: Vec<_> = router.services().map(|service| look.routed(&wanted, service)).collect();
+        let mut led: Vec<_> = router.services().map(|service| form::routed(&wanted, service)).collect();
         led.sort_by(|a, b| a.service.cmp(&b.service));
         let mut orders: Vec<_> = router.orders.iter().map(|order| look.order(&wanted, order)).collect();
         orders.sort_by_key(|order| std::cmp::Reverse(order.number));

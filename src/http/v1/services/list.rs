@@ -1,6 +1,6 @@
 //! `GET /api/v1/services`.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use axum::{Json, extract::State};
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use crate::{
     context::PATIENCE,
     extract::Query,
     problem::Problem,
-    v1::{page, traffic::form::Look},
+    v1::{page, traffic::form},
 };
 use heart::traffic;
 use wire::api::{Page, Service};
@@ -35,9 +35,7 @@ pub(super) async fn handle(
 ) -> Result<Json<Page<Service>>, Problem> {
     let limit = page::limit(parameters.limit)? as usize;
     let after = parameters.after.unwrap_or_default();
-    let (seen, now) = (Arc::clone(&ctx.view().children), ctx.engine.clock().now());
     let page = ctx.engine.read_apart(PATIENCE, move |state| {
-        let look = Look { state, seen: seen.as_ref(), now };
         let mut by_name: BTreeMap<&str, Vec<&traffic::Service>> = BTreeMap::new();
         for (_, router) in state.traffic.iter() {
             for service in router.services().filter(|service| service.name.as_str() > after.as_str()) {
@@ -46,7 +44,7 @@ pub(super) async fn handle(
         }
         let has_more = by_name.len() > limit;
         let items: Vec<Service> =
-            by_name.into_iter().take(limit).map(|(name, of)| look.service(name, &of)).collect();
+            by_name.into_iter().take(limit).map(|(name, of)| form::service(name, &of)).collect();
         let next = items.last().filter(|_| has_more).map(|service| service.name.clone());
         Page { items, next }
     });

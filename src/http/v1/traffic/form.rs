@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::v1::time::{of_served, rfc3339};
 use heart::{
     children::Child,
-    release::{command::Seen, state::Snapshot},
+    release::command::Seen,
     traffic::{self, Entry, Order, Share, Sum},
 };
 use model::{ChildKey, Now, traffic::HealthCheckForm};
@@ -22,7 +22,6 @@ pub fn percent(hundredths: u16) -> f64 {
 
 /// What it takes to show what is in memory.
 pub struct Look<'a> {
-    pub state: &'a Snapshot,
     pub seen: &'a dyn Seen,
     pub now: Now,
 }
@@ -51,52 +50,6 @@ impl Look<'_> {
         }
     }
 
-    pub fn routed(&self, router: &str, service: &traffic::Service) -> RoutedService {
-        let all: u64 = service.variations.iter().filter_map(|one| one.calls).sum();
-        let variation = |one: &traffic::Variation| RoutedVariation {
-            name: one.name.clone(),
-            wanted: percent(one.wanted),
-            seen: one.seen.map(percent),
-            measured: one.calls.and_then(|calls| traffic::measured(calls, all)).map(percent),
-            calls: one.calls,
-            errors: one.errors,
-            healthy_targets: one.targets.healthy,
-            total_targets: one.targets.total,
-            draining: one.draining.map(|left| DrainedVariation { left }),
-        };
-        RoutedService {
-            router: router.to_owned(),
-            service: service.name.clone(),
-            epoch: service.epoch,
-            generation: service.generation,
-            offer: service.offer.clone(),
-            release: release_of(service),
-            standing: service.is_standing,
-            proven: service.is_proven(),
-            since: rfc3339(service.since.wall_ms),
-            seen_at: service.seen_ms.map(rfc3339),
-            measured_ms: service.measured_ms,
-            variations: service.variations.iter().map(variation).collect(),
-            led: service.led.as_ref().clone(),
-            stands: service.standing.as_deref().map(stands),
-        }
-    }
-
-    /// A service over its routers.
-    pub fn service(&self, name: &str, of: &[&traffic::Service]) -> Service {
-        let mut releases: Vec<String> = of.iter().filter_map(|one| release_of(one)).collect();
-        releases.sort_unstable();
-        releases.dedup();
-        Service {
-            name: name.to_owned(),
-            routers: u32::try_from(of.len()).unwrap_or(u32::MAX),
-            unproven: of.iter().map(|one| u32::from(!one.is_proven())).sum(),
-            releases,
-            in_release: of.iter().any(|one| !one.is_standing),
-            variations: variations(of.iter().copied()),
-        }
-    }
-
     pub fn order(&self, router: &str, order: &Order) -> RouterOrder {
         let answer = order.answer.as_ref().map(|answer| RouterOrderAnswer {
             ok: answer.is_ok,
@@ -115,6 +68,53 @@ impl Look<'_> {
             state: order.state(self.now.served_ms).name().to_owned(),
             answer,
         }
+    }
+}
+
+/// A service, as one router leads it.
+pub fn routed(router: &str, service: &traffic::Service) -> RoutedService {
+    let all: u64 = service.variations.iter().filter_map(|one| one.calls).sum();
+    let variation = |one: &traffic::Variation| RoutedVariation {
+        name: one.name.clone(),
+        wanted: percent(one.wanted),
+        seen: one.seen.map(percent),
+        measured: one.calls.and_then(|calls| traffic::measured(calls, all)).map(percent),
+        calls: one.calls,
+        errors: one.errors,
+        healthy_targets: one.targets.healthy,
+        total_targets: one.targets.total,
+        draining: one.draining.map(|left| DrainedVariation { left }),
+    };
+    RoutedService {
+        router: router.to_owned(),
+        service: service.name.clone(),
+        epoch: service.epoch,
+        generation: service.generation,
+        offer: service.offer.clone(),
+        release: release_of(service),
+        standing: service.is_standing,
+        proven: service.is_proven(),
+        since: rfc3339(service.since.wall_ms),
+        seen_at: service.seen_ms.map(rfc3339),
+        measured_ms: service.measured_ms,
+        variations: service.variations.iter().map(variation).collect(),
+        led: service.led.as_ref().clone(),
+        stands: service.standing.as_deref().map(stands),
+    }
+}
+
+/// A service over its routers.
+pub fn service(name: &str, of: &[&traffic::Service]) -> Service {
+    let mut releases: Vec<String> = of.iter().filter_map(|one| release_of(one)).collect();
+    releases.sort_unstable();
+    releases.dedup();
+    Service {
+        name: name.to_owned(),
+        routers: u32::try_from(of.len()).unwrap_or(u32::MAX),
+        unproven: of.iter().map(|one| u32::from(!one.is_proven())).sum(),
+        releases,
+        in_release: of.iter().any(|one| !one.is_standing),
+        variations: variations(of.iter().copied()),
     }
 }
 

@@ -1,12 +1,12 @@
 //! `GET /api/v1/releases/{id}/traffic`.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use axum::{Json, extract::State};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::form::{self, Look};
+use super::form;
 use crate::{
     Context,
     context::PATIENCE,
@@ -45,11 +45,8 @@ pub(super) async fn handle(
     let limit = page::limit(parameters.limit)?;
     let after: Option<AuditPlace> = page::after(parameters.after.as_deref())?;
     let key = ctx.view().releases.key_of(&id).ok_or_else(|| Problem::unknown_release(&id))?;
-    let (seen, now) = (Arc::clone(&ctx.view().children), ctx.engine.clock().now());
     let wanted = parameters.service.clone();
-    let services = ctx.engine.read_apart(PATIENCE, move |state| {
-        services(&Look { state, seen: seen.as_ref(), now }, key, wanted.as_deref())
-    });
+    let services = ctx.engine.read_apart(PATIENCE, move |state| services(state, key, wanted.as_deref()));
     let services = services.await?;
     let filter = TrafficFilter {
         before: after.and_then(AuditPlace::columns),
@@ -72,8 +69,7 @@ pub(super) async fn handle(
 }
 
 /// What routers have from a release.
-fn services(look: &Look<'_>, release: ReleaseKey, only: Option<&str>) -> Vec<ServiceTraffic> {
-    let state: &Snapshot = look.state;
+fn services(state: &Snapshot, release: ReleaseKey, only: Option<&str>) -> Vec<ServiceTraffic> {
     let mut by_name: BTreeMap<&str, Vec<(&str, &traffic::Service)>> = BTreeMap::new();
     for (key, router) in state.traffic.iter() {
         let Some(child) = state.children.get(key) else { continue };
@@ -87,7 +83,7 @@ fn services(look: &Look<'_>, release: ReleaseKey, only: Option<&str>) -> Vec<Ser
     let shown = |(name, of): (&str, Vec<(&str, &traffic::Service)>)| ServiceTraffic {
         service: name.to_owned(),
         variations: form::variations(of.iter().map(|(_, service)| *service)),
-        routers: of.iter().map(|(router, service)| look.routed(router, service)).collect(),
+        routers: of.iter().map(|(router, service)| form::routed(router, service)).collect(),
     };
     by_name.into_iter().map(shown).collect()
 }
