@@ -101,18 +101,21 @@ impl Kind {
                 sticky: StickyBy { cookie: true, header: true, address: true },
                 rule: true,
                 counts_connections: true,
+                measured: Measured::Counters,
             },
             Self::Nginx => &Can {
                 protocols: &[Protocol::Http],
                 sticky: StickyBy { cookie: true, header: true, address: true },
                 rule: true,
                 counts_connections: false,
+                measured: Measured::Log,
             },
             Self::Haproxy => &Can {
                 protocols: &[Protocol::Http, Protocol::Tcp],
                 sticky: StickyBy { cookie: true, header: true, address: true },
                 rule: true,
                 counts_connections: true,
+                measured: Measured::Log,
             },
         }
     }
@@ -127,6 +130,27 @@ pub struct Can {
     pub rule: bool,
     /// It tells how many connections a variation has, so that the end of a drain is seen and not only waited for.
     pub counts_connections: bool,
+    pub measured: Measured,
+}
+
+/// From what its calls are counted, by variation and split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measured {
+    /// It counts them itself, with times in microseconds.
+    Counters,
+    /// From the lines that it logs, with times in milliseconds ([`measure`]).
+    Log,
+}
+
+impl Measured {
+    /// What times are whole steps of, in microseconds: versions that differ by less can't be told apart.
+    #[must_use]
+    pub fn clock_step_us(self) -> u32 {
+        match self {
+            Self::Counters => 1,
+            Self::Log => measure::STEP_US,
+        }
+    }
 }
 
 /// By what it can keep calls with one variation.

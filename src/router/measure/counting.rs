@@ -8,8 +8,7 @@ use traffic::{
     line::{Line, Outcome},
 };
 
-/// Microseconds of a router's clock.
-const STEP_US: u32 = 1_000;
+use super::STEP_US;
 
 #[derive(Debug, Default)]
 pub struct Counting {

@@ -51,6 +51,9 @@ use traffic::{
 use self::{counting::Counting, losses::Losses, splits::Splits};
 use crate::{Router, task::Task};
 
+/// Microseconds of a step of a router's clock.
+pub const STEP_US: u32 = 1_000;
+
 /// The part of an interval's calls that may be missing: above, nothing is said of it.
 pub const MOST_LOST: f64 = 0.01;
 
@@ -140,15 +143,16 @@ impl Measure {
     ///
     /// The socket can't be made: another one is in use there, the folder isn't there, or its user can't be set.
     pub fn open(settings: Settings) -> Result<Arc<Self>, MeasureError> {
-        let path = PathBuf::from(settings.socket.as_str());
+        let Settings { socket: path, sender, interval_seconds, room } = settings;
+        let path = PathBuf::from(path.as_str());
         let failed = |source| MeasureError::Socket { path: path.clone(), source };
-        let receiver = socket::Socket::bind(&path, settings.sender).map_err(failed)?;
-        let timeline = Timeline::new(Instant::now(), settings.interval_seconds);
+        let receiver = socket::Socket::bind(&path, sender).map_err(failed)?;
+        let timeline = Timeline::new(Instant::now(), interval_seconds);
         let inside = Arc::new(Mutex::new(Inside {
             splits: Splits::default(),
             counting: Counting::default(),
             losses: Losses::default(),
-            ledger: Ledger::new(timeline, settings.room, fastrand::u64(1..)),
+            ledger: Ledger::new(timeline, room, fastrand::u64(1..)),
             reception: Reception { lost: Some(0), ..Reception::default() },
             gone: 0,
         }));

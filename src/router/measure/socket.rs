@@ -34,7 +34,7 @@ const SUPERUSER: u32 = 0;
 
 #[derive(Debug)]
 pub struct Socket {
-    socket: UnixDatagram,
+    datagrams: UnixDatagram,
     /// Taken away again at the end; none of a copy.
     path: Option<PathBuf>,
     sender: u32,
@@ -77,7 +77,7 @@ impl Socket {
         let _ = fs::remove_dir(&closed);
         let own = rustix::process::geteuid().as_raw();
         Ok(Self {
-            socket: bound?,
+            datagrams: bound?,
             path: Some(path.to_owned()),
             sender: sender.unwrap_or(own),
             is_ended: Arc::default(),
@@ -87,7 +87,7 @@ impl Socket {
     /// The same socket for somebody else, who takes nothing away at the end.
     pub fn again(&self) -> io::Result<Self> {
         Ok(Self {
-            socket: self.socket.try_clone()?,
+            datagrams: self.datagrams.try_clone()?,
             path: None,
             sender: self.sender,
             is_ended: Arc::clone(&self.is_ended),
@@ -97,7 +97,7 @@ impl Socket {
     /// Whoever receives stops.
     pub fn end(&self) {
         self.is_ended.store(true, Ordering::Release);
-        let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
+        let _ = rustix::net::shutdown(&self.datagrams, Shutdown::Both);
     }
 
     /// Hands on each line that comes, until the end.
@@ -129,7 +129,7 @@ impl Socket {
     fn take(&self, room: &mut [u8], flags: RecvFlags) -> rustix::io::Result<Option<(usize, bool)>> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
-        let came = rustix::net::recvmsg(&self.socket, &mut [IoSliceMut::new(room)], &mut control, flags)?;
+        let came = rustix::net::recvmsg(&self.datagrams, &mut [IoSliceMut::new(room)], &mut control, flags)?;
         let sender = control.drain().find_map(|message| match message {
             RecvAncillaryMessage::ScmCredentials(who) => Some(who.uid.as_raw()),
             // Descriptors, which are closed.

@@ -23,6 +23,7 @@ mod releases;
 mod scale;
 #[path = "../../shared/loss/serving.rs"]
 mod serving;
+mod shares;
 mod splits;
 mod sticky;
 mod version;
