@@ -71,6 +71,11 @@ async fn every_operation_of_the_document_is_a_route() {
     POST /api/v1/releases/{id}/stages/{stage}/end
     POST /api/v1/releases/{id}/stages/{stage}/skip
     GET /api/v1/releases/{id}/strategy
+    GET /api/v1/tenants
+    POST /api/v1/tenants
+    GET /api/v1/tenants/{name}
+    DELETE /api/v1/tenants/{name}
+    PUT /api/v1/tenants/{name}/limits
     POST /end_stage
     GET /events
     GET /healthz
