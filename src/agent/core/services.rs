@@ -127,7 +127,12 @@ impl LedService {
             variations,
             table: table.ok_or(ServiceError::Unnamed)?,
         };
-        Ok(Led { service: wanted::Service::new(spec)?, retry: service.retry, split: self.split.clone() })
+        Ok(Led {
+            service: wanted::Service::new(spec)?,
+            retry: service.retry,
+            hash: service.hash,
+            split: self.split.clone(),
+        })
     }
 }
 

@@ -40,6 +40,8 @@ pub struct Led {
     pub service: wanted::Service,
     /// Which calls are repeated, where whatever splits them can do that.
     pub retry: Option<language::Retry>,
+    /// By what users are drawn, where that is wanted and whatever splits calls knows more than one function.
+    pub hash: Option<traffic::HashFunction>,
     /// What its shares are called in counts.
     pub split: String,
 }

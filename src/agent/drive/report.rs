@@ -4,7 +4,10 @@ use model::traffic::{
     DriftThen, HealthCheckForm, LedForm, LedVariation, PortForm, RouterPhase, RuleForm, StickyByForm,
     TargetCount, TransportProtocol, WHOLE,
 };
-use router::lead::{Phase, Then};
+use router::{
+    Kind,
+    lead::{Phase, Then},
+};
 use traffic::{
     HashFunction,
     seen::Difference,
@@ -18,7 +21,7 @@ use wire::{
 };
 
 use crate::{
-    core::{Core, LedService},
+    core::{Core, LedService, table::Led},
     front::{Drift, Front, View},
     measure::{Side, StageCounts},
 };
@@ -82,7 +85,9 @@ impl Report {
 }
 
 fn service(led: &LedService, core: &Core, front: &dyn Front, view: &View) -> Option<ServiceReport> {
-    let told = led.told(front.abilities().hash).ok()?.service;
+    let Led { service: told, hash, .. } = led.told(front.abilities().hash).ok()?;
+    // The proxy knows each function, a router of somebody else's one.
+    let hash = hash.filter(|_| front.kind() == Kind::Embedded).unwrap_or(told.hash);
     let number = core.decided_last();
     let testing =
         core.state().work.as_ref().and_then(|work| work.walk()).and_then(|walk| walk.testing.as_ref());
@@ -116,7 +121,7 @@ fn service(led: &LedService, core: &Core, front: &dyn Front, view: &View) -> Opt
         seen_ago_ms: view.seen_at.map(|at| at.elapsed().as_millis() as u64),
         measured_ms: testing.filter(|_| counts.is_some()).map(|testing| testing.elapsed_ms),
         variations: variations.collect(),
-        led: form(&told),
+        led: form(&told, hash),
     })
 }
 
@@ -137,7 +142,7 @@ fn side<'c>(counts: &'c StageCounts, service: &Service, variation: &Variation) -
     }
 }
 
-fn form(service: &Service) -> LedForm {
+fn form(service: &Service, hash: HashFunction) -> LedForm {
     let name_of =
         |which: traffic::Variation| service.variations.get(which.index()).map(|one| one.name.to_string());
     LedForm {
@@ -168,7 +173,7 @@ fn form(service: &Service) -> LedForm {
                 .collect(),
         }),
         salt: service.salt.to_string(),
-        hash: match service.hash {
+        hash: match hash {
             HashFunction::Murmur2 => "murmur2",
             HashFunction::Xxh32 => "xxh32",
         }

@@ -372,7 +372,7 @@ fn service_form(service: &Service, led: &Led) -> ServiceForm {
         shares: None,
         runs: Some(service.table.runs().into_iter().map(|run| (run.from, run.to, run.variation.0)).collect()),
         salt: service.salt.to_string(),
-        hash: match service.hash {
+        hash: match led.hash.unwrap_or(service.hash) {
             HashFunction::Murmur2 => HashForm::Murmur2,
             HashFunction::Xxh32 => HashForm::Xxh32,
         },
