@@ -199,5 +199,6 @@ async fn where_one_of_five_routers_refuses_the_second_stage_all_five_end_at_noth
     assert_eq!(world.b.calls(), then, "what was taken back gets no call");
     let parts = Value::from(world.site.manager.parts("r").await).to_string();
     assert!(parts.contains("the proxy refuses the shares"), "{parts}");
-    users.end().await;
+    // Whether calls are lost on the way is what other tests ask, with fewer routers beside each other.
+    users.end_of_all().await;
 }
