@@ -113,7 +113,8 @@ fn refused_in_the_second_stage() -> World {
 #[test]
 fn shares_that_the_proxy_goes_on_refusing_are_taken_back_with_the_reason() {
     let mut world = refused_in_the_second_stage();
-    world.until("it gives everything to what is stable", |world| serving(world) == Some((80, "A".to_owned())));
+    world
+        .until("it gives everything to what is stable", |world| serving(world) == Some((80, "A".to_owned())));
     world.until("it is told", |world| world.owed().is_empty() && world.ended().len() == 1);
     assert_eq!(world.ended()[0], ("little".to_owned(), StageStatus::Failure, "rollback".to_owned()));
     assert!(world.core.state().work.is_none());

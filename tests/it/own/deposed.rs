@@ -226,6 +226,12 @@ async fn in_the_middle_of_a_change(place: &Place) {
         })
     };
     begun(1_000).await;
+    node.until_proxy("its table gives B a tenth", |status| {
+        let service = status.services.iter().find(|service| service.name == "checkout");
+        service
+            .is_some_and(|service| service.variations.iter().any(|one| one.name == "B" && one.share == 1_000))
+    })
+    .await;
     let users = Users::call(&[at]);
     users.round().await;
     // It was told to go on, or is about to be: whatever is on its way comes when the leader leads no more.
