@@ -5,7 +5,8 @@ use super::{
     declared::every_table,
     rows::{
         AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, LeaseRow, MembersRow,
-        OutboxRow, PointerRow, PrecedentRow, ReleaseRow, SettingRow, StageResultRow, Writes,
+        OutboxRow, PointerRow, PrecedentRow, RegisteredRow, ReleaseRow, ServiceReleaseRow, SettingRow,
+        StageResultRow, Writes,
     },
     session::{Arg, Columns, Session},
     tables::{FromRow, Stored, columns, part},

@@ -9,8 +9,8 @@ use super::{
     declared::{every_part, every_table},
     rows::{
         AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, LeaseRow, MembersRow,
-        OutboxId, OutboxRow, OverRow, PointerRow, PrecedentRow, ReleaseRow, SettingRow, StageResultRow,
-        Writes,
+        OutboxId, OutboxRow, OverRow, PointerRow, PrecedentRow, RegisteredRow, ReleaseRow, ServiceReleaseRow,
+        SettingRow, StageResultRow, Writes,
     },
     session::Columns,
 };
