@@ -34,6 +34,7 @@ use super::{Context, child::router as children, router::operators};
     ),
     tags(
         (name = "releases", description = "Submit releases, look at them, act on them."),
+        (name = "progressive delivery", description = "Releases of services as A/B releases, and what they name."),
         (name = "children", description = "Who polls here."),
         (name = "watching", description = "Audit trail, events, health, metrics."),
         (name = "child protocol", description = "The calls of children; all but /answers and /join are fixed.")

@@ -15,6 +15,8 @@ use language::{Strategy, Subject, rollout_template_of};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Recorded {
+    /// The id of the release.
+    pub release: String,
     pub name: String,
     /// The name of the environment.
     pub environment: String,
@@ -94,6 +96,7 @@ impl Recorded {
             None => strategy_of(strategy, &stages),
         };
         Some(Self {
+            release: strategy.id.to_string(),
             name: strategy.name.clone(),
             environment: names.environment.unwrap_or_else(|| service.name().to_owned()),
             variations: service.variations.iter().map(variation).collect(),

@@ -33,6 +33,13 @@ pub struct Upload {
     _account: Arc<Account>,
 }
 
+impl Upload {
+    /// A strategy that this manager has made itself.
+    pub(in crate::v1) fn made(strategy: String) -> Self {
+        Self { strategy: strategy.into(), functions: None, _account: Arc::default() }
+    }
+}
+
 /// Reads a submission of any of the accepted forms. Whoever sends slowly is in nobody's way; where those that are being
 /// read take too much memory already, there is an answer at once.
 pub async fn read(ctx: &Context, request: Request) -> Result<Upload, Problem> {

@@ -1,0 +1,20 @@
+//! `GET /api/v1/ab-releases/{id}`.
+
+use axum::{Extension, Json, extract::State};
+
+use super::found::find;
+use crate::{Context, auth::CallingOperator, extract::Path, problem::Problem, v1::tenant::tenant_of};
+use wire::progressive::ABRelease;
+
+/// Shows an A/B release with its stages.
+#[utoipa::path(get, path = "/api/v1/ab-releases/{id}", operation_id = "show_ab_release", tag = "progressive delivery",
+    params(("id" = String, Path, description = "Its UUID, or the id of the release.")),
+    responses((status = 200, body = ABRelease)))]
+pub(super) async fn handle(
+    State(ctx): State<Context>,
+    caller: Option<Extension<CallingOperator>>,
+    Path(id): Path<String>,
+) -> Result<Json<ABRelease>, Problem> {
+    let found = find(&ctx, tenant_of(caller.as_ref()), &id).await?;
+    Ok(Json(found.whole(&ctx).await?))
+}
