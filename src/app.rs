@@ -2,6 +2,8 @@
 //!
 //! The only place that names an adapter of the store.
 
+mod routers;
+
 use std::{fmt, net::SocketAddr, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
@@ -22,6 +24,9 @@ use http::{Context, address::Proxies, auth, context, host::Hosts, serve, service
 use language::{Site, functions};
 use ports::provider::Registry;
 use store::{StoreError, options::OpenOptions, url};
+
+use self::routers::Led;
+pub use self::routers::LedRouter;
 
 /// What a manager is started with.
 #[derive(Debug)]
@@ -61,6 +66,8 @@ pub struct Options {
     pub max_waiters: usize,
     /// The templates and providers that strategies may name.
     pub site: Site,
+    /// Routers that it leads by itself.
+    pub routers: Vec<LedRouter>,
 }
 
 /// Speaks TLS on an address.
@@ -99,6 +106,7 @@ impl Options {
             max_wait: http::child::MAX_WAIT,
             max_waiters: http::child::MAX_WAITERS,
             site: Site::default(),
+            routers: Vec::new(),
         }
     }
 }
@@ -120,6 +128,7 @@ pub struct Manager {
     asking: JoinHandle<()>,
     ending: Option<JoinHandle<()>>,
     parent: Option<JoinHandle<()>>,
+    leading: JoinHandle<()>,
     writing: JoinHandle<Result<(), StoreError>>,
 }
 
@@ -133,9 +142,10 @@ pub fn start(options: Options) -> Pin<Box<dyn Future<Output = anyhow::Result<Man
     Box::pin(start_all(options))
 }
 
-async fn start_all(options: Options) -> anyhow::Result<Manager> {
+async fn start_all(mut options: Options) -> anyhow::Result<Manager> {
     // The first caller decides; another provider that was chosen before is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    let led = Led::new(std::mem::take(&mut options.routers), &mut options.auth.children)?;
     let (mut writer, reader) =
         url::open(&options.store, &options.open).await.context("the store could not be opened")?;
     let doors = match Doors::bind(options.listen, options.child_listen) {
@@ -152,7 +162,7 @@ async fn start_all(options: Options) -> anyhow::Result<Manager> {
         .await
         .context("the store's content could not be loaded")?;
     let engine = started.engine.clone();
-    match serve_on(doors, options, started) {
+    match serve_on(doors, options, started, led) {
         Ok(manager) => Ok(manager),
         Err(error) => {
             engine.stop().await;
@@ -162,7 +172,7 @@ async fn start_all(options: Options) -> anyhow::Result<Manager> {
 }
 
 /// Opens the doors, and starts whatever works beside the engine.
-fn serve_on(doors: Doors, options: Options, started: Started) -> anyhow::Result<Manager> {
+fn serve_on(doors: Doors, options: Options, started: Started, led: Led) -> anyhow::Result<Manager> {
     let registry = Registry::new(&options.site.providers)?;
     let stop = CancellationToken::new();
     let (address, child_address) = (doors.address, doors.child_address);
@@ -195,6 +205,7 @@ fn serve_on(doors: Doors, options: Options, started: Started) -> anyhow::Result<
     }
     let (listener, child_listener) = doors.open()?;
     let mut serving = Vec::new();
+    let leading = tokio::spawn(led.run(http::InProcess::new(ctx.clone()), stop.clone()));
     let router = match child_listener {
         None => http::router(ctx),
         Some(listener) => {
@@ -227,6 +238,7 @@ fn serve_on(doors: Doors, options: Options, started: Started) -> anyhow::Result<
         asking,
         ending,
         parent,
+        leading,
         writing,
     })
 }
@@ -282,6 +294,7 @@ impl Manager {
         for serving in self.serving {
             let _ = serving.await;
         }
+        let _ = self.leading.await;
         let _ = self.notifying.await;
         let _ = self.judging.await;
         let _ = self.asking.await;

@@ -12,6 +12,6 @@ pub mod runtime;
 pub mod settings;
 
 pub use self::{
-    drive::{RunError, run},
+    drive::{RunError, Within, run, run_within},
     settings::Settings,
 };

@@ -5,7 +5,7 @@ use std::{io::Write, net::SocketAddr, os::unix::fs::DirBuilderExt as _, path::Pa
 use anyhow::Context as _;
 use tokio_rustls::TlsAcceptor;
 
-use super::{failure::Failure, logging, settings, signals::Signals};
+use super::{agent, failure::Failure, logging, settings, settings::Configured as _, signals::Signals};
 use crate::{
     app,
     config::{Config, Fault, Flag, LogFormat, Tls},
@@ -180,7 +180,22 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
         max_wait: config.limits.max_wait,
         max_waiters: config.limits.max_waiters,
         site: site(config)?,
+        routers: routers(config)?,
     })
+}
+
+/// Routers that this manager leads by itself, each as its file says.
+fn routers(config: &Config) -> Result<Vec<app::LedRouter>, Failure> {
+    let program = std::env::current_exe()?;
+    let files = config.routers.files()?.into_iter();
+    let routers = files.map(|(name, file)| {
+        let folder = config.serve.data.join("routers");
+        let settings = agent::settings::Settings::within(&name, &folder);
+        let settings = settings.load_over(Some(&file), std::iter::empty(), &[]);
+        let settings = settings.map_err(|error| Failure::user(format!("router {name}: {error}")))?;
+        Ok(app::LedRouter { name, settings: settings.into_agent(program.clone()) })
+    });
+    routers.collect()
 }
 
 /// What strategies may name. Providers are set up once here, so that a missing secret or certificate is found now.

@@ -21,6 +21,7 @@ mod log;
 mod notify;
 mod original;
 mod parent;
+mod routers;
 mod section;
 mod serve;
 mod store;
@@ -42,6 +43,7 @@ pub use limits::{DEFAULT_MAX_CONNECTIONS, Limits};
 pub use log::Log;
 pub use notify::Notify;
 pub use parent::Parent;
+pub use routers::Routers;
 pub use section::{Field, Section};
 pub use serve::{DEFAULT_LISTEN, Serve};
 pub use store::Store;
@@ -71,6 +73,7 @@ pub struct Config {
     pub child_tls: Tls,
     pub notify: Notify,
     pub parent: Parent,
+    pub routers: Routers,
     pub analysis: Analysis,
 }
 
@@ -92,6 +95,7 @@ impl Default for Config {
             child_tls: Tls::named("child_tls"),
             notify: Notify::default(),
             parent: Parent::default(),
+            routers: Routers::default(),
             analysis: Analysis::default(),
         }
     }
@@ -162,7 +166,7 @@ impl Config {
         if faults.is_empty() { Ok(config) } else { Err(ConfigError { faults }) }
     }
 
-    fn sections(&mut self) -> [&mut dyn Section; 16] {
+    fn sections(&mut self) -> [&mut dyn Section; 17] {
         [
             &mut self.serve,
             &mut self.http,
@@ -179,6 +183,7 @@ impl Config {
             &mut self.child_tls,
             &mut self.notify,
             &mut self.parent,
+            &mut self.routers,
             &mut self.analysis,
         ]
     }

@@ -117,6 +117,14 @@ impl ChildTokens {
         Self { tokens, holders, required }
     }
 
+    /// Gives a child a token, in place of any that it had.
+    pub fn add(&mut self, child: String, token: Token) {
+        if let Some(before) = self.tokens.insert(child.clone(), token.clone()) {
+            self.holders.remove(&before);
+        }
+        self.holders.insert(token, child);
+    }
+
     /// The children that have one.
     pub fn ids(&self) -> impl Iterator<Item = &String> {
         self.tokens.keys()

@@ -14,6 +14,7 @@ mod extract;
 mod guard;
 mod health;
 pub mod host;
+mod in_process;
 mod joins;
 mod metrics;
 pub mod openapi;
@@ -24,6 +25,7 @@ pub mod service_area;
 pub mod v1;
 
 pub use context::Context;
+pub use in_process::InProcess;
 /// Parts of the edge that tests try alone, without a server. Nobody else uses them.
 #[doc(hidden)]
 pub mod tried_alone {

@@ -38,16 +38,21 @@ pub struct FromParent {
     /// The probability with which each agent may ever stop a version that keeps all conditions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local_alpha: Option<f64>,
+    /// What the keys of calls are hashed with where a release draws its users: the id that the release has where it was submitted, so
+    /// that every attempt at it, and every manager below, draws the same. `None`: the id of the offer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub salt: Option<String>,
 }
 
 pub(super) fn read(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<FromParent> {
-    let known = ["waves", "continues", "undoes", "retries", "interim", "classes", "local_alpha"];
+    let known = ["waves", "continues", "undoes", "retries", "interim", "classes", "local_alpha", "salt"];
     let fields = Fields::open(entry.node, "from_above".to_owned(), &known, findings)?;
     let offer = |key: &str, findings: &mut Findings<'_>| {
         let entry = fields.filled(key, "an id", findings)?;
         read_name(entry, findings).map(|name| name.value)
     };
     let (continues, undoes) = (offer("continues", findings), offer("undoes", findings));
+    let salt = offer("salt", findings);
     let waves = fields.filled("waves", "1", findings);
     let waves = waves.and_then(|entry| read_scalar(entry, "bad-count", waves_open, findings));
     let retries = fields.filled("retries", "true", findings).and_then(|entry| read_truth(entry, findings));
@@ -57,7 +62,7 @@ pub(super) fn read(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option
     let alpha = fields.filled("local_alpha", "1e-6", findings);
     let local_alpha =
         alpha.and_then(|entry| read_scalar(entry, "bad-analysis-value", alpha_of_one, findings));
-    Some(FromParent { waves, continues, undoes, retries, interim, classes, local_alpha })
+    Some(FromParent { waves, continues, undoes, retries, interim, classes, local_alpha, salt })
 }
 
 fn read_interims(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Vec<(String, Interim)> {

@@ -33,6 +33,8 @@ pub struct Offer {
     /// The probability with which this agent may stop a version that keeps all conditions in one of its stages, in this attempt; `None`: the manager
     /// says nothing of it.
     pub alpha: Option<f64>,
+    /// What the keys of calls are hashed with where the release draws its users; the offer's id where the manager says nothing of it.
+    pub salt: String,
 }
 
 /// A stage, with what only agents are told of it.
@@ -78,11 +80,14 @@ fn parts(text: &str, findings: &mut Findings<'_>) -> Option<Offer> {
         return None;
     }
     let told = draft.from_parent.as_ref().and_then(|said| said.local_alpha);
+    let salt = draft.from_parent.as_mut().and_then(|said| said.salt.take());
     let interims: Vec<Option<Interim>> = draft.stages.iter_mut().map(|stage| stage.interim.take()).collect();
     let body = Body::of(draft.functions, draft.services, draft.stages, findings);
     let stages = body.stages?.into_iter().zip(interims);
     let stages: Vec<_> = stages.map(|(stage, interim)| OfferStage { stage, interim }).collect();
     let judged = local::judged(stages.iter().map(|of| &of.stage));
     let alpha = told.map(|alpha| alpha / judged as f64);
-    Some(Offer { id: draft.offer_id?, functions: body.functions?, services: body.services?, stages, alpha })
+    let id = draft.offer_id?;
+    let salt = salt.unwrap_or_else(|| id.clone());
+    Some(Offer { id, functions: body.functions?, services: body.services?, stages, alpha, salt })
 }

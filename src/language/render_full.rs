@@ -68,8 +68,11 @@ pub fn in_place(strategy: &Strategy, offer_id: &str, is_reported: bool) -> Strin
         }
     }
     text.push_str(TAIL);
-    if let Some(local_alpha) = strategy.from_parent.as_ref().and_then(|said| said.local_alpha) {
-        push_from_parent(&mut text, &FromParent { local_alpha: Some(local_alpha), ..FromParent::default() });
+    if let Some(FromParent { local_alpha, salt, .. }) = &strategy.from_parent
+        && (local_alpha.is_some() || salt.is_some())
+    {
+        let (local_alpha, salt) = (*local_alpha, salt.clone());
+        push_from_parent(&mut text, &FromParent { local_alpha, salt, ..FromParent::default() });
     }
     text
 }
@@ -325,7 +328,7 @@ fn push_approval(text: &mut String, strategy: &Strategy, approval: &Approval) {
 
 fn push_from_parent(text: &mut String, from_parent: &FromParent) {
     text.push_str("from_above: {");
-    let FromParent { waves, continues, undoes, retries, interim, classes, local_alpha } = from_parent;
+    let FromParent { waves, continues, undoes, retries, interim, classes, local_alpha, salt } = from_parent;
     let offer = |key: &str, id: &Option<String>| id.as_ref().map(|id| format!("{key}: {}", quoted(id)));
     let waves = waves.map(|waves| format!("waves: {waves}"));
     let retries = retries.then(|| "retries: true".to_owned());
@@ -337,8 +340,9 @@ fn push_from_parent(text: &mut String, from_parent: &FromParent) {
     let interim = (!interim.is_empty()).then(|| format!("interim: [{}]", interim.join(", ")));
     let classes = classes.then(|| "classes: true".to_owned());
     let alpha = local_alpha.map(|alpha| format!("local_alpha: {alpha:e}"));
-    let all =
-        [waves, offer("continues", continues), offer("undoes", undoes), retries, interim, classes, alpha];
+    let (continues, undoes, salt) =
+        (offer("continues", continues), offer("undoes", undoes), offer("salt", salt));
+    let all = [waves, continues, undoes, retries, interim, classes, alpha, salt];
     let all: Vec<String> = all.into_iter().flatten().collect();
     let _ = writeln!(text, "{}}}", all.join(", "));
 }

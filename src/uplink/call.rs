@@ -17,7 +17,11 @@ use reqwest::{
 use serde::Serialize;
 use tokio::time::timeout;
 
-use super::{LinkError, Settings, tls::Renewed};
+use super::{
+    LinkError, Settings,
+    tls::Renewed,
+    way::{InProcess, Way},
+};
 use model::Secret;
 use wire::child::{EndStageAnswer, EndStageRequest, ManagerTime, ResultRequest, StageSummary};
 
@@ -42,6 +46,9 @@ const MAX_REFUSAL_CHARS: usize = 200;
 /// Most of a refusal that is read, in bytes.
 const MAX_REFUSAL_BYTES: usize = 16 * 1024;
 
+/// What a manager in the same process is called by: a name that no resolver knows, for nothing is ever sent there.
+const IN_PROCESS: &str = "http://manager.invalid";
+
 /// How long a call takes at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Span {
@@ -58,7 +65,7 @@ pub enum Span {
 pub struct Caller(Arc<Inner>);
 
 struct Inner {
-    http: Arc<Renewed>,
+    way: Way,
     url: Url,
     token: RwLock<Option<Secret>>,
 }
@@ -78,7 +85,18 @@ impl Caller {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let url = address(&settings.url)?;
         let http = Renewed::new(settings, url.scheme() == "http", builder)?;
-        Ok(Self(Arc::new(Inner { http: Arc::new(http), url, token: RwLock::new(token.map(Secret::new)) })))
+        Ok(Self::by(Way::Network(Arc::new(http)), url, token))
+    }
+
+    /// Calls a manager in the same process.
+    pub fn in_process(manager: Arc<dyn InProcess>, token: Option<String>) -> Result<Self, LinkError> {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = builder().build().map_err(|error| LinkError::Settings(error.to_string()))?;
+        Ok(Self::by(Way::InProcess { client, manager }, address(IN_PROCESS)?, token))
+    }
+
+    fn by(way: Way, url: Url, token: Option<String>) -> Self {
+        Self(Arc::new(Inner { way, url, token: RwLock::new(token.map(Secret::new)) }))
     }
 
     /// What the calls from now on show.
@@ -95,11 +113,11 @@ impl Caller {
     }
 
     pub fn get(&self, path: &[&str]) -> RequestBuilder {
-        self.0.http.http().get(self.at(path))
+        self.0.way.client().get(self.at(path))
     }
 
     pub fn post(&self, path: &[&str], body: &impl Serialize) -> RequestBuilder {
-        self.0.http.http().post(self.at(path)).json(body)
+        self.0.way.client().post(self.at(path)).json(body)
     }
 
     /// Makes a call; what is answered well has its body still before it. It shows `token`, or else the child's own.
@@ -110,11 +128,11 @@ impl Caller {
         token: Option<&str>,
     ) -> BoxFuture<'static, Result<Response, LinkError>> {
         let request = self.with_token(request, token);
-        let http = Arc::clone(&self.0.http);
+        let way = self.0.way.clone();
         Box::pin(async move {
             let (_, request) = span.bound(request?).build_split();
-            let (http, request) = (http.renewed().await, request?);
-            let answered = async { opened(http.execute(request).await?).await };
+            let request = request?;
+            let answered = async { opened(way.execute(request).await?).await };
             match span {
                 Span::Short | Span::Waiting(_) => answered.await,
                 Span::Streamed => timeout(CALL_TIMEOUT, answered).await.unwrap_or_else(|_| Err(silent())),

@@ -31,7 +31,7 @@ impl Core {
                 share: WHOLE,
                 stage: stage.clone(),
                 split: split.clone(),
-                salt: offer.id.clone(),
+                salt: offer.salt.clone(),
             });
         }
         self.decide_services(true);

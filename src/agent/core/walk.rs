@@ -116,7 +116,7 @@ impl Core {
                     share: u16::from(stage.new_traffic.min(100)) * (WHOLE / 100),
                     stage: stage.name.clone(),
                     split: split.clone(),
-                    salt: offer.id.clone(),
+                    salt: offer.salt.clone(),
                 };
                 (StageCounts::new(&function.name, &split), Some(candidate))
             }
@@ -135,7 +135,7 @@ impl Core {
         });
         let name = walk.testing.as_ref().map_or("", |testing| testing.counts.service()).to_owned();
         let text = format!("stage {} of {}: {} % of {name}", stage.name, offer.id, stage.new_traffic);
-        let (shares, salt) = (stage.shares.clone(), offer.id.clone());
+        let (shares, salt) = (stage.shares.clone(), offer.salt.clone());
         match candidate {
             Some(candidate) => {
                 if let Some(served) = self.state.functions.get_mut(&name) {

@@ -13,6 +13,7 @@ mod tools;
 
 use std::{
     collections::{BTreeSet, HashMap},
+    fmt,
     future::Future,
     pin::Pin,
     sync::Arc,
@@ -35,7 +36,7 @@ use crate::{
     content::{Content, ContentError},
     control::{self, Control, ControlError, Order},
     core::{self, Act, Core, Event, Now, Said, Trouble},
-    link::{About, LinkError, Manager},
+    link::{About, InProcess, LinkError, Manager},
     proxy_process,
     runtime::{RuntimeError, VersionId},
     settings::{Settings, Stop},
@@ -72,13 +73,52 @@ pub fn run(
     settings: Settings,
     end: impl Future<Output = ()> + Send + 'static,
 ) -> Pin<Box<dyn Future<Output = Result<(), RunError>> + Send>> {
-    Box::pin(async move {
-        let mut driver = Driver::start(settings)?;
-        let mut end = Box::pin(end);
-        while !driver.turn(end.as_mut()).await {}
-        driver.end().await;
-        Ok(())
-    })
+    Box::pin(run_by(settings, None, end))
+}
+
+/// The manager of which an agent is a part, and who the agent is to it.
+#[derive(Clone)]
+pub struct Within {
+    pub manager: Arc<dyn InProcess>,
+    pub id: String,
+    /// Proves that; a secret.
+    pub token: String,
+}
+
+impl fmt::Debug for Within {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Within").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// Runs an agent within its manager until `end` comes about. What is set of the manager's address and of tokens is not used.
+pub fn run_within(
+    settings: Settings,
+    within: Within,
+    end: impl Future<Output = ()> + Send + 'static,
+) -> Pin<Box<dyn Future<Output = Result<(), RunError>> + Send>> {
+    Box::pin(run_by(settings, Some(within), end))
+}
+
+async fn run_by(
+    settings: Settings,
+    within: Option<Within>,
+    end: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), RunError> {
+    let mut driver = Driver::start(settings, within)?;
+    let mut end = Box::pin(end);
+    while !driver.turn(end.as_mut()).await {}
+    driver.end().await;
+    Ok(())
+}
+
+fn link_settings(settings: &Settings) -> crate::link::Settings {
+    crate::link::Settings {
+        url: settings.manager.url.clone(),
+        ca_file: settings.manager.ca.clone(),
+        certificate: settings.manager.certificate.clone(),
+        key: settings.manager.key.clone(),
+    }
 }
 
 #[derive(Debug)]
@@ -99,20 +139,26 @@ struct Driver {
 }
 
 impl Driver {
-    fn start(settings: Settings) -> Result<Self, RunError> {
+    fn start(settings: Settings, within: Option<Within>) -> Result<Self, RunError> {
         let memory = Memory::open(&settings.state)?;
         let mut state = memory.state()?;
-        let identity = memory.identity()?;
-        let token = match (&settings.manager.token_file, &identity) {
-            (Some(file), _) => Some(tools::read_secret(file).map_err(RunError::Token)?),
-            (None, Some(identity)) => Some(identity.token.clone()),
-            (None, None) => None,
+        let (manager, joins) = if let Some(Within { manager, id, token }) = within {
+            state.id = Some(id);
+            (Manager::in_process(manager, token)?, false)
+        } else {
+            let identity = memory.identity()?;
+            let token = match (&settings.manager.token_file, &identity) {
+                (Some(file), _) => Some(tools::read_secret(file).map_err(RunError::Token)?),
+                (None, Some(identity)) => Some(identity.token.clone()),
+                (None, None) => None,
+            };
+            let joins = settings.manager.join_token_file.is_some() && token.is_none();
+            if let Some(identity) = identity {
+                state.id = Some(identity.id);
+            }
+            (Manager::new(&link_settings(&settings), token)?, joins)
         };
-        let joins = settings.manager.join_token_file.is_some() && token.is_none();
-        if let Some(identity) = identity {
-            state.id = Some(identity.id);
-        }
-        let tools = Self::tools(&settings, token)?;
+        let tools = Self::tools(&settings, manager)?;
         let (sender, orders) = mpsc::channel(ORDERS);
         let control = control::open(&settings.control, settings.metrics, sender)?;
         if let Some(address) = control.metrics() {
@@ -148,13 +194,7 @@ impl Driver {
         })
     }
 
-    fn tools(settings: &Settings, token: Option<String>) -> Result<Tools, RunError> {
-        let link = crate::link::Settings {
-            url: settings.manager.url.clone(),
-            ca_file: settings.manager.ca.clone(),
-            certificate: settings.manager.certificate.clone(),
-            key: settings.manager.key.clone(),
-        };
+    fn tools(settings: &Settings, manager: Manager) -> Result<Tools, RunError> {
         let runtimes = Enabled::new(runtimes::open(settings)?);
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let about = About {
@@ -166,7 +206,7 @@ impl Driver {
             nonce: Some(keep::nonce(&settings.state)?),
         };
         Ok(Tools {
-            manager: Manager::new(&link, token)?,
+            manager,
             proxy_seen: std::sync::Mutex::default(),
             about,
             join_token: settings.manager.join_token_file.clone(),

@@ -25,7 +25,7 @@ use wire::{
     child::{EndStageAnswer, JoinAnswer, JoinRequest, ManagerTime, StageSummary},
 };
 
-pub use uplink::{LinkError, Settings};
+pub use uplink::{InProcess, LinkError, Settings};
 
 use crate::measure::Reads;
 
@@ -88,7 +88,16 @@ struct Inner {
 impl Manager {
     /// Reads the files that the settings name; blocks meanwhile. `token` is the agent's own, once it has one.
     pub fn new(settings: &Settings, token: Option<String>) -> Result<Self, LinkError> {
-        Ok(Self(Arc::new(Inner { caller: Caller::new(settings, token)?, reads: Mutex::default() })))
+        Ok(Self::by(Caller::new(settings, token)?))
+    }
+
+    /// A manager in the same process, and the token that the agent shows it.
+    pub fn in_process(manager: Arc<dyn InProcess>, token: String) -> Result<Self, LinkError> {
+        Ok(Self::by(Caller::in_process(manager, Some(token))?))
+    }
+
+    fn by(caller: Caller) -> Self {
+        Self(Arc::new(Inner { caller, reads: Mutex::default() }))
     }
 
     /// What the calls from now on show.

@@ -2,7 +2,11 @@
 //!
 //! `config/agent.yml` lists every key with its default, which a test compares.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use agent::{
     runtime::{Health, Limits, WarmUp},
@@ -92,6 +96,17 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// The defaults of an agent within its manager: all that it keeps has its name, in a folder of the manager's data.
+    pub fn within(name: &str, folder: &Path) -> Self {
+        let mut settings = Self::default();
+        name.clone_into(&mut settings.agent.name);
+        settings.agent.state = folder.join(name);
+        settings.agent.control = folder.join(format!("{name}.sock"));
+        settings.agent.proxy.control = folder.join(format!("{name}-proxy.sock"));
+        settings.proxy_state = folder.join(format!("{name}-proxy"));
+        settings
+    }
+
     /// What the agent is given. `program` is what a proxy is started with.
     pub fn into_agent(self, program: PathBuf) -> agent::Settings {
         let mut agent = self.agent;

@@ -74,7 +74,17 @@ pub trait Configured: Clone + Default {
         variables: impl IntoIterator<Item = (String, String)>,
         flags: &[Flag],
     ) -> Result<Self, SettingsError> {
-        let (mut settings, mut faults) = (Self::default(), Vec::new());
+        Self::default().load_over(file, variables, flags)
+    }
+
+    /// The same with other defaults.
+    fn load_over(
+        self,
+        file: Option<&Path>,
+        variables: impl IntoIterator<Item = (String, String)>,
+        flags: &[Flag],
+    ) -> Result<Self, SettingsError> {
+        let (mut settings, mut faults) = (self, Vec::new());
         let path = file.unwrap_or(Path::new(Self::FILE));
         let place = path.display().to_string();
         match std::fs::read_to_string(path) {

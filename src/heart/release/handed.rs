@@ -56,6 +56,7 @@ impl Release {
             interim: self.strategy.interims(),
             classes: self.strategy.is_classed(),
             local_alpha: Some(self.local_alpha()),
+            salt: Some(self.salt()),
         }
     }
 
@@ -63,8 +64,15 @@ impl Release {
     pub fn strategy_in_place(&self, attempt: u16) -> Strategy {
         let mut strategy = Strategy::clone(&self.strategy);
         let alpha = self.local_alpha() * part_of_the(attempt.into());
-        strategy.from_parent.get_or_insert_default().local_alpha = Some(alpha);
+        let said = strategy.from_parent.get_or_insert_default();
+        (said.local_alpha, said.salt) = (Some(alpha), Some(self.salt()));
         strategy
+    }
+
+    /// By what users are drawn: the same in all attempts, and in the whole tree.
+    fn salt(&self) -> String {
+        let told = self.strategy.from_parent.as_ref().and_then(|said| said.salt.clone());
+        told.unwrap_or_else(|| self.id.to_string())
     }
 
     /// Of each agent, over all its attempts. By the agents that were there when the release began: so an offer stays what it was when others join.

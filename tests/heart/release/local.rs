@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use heart::{children::Profile, release::command::Form};
 use language::{Retry, Sticky, check_from_parent, offer, part_of_the, render_full};
-use model::{Capabilities, FEATURE_TRAFFIC, Leads, StageStatus};
+use model::{Capabilities, FEATURE_SERVICES, FEATURE_TRAFFIC, Leads, StageStatus};
 
 use super::world::{World, canary, manager, summary};
 
@@ -76,8 +76,10 @@ fn each_further_attempt_has_less_of_alpha_so_that_all_together_have_no_more() {
         let name = world.poll(&agent);
         let fetched = world.fetch(&agent, &name).unwrap();
         assert_eq!(fetched.name.attempt, attempt);
-        let alpha = offer::read(&fetched.text(&name)).unwrap().alpha.unwrap();
+        let read = offer::read(&fetched.text(&name)).unwrap();
+        let alpha = read.alpha.unwrap();
         assert_eq!(alpha, 0.005 * part_of_the(attempt.into()));
+        assert_eq!(read.salt, "7", "another attempt draws the same users");
         spent += alpha;
         world.report(&agent, &name, summary("Canary", StageStatus::Failure)).unwrap();
     }
@@ -88,7 +90,9 @@ fn each_further_attempt_has_less_of_alpha_so_that_all_together_have_no_more() {
 
 #[test]
 fn a_manager_below_is_told_what_it_understands_and_hands_each_agent_as_much() {
-    for (features, is_told) in [(&[FEATURE_TRAFFIC][..], true), (&[], false)] {
+    for (features, is_told) in
+        [(&[FEATURE_TRAFFIC][..], true), (&[FEATURE_TRAFFIC, FEATURE_SERVICES], true), (&[], false)]
+    {
         let mut world = World::new();
         let below = manager_with(&mut world, features, 25);
         world.submit(&routed());
@@ -98,6 +102,8 @@ fn a_manager_below_is_told_what_it_understands_and_hands_each_agent_as_much() {
         assert_eq!(read.functions[0].retry.is_some(), is_told, "{text}");
         assert_eq!(read.functions[0].sticky.is_some(), is_told, "{text}");
         assert_eq!(text.contains("local_alpha: 2e-4"), is_told, "{text}");
+        let salt = read.from_parent.as_ref().and_then(|said| said.salt.as_deref());
+        assert_eq!(salt.is_some(), features.contains(&FEATURE_SERVICES), "{text}");
         if is_told {
             assert_eq!(read.local_alpha(3), 0.005 / 25.0, "whoever many are below it by then");
         }

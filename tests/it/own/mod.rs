@@ -13,6 +13,7 @@ mod beside;
 #[path = "../../shared/loss/callers.rs"]
 mod callers;
 mod counted;
+mod inside;
 mod kills;
 #[allow(dead_code, reason = "the tests of the proxy use more of it")]
 #[path = "../../shared/loss/ledger.rs"]

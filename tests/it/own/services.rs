@@ -23,16 +23,16 @@ use super::{manager::Manager, node::Node, site::Site};
 const USERS: usize = 60;
 
 /// A variation: answers with its name, or with an error while it is bad.
-struct Backend {
-    at: SocketAddr,
+pub struct Backend {
+    pub at: SocketAddr,
     is_bad: Arc<AtomicBool>,
-    calls: Arc<AtomicU64>,
+    pub calls: Arc<AtomicU64>,
     // Ends with the test.
     _serving: JoinSet<()>,
 }
 
 impl Backend {
-    async fn start(name: char) -> Self {
+    pub async fn start(name: char) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let at = listener.local_addr().unwrap();
         let (is_bad, calls) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
@@ -76,7 +76,7 @@ async fn answer(mut stream: TcpStream, name: char, is_bad: Arc<AtomicBool>, call
 type Seen = Arc<Mutex<BTreeMap<(usize, usize), char>>>;
 
 /// Users who call all the time, without any repeat of their own.
-struct Users {
+pub struct Users {
     seen: Seen,
     answered: Arc<AtomicU64>,
     lost: Arc<Mutex<Vec<String>>>,
@@ -85,7 +85,7 @@ struct Users {
 }
 
 impl Users {
-    fn call(routers: &[SocketAddr]) -> Self {
+    pub fn call(routers: &[SocketAddr]) -> Self {
         let (seen, answered, lost, is_over) =
             (Seen::default(), Arc::default(), Arc::default(), Arc::<AtomicBool>::default());
         let mut users = Self { seen, answered, lost, is_over, calling: JoinSet::new() };
@@ -112,7 +112,7 @@ impl Users {
     }
 
     /// Each user was answered once more by then.
-    async fn round(&self) {
+    pub async fn round(&self) {
         let before = self.answered.load(Ordering::Relaxed);
         let until = before + (4 * self.calling.len()) as u64;
         super::wait::wait_until("users are answered", async || {
@@ -122,13 +122,13 @@ impl Users {
     }
 
     /// The users whom a router gives a variation.
-    fn of(&self, router: usize, variation: char) -> BTreeSet<usize> {
+    pub fn of(&self, router: usize, variation: char) -> BTreeSet<usize> {
         let seen = self.seen.lock().unwrap();
         let of = seen.iter().filter(|((of, _), name)| *of == router && **name == variation);
         of.map(|((_, user), _)| *user).collect()
     }
 
-    async fn end(self) {
+    pub async fn end(self) {
         self.is_over.store(true, Ordering::Relaxed);
         self.calling.join_all().await;
         let lost = self.lost.lock().unwrap().clone();
@@ -197,26 +197,8 @@ async fn world() -> World {
 }
 
 impl World {
-    fn strategy(&self, id: &str, [stable, new]: [(&str, SocketAddr); 2], stages: &str) -> String {
-        let port = self.port;
-        format!(
-            r#"id: {id}
-name: checkout
-services:
-  - name: checkout
-    routers: {{labels: {{env: prod}}}}
-    ports: [{{port: {port}}}]
-    sticky: {{header: X-User}}
-    variations:
-      - {{name: {}, targets: ["{}"]}}
-      - {{name: {}, targets: ["{}"]}}
-{stages}"#,
-            stable.0, stable.1, new.0, new.1
-        )
-    }
-
     fn of_both(&self, id: &str, stages: &str) -> String {
-        self.strategy(id, [("A", self.a.at), ("B", self.b.at)], stages)
+        strategy(id, self.port, [("A", self.a.at), ("B", self.b.at)], stages)
     }
 
     fn manager(&self) -> &Manager {
@@ -238,8 +220,26 @@ services:
     }
 }
 
+/// A release of a service with two variations at a port.
+pub fn strategy(id: &str, port: u16, [stable, new]: [(&str, SocketAddr); 2], stages: &str) -> String {
+    format!(
+        r#"id: {id}
+name: checkout
+services:
+  - name: checkout
+    routers: {{labels: {{env: prod}}}}
+    ports: [{{port: {port}}}]
+    sticky: {{header: X-User}}
+    variations:
+      - {{name: {}, targets: ["{}"]}}
+      - {{name: {}, targets: ["{}"]}}
+{stages}"#,
+        stable.0, stable.1, new.0, new.1
+    )
+}
+
 /// `10 %`, then `50 %`, each as long as this.
-fn two_stages(duration: &str) -> String {
+pub fn two_stages(duration: &str) -> String {
     let stage = |name: &str, of_a: u8, next: &str| {
         let of_b = 100 - of_a;
         format!(

@@ -41,12 +41,18 @@ impl Site {
 
     /// With settings of the manager, as `KEY=VALUE`.
     pub async fn with(set: &[String]) -> Self {
+        Self::prepared(|_| set.to_vec()).await
+    }
+
+    /// With what is in the folder beforehand; gives settings of the manager.
+    pub async fn prepared(prepare: impl FnOnce(&Path) -> Vec<String>) -> Self {
         let folder = tempfile::Builder::new().prefix("own").tempdir().unwrap();
         for below in ["logs", "functions/fns"] {
             fs::create_dir_all(folder.path().join(below)).unwrap();
         }
         let functions = folder.path().join("functions");
-        let manager = Manager::start(&folder.path().join("manager"), &functions, set).await;
+        let set = prepare(folder.path());
+        let manager = Manager::start(&folder.path().join("manager"), &functions, &set).await;
         Self { manager, ends: Ends(folder), versions: 0 }
     }
 

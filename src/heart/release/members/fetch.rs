@@ -22,7 +22,9 @@ use crate::{
     },
 };
 use language::Strategy;
-use model::{ChildKey, FEATURE_CLASSES, FEATURE_INTERIM, FEATURE_QUESTIONS, FEATURE_TRAFFIC, Now};
+use model::{
+    ChildKey, FEATURE_CLASSES, FEATURE_INTERIM, FEATURE_QUESTIONS, FEATURE_SERVICES, FEATURE_TRAFFIC, Now,
+};
 
 pub(in crate::release) fn decide(state: &State, child: &str, offer: &str, now: Now) -> Decision {
     let call = match Call::resolve(state, child, offer) {
@@ -127,6 +129,7 @@ fn offer_of(
                 }
                 above.classes &= knows(FEATURE_CLASSES);
                 above.local_alpha = above.local_alpha.filter(|_| knows(FEATURE_TRAFFIC));
+                above.salt = above.salt.take().filter(|_| knows(FEATURE_SERVICES));
             }
             for function in strategy.functions.iter_mut().filter(|_| !knows(FEATURE_TRAFFIC)) {
                 (function.sticky, function.retry) = (None, None);

@@ -1,0 +1,104 @@
+//! Routers that the manager leads by itself: an agent for each, in this process, which calls the manager as any other does but for the
+//! network. So a router that is led from here does nothing that one with an agent beside it doesn't.
+//!
+//! Each is a child with a token of its own, made up at each start, so nobody else speaks for it.
+
+use std::{fmt::Write as _, sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+use tokio::{task::JoinSet, time::sleep};
+use tokio_util::sync::CancellationToken;
+
+use agent::{Within, link};
+use http::{
+    InProcess,
+    auth::{ChildTokens, Token},
+};
+
+/// After how long an agent that could not begin is started again.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// Bytes of a token.
+const TOKEN_BYTES: usize = 32;
+
+/// A router that this manager leads.
+#[derive(Debug, Clone)]
+pub struct LedRouter {
+    /// What it is called as a child.
+    pub name: String,
+    pub settings: agent::Settings,
+}
+
+/// Those that are to be led, and by what each proves who it is.
+#[derive(Debug)]
+pub(super) struct Led(Vec<(LedRouter, String)>);
+
+impl Led {
+    /// Gives each a token that the manager knows.
+    pub fn new(routers: Vec<LedRouter>, children: &mut ChildTokens) -> anyhow::Result<Self> {
+        let mut led = Vec::new();
+        for router in routers {
+            anyhow::ensure!(
+                !children.has(&router.name),
+                "the router {} is called like a child that has a token: call it otherwise",
+                router.name
+            );
+            let token = token()?;
+            children.add(router.name.clone(), Token::new(&token));
+            led.push((router, token));
+        }
+        Ok(Self(led))
+    }
+
+    /// Leads them until `stop`. `manager`: the calls of children.
+    pub async fn run(self, manager: InProcess, stop: CancellationToken) {
+        let manager: Arc<dyn link::InProcess> = Arc::new(Here(manager));
+        let mut all = JoinSet::new();
+        for (LedRouter { name, settings }, token) in self.0 {
+            let within = Within { manager: Arc::clone(&manager), id: name, token };
+            all.spawn(lead(settings, within, stop.clone()));
+        }
+        while all.join_next().await.is_some() {}
+    }
+}
+
+async fn lead(settings: agent::Settings, within: Within, stop: CancellationToken) {
+    while !stop.is_cancelled() {
+        let run = agent::run_within(settings.clone(), within.clone(), stop.clone().cancelled_owned());
+        let Err(error) = run.await else { continue };
+        tracing::error!(
+            router = within.id,
+            "it can't be led, which is tried again in {} s: {error}",
+            AGAIN.as_secs()
+        );
+        tokio::select! {
+            () = sleep(AGAIN) => {}
+            () = stop.cancelled() => {}
+        }
+    }
+}
+
+fn token() -> anyhow::Result<String> {
+    let mut bytes = [0_u8; TOKEN_BYTES];
+    let random = rustls::crypto::ring::default_provider().secure_random;
+    random.fill(&mut bytes).map_err(|_| anyhow::anyhow!("there is no randomness"))?;
+    Ok(bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    }))
+}
+
+/// This manager, as its own agents call it.
+#[derive(Debug)]
+struct Here(InProcess);
+
+impl link::InProcess for Here {
+    fn call(&self, request: reqwest::Request) -> BoxFuture<'static, Result<reqwest::Response, String>> {
+        let manager = self.0.clone();
+        Box::pin(async move {
+            let request = request.try_into().map_err(|error: reqwest::Error| error.to_string())?;
+            let answer = manager.call::<reqwest::Body>(request).await;
+            Ok(answer.map(reqwest::Body::wrap_stream).into())
+        })
+    }
+}

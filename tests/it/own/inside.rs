@@ -1,0 +1,146 @@
+//! Routers that a manager leads by itself, without an agent beside them.
+
+use std::{collections::BTreeMap, net::SocketAddr, path::Path, process::Command, sync::atomic::Ordering};
+
+use agent::control::{client::Client, form::Status};
+use proxy::control::{client::Client as ProxyClient, form::Status as ProxyStatus};
+
+use super::{
+    services::{Backend, Users, strategy, two_stages},
+    serving::free_address,
+    site::Site,
+    wait::wait_until,
+};
+
+/// A manager that leads two routers, each of which takes calls at a port of its own address.
+struct World {
+    site: Site,
+    routers: Vec<SocketAddr>,
+    a: Backend,
+    b: Backend,
+}
+
+const NAMES: [&str; 2] = ["edge-1", "edge-2"];
+
+impl World {
+    async fn start() -> Self {
+        let port = free_address().port();
+        let routers: Vec<SocketAddr> = [1, 2].map(|last| SocketAddr::from(([127, 0, 0, last], port))).into();
+        let site = Site::prepared(|folder| {
+            let named = folder.join("routers");
+            std::fs::create_dir_all(&named).unwrap();
+            for (name, at) in NAMES.iter().zip(&routers) {
+                let text =
+                    format!("agent:\n  at: 52.52,13.405\n  labels: env=prod\nproxy:\n  listen: {at}\n");
+                std::fs::write(named.join(format!("{name}.yml")), text).unwrap();
+            }
+            let data = folder.join("manager/data");
+            vec![format!("routers.folder={}", named.display()), format!("serve.data={}", data.display())]
+        });
+        let site = site.await;
+        site.manager.knows(2).await;
+        Self { site, routers, a: Backend::start('A').await, b: Backend::start('B').await }
+    }
+
+    fn release(&self, id: &str, duration: &str) -> String {
+        let port = self.routers[0].port();
+        strategy(id, port, [("A", self.a.at), ("B", self.b.at)], &two_stages(duration))
+    }
+
+    fn folder(&self) -> std::path::PathBuf {
+        self.site.folder().join("manager/data/routers")
+    }
+
+    async fn shares(&self, wanted: [u16; 2]) {
+        for name in NAMES {
+            let client = Client::new(self.folder().join(format!("{name}.sock")));
+            wait_until(&format!("{name} shares {wanted:?}"), async || {
+                let status: Option<Status> = client.get("/status").await.ok();
+                let service = status.and_then(|status| status.services.into_iter().next());
+                let shares: Option<Vec<u16>> =
+                    service.map(|service| service.variations.iter().map(|one| one.share).collect());
+                shares.is_some_and(|shares| shares == wanted)
+            })
+            .await;
+            let proxy = ProxyClient::new(self.folder().join(format!("{name}-proxy.sock")));
+            wait_until("its table is in force", async || {
+                let status: Option<ProxyStatus> = proxy.get("/status").await.ok();
+                status.is_some_and(|status| status.table.generation > 0)
+            })
+            .await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn routers_in_the_managers_own_configuration_are_led_as_those_of_agents_are() {
+    let mut world = World::start().await;
+    let listed = world.site.manager.get("/api/v1/children").await.unwrap();
+    let names: BTreeMap<&str, &str> = listed["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|child| (child["id"].as_str().unwrap(), child["name"].as_str().unwrap()))
+        .collect();
+    assert_eq!(names, NAMES.map(|name| (name, name)).into(), "{listed:#}");
+
+    world.site.manager.submit(&world.release("r", "600s")).await;
+    world.shares([9_000, 1_000]).await;
+    let users = Users::call(&world.routers);
+    users.round().await;
+    let before = users.of(0, 'B');
+    assert_eq!(before, users.of(1, 'B'), "a user gets the same at either router");
+    // What it led goes on without it, and it goes on with that.
+    world.site.manager.kill();
+    users.round().await;
+    world.site.manager.come_back().await;
+    world.shares([9_000, 1_000]).await;
+    users.round().await;
+    assert_eq!((&users.of(0, 'B'), &users.of(1, 'B')), (&before, &before), "nobody moves");
+    world.site.manager.act("r", "abort").await;
+    let ended = world.site.manager.ended("r").await;
+    assert_eq!(ended["state"], "Aborted", "{ended:#}");
+    world.shares([10_000, 0]).await;
+
+    world.site.manager.submit(&world.release("again", "500ms")).await;
+    let ended = world.site.manager.ended("again").await;
+    assert_eq!(ended["state"], "Done", "{ended:#}");
+    world.shares([0, 10_000]).await;
+    users.round().await;
+    let alone = world.a.calls.load(Ordering::Relaxed);
+    users.round().await;
+    assert_eq!(world.a.calls.load(Ordering::Relaxed), alone, "what was replaced gets no call");
+    users.end().await;
+
+    let shown = asked(&world.folder().join("edge-1.sock"));
+    assert!(shown.contains("checkout") && shown.contains("edge-1"), "{shown}");
+}
+
+/// What people are told of a router by the command for agents.
+fn asked(control: &Path) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_choirmaster"));
+    let shown = command.args(["agent", "status", "--control"]).arg(control).output().unwrap();
+    assert!(shown.status.success(), "{shown:?}");
+    String::from_utf8(shown.stdout).unwrap()
+}
+
+#[test]
+fn a_file_that_cant_be_used_keeps_the_manager_from_starting_and_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let named = folder.path().join("routers");
+    std::fs::create_dir(&named).unwrap();
+    for (file, text, why) in [
+        ("edge.yml", "agent:\n  colour: blue\n", "router edge: "),
+        ("Edge.yml", "", "a router is called by 1 to 32 of a-z, 0-9 and -, and its file NAME.yml"),
+    ] {
+        std::fs::write(named.join(file), text).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_choirmaster"));
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder.path().join("data"));
+        command.arg("--set").arg(format!("routers.folder={}", named.display()));
+        let ended = command.output().unwrap();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(1), "{said}");
+        assert!(said.contains(why), "{said}");
+        std::fs::remove_file(named.join(file)).unwrap();
+    }
+}
