@@ -487,3 +487,12 @@ pub struct VersionSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env: Option<String>,
 }
+
+/// What is registered together.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Registrations {
+    pub environments: Vec<EnvironmentSpec>,
+    pub target_groups: Vec<TargetGroupSpec>,
+    pub versions: Vec<VersionSpec>,
+}

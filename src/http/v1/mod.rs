@@ -21,6 +21,7 @@ mod time;
 mod versions;
 
 pub(super) use page::MAX_LIMIT;
+pub use registry::register_all;
 use utoipa_axum::router::OpenApiRouter;
 
 use super::Context;

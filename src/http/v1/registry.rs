@@ -6,10 +6,10 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{Context, context::PATIENCE, problem::Problem, v1::time::rfc3339};
 use engine::{By, EngineError, audit::Actor, registering::Registration, stored};
-use progressive::{Fault, Kind, Uuid};
+use progressive::{DEFAULT_TENANT, Fault, Kind, Uuid};
 use store::rows::RegisteredRow;
 use wire::progressive::{
-    Environment, EnvironmentSpec, RegisteredVersion, TargetGroup, TargetGroupSpec, VersionSpec,
+    Environment, EnvironmentSpec, RegisteredVersion, Registrations, TargetGroup, TargetGroupSpec, VersionSpec,
 };
 
 /// The largest body that registers something, in bytes.
@@ -199,6 +199,27 @@ async fn write<S: Spec>(ctx: &Context, row: RegisteredRow, by: By) -> Result<(),
         }
     }
 }
+
+/// Registers what the configuration names. What can't be changed, as a release that is not over names it, stays as it was.
+pub async fn register_all(ctx: Context, all: Registrations) {
+    let Registrations { environments, target_groups, versions } = all;
+    register_each(&ctx, environments).await;
+    register_each(&ctx, target_groups).await;
+    register_each(&ctx, versions).await;
+}
+
+async fn register_each<S: Spec>(ctx: &Context, all: Vec<S>) {
+    for spec in all {
+        let name = spec.name().to_owned();
+        let by = By { actor: Actor::Operator(CONFIGURATION.to_owned()), note: None };
+        if let Err(problem) = register(ctx, DEFAULT_TENANT, spec, by).await {
+            tracing::warn!(?problem, name, "a {} of the configuration is not registered", S::CALLED);
+        }
+    }
+}
+
+/// Who registers what the configuration names.
+const CONFIGURATION: &str = "configuration";
 
 fn operator(by: &By) -> Option<String> {
     match &by.actor {
