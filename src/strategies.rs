@@ -1,6 +1,9 @@
 //! The folder of strategies that releases of services may name, beside those that every manager has.
 
-use std::{fs, path::{Path, PathBuf}};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use language::{MAX_STRATEGY_BYTES, RolloutTemplates};
 

@@ -76,9 +76,10 @@ FROM service_releases AS s JOIN release_course AS c ON c.release_key = s.release
 
 CREATE VIEW release_ab_releases AS
 SELECT s.id AS id, s.tenant_id AS tenant_id, s.environment_id AS environment_id, s.form->>'name' AS name,
-    (SELECT json_group_array(json_object('name', v.variation->>'name', 'releaseId', v.variation->>'releaseId',
-            'targetGroupId', v.variation->>'targetGroupId', 'trafficPercentage', v.percentage) ORDER BY v.at)
-        FROM release_shares AS v WHERE v.release_key = s.release_key) AS variations,
+    (SELECT json_group_array(json(told)) FROM (
+        SELECT json_object('name', v.variation->>'name', 'releaseId', v.variation->>'releaseId',
+            'targetGroupId', v.variation->>'targetGroupId', 'trafficPercentage', v.percentage) AS told
+        FROM release_shares AS v WHERE v.release_key = s.release_key ORDER BY v.at)) AS variations,
     json_extract(s.form, '$.variations[' || c.is_done || '].name') AS active_variation,
     json_set(s.form->'trafficSplit', '$.percentages', json((SELECT json_group_object(v.variation->>'name', v.percentage)
         FROM release_shares AS v WHERE v.release_key = s.release_key))) AS traffic_split,

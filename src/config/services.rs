@@ -35,7 +35,8 @@ impl Services {
     /// What of the file can't be taken.
     pub fn registered(&self) -> Result<Registrations, ConfigError> {
         let Some(file) = &self.environments else { return Ok(Registrations::default()) };
-        let found = read(file).map_err(|message| vec![message]).and_then(|found| check(&found).map(|()| found));
+        let found =
+            read(file).map_err(|message| vec![message]).and_then(|found| check(&found).map(|()| found));
         found.map_err(|messages| ConfigError {
             faults: messages
                 .into_iter()
@@ -73,6 +74,9 @@ impl Section for Services {
     }
 
     fn fields(&mut self) -> Vec<Field<'_>> {
-        vec![Field::new("strategies", &mut self.strategies), Field::new("environments", &mut self.environments)]
+        vec![
+            Field::new("strategies", &mut self.strategies),
+            Field::new("environments", &mut self.environments),
+        ]
     }
 }

@@ -51,12 +51,13 @@ impl Measured {
 
 impl StageMeasured {
     fn add(&mut self, summary: &Summary, status: StageStatus, at_ms: i64) {
-        let times = |values: &Option<Box<analysis::Values>>, reported: &Option<Box<Reported>>| {
-            match (values, reported.as_deref()) {
-                (Some(values), _) => Some(values.to_histogram()),
-                (None, Some(Reported::Sketch(sketch))) => Some(sketch.clone()),
-                (None, Some(Reported::Bounds(_)) | None) => None,
-            }
+        let times = |values: &Option<Box<analysis::Values>>, reported: &Option<Box<Reported>>| match (
+            values,
+            reported.as_deref(),
+        ) {
+            (Some(values), _) => Some(values.to_histogram()),
+            (None, Some(Reported::Sketch(sketch))) => Some(sketch.clone()),
+            (None, Some(Reported::Bounds(_)) | None) => None,
         };
         let (base, new) = (
             times(&summary.f1_values, &summary.f1_histogram),

@@ -24,11 +24,14 @@ pub const MAX_ANNOTATION_BYTES: usize = 1_024;
 /// `{team: shop, ticket: OPS-7}`.
 pub(super) fn read(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<BTreeMap<String, String>> {
     let NodeKind::Mapping(pairs) = &entry.node.kind else {
-        findings.error(entry.at, "wrong-type", "annotations is not a mapping").fix("write annotations: {KEY: TEXT}");
+        findings
+            .error(entry.at, "wrong-type", "annotations is not a mapping")
+            .fix("write annotations: {KEY: TEXT}");
         return None;
     };
     if pairs.len() > MAX_ANNOTATIONS && !findings.is_stored() {
-        let message = format!("there are {} annotations; at most {MAX_ANNOTATIONS} are possible", pairs.len());
+        let message =
+            format!("there are {} annotations; at most {MAX_ANNOTATIONS} are possible", pairs.len());
         findings.error(entry.at, "too-many", message).fix("remove those that nobody reads");
         return None;
     }

@@ -45,7 +45,7 @@ mod target;
 mod validate;
 
 pub use amount::{Amount, Round};
-pub use annotations::{MAX_ANNOTATIONS, MAX_ANNOTATION_BYTES, MAX_ANNOTATION_KEY_BYTES};
+pub use annotations::{MAX_ANNOTATION_BYTES, MAX_ANNOTATION_KEY_BYTES, MAX_ANNOTATIONS};
 pub use check::{
     Checked, Site, check, check_at, check_bytes, check_from_parent, check_stored, check_submission,
     check_submission_at,

@@ -107,7 +107,9 @@ pub struct Course<'r> {
 
 impl Course<'_> {
     fn is_skipped(&self, place: u8) -> bool {
-        self.facts.iter().any(|dated| matches!(dated.fact, Fact::StageSkipped { stage, .. } if stage == place))
+        self.facts
+            .iter()
+            .any(|dated| matches!(dated.fact, Fact::StageSkipped { stage, .. } if stage == place))
     }
 
     /// When the first child began a stage.
@@ -131,9 +133,8 @@ impl Course<'_> {
     #[must_use]
     pub fn stages(&self, recorded: &Recorded) -> Vec<StageCourse> {
         let current = self.current(recorded);
-        let next_began = |at: usize| {
-            recorded.stages.iter().skip(at + 1).filter_map(|stage| self.began(stage.place)).min()
-        };
+        let next_began =
+            |at: usize| recorded.stages.iter().skip(at + 1).filter_map(|stage| self.began(stage.place)).min();
         let stage = |(at, stage): (usize, &super::RecordedStage)| {
             let (started, is_current) = (self.began(stage.place), current == Some(at));
             let state = match started {
@@ -200,9 +201,8 @@ impl Course<'_> {
             ReleaseState::Planned => Status::Created,
             ReleaseState::Over { end: End::Done | End::DoneWithFailures, .. } => Status::Completed,
             // Not proven: calls may still come to what was taken back.
-            ReleaseState::Over { end: End::RolledBack, unconfirmed: 1.. } | ReleaseState::RollingBack { .. } => {
-                self.status_by_shares(recorded)
-            }
+            ReleaseState::Over { end: End::RolledBack, unconfirmed: 1.. }
+            | ReleaseState::RollingBack { .. } => self.status_by_shares(recorded),
             ReleaseState::Over { .. } => Status::RolledBack,
             ReleaseState::Running | ReleaseState::Paused(_) | ReleaseState::AwaitingApproval { .. } => {
                 self.status_by_shares(recorded)
@@ -236,7 +236,9 @@ impl Course<'_> {
             ReleaseState::Running => match self.status_by_shares(recorded) {
                 Status::Promoting => Phase::Promoting,
                 Status::Running => Phase::InStage,
-                Status::Created | Status::Deploying | Status::Completed | Status::RolledBack => Phase::Deploying,
+                Status::Created | Status::Deploying | Status::Completed | Status::RolledBack => {
+                    Phase::Deploying
+                }
             },
             ReleaseState::Over { end: End::Done, .. } => Phase::Done,
             ReleaseState::Over { end: End::DoneWithFailures, .. } => Phase::DoneWithFailures,

@@ -76,8 +76,11 @@ impl Uuid {
         if text.len() != 36 || !text.bytes().enumerate().all(|(at, byte)| is_dash(at) == (byte == b'-')) {
             return None;
         }
-        let digits: Vec<u8> =
-            text.chars().filter(|c| *c != '-').map(|c| c.to_digit(16).map(|digit| digit as u8)).collect::<Option<_>>()?;
+        let digits: Vec<u8> = text
+            .chars()
+            .filter(|c| *c != '-')
+            .map(|c| c.to_digit(16).map(|digit| digit as u8))
+            .collect::<Option<_>>()?;
         let mut bytes = [0; 16];
         for (byte, pair) in bytes.iter_mut().zip(digits.chunks(2)) {
             *byte = pair.iter().fold(0, |byte, digit| byte << 4 | digit);

@@ -24,5 +24,5 @@ pub use recorded::{Recorded, RecordedStage, RecordedVariation};
 pub use registered::{check_environment, check_group, check_version};
 pub use shares::{hundredths, percent};
 pub use show::{Shown, share_of, show};
-pub use strategies::{shown_template, shown_strategy};
+pub use strategies::{shown_strategy, shown_template};
 pub use translate::{Bound, Fault, Translated, read_strategy, translate};

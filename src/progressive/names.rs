@@ -27,7 +27,8 @@ impl Names {
     pub fn of(strategy: &Strategy) -> Self {
         let below = |prefix: &str| {
             let all = strategy.annotations.iter();
-            all.filter_map(|(key, value)| Some((key.strip_prefix(prefix)?.to_owned(), value.clone()))).collect()
+            all.filter_map(|(key, value)| Some((key.strip_prefix(prefix)?.to_owned(), value.clone())))
+                .collect()
         };
         Self {
             environment: strategy.annotations.get(ENVIRONMENT).cloned(),

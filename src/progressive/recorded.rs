@@ -146,5 +146,10 @@ fn split(strategy: &Strategy) -> Option<TrafficSplit> {
         (None, Some(_)) => "sticky",
         (None, None) => "percentage",
     };
-    Some(TrafficSplit { kind: kind.to_owned(), percentages: std::collections::BTreeMap::new(), sticky_key, header_match })
+    Some(TrafficSplit {
+        kind: kind.to_owned(),
+        percentages: std::collections::BTreeMap::new(),
+        sticky_key,
+        header_match,
+    })
 }

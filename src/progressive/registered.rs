@@ -64,7 +64,9 @@ pub fn check_group(spec: &TargetGroupSpec) -> Result<(), Fault> {
     targets("addresses", &spec.addresses)?;
     match (spec.labels.is_empty(), spec.addresses.is_empty()) {
         (true, true) => Err(Fault::new("labels", "a target group has labels of agents, or addresses")),
-        (false, false) => Err(Fault::new("addresses", "a target group has either labels of agents or addresses")),
+        (false, false) => {
+            Err(Fault::new("addresses", "a target group has either labels of agents or addresses"))
+        }
         _ => Ok(()),
     }
 }
@@ -75,8 +77,9 @@ pub fn check_group(spec: &TargetGroupSpec) -> Result<(), Fault> {
 pub fn check_version(spec: &VersionSpec) -> Result<(), Fault> {
     word("name", &spec.name)?;
     targets("targets", &spec.targets)?;
-    let is_digest =
-        |text: &str| text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+    let is_digest = |text: &str| {
+        text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    };
     if spec.digest.as_deref().is_some_and(|digest| !is_digest(digest)) {
         return Err(Fault::new("digest", "it is SHA-256 in 64 hexadecimal digits, in small letters"));
     }
@@ -85,7 +88,10 @@ pub fn check_version(spec: &VersionSpec) -> Result<(), Fault> {
             text.is_empty() || text.len() > MAX_WORD_BYTES || text.chars().any(char::is_control)
         };
         if text.as_ref().is_some_and(is_bad) {
-            return Err(Fault::new(field, format!("it has 1 to {MAX_WORD_BYTES} bytes without control characters")));
+            return Err(Fault::new(
+                field,
+                format!("it has 1 to {MAX_WORD_BYTES} bytes without control characters"),
+            ));
         }
     }
     match (spec.targets.is_empty(), &spec.digest) {
@@ -98,14 +104,18 @@ fn word(field: &str, text: &str) -> Result<(), Fault> {
     Name::from_str(text).map(drop).map_err(|error| Fault::new(field, error.to_string()))
 }
 
-fn labels<'l>(field: &str, all: impl ExactSizeIterator<Item = (&'l String, &'l String)>) -> Result<(), Fault> {
+fn labels<'l>(
+    field: &str,
+    all: impl ExactSizeIterator<Item = (&'l String, &'l String)>,
+) -> Result<(), Fault> {
     if all.len() > MAX_LABELS {
         return Err(Fault::new(field, format!("at most {MAX_LABELS} labels")));
     }
     for (key, value) in all {
         let is_bad = |text: &str| text.len() > MAX_LABEL_BYTES || text.chars().any(char::is_control);
         if key.is_empty() || is_bad(key) || is_bad(value) {
-            let why = format!("a label has at most {MAX_LABEL_BYTES} bytes, a key, and no control characters");
+            let why =
+                format!("a label has at most {MAX_LABEL_BYTES} bytes, a key, and no control characters");
             return Err(Fault::new(field, why));
         }
     }
@@ -117,7 +127,8 @@ fn targets(field: &str, all: &[String]) -> Result<(), Fault> {
         return Err(Fault::new(field, format!("at most {MAX_TARGETS} of them")));
     }
     for (at, text) in all.iter().enumerate() {
-        let target = Target::from_str(text).map_err(|error| Fault::new(format!("{field}[{at}]"), error.to_string()))?;
+        let target = Target::from_str(text)
+            .map_err(|error| Fault::new(format!("{field}[{at}]"), error.to_string()))?;
         let is_twice = all[..at].iter().any(|before| before.parse::<Target>().as_ref() == Ok(&target));
         if is_twice {
             return Err(Fault::new(format!("{field}[{at}]"), format!("{target} is named twice")));

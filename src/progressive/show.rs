@@ -59,7 +59,10 @@ pub fn show(
         name: recorded.name.clone(),
         variations: variations.collect(),
         active_variation: recorded.variations.get(active).map(|one| one.name.clone()).unwrap_or_default(),
-        traffic_split: TrafficSplit { percentages: share_of(recorded, &shares), ..recorded.traffic_split.clone() },
+        traffic_split: TrafficSplit {
+            percentages: share_of(recorded, &shares),
+            ..recorded.traffic_split.clone()
+        },
         rollout_strategy: recorded.rollout_strategy.clone(),
         status: status.name().to_owned(),
         phase: course.phase(recorded).name().to_owned(),

@@ -10,7 +10,8 @@ use traffic::{
     wanted::{CookieName, HeaderName, StickyTo, Target},
 };
 use wire::progressive::{
-    EnvironmentSpec, HealthCheck, NewABRelease, NewRolloutStrategy, TargetGroupSpec, TrafficSplit, VersionSpec,
+    EnvironmentSpec, HealthCheck, NewABRelease, NewRolloutStrategy, TargetGroupSpec, TrafficSplit,
+    VersionSpec,
 };
 
 use super::{
@@ -56,7 +57,8 @@ pub struct Translated {
 /// The first field that can't be taken.
 pub fn translate(body: &NewABRelease, bound: &Bound, known: &RolloutTemplates) -> Result<Translated, Fault> {
     let id = release_id(&body.name).filter(|_| !body.name.chars().any(char::is_control));
-    let id = id.ok_or_else(|| Fault::new("name", "it has at least one character, and no control characters"))?;
+    let id =
+        id.ok_or_else(|| Fault::new("name", "it has at least one character, and no control characters"))?;
     check_variations(body)?;
     let template = read_strategy(&body.rollout_strategy, known)?;
     let split = body.traffic_split.clone().unwrap_or_else(|| split_of(&bound.environment));
@@ -71,7 +73,8 @@ pub fn translate(body: &NewABRelease, bound: &Bound, known: &RolloutTemplates) -
     if let Some(soak) = bound.environment.defaults.soak_seconds {
         rollout.insert("soak".to_owned(), json!(format!("{soak}s")));
     }
-    let mut text = format!("id: {id}\nname: {}\nannotations: {}\n", json!(body.name), json!(names.annotations()));
+    let mut text =
+        format!("id: {id}\nname: {}\nannotations: {}\n", json!(body.name), json!(names.annotations()));
     text += &service;
     if body.variations.len() == 2 {
         text += &strategy_line(&template, known);
@@ -86,7 +89,10 @@ pub fn translate(body: &NewABRelease, bound: &Bound, known: &RolloutTemplates) -
     Ok(Translated { id, text })
 }
 
-fn named<'n>(body: &NewABRelease, names: impl Iterator<Item = Option<&'n String>>) -> BTreeMap<String, String> {
+fn named<'n>(
+    body: &NewABRelease,
+    names: impl Iterator<Item = Option<&'n String>>,
+) -> BTreeMap<String, String> {
     let all = body.variations.iter().zip(names);
     all.filter_map(|(variation, name)| Some((variation.name.clone(), name?.clone()))).collect()
 }
@@ -94,7 +100,10 @@ fn named<'n>(body: &NewABRelease, names: impl Iterator<Item = Option<&'n String>
 fn check_variations(body: &NewABRelease) -> Result<(), Fault> {
     let count = body.variations.len();
     if !(2..=MAX_VARIATIONS).contains(&count) {
-        return Err(Fault::new("variations", format!("there are {count}, and 2 to {MAX_VARIATIONS} are possible")));
+        return Err(Fault::new(
+            "variations",
+            format!("there are {count}, and 2 to {MAX_VARIATIONS} are possible"),
+        ));
     }
     for (at, variation) in body.variations.iter().enumerate() {
         let field = || format!("variations[{at}].name");
@@ -128,38 +137,54 @@ pub fn read_strategy(given: &Value, known: &RolloutTemplates) -> Result<RolloutT
     };
     let unknown = |name: &str| {
         let names: Vec<&str> = known.all().map(|template| template.name.as_str()).collect();
-        Fault::new("rolloutStrategy", format!("there is no strategy {name:?}; there are {}", names.join(", ")))
+        Fault::new(
+            "rolloutStrategy",
+            format!("there is no strategy {name:?}; there are {}", names.join(", ")),
+        )
     };
     let object = match given {
         Value::String(name) => return of_name(name).ok_or_else(|| unknown(name)),
         Value::Object(object) => object,
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {
-            return Err(Fault::new("rolloutStrategy", "it is the name of a strategy, or an object with stages"));
+            return Err(Fault::new(
+                "rolloutStrategy",
+                "it is the name of a strategy, or an object with stages",
+            ));
         }
     };
     if !object.contains_key("stages") {
         let name = object.get("name").or_else(|| object.get("id")).and_then(Value::as_str);
-        let name = name.ok_or_else(|| Fault::new("rolloutStrategy.stages", "it has neither stages nor a name"))?;
+        let name =
+            name.ok_or_else(|| Fault::new("rolloutStrategy.stages", "it has neither stages nor a name"))?;
         return of_name(name).ok_or_else(|| unknown(name));
     }
     let whole: NewRolloutStrategy = serde_json::from_value(given.clone())
         .map_err(|error| Fault::new("rolloutStrategy", error.to_string()))?;
     let template = template_of(&whole)?;
     // By its name people would take it for the other one.
-    match known.get(&template.name).filter(|other| **other != RolloutTemplate { description: other.description.clone(), ..template.clone() }) {
-        Some(_) => Err(Fault::new("rolloutStrategy.name", format!("{:?} is another strategy: choose another name", template.name))),
+    match known.get(&template.name).filter(|other| {
+        **other != RolloutTemplate { description: other.description.clone(), ..template.clone() }
+    }) {
+        Some(_) => Err(Fault::new(
+            "rolloutStrategy.name",
+            format!("{:?} is another strategy: choose another name", template.name),
+        )),
         None => Ok(template),
     }
 }
 
 fn template_of(whole: &NewRolloutStrategy) -> Result<RolloutTemplate, Fault> {
     if whole.stages.is_empty() || whole.stages.len() > language::MAX_STAGES {
-        return Err(Fault::new("rolloutStrategy.stages", format!("a strategy has 1 to {} stages", language::MAX_STAGES)));
+        return Err(Fault::new(
+            "rolloutStrategy.stages",
+            format!("a strategy has 1 to {} stages", language::MAX_STAGES),
+        ));
     }
     let stage = |(at, stage): (usize, &wire::progressive::RolloutStage)| {
         let field = |name: &str| format!("rolloutStrategy.stages[{at}].{name}");
         let share = |name: &str, value: f64| {
-            hundredths(value).ok_or_else(|| Fault::new(field(name), "it is from 0 to 100 with at most two decimals"))
+            hundredths(value)
+                .ok_or_else(|| Fault::new(field(name), "it is from 0 to 100 with at most two decimals"))
         };
         Ok(TemplateStage {
             traffic: share("trafficPercentage", stage.traffic_percentage)?,
@@ -191,10 +216,16 @@ fn seconds(field: String, seconds: f64) -> Result<Duration, Fault> {
 }
 
 /// What each variation gets in the first stage, in units of 0.01 %. All that say so must agree.
-fn percentages(body: &NewABRelease, split: &TrafficSplit, template: &RolloutTemplate) -> Result<Vec<u16>, Fault> {
+fn percentages(
+    body: &NewABRelease,
+    split: &TrafficSplit,
+    template: &RolloutTemplate,
+) -> Result<Vec<u16>, Fault> {
     let traffic = template.stages.first().map_or(0, |stage| stage.traffic);
     let field = |name: &str| format!("trafficSplit.percentages.{name}");
-    if let Some(name) = split.percentages.keys().find(|name| body.variations.iter().all(|one| one.name != **name)) {
+    if let Some(name) =
+        split.percentages.keys().find(|name| body.variations.iter().all(|one| one.name != **name))
+    {
         return Err(Fault::new(field(name), "there is no such variation"));
     }
     let mut shares = Vec::new();
@@ -219,7 +250,9 @@ fn percentages(body: &NewABRelease, split: &TrafficSplit, template: &RolloutTemp
     let new: u16 = shares.iter().skip(1).sum();
     if new != traffic {
         let (new, of_stage) = (super::percent(new), super::percent(traffic));
-        let why = format!("all but the stable variation get {new}, and {of_stage} in the first stage of rolloutStrategy: say the same");
+        let why = format!(
+            "all but the stable variation get {new}, and {of_stage} in the first stage of rolloutStrategy: say the same"
+        );
         return Err(Fault::new("trafficSplit.percentages", why));
     }
     for (at, (variation, share)) in body.variations.iter().zip(&shares).enumerate() {
@@ -238,7 +271,10 @@ fn shares_of(body: &NewABRelease, first: &[u16], traffic: u16) -> Value {
     let others = if traffic == WHOLE { apportion(WHOLE, &[1]) } else { apportion(traffic, weights) };
     let shares = std::iter::once(WHOLE - traffic).chain(others).chain(std::iter::repeat(0));
     let named = body.variations.iter().zip(shares);
-    named.map(|(one, share)| (one.name.clone(), json!(super::percent(share).to_string()))).collect::<Map<_, _>>().into()
+    named
+        .map(|(one, share)| (one.name.clone(), json!(super::percent(share).to_string())))
+        .collect::<Map<_, _>>()
+        .into()
 }
 
 fn service(body: &NewABRelease, bound: &Bound, split: &TrafficSplit) -> Result<String, Fault> {
@@ -268,7 +304,8 @@ fn service(body: &NewABRelease, bound: &Bound, split: &TrafficSplit) -> Result<S
 /// By what calls stay with a variation, and which header asks for one.
 fn told_apart(body: &NewABRelease, split: &TrafficSplit) -> Result<Vec<(&'static str, Value)>, Fault> {
     let mut found = Vec::new();
-    let needs = |key: &str| Fault::new(format!("trafficSplit.{key}"), format!("type {:?} needs it", split.kind));
+    let needs =
+        |key: &str| Fault::new(format!("trafficSplit.{key}"), format!("type {:?} needs it", split.kind));
     match split.kind.as_str() {
         "percentage" if split.sticky_key.is_some() => {
             return Err(Fault::new("trafficSplit.stickyKey", "it is for the types sticky and header"));
@@ -283,11 +320,14 @@ fn told_apart(body: &NewABRelease, split: &TrafficSplit) -> Result<Vec<(&'static
     }
     if let Some(key) = &split.sticky_key {
         let sticky = sticky_of(key).map_err(|why| Fault::new("trafficSplit.stickyKey", why))?;
-        found.push(("sticky", match sticky {
-            StickyTo::Cookie(name) => json!({"cookie": name.to_string()}),
-            StickyTo::Header(name) => json!({"header": name.to_string()}),
-            StickyTo::Address => json!("address"),
-        }));
+        found.push((
+            "sticky",
+            match sticky {
+                StickyTo::Cookie(name) => json!({"cookie": name.to_string()}),
+                StickyTo::Header(name) => json!({"header": name.to_string()}),
+                StickyTo::Address => json!("address"),
+            },
+        ));
     }
     if let Some(rule) = &split.header_match {
         let header = rule.header.parse::<HeaderName>();
@@ -305,11 +345,16 @@ fn told_apart(body: &NewABRelease, split: &TrafficSplit) -> Result<Vec<(&'static
 
 /// `cookie:NAME`, `header:NAME`, `address`; a bare name is that of a cookie.
 pub fn sticky_of(key: &str) -> Result<StickyTo, String> {
-    let cookie = |name: &str| name.parse::<CookieName>().map(StickyTo::Cookie).map_err(|error| error.to_string());
+    let cookie =
+        |name: &str| name.parse::<CookieName>().map(StickyTo::Cookie).map_err(|error| error.to_string());
     match key.split_once(':') {
         Some(("cookie", name)) => cookie(name),
-        Some(("header", name)) => name.parse::<HeaderName>().map(StickyTo::Header).map_err(|error| error.to_string()),
-        Some((other, _)) => Err(format!("{other:?} is no way for calls to stay with a variation: cookie or header")),
+        Some(("header", name)) => {
+            name.parse::<HeaderName>().map(StickyTo::Header).map_err(|error| error.to_string())
+        }
+        Some((other, _)) => {
+            Err(format!("{other:?} is no way for calls to stay with a variation: cookie or header"))
+        }
         None if key == "address" => Ok(StickyTo::Address),
         None => cookie(key),
     }
@@ -323,7 +368,10 @@ fn targets<'b>(at: usize, bound: &'b Bound) -> Result<&'b [String], Fault> {
     let Some(group) = group else {
         return match version.targets.as_slice() {
             [] => {
-                let why = format!("version {} has no targets: name a target group with the addresses at which it runs", version.name);
+                let why = format!(
+                    "version {} has no targets: name a target group with the addresses at which it runs",
+                    version.name
+                );
                 Err(Fault::new(field("targetGroupId"), why))
             }
             targets => Ok(targets),
@@ -342,7 +390,10 @@ fn targets<'b>(at: usize, bound: &'b Bound) -> Result<&'b [String], Fault> {
         all
     };
     if !version.targets.is_empty() && of(&version.targets) != of(&group.addresses) {
-        let why = format!("target group {} and version {} name different targets: leave one of them out", group.name, version.name);
+        let why = format!(
+            "target group {} and version {} name different targets: leave one of them out",
+            group.name, version.name
+        );
         return Err(Fault::new(field("targetGroupId"), why));
     }
     Ok(&group.addresses)

@@ -97,7 +97,12 @@ pub fn enrolled(child: &str, name: Option<&str>, kind: ChildKind, door: &str) ->
 }
 
 /// The event of what releases of services may name.
-pub fn registered(kind: &str, name: &str, is_removed: bool, note: Option<&str>) -> Result<String, StoreError> {
+pub fn registered(
+    kind: &str,
+    name: &str,
+    is_removed: bool,
+    note: Option<&str>,
+) -> Result<String, StoreError> {
     let event =
         if is_removed { Event::Unregistered { kind, name } } else { Event::Registered { kind, name } };
     stored::json(&Noted { version: EventVersion::NOW, event, note })

@@ -51,8 +51,8 @@ use progressive::Recorded;
 use store::{
     StoreError,
     rows::{
-        AnalysisRunRow, AuditRow, DeploymentRow, MembersRow, OutboxRow, PointerRow, PrecedentRow, RegisteredRow,
-        ReleaseRow, ServiceReleaseRow, SettingRow, StageResultRow,
+        AnalysisRunRow, AuditRow, DeploymentRow, MembersRow, OutboxRow, PointerRow, PrecedentRow,
+        RegisteredRow, ReleaseRow, ServiceReleaseRow, SettingRow, StageResultRow,
     },
 };
 

@@ -32,7 +32,8 @@ use heart::release::{assignment::Slot, change::Change, state::State};
 use model::{ChildKey, Now, ReleaseId, ReleaseKey};
 use store::StoreError;
 use store::rows::{
-    AnalysisRunRow, DeploymentRow, PrecedentRow, RegisteredRow, ServiceReleaseRow, SettingRow, StageResultRow, Writes,
+    AnalysisRunRow, DeploymentRow, PrecedentRow, RegisteredRow, ServiceReleaseRow, SettingRow,
+    StageResultRow, Writes,
 };
 
 /// What a batch has touched so far.

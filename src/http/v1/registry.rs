@@ -146,7 +146,8 @@ pub(super) async fn list<S: Spec>(
 ) -> Result<(Vec<S::Shown>, Option<String>), Problem> {
     let rows = ctx.engine.reader().registered(tenant, S::STORED, after.unwrap_or_default(), limit).await?;
     let next = rows.last().filter(|_| rows.len() == limit as usize).map(|row| row.name.clone());
-    let shown = rows.iter().map(|row| Ok(read::<S>(ctx, row)?.show(entry(row)))).collect::<Result<_, Problem>>()?;
+    let shown =
+        rows.iter().map(|row| Ok(read::<S>(ctx, row)?.show(entry(row)))).collect::<Result<_, Problem>>()?;
     Ok((shown, next))
 }
 
@@ -182,7 +183,12 @@ pub(super) async fn register<S: Spec>(
 }
 
 /// Removes something that no release which is not over names. Whatever named it keeps its id.
-pub(super) async fn remove<S: Spec>(ctx: &Context, tenant: &str, named: &str, by: By) -> Result<StatusCode, Problem> {
+pub(super) async fn remove<S: Spec>(
+    ctx: &Context,
+    tenant: &str,
+    named: &str,
+    by: By,
+) -> Result<StatusCode, Problem> {
     let row = row_of::<S>(ctx, tenant, named).await?.ok_or_else(|| unknown::<S>(named))?;
     let removed_ms = Some(ctx.engine.clock().now().wall_ms);
     write::<S>(ctx, RegisteredRow { removed_ms, ..row }, by).await?;
@@ -194,7 +200,8 @@ async fn write<S: Spec>(ctx: &Context, row: RegisteredRow, by: By) -> Result<(),
     match ctx.engine.register(S::KIND, row, by, PATIENCE).await? {
         Registration::Stored => Ok(()),
         Registration::InUse(release) => {
-            let detail = format!("release {release} is not over, and names {} {name}: wait until it is", S::CALLED);
+            let detail =
+                format!("release {release} is not over, and names {} {name}: wait until it is", S::CALLED);
             Err(Problem::new(StatusCode::CONFLICT, "in-use", detail))
         }
     }

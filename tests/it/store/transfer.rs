@@ -158,7 +158,9 @@ async fn the_commands_move_a_store_and_tell_of_it() {
         outbox          0
         pointers        0
         precedents      0
+        registered      0
         releases        0
+        service_releases 0
         settings        0
         stage_results   0
         ");

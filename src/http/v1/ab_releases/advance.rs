@@ -54,7 +54,9 @@ fn commands(found: &Found, asked: Option<u32>) -> Result<Vec<Command>, Problem> 
     // From 1; 0: no stage has begun.
     let current = found.now.course().current(&found.recorded).map_or(0, |at| at + 1);
     if let Some(number) = asked.filter(|number| *number < current) {
-        let detail = format!("stage {number} lies behind: stage {current} has begun, and no release goes back a stage");
+        let detail = format!(
+            "stage {number} lies behind: stage {current} has begun, and no release goes back a stage"
+        );
         return Err(Problem::new(StatusCode::CONFLICT, "wrong-state", detail));
     }
     let target = asked.unwrap_or(current + 1);

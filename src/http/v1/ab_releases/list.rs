@@ -47,7 +47,9 @@ pub(super) async fn handle(
         let detail = format!("`status` {status:?} is none of {}", Status::NAMES.join(", "));
         return Err(Problem::bad_request(detail));
     }
-    let uuid = |named: &str| Uuid::parse(named).unwrap_or_else(|| Uuid::of(Kind::Environment, &[tenant, named])).to_string();
+    let uuid = |named: &str| {
+        Uuid::parse(named).unwrap_or_else(|| Uuid::of(Kind::Environment, &[tenant, named])).to_string()
+    };
     let mut filter = ServiceFilter {
         tenant: tenant.to_owned(),
         before: page::after(after.as_deref())?,
@@ -77,7 +79,12 @@ pub(super) async fn handle(
         }
     };
     let limit = limit.to_string();
-    let query = [("environmentId", environment_id.as_deref()), ("status", status.as_deref()), ("after", next.as_deref()), ("limit", Some(&limit))];
+    let query = [
+        ("environmentId", environment_id.as_deref()),
+        ("status", status.as_deref()),
+        ("after", next.as_deref()),
+        ("limit", Some(&limit)),
+    ];
     let query: Vec<(&str, &str)> = query.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
     Ok(page::linked("/api/v1/ab-releases", &items, &query))
 }

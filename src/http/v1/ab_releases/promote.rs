@@ -57,7 +57,8 @@ pub(super) async fn handle(
         }
         _ => {
             let ends_with = found.recorded.variations.get(1).map_or("", |one| one.name.as_str());
-            let detail = format!("the strategy of this release ends with {ends_with}: create one for {variation}");
+            let detail =
+                format!("the strategy of this release ends with {ends_with}: create one for {variation}");
             return Err(Problem::new(StatusCode::CONFLICT, "wrong-state", detail));
         }
     };

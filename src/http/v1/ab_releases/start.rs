@@ -41,7 +41,10 @@ pub(super) async fn handle(
         | ReleaseState::Paused(_)
         | ReleaseState::AwaitingApproval { .. } => Vec::new(),
         ReleaseState::RollingBack { .. } | ReleaseState::Over { .. } => {
-            let detail = format!("A/B release {} is over, or being taken back: create another one", found.recorded.release);
+            let detail = format!(
+                "A/B release {} is over, or being taken back: create another one",
+                found.recorded.release
+            );
             return Err(Problem::new(StatusCode::CONFLICT, "wrong-state", detail));
         }
     };

@@ -74,7 +74,17 @@ fn history(found: &Found) -> Vec<TrafficHistory> {
         if from != to {
             let (timestamp, wanted) = (rfc3339(at), Some(to.clone()));
             let (router, generation, by) = (None, None, by.to_owned());
-            all.push(TrafficHistory { timestamp, router, generation, from, to, wanted, seen: None, measured: None, by });
+            all.push(TrafficHistory {
+                timestamp,
+                router,
+                generation,
+                from,
+                to,
+                wanted,
+                seen: None,
+                measured: None,
+                by,
+            });
         }
     };
     for (place, at) in found.now.begun() {

@@ -33,7 +33,8 @@ pub(super) async fn handle(
 ) -> Result<Response, Problem> {
     let limit = page::limit(parameters.limit)?;
     let tenant = tenant_of(caller.as_ref());
-    let (items, next) = registry::list::<EnvironmentSpec>(&ctx, tenant, parameters.after.as_deref(), limit).await?;
+    let (items, next) =
+        registry::list::<EnvironmentSpec>(&ctx, tenant, parameters.after.as_deref(), limit).await?;
     let limit = limit.to_string();
     let query: Vec<(&str, &str)> =
         next.iter().flat_map(|next| [("after", next.as_str()), ("limit", limit.as_str())]).collect();

@@ -1,10 +1,6 @@
 //! `DELETE /api/v1/environments/{id}`.
 
-use axum::{
-    Extension,
-    extract::State,
-    http::StatusCode,
-};
+use axum::{Extension, extract::State, http::StatusCode};
 
 use crate::{
     Context,

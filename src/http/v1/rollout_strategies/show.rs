@@ -15,6 +15,7 @@ pub(super) async fn handle(
     Path(id): Path<String>,
 ) -> Result<Json<RolloutStrategyTemplate>, Problem> {
     let found = read_strategy(&serde_json::Value::String(id), &ctx.settings.site.strategies);
-    let found = found.map_err(|fault| Problem::new(StatusCode::NOT_FOUND, "unknown-rollout-strategy", fault.why))?;
+    let found =
+        found.map_err(|fault| Problem::new(StatusCode::NOT_FOUND, "unknown-rollout-strategy", fault.why))?;
     Ok(Json(shown_template(&found)))
 }

@@ -1,10 +1,6 @@
 //! `DELETE /api/v1/target-groups/{id}`.
 
-use axum::{
-    Extension,
-    extract::State,
-    http::StatusCode,
-};
+use axum::{Extension, extract::State, http::StatusCode};
 
 use crate::{
     Context,
