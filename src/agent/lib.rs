@@ -4,6 +4,7 @@ pub mod content;
 pub mod control;
 pub mod core;
 mod drive;
+pub mod front;
 pub mod judge;
 pub mod link;
 pub mod measure;

@@ -80,7 +80,12 @@ fn unreachable(why: &str) -> &'static str {
 /// A refusal in words.
 fn refused(problem: &Problem) -> String {
     let text = if problem.detail.is_empty() { &problem.title } else { &problem.detail };
+    let is_of_role =
+        ["missing-role", "whole-manager", "unknown-tenant"].iter().any(|of| problem.kind.ends_with(of));
     match problem.status {
+        403 if is_of_role => {
+            format!("{text}\nWith another token it may be done: name its file with --token-file.")
+        }
         401 | 403 => format!(
             "{text}\nThe manager wants the token of an operator: name its file with --token-file, or set \
              CHOIRMASTER_TOKEN."
@@ -282,10 +287,11 @@ impl Client {
             query.push(("limit", &size));
             query.extend(after.as_deref().map(|after| ("after", after)));
             let page: Page<T> = self.get(path, &query).await?;
-            let empty = page.items.is_empty();
+            // A page may be empty and go on all the same: what lay in between was not for the caller.
+            let goes_on = page.next.is_some() && page.next != after;
             items.extend(page.items);
             after = page.next;
-            if after.is_none() || empty || items.len() >= limit {
+            if !goes_on || items.len() >= limit {
                 return Ok((items, after.is_some()));
             }
         }

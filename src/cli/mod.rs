@@ -36,6 +36,7 @@ pub mod source;
 #[cfg(feature = "manager")]
 pub mod store;
 mod takes;
+pub mod tenant;
 pub mod terminal;
 #[cfg(feature = "manager")]
 pub mod tree;
@@ -86,6 +87,7 @@ pub enum Command {
     Children(children::Args),
     Deployments(deployments::Args),
     Audit(audit::Args),
+    Tenant(tenant::Args),
     #[cfg(feature = "manager")]
     Store(store::StoreArgs),
     #[cfg(feature = "manager")]
@@ -111,6 +113,7 @@ impl Command {
             | Self::Children(_)
             | Self::Deployments(_)
             | Self::Audit(_)
+            | Self::Tenant(_)
             | Self::Proxy(_)
             | Self::Agent(_)
             | Self::Completions(_) => Passes::None,
@@ -169,6 +172,7 @@ async fn run(command: Command) -> Result<u8, Failure> {
         Command::Children(args) => children::run(args, &mut out).await,
         Command::Deployments(args) => deployments::run(&args, &mut out).await,
         Command::Audit(args) => audit::run(&args, &mut out).await,
+        Command::Tenant(args) => tenant::run(args, &mut out).await,
         #[cfg(feature = "manager")]
         Command::Store(args) => Ok(store::run(args, &mut out).await),
         #[cfg(feature = "manager")]

@@ -261,16 +261,25 @@ fn forwarding(config: &Config) -> Result<Forwarding, Failure> {
 
 /// Whose token opens what. Operators need one as soon as there is one, also on the machine's own address.
 fn rights(config: &Config) -> Result<auth::Settings, Fault> {
+    let operators = config.auth.operators()?.into_iter().map(|line| auth::OperatorToken {
+        token: Token::new(line.token.reveal()),
+        name: line.name,
+        grant: auth::Grant { tenant: line.tenant, roles: line.roles },
+    });
+    let operators: Vec<auth::OperatorToken> = operators.collect();
     let token = |(name, secret): (String, Secret)| (name, Token::new(secret.reveal()));
-    let operators: Vec<(String, Token)> = config.auth.operators()?.into_iter().map(token).collect();
     let children = config.auth.children()?.into_iter().map(token).collect();
-    let doors = config.auth.doors()?.into_iter().map(token).collect();
+    let doors = config.auth.doors()?.into_iter().map(|line| auth::JoinToken {
+        token: Token::new(line.token.reveal()),
+        name: line.name,
+        tenant: line.tenant,
+    });
     Ok(auth::Settings {
         operator_required: !operators.is_empty(),
         operators,
         metrics_open: config.auth.open_metrics,
         children: ChildTokens::new(children, config.auth.child_token_required),
-        doors,
+        doors: doors.collect(),
     })
 }
 

@@ -11,7 +11,7 @@ use super::{
     mailbox::{By, Envelope},
     tokens::{Standing, Tokens, digest},
 };
-use model::{ChildId, ChildKind, Secret};
+use model::{ChildId, ChildKind, Secret, TenantName};
 use store::{StoreError, hex};
 
 /// Who has joined.
@@ -32,6 +32,8 @@ pub struct Newcomer<'a> {
     pub join_token: &'a [u8; 32],
     /// What it has made up: who joins again with the same is the same. At least [`wire::child::NONCE_BYTES`] long.
     pub nonce: Option<&'a str>,
+    /// Whose child it is, as is said of that token.
+    pub tenant: Option<&'a TenantName>,
 }
 
 impl Engine {
@@ -43,7 +45,7 @@ impl Engine {
         newcomer: &Newcomer<'_>,
         patience: Duration,
     ) -> Result<Option<Joined>, EngineError> {
-        let Newcomer { name, kind, door, join_token, nonce } = *newcomer;
+        let Newcomer { name, kind, door, join_token, nonce, tenant } = *newcomer;
         let (id, token) = match nonce {
             None => fresh()?,
             Some(nonce) => {
@@ -58,7 +60,8 @@ impl Engine {
             Some(Standing::Holds(_) | Standing::Revoked | Standing::Unreadable) => return Ok(None),
             None => {}
         }
-        let kept = ChildToken { digest, door: door.to_owned(), is_revoked: false };
+        let tenant = tenant.cloned();
+        let kept = ChildToken { digest, door: door.to_owned(), is_revoked: false, tenant };
         let event = audit::enrolled(id.as_str(), name, kind, door).map_err(|error| unwritable(&error))?;
         let setting = Setting::ChildToken { child: id.as_str().to_owned(), token: kept };
         self.keep_setting(setting, By::CHILD, event, patience).await?;
@@ -85,7 +88,7 @@ impl Engine {
         Ok(true)
     }
 
-    async fn keep_setting(
+    pub(super) async fn keep_setting(
         &self,
         setting: Setting,
         by: By,
@@ -109,12 +112,12 @@ pub(super) fn revoked(tokens: &Tokens, child: &str, note: Option<&str>) -> Optio
         Standing::Holds(digest) => digest,
         Standing::Unreadable => [0; 32],
     };
-    let token = ChildToken { digest, door: String::new(), is_revoked: true };
+    let token = ChildToken { digest, door: String::new(), is_revoked: true, tenant: None };
     let event = audit::token_revoked(child, note).map_err(|error| unwritable(&error)).ok()?;
     Some((Setting::ChildToken { child: child.to_owned(), token }, event))
 }
 
-fn unwritable(error: &StoreError) -> EngineError {
+pub(super) fn unwritable(error: &StoreError) -> EngineError {
     tracing::error!(%error, "an event could not be written");
     EngineError::Failed
 }

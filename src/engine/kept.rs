@@ -4,7 +4,11 @@
 
 use std::{borrow::Cow, sync::OnceLock};
 
-use super::stored::{self, ChildTokenForm, EnrolledForm};
+use super::{
+    stored::{self, ChildTokenForm, EnrolledForm, TenantForm},
+    tenants::Tenant,
+};
+use model::TenantName;
 use store::{StoreError, rows::SettingRow};
 
 const IDENTITY: &str = "identity";
@@ -12,6 +16,9 @@ const ENROLLED: &str = "enrolled";
 
 /// The settings that are tokens of children are called so, with the child's id behind it.
 const CHILD_TOKEN: &str = "child_token/";
+
+/// The settings that are tenants are called so, with the tenant's name behind it.
+const TENANT: &str = "tenant/";
 
 /// What a manager keeps of itself, as one setting of its store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +28,11 @@ pub enum Setting {
     /// It is stored before it is used, and replaced by the next.
     Enrolled(Enrolled),
     /// The token of a child that joined.
-    ChildToken { child: String, token: ChildToken },
+    ChildToken {
+        child: String,
+        token: ChildToken,
+    },
+    Tenant(Tenant),
 }
 
 /// Who this manager is at its parent.
@@ -40,11 +51,18 @@ pub struct ChildToken {
     /// The name of the token with which the child joined.
     pub door: String,
     pub is_revoked: bool,
+    /// Whose child it becomes when it calls for the first time, as an operator said of that token.
+    pub tenant: Option<TenantName>,
 }
 
 /// The child whose token a setting is.
 pub(super) fn child_of(row: &SettingRow) -> Option<&str> {
     row.name.strip_prefix(CHILD_TOKEN)
+}
+
+/// The tenant that a setting is about.
+pub(super) fn tenant_of(row: &SettingRow) -> Option<&str> {
+    row.name.strip_prefix(TENANT)
 }
 
 impl Setting {
@@ -53,6 +71,7 @@ impl Setting {
             Self::Identity(_) => IDENTITY.into(),
             Self::Enrolled(_) => ENROLLED.into(),
             Self::ChildToken { child, .. } => format!("{CHILD_TOKEN}{child}").into(),
+            Self::Tenant(tenant) => format!("{TENANT}{}", tenant.name).into(),
         }
     }
 
@@ -62,6 +81,7 @@ impl Setting {
             Self::Identity(id) => Ok(id.clone()),
             Self::Enrolled(enrolled) => stored::json(&EnrolledForm::from(enrolled)),
             Self::ChildToken { token, .. } => stored::json(&ChildTokenForm::from(token)),
+            Self::Tenant(tenant) => stored::json(&TenantForm::from(tenant)),
         }
     }
 }

@@ -47,6 +47,7 @@ mod start;
 pub mod stats;
 pub mod stored;
 mod task;
+pub mod tenants;
 pub mod tokens;
 mod touched;
 mod trouble;

@@ -26,13 +26,14 @@ use heart::{
         parent,
         state::{KeptCover, Known, Release, Snapshot, State},
     },
+    traffic::Router,
 };
 use model::{ChildId, ChildKey, ChildKind, ChildStatus, Now, Outcome, ReleaseId, ReleaseKey, StageStatus};
 use store::{
     Loader, ReleaseHead, StoreError,
     rows::{
-        AnalysisRunRow, AssignmentRow, ChildRow, DeploymentRow, MembersRow, OutboxRow, PointerRow,
-        ReleaseRow, SettingRow, StageResultRow,
+        AnalysisRunRow, AssignmentRow, ChildRow, DeploymentRow, LedServiceRow, MembersRow, OutboxRow,
+        PointerRow, ReleaseRow, RouterOrderRow, RouterRow, SettingRow, StageResultRow,
     },
 };
 
@@ -45,6 +46,7 @@ fn digest(table: &'static str, key: u32, column: &'static str, bytes: &[u8]) -> 
 pub(super) struct Loading {
     state: State,
     releases: BTreeMap<ReleaseKey, Building>,
+    routers: BTreeMap<ChildKey, Router>,
     beside: Beside,
 }
 
@@ -60,7 +62,7 @@ pub(super) struct Beside {
 
 impl Loading {
     pub fn new(state: State) -> Self {
-        Self { state, releases: BTreeMap::new(), beside: Beside::default() }
+        Self { state, releases: BTreeMap::new(), routers: BTreeMap::new(), beside: Beside::default() }
     }
 
     /// The state, complete.
@@ -69,6 +71,9 @@ impl Loading {
         for building in self.releases.into_values() {
             let release = building.finish(&self.state);
             self.state.hold(release);
+        }
+        for (child, router) in self.routers {
+            self.state.hold_router(child, router);
         }
         self.state.recheck_all(served_ms);
         (self.state, self.beside)
@@ -153,6 +158,44 @@ impl Loader for Loading {
         self.beside.pointers.push(row);
         Ok(())
     }
+
+    // Whoever leads a router says all of it again.
+    fn router(&mut self, row: RouterRow) -> Result<(), StoreError> {
+        match stored::traffic::router(row) {
+            Ok((child, router)) => drop(self.routers.insert(child, router)),
+            Err(error) => self.beside.unreadable.push(error),
+        }
+        Ok(())
+    }
+
+    fn led_service(&mut self, row: LedServiceRow) -> Result<(), StoreError> {
+        let (child, place, service) = match stored::traffic::service(row) {
+            Ok(read) => read,
+            Err(error) => {
+                self.beside.unreadable.push(error);
+                return Ok(());
+            }
+        };
+        if let Some(router) = self.routers.get_mut(&child) {
+            if router.services.len() <= place {
+                router.services.resize(place + 1, None);
+            }
+            router.services[place] = service.map(Arc::new);
+        }
+        Ok(())
+    }
+
+    fn router_order(&mut self, row: RouterOrderRow) -> Result<(), StoreError> {
+        match stored::traffic::order(&row) {
+            Ok((child, order)) => {
+                if let Some(router) = self.routers.get_mut(&child) {
+                    router.orders.push(Arc::new(order));
+                }
+            }
+            Err(error) => self.beside.unreadable.push(error),
+        }
+        Ok(())
+    }
 }
 
 fn child(row: ChildRow) -> Result<Child, StoreError> {
@@ -205,7 +248,7 @@ impl Building {
     pub fn new(row: ReleaseRow) -> Result<Self, StoreError> {
         let key = row.release_key;
         let detail = stored::release_detail(key, &row.detail)?;
-        let strategy = stored::strategy(key, &row.strategy)?;
+        let strategy = stored::strategy(key, &row.id, &row.strategy)?;
         let strategy = if detail.parent.is_some() { parent::led(strategy) } else { strategy };
         let gates = Gates { stand: detail.stand, ..Gates::new(&strategy, detail.parent.is_some()) };
         let release = Release {

@@ -42,8 +42,11 @@ impl Effects {
         }
     }
 
-    /// Lets the token of a child hold, or no longer, if the setting is one; one that can't be read is left in the store.
+    /// Takes in a tenant, if the setting is one. Lets the token of a child hold, or no longer, if the setting is one; one that can't be read is left in the store.
     pub fn token(&self, row: &SettingRow) {
+        if let Err(error) = self.view.tenants.note(row) {
+            self.view.stats.unreadable.note(&error);
+        }
         match self.view.tokens.note(row) {
             Ok(None) => {}
             Ok(Some((child, Standing::Holds(_)))) => self.proven.add(child),

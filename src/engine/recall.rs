@@ -120,6 +120,7 @@ fn about(command: &Command) -> About<'_> {
         Command::Analysis(analysis::Command::Extend { release, .. }) => About::Release(release),
         Command::Analysis(analysis::Command::Looked(_))
         | Command::Children(_)
+        | Command::Traffic(_)
         | Command::Tick
         | Command::Recalled { .. }
         | Command::RecalledPart { .. } => About::NoRelease,

@@ -125,6 +125,7 @@ async fn is_precedent(engine: &Engine, row: &OverRow) -> Result<bool, StoreError
         }
     };
     for function in functions {
+        let function = model::tenant::history_key(&row.id, &function);
         let latest = engine.reader().precedent(&function, i64::MAX, NONE).await?;
         if latest.is_some_and(|latest| latest.release_key == row.release_key) {
             return Ok(true);

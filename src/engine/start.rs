@@ -12,7 +12,7 @@ use super::{
     clock::Clock,
     effect::{Due, ToParent, Webhook},
     handle::Engine,
-    kept::{Setting, child_of, is_identity},
+    kept::{Setting, child_of, is_identity, tenant_of},
     load::Loading,
     mailbox::MAILBOX,
     outbox::Effects,
@@ -73,7 +73,8 @@ async fn load_and_start(
     for error in &beside.unreadable {
         view.stats.unreadable.note(error);
     }
-    let (tokens, kept): (Vec<_>, Vec<_>) = beside.settings.iter().partition(|row| child_of(row).is_some());
+    let is_of_callers = |row: &&store::rows::SettingRow| child_of(row).is_some() || tenant_of(row).is_some();
+    let (tokens, kept): (Vec<_>, Vec<_>) = beside.settings.iter().partition(is_of_callers);
     for row in tokens {
         effects.token(row);
     }

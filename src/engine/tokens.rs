@@ -18,6 +18,7 @@ use super::{
     kept::{ChildToken, child_of},
     stored,
 };
+use model::TenantName;
 use store::{StoreError, rows::SettingRow};
 
 /// What is known of the token of a child that joined.
@@ -45,6 +46,8 @@ struct All {
     holders: HashMap<[u8; 32], String>,
     /// Tokens that open something.
     valid: usize,
+    /// Children that joined as some tenant's.
+    tenants: HashMap<String, TenantName>,
 }
 
 impl Tokens {
@@ -78,6 +81,14 @@ impl Tokens {
         self.read().holders.get(digest).cloned()
     }
 
+    /// Whose child one became by joining.
+    pub fn tenant_of(&self, child: &str) -> Option<TenantName> {
+        if self.is_empty() {
+            return None;
+        }
+        self.read().tenants.get(child).cloned()
+    }
+
     fn set(&self, child: &str, standing: Standing, digest: Option<[u8; 32]>) {
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
         let is_valid = |standing| matches!(standing, Standing::Holds(_));
@@ -100,6 +111,10 @@ impl Tokens {
             Ok(ChildToken { digest, .. }) => Standing::Holds(*digest),
         };
         self.set(child, standing, token.as_ref().ok().map(|token| token.digest));
+        if let Ok(ChildToken { tenant: Some(tenant), .. }) = &token {
+            let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+            all.tenants.insert(child.to_owned(), tenant.clone());
+        }
         token.map(|_| Some((child, standing)))
     }
 }

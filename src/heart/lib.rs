@@ -6,3 +6,4 @@ mod names;
 pub mod parent;
 pub mod plan;
 pub mod release;
+pub mod traffic;

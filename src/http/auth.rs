@@ -2,7 +2,7 @@
 //!
 //! | paths | right |
 //! |---|---|
-//! | `POST /release`, `/api`, `/events`, `/openapi.json`, `/metrics` | an operator's |
+//! | `POST /release`, `/api`, `/events`, `/openapi.json`, `/metrics` | an operator's: `rights.rs` has the table, route by route |
 //! | the calls of children | a child's own |
 //! | `POST /join` | a join token |
 //! | `/healthz`, `/readyz` | anybody's |
@@ -12,6 +12,7 @@
 use std::{collections::HashMap, fmt};
 
 use axum::http::{HeaderMap, header};
+use model::{Role, TenantName};
 use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConditionallySelectable as _, ConstantTimeEq as _};
 
@@ -56,47 +57,99 @@ pub struct ChildTokens {
     required: bool,
 }
 
+/// What a token is good for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Grant {
+    /// `None`: the whole manager.
+    pub tenant: Option<TenantName>,
+    /// Empty: all of them.
+    pub roles: Vec<Role>,
+}
+
+impl Grant {
+    /// Whether it has one of these roles.
+    pub fn has_any(&self, roles: &[Role]) -> bool {
+        self.roles.is_empty() || roles.iter().any(|role| self.roles.contains(role))
+    }
+
+    /// Whether it is good for everything there is.
+    pub const fn is_whole(&self) -> bool {
+        self.tenant.is_none() && self.roles.is_empty()
+    }
+}
+
+/// A token that operators call with.
+#[derive(Debug, Clone)]
+pub struct OperatorToken {
+    /// Goes into the audit trail.
+    pub name: String,
+    pub token: Token,
+    pub grant: Grant,
+}
+
+impl OperatorToken {
+    /// A token that is good for everything.
+    pub fn new(name: impl Into<String>, secret: &str) -> Self {
+        Self { name: name.into(), token: Token::new(secret), grant: Grant::default() }
+    }
+}
+
+/// A token with which children join.
+#[derive(Debug, Clone)]
+pub struct JoinToken {
+    pub name: String,
+    pub token: Token,
+    /// Whose children join with it.
+    pub tenant: Option<TenantName>,
+}
+
+impl JoinToken {
+    /// A token with which children join that are no tenant's.
+    pub fn new(name: impl Into<String>, secret: &str) -> Self {
+        Self { name: name.into(), token: Token::new(secret), tenant: None }
+    }
+}
+
 /// Who may do what. By default everybody everything, which is for loopback addresses.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// Name and token of each operator. The name goes into the audit trail.
-    pub operators: Vec<(String, Token)>,
+    pub operators: Vec<OperatorToken>,
     /// Whether operators need a token.
     pub operator_required: bool,
     /// Whether `/metrics` is for everybody all the same.
     pub metrics_open: bool,
     pub children: ChildTokens,
-    /// Name and token of each door: with such a token children join.
-    pub doors: Vec<(String, Token)>,
+    pub doors: Vec<JoinToken>,
 }
 
 impl Settings {
     /// The operator whose token this is.
-    pub(super) fn operator(&self, token: &Token) -> Option<&str> {
-        name_of(&self.operators, token)
+    pub(super) fn operator(&self, token: &Token) -> Option<&OperatorToken> {
+        place_of(self.operators.iter().map(|known| &known.token), token).and_then(|at| self.operators.get(at))
     }
 
-    /// The name of the join token that this is.
-    pub(super) fn door(&self, token: &Token) -> Option<&str> {
-        name_of(&self.doors, token)
+    /// The join token that this is.
+    pub(super) fn door(&self, token: &Token) -> Option<&JoinToken> {
+        place_of(self.doors.iter().map(|known| &known.token), token).and_then(|at| self.doors.get(at))
     }
 }
 
-/// Whose token this is. Looks at all of them, so that the time tells nothing.
-fn name_of<'a>(all: &'a [(String, Token)], token: &Token) -> Option<&'a str> {
+/// Where a token stands. Looks at all of them, so that the time tells nothing.
+fn place_of<'a>(all: impl Iterator<Item = &'a Token>, token: &Token) -> Option<usize> {
     let mut found = 0_u32;
-    for (place, (_, known)) in (1_u32..).zip(all) {
+    for (place, known) in (1_u32..).zip(all) {
         found.conditional_assign(&place, known.is(token));
     }
-    let place = (found as usize).checked_sub(1)?;
-    all.get(place).map(|(name, _)| name.as_str())
+    (found as usize).checked_sub(1)
 }
 
 /// The operator who calls, as the middleware found out.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CallingOperator {
     /// The token's name; `None` where no token was needed and none was sent.
     pub name: Option<String>,
+    /// What the token is good for.
+    pub grant: Grant,
 }
 
 /// The token that a request brings along.

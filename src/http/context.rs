@@ -2,7 +2,10 @@
 
 use std::{ops::Deref, path::PathBuf, sync::Arc, time::Duration};
 
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::{
+    sync::{Mutex, Semaphore},
+    time::timeout,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{address::Proxies, auth, joins::Joins, service_area::ServiceArea};
@@ -68,6 +71,8 @@ pub struct Parts {
     pub uploading: Arc<Semaphore>,
     /// Memory that is left for large bodies of children's calls, in KiB.
     pub reporting: Arc<Semaphore>,
+    /// Held while a tenant is made.
+    pub tenancy: Mutex<()>,
     /// Who wanted to join lately.
     pub joins: Joins,
     /// Cancelled when the manager stops: answers that have no end of their own end then.
@@ -94,6 +99,7 @@ impl Context {
             surveying,
             uploading,
             reporting,
+            tenancy: Mutex::default(),
             joins: Joins::default(),
             stopping,
             forwarding,

@@ -23,10 +23,11 @@ use super::{
     Context,
     extract::Query,
     problem::Problem,
-    v1::audit::form::{self, AuditPlace},
+    scope::Scope,
+    v1::audit::{form::AuditPlace, seen},
 };
-use engine::unreadable::Unreadable;
 use store::{AuditFilter, rows::AuditRow};
+use wire::api::AuditEntry;
 
 /// A silent stream carries a comment this often, so that nobody takes it for dead.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -64,12 +65,16 @@ pub(super) struct Parameters {
         body = wire::api::AuditEntry)))]
 async fn handle(
     State(ctx): State<Context>,
+    scope: Scope,
     Query(parameters): Query<Parameters>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let release = match &parameters.release {
         None => None,
-        Some(id) => Some(ctx.view().releases.key_of(id).ok_or_else(|| Problem::unknown_release(id))?.0),
+        Some(id) => {
+            let id = scope.release(id);
+            Some(ctx.view().releases.key_of(&id).ok_or_else(|| Problem::unknown_release(&id))?.0)
+        }
     };
     let last = headers.get("last-event-id").map(|id| id.to_str().unwrap_or("?")).filter(|id| !id.is_empty());
     let asked = last.or(parameters.after.as_deref());
@@ -84,7 +89,7 @@ async fn handle(
         let end = ctx.engine.reader().audit_end().await?;
         end.map(|(seq, idx)| AuditPlace::at(seq, idx)).unwrap_or_default()
     };
-    let trail = Trail { ctx, release, at, behind: after.is_some() };
+    let trail = Trail { ctx, scope, release, at, behind: after.is_some() };
     let stream = trail.stream(live);
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response())
 }
@@ -92,6 +97,7 @@ async fn handle(
 /// A listener's way through the trail.
 struct Trail {
     ctx: Context,
+    scope: Scope,
     release: Option<u32>,
     /// The last entry sent, or looked at.
     at: AuditPlace,
@@ -115,8 +121,9 @@ impl Trail {
                 };
                 let Some(rows) = rows else { break };
                 for row in rows.iter().filter(|row| AuditPlace::of(row) > self.at) {
-                    if self.release.is_none() || self.release == row.release_key {
-                        yield Ok(event(row, self.ctx.engine.unreadable()));
+                    let is_asked_for = self.release.is_none() || self.release == row.release_key;
+                    if let Some(entry) = seen::of_row(&self.ctx, &self.scope, row).filter(|_| is_asked_for) {
+                        yield Ok(event(&entry));
                     }
                 }
                 if let Some(last) = rows.last() {
@@ -158,9 +165,8 @@ impl Trail {
     }
 }
 
-fn event(row: &AuditRow, unreadable: &Unreadable) -> Event {
-    let entry = form::entry(row, unreadable);
+fn event(entry: &AuditEntry) -> Event {
     let name = entry.events.first().and_then(|event| event.get("event")?.as_str()).unwrap_or("audit");
-    let data = serde_json::to_string(&entry).unwrap_or_default();
+    let data = serde_json::to_string(entry).unwrap_or_default();
     Event::default().event(name).id(&entry.id).data(data)
 }

@@ -2,14 +2,16 @@
 
 use axum::{
     body::Bytes,
-    extract::{FromRequest, FromRequestParts, Request, rejection::BytesRejection},
+    extract::{
+        FromRequest, FromRequestParts, MatchedPath, RawPathParams, Request, rejection::BytesRejection,
+    },
     http::{HeaderMap, StatusCode, header, request::Parts},
 };
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IntoDeserializer as _, value::SeqDeserializer};
 
-use super::{auth::CallingOperator, problem::Problem};
+use super::{auth::CallingOperator, problem::Problem, scope::Scope};
 use engine::{By, audit::Actor};
-use wire::api::Note;
+use wire::api::{Note, OrderRequest, RetireRequest};
 
 /// Largest body of an operator's action, in bytes.
 pub const MAX_ACTION_BODY_BYTES: usize = 16 * 1024;
@@ -45,11 +47,46 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        if let Some(named) = in_the_manager(parts, state).await? {
+            return Ok(Self(named));
+        }
         match axum::extract::Path::from_request_parts(parts, state).await {
             Ok(axum::extract::Path(path)) => Ok(Self(path)),
             Err(rejection) => Err(Problem::bad_request(rejection.body_text())),
         }
     }
+}
+
+/// What stands before the id of a release in the paths of calls.
+const RELEASES: &str = "/api/v1/releases/{id}";
+
+/// The parts of a path in which a tenant names a release, with the id that this has in the manager; `None`: they stay as they are.
+async fn in_the_manager<T: DeserializeOwned, S: Send + Sync>(
+    parts: &mut Parts,
+    state: &S,
+) -> Result<Option<T>, Problem> {
+    let Some(caller) = parts.extensions.get::<CallingOperator>() else { return Ok(None) };
+    let scope = Scope::of(caller);
+    let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    if scope.tenant().is_none() || !route.starts_with(RELEASES) {
+        return Ok(None);
+    }
+    let unread = |why: String| Problem::bad_request(why);
+    let params = RawPathParams::from_request_parts(parts, state).await;
+    let params = params.map_err(|rejection| unread(rejection.body_text()))?;
+    let named = params.iter().map(|(name, value)| match name {
+        "id" => scope.release(value),
+        _ => value.to_owned(),
+    });
+    let mut named: Vec<String> = named.collect();
+    let read: Result<T, serde::de::value::Error> = match (named.pop(), named.is_empty()) {
+        (Some(only), true) => T::deserialize(only.into_deserializer()),
+        (last, _) => {
+            named.extend(last);
+            T::deserialize(SeqDeserializer::new(named.into_iter()))
+        }
+    };
+    read.map(Some).map_err(|error| unread(error.to_string()))
 }
 
 /// The body of a request, within the route's limit.
@@ -127,6 +164,40 @@ impl<S: Send + Sync> FromRequest<S> for Acting {
     }
 }
 
+/// Who acts and why, with what is asked for beside: from the token and an optional body.
+#[derive(Debug)]
+pub struct ActingWith<T>(pub By, pub T);
+
+/// A body that says who acts and why.
+pub trait SaysWho {
+    /// Takes that out of it.
+    fn note(&mut self) -> Note;
+}
+
+impl<T: DeserializeOwned + Default + SaysWho, S: Send + Sync> FromRequest<S> for ActingWith<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let operator = request.extensions().get::<CallingOperator>().cloned();
+        let OptionalJson(body) = OptionalJson::<T>::from_request(request, state).await?;
+        let mut body = body.unwrap_or_default();
+        let note = body.note();
+        acting(operator.as_ref(), note).map(|by| Self(by, body))
+    }
+}
+
+impl SaysWho for OrderRequest {
+    fn note(&mut self) -> Note {
+        Note { by: self.by.take(), note: self.note.take() }
+    }
+}
+
+impl SaysWho for RetireRequest {
+    fn note(&mut self) -> Note {
+        Note { by: self.by.take(), note: self.note.take() }
+    }
+}
+
 /// Who acts: the token's name if there is one, else who the note says.
 pub fn acting(operator: Option<&CallingOperator>, note: Note) -> Result<By, Problem> {
     let Note { by, note } = note;
@@ -144,6 +215,9 @@ pub fn acting(operator: Option<&CallingOperator>, note: Note) -> Result<By, Prob
         return Err(Problem::bad_request(detail));
     }
     let name = operator.and_then(|operator| operator.name.clone()).or(by);
-    let actor = Actor::Operator(name.unwrap_or_else(|| UNNAMED.to_owned()));
+    let name = name.unwrap_or_else(|| UNNAMED.to_owned());
+    // In the trail everybody's names stand side by side.
+    let tenant = operator.and_then(|operator| operator.grant.tenant.as_ref());
+    let actor = Actor::Operator(tenant.map_or_else(|| name.clone(), |tenant| format!("{tenant}/{name}")));
     Ok(By { actor, note: note.filter(|note| !note.is_empty()) })
 }

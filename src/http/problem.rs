@@ -38,6 +38,8 @@ pub fn status(error: &EngineError) -> StatusCode {
 fn refused(refusal: &Refusal) -> (StatusCode, &'static str) {
     match refusal {
         Refusal::UnknownChild(_) => (StatusCode::NOT_FOUND, "unknown-child"),
+        Refusal::LeadsNoRouter(_) => (StatusCode::NOT_FOUND, "unknown-router"),
+        Refusal::UnknownService { .. } => (StatusCode::NOT_FOUND, "unknown-service"),
         Refusal::UnknownRelease(_) => (StatusCode::NOT_FOUND, "unknown-release"),
         Refusal::NeverOffered { .. } => (StatusCode::NOT_FOUND, "never-offered"),
         Refusal::NoPart { .. } => (StatusCode::NOT_FOUND, "no-part"),
@@ -49,9 +51,10 @@ fn refused(refusal: &Refusal) -> (StatusCode, &'static str) {
         | Refusal::Late { .. } => (StatusCode::CONFLICT, "stage"),
         Refusal::IdTaken(_) => (StatusCode::CONFLICT, "id-taken"),
         Refusal::IdAmbiguous { .. } => (StatusCode::CONFLICT, "id-ambiguous"),
-        Refusal::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
+        Refusal::Conflict(_) | Refusal::AnothersConflict => (StatusCode::CONFLICT, "conflict"),
         Refusal::WrongState { .. } => (StatusCode::CONFLICT, "wrong-state"),
         Refusal::HeldByParent { .. } => (StatusCode::CONFLICT, "held-above"),
+        Refusal::HasPart { .. } => (StatusCode::CONFLICT, "has-part"),
         Refusal::Owes { .. } => (StatusCode::CONFLICT, "owes"),
         Refusal::NothingToRetry(_) => (StatusCode::CONFLICT, "nothing-to-retry"),
         Refusal::Unfit { .. } => (StatusCode::CONFLICT, "unfit"),
@@ -96,6 +99,16 @@ impl Problem {
 
     pub fn unknown_child(id: &str) -> Self {
         Refusal::UnknownChild(quoted(id)).into()
+    }
+
+    pub fn unknown_router(id: &str) -> Self {
+        let detail = format!("there is no router {}: no child of this id leads one", quoted(id));
+        Self::new(StatusCode::NOT_FOUND, "unknown-router", detail)
+    }
+
+    pub fn unknown_service(name: &str) -> Self {
+        let detail = format!("no router leads a service {}", quoted(name));
+        Self::new(StatusCode::NOT_FOUND, "unknown-service", detail)
     }
 
     /// Nothing can be stored.
@@ -275,6 +288,13 @@ fn title(kind: &str) -> Option<&'static str> {
         "stopping" => "Stopping",
         "not-ready" => "Not ready",
         "store-full" => "The store has no space left",
+        "unknown-tenant" => "Unknown tenant",
+        "tenant-limit" => "A limit of the tenant is reached",
+        "tenant-taken" => "The name was given",
+        "has-part" => "It has a part in a release",
+        "reserved-id" => "The id is kept for tenants",
+        "missing-role" => "The token lacks a role",
+        "whole-manager" => "Not for a tenant",
         "store-unavailable" => "The store does not answer",
         _ => return None,
     })

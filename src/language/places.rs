@@ -12,6 +12,7 @@ pub struct TextPlaces {
     /// Of each function the base version and the new one.
     pub versions: Vec<[VersionPlace; 2]>,
     pub functions: Vec<TextPlace>,
+    pub services: Vec<TextPlace>,
     pub stages: Vec<TextPlace>,
 }
 

@@ -30,6 +30,9 @@ pub struct Service {
     pub variations: Vec<Variation>,
     #[serde(default, skip_serializing_if = "Salt::is_default")]
     pub salt: Salt,
+    /// By what users are drawn, at routers that know it; `None`: by what each kind of router usually does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<HashFunction>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
 }
@@ -64,6 +67,7 @@ impl Service {
             rule: None,
             variations,
             salt: Salt::default(),
+            hash: None,
             retry: None,
         }
     }
@@ -85,7 +89,7 @@ impl Service {
             sticky: self.sticky.clone(),
             rule: self.rule.clone(),
             salt,
-            hash: HashFunction::default(),
+            hash: self.hash.unwrap_or_default(),
             variations: self.variations.clone(),
             table,
         })

@@ -8,7 +8,7 @@ use super::{
     analysis::Analysis, condition::Condition, from_parent::FromParent, retry::Retry, rollout::Rollout,
     service::Service, sticky::Sticky, target::Target,
 };
-use model::ReleaseId;
+use model::{ReleaseId, TENANT_LABEL};
 
 /// A validated release strategy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -216,5 +216,24 @@ impl Strategy {
     /// What all subjects are called, in the order of their indices.
     pub fn subject_keys(&self) -> impl Iterator<Item = &str> + Clone {
         self.subjects().map(Subject::key)
+    }
+
+    /// The tenant whose release it is.
+    pub fn tenant(&self) -> Option<&str> {
+        self.id.tenant()
+    }
+
+    /// Makes it the release of this id. If that is a tenant's, children take part that are this tenant's, and nobody else.
+    pub fn bind(&mut self, id: ReleaseId) {
+        if let Some(tenant) = id.tenant() {
+            let target = self.target.get_or_insert_default();
+            target.labels.insert(TENANT_LABEL.to_owned(), tenant.to_owned());
+        }
+        self.id = id;
+    }
+
+    /// By what earlier releases of a subject are found: those of a tenant are compared with the tenant's own.
+    pub fn history_key(&self, subject: &str) -> String {
+        model::tenant::history_key(self.id.as_str(), subject)
     }
 }

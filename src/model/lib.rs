@@ -17,8 +17,10 @@ pub mod ring;
 mod secret;
 pub mod status;
 pub mod steps;
+pub mod tenant;
 pub mod text;
 pub mod time;
+pub mod traffic;
 
 pub use child::{
     Capabilities, ChildKind, ChildStatus, Cordon, Exclusion, FEATURE_CLASSES, FEATURE_GROUPS,
@@ -28,4 +30,5 @@ pub use id::{ChildId, ChildKey, IdError, MAX_OFFER_ID_LEN, MAX_RELEASE_ID_LEN, R
 pub use manager_clock::{ManagerClock, ManagerInstant};
 pub use secret::Secret;
 pub use status::StageStatus;
+pub use tenant::{Role, TENANT_LABEL, TenantName};
 pub use time::Now;

@@ -4,8 +4,14 @@ use std::fmt;
 
 use sha1::{Digest as _, Sha1};
 
-/// The tenant of whoever is bound to none.
-pub const DEFAULT_TENANT: &str = "default";
+/// The tenant of whoever is bound to none: no tenant can be called so.
+pub const DEFAULT_TENANT: &str = "~";
+
+/// Whose a release is that has this id in the manager.
+#[must_use]
+pub fn tenant_of(release: &str) -> &str {
+    model::tenant::split(release).map_or(DEFAULT_TENANT, |(tenant, _)| tenant)
+}
 
 /// Of all ids that are made here.
 const NAMESPACE: [u8; 16] =

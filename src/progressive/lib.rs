@@ -18,7 +18,7 @@ mod strategies;
 mod translate;
 
 pub use course::{Course, Phase, StageCourse, StageState, Status};
-pub use ids::{DEFAULT_TENANT, Kind, Uuid};
+pub use ids::{DEFAULT_TENANT, Kind, Uuid, tenant_of};
 pub use names::{Names, release_id};
 pub use recorded::{Recorded, RecordedStage, RecordedVariation};
 pub use registered::{check_environment, check_group, check_version};

@@ -25,13 +25,12 @@ use std::{
     time::Duration,
 };
 
-use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use traffic::{Failure, GROUPS};
 
 use crate::{
     access_log::{Entry, Line},
-    ledger::{Key, Recorder, Tally, Timeline},
+    ledger::{Key, Recorder, Tally, Timeline, UnservedCalls},
     shadow::Likeness,
 };
 
@@ -96,31 +95,6 @@ pub(crate) enum Unserved {
     Refused,
     /// No service is there.
     NoService,
-}
-
-/// Calls that no version got.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct UnservedCalls {
-    /// Heads that have no one meaning, or are beyond a limit.
-    pub refused: u64,
-    /// Calls for which there is no service.
-    pub no_service: u64,
-}
-
-impl UnservedCalls {
-    pub(crate) fn add(&mut self, more: Self) {
-        self.refused += more.refused;
-        self.no_service += more.no_service;
-    }
-
-    /// What came since then.
-    pub(crate) fn since(self, then: Self) -> Self {
-        Self {
-            refused: self.refused.saturating_sub(then.refused),
-            no_service: self.no_service.saturating_sub(then.no_service),
-        }
-    }
 }
 
 /// Where threads leave what they counted. So nothing is lost if whoever asked for it doesn't wait.

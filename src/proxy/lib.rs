@@ -83,8 +83,7 @@ use self::{
     worker::{Crew, Incoming, Order},
 };
 pub use self::{
-    count::UnservedCalls,
-    ledger::{Copies, Tally},
+    ledger::{Copies, Tally, UnservedCalls},
     limits::Limits,
     sockets::{Kind, Listen, Socket},
     tls::{Tls, TlsFault, TlsFiles},

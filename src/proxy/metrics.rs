@@ -7,7 +7,7 @@ use traffic::Failure;
 
 use crate::{
     Leaving,
-    count::UnservedCalls,
+    ledger::UnservedCalls,
     ledger::{BOUNDS_US, Ledger, Seconds, Tally},
     live::{LiveTable, Transport},
     prometheus,

@@ -17,6 +17,7 @@ mod error;
 pub mod haproxy;
 pub mod health;
 pub mod lead;
+pub mod measure;
 pub mod names;
 pub mod nginx;
 mod task;
@@ -24,6 +25,7 @@ mod task;
 use std::{fmt, future::Future, path::Path, pin::Pin};
 
 pub use self::error::RouterError;
+use measure::Totals;
 use traffic::{
     health::Grain,
     seen::Seen,
@@ -63,6 +65,11 @@ pub trait Router: fmt::Debug + Send + Sync {
 
     /// How many connections it has to a variation still: what a drain waits for. None where it doesn't tell.
     fn connections<'a>(&'a self, service: &'a str, variation: &'a str) -> Answer<'a, Option<u64>>;
+
+    /// How many calls it says have ended, so that it is seen which of them have no line in its log.
+    fn totals(&self) -> Answer<'_, Totals> {
+        Box::pin(async { Ok(Totals::Untold) })
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -47,6 +47,14 @@ macro_rules! every_table {
                 [id, detail, at_ms, actor, removed_ms];
             service_releases ServiceRelease(ServiceReleaseRow) upsert releases [release_key] from service_releases
                 [id, tenant, tenant_id, environment, environment_id, actor, actor_id, form];
+            routers Router(RouterRow) upsert children [child_key] from routers
+                [kind, version, phase, reached, trouble, updated_ms, detail];
+            led_services LedService(LedServiceRow) upsert children [child_key, place] from led_services
+                [service, epoch, generation, offer, standing, updated_ms, detail];
+            router_orders RouterOrder(RouterOrderRow) upsert children [child_key, place] from router_orders
+                [number, what, at_ms, detail];
+            traffic_history TrafficHistory(TrafficHistoryRow) insert alone [seq, idx] from traffic_history
+                [at_ms, child_key, router, service, release_key, detail];
         }
     };
 }

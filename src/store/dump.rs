@@ -4,9 +4,9 @@ use super::{
     Loader, ReleaseHead, StoreError,
     declared::every_table,
     rows::{
-        AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, LeaseRow, MembersRow,
-        OutboxRow, PointerRow, PrecedentRow, RegisteredRow, ReleaseRow, ServiceReleaseRow, SettingRow,
-        StageResultRow, Writes,
+        AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, LeaseRow,
+        LedServiceRow, MembersRow, OutboxRow, PointerRow, PrecedentRow, RegisteredRow, ReleaseRow,
+        RouterOrderRow, RouterRow, ServiceReleaseRow, SettingRow, StageResultRow, TrafficHistoryRow, Writes,
     },
     session::{Arg, Columns, Session},
     tables::{FromRow, Stored, columns, part},
@@ -83,7 +83,10 @@ pub(crate) async fn load(session: &mut dyn Session, loader: &mut dyn Loader) -> 
     each(session, DEPLOYMENTS, |row: DeploymentRow| loader.deployment(row)).await?;
     each(session, OutboxRow::SELECT, |row: OutboxRow| loader.outbox(row)).await?;
     each(session, SettingRow::SELECT, |row: SettingRow| loader.setting(row)).await?;
-    each(session, PointerRow::SELECT, |row: PointerRow| loader.pointer(row)).await
+    each(session, PointerRow::SELECT, |row: PointerRow| loader.pointer(row)).await?;
+    each(session, RouterRow::SELECT, |row: RouterRow| loader.router(row)).await?;
+    each(session, LedServiceRow::SELECT, |row: LedServiceRow| loader.led_service(row)).await?;
+    each(session, RouterOrderRow::SELECT, |row: RouterOrderRow| loader.router_order(row)).await
 }
 
 macro_rules! any_row {

@@ -7,10 +7,11 @@ use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
 use super::{
-    AuditFilter, DeploymentFilter, MAX_PAGE, Reader, ReleaseFilter, ServiceFilter, StoreError,
+    AuditFilter, DeploymentFilter, MAX_PAGE, Reader, ReleaseFilter, ServiceFilter, StoreError, TrafficFilter,
     rows::{
         AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, DeploymentRow, MembersRow, OutboxId, OverRow,
-        PrecedentRow, RegisteredRow, ReleaseRow, ServiceReleaseRow, StageResultRow, WallMs,
+        PrecedentRow, RegisteredRow, ReleaseRow, ServiceReleaseRow, StageResultRow, TrafficHistoryRow,
+        WallMs,
     },
     session::{Arg, Sessions},
     tables::{FromRow, columns, part},
@@ -90,11 +91,37 @@ pub(crate) const AUDIT_OF_RELEASE: &str = concat!(
 pub(crate) const AUDIT_END: &str =
     concat!("SELECT ", columns!(AuditRow), " FROM audit ORDER BY seq DESC, idx DESC LIMIT 1");
 
+pub(crate) const TRAFFIC: &str = concat!(
+    "SELECT ",
+    columns!(TrafficHistoryRow),
+    " FROM traffic_history WHERE (seq, idx) < ($1, $2) ORDER BY seq DESC, idx DESC LIMIT $3"
+);
+
+pub(crate) const TRAFFIC_OF_RELEASE: &str = concat!(
+    "SELECT ",
+    columns!(TrafficHistoryRow),
+    " FROM traffic_history WHERE (seq, idx) < ($1, $2) AND release_key = $4 AND service = COALESCE($5, service)
+      ORDER BY seq DESC, idx DESC LIMIT $3"
+);
+
+pub(crate) const TRAFFIC_OF_SERVICE: &str = concat!(
+    "SELECT ",
+    columns!(TrafficHistoryRow),
+    " FROM traffic_history WHERE (seq, idx) < ($1, $2) AND service = $4 ORDER BY seq DESC, idx DESC LIMIT $3"
+);
+
 pub(crate) const OVER: &str = concat!(
     "SELECT ",
     part!(OverRow),
     " FROM releases WHERE release_key > $1 AND NOT open AND state <> 'Removed' ORDER BY release_key LIMIT $2"
 );
+
+pub(crate) const BYTES_OF: &str = "SELECT CAST(
+        COALESCE((SELECT SUM(octet_length(strategy)) FROM releases
+            WHERE substr(id, 1, length(CAST($1 AS text))) = CAST($1 AS text)), 0)
+        + COALESCE((SELECT SUM(octet_length(bytes)) FROM archives WHERE digest IN
+            (SELECT archive FROM releases WHERE substr(id, 1, length(CAST($1 AS text))) = CAST($1 AS text))), 0)
+        AS BIGINT)";
 
 pub(crate) const AWAITING: &str =
     concat!("SELECT ", part!(OutboxId), " FROM outbox WHERE kind = $1 ORDER BY id LIMIT $2");
@@ -114,7 +141,7 @@ pub(crate) const SERVICE_RELEASE: &str =
 pub(crate) const SERVICE_RELEASES: &str = concat!(
     "SELECT ",
     columns!(ServiceReleaseRow),
-    " FROM service_releases WHERE tenant = $1 AND release_key < $2
+    " FROM service_releases WHERE tenant = COALESCE($1, tenant) AND release_key < $2
       AND environment_id = COALESCE($3, environment_id) ORDER BY release_key DESC LIMIT $4"
 );
 
@@ -136,7 +163,11 @@ pub(crate) const STATEMENTS: &[&str] = &[
     AUDIT,
     AUDIT_OF_RELEASE,
     AUDIT_END,
+    TRAFFIC,
+    TRAFFIC_OF_RELEASE,
+    TRAFFIC_OF_SERVICE,
     OVER,
+    BYTES_OF,
     AWAITING,
     REGISTERED,
     REGISTERED_ONE,
@@ -213,8 +244,27 @@ impl Reader for History {
                 page(filter.limit),
                 Arg::OptText(filter.state.as_deref()),
                 Arg::OptText(filter.function.as_deref()),
+                Arg::OptText(filter.prefix.as_deref()),
             ];
             self.all(self.sessions.releases_sql(), &args).await
+        })
+    }
+
+    fn bytes_of<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<u64, StoreError>> {
+        Box::pin(async move {
+            let mut bytes = 0;
+            let asking = async {
+                let mut session = self.sessions.session().await?;
+                let mut each = |columns: &dyn super::session::Columns| {
+                    let read = columns.int(0).map_err(StoreError::Unavailable)?;
+                    bytes = read.and_then(|sum| u64::try_from(sum).ok()).unwrap_or_default();
+                    Ok(())
+                };
+                session.rows(BYTES_OF, &[Arg::Text(prefix)], &mut each).await
+            };
+            let late = |_| StoreError::Unavailable(format!("no answer within {} s", READ_TIMEOUT.as_secs()));
+            timeout(READ_TIMEOUT, asking).await.map_err(late)??;
+            Ok(bytes)
         })
     }
 
@@ -362,12 +412,34 @@ impl Reader for History {
     ) -> BoxFuture<'a, Result<Vec<ServiceReleaseRow>, StoreError>> {
         Box::pin(async move {
             let args = [
-                Arg::Text(&filter.tenant),
+                Arg::OptText(filter.tenant.as_deref()),
                 Arg::Int(filter.before.map_or(i64::MAX, i64::from)),
                 Arg::OptText(filter.environment_id.as_deref()),
                 page(filter.limit),
             ];
             self.all(SERVICE_RELEASES, &args).await
+        })
+    }
+
+    fn traffic_history<'a>(
+        &'a self,
+        filter: TrafficFilter<'a>,
+    ) -> BoxFuture<'a, Result<Vec<TrafficHistoryRow>, StoreError>> {
+        Box::pin(async move {
+            let (seq, idx) = filter.before.map_or((i64::MAX, i64::MAX), |(seq, idx)| {
+                (i64::try_from(seq).unwrap_or(i64::MAX), i64::from(idx))
+            });
+            let before = [Arg::Int(seq), Arg::Int(idx), page(filter.limit)];
+            match (filter.release_key, filter.service) {
+                (Some(key), service) => {
+                    let args = [&before[..], &[Arg::Int(key.into()), Arg::OptText(service)]].concat();
+                    self.all(TRAFFIC_OF_RELEASE, &args).await
+                }
+                (None, Some(service)) => {
+                    self.all(TRAFFIC_OF_SERVICE, &[&before[..], &[Arg::Text(service)]].concat()).await
+                }
+                (None, None) => self.all(TRAFFIC, &before).await,
+            }
         })
     }
 

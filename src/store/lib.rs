@@ -56,9 +56,9 @@ pub mod tried_alone {
 }
 
 use rows::{
-    AnalysisRunRow, AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow, MembersRow, OutboxRow,
-    OverRow, PointerRow, PrecedentRow, RegisteredRow, ReleaseRow, ServiceReleaseRow, SettingRow,
-    StageResultRow, WallMs,
+    AnalysisRunRow, AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow, LedServiceRow,
+    MembersRow, OutboxRow, OverRow, PointerRow, PrecedentRow, RegisteredRow, ReleaseRow, RouterOrderRow,
+    RouterRow, ServiceReleaseRow, SettingRow, StageResultRow, TrafficHistoryRow, WallMs,
 };
 
 /// A lease that was not renewed for this long may be taken by another manager; its holder has stopped answering.
@@ -122,6 +122,11 @@ pub trait Loader: Send {
     fn setting(&mut self, row: SettingRow) -> Result<(), StoreError>;
     /// In order of key.
     fn pointer(&mut self, row: PointerRow) -> Result<(), StoreError>;
+    fn router(&mut self, row: RouterRow) -> Result<(), StoreError>;
+    /// In order of key.
+    fn led_service(&mut self, row: LedServiceRow) -> Result<(), StoreError>;
+    /// In order of key.
+    fn router_order(&mut self, row: RouterOrderRow) -> Result<(), StoreError>;
 }
 
 /// What the engine remembers of every release, over or not.
@@ -202,6 +207,8 @@ pub struct ReleaseFilter {
     pub state: Option<String>,
     /// Only those that change this function.
     pub function: Option<String>,
+    /// Only those whose ids begin so.
+    pub prefix: Option<String>,
     /// 1 to [`MAX_PAGE`].
     pub limit: u32,
 }
@@ -209,7 +216,8 @@ pub struct ReleaseFilter {
 /// Which releases of services to list; newest first.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ServiceFilter {
-    pub tenant: String,
+    /// `None`: of all.
+    pub tenant: Option<String>,
     /// Only keys below this one: the page after.
     pub before: Option<u32>,
     /// The UUID of an environment.
@@ -224,6 +232,17 @@ pub struct AuditFilter {
     /// Only rows after this (seq, idx).
     pub after: Option<(u64, u32)>,
     pub release_key: Option<u32>,
+    /// 1 to [`MAX_PAGE`].
+    pub limit: u32,
+}
+
+/// Which part of the history of services to read, newest first.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct TrafficFilter<'a> {
+    /// Only rows before this (seq, idx): the page after.
+    pub before: Option<(u64, u32)>,
+    pub release_key: Option<u32>,
+    pub service: Option<&'a str>,
     /// 1 to [`MAX_PAGE`].
     pub limit: u32,
 }
@@ -246,6 +265,8 @@ pub trait Reader: Send + Sync + fmt::Debug {
         &'a self,
         filter: &'a ReleaseFilter,
     ) -> BoxFuture<'a, Result<Vec<ReleaseRow>, StoreError>>;
+    /// Bytes of the strategies of releases whose ids begin so, and of their archives, each once.
+    fn bytes_of<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<u64, StoreError>>;
     /// Releases that are over, the oldest first: only keys above `after`; `limit` 1 to [`MAX_PAGE`].
     fn over(&self, after: Option<u32>, limit: u32) -> BoxFuture<'_, Result<Vec<OverRow>, StoreError>>;
     /// The effects of this kind that wait to be carried out, the oldest first: their ids; `limit` 1 to [`MAX_PAGE`].
@@ -305,6 +326,10 @@ pub trait Reader: Send + Sync + fmt::Debug {
         &'a self,
         filter: &'a ServiceFilter,
     ) -> BoxFuture<'a, Result<Vec<ServiceReleaseRow>, StoreError>>;
+    fn traffic_history<'a>(
+        &'a self,
+        filter: TrafficFilter<'a>,
+    ) -> BoxFuture<'a, Result<Vec<TrafficHistoryRow>, StoreError>>;
     /// The (seq, idx) of the newest audit row.
     fn audit_end(&self) -> BoxFuture<'_, Result<Option<(u64, u32)>, StoreError>>;
     /// Answers if the store does.

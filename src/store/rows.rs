@@ -272,6 +272,74 @@ pub struct ServiceReleaseRow {
     pub form: String,
 }
 
+/// `routers`: what the agent beside a router says of that. Primary key `child_key`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouterRow {
+    pub child_key: u32,
+    /// `embedded`, `nginx`, `haproxy`, …
+    pub kind: String,
+    pub version: Option<String>,
+    /// `idle`, `waiting`, `telling`, `in_force`, `paused`, `accepted`, `superseded`.
+    pub phase: String,
+    pub reached: bool,
+    pub trouble: Option<String>,
+    pub updated_ms: WallMs,
+    /// JSON object: counts, times.
+    pub detail: String,
+}
+
+/// `led_services`: a service of a router, as it is led. Primary key `(child_key, place)`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LedServiceRow {
+    pub child_key: u32,
+    /// Below the number of services that a router may have; given again when a service is gone.
+    pub place: i16,
+    /// Empty: none is there.
+    pub service: String,
+    pub epoch: u64,
+    pub generation: u64,
+    pub offer: Option<String>,
+    pub standing: bool,
+    pub updated_ms: WallMs,
+    /// JSON object: variations, shares, counts, targets, the standing state.
+    pub detail: String,
+}
+
+/// `router_orders`: what operators asked of a router. Primary key `(child_key, place)`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouterOrderRow {
+    pub child_key: u32,
+    /// Below the number of orders that are remembered; given again.
+    pub place: i16,
+    /// Never given again.
+    pub number: u64,
+    /// `check`, `repair`, `reload`, `retire`, `adopt`.
+    pub what: String,
+    pub at_ms: WallMs,
+    /// JSON object: who asked, until when, the answer.
+    pub detail: String,
+}
+
+/// `traffic_history`: how shares of services came about. Primary key `(seq, idx)`. Kept for as long as the audit trail, never
+/// read at start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrafficHistoryRow {
+    /// The commit it belongs to.
+    pub seq: u64,
+    /// Its place in the commit.
+    pub idx: u32,
+    pub at_ms: WallMs,
+    pub child_key: u32,
+    /// The id of the child, which may be forgotten by now.
+    pub router: String,
+    /// Indexed; empty for what concerns the router as a whole.
+    pub service: String,
+    /// Indexed; `None` for what came of no release.
+    pub release_key: Option<u32>,
+    /// JSON object: from, to, seen, measured, drift.
+    pub detail: String,
+}
+
 /// `lease`: a single row; who writes, and how far the writing has got.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseRow {
@@ -294,7 +362,7 @@ macro_rules! writes {
         /// Text can't hold the character NUL, and numbers can't exceed `i64::MAX`; a batch with either is refused.
         #[derive(Debug, Clone, Default, PartialEq)]
         pub struct Writes {
-            /// Their deployments go with them.
+            /// What they run, and what is known of their routers, goes with them.
             pub children_gone: Vec<u32>,
             $(#[doc = concat!("Rows of `", stringify!($table), "`: ", stringify!($writing), ".")]
             pub $table: Vec<$row>,)*

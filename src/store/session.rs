@@ -48,7 +48,7 @@ pub(crate) trait Sessions: Send + Sync + std::fmt::Debug {
     fn snapshot(&self) -> BoxFuture<'_, Result<Box<dyn Session>, StoreError>>;
 
     /// The one statement that isn't the same everywhere: releases, newest first, by `$1` key below, `$2` limit,
-    /// `$3` state or NULL, `$4` function or NULL.
+    /// `$3` state or NULL, `$4` function or NULL, `$5` with what the id begins or NULL.
     fn releases_sql(&self) -> &'static str;
 
     /// One row: the schema's version.

@@ -8,9 +8,10 @@ use super::{
     ReleaseHead, StoreError,
     declared::{every_part, every_table},
     rows::{
-        AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, LeaseRow, MembersRow,
-        OutboxId, OutboxRow, OverRow, PointerRow, PrecedentRow, RegisteredRow, ReleaseRow, ServiceReleaseRow,
-        SettingRow, StageResultRow, Writes,
+        AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, LeaseRow,
+        LedServiceRow, MembersRow, OutboxId, OutboxRow, OverRow, PointerRow, PrecedentRow, RegisteredRow,
+        ReleaseRow, RouterOrderRow, RouterRow, ServiceReleaseRow, SettingRow, StageResultRow,
+        TrafficHistoryRow, Writes,
     },
     session::Columns,
 };

@@ -28,7 +28,7 @@ use super::{
 const FORMAT: &str = "choirmaster-store";
 
 /// The version of the file's form; raised when an older program couldn't read it. Older forms lack tables.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// Up to this form settings and pointers were rows of the outbox.
 const ALL_IN_THE_OUTBOX: u32 = 2;

@@ -1,3 +1,5 @@
+use serde::{Deserialize, Serialize};
+
 use crate::BUCKETS;
 
 /// One of the [`BUCKETS`] buckets of a service.
@@ -6,13 +8,45 @@ pub struct Bucket(u16);
 
 /// How the key of a call becomes a number. Routers that share a service share its function, so that they give a key the same
 /// variation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum HashFunction {
     /// `MurmurHash2`, 32 bits, seed 0, of the salt followed by the key: what nginx's `split_clients` computes.
     #[default]
     Murmur2,
     /// xxHash, 32 bits, of the key, whose seed is the salt's own xxHash: what `HAProxy`'s `xxh32` converter computes.
     Xxh32,
+}
+
+impl HashFunction {
+    pub const ALL: [Self; 2] = [Self::Murmur2, Self::Xxh32];
+
+    /// As it is written in strategies.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Murmur2 => "murmur2",
+            Self::Xxh32 => "xxh32",
+        }
+    }
+
+    /// Those that a kind of router knows, the usual one first; none of a kind that nobody here knows.
+    #[must_use]
+    pub fn of_router(kind: &str) -> &'static [Self] {
+        match kind {
+            "embedded" => &[Self::Murmur2, Self::Xxh32],
+            "nginx" => &[Self::Murmur2],
+            "haproxy" => &[Self::Xxh32],
+            _ => &[],
+        }
+    }
+
+    /// The one by which a kind of router draws users where a service asks for a function or for none.
+    #[must_use]
+    pub fn drawn_by(kind: &str, asked: Option<Self>) -> Option<Self> {
+        let known = Self::of_router(kind);
+        asked.filter(|asked| known.contains(asked)).or_else(|| known.first().copied())
+    }
 }
 
 impl Bucket {

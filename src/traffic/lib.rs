@@ -16,7 +16,7 @@
 //!
 //! [`wanted`] is what a router is to do: services with their variations, targets and tables, checked. [`nginx`] and [`haproxy`]
 //! are what that is in the language of a kind of router. [`seen`] is what one was seen to do, and [`health`] what is left of the
-//! wanted state while targets are away.
+//! wanted state while targets are away. [`line`] is what routers log of calls.
 //!
 //! Deliberately not here: connections and counts.
 
@@ -24,6 +24,7 @@ mod choice;
 pub mod haproxy;
 mod hash;
 pub mod health;
+pub mod line;
 pub mod nginx;
 mod repeat;
 pub mod seen;

@@ -15,6 +15,7 @@ pub mod question;
 mod read;
 mod text;
 pub mod time;
+pub mod traffic;
 
 pub use child::{
     Buckets, EndStageAnswer, EndStageRequest, HistogramForm, ManagerTime, PollAnswer, PollRequest,

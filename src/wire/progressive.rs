@@ -272,26 +272,6 @@ pub struct VariationHealth {
     pub samples: u64,
 }
 
-/// What a router is told of one service. Times are in seconds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct RouteConfig {
-    /// The service.
-    pub upstream: String,
-    pub backends: Vec<RouteBackend>,
-    /// `null`: nobody looks.
-    pub health_check: Option<HealthCheck>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct RouteBackend {
-    pub name: String,
-    pub targets: Vec<String>,
-    /// Percent.
-    pub weight: f64,
-}
-
 /// How it is looked whether targets are there. Times are in seconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -7,7 +7,7 @@ use choirmaster_agent::{
     control::{client::Client, form::Status},
     run,
     runtime::{Health, Limits, process::cgroup::Cgroups, tinyfaas},
-    settings::{Manager, ProxySettings, Runtimes, Stop, Versions},
+    settings::{FrontSettings, Manager, ProxySettings, Runtimes, Stop, Versions},
 };
 use tokio::sync::oneshot;
 
@@ -35,7 +35,7 @@ fn settings(folder: &Path, runtimes: Runtimes) -> Settings {
         labels: BTreeMap::new(),
         state: folder.join("state"),
         control: folder.join("control.sock"),
-        proxy: ProxySettings { control: folder.join("proxy.sock"), start: None },
+        front: FrontSettings::Proxy(ProxySettings { control: folder.join("proxy.sock"), start: None }),
         runtimes,
         versions: Versions {
             limits: Limits::default(),

@@ -32,6 +32,7 @@ fn about() -> About {
         area: Some(r#"{"type":"Polygon","coordinates":[[[0,0],[1,0],[1,1],[0,0]]]}"#.to_owned()),
         labels: BTreeMap::from([("env".to_owned(), "prod".to_owned())]),
         runtimes: vec!["nodejs".to_owned(), "python".to_owned()],
+        routers: vec!["embedded".to_owned()],
         nonce: Some("made-up-at-random".to_owned()),
     }
 }

@@ -279,10 +279,10 @@ fn conditions_are_held_against_the_new_version_alone() {
 fn a_version_without_an_answer_keeps_no_condition() {
     let mut counts = counts();
     let slow = stage("[{name: responseTime, threshold: '<=250'}]");
-    assert!(!counts.is_tested() && !counts.conditions_hold(&slow));
+    assert!(!counts.is_tested(&slow) && !counts.conditions_hold(&slow));
     assert!(!counts.is_met(&slow, Duration::from_secs(100)));
     counts.take(&reading(1, vec![interval(0, 1, vec![row(NEW, tally(0, 30))])], vec![], 1), none);
-    assert!(counts.is_tested() && !counts.conditions_hold(&slow), "no call had a time");
+    assert!(counts.is_tested(&slow) && !counts.conditions_hold(&slow), "no call had a time");
     let summary = counts.summary(&slow, StageStatus::Failure, ALL);
     assert_eq!((summary.f2_times.median, summary.f2_err_rate), (-1.0, 1.0));
     let none = Stage { new_traffic: 0, conditions: Vec::new(), ..slow };

@@ -1,8 +1,8 @@
 //! Services: what is read, what is refused, and what is handed on.
 
 use language::{
-    Action, RolloutTemplates, Salt, Site, StageKind, Strategy, Subject, check, check_at, check_from_parent,
-    check_stored, offer, render, render_full, schema::StrategyForm,
+    Action, HashFunction, RolloutTemplates, Salt, Site, StageKind, Strategy, Subject, check, check_at,
+    check_from_parent, check_stored, offer, render, render_full, schema::StrategyForm,
 };
 use traffic::{
     Variation,
@@ -59,6 +59,17 @@ stages:
 
 fn shares(strategy: &Strategy) -> Vec<(&str, &[u16], u8)> {
     strategy.stages.iter().map(|stage| (stage.name.as_str(), &*stage.shares, stage.new_traffic)).collect()
+}
+
+#[test]
+fn the_function_by_which_users_are_drawn_is_read_and_handed_on() {
+    let strategy = load(&with("    sticky", "    hash: xxh32\n    sticky"));
+    assert_eq!(strategy.services[0].hash, Some(HashFunction::Xxh32));
+    let below = check_from_parent(render_full::whole(&strategy).as_bytes()).strategy.unwrap();
+    assert_eq!(below.services, strategy.services);
+    assert_eq!(load(SERVICE).services[0].hash, None);
+    let refused = rendered(&with("    sticky", "    hash: crc32\n    sticky"));
+    assert!(refused.contains("murmur2") && refused.contains("xxh32"), "{refused}");
 }
 
 #[test]

@@ -22,7 +22,12 @@ pub struct Status {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     pub manager: ManagerStatus,
-    pub proxy: ProxyStatus,
+    /// The proxy beside the agent; none where it leads a router of somebody else's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<ProxyStatus>,
+    /// The router that it leads; none where that is the proxy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub router: Option<RouterStatus>,
     /// Why what the agent knows can't be written to its disk; until it can, nothing new is begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsaved: Option<String>,
@@ -44,6 +49,15 @@ pub struct Status {
     /// started.
     #[serde(default)]
     pub stops: Stops,
+}
+
+impl Status {
+    /// Whether whatever splits the calls answers.
+    #[must_use]
+    pub fn is_led(&self) -> bool {
+        self.proxy.as_ref().is_some_and(|proxy| proxy.answers)
+            || self.router.as_ref().is_some_and(|router| router.answers)
+    }
 }
 
 /// How it stands with the manager.
@@ -77,6 +91,64 @@ pub struct ProxyStatus {
     pub listen: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
+}
+
+/// How it stands with a router that is led.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouterStatus {
+    /// `nginx`, `haproxy`.
+    pub kind: String,
+    /// It could be asked when that was tried last.
+    pub answers: bool,
+    pub phase: RouterPhase,
+    /// The wanted state that is to be in force, and the one by which it was seen to run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted: Option<TableNumber>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<TableNumber>,
+    /// When that was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen_ms: Option<i64>,
+    /// What stands in the way, in one line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+    /// What is taken away from what is wanted while targets are not there: a line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub departures: Vec<String>,
+    /// How often a drift was repaired within the last hour.
+    #[serde(default)]
+    pub repairs: usize,
+    /// The newest drifts, the oldest of them first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drifts: Vec<DriftStatus>,
+}
+
+/// What is being done with a router.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RouterPhase {
+    /// Nothing is wanted of it.
+    Idle,
+    /// It was not read yet, or names of targets have no address yet.
+    Waiting,
+    /// It is being told, or is to show that it does it.
+    Telling,
+    /// It was read back to do what is wanted.
+    InForce,
+    /// It differs, and is left alone until somebody says otherwise.
+    Paused,
+    /// It differs, and may.
+    Accepted,
+    /// Somebody else leads it.
+    Superseded,
+}
+
+/// A router did something else than it was seen to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DriftStatus {
+    pub at_ms: i64,
+    /// In what it differed, and what was done about that.
+    pub text: String,
 }
 
 /// A runtime, and the forms of functions that it can run here.
@@ -131,7 +203,24 @@ pub struct VariationStatus {
     pub name: String,
     /// What it is to get, in units of 0.01 %.
     pub share: u16,
+    /// What it was read back to get; none where it isn't there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<u16>,
     pub targets: Vec<String>,
+    /// How many of its targets are healthy; none where they aren't checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub healthy: Option<u32>,
+    /// It gets no calls any more, and is waited for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draining: Option<Draining>,
+}
+
+/// A variation that is waited for until nobody is connected to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Draining {
+    /// Connections that are left; none where the router doesn't tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<u64>,
 }
 
 /// A version that was started here.

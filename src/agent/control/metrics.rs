@@ -2,7 +2,7 @@
 
 use proxy::prometheus::Text;
 
-use super::form::{FunctionStatus, Status, Stops, VersionStatus};
+use super::form::{FunctionStatus, RouterPhase, RouterStatus, Status, Stops, VersionStatus};
 use crate::runtime::Phase;
 
 pub(super) fn text(status: &Status) -> String {
@@ -11,8 +11,13 @@ pub(super) fn text(status: &Status) -> String {
     text.sample("build_info", &[("version", &status.program)], 1);
     let reached = u64::from(status.manager.reached);
     text.single("manager_reached", "gauge", "Whether the manager answered when it was last called.", reached);
-    let answers = u64::from(status.proxy.answers);
-    text.single("proxy_answers", "gauge", "Whether the proxy answered when it was last asked.", answers);
+    if let Some(proxy) = &status.proxy {
+        let answers = u64::from(proxy.answers);
+        text.single("proxy_answers", "gauge", "Whether the proxy answered when it was last asked.", answers);
+    }
+    if let Some(router) = &status.router {
+        self::router(&mut text, router);
+    }
     let help = "Whether what the agent knows could be written to its disk when that was last tried.";
     text.single("state_kept", "gauge", help, u64::from(status.unsaved.is_none()));
     let help = "Whether what runs functions answered when it was last asked.";
@@ -27,6 +32,17 @@ pub(super) fn text(status: &Status) -> String {
     versions(&mut text, &status.functions);
     stops(&mut text, status.stops);
     text.finish()
+}
+
+fn router(text: &mut Text, router: &RouterStatus) {
+    let help = "Whether the router answered when it was last asked.";
+    text.family("router_answers", "gauge", help);
+    text.sample("router_answers", &[("kind", &router.kind)], u64::from(router.answers));
+    let is_in_force = router.phase == RouterPhase::InForce;
+    let help = "Whether the router was read back to do what is wanted.";
+    text.single("router_in_force", "gauge", help, u64::from(is_in_force));
+    let help = "How often a drift of the router was repaired within the last hour.";
+    text.single("router_repairs", "gauge", help, router.repairs as u64);
 }
 
 fn work(text: &mut Text, status: &Status) {

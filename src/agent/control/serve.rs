@@ -230,10 +230,19 @@ async fn answer_metrics(orders: &Orders) -> Answer {
 /// An agent whose manager is away is well: it is made for that.
 async fn answer_health(orders: &Orders) -> Answer {
     match status(orders).await {
-        Ok(status) if status.proxy.answers => typed(StatusCode::OK, "text/plain; charset=utf-8", "ok\n"),
+        Ok(status) if status.is_led() => typed(StatusCode::OK, "text/plain; charset=utf-8", "ok\n"),
         Ok(status) => {
-            let trouble = status.proxy.trouble.as_deref().unwrap_or("nobody is there");
-            let why = format!("the proxy on {} does not answer: {trouble}", status.proxy.control.display());
+            let why = match (&status.proxy, &status.router) {
+                (Some(proxy), _) => {
+                    let trouble = proxy.trouble.as_deref().unwrap_or("nobody is there");
+                    format!("the proxy on {} does not answer: {trouble}", proxy.control.display())
+                }
+                (None, Some(router)) => {
+                    let trouble = router.trouble.as_deref().unwrap_or("it was not read yet");
+                    format!("{} does not answer: {trouble}", router.kind)
+                }
+                (None, None) => "nothing splits calls".to_owned(),
+            };
             refusal(StatusCode::SERVICE_UNAVAILABLE, why)
         }
         Err(answer) => answer,

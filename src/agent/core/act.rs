@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use proxy::{control::form::TableNumber, form::TableForm, ledger::Reading, live::Target};
+use proxy::{control::form::TableNumber, ledger::Reading, live::Target};
 use wire::{EndStageAnswer, ManagerTime, StageSummary};
 
-use super::state::VersionNote;
+use super::{state::VersionNote, table::Table};
 use crate::runtime::{Running, VersionId};
 
 /// Something that is to be in flight. Two that are equal are the same: whoever carries them out starts none twice, and gives up
@@ -14,7 +14,7 @@ use crate::runtime::{Running, VersionId};
 pub enum Act {
     /// Ask the runtimes what runs.
     List,
-    /// Ask the proxy which table is in force, for the how manyth time.
+    /// Ask what splits calls which table is in force, for the how manyth time.
     Look(u64),
     /// Show the join token, and get an id and a token of one's own.
     Join,
@@ -32,11 +32,15 @@ pub enum Act {
     Start(VersionId),
     /// Put the table of this number in force.
     Apply(u64),
+    /// Wait until the table of this number comes to something else, since other targets can be reached.
+    Watch(u64),
     /// Wait until nobody holds a version any more.
     Drain(VersionId),
+    /// Wait until nobody is connected to a variation of a service any more, or the deadline for that has passed.
+    Empty { service: String, variation: String },
     /// End a version and remove what is left of it.
     Stop(VersionId),
-    /// Read what the proxy counted, for the how manyth time.
+    /// Read what was counted, for the how manyth time.
     Count(u64),
 }
 
@@ -45,7 +49,7 @@ pub enum Act {
 pub enum Errand {
     None,
     Version(VersionNote),
-    Table(Box<TableForm>),
+    Table(Box<Table>),
     Cursor(proxy::ledger::Cursor),
     Result {
         offer: String,
@@ -76,7 +80,7 @@ impl From<Vec<Running>> for Listed {
 #[derive(Debug, Clone)]
 pub enum Event {
     Listed(Result<Listed, Trouble>),
-    Looked(Result<TableNumber, Trouble>),
+    Looked(Result<ReadBack, Trouble>),
     Joined(Result<String, Trouble>),
     /// `took_ms`: how long the answer took.
     Polled {
@@ -117,14 +121,48 @@ pub enum Event {
         version: VersionId,
         drained: Result<bool, Trouble>,
     },
+    /// The table of this number comes to something else now.
+    Outdated {
+        generation: u64,
+        outdated: Result<(), Trouble>,
+    },
+    /// `emptied`: how many connections are left, as far as anybody can tell.
+    Emptied {
+        service: String,
+        variation: String,
+        emptied: Result<Option<u64>, Trouble>,
+    },
     Stopped {
         version: VersionId,
         stopped: Result<(), Trouble>,
     },
     Counted {
         number: u64,
-        counted: Result<Box<Reading>, Trouble>,
+        counted: Result<Counted, Trouble>,
     },
+}
+
+/// What was read back of whatever splits calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadBack {
+    /// Of the table by which it says that it runs.
+    pub number: TableNumber,
+    /// It does something else than that table says.
+    pub differs: bool,
+}
+
+impl From<TableNumber> for ReadBack {
+    fn from(number: TableNumber) -> Self {
+        Self { number, differs: false }
+    }
+}
+
+/// What came of a look at the counts.
+#[derive(Debug, Clone)]
+pub enum Counted {
+    Read(Box<Reading>),
+    /// Nobody counts, or not well enough to judge by it; why.
+    Not(String),
 }
 
 /// A version that was started.
@@ -205,7 +243,11 @@ impl Act {
             Self::Fetch { offer, run } => Event::Fetched { offer, run, fetched: Err(trouble) },
             Self::Start(version) => Event::Started { version, started: Err(trouble) },
             Self::Apply(generation) => Event::Applied { generation, applied: Err(trouble) },
+            Self::Watch(generation) => Event::Outdated { generation, outdated: Err(trouble) },
             Self::Drain(version) => Event::Drained { version, drained: Err(trouble) },
+            Self::Empty { service, variation } => {
+                Event::Emptied { service, variation, emptied: Err(trouble) }
+            }
             Self::Stop(version) => Event::Stopped { version, stopped: Err(trouble) },
             Self::Count(number) => Event::Counted { number, counted: Err(trouble) },
         }

@@ -3,7 +3,7 @@
 use super::{
     Act, Core, Errand, Now,
     state::{Phase, VersionNote, Work},
-    table,
+    table::Table,
 };
 use crate::runtime::VersionId;
 use model::StageStatus;
@@ -52,9 +52,14 @@ impl Core {
     #[must_use]
     pub fn errand(&self, act: &Act) -> Errand {
         match act {
-            Act::List | Act::Look(_) | Act::Join | Act::Poll | Act::EndStage { .. } | Act::Fetch { .. } => {
-                Errand::None
-            }
+            Act::List
+            | Act::Look(_)
+            | Act::Join
+            | Act::Poll
+            | Act::EndStage { .. }
+            | Act::Fetch { .. }
+            | Act::Empty { .. }
+            | Act::Watch(_) => Errand::None,
             Act::Count(_) => Errand::Cursor(self.state.cursor),
             Act::Start(version) | Act::Drain(version) => {
                 self.state.versions.get(version).cloned().map_or(Errand::None, Errand::Version)
@@ -62,8 +67,8 @@ impl Core {
             Act::Stop(version) => Errand::At(self.runtime_of(version).map(str::to_owned)),
             Act::Apply(generation) => {
                 let number = TableNumber { generation: *generation, ..self.decided() };
-                let services = self.world.decided.clone().unwrap_or_default();
-                Errand::Table(Box::new(table::table(number, services)))
+                let served = self.world.decided.clone().unwrap_or_default();
+                Errand::Table(Box::new(Table { number, served }))
             }
             Act::Send(number) => {
                 let owed = self.state.owed.iter().find(|owed| owed.number == *number);
@@ -159,9 +164,16 @@ impl Core {
         if !self.is_in_force() {
             return;
         }
+        if !self.state.services.is_empty() {
+            acts.push(Act::Watch(self.state.generation));
+        }
         let left = self.state.versions.keys();
         let left = left.filter(|version| !wanted.contains(*version) && !stopping.contains(*version));
         acts.extend(left.map(|version| self.leaving(version)));
+        if self.waits_for_last_calls() && self.settings.abilities.empties_within_ms.is_some() {
+            let open = self.without_share().into_iter().filter(|one| !self.world.emptied.contains(one));
+            acts.extend(open.map(|(service, variation)| Act::Empty { service, variation }));
+        }
         let ready = self.world.strangers.keys().filter(|version| self.world.drained.contains(*version));
         acts.extend(ready.cloned().map(Act::Stop));
     }

@@ -10,8 +10,8 @@
 //! 1. A version gets a share only while it runs, was healthy and is warm; it is stopped only when no table in force names it and it is
 //!    drained, or the deadline for that has passed.
 //! 2. Between two stages the base version doesn't get a new version's share: shares change in place.
-//! 3. A stage is reported as ended only once what follows from it is in force at the proxy. In force is what was read back: that the
-//!    proxy took a table is no proof.
+//! 3. A stage is reported as ended only once what follows from it is in force. In force is what was read back: that a table was taken
+//!    is no proof.
 //! 4. A result is kept until the manager has answered it. Results go in the order in which they came about.
 //! 5. What a stage counted is from calls under the shares of that stage alone.
 //! 6. The first breach of a limit ends the stage at once, whether or not the manager answers: what its strategy orders for a failure is
@@ -34,11 +34,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use language::offer::Offer;
 use model::ManagerClock;
-use proxy::{control::form::TableNumber, form::ServiceForm, live::Target};
+use proxy::{control::form::TableNumber, live::Target};
+use traffic::HashFunction;
 
-use self::tries::Tries;
 pub use self::{
-    act::{Act, Errand, Event, Fetched, Listed, Polled, Started, Trouble, TroubleKind},
+    act::{Act, Counted, Errand, Event, Fetched, Listed, Polled, ReadBack, Started, Trouble, TroubleKind},
     operators::{Refusal, Undone},
     services::LedService,
     state::{
@@ -46,6 +46,7 @@ pub use self::{
         VersionNote, Walk, Work,
     },
 };
+use self::{table::Served, tries::Tries};
 use crate::{control::form::Stops, measure::Reads, runtime::VersionId};
 
 /// How the agent goes about it.
@@ -59,6 +60,19 @@ pub struct Settings {
     pub joins: bool,
     /// What chance begins with.
     pub seed: u64,
+    pub abilities: Abilities,
+}
+
+/// What can be done by whatever splits the calls beside this agent, as far as it makes a difference here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Abilities {
+    /// What it is called in sentences.
+    pub name: &'static str,
+    /// What it hashes the keys of services' calls with.
+    pub hash: HashFunction,
+    /// Its counts say how many calls a variation carries out. Otherwise it is asked to empty variations, and answers within so many
+    /// milliseconds.
+    pub empties_within_ms: Option<u64>,
 }
 
 /// The time, as whoever drives the agent sees it.
@@ -116,12 +130,16 @@ struct World {
     away: BTreeMap<String, String>,
     /// Runtimes know of these, and this agent doesn't.
     strangers: BTreeMap<VersionId, u64>,
-    /// What the proxy said when it was asked last.
+    /// What was read back last.
     in_force: Option<TableNumber>,
-    /// The table that the proxy took and that was not read back yet.
+    /// What is in force isn't what the table of that number says.
+    differs: bool,
+    /// The table that was taken and not read back yet.
     taken: Option<u64>,
     /// What is to be in force, as it was decided in this life.
-    decided: Option<Vec<ServiceForm>>,
+    decided: Option<Served>,
+    /// Since when tables are refused.
+    refused_since_ms: Option<u64>,
     /// Versions that are wanted no more.
     leaving: BTreeMap<VersionId, Leaving>,
     drained: BTreeSet<VersionId>,
@@ -142,6 +160,8 @@ struct World {
     first_after: u64,
     /// The first look at the counts that shows all of an ended stage.
     last_count: Option<u64>,
+    /// Variations of services, each by both names, that nobody is connected to since an ended stage took their shares away.
+    emptied: BTreeSet<(String, String)>,
     /// When time was taken last.
     ticked_ms: Option<u64>,
     proxy_trouble: Option<String>,
@@ -220,7 +240,7 @@ impl Core {
         &self.link
     }
 
-    /// Why the proxy is not reached, if it isn't.
+    /// What stands in the way of the table that is to be in force, if anything does.
     #[must_use]
     pub fn proxy_trouble(&self) -> Option<&str> {
         self.world.proxy_trouble.as_deref()
@@ -232,10 +252,16 @@ impl Core {
         self.world.targets.get(version)
     }
 
-    /// The table that the proxy said is in force.
+    /// The table that was read back last.
     #[must_use]
     pub fn in_force(&self) -> Option<TableNumber> {
         self.world.in_force
+    }
+
+    /// The table that is to be in force, once that was decided in this life.
+    #[must_use]
+    pub fn decided_number(&self) -> Option<TableNumber> {
+        self.world.decided.is_some().then(|| self.decided())
     }
 
     /// How often new versions were taken back since the agent was started.
@@ -282,6 +308,10 @@ impl Core {
             Event::Started { version, started } => self.started(version, started, now),
             Event::Applied { generation, applied } => self.applied(generation, applied, now),
             Event::Drained { version, drained } => self.was_drained(version, &drained, now),
+            Event::Outdated { generation, outdated } => self.outdated(generation, outdated, now),
+            Event::Emptied { service, variation, emptied } => {
+                self.emptied((service, variation), emptied, now);
+            }
             Event::Stopped { version, stopped } => self.stopped(version, stopped, now),
             Event::Counted { number, counted } => self.counted(number, counted, now),
         }

@@ -8,16 +8,13 @@ use language::{
     Action, Service,
     offer::{Offer, OfferStage},
 };
-use proxy::form::{
-    HashForm, HeaderForm, ProtocolForm, ServiceForm, StickyForm, TransportForm, VariationForm,
-};
 use serde::{Deserialize, Serialize};
 use traffic::{
-    BUCKETS, Run, Shares, Table, Variation,
-    wanted::{Host, Protocol, StickyTo, Target},
+    BUCKETS, HashFunction, Run, Shares, Table, Variation, murmur2,
+    wanted::{self, Name, ServiceError, ServiceSpec, Target, WordError},
 };
 
-use super::{Core, walk::retry};
+use super::{Core, table::Led};
 
 /// A service whose calls are led.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,71 +102,43 @@ impl LedService {
         beside.max_by_key(|(_, share)| **share).map_or(0, |(at, _)| at)
     }
 
-    /// As the proxy is told.
-    fn form(&self) -> ServiceForm {
+    /// As whatever splits calls is told.
+    ///
+    /// # Errors
+    ///
+    /// What doesn't fit together: nothing that a language refuses does.
+    pub(super) fn told(&self, hash: HashFunction) -> Result<Led, ServiceError> {
         let service = &self.service;
         let serving = self.serving().filter(|_| !self.is_tried);
         let is_shown = |at: usize| serving.is_none_or(|serving| serving == at);
         let shown = service.variations.iter().enumerate().filter(|(at, _)| is_shown(*at));
-        let variations = shown.map(|(_, variation)| VariationForm {
-            name: variation.name.to_string(),
-            version: version_of(&variation.targets),
-            targets: variation.targets.iter().map(Target::to_string).collect(),
-            protocol: ProtocolForm::Http1,
-        });
-        let runs = if serving.is_some() { vec![(0, BUCKETS, 0)] } else { self.runs.clone() };
-        let name_of = |which: Variation| Some(service.variations.get(which.index())?.name.to_string());
-        let header = service.rule.as_ref().filter(|_| serving.is_none()).map(|rule| HeaderForm {
-            name: rule.name.to_string(),
-            values: rule
-                .values
-                .iter()
-                .filter_map(|(value, which)| Some((value.to_string(), name_of(*which)?)))
-                .collect(),
-        });
-        ServiceForm {
-            name: service.name().to_owned(),
-            hosts: Vec::new(),
-            ports: service.ports.iter().map(|listen| listen.port).collect(),
-            protocol: match service.ports.first().map(|listen| listen.protocol) {
-                Some(Protocol::Tcp) => TransportForm::Tcp,
-                Some(Protocol::Udp) => TransportForm::Udp,
-                Some(Protocol::Http | Protocol::Https) | None => TransportForm::Http,
-            },
-            proxy_protocol: None,
-            drain_seconds: None,
-            shadow: None,
-            strip: false,
-            variations: variations.collect(),
-            shares: None,
-            runs: Some(runs),
-            salt: self.salt.clone(),
-            hash: HashForm::Murmur2,
-            sticky: service.sticky.as_ref().map(|sticky| match sticky {
-                StickyTo::Cookie(name) => StickyForm::Cookie(name.to_string()),
-                StickyTo::Header(name) => StickyForm::Header(name.to_string()),
-                StickyTo::Address => StickyForm::Address,
-            }),
-            header,
-            retry: service.retry.map(retry),
-            split: self.split.clone(),
-        }
+        let variations: Vec<_> = shown.map(|(_, variation)| variation.clone()).collect();
+        let alone =
+            || Table::from_runs(1, &[Run { from: 0, to: BUCKETS, variation: Variation::STABLE }]).ok();
+        let table = serving.map_or_else(|| self.table(), |_| alone());
+        let spec = ServiceSpec {
+            name: service.name().parse().map_err(|_| ServiceError::Unnamed)?,
+            listens: service.ports.clone(),
+            sticky: service.sticky.clone(),
+            rule: service.rule.clone().filter(|_| serving.is_none()),
+            salt: salt(if self.salt.is_empty() { service.name() } else { &self.salt })
+                .map_err(|_| ServiceError::Unnamed)?,
+            hash,
+            variations,
+            table: table.ok_or(ServiceError::Unnamed)?,
+        };
+        Ok(Led { service: wanted::Service::new(spec)?, retry: service.retry, split: self.split.clone() })
     }
+}
+
+/// What keys are hashed with, as a word that every router can write down.
+fn salt(text: &str) -> Result<Name, WordError> {
+    text.parse().or_else(|_| format!("s{:08x}", murmur2(text.as_bytes())).parse())
 }
 
 /// What names the content of a variation: nobody here knows more of it than where it is.
 fn version_of(targets: &[Target]) -> String {
     targets.iter().map(Target::to_string).collect::<Vec<_>>().join(" ")
-}
-
-/// Why the proxy beside an agent can't lead a service; none where it can.
-fn unable(service: &Service) -> Option<String> {
-    let name = service.name();
-    let targets = || service.variations.iter().flat_map(|variation| &variation.targets);
-    let is_name = |target: &&Target| matches!(target.host, Host::Name(_));
-    targets()
-        .find(is_name)
-        .map(|target| format!("{name} names the target {target}, and this agent reaches addresses alone"))
 }
 
 impl Core {
@@ -181,9 +150,7 @@ impl Core {
     pub(super) fn begin_services(&mut self) -> Result<(), String> {
         let Some(Offer { id, services, stages, .. }) = &self.offer else { return Ok(()) };
         for service in services {
-            if let Some(why) = unable(service) {
-                return Err(why);
-            }
+            service.check().map_err(|error| error.to_string())?;
             if let Some(led) = self.state.services.get(service.name())
                 && !is_undo(stages)
             {
@@ -243,6 +210,17 @@ impl Core {
         }
     }
 
+    /// Variations of the offer's services that have no share now, each by both names.
+    pub(super) fn without_share(&self) -> Vec<(String, String)> {
+        let led = self.names_of_services().into_iter().filter_map(|name| self.state.services.get(&name));
+        let variations = led.flat_map(|led| {
+            let each = led.service.variations.iter().zip(led.shares());
+            each.filter(|(_, share)| *share == 0)
+                .map(|(one, _)| (led.service.name().to_owned(), one.name.to_string()))
+        });
+        variations.collect()
+    }
+
     /// Those that the offer in hand leads.
     fn names_of_services(&self) -> Vec<String> {
         let Some(offer) = &self.offer else { return Vec::new() };
@@ -267,8 +245,9 @@ impl Core {
         !names.is_empty()
     }
 
-    pub(super) fn service_forms(&self) -> impl Iterator<Item = ServiceForm> {
-        self.state.services.values().map(LedService::form)
+    pub(super) fn led(&self) -> impl Iterator<Item = Led> {
+        let hash = self.settings.abilities.hash;
+        self.state.services.values().filter_map(move |led| led.told(hash).ok())
     }
 }
 

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use proxy::{
     control::form::TableNumber,
-    form::{HashForm, ProtocolForm, ServiceForm, TableForm, TransportForm, VariationForm, format_of},
+    form::{HashForm, ProtocolForm, ServiceForm, TransportForm, VariationForm},
     live::Target,
 };
+use traffic::wanted;
 
 use super::state::Function;
 use crate::{
@@ -17,8 +18,34 @@ use crate::{
 /// All shares, in units of 0.01 %.
 pub const WHOLE: u16 = 10_000;
 
-/// The services of a table. A function whose stable version never had a target is in none; a candidate without a target gets no call.
-pub fn services(
+/// All that is to be in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table {
+    pub number: TableNumber,
+    pub served: Served,
+}
+
+/// What a table has of calls, whatever its number is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Served {
+    /// Functions, whose versions run here.
+    pub functions: Vec<ServiceForm>,
+    /// Services, whose variations run elsewhere.
+    pub services: Vec<Led>,
+}
+
+/// A service whose calls are led.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Led {
+    pub service: wanted::Service,
+    /// Which calls are repeated, where whatever splits them can do that.
+    pub retry: Option<language::Retry>,
+    /// What its shares are called in counts.
+    pub split: String,
+}
+
+/// The functions of a table. A function whose stable version never had a target is in none; a candidate without a target gets no call.
+pub fn functions(
     functions: &BTreeMap<String, Function>,
     targets: &BTreeMap<VersionId, Target>,
 ) -> Vec<ServiceForm> {
@@ -64,9 +91,4 @@ fn service(name: &str, function: &Function, targets: &BTreeMap<VersionId, Target
         retry: function.routing.retry,
         split,
     })
-}
-
-pub fn table(number: TableNumber, services: Vec<ServiceForm>) -> TableForm {
-    let format = format_of(&services);
-    TableForm { format, epoch: number.epoch, generation: number.generation, services }
 }

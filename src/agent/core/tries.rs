@@ -37,6 +37,12 @@ impl Tries {
         self.tries.insert(act, Try { failures, not_before_ms: now_ms + pause });
     }
 
+    /// Another act takes the place of one that failed, with all its failures: it is tried after the same pause.
+    pub fn go_on_as(&mut self, act: &Act, next: Act, now_ms: u64) {
+        let tried = self.tries.remove(act).unwrap_or(Try { failures: 1, not_before_ms: now_ms + FIRST_MS });
+        self.tries.insert(next, tried);
+    }
+
     /// It went well.
     pub fn went_well(&mut self, act: &Act) {
         self.tries.remove(act);

@@ -6,11 +6,12 @@ use language::{Action, Retry, Stage, StageKind, Sticky, offer::Offer};
 use model::StageStatus;
 use proxy::{
     form::{RetryForm, StickyForm},
-    ledger::Reading,
+    ledger::Interval,
 };
 
 use super::{
-    Core, Ending, Function, Now, Owed, Phase, Plan, Routing, Testing, Walk, state::Candidate, table::WHOLE,
+    Core, Counted, Ending, Function, Now, Owed, Phase, Plan, Routing, Testing, Walk, state::Candidate,
+    table::WHOLE,
 };
 use crate::{judge::Judge, measure::StageCounts, runtime::VersionId};
 use wire::{StageSummary, child::Why};
@@ -150,17 +151,17 @@ impl Core {
     }
 
     /// Takes in what was counted.
-    pub(super) fn take_counts(&mut self, number: u64, reading: &Reading, now: Now) {
+    pub(super) fn take_counts(&mut self, number: u64, counted: &Counted, now: Now) {
         let Some(walk) = self.state.work.as_mut().and_then(|work| work.walk_mut()) else { return };
         let (mut ending, mut testing) = (walk.ending.take(), walk.testing.take());
         let cut_of = |stage: usize| Some(self.offer.as_ref()?.stages.get(stage)?.interim?.cut_ms);
         if let Some(ending) = &mut ending {
             let cut = cut_of(ending.stage);
-            ending.counts.take(reading, |interval| self.interval_of(interval, cut?, now));
+            take(&mut ending.counts, counted, |interval| self.interval_of(interval, cut?, now));
         }
         if let Some(testing) = &mut testing {
             let cut = cut_of(testing.stage);
-            testing.counts.take(reading, |interval| self.interval_of(interval, cut?, now));
+            take(&mut testing.counts, counted, |interval| self.interval_of(interval, cut?, now));
         }
         if let Some(walk) = self.state.work.as_mut().and_then(|work| work.walk_mut()) {
             (walk.ending, walk.testing) = (ending, testing);
@@ -230,6 +231,7 @@ impl Core {
         walk.ending = Some(Ending { stage, counts, status: status.wire(), next, why: why.clone() });
         self.world.ending_since_ms = None;
         self.world.last_count = None;
+        self.world.emptied.clear();
         match &why {
             Some(why) => self.warn(format!("{text}: {why}")),
             None => self.inform(text),
@@ -273,11 +275,17 @@ impl Core {
             self.world.first_after = self.world.counting + 1;
         }
         let since = *self.world.ending_since_ms.get_or_insert(now.ms);
-        let is_late = now.ms.saturating_sub(since) >= LAST_CALLS_MS;
-        // Of a service the proxy says how many calls are left; it has to be asked after what follows came into force.
+        let empties_within_ms = self.settings.abilities.empties_within_ms;
+        let is_late = now.ms.saturating_sub(since) >= LAST_CALLS_MS + empties_within_ms.unwrap_or(0);
+        // Of a service the counts say how many calls are left; these have to be read after what follows came into force.
         let is_asked = self.world.counting > self.world.first_after;
         let has_none = walk.ending.as_ref().is_some_and(|ending| ending.counts.in_flight() == 0);
-        let is_quiet = !walk.plan.versions.is_empty() || is_asked && has_none;
+        let is_empty = || self.without_share().iter().all(|one| self.world.emptied.contains(one));
+        let is_quiet = match empties_within_ms {
+            _ if !walk.plan.versions.is_empty() => true,
+            None => is_asked && has_none,
+            Some(_) => is_empty(),
+        };
         let wanted = self.wanted_versions();
         let left = walk.plan.versions.iter().flatten().filter(|version| !wanted.contains(*version));
         let is_drained = |version: &VersionId| {
@@ -288,6 +296,14 @@ impl Core {
             self.world.last_count = Some(self.world.counting + 1);
             self.world.count_at_ms = now.ms;
         }
+    }
+
+    /// Whether all that is left to do is to wait for the last calls of what lost its share.
+    pub(super) fn waits_for_last_calls(&self) -> bool {
+        let walk = self.state.work.as_ref().and_then(|work| work.walk());
+        walk.is_some_and(|walk| walk.ending.is_some() && walk.testing.is_none() && walk.taking_over.is_none())
+            && self.is_in_force()
+            && self.world.last_count.is_none()
     }
 
     fn report_ended(&mut self) {
@@ -329,7 +345,7 @@ struct Verdict {
 /// Stages lead to later ones, or to an end: who reads an offer refuses others.
 fn verdict(stage: &Stage, testing: &Testing, is_skipped: bool, outcome: Outcome) -> Verdict {
     let elapsed = Duration::from_millis(testing.elapsed_ms);
-    let is_tested = stage.new_traffic == 0 || testing.counts.is_tested();
+    let is_tested = stage.new_traffic == 0 || testing.counts.is_tested(stage);
     let is_passed_over = is_skipped && !testing.counts.is_met(stage, elapsed);
     let holds = is_passed_over || (is_tested && testing.counts.conditions_hold(stage));
     let ended_well = holds && !matches!(outcome, Outcome::Breached(_));
@@ -343,6 +359,7 @@ fn verdict(stage: &Stage, testing: &Testing, is_skipped: bool, outcome: Outcome)
         Outcome::TakenBack(why) => (Action::Rollback, why),
         Outcome::Breached(why) => (action, Some(why)),
     };
+    let why = why.or_else(|| testing.counts.why_unjudged(stage).filter(|_| !ended_well));
     // Who takes back what went well by himself has to say that it didn't.
     let status = if why.is_some() { StageStatus::Failure } else { status };
     Verdict { status, action, why }
@@ -356,6 +373,14 @@ fn written(offer: &Offer, action: Action) -> String {
         Action::Stage(next) => {
             offer.stages.get(next).map_or_else(String::new, |stage| stage.stage.name.clone())
         }
+    }
+}
+
+/// Takes in what came of a look at the counts.
+fn take(counts: &mut StageCounts, counted: &Counted, interval_of: impl FnMut(&Interval) -> Option<u32>) {
+    match counted {
+        Counted::Read(reading) => counts.take(reading, interval_of),
+        Counted::Not(why) => counts.take_none(why),
     }
 }
 
@@ -373,7 +398,7 @@ fn sticky(sticky: &Sticky) -> StickyForm {
     }
 }
 
-pub(super) fn retry(retry: Retry) -> RetryForm {
+fn retry(retry: Retry) -> RetryForm {
     match retry {
         Retry::Failed => RetryForm::Failed,
         Retry::Refused => RetryForm::Refused,

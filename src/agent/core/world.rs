@@ -3,21 +3,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Act, Core, Leaving, Listed, Now, Phase, Place, Started, Trouble, TroubleKind,
+    Act, Core, Counted, Leaving, Listed, Now, Phase, Place, ReadBack, Started, Trouble, TroubleKind,
     acts::{COUNT_EVERY_MS, COUNT_IDLE_EVERY_MS, LIST_EVERY_MS, LOOK_EVERY_MS},
-    table,
+    table::{self, Served},
+    walk::Outcome,
 };
 use crate::runtime::{Running, VersionId};
-use proxy::{control::form::TableNumber, ledger::Reading, live::Target};
+use proxy::{control::form::TableNumber, live::Target};
+
+/// For so long it is tried again to put a stage's shares in force that are refused; then all is taken back.
+const REFUSED_MS: u64 = 5_000;
 
 /// How long a version that nobody here knows is left alone before it is ended.
 const STRANGER_MS: u64 = 60_000;
 
 impl Core {
-    /// Whether the proxy has what was decided.
+    /// Whether what was decided was read back.
     #[must_use]
     pub fn is_in_force(&self) -> bool {
-        self.world.decided.is_some() && self.world.in_force == Some(self.decided())
+        self.world.decided.is_some() && self.world.in_force == Some(self.decided()) && !self.world.differs
     }
 
     /// The number of the table that was decided last.
@@ -189,23 +193,25 @@ impl Core {
         }
     }
 
-    pub(super) fn looked(&mut self, looked: Result<TableNumber, Trouble>, now: Now) {
+    pub(super) fn looked(&mut self, looked: Result<ReadBack, Trouble>, now: Now) {
         self.world.look_at_ms = now.ms + LOOK_EVERY_MS;
         match looked {
-            Ok(number) => {
-                if self.world.proxy_trouble.take().is_some() {
-                    self.inform("the proxy answers again");
+            Ok(back) => {
+                let is_refused = self.tries.failures(&Act::Apply(self.state.generation)) > 0;
+                if !is_refused && self.world.proxy_trouble.take().is_some() {
+                    let name = self.settings.abilities.name;
+                    self.inform(format!("{name} answers again"));
                 }
-                self.found(number, now);
+                self.found(back, now);
             }
             Err(trouble) => self.no_proxy(trouble, now),
         }
     }
 
-    /// The proxy doesn't answer, or refuses: nothing is known of its table until it is asked again, and that is soon.
+    /// Whatever splits calls doesn't answer, or refuses: nothing is known of its table until it is asked again, and that is soon.
     fn no_proxy(&mut self, trouble: Trouble, now: Now) {
         if self.world.proxy_trouble.as_ref() != Some(&trouble.text) {
-            self.warn(format!("trouble with the proxy: {}", trouble.text));
+            self.warn(format!("trouble with {}: {}", self.settings.abilities.name, trouble.text));
         }
         self.world.proxy_trouble = Some(trouble.text);
         self.world.in_force = None;
@@ -213,17 +219,19 @@ impl Core {
         self.world.look_at_ms = now.ms + COUNT_EVERY_MS;
     }
 
-    /// The proxy has this table.
-    fn found(&mut self, number: TableNumber, now: Now) {
+    /// This table is in force.
+    fn found(&mut self, ReadBack { number, differs }: ReadBack, now: Now) {
         let taken = self.world.taken.take();
-        if taken == Some(number.generation) {
+        if taken == Some(number.generation) && !differs {
+            self.world.refused_since_ms = None;
             self.tries.went_well(&Act::Apply(number.generation));
             // Nobody waits for the next look at the counts.
             self.world.count_at_ms = now.ms;
         } else if let Some(taken) = taken.filter(|taken| *taken == self.state.generation) {
             let TableNumber { epoch, generation } = number;
+            let name = self.settings.abilities.name;
             self.warn(format!(
-                "the proxy took table {taken} and has {epoch}.{generation} in force; tried again"
+                "{name} took table {taken} and has {epoch}.{generation} in force; tried again"
             ));
             self.tries.failed(Act::Apply(taken), now.ms);
         }
@@ -241,9 +249,10 @@ impl Core {
             self.dirty();
         }
         self.world.in_force = Some(number);
+        self.world.differs = differs;
     }
 
-    /// The proxy has taken a table. That it is in force is what it says when it is asked afterwards, and nothing else.
+    /// A table was taken. That it is in force is what it says when it is asked afterwards, and nothing else.
     pub(super) fn applied(&mut self, generation: u64, applied: Result<(), Trouble>, now: Now) {
         let act = Act::Apply(generation);
         match applied {
@@ -259,15 +268,56 @@ impl Core {
                 let why = trouble.text.clone();
                 self.no_proxy(trouble, now);
                 self.world.look_at_ms = now.ms;
-                if is_refused && self.services_were_refused() {
-                    return self.give_up(&format!("the proxy refuses the service: {why}"), now);
-                }
-                if is_refused && let Some(decided) = self.world.decided.take() {
-                    // One of this number is in force that says something else.
-                    self.decide(decided);
-                    self.tries.failed(Act::Apply(self.state.generation), now.ms);
+                if is_refused {
+                    self.refused(generation, &why, now);
                 }
             }
+        }
+    }
+
+    /// A table was refused: a service that was never led is given up, and a stage that can't begin is taken back.
+    fn refused(&mut self, generation: u64, why: &str, now: Now) {
+        let name = self.settings.abilities.name;
+        if self.services_were_refused() {
+            return self.give_up(&format!("{name} refuses the service: {why}"), now);
+        }
+        let since = *self.world.refused_since_ms.get_or_insert(now.ms);
+        let is_begun = self.testing().is_none_or(|testing| testing.elapsed_ms > 0);
+        if !is_begun && now.ms.saturating_sub(since) >= REFUSED_MS {
+            self.world.refused_since_ms = None;
+            self.end_stage(Outcome::TakenBack(Some(format!("{name} refuses its shares: {why}"))), now);
+        } else if let Some(decided) = self.world.decided.take() {
+            // One of this number may be in force that says something else.
+            self.decide(decided);
+            self.tries.go_on_as(&Act::Apply(generation), Act::Apply(self.state.generation), now.ms);
+        }
+    }
+
+    /// Other targets can be reached: what is decided is told anew, by a number of its own.
+    pub(super) fn outdated(&mut self, generation: u64, outdated: Result<(), Trouble>, now: Now) {
+        match (outdated, self.world.decided.take_if(|_| self.state.generation == generation)) {
+            (Ok(()), Some(decided)) => self.decide(decided),
+            (Err(_), Some(decided)) => {
+                self.world.decided = Some(decided);
+                self.tries.failed(Act::Watch(generation), now.ms);
+            }
+            (_, None) => {}
+        }
+    }
+
+    /// Nobody is connected to a variation any more, or the deadline for that has passed.
+    pub(super) fn emptied(&mut self, key: (String, String), emptied: Result<Option<u64>, Trouble>, now: Now) {
+        let (service, variation) = key;
+        match emptied {
+            Ok(left) => {
+                if let Some(left @ 1..) = left {
+                    self.warn(format!(
+                        "{left} connections to {variation} of {service} are left at the deadline for them"
+                    ));
+                }
+                self.world.emptied.insert((service, variation));
+            }
+            Err(_) => self.tries.failed(Act::Empty { service, variation }, now.ms),
         }
     }
 
@@ -284,10 +334,10 @@ impl Core {
             && self.state.functions.is_empty()
             && self.state.services.is_empty()
             && self.state.versions.is_empty();
-        let mut services = table::services(&self.state.functions, &self.world.targets);
-        services.extend(self.service_forms());
-        if !is_new && self.world.decided.as_ref() != Some(&services) {
-            self.decide(services);
+        let functions = table::functions(&self.state.functions, &self.world.targets);
+        let served = Served { functions, services: self.led().collect() };
+        if !is_new && self.world.decided.as_ref() != Some(&served) {
+            self.decide(served);
         }
     }
 
@@ -301,9 +351,9 @@ impl Core {
         self.state.functions.values().all(|function| is_settled(&function.stable))
     }
 
-    fn decide(&mut self, services: Vec<proxy::form::ServiceForm>) {
+    fn decide(&mut self, served: Served) {
         self.state.generation += 1;
-        self.world.decided = Some(services);
+        self.world.decided = Some(served);
         self.dirty();
     }
 
@@ -362,9 +412,9 @@ impl Core {
         }
     }
 
-    pub(super) fn counted(&mut self, number: u64, counted: Result<Box<Reading>, Trouble>, now: Now) {
-        let reading = match counted {
-            Ok(reading) => reading,
+    pub(super) fn counted(&mut self, number: u64, counted: Result<Counted, Trouble>, now: Now) {
+        let counted = match counted {
+            Ok(counted) => counted,
             Err(trouble) => {
                 self.tries.failed(Act::Count(number), now.ms);
                 self.no_proxy(trouble, now);
@@ -375,8 +425,10 @@ impl Core {
         let every = if is_walking { COUNT_EVERY_MS } else { COUNT_IDLE_EVERY_MS };
         self.world.count_at_ms = now.ms + every;
         self.world.counting = number + 1;
-        self.take_counts(number, &reading, now);
-        if self.state.cursor != reading.next {
+        self.take_counts(number, &counted, now);
+        if let Counted::Read(reading) = &counted
+            && self.state.cursor != reading.next
+        {
             self.state.cursor = reading.next;
             self.is_dirty |= is_walking;
         }

@@ -149,7 +149,7 @@ impl Desk {
 
     fn look_at(&mut self, waiting: Waiting, core: &mut Core, tools: &Tools) {
         let is_late = Instant::now() >= waiting.until;
-        let late = || Refused::Failed("it is decided, but the proxy has not put it in force yet".to_owned());
+        let late = || Refused::Failed("it is decided, but not in force yet".to_owned());
         match waiting.what {
             What::Undo { functions, answer } => {
                 if core.is_in_force() {
@@ -246,10 +246,16 @@ fn log(
 
 /// Has the proxy end what it has, and then stops all versions.
 pub async fn drain(tools: &Tools, core: &Core) {
-    tracing::info!("the proxy takes nothing more and ends what it has");
-    if let Err(error) = tools.drain_proxy(DRAIN).await {
-        tracing::warn!("the proxy can't be drained, so versions are left running: {error}");
-        return;
+    match tools.front.end(DRAIN).await {
+        Ok(true) => tracing::info!("the proxy took nothing more and ended what it had"),
+        Ok(false) => {
+            tracing::info!("ends; the router goes on");
+            return;
+        }
+        Err(trouble) => {
+            tracing::warn!("the proxy can't be drained, so versions are left running: {}", trouble.text);
+            return;
+        }
     }
     for version in core.state().versions.keys() {
         if let Err(trouble) = tools.stop(version, core.runtime_of(version)).await {

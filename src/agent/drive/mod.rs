@@ -36,17 +36,14 @@ use crate::{
     content::{Content, ContentError},
     control::{self, Control, ControlError, Order},
     core::{self, Act, Core, Event, Now, Said, Trouble},
+    front::{Embedded, Front, Routed},
     link::{About, InProcess, LinkError, Manager},
-    proxy_process,
     runtime::{RuntimeError, VersionId},
-    settings::{Settings, Stop},
+    settings::{FrontSettings, Settings, Stop},
 };
 
 /// Orders of people that wait to be taken.
 const ORDERS: usize = 64;
-
-/// A proxy that was started has this long until it answers.
-const START_PROXY_EVERY: Duration = Duration::from_secs(5);
 
 /// After how long it is tried again to write what could not be written.
 const SAVE_AGAIN: Duration = Duration::from_millis(500);
@@ -64,6 +61,8 @@ pub enum RunError {
     Runtime(#[from] RuntimeError),
     #[error(transparent)]
     Control(#[from] ControlError),
+    #[error("the router: {0}")]
+    Router(#[from] crate::front::OpenError),
     #[error("the token: {0}")]
     Token(String),
 }
@@ -133,7 +132,6 @@ struct Driver {
     orders: mpsc::Receiver<Order>,
     desk: Desk,
     _control: Control,
-    proxy_started: Option<Instant>,
     /// The forms of functions that can be run here, as the manager was told.
     forms: Option<Vec<String>>,
 }
@@ -176,6 +174,7 @@ impl Driver {
                 drain_ms: settings.versions.drain.as_millis() as u64,
                 joins,
                 seed: fastrand::u64(..),
+                abilities: tools.front.abilities(),
             },
         );
         Ok(Self {
@@ -189,12 +188,15 @@ impl Driver {
             orders,
             desk: Desk::default(),
             _control: control,
-            proxy_started: None,
             forms: None,
         })
     }
 
     fn tools(settings: &Settings, manager: Manager) -> Result<Tools, RunError> {
+        let front: Box<dyn Front> = match &settings.front {
+            FrontSettings::Proxy(proxy) => Box::new(Embedded::new(proxy.clone())),
+            FrontSettings::Router(router) => Box::new(Routed::open(router)?),
+        };
         let runtimes = Enabled::new(runtimes::open(settings)?);
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let about = About {
@@ -203,14 +205,14 @@ impl Driver {
             labels: settings.labels.clone(),
             // Those that answer are named at each poll.
             runtimes: Vec::new(),
+            routers: vec![front.kind().name().to_owned()],
             nonce: Some(keep::nonce(&settings.state)?),
         };
         Ok(Tools {
             manager,
-            proxy_seen: std::sync::Mutex::default(),
             about,
             join_token: settings.manager.join_token_file.clone(),
-            proxy: proxy::control::client::Client::new(&settings.proxy.control),
+            front,
             runtimes,
             content: Content::open(&settings.state.join("content"))?,
             versions: settings.versions.clone(),
@@ -335,20 +337,6 @@ impl Driver {
             self.desk.note_running(listed);
             self.say_what_runs();
         }
-        if let Event::Looked(looked) = &event {
-            let is_held = || self.tools.proxy_status().is_none_or(|status| status.held);
-            match looked {
-                Err(_) => {
-                    self.start_proxy("no proxy answers, so one is started; it stays when this agent ends");
-                }
-                Ok(_) if !is_held() => {
-                    self.start_proxy(
-                        "nobody holds the proxy's sockets, so one is started that takes them over",
-                    );
-                }
-                Ok(_) => {}
-            }
-        }
         let ended = match &event {
             Event::Stopped { version, stopped: Ok(()) } => Some(version.clone()),
             _ => None,
@@ -383,19 +371,6 @@ impl Driver {
                 tracing::warn!(%error, "the content of a version can't be removed; tried again at the next start");
             }
         });
-    }
-
-    /// Starts a proxy where none answers or none holds the sockets, if that is this agent's business.
-    fn start_proxy(&mut self, why: &str) {
-        let Some(start) = &self.settings.proxy.start else { return };
-        if self.proxy_started.is_some_and(|at| at.elapsed() < START_PROXY_EVERY) {
-            return;
-        }
-        self.proxy_started = Some(Instant::now());
-        match proxy_process::start(start) {
-            Ok(()) => tracing::info!("{why}"),
-            Err(error) => tracing::error!("a proxy is needed, and none can be started: {error}"),
-        }
     }
 
     fn order(&mut self, order: Order) {

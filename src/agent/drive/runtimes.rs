@@ -11,12 +11,16 @@ use crate::{
         wasm,
         webhook::{self, Secret, Webhook},
     },
-    settings::{OciSettings, Settings, WebhookSettings},
+    settings::{FrontSettings, OciSettings, Settings, WebhookSettings},
 };
 
 /// Opens the runtimes that are enabled, in their order. What one keeps lies in a folder of its own below the agent's.
 pub fn open(settings: &Settings) -> Result<Vec<Arc<dyn Runtime>>, RuntimeError> {
-    settings.runtimes.enabled.iter().map(|name| one(name, settings)).collect()
+    match settings.front {
+        // A router of somebody else's leads services alone.
+        FrontSettings::Router(_) => Ok(Vec::new()),
+        FrontSettings::Proxy(_) => settings.runtimes.enabled.iter().map(|name| one(name, settings)).collect(),
+    }
 }
 
 fn one(name: &str, settings: &Settings) -> Result<Arc<dyn Runtime>, RuntimeError> {

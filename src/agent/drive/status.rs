@@ -1,12 +1,18 @@
 //! How the agent stands, for people.
 
+use router::lead;
+use tokio::time::Instant;
+use traffic::wanted::Number;
+
 use super::{desk::Desk, tools::Tools};
 use crate::{
     control::form::{
-        CandidateStatus, FunctionStatus, KeptStatus, ManagerStatus, Owed, ProxyStatus, ServiceStatus, Status,
-        VariationStatus, VersionStatus, WorkStatus,
+        CandidateStatus, Draining, DriftStatus, FunctionStatus, KeptStatus, ManagerStatus, Owed, ProxyStatus,
+        RouterPhase, RouterStatus, ServiceStatus, Status, TableNumber, VariationStatus, VersionStatus,
+        WorkStatus,
     },
     core::{Core, Function, LedService, Now, Phase, Work},
+    front::View,
     runtime::{self, VersionId},
     settings::Settings,
 };
@@ -35,7 +41,13 @@ pub fn status(core: &Core, desk: &Desk, tools: &Tools, settings: &Settings, now:
     let wall = |ms: u64| now.wall_ms.saturating_sub(i64::try_from(now.ms.saturating_sub(ms)).unwrap_or(0));
     let (state, link) = (core.state(), core.link());
     let functions = state.functions.iter();
-    let proxy = tools.proxy_status();
+    let view = tools.front.view();
+    let proxy = tools.front.proxy().map(|proxy| ProxyStatus {
+        answers: proxy.answers && core.proxy_trouble().is_none(),
+        table: core.in_force(),
+        trouble: core.proxy_trouble().map(str::to_owned),
+        ..proxy
+    });
     Status {
         program: settings.program.to_owned(),
         pid: std::process::id(),
@@ -47,19 +59,12 @@ pub fn status(core: &Core, desk: &Desk, tools: &Tools, settings: &Settings, now:
             since_ms: Some(wall(link.since_ms)),
             trouble: link.trouble.clone(),
         },
-        proxy: ProxyStatus {
-            control: settings.proxy.control.clone(),
-            answers: core.proxy_trouble().is_none() && proxy.is_some(),
-            program: proxy.as_ref().map(|proxy| proxy.program.clone()),
-            pid: proxy.as_ref().map(|proxy| proxy.pid),
-            table: core.in_force(),
-            listen: proxy.map(|proxy| proxy.listen).unwrap_or_default(),
-            trouble: core.proxy_trouble().map(str::to_owned),
-        },
+        router: proxy.is_none().then(|| router(tools.front.kind(), core, &view, now)),
+        proxy,
         unsaved: desk.unsaved.clone(),
         runtimes: tools.runtimes.status(),
         functions: functions.map(|(name, function)| of_function(core, desk, name, function)).collect(),
-        services: state.services.values().map(of_service).collect(),
+        services: state.services.values().map(|led| of_service(led, &view)).collect(),
         work: state.work.as_ref().map(|work| of_work(core, work)),
         owed: Owed {
             results: state.owed.len() as u64,
@@ -73,13 +78,55 @@ fn wall_after(now: Now) -> impl Fn(u64) -> i64 {
     move |ms| now.wall_ms.saturating_add(i64::try_from(ms.saturating_sub(now.ms)).unwrap_or(0))
 }
 
-fn of_service(led: &LedService) -> ServiceStatus {
+/// How the router stands that is led.
+fn router(kind: router::Kind, core: &Core, view: &View, now: Now) -> RouterStatus {
+    let wall =
+        |at: Instant| now.wall_ms.saturating_sub(i64::try_from(at.elapsed().as_millis()).unwrap_or(i64::MAX));
+    let of_number = |Number { epoch, generation }| TableNumber { epoch, generation };
+    let drifts = view.drifts.iter().map(|drift| DriftStatus {
+        at_ms: wall(drift.at),
+        text: format!("{}: {}", drift.differences, drift.then),
+    });
+    RouterStatus {
+        kind: kind.name().to_owned(),
+        answers: view.is_reached,
+        phase: phase(view.phase),
+        wanted: core.decided_number(),
+        seen: view.seen.as_ref().and_then(|seen| seen.number).map(of_number),
+        seen_ms: view.seen_at.map(wall),
+        trouble: view.trouble.clone().or_else(|| core.proxy_trouble().map(str::to_owned)),
+        departures: view.departures.clone(),
+        repairs: view.repairs,
+        drifts: drifts.collect(),
+    }
+}
+
+fn phase(phase: lead::Phase) -> RouterPhase {
+    match phase {
+        lead::Phase::Idle => RouterPhase::Idle,
+        lead::Phase::Waiting => RouterPhase::Waiting,
+        lead::Phase::Telling => RouterPhase::Telling,
+        lead::Phase::InForce => RouterPhase::InForce,
+        lead::Phase::Paused => RouterPhase::Paused,
+        lead::Phase::Accepted => RouterPhase::Accepted,
+        lead::Phase::Superseded => RouterPhase::Superseded,
+    }
+}
+
+fn of_service(led: &LedService, view: &View) -> ServiceStatus {
     let shares = led.shares();
     let each = led.service.variations.iter().zip(shares.into_iter().chain(std::iter::repeat(0)));
-    let variations = each.map(|(variation, share)| VariationStatus {
-        name: variation.name.to_string(),
-        share,
-        targets: variation.targets.iter().map(ToString::to_string).collect(),
+    let variations = each.map(|(variation, share)| {
+        let (service, name) = (led.service.name(), variation.name.as_str());
+        let drain = view.draining.iter().find(|one| one.service == service && one.variation == name);
+        VariationStatus {
+            name: name.to_owned(),
+            share,
+            seen: view.share(service, name),
+            targets: variation.targets.iter().map(ToString::to_string).collect(),
+            healthy: variation.health.as_ref().and_then(|_| view.healthy(service, name)),
+            draining: drain.map(|one| Draining { left: one.left }),
+        }
     });
     ServiceStatus {
         name: led.service.name().to_owned(),

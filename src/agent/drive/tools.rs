@@ -1,44 +1,25 @@
-//! With what acts are carried out: the manager, the proxy, runtimes, and what is on disk.
+//! With what acts are carried out: the manager, whatever splits calls, runtimes, and what is on disk.
 
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
     time::Duration,
 };
-
-use bytes::Bytes;
-use language::offer::Offer;
-use proxy::{
-    control::{
-        client::{Client, ClientError},
-        form::{Applied, Drained, Status, TableNumber},
-    },
-    form::TableForm,
-    ledger::{Cursor, Reading},
-};
-
-use tokio::time::{Instant, sleep};
 
 use super::{enabled::Enabled, keep};
 use crate::{
     content::{Content, ContentError, Wanted},
     control::Refused,
-    core::{Act, Errand, Event, Fetched, Polled, Started, Trouble, TroubleKind, VersionNote},
+    core::{Act, Counted, Errand, Event, Fetched, Polled, Started, Trouble, TroubleKind, VersionNote},
+    front::Front,
     link::{About, LinkError, Manager},
-    measure::{BASE, NEW},
     runtime::{Order, RuntimeError, VersionId, form, process::form_of},
     settings::Versions,
 };
+use language::offer::Offer;
 
 /// How long a call that waits may wait.
 const WAIT: Duration = Duration::from_secs(30);
-
-/// How long the proxy may wait with its answer whether a version is drained.
-const DRAIN_WAIT: Duration = Duration::from_secs(10);
-
-/// How often it is looked whether the proxy has ended.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// The name of functions' archives while they are unpacked.
 const ARCHIVE: &str = "download.zip";
@@ -58,9 +39,7 @@ pub struct Tools {
     pub manager: Manager,
     pub about: About,
     pub join_token: Option<PathBuf>,
-    pub proxy: Client,
-    /// What the proxy said of itself when it was looked at last.
-    pub proxy_seen: Mutex<Option<Status>>,
+    pub front: Box<dyn Front>,
     pub runtimes: Enabled,
     pub content: Content,
     pub versions: Versions,
@@ -74,7 +53,7 @@ impl Tools {
         let took = || now().saturating_sub(began);
         match act {
             Act::List => Event::Listed(Ok(self.runtimes.list().await)),
-            Act::Look(_) => Event::Looked(self.look().await),
+            Act::Look(_) => Event::Looked(self.front.look().await),
             Act::Join => Event::Joined(self.join().await),
             Act::Poll => {
                 let answer = self.poll(id).await;
@@ -98,6 +77,14 @@ impl Tools {
                 Event::Started { version, started }
             }
             Act::Apply(generation) => Event::Applied { generation, applied: self.apply(errand).await },
+            Act::Watch(generation) => {
+                self.front.outdated().await;
+                Event::Outdated { generation, outdated: Ok(()) }
+            }
+            Act::Empty { service, variation } => {
+                let emptied = self.front.empty(&service, &variation).await;
+                Event::Emptied { service, variation, emptied }
+            }
             Act::Drain(version) => {
                 let drained = self.is_drained(&version, errand).await;
                 Event::Drained { version, drained }
@@ -109,13 +96,6 @@ impl Tools {
             }
             Act::Count(number) => Event::Counted { number, counted: self.count(errand).await },
         }
-    }
-
-    async fn look(&self) -> Result<TableNumber, Trouble> {
-        let looked: Result<Status, ClientError> = self.proxy.get("/status").await;
-        let seen = looked.as_ref().ok().cloned();
-        *self.proxy_seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
-        looked.map(|status| status.table).map_err(|error| of_proxy(&error))
     }
 
     async fn join(&self) -> Result<String, Trouble> {
@@ -225,31 +205,13 @@ impl Tools {
         let Errand::Table(table) = errand else {
             return Err(Trouble::passing("there is no table"));
         };
-        let table: TableForm = *table;
-        let body = serde_json::to_vec(&table).map_err(|error| Trouble::refused(error.to_string()))?;
-        let applied: Result<Applied, ClientError> = self.proxy.put("/table", Bytes::from(body)).await;
-        applied.map(drop).map_err(|error| of_proxy(&error))
+        self.front.apply(&table).await
     }
 
     /// Whether nobody holds a version any more, whichever part it had.
     async fn is_drained(&self, version: &VersionId, errand: Errand) -> Result<bool, Trouble> {
         let Errand::Version(note) = errand else { return Ok(true) };
-        for variation in [BASE, NEW] {
-            let (service, wait) = (&note.function, DRAIN_WAIT.as_secs());
-            let query = form_urlencoded::Serializer::new(String::new())
-                .append_pair("service", service)
-                .append_pair("variation", variation)
-                .append_pair("version", version.as_str())
-                .append_pair("wait", &wait.to_string())
-                .finish();
-            match self.proxy.wait::<Drained>(&format!("/drained?{query}"), DRAIN_WAIT).await {
-                Ok(drained) if drained.drained => {}
-                // In the second case the table in force names it.
-                Ok(_) | Err(ClientError::Refused { status: CONFLICT, .. }) => return Ok(false),
-                Err(error) => return Err(of_proxy(&error)),
-            }
-        }
-        Ok(true)
+        self.front.is_drained(&note.function, version).await
     }
 
     /// Ends a version wherever it runs, which is known to be `at` a runtime or is not. One that is not reached keeps no other one from that.
@@ -262,24 +224,18 @@ impl Tools {
         stopped
     }
 
-    async fn count(&self, errand: Errand) -> Result<Box<Reading>, Trouble> {
-        let Errand::Cursor(Cursor { life, interval }) = errand else {
+    async fn count(&self, errand: Errand) -> Result<Counted, Trouble> {
+        let Errand::Cursor(cursor) = errand else {
             return Err(Trouble::passing("there is no cursor"));
         };
-        let target = format!("/counts?life={life}&interval={interval}");
-        Ok(Box::new(self.proxy.get(&target).await.map_err(|error| of_proxy(&error))?))
+        self.front.count(cursor).await
     }
 }
 
 impl Tools {
-    /// What the proxy said of itself when it was looked at last; `None`: it didn't answer.
-    pub fn proxy_status(&self) -> Option<Status> {
-        self.proxy_seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     /// Where the proxy takes calls.
     pub fn listens_on(&self) -> Vec<String> {
-        self.proxy_status().map(|status| status.listen).unwrap_or_default()
+        self.front.proxy().map(|proxy| proxy.listen).unwrap_or_default()
     }
 
     /// The newest of what a version wrote.
@@ -299,16 +255,6 @@ impl Tools {
         }
         Err(why)
     }
-
-    /// Has the proxy end, and waits until it has, for so long at most.
-    pub async fn drain_proxy(&self, at_most: Duration) -> Result<(), ClientError> {
-        let _: Status = self.proxy.post("/drain").await?;
-        let until = Instant::now() + at_most;
-        while Instant::now() < until && self.proxy.get::<Status>("/status").await.is_ok() {
-            sleep(LOOK).await;
-        }
-        Ok(())
-    }
 }
 
 /// The first line of a file.
@@ -324,12 +270,6 @@ fn of_link(error: &LinkError) -> Trouble {
         _ if error.passes() => TroubleKind::Passes,
         _ => TroubleKind::Refused,
     };
-    Trouble { kind, text: error.to_string() }
-}
-
-fn of_proxy(error: &ClientError) -> Trouble {
-    let is_refused = matches!(error, ClientError::Refused { status, .. } if (400..500).contains(status));
-    let kind = if is_refused { TroubleKind::Refused } else { TroubleKind::Passes };
     Trouble { kind, text: error.to_string() }
 }
 

@@ -29,9 +29,6 @@ pub use uplink::{InProcess, LinkError, Settings};
 
 use crate::measure::Reads;
 
-/// What the proxy beside an agent is called among the kinds of routers.
-const EMBEDDED: &str = "embedded";
-
 /// Largest archive, in bytes: what a manager packs with its usual limits, and as much again.
 const MAX_ARCHIVE_BYTES: u64 = 128 * 1024 * 1024;
 
@@ -48,6 +45,8 @@ pub struct About {
     pub labels: BTreeMap<String, String>,
     /// The forms of functions that it can run.
     pub runtimes: Vec<String>,
+    /// The kinds of routers that it leads.
+    pub routers: Vec<String>,
     /// Random, and kept: by this the manager knows again who asks once more for an id or a token, since an answer was lost.
     pub nonce: Option<String>,
 }
@@ -203,7 +202,7 @@ fn capabilities(about: &About) -> Capabilities {
         labels: about.labels.clone(),
         features: [FEATURE_INTERIM, FEATURE_VALUES, FEATURE_GROUPS].map(str::to_owned).into(),
         leads: Leads::Whole,
-        routers: vec![EMBEDDED.to_owned()],
+        routers: about.routers.clone(),
         ..Capabilities::default()
     }
 }

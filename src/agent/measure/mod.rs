@@ -62,6 +62,9 @@ pub struct StageCounts {
     gone_of_life: u64,
     /// Calls that the new version carried out when the proxy was read last.
     in_flight: u64,
+    /// Why nothing was counted when that was asked for last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    uncounted: Option<String>,
 }
 
 /// Base version and new one.
@@ -100,6 +103,7 @@ impl StageCounts {
             gone: 0,
             gone_of_life: 0,
             in_flight: 0,
+            uncounted: None,
         }
     }
 
@@ -138,10 +142,18 @@ impl StageCounts {
         self.read
     }
 
+    /// Takes in that nobody counts, or not well enough to judge by it.
+    pub fn take_none(&mut self, why: &str) {
+        if self.uncounted.as_deref() != Some(why) {
+            self.uncounted = Some(why.to_owned());
+        }
+    }
+
     /// Takes in what the proxy answered. Closed intervals become part of what is kept; those that go on replace the ones of the
     /// reading before. `interval_of` numbers an interval by the manager's time; `None`: that isn't known. Its first answer for
     /// an interval is kept.
     pub fn take(&mut self, reading: &Reading, mut interval_of: impl FnMut(&Interval) -> Option<u32>) {
+        self.uncounted = None;
         if reading.next.life != self.read.life {
             let is_first = self.read == Cursor::default();
             self.begin_life(reading.next.life);
@@ -254,23 +266,35 @@ impl StageCounts {
         self.gone
     }
 
-    /// Whether the stage has lasted as long, and had as many calls to either version, as it needs.
+    /// Whether the stage has lasted as long, and had as many calls to either version, as it needs. While nobody counts, one that is
+    /// to be judged by its calls isn't.
     #[must_use]
     pub fn is_met(&self, stage: &Stage, elapsed: Duration) -> bool {
         let calls = self.whole.iter().map(|side| side.calls).sum::<u64>();
-        elapsed >= stage.min_duration && calls >= stage.min_calls
+        elapsed >= stage.min_duration && calls >= stage.min_calls && self.why_unjudged(stage).is_none()
     }
 
-    /// Whether the new version had to answer any call. One that had none was tested by nobody.
+    /// Whether the new version had to answer any call. One that had none was tested by nobody; where nobody counts, and nothing is to be
+    /// judged by calls, its time was its test.
     #[must_use]
-    pub fn is_tested(&self) -> bool {
-        self.new_version().calls > 0
+    pub fn is_tested(&self, stage: &Stage) -> bool {
+        self.new_version().calls > 0 || self.uncounted.is_some() && !is_judged_by_calls(stage)
+    }
+
+    /// Why the stage can't be judged by its calls, where it is to be and nobody counts them.
+    #[must_use]
+    pub fn why_unjudged(&self, stage: &Stage) -> Option<String> {
+        let why = self.uncounted.as_ref().filter(|_| is_judged_by_calls(stage))?;
+        Some(format!("its calls are not measured: {why}"))
     }
 
     /// Whether all conditions of the stage hold for the new version. Where it gets calls, one of them must have been answered
     /// without an error: times that nobody measured keep every limit.
     #[must_use]
     pub fn conditions_hold(&self, stage: &Stage) -> bool {
+        if self.uncounted.is_some() {
+            return !is_judged_by_calls(stage);
+        }
         let new = self.new_version();
         let is_proven = stage.new_traffic == 0 || new.calls > new.errors;
         is_proven && stage.conditions.iter().all(|condition| condition.holds(new.value_of(condition.metric)))
@@ -287,6 +311,10 @@ impl StageCounts {
         }
         all
     }
+}
+
+fn is_judged_by_calls(stage: &Stage) -> bool {
+    stage.new_traffic > 0 && (!stage.conditions.is_empty() || stage.min_calls > 0)
 }
 
 impl Parts {

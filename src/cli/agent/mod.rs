@@ -2,6 +2,7 @@
 
 mod ask;
 mod place;
+mod router;
 mod runtimes;
 pub mod settings;
 pub mod show;

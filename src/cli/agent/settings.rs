@@ -10,12 +10,12 @@ use std::{
 
 use agent::{
     runtime::{Health, Limits, WarmUp},
-    settings::{Manager, ProxySettings, Runtimes, StartProxy, Stop, Versions},
+    settings::{FrontSettings, Manager, ProxySettings, Runtimes, StartProxy, Stop, Versions},
 };
 use model::area;
 use wire::child::{MAX_CHILD_NAME_BYTES, MAX_LABEL_BYTES, MAX_LABELS};
 
-use super::{place::Place, runtimes};
+use super::{place::Place, router::RouterKeys, runtimes};
 use crate::cli::{
     proxy::settings::{DEFAULT_CONTROL as PROXY_CONTROL, Settings as ProxyDefaults},
     settings::{
@@ -35,6 +35,9 @@ const MAX_WARM_UP: u64 = 10_000;
 pub struct Settings {
     /// As the agent takes it, but for what follows.
     pub agent: agent::Settings,
+    /// The proxy beside it, where it leads no router of somebody else's.
+    pub proxy: ProxySettings,
+    pub router: RouterKeys,
     pub area_file: Option<PathBuf>,
     pub at: Option<Place>,
     pub start_proxy: bool,
@@ -66,6 +69,7 @@ impl Default for Settings {
             drain: Duration::from_mins(5),
             grace: Duration::from_secs(10),
         };
+        let proxy = ProxySettings { control: PROXY_CONTROL.into(), start: None };
         Self {
             agent: agent::Settings {
                 program: env!("CARGO_PKG_VERSION"),
@@ -75,13 +79,15 @@ impl Default for Settings {
                 labels: std::collections::BTreeMap::new(),
                 state: "data/agent".into(),
                 control: DEFAULT_CONTROL.into(),
-                proxy: ProxySettings { control: PROXY_CONTROL.into(), start: None },
+                front: FrontSettings::Proxy(proxy.clone()),
                 runtimes: Runtimes::default(),
                 versions,
                 keep_base: Duration::from_mins(10),
                 metrics: None,
                 stop: Stop::Leave,
             },
+            proxy,
+            router: RouterKeys::default(),
             area_file: None,
             at: None,
             start_proxy: true,
@@ -102,7 +108,7 @@ impl Settings {
         name.clone_into(&mut settings.agent.name);
         settings.agent.state = folder.join(name);
         settings.agent.control = folder.join(format!("{name}.sock"));
-        settings.agent.proxy.control = folder.join(format!("{name}-proxy.sock"));
+        settings.proxy.control = folder.join(format!("{name}-proxy.sock"));
         settings.proxy_state = folder.join(format!("{name}-proxy"));
         settings
     }
@@ -110,14 +116,19 @@ impl Settings {
     /// What the agent is given. `program` is what a proxy is started with.
     pub fn into_agent(self, program: PathBuf) -> agent::Settings {
         let mut agent = self.agent;
+        let mut proxy = self.proxy;
         if self.start_proxy {
             let listen = self.proxy_listen.iter().flat_map(|at| ["--listen".into(), at.to_string().into()]);
             let mut arguments = vec!["proxy".into(), "--own-session".into()];
-            arguments.extend(["--control".into(), agent.proxy.control.clone().into_os_string()]);
+            arguments.extend(["--control".into(), proxy.control.clone().into_os_string()]);
             arguments.extend(["--state".into(), self.proxy_state.clone().into_os_string()]);
             arguments.extend(listen);
-            agent.proxy.start = Some(StartProxy { program, arguments, state: self.proxy_state });
+            proxy.start = Some(StartProxy { program, arguments, state: self.proxy_state });
         }
+        agent.front = match self.router.into_router() {
+            Some(router) => FrontSettings::Router(router),
+            None => FrontSettings::Proxy(proxy),
+        };
         agent.versions.health.path = (!self.health_path.is_empty()).then_some(self.health_path);
         agent.versions.warm_up = (self.warm_up.calls > 0).then_some(self.warm_up);
         agent
@@ -193,7 +204,10 @@ impl Configured for Settings {
         self.check_manager(faults);
         self.check_area(faults);
         self.check_names(faults);
-        runtimes::check(&self.agent.runtimes, &self.agent.name, faults);
+        self.router.check(faults);
+        if self.router.runs_functions() {
+            runtimes::check(&self.agent.runtimes, &self.agent.name, faults);
+        }
         for (key, path) in [("health.path", &self.health_path), ("warm_up.path", &self.warm_up.path)] {
             if !path.is_empty() && !path.starts_with('/') {
                 faults.push(format!("{key}: {path:?} does not begin with a slash"));
@@ -233,11 +247,12 @@ impl Configured for Settings {
             ("manager.ca", Slot::Parsed(ca)),
             ("manager.certificate", Slot::Parsed(certificate)),
             ("manager.key", Slot::Parsed(key)),
-            ("proxy.control", Slot::Parsed(&mut agent.proxy.control)),
+            ("proxy.control", Slot::Parsed(&mut self.proxy.control)),
             ("proxy.start", Slot::Parsed(&mut self.start_proxy)),
             ("proxy.listen", Slot::Parsed(&mut self.proxy_listen)),
             ("proxy.state", Slot::Parsed(&mut self.proxy_state)),
         ];
+        keys.extend(self.router.keys());
         keys.extend(runtimes::keys(&mut agent.runtimes));
         keys.extend([
             ("versions.drain", Slot::Time(drain, (Duration::ZERO, 30 * DAY))),

@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use agent::{
     control::form::{
-        Added, FunctionStatus, ManagerStatus, ProxyStatus, Removed, RuntimeStatus, ServiceStatus, Status,
-        Undone, VersionStatus, WorkStatus,
+        Added, Draining, FunctionStatus, ManagerStatus, ProxyStatus, Removed, RouterPhase, RouterStatus,
+        RuntimeStatus, ServiceStatus, Status, TableNumber, Undone, VariationStatus, VersionStatus,
+        WorkStatus,
     },
     runtime::Phase,
 };
@@ -28,7 +29,12 @@ pub fn status(out: &mut impl Write, status: &Status, as_json: bool, now: Timesta
         if status.name.is_empty() { String::new() } else { format!(" {}", show::one_line(&status.name)) };
     writeln!(out, "agent{name}, {id}, process {} of {}", status.pid, status.program)?;
     writeln!(out, "{}", manager(&status.manager, now))?;
-    writeln!(out, "{}", proxy(&status.proxy))?;
+    if let Some(proxy) = &status.proxy {
+        writeln!(out, "{}", self::proxy(proxy))?;
+    }
+    if let Some(router) = &status.router {
+        write!(out, "{}", self::router(router, now))?;
+    }
     if let Some(why) = &status.unsaved {
         let why = show::one_line(why);
         writeln!(out, "state: can't be kept, and nothing new is begun until it can: {why}")?;
@@ -68,12 +74,59 @@ fn services(services: &[ServiceStatus]) -> String {
                 ports.clone(),
                 show::one_line(&variation.name),
                 role.to_owned(),
-                format!("{} %", f64::from(variation.share) / 100.0),
+                show::hundredths(variation.share.into()),
+                variation.seen.map_or_else(|| "-".to_owned(), |seen| show::hundredths(seen.into())),
+                healthy(variation),
                 show::one_line(&variation.targets.join(",")),
             ]
         })
     });
-    show::table(&["SERVICE", "PORTS", "VARIATION", "ROLE", "SHARE", "TARGETS"], rows)
+    show::table(&["SERVICE", "PORTS", "VARIATION", "ROLE", "SHARE", "SEEN", "HEALTHY", "TARGETS"], rows)
+}
+
+/// How many targets of a variation are healthy, and how many connections are left to one that is drained.
+fn healthy(variation: &VariationStatus) -> String {
+    let total = variation.targets.len();
+    let healthy = variation.healthy.map_or_else(|| "-".to_owned(), |healthy| format!("{healthy} of {total}"));
+    let drains = match variation.draining {
+        None => String::new(),
+        Some(Draining { left: Some(left) }) => {
+            format!(", drained: {} left", show::counted(left, "connection", "connections"))
+        }
+        Some(Draining { left: None }) => ", drained".to_owned(),
+    };
+    healthy + &drains
+}
+
+fn router(router: &RouterStatus, now: Timestamp) -> String {
+    let number = |number: Option<TableNumber>| {
+        number.map_or_else(|| "none".to_owned(), |of| format!("{}.{}", of.epoch, of.generation))
+    };
+    let phase = match router.phase {
+        RouterPhase::Idle => "nothing is wanted of it",
+        RouterPhase::Waiting => "waits for addresses of targets, or to be read",
+        RouterPhase::Telling => "is being told",
+        RouterPhase::InForce => "does what is wanted",
+        RouterPhase::Paused => "differs, and is left alone",
+        RouterPhase::Accepted => "differs, and may",
+        RouterPhase::Superseded => "is led by somebody else",
+    };
+    let reached = if router.answers { "" } else { "does not answer, " };
+    let (wanted, seen) = (number(router.wanted), number(router.seen));
+    let read = router.seen_ms.map(|at| format!(", read {} ago", lasted(at, now))).unwrap_or_default();
+    let mut text = format!(
+        "router {}: {reached}{phase}; wanted {wanted}, seen {seen}{read}\n",
+        show::one_line(&router.kind)
+    );
+    let mut line = |what: &str, of: &str| text.push_str(&format!("  {what}: {}\n", show::one_line(of)));
+    if let Some(trouble) = &router.trouble {
+        line("trouble", trouble);
+    }
+    router.departures.iter().for_each(|departure| line("away", departure));
+    for drift in &router.drifts {
+        line(&format!("drift {} ago", lasted(drift.at_ms, now)), &drift.text);
+    }
+    text
 }
 
 fn manager(manager: &ManagerStatus, now: Timestamp) -> String {

@@ -143,7 +143,7 @@ impl OwnStage<'_> {
         loop {
             let known: (Vec<Child>, bool) = self.client.list(&["api", "v1", "children"], &[], AGENTS).await?;
             let statuses = self.statuses().await;
-            let answer = statuses.iter().filter(|status| status.proxy.answers).count();
+            let answer = statuses.iter().filter(|status| status.is_led()).count();
             let ready = answer.min(known.0.len());
             screen.show(&format!("{ready} of {AGENTS} agents have registered"), out)?;
             if ready >= AGENTS {

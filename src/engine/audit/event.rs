@@ -15,6 +15,7 @@ use heart::{
         state::{End, Release},
         summary::Summary,
     },
+    traffic::Share,
 };
 use model::{Cordon, Exclusion};
 
@@ -69,6 +70,22 @@ pub(super) enum Event<'a> {
     },
     ChildTokenRevoked {
         child: &'a str,
+    },
+    /// With its limits.
+    TenantCreated {
+        tenant: &'a str,
+        children: u64,
+        releases: u64,
+        bytes: u64,
+    },
+    TenantLimited {
+        tenant: &'a str,
+        children: u64,
+        releases: u64,
+        bytes: u64,
+    },
+    TenantDeleted {
+        tenant: &'a str,
     },
     ReleaseSubmitted {
         release: &'a str,
@@ -281,6 +298,64 @@ pub(super) enum Event<'a> {
         stage_number: u32,
         stage: &'a str,
     },
+    /// Who gets what of a service differs, as it is wanted or as it was read back.
+    TrafficShifted {
+        router: &'a str,
+        service: &'a str,
+        generation: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        offer: Option<&'a str>,
+        from: SharesTold<'a>,
+        to: SharesTold<'a>,
+        seen: SharesTold<'a>,
+    },
+    /// A router did something else than it was seen to do; `then` says what was done about it.
+    RouterDrift {
+        router: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        service: Option<&'a str>,
+        wanted: &'a str,
+        seen: &'a str,
+        then: &'static str,
+    },
+    /// A variation has no healthy target any more.
+    VariationUnhealthy {
+        router: &'a str,
+        service: &'a str,
+        variation: &'a str,
+        targets: u32,
+    },
+    /// It has one again.
+    VariationHealthy {
+        router: &'a str,
+        service: &'a str,
+        variation: &'a str,
+        healthy: u32,
+        targets: u32,
+    },
+    /// What is being done with a router, and what stands in the way.
+    RouterStood {
+        router: &'a str,
+        phase: &'static str,
+        reached: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        trouble: Option<&'a str>,
+    },
+    /// An operator asked something of a router.
+    RouterOrdered {
+        router: &'a str,
+        number: u64,
+        what: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        service: Option<&'a str>,
+    },
+    /// It did so, or could not.
+    RouterAnswered {
+        router: &'a str,
+        number: u64,
+        what: &'static str,
+        ok: bool,
+    },
     Deployed {
         release: &'a str,
         child: &'a str,
@@ -288,6 +363,17 @@ pub(super) enum Event<'a> {
         #[serde(with = "VariantForm")]
         variant: Variant,
     },
+}
+
+/// Percentages by variation.
+#[derive(Debug)]
+pub(super) struct SharesTold<'a>(pub &'a [Share]);
+
+impl Serialize for SharesTold<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let percents = self.0.iter().map(|share| (&share.variation, f64::from(share.hundredths) / 100.0));
+        serializer.collect_map(percents)
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference to the field")]

@@ -10,12 +10,16 @@ mod progressive;
 mod rollout;
 mod stages;
 mod step;
+mod traffic;
 mod words;
 
 use serde::Serialize;
 
 use self::event::Event;
-use crate::stored::{self, EventVersion};
+use crate::{
+    stored::{self, EventVersion},
+    tenants::{Done, Limits, Tenant},
+};
 use heart::{
     children::Change as OfChild,
     release::{change::Change, state::State},
@@ -84,7 +88,7 @@ pub fn events(
             let of_service = release.map(|release| progressive::events(change, release)).unwrap_or_default();
             event(state, change, child_id).into_iter().chain(of_service).map(move |event| {
                 stored::json(&Noted { version: EventVersion::NOW, event, note })
-                    .map(|text| (change.release(), text))
+                    .map(|text| (change.trail(), text))
             })
         })
         .collect()
@@ -108,6 +112,18 @@ pub fn registered(
     stored::json(&Noted { version: EventVersion::NOW, event, note })
 }
 
+/// The event of what was done to a tenant.
+pub fn tenant(tenant: &Tenant, done: Done, note: Option<&str>) -> Result<String, StoreError> {
+    let name = tenant.name.as_str();
+    let Limits { children, releases, bytes } = tenant.limits;
+    let event = match done {
+        Done::Created => Event::TenantCreated { tenant: name, children, releases, bytes },
+        Done::Limited => Event::TenantLimited { tenant: name, children, releases, bytes },
+        Done::Deleted => Event::TenantDeleted { tenant: name },
+    };
+    stored::json(&Noted { version: EventVersion::NOW, event, note })
+}
+
 /// The event of a token that was revoked.
 pub fn token_revoked(child: &str, note: Option<&str>) -> Result<String, StoreError> {
     let event = Event::ChildTokenRevoked { child };
@@ -126,5 +142,6 @@ fn event<'a>(state: &'a State, change: &'a Change, child_id: &'a str) -> Option<
         Change::Rollout(change) => rollout::event(change, release, release_id),
         Change::Analysis(change) => Some(analysis::event(change, release, release_id)),
         Change::Stages(change) => stages::event(change, release, release_id),
+        Change::Traffic(change) => traffic::event(change, child_id),
     }
 }

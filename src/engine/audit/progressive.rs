@@ -31,7 +31,8 @@ pub(super) fn events<'a>(change: &'a Change, release: &'a Release) -> Vec<Event<
         | Change::Rollout(_)
         | Change::Members(_)
         | Change::Parent(_)
-        | Change::Analysis(_) => Vec::new(),
+        | Change::Analysis(_)
+        | Change::Traffic(_) => Vec::new(),
     }
 }
 

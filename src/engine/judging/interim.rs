@@ -93,7 +93,7 @@ async fn classes(engine: &Engine, due: &Due) -> Result<Vec<Arc<Classes>>, String
             all.push(Arc::default());
             continue;
         };
-        let begun = Begun { function: function.to_owned(), at_ms: due.started_ms };
+        let begun = Begun { function: due.strategy.history_key(function), at_ms: due.started_ms };
         let found = engine.classes(due.release, begun).await;
         all.push(found.map_err(|error| explain_unread(engine, &due.id, "what children did before", &error))?);
     }

@@ -34,7 +34,8 @@ const LEAST_WEEKS_VALUES: usize = 5;
 /// With what this run is compared: `Ok(Err(_))` says why there is nothing.
 pub(super) async fn find(engine: &Engine, due: &Due) -> Result<Result<Previous, String>, String> {
     let function = due.function();
-    let row = engine.reader().precedent(function, due.started_ms, due.release.0).await;
+    let history = due.strategy.history_key(function);
+    let row = engine.reader().precedent(&history, due.started_ms, due.release.0).await;
     let unread = |error: StoreError| explain_unread(engine, &due.id, "the times of earlier releases", &error);
     let row = row.map_err(unread)?;
     let Some(row) = row else {
@@ -83,7 +84,7 @@ pub(super) async fn read_kept(
     let row = engine.reader().release(&previous.release).await.map_err(unread)?;
     let Some(row) = row else { return Ok(Vec::new()) };
     let key = row.release_key;
-    let earlier = stored::strategy(key, &row.strategy).map_err(unread)?;
+    let earlier = stored::strategy(key, &row.id, &row.strategy).map_err(unread)?;
     let rows = engine.reader().analysis_runs(key).await.map_err(unread)?;
     let name = |strategy: &Strategy, stage: Option<usize>| {
         stage.and_then(|stage| strategy.stages.get(stage)).map(|stage| stage.name.clone())

@@ -84,6 +84,8 @@ pub struct Forwarded<'a> {
     pub deferred: bool,
     pub by: &'a str,
     pub note: Option<&'a str>,
+    /// Whose release it is. A manager that knows no tenants refuses it.
+    pub tenant: Option<&'a str>,
     /// The managers that it passed; the last is this one.
     pub passed: &'a [String],
 }
@@ -168,6 +170,9 @@ impl Forward {
         }
         if let Some(note) = release.note {
             request = request.query(&[("note", note)]);
+        }
+        if let Some(tenant) = release.tenant {
+            request = request.query(&[("tenant", tenant)]);
         }
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);

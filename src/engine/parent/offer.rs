@@ -132,6 +132,9 @@ impl ParentCaller {
                     let with = with.iter().map(ReleaseId::as_str).collect::<Vec<_>>().join(", ");
                     return Err(for_good(format!("it would have to wait for {with}")));
                 }
+                Err(EngineError::Refused(Refusal::AnothersConflict)) => {
+                    return Err(for_good("it would have to wait for another tenant's release".to_owned()));
+                }
                 Err(error) => return Err(error.into()),
             }
         }

@@ -14,7 +14,7 @@ use heart::{
     plan::{Bounds, Entry},
     release::{command::Seen, state::Snapshot, waits::Look},
 };
-use model::{ChildKey, Cordon, Now};
+use model::{ChildKey, Cordon, Now, TENANT_LABEL};
 use wire::{
     api::{Child, Page},
     question::MAX_ANSWER_ENTRIES,
@@ -171,6 +171,8 @@ pub fn place(state: &Snapshot, key: ChildKey) -> Option<String> {
 fn labels(record: &Record) -> BTreeMap<String, String> {
     let reported = record.profile.as_ref().map(|profile| profile.capabilities.labels.clone());
     let mut labels = reported.unwrap_or_default();
+    // Whose it is it doesn't say itself.
+    labels.remove(TENANT_LABEL);
     labels.extend(record.labels.iter().flat_map(|own| own.iter()).map(|(k, v)| (k.clone(), v.clone())));
     labels
 }
@@ -179,7 +181,7 @@ fn labels(record: &Record) -> BTreeMap<String, String> {
 fn label<'a>(record: &'a Record, key: &str) -> Option<&'a str> {
     let own = record.labels.as_ref().and_then(|labels| labels.get(key));
     let reported = || record.profile.as_ref()?.capabilities.labels.get(key);
-    own.or_else(reported).map(String::as_str)
+    own.or_else(|| reported().filter(|_| key != TENANT_LABEL)).map(String::as_str)
 }
 
 const fn cordon_name(cordon: Cordon) -> &'static str {

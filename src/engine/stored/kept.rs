@@ -6,8 +6,10 @@ use super::form::{Version, forms};
 use crate::{
     kept::{ChildToken, Enrolled},
     pointers::Pointer,
+    tenants::{Limits, Tenant},
 };
 use heart::release::classes::Begun;
+use model::TenantName;
 
 /// The value of the setting `enrolled`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -44,12 +46,14 @@ pub(crate) struct ChildTokenForm {
     door: String,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     revoked: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tenant: Option<TenantName>,
 }
 
 impl From<&ChildToken> for ChildTokenForm {
     fn from(token: &ChildToken) -> Self {
-        let ChildToken { digest, door, is_revoked } = token;
-        Self { version: Version::NOW, digest: store::hex(digest), door: door.clone(), revoked: *is_revoked }
+        let ChildToken { digest, door, is_revoked, tenant } = token.clone();
+        Self { version: Version::NOW, digest: store::hex(&digest), door, revoked: is_revoked, tenant }
     }
 }
 
@@ -57,7 +61,7 @@ impl TryFrom<ChildTokenForm> for ChildToken {
     type Error = &'static str;
 
     fn try_from(form: ChildTokenForm) -> Result<Self, &'static str> {
-        let ChildTokenForm { version: _, digest: digits, door, revoked } = form;
+        let ChildTokenForm { version: _, digest: digits, door, revoked, tenant } = form;
         let mut digest = [0; 32];
         if digits.len() != 64 || !digits.is_ascii() {
             return Err("`digest` has 64 digits");
@@ -66,7 +70,40 @@ impl TryFrom<ChildTokenForm> for ChildToken {
             let two = &digits[2 * place..2 * place + 2];
             *byte = u8::from_str_radix(two, 16).map_err(|_| "`digest` has hexadecimal digits")?;
         }
-        Ok(Self { digest, door, is_revoked: revoked })
+        Ok(Self { digest, door, is_revoked: revoked, tenant })
+    }
+}
+
+/// The value of a setting that is a tenant.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct TenantForm {
+    #[serde(default, skip_serializing_if = "Version::is_first")]
+    version: Version<1>,
+    name: TenantName,
+    created_ms: i64,
+    max_children: u64,
+    max_releases: u64,
+    max_bytes: u64,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    deleted: bool,
+}
+
+impl From<&Tenant> for TenantForm {
+    fn from(tenant: &Tenant) -> Self {
+        let Tenant { name, created_ms, limits: Limits { children, releases, bytes }, is_deleted } =
+            tenant.clone();
+        let (max_children, max_releases, max_bytes) = (children, releases, bytes);
+        let version = Version::NOW;
+        Self { version, name, created_ms, max_children, max_releases, max_bytes, deleted: is_deleted }
+    }
+}
+
+impl From<TenantForm> for Tenant {
+    fn from(form: TenantForm) -> Self {
+        let TenantForm { version: _, name, created_ms, max_children, max_releases, max_bytes, deleted } =
+            form;
+        let limits = Limits { children: max_children, releases: max_releases, bytes: max_bytes };
+        Self { name, created_ms, limits, is_deleted: deleted }
     }
 }
 

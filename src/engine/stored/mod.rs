@@ -17,12 +17,13 @@ mod parts;
 mod pause;
 mod release;
 mod summary;
+pub mod traffic;
 
 pub(crate) use self::{
     analysis::{MeteredForm, RunForm, StandingForm},
     child::CordonForm,
     form::{As, Boxed, Maybe, Version},
-    kept::{ChildTokenForm, EnrolledForm, HistoryForm, PointerForm},
+    kept::{ChildTokenForm, EnrolledForm, HistoryForm, PointerForm, TenantForm},
     parts::{AgentsForm, AllExcluded, FunctionSetForm, PieceForm, SlotForm},
     release::{EndForm, EndingForm},
     summary::SummaryForm,
@@ -43,10 +44,11 @@ use crate::{
     kept::{ChildToken, Enrolled},
     members,
     pointers::Pointer,
+    tenants::Tenant,
 };
 use heart::release::{analysis::Run, assignment::Slot, precedent::Time, summary::Summary};
 use language::Strategy;
-use model::{ChildKey, ReleaseKey, StageStatus};
+use model::{ChildKey, ReleaseId, ReleaseKey, StageStatus};
 use progressive::Recorded;
 use store::{
     StoreError,
@@ -120,10 +122,15 @@ pub fn function_names(key: u32, functions: &str) -> Result<Vec<String>, StoreErr
     read("releases", key, "functions", functions)
 }
 
-/// `releases.strategy`.
-pub fn strategy(key: u32, text: &str) -> Result<Strategy, StoreError> {
+/// `releases.strategy`, of the release with this id: a tenant's has another than its text says.
+pub fn strategy(key: u32, id: &str, text: &str) -> Result<Strategy, StoreError> {
     let why = "this program does not accept it any more; see `validate`";
-    language::check_stored(text).strategy.ok_or_else(|| bad("releases", key, "strategy", why))
+    let read = language::check_stored(text).strategy;
+    let mut strategy = read.ok_or_else(|| bad("releases", key, "strategy", why))?;
+    if model::tenant::split(id).is_some() {
+        strategy.bind(ReleaseId::parse(id).map_err(|error| bad("releases", key, "id", error))?);
+    }
+    Ok(strategy)
 }
 
 /// `releases.archive`: of which functions it consists.
@@ -263,6 +270,11 @@ pub fn registered<T: DeserializeOwned>(row: &RegisteredRow) -> Result<T, StoreEr
 /// What of a release of a service can't change any more.
 pub fn service_release(row: &ServiceReleaseRow) -> Result<Recorded, StoreError> {
     read("service_releases", row.release_key, "form", &row.form)
+}
+
+/// A setting that is a tenant.
+pub(crate) fn tenant(row: &SettingRow) -> Result<Tenant, StoreError> {
+    read("settings", &row.name, "value", &row.value).map(TenantForm::into)
 }
 
 /// Where a strategy went.

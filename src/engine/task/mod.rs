@@ -40,7 +40,7 @@ use heart::release::{
     state::{Snapshot, State},
 };
 use model::{ChildKey, Now, Outcome, ReleaseId, ReleaseKey};
-use progressive::{Kind, Names};
+use progressive::{Kind, Names, tenant_of};
 use store::{
     StoreError, Writer,
     rows::{ArchiveRow, AuditRow},
@@ -156,7 +156,7 @@ impl Task {
                 round.stored.push(stored);
             }
             Envelope::Register { row, kind, event: (actor, event), in_use, stored } => {
-                if let Some(release) = user_of(&self.state, kind, &row.name) {
+                if let Some(release) = user_of(&self.state, &row.tenant, kind, &row.name) {
                     let _ = in_use.send(release);
                     return;
                 }
@@ -431,8 +431,9 @@ async fn rounds(
 }
 
 /// A release that is not over and names this.
-fn user_of(state: &State, kind: Kind, name: &str) -> Option<ReleaseId> {
+fn user_of(state: &State, tenant: &str, kind: Kind, name: &str) -> Option<ReleaseId> {
     let open = state.releases.values().filter(|release| !release.state.is_over());
+    let open = open.filter(|release| tenant_of(release.id.as_str()) == tenant);
     let mut using = open.filter(|release| Names::of(&release.strategy).uses(kind, name));
     using.next().map(|release| release.id.clone())
 }

@@ -7,7 +7,7 @@ use heart::release::{
     state::{End, State},
 };
 use model::{Now, ReleaseKey};
-use progressive::{DEFAULT_TENANT, Kind, Recorded, Uuid};
+use progressive::{Kind, Recorded, Uuid, tenant_of};
 use store::rows::{PrecedentRow, ServiceReleaseRow, WallMs};
 
 impl Touched {
@@ -74,7 +74,7 @@ impl Touched {
 
     /// Writes down what of a release of a service can't change any more.
     fn record_service(&mut self, key: ReleaseKey, submitted: &Submitted, actor: &Actor) {
-        let tenant = DEFAULT_TENANT;
+        let tenant = tenant_of(submitted.id.as_str());
         let Some(recorded) = Recorded::of(&submitted.strategy, &submitted.text, tenant) else { return };
         let Some(form) = self.json(&recorded) else { return };
         let by = match actor {
@@ -118,14 +118,15 @@ impl Touched {
         let Some(release) = state.find(key).filter(|release| release.participants() > 0) else { return };
         for (at, subject) in release.strategy.subject_keys().enumerate() {
             let Some(times) = self.json(&Times(release.times_of(at, now.wall_ms))) else { return };
+            let function = release.strategy.history_key(subject);
             let row = PrecedentRow {
-                function: subject.to_owned(),
+                function: function.clone(),
                 release_key: key.0,
                 id: release.id.to_string(),
                 ended_ms,
                 times,
             };
-            self.precedents.insert((subject.to_owned(), key), row);
+            self.precedents.insert((function, key), row);
         }
     }
 }

@@ -10,6 +10,7 @@ mod members;
 mod parent;
 mod rollout;
 mod stages;
+mod traffic;
 
 use std::{
     borrow::Cow,
@@ -61,6 +62,7 @@ pub(super) struct Touched {
     outbox: Vec<(&'static str, String)>,
     settings: BTreeMap<Cow<'static, str>, String>,
     pointers: Vec<String>,
+    traffic: traffic::OfTraffic,
     /// The first value that has no stored form: then nothing is written.
     unwritable: Option<StoreError>,
 }
@@ -103,7 +105,8 @@ impl Touched {
                 | Change::Rollout(_)
                 | Change::Stages(_)
                 | Change::Members(_)
-                | Change::Analysis(_) => {}
+                | Change::Analysis(_)
+                | Change::Traffic(_) => {}
             }
         }
     }
@@ -146,6 +149,7 @@ impl Touched {
             Change::Members(change) => self.note_members(state, change, now),
             Change::Parent(change) => self.note_parent(change),
             Change::Analysis(change) => self.note_analysis(change),
+            Change::Traffic(change) => self.note_traffic(change),
         }
     }
 
@@ -205,6 +209,7 @@ impl Touched {
             |(name, value): (Cow<str>, _)| SettingRow { name: name.into_owned(), value, at_ms: now.wall_ms };
         writes.settings = self.settings.into_iter().map(setting).collect();
         writes.pointers = pointer_rows(self.pointers, seq, now);
+        self.traffic.write(state, seq, now, &mut writes)?;
         Ok(writes)
     }
 }

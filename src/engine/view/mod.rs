@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Children`], [`Releases`], [`Archives`] | calls of children: each is found by one look, without a lock that anybody holds for long |
 //! | [`Waiters`] | calls that wait |
+//! | [`Tenants`] | operators, and whoever is bound to one |
 //! | [`Tokens`] | calls of children, once one has joined |
 //! | [`Children`], as [`Seen`] | pages and rules, for when a child called last; all else of a page is in a snapshot ([`crate::Engine::snapshot`]) |
 //! | [`UnknownCallers`], [`Stats`] | operators and metrics |
@@ -31,7 +32,7 @@ use tokio::{sync::Notify, time::timeout};
 
 use crate::{
     kept::Kept, open_questions::Questions, parent::lineage::Lineage, pointers::Pointers, stats::Stats,
-    tokens::Tokens, waiters::Waiters,
+    tenants::Tenants, tokens::Tokens, waiters::Waiters,
 };
 use heart::release::state::Snapshot;
 use model::ReleaseKey;
@@ -63,6 +64,7 @@ pub struct View {
     pub pointers: Pointers,
     /// Of children that joined.
     pub tokens: Tokens,
+    pub tenants: Tenants,
     draining: AtomicBool,
     /// Whether the store has no space left.
     store_full: AtomicBool,
@@ -91,6 +93,7 @@ impl Default for View {
             kept: Kept::default(),
             pointers: Pointers::default(),
             tokens: Tokens::default(),
+            tenants: Tenants::default(),
             draining: AtomicBool::new(false),
             store_full: AtomicBool::new(false),
             recovered: Notify::new(),

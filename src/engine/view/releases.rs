@@ -115,6 +115,11 @@ impl Releases {
         self.known.pin().get(id).copied()
     }
 
+    /// Whether any release, over or not, has an id of which this is so. Looks through all.
+    pub fn any_id(&self, is_so: impl Fn(&str) -> bool) -> bool {
+        self.known.pin().keys().any(|id| is_so(id.as_str()))
+    }
+
     /// The ids of some releases, over or not. Looks through all.
     pub fn ids_of(&self, keys: &HashSet<ReleaseKey>) -> StdHashMap<ReleaseKey, ReleaseId> {
         let known = self.known.pin();

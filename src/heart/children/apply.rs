@@ -8,7 +8,7 @@ use super::{
     places,
     recheck::Recheck,
 };
-use model::{ChildKey, Now, address::for_limits};
+use model::{ChildKey, Now, TENANT_LABEL, address::for_limits};
 
 impl Books {
     /// Folds one change in. `absences`: the silence that shows a child to be gone.
@@ -73,6 +73,9 @@ impl Books {
             self.places.insert(place, key);
         }
         self.count_unproven(&record, 1);
+        let before = children.table.get(key).and_then(|child| child.tenant().map(str::to_owned));
+        children.count_for_tenant(before.as_deref(), false);
+        children.count_for_tenant(record.tenant(), true);
         children.table.insert(key, record);
     }
 
@@ -167,6 +170,7 @@ impl Books {
     fn forget(&mut self, children: &mut Children, key: ChildKey) {
         children.areas.remove(key);
         if let Some(child) = children.table.remove(key) {
+            children.count_for_tenant(child.tenant(), false);
             self.count_unproven(&child, -1);
             if let Some(place) = places::place(&child) {
                 self.places.remove(place, key);
@@ -177,6 +181,11 @@ impl Books {
 }
 
 fn label_child(children: &mut Children, key: ChildKey, label: &str, value: Option<&str>) {
+    if label == TENANT_LABEL {
+        let before = children.table.get(key).and_then(|child| child.tenant().map(str::to_owned));
+        children.count_for_tenant(before.as_deref(), false);
+        children.count_for_tenant(value, true);
+    }
     let Some(child) = children.table.get_mut(key) else { return };
     let labels = child.labels.get_or_insert_default();
     match value {

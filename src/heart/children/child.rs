@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, ops::Deref, sync::Arc};
 
 use super::{open::OpenReleases, registration::Registration};
-use model::{Capabilities, ChildKey, ChildKind, Cordon, Leads, Now};
+use model::{Capabilities, ChildKey, ChildKind, Cordon, Leads, Now, TENANT_LABEL};
 
 /// What a child says of itself beyond the plain protocol, and what operators say of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -85,6 +85,11 @@ impl Child {
             ChildKind::Agent => self.agents.max(1),
             ChildKind::Rm => self.agents,
         }
+    }
+
+    /// The tenant whose child it is, as an operator said.
+    pub fn tenant(&self) -> Option<&str> {
+        self.labels.as_ref()?.get(TENANT_LABEL).map(String::as_str)
     }
 
     /// Whether functions that need `runtime` can run here.

@@ -3,7 +3,7 @@
 use std::{net::IpAddr, sync::Arc};
 
 use super::Profile;
-use model::{ChildId, Cordon};
+use model::{ChildId, Cordon, TenantName};
 
 /// A poll, parsed and checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +19,8 @@ pub struct Poll {
     pub agents: u32,
     /// `None`: a plain agent, which says nothing of itself.
     pub profile: Option<Profile>,
+    /// Whose it is if it is new: what an operator said of the token with which it joined.
+    pub tenant: Option<TenantName>,
 }
 
 /// What is asked about a child.

@@ -27,7 +27,7 @@ pub mod recheck;
 pub mod registration;
 mod table;
 
-use std::{ops::Deref, time::Duration};
+use std::{collections::BTreeMap, ops::Deref, sync::Arc, time::Duration};
 
 pub use absence::{Absence, Absences};
 pub use books::Books;
@@ -53,6 +53,8 @@ pub const REPLACED_FOR: Duration = Duration::from_hours(1);
 pub struct Children {
     table: Table,
     areas: AreaIndex,
+    /// How many each tenant has.
+    tenants: Arc<BTreeMap<Box<str>, u32>>,
 }
 
 impl Deref for Children {
@@ -67,6 +69,22 @@ impl Children {
     /// Where all of them are.
     pub fn areas(&self) -> &AreaIndex {
         &self.areas
+    }
+
+    /// How many children a tenant has.
+    pub fn of_tenant(&self, tenant: &str) -> u32 {
+        self.tenants.get(tenant).copied().unwrap_or_default()
+    }
+
+    /// Counts a child for its tenant from now on, or no longer.
+    fn count_for_tenant(&mut self, tenant: Option<&str>, is_there: bool) {
+        let Some(tenant) = tenant else { return };
+        let tenants = Arc::make_mut(&mut self.tenants);
+        let count = tenants.entry(tenant.into()).or_default();
+        *count = if is_there { count.saturating_add(1) } else { count.saturating_sub(1) };
+        if *count == 0 {
+            tenants.remove(tenant);
+        }
     }
 
     /// Takes note that this number was given.

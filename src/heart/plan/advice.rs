@@ -1,13 +1,16 @@
 //! What is probably meant otherwise, as the children show it: an area with latitude first, a runtime that nobody has.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Candidate, Fleet, Plan, Why, plan};
+use super::{Candidate, Fleet, Plan, Why, plan, why::Rules};
 use language::{Strategy, Target, TargetArea};
 use model::{Capabilities, ChildKey};
 
 /// Most runtimes of children that are gathered.
 const MAX_RUNTIMES: usize = 64;
+
+/// Most kinds of routers that are gathered.
+const MAX_KINDS: usize = 16;
 
 /// What is odd about a strategy for these children.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -20,6 +23,8 @@ pub struct Advice {
     pub in_place: u32,
     /// All agents that take part.
     pub agents: u64,
+    /// The kinds of routers that lead services, and how many routers are of each.
+    pub routers: BTreeMap<String, u32>,
 }
 
 /// Looks at a plan once more. Costs another plan where nobody lies in the area, and a look at all children where some
@@ -29,10 +34,25 @@ pub fn advise(strategy: &Strategy, fleet: &impl Fleet, plan: &Plan) -> Advice {
     let some_lack = plan.excluded.iter().any(|(why, _)| lacks(why)) || !plan.parts.is_empty();
     Advice {
         swapped: count_swapped(strategy, fleet, plan),
-        runtimes: if some_lack { gather_runtimes(fleet) } else { BTreeSet::new() },
+        runtimes: if some_lack { gather_runtimes(strategy, fleet) } else { BTreeSet::new() },
         in_place: count_in_place(strategy, fleet, plan),
         agents: plan.participants.agents,
+        routers: if strategy.services.is_empty() { BTreeMap::new() } else { count_routers(fleet, plan) },
     }
+}
+
+fn count_routers(fleet: &impl Fleet, plan: &Plan) -> BTreeMap<String, u32> {
+    let mut found = BTreeMap::new();
+    for child in &plan.members {
+        let candidate = fleet.candidate(*child).filter(|candidate| !candidate.is_manager);
+        let kinds = candidate.and_then(|candidate| Some(&candidate.capabilities?.routers));
+        for kind in kinds.into_iter().flatten() {
+            if found.len() < MAX_KINDS || found.contains_key(kind) {
+                *found.entry(kind.clone()).or_default() += 1;
+            }
+        }
+    }
+    found
 }
 
 fn count_in_place(strategy: &Strategy, fleet: &impl Fleet, plan: &Plan) -> u32 {
@@ -68,10 +88,11 @@ fn count_swapped(strategy: &Strategy, fleet: &impl Fleet, planned: &Plan) -> Opt
     (children > 0).then_some(children)
 }
 
-fn gather_runtimes(fleet: &impl Fleet) -> BTreeSet<String> {
+fn gather_runtimes(strategy: &Strategy, fleet: &impl Fleet) -> BTreeSet<String> {
+    let rules = Rules::new(strategy);
     let mut found = BTreeSet::new();
     for (child, _) in fleet.areas().iter() {
-        let candidate = fleet.candidate(child);
+        let candidate = fleet.candidate(child).filter(|candidate| rules.sees(candidate));
         let runtimes = candidate.and_then(|candidate| candidate.capabilities?.runtimes.as_ref());
         for runtime in runtimes.into_iter().flatten() {
             if found.len() < MAX_RUNTIMES {

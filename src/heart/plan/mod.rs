@@ -16,6 +16,7 @@
 mod advice;
 mod clip;
 mod cover;
+mod drawn;
 mod edges;
 mod fleet;
 mod index;
@@ -32,6 +33,7 @@ mod why;
 pub use advice::{Advice, advise};
 pub use clip::clipped;
 pub use cover::{Cover, Lies};
+pub use drawn::drawn_apart;
 pub use edges::{Point, Segment};
 pub use fleet::{Candidate, Fleet};
 pub use index::{AreaIndex, ENTRY_BYTES, Entry, Place};

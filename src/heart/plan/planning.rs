@@ -78,7 +78,7 @@ fn sift(
 ) {
     let areas = fleet.areas();
     let judge = |child: ChildKey, place: Place| {
-        let candidate = fleet.candidate(child)?;
+        let candidate = fleet.candidate(child).filter(|candidate| rules.sees(candidate))?;
         Some(rules.judge(fleet, child, &candidate).map(|part| (part, place, candidate.is_busy)))
     };
     let Some(area) = rules.area() else {
@@ -90,14 +90,17 @@ fn sift(
         return;
     };
     let text = |child| fleet.candidate(child).and_then(|candidate| candidate.area);
+    let is_there =
+        |child| rules.sees_all() || fleet.candidate(child).is_some_and(|candidate| rules.sees(&candidate));
     areas.place(&areas.cover(&area), text, |child, entry, place| match place {
         Place::Inside | Place::Partly => {
             if let Some(judged) = judge(child, place) {
                 each(child, entry, judged);
             }
         }
-        Place::Outside => each(child, entry, Err(Why::Outside)),
-        Place::Unknown => each(child, entry, Err(Why::NoArea)),
+        Place::Outside if is_there(child) => each(child, entry, Err(Why::Outside)),
+        Place::Unknown if is_there(child) => each(child, entry, Err(Why::NoArea)),
+        Place::Outside | Place::Unknown => {}
     });
 }
 
@@ -132,7 +135,8 @@ fn judge(
     child: ChildKey,
     candidate: &Candidate<'_>,
 ) -> Option<Result<(Part, Place), Why>> {
-    let entry = fleet.areas().get(child)?;
+    let rules = Rules::new(strategy);
+    let entry = fleet.areas().get(child).filter(|_| rules.sees(candidate))?;
     let place = match cover {
         None => Place::Inside,
         Some(cover) => index::place(cover, child, entry, &|_| candidate.area),
@@ -140,8 +144,6 @@ fn judge(
     Some(match place {
         Place::Outside => Err(Why::Outside),
         Place::Unknown => Err(Why::NoArea),
-        Place::Inside | Place::Partly => {
-            Rules::new(strategy).judge(fleet, child, candidate).map(|part| (part, place))
-        }
+        Place::Inside | Place::Partly => rules.judge(fleet, child, candidate).map(|part| (part, place)),
     })
 }

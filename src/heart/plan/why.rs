@@ -6,7 +6,7 @@ use geo::MultiPolygon;
 
 use super::{Candidate, Fleet, Needs};
 use language::{Action, Partial, Strategy, Subject, Target, TargetArea};
-use model::{ChildKey, Cordon, Exclusion, FEATURE_SERVICES};
+use model::{ChildKey, Cordon, Exclusion, FEATURE_SERVICES, TENANT_LABEL};
 
 /// Why a child takes no part. The numbers are places in the strategy, so that reasons can be counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -128,6 +128,8 @@ pub(super) struct Rules<'s> {
     target: Option<&'s Target>,
     /// Where the stages are known, too.
     strategy: Option<&'s Strategy>,
+    /// The tenant to whom no child of others is there.
+    tenant: Option<&'s str>,
 }
 
 impl<'s> Rules<'s> {
@@ -137,14 +139,26 @@ impl<'s> Rules<'s> {
             Subject::Service(service) => Need::Router(&service.routers),
         });
         let (keys, target) = (strategy.subject_keys().collect(), strategy.target.as_ref());
-        Self { keys, needs: needs.collect(), target, strategy: Some(strategy) }
+        let tenant = strategy.tenant();
+        Self { keys, needs: needs.collect(), target, strategy: Some(strategy), tenant }
     }
 
     pub fn of(needs: &'s Needs) -> Self {
         let runtimes = needs.runtimes.iter().map(|envs| Need::Runtimes(envs.each_ref().map(String::as_str)));
         let keys = needs.functions.iter().map(String::as_str).collect();
         let all = runtimes.chain(needs.routers.iter().map(Need::Router)).collect();
-        Self { keys, needs: all, target: needs.target.as_ref(), strategy: None }
+        Self { keys, needs: all, target: needs.target.as_ref(), strategy: None, tenant: None }
+    }
+
+    /// Whether all children are there for who plans.
+    pub const fn sees_all(&self) -> bool {
+        self.tenant.is_none()
+    }
+
+    /// Whether a child is there at all for who plans. To a tenant those of others are not: not even as left out.
+    pub fn sees(&self, child: &Candidate<'_>) -> bool {
+        let label = || child.labels?.get(TENANT_LABEL);
+        self.tenant.is_none_or(|tenant| label().is_some_and(|own| own == tenant))
     }
 
     /// What it runs, if it lies right and owes nothing.
@@ -203,6 +217,10 @@ impl<'s> Rules<'s> {
 fn may_have(child: &Candidate<'_>, key: &str, value: &String) -> bool {
     if let Some(given) = child.labels.and_then(|labels| labels.get(key)) {
         return given == value;
+    }
+    // Whose a child is it doesn't say itself, and a manager doesn't say it of itself by who is below it.
+    if key == TENANT_LABEL {
+        return false;
     }
     let reported = child.capabilities.and_then(|capabilities| capabilities.labels.get(key));
     if reported == Some(value) {

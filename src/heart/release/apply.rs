@@ -12,7 +12,7 @@ use super::{
     stages,
     state::{Release, Snapshot, State},
 };
-use crate::children;
+use crate::{children, traffic};
 use model::{Now, ReleaseKey};
 
 impl State {
@@ -26,6 +26,7 @@ impl State {
             Change::Members(change) => members::apply(self, change),
             Change::Parent(change) => parent::apply(self, change),
             Change::Analysis(change) => analysis::apply(self, change),
+            Change::Traffic(change) => traffic::apply(&mut self.shared.traffic, change),
         }
         if let Some(release) = change.release() {
             self.reschedule(release);
@@ -33,7 +34,10 @@ impl State {
     }
 
     fn apply_to_children(&mut self, change: &children::Change) {
-        let Snapshot { children, settings, .. } = &mut self.shared;
+        let Snapshot { children, settings, traffic, .. } = &mut self.shared;
+        if let children::Change::Forgotten { child, .. } = change {
+            traffic.forget(*child);
+        }
         self.books.apply(children, change, settings.absence);
     }
 

@@ -30,7 +30,7 @@ impl Release {
     /// By what the history of the children in a stage is found; `None`: it hasn't begun.
     pub fn begun(&self, stage: usize) -> Option<Begun> {
         let function = self.strategy.subject_key(self.strategy.stages.get(stage)?.subject)?;
-        Some(Begun { function: function.to_owned(), at_ms: self.started?.wall_ms })
+        Some(Begun { function: self.strategy.history_key(function), at_ms: self.started?.wall_ms })
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     analysis, change::Change, lifecycle, members, offer::OfferName, parent, rollout, stages, state::Release,
 };
-use crate::{children, plan::Advice};
+use crate::{children, plan::Advice, traffic};
 use language::Strategy;
 use model::{ChildId, ChildKey, Exclusion, ReleaseId, ReleaseKey};
 
@@ -19,6 +19,7 @@ pub enum Command {
     Members(members::Command),
     Parent(parent::Command),
     Analysis(analysis::Command),
+    Traffic(traffic::Command),
 
     /// Time has passed: look at deadlines.
     Tick,
@@ -128,6 +129,14 @@ pub enum Reply {
     Looked {
         counts: bool,
     },
+    /// What was told of a router is stored, and is news or was known but for counts of calls.
+    Told {
+        is_news: bool,
+    },
+    /// An order to a router is stored under this number.
+    Ordered {
+        number: u64,
+    },
     /// Done, or nothing left to do.
     Done,
 }
@@ -137,6 +146,10 @@ pub enum Reply {
 pub enum Refusal {
     #[error("child {0} is not known here")]
     UnknownChild(String),
+    #[error("child {0} leads no router")]
+    LeadsNoRouter(String),
+    #[error("router {router} leads no service {service}")]
+    UnknownService { router: String, service: String },
     #[error("release {0} is not known")]
     UnknownRelease(String),
     #[error("{offer} was never offered to child {child}")]
@@ -160,6 +173,11 @@ pub enum Refusal {
     IdAmbiguous { id: ReleaseId, other: ReleaseId },
     #[error("unfinished releases change the same functions: {}", list(.0))]
     Conflict(Vec<ReleaseId>),
+    #[error("child {child} has a part in release {release}: it changes its tenant when it has none")]
+    HasPart { child: ChildId, release: ReleaseId },
+    /// In which who submits is not to see what is in the way.
+    #[error("unfinished releases change the same functions: {}", model::tenant::ANOTHERS)]
+    AnothersConflict,
     #[error("release {release} is {state}: {why}")]
     WrongState { release: ReleaseId, state: &'static str, why: &'static str },
     #[error("release {release} came from the manager above, which decides on {what}: do it there")]

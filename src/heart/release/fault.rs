@@ -62,7 +62,8 @@ impl Fault {
             | Change::Rollout(_)
             | Change::Stages(_)
             | Change::Parent(_)
-            | Change::Analysis(_) => None,
+            | Change::Analysis(_)
+            | Change::Traffic(_) => None,
         })?;
         Some(Self::of(state, release, child, verb, changes))
     }

@@ -5,14 +5,15 @@
 //! submission, doesn't tell what came later at a child. Each release notes who it overtook and who overtook it: with
 //! that it can tell of any other, also of one that has left memory long ago, which of both began later.
 //!
-//! Invariant: two releases that change the same function are never under way at the same time.
+//! Invariant: two releases that change the same function are never under way at the same time, unless they are of two tenants, who have
+//! no child in common.
 
 use super::{
     schedule,
     state::{Release, ReleaseState, Snapshot, State},
 };
 use language::Strategy;
-use model::{Now, ReleaseKey};
+use model::{Now, ReleaseKey, tenant};
 
 /// A release that was overtaken so often lets no other pass, so that what is noted stays bounded.
 const MAX_OVERTAKEN: usize = 10_000;
@@ -53,6 +54,9 @@ impl Snapshot {
         now: Now,
     ) -> impl Iterator<Item = &'a Release> {
         let shares = |other: &Release| {
+            if !tenant::meet(other.id.tenant(), strategy.tenant()) {
+                return false;
+            }
             let mut keys = other.strategy.subject_keys();
             keys.any(|key| strategy.subject_keys().any(|other| other == key))
         };

@@ -92,7 +92,8 @@ impl News {
             | Change::Stages(_)
             | Change::Members(_)
             | Change::Parent(_)
-            | Change::Analysis(_) => Self::None,
+            | Change::Analysis(_)
+            | Change::Traffic(_) => Self::None,
         }
     }
 }

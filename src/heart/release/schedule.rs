@@ -5,7 +5,10 @@
 //!
 //! Releases that change the same function share a *lane*. In a lane only the head may begin: the first, in order of
 //! submission, of those that let no other pass; and only if nothing in the lane is under way. Who has a start in the
-//! future lets others pass until then, so where the heads are depends on the clock on the wall: [`Schedule::turn_to`].
+//! future lets others pass until then, so where the heads are depends on the clock on the wall: [`Schedule::turn_to`]. Among releases of
+//! tenants other rules hold: [`tenancy`].
+
+mod tenancy;
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -20,7 +23,7 @@ use super::{
 };
 use crate::names::Names;
 use language::{LateJoiners, Strategy};
-use model::{Now, ReleaseKey, steps};
+use model::{Now, ReleaseKey, steps, tenant};
 
 /// As far as whose turn it is goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +86,11 @@ impl QueueStanding {
         }
     }
 
+    /// Whether it waits for its turn.
+    const fn is_planned(self) -> bool {
+        matches!(self, Self::Planned { .. })
+    }
+
     fn lets_no_other_pass(self, wall_ms: i64) -> bool {
         self.has_come(wall_ms) || matches!(self, Self::Planned { insists: true, .. })
     }
@@ -97,6 +105,8 @@ struct QueueEntry {
     ready: Option<u64>,
     /// By the numbers of its functions.
     lanes: SmallVec<[u32; 2]>,
+    /// Whose release it is.
+    tenant: Option<Box<str>>,
 }
 
 /// Releases that change one function and are not over.
@@ -134,6 +144,8 @@ pub(super) struct Schedule {
     open_to_all: BTreeSet<ReleaseKey>,
     /// Releases in it that are not over.
     unfinished: usize,
+    /// Those of them that are tenants'.
+    bound: usize,
 }
 
 impl Schedule {
@@ -164,7 +176,9 @@ impl Schedule {
         let Self { entries, functions, .. } = self;
         let entry = entries.entry(key).or_insert_with(|| {
             let numbers = release.strategy.subject_keys().map(|key| functions.intern(key));
-            QueueEntry { standing: QueueStanding::Over, due: None, ready: None, lanes: numbers.collect() }
+            let tenant = release.id.tenant().map(Into::into);
+            let lanes = numbers.collect();
+            QueueEntry { standing: QueueStanding::Over, due: None, ready: None, lanes, tenant }
         });
         let (due, standing) = (due_at(release), QueueStanding::of(release));
         let (other_due, other_standing) = (entry.due != due, entry.standing != standing);
@@ -187,6 +201,10 @@ impl Schedule {
     fn set_standing(&mut self, key: ReleaseKey, standing: QueueStanding) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
         let before = std::mem::replace(&mut entry.standing, standing);
+        if entry.tenant.is_some() {
+            self.bound -= usize::from(before != QueueStanding::Over);
+            self.bound += usize::from(standing != QueueStanding::Over);
+        }
         if let Some(starts) = before.starts() {
             self.starts.remove(&(starts, key));
         }
@@ -218,7 +236,9 @@ impl Schedule {
                 self.lanes.remove(&number);
             }
         }
-        for key in concerned {
+        // Among tenants' releases it isn't the heads of these lanes alone.
+        let others = if self.bound > 0 { tenancy::related(self, key) } else { Vec::new() };
+        for key in concerned.into_iter().chain(others) {
             self.look(key);
         }
     }
@@ -241,6 +261,9 @@ impl Schedule {
     }
 
     fn is_free(&self, key: ReleaseKey, entry: &QueueEntry) -> bool {
+        if self.bound > 0 {
+            return entry.standing.has_come(self.wall_ms) && !tenancy::is_held(self, key, entry);
+        }
         let is_head = |lane: &Lane| lane.under_way.is_empty() && lane.head() == Some(key);
         entry.standing.has_come(self.wall_ms)
             && entry.lanes.iter().all(|number| self.lanes.get(number).is_some_and(is_head))
@@ -304,7 +327,10 @@ impl Schedule {
     ) -> Vec<ReleaseKey> {
         let lane = |name: &str| self.lanes.get(&self.functions.get(name)?);
         let lanes = strategy.subject_keys().filter_map(lane);
-        let mut keys: Vec<ReleaseKey> = lanes.flat_map(of).inspect(|_| steps::take(1)).copied().collect();
+        let tenant_of = |key: &ReleaseKey| self.entries.get(key).and_then(|entry| entry.tenant.as_deref());
+        let meets = |key: &&ReleaseKey| tenant::meet(tenant_of(key), strategy.tenant());
+        let found = lanes.flat_map(of).inspect(|_| steps::take(1)).filter(meets);
+        let mut keys: Vec<ReleaseKey> = found.copied().collect();
         keys.sort_unstable();
         keys.dedup();
         keys

@@ -84,7 +84,8 @@ const fn may_move_queue(change: &Change) -> bool {
         | Change::Rollout(_)
         | Change::Stages(_)
         | Change::Members(_)
-        | Change::Analysis(_) => false,
+        | Change::Analysis(_)
+        | Change::Traffic(_) => false,
     }
 }
 
@@ -156,7 +157,8 @@ impl Freed {
             | Change::Rollout(_)
             | Change::Stages(_)
             | Change::Parent(_)
-            | Change::Analysis(_) => Self::Nobody,
+            | Change::Analysis(_)
+            | Change::Traffic(_) => Self::Nobody,
         }
     }
 }

@@ -17,7 +17,7 @@ use super::{
     state::{Release, ReleaseState, Snapshot},
     turn::{Turn, turn},
 };
-use model::{ChildKey, ChildStatus, Now, Outcome, StageStatus};
+use model::{ChildKey, ChildStatus, Now, Outcome, StageStatus, tenant};
 
 /// A span of time in its two largest units: `45s`, `13m`, `1h 5m`, `2d 3h`.
 #[derive(Debug, Clone, Copy)]
@@ -121,7 +121,10 @@ impl<S: Seen + ?Sized> Look<'_, S> {
         };
         if let Some(other) = behind.and_then(|other| self.state.release(other)) {
             let paused = if other.clock.paused_since.is_some() { ", which is paused" } else { "" };
-            return format!("waits behind release {}{paused}", other.id);
+            return format!(
+                "waits behind {}{paused}",
+                one_release(tenant::named(release.id.tenant(), &other.id))
+            );
         }
         if let Some(most) = release.gates.levels.at_once.filter(|_| release.gates.queues(assignment)) {
             let mut line = format!("waits for a place among the {most} in progress{}", self.called(key));
@@ -366,6 +369,11 @@ fn gates(release: &Release, now: Now) -> String {
     line
 }
 
+/// Names a release of somebody else's, or several.
+fn one_release(names: &str) -> String {
+    if names == tenant::ANOTHERS { format!("{names} release") } else { format!("release {names}") }
+}
+
 /// What a release waits for; `None` once it is over.
 pub fn release(state: &Snapshot, release: &Release, now: Now) -> Option<String> {
     let counts = &release.counts;
@@ -380,17 +388,24 @@ pub fn release(state: &Snapshot, release: &Release, now: Now) -> Option<String> 
             "is submitted but not started: `choirmaster release resume` starts it".to_owned()
         }
         ReleaseState::Planned => {
-            let earlier: Vec<&str> = state
+            let mut earlier: Vec<&str> = state
                 .goes_before(&release.strategy, release.key, now)
-                .map(|other| other.id.as_str())
+                .map(|other| tenant::named(release.id.tenant(), &other.id))
                 .collect();
+            // However many there are that are not to be seen.
+            earlier.dedup();
             let left = release.starts_at().map_or(0, |start| start.saturating_sub(now.wall_ms));
             match (u64::try_from(left), earlier.is_empty()) {
                 (Ok(left), true) => format!("starts in {}", Span(left)),
                 (Ok(left), false) if left > 0 => {
-                    format!("starts in {}, behind release {}", Span(left), earlier.join(", "))
+                    format!("starts in {}, behind {}", Span(left), one_release(&earlier.join(", ")))
                 }
-                _ => format!("waits behind release {}, which changes the same functions", earlier.join(", ")),
+                _ => {
+                    format!(
+                        "waits behind {}, which changes the same functions",
+                        one_release(&earlier.join(", "))
+                    )
+                }
             }
         }
         ReleaseState::Running => {

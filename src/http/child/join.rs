@@ -12,7 +12,7 @@ use super::{
     refused::Refused,
     reply::json,
 };
-use crate::{Context, auth::bearer, context::PATIENCE};
+use crate::{Context, auth::bearer, context::PATIENCE, room};
 use engine::joining::Newcomer;
 use wire::child::{JoinAnswer, JoinRequest, MAX_JOIN_BODY_BYTES};
 
@@ -63,8 +63,13 @@ pub(super) async fn handle(
         let why = format!("{most} children have joined, and more may not: revoke the tokens of some");
         return Err(Refused::new(StatusCode::FORBIDDEN, why));
     }
+    if let Some(tenant) = door.tenant.as_ref().filter(|_| !is_known) {
+        // It is looked at again when the child calls for the first time.
+        room::for_child(&ctx, tenant).await?;
+    }
+    let (door, tenant) = (door.name.as_str(), door.tenant.as_ref());
     let (name, kind, join_token) = (request.name.as_deref(), request.kind, join_token.digest());
-    let newcomer = Newcomer { name, kind, door, join_token, nonce };
+    let newcomer = Newcomer { name, kind, door, join_token, nonce, tenant };
     let joined = ctx.engine.join(&newcomer, PATIENCE).await?.ok_or_else(|| {
         let why = "who joined with this nonce had its token revoked, or another join token: join with another nonce";
         Refused::new(StatusCode::CONFLICT, why)

@@ -1,5 +1,6 @@
 //! The calls of children. Five of them are fixed: agents that can't be changed depend on every path, status and field.
-//! The sixth, `/answers`, only managers make that were asked something, and the seventh, `/join`, who gets a token of its own.
+//! The sixth, `/answers`, only managers make that were asked something, the seventh, `/join`, who gets a token of its own, and the
+//! eighth, `/traffic`, agents that lead a router.
 //!
 //! What most traffic consists of (a poll with nothing new, a question whether a stage may end, a repeated
 //! download) is answered from the view, without the engine and the store. Errors are a status and one line of text.
@@ -17,6 +18,7 @@ mod release;
 mod reply;
 pub(crate) mod result;
 pub mod survey;
+mod traffic;
 mod wait;
 
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -40,4 +42,5 @@ pub fn router() -> OpenApiRouter<Context> {
         .routes(routes!(end_stage::handle))
         .routes(routes!(answers::handle))
         .routes(routes!(join::handle))
+        .routes(routes!(traffic::handle))
 }

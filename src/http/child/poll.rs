@@ -18,7 +18,7 @@ use super::{
     survey,
     wait::{Wait, WaitingCall},
 };
-use crate::{Context, context::PATIENCE};
+use crate::{Context, context::PATIENCE, room};
 use engine::{
     By, EngineError,
     joining::id_of_nonce,
@@ -284,7 +284,15 @@ async fn ask(
     let noted = view
         .children
         .with(request.id(), |child| if is_to_be_noted(child, served_ms) { address } else { child.address });
-    let command = Command::Children(children::Command::Poll(read(request, area, noted.unwrap_or(address))?));
+    let mut poll = read(request, area, noted.unwrap_or(address))?;
+    poll.tenant = view.tokens.tenant_of(poll.child.as_ref().unwrap_or(&poll.fresh).as_str());
+    let is_new = view.children.with(poll.child.as_ref().unwrap_or(&poll.fresh).as_str(), |_| ()).is_none();
+    // Held until it is there, so that a tenant's children are never more than they may be.
+    let _turn = match poll.tenant.as_ref().filter(|_| is_new) {
+        Some(tenant) => Some(room::for_child(ctx, tenant).await?),
+        None => None,
+    };
+    let command = Command::Children(children::Command::Poll(poll));
     Stats::count(&view.stats.polls_by_engine);
     match ctx.engine.call(command, By::CHILD, PATIENCE).await? {
         Reply::Polled { child, offer, .. } => {
@@ -366,7 +374,7 @@ async fn ask_for_place(ctx: &Context, id: &str) -> Result<Option<String>, Refuse
     let (area, agents) = (child.area.clone(), child.agents);
     let profile = child.profile.as_deref().cloned();
     let (id, address) = (child.id.clone(), child.address);
-    let poll = Poll { child: Some(id.clone()), fresh: id, area, address, agents, profile };
+    let poll = Poll { child: Some(id.clone()), fresh: id, area, address, agents, profile, tenant: None };
     match ctx.engine.call(Command::Children(children::Command::Poll(poll)), By::CHILD, PATIENCE).await? {
         Reply::Polled { offer, .. } => Ok(offer),
         _ => Err(EngineError::Failed.into()),
@@ -477,5 +485,6 @@ fn read(request: &PollRequest<'_>, area: Option<Arc<str>>, address: Option<IpAdd
         None => ChildId::parse(&Uuid::new_v4().to_string())
             .map_err(|e| Refused::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string()))?,
     };
-    Ok(Poll { child, fresh, area, address, agents: request.number_of_children, profile })
+    let agents = request.number_of_children;
+    Ok(Poll { child, fresh, area, address, agents, profile, tenant: None })
 }

@@ -9,6 +9,7 @@ use crate::{
     Context,
     auth::Stranger,
     problem::{self, RETRY_AFTER_S},
+    room::NoRoom,
 };
 use engine::EngineError;
 use model::text;
@@ -16,7 +17,7 @@ use wire::WireError;
 
 /// Whether errors on a path are one line of text.
 pub fn is_child_path(path: &str) -> bool {
-    matches!(path, "/poll" | "/release" | "/result" | "/end_stage" | "/answers" | "/join")
+    matches!(path, "/poll" | "/release" | "/result" | "/end_stage" | "/answers" | "/join" | "/traffic")
         || path.starts_with("/release/functions/")
 }
 
@@ -51,6 +52,21 @@ impl Refused {
         let why = "the manager is not serving at the moment; try again";
         let why = if ctx.view().is_store_full() { EngineError::Full.to_string() } else { why.to_owned() };
         Self::new(StatusCode::SERVICE_UNAVAILABLE, why)
+    }
+}
+
+impl From<NoRoom> for Refused {
+    fn from(why: NoRoom) -> Self {
+        let (status, detail) = (why.status(), why.to_string());
+        match why {
+            NoRoom::Engine(error) => error.into(),
+            // A child is told nothing of the store.
+            NoRoom::Store(_) => EngineError::Busy.into(),
+            NoRoom::UnknownTenant(_)
+            | NoRoom::Children { .. }
+            | NoRoom::Releases { .. }
+            | NoRoom::Bytes { .. } => Self::new(status, detail),
+        }
     }
 }
 

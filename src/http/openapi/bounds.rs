@@ -9,7 +9,7 @@ use crate::{
     v1::MAX_LIMIT,
 };
 use heart::release::state::ReleaseState;
-use model::{ChildKind, ChildStatus, MAX_OFFER_ID_LEN, Outcome};
+use model::{ChildKind, ChildStatus, MAX_OFFER_ID_LEN, Outcome, traffic::RouterPhase};
 use progressive::Status;
 use wire::child::{MAX_HISTOGRAM_CALLS, MAX_LABEL_BYTES};
 
@@ -46,6 +46,10 @@ fn of(name: &str, operation: &str) -> Option<Value> {
         ("after", "list_audit" | "events") => json!({"pattern": PLACE}),
         ("after", "list_deployments") => json!({"pattern": DEPLOYMENT}),
         ("after", "list_environments" | "list_target_groups" | "list_versions") => json!({"pattern": NO_NUL}),
+        ("after", "show_release_traffic") => json!({"pattern": PLACE}),
+        ("after", "list_services") => json!({}),
+        ("phase", "list_routers") => json!({"enum": RouterPhase::ALL.map(RouterPhase::name)}),
+        ("number", "show_router_order") => json!({"minimum": 0}),
         ("after", _) => json!({"pattern": NUMBER}),
         ("label", _) => json!({"pattern": "^[^:]*:"}),
         ("kind", _) => json!({"enum": ChildKind::NAMES}),

@@ -1,6 +1,8 @@
 //! The bodies of children's calls. They are read by hand, in two spellings and without a copy, so what they look like
 //! is written down by hand too: in the spelling of deployed agents.
 
+mod traffic;
+
 use serde_json::{Value, json};
 
 use super::bounds::PRINTABLE;
@@ -21,6 +23,7 @@ pub fn schemas(operation: &str) -> Option<(Value, Value)> {
         "end_stage" => (end_stage(), ended()),
         "answer_questions" => (answers(), Value::Null),
         "join" => (join(), joined()),
+        "report_traffic" => (traffic::report(), traffic::answered()),
         _ => return None,
     })
 }

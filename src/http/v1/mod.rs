@@ -15,9 +15,13 @@ mod plan;
 mod registry;
 pub(super) mod releases;
 mod rollout_strategies;
+mod routers;
+mod services;
 mod target_groups;
 mod tenant;
+mod tenants;
 mod time;
+mod traffic;
 mod versions;
 
 pub(super) use page::MAX_LIMIT;
@@ -40,4 +44,8 @@ pub fn router() -> OpenApiRouter<Context> {
         .merge(deployments::router())
         .merge(callers::router())
         .merge(audit::router())
+        .merge(tenants::router())
+        .merge(routers::router())
+        .merge(services::router())
+        .merge(traffic::router())
 }

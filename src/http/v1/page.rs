@@ -8,7 +8,7 @@ use axum::{
 };
 use serde::Serialize;
 
-use crate::{Context, problem::Problem};
+use crate::{Context, guard::see_child, problem::Problem, scope::Scope};
 use engine::{apart, questions::path::MAX_PATH};
 use wire::api::Page;
 
@@ -69,16 +69,19 @@ pub fn bad_after() -> Problem {
 }
 
 /// The managers that lead to one below, the first of which is a child of this one; none: it is about this one.
-pub fn path_below(ctx: &Context, asked: Option<&str>) -> Result<Vec<String>, Problem> {
+pub async fn path_below(ctx: &Context, scope: &Scope, asked: Option<&str>) -> Result<Vec<String>, Problem> {
     let Some(asked) = asked.filter(|asked| !asked.is_empty()) else { return Ok(Vec::new()) };
     let path: Vec<String> = asked.split('/').map(str::to_owned).collect();
     if path.len() > MAX_PATH || path.iter().any(String::is_empty) {
         return Err(Problem::bad_request(format!("`below` is one to {MAX_PATH} ids with a / between")));
     }
-    match path.first().filter(|first| ctx.view().children.get(first).is_none()) {
-        Some(unknown) => Err(Problem::unknown_child(unknown)),
-        None => Ok(path),
+    if let Some(first) = path.first() {
+        see_child(ctx, scope, first).await?;
+        if ctx.view().children.get(first).is_none() {
+            return Err(Problem::unknown_child(first));
+        }
     }
+    Ok(path)
 }
 
 /// A manager below did not say what was asked.

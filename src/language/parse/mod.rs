@@ -124,6 +124,7 @@ pub(super) fn read_strategy(
         start: fields.optional("rollout").and_then(|e| place_within(e, "start")).map(|at| findings.place(at)),
         versions: functions.iter().map(|function| function.places.clone()).collect(),
         functions: functions.iter().map(|function| findings.place(function.at)).collect(),
+        services: services.iter().map(|service| findings.place(service.at)).collect(),
         stages: stages.iter().map(|stage| findings.place(stage.at)).collect(),
     };
     Some(StrategyDraft {

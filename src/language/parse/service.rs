@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, str::FromStr, time::Duration};
 
 use traffic::{
-    MAX_VARIATIONS, Variation as Which,
+    HashFunction, MAX_VARIATIONS, Variation as Which,
     wanted::{
         CookieName, HeaderName, HeaderValue, Health, IN_A_ROW, INTERVALS, Listen, MAX_TARGETS, MAX_VALUES,
         Name, Protocol, Rule, StickyTo, TIMEOUTS, Target, Variation,
@@ -26,7 +26,8 @@ use crate::{
 /// The most ports of a service.
 pub(crate) const MAX_PORTS: usize = 16;
 
-const KEYS: [&str; 8] = ["name", "routers", "ports", "sticky", "header", "variations", "salt", "retry"];
+const KEYS: [&str; 9] =
+    ["name", "routers", "ports", "sticky", "header", "variations", "salt", "hash", "retry"];
 
 pub(super) fn read_service(node: &Node, index: usize, findings: &mut Findings<'_>) -> Option<DraftService> {
     let fields = Fields::open(node, title_of("service", node, index), &KEYS, findings)?;
@@ -45,6 +46,9 @@ pub(super) fn read_service(node: &Node, index: usize, findings: &mut Findings<'_
     let sticky = sticky.map(|entry| sticky_of(entry, findings));
     let salts = [("release", Salt::Release), ("service", Salt::Service)];
     let salt = fields.optional("salt").map(|entry| read_word(entry, "salt", &salts, findings));
+    let hashes = HashFunction::ALL.map(|function| (function.name(), function));
+    let hash = fields.filled("hash", "xxh32", findings);
+    let hash = hash.map(|entry| read_word(entry, "hash", &hashes, findings));
     let retry = fields.filled("retry", "failed", findings).map(|entry| retry::read(entry, findings));
     let service = || {
         let mut service = Service::new(&name.as_ref()?.value, ports?, variations.clone()?);
@@ -53,6 +57,7 @@ pub(super) fn read_service(node: &Node, index: usize, findings: &mut Findings<'_
         service.routers = routers.unwrap_or_else(|| Some(BTreeMap::new()))?;
         service.sticky = sticky.map_or(Some(None), |sticky| sticky.map(Some))?;
         service.salt = salt.unwrap_or(Some(Salt::default()))?;
+        service.hash = hash.map_or(Some(None), |hash| hash.map(Some))?;
         service.retry = retry.map_or(Some(None), |retry| retry.map(Some))?;
         Some(service)
     };

@@ -21,7 +21,7 @@ pub(super) fn push(text: &mut String, services: &[Service]) {
 }
 
 fn push_service(text: &mut String, service: &Service) {
-    let Service { routers, ports, sticky, rule, variations, salt, retry, .. } = service;
+    let Service { routers, ports, sticky, rule, variations, salt, hash, retry, .. } = service;
     let _ = writeln!(text, "  - name: {}", quoted(service.name()));
     if !routers.is_empty() {
         let labels = routers.iter().map(|(key, value)| format!("{}: {}", quoted(key), quoted(value)));
@@ -57,6 +57,9 @@ fn push_service(text: &mut String, service: &Service) {
     }
     if *salt == Salt::Service {
         text.push_str("    salt: service\n");
+    }
+    if let Some(hash) = hash {
+        let _ = writeln!(text, "    hash: {}", hash.name());
     }
     if let Some(retry) = retry {
         let _ = writeln!(text, "    retry: {}", retry.word());

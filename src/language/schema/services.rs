@@ -27,6 +27,10 @@ pub struct ServiceForm {
     pub variations: Vec<VariationForm>,
     /// Whether each release begins with other users, or each with the same; `release` if absent.
     pub salt: Option<SaltForm>,
+    /// By which function of their key users are drawn, at routers that know it: embedded ones know both, nginx `murmur2`, `HAProxy`
+    /// `xxh32`. Routers that draw by the same give a user the same variation. What each kind usually draws by if absent: embedded
+    /// ones by `murmur2`.
+    pub hash: Option<HashForm>,
     /// Which calls that a variation failed are repeated on the stable one, where the router can.
     pub retry: Option<RetryForm>,
 }
@@ -98,6 +102,13 @@ pub struct HealthForm {
 pub enum SaltForm {
     Release,
     Service,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HashForm {
+    Murmur2,
+    Xxh32,
 }
 
 /// A percentage with at most two decimals: `10`, `"0.25"`.

@@ -8,11 +8,8 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval},
 };
 
-use super::{Cursor, Estate, Ledger, Left, Moment, Remainder, Timeline};
-use crate::{
-    count::UnservedCalls,
-    worker::{Crew, Order},
-};
+use super::{Cursor, Estate, Ledger, Left, Moment, Remainder, Timeline, UnservedCalls};
+use crate::worker::{Crew, Order};
 
 /// How often counts are taken from the threads.
 const EVERY: Duration = Duration::from_secs(1);

@@ -39,6 +39,9 @@ impl Haproxy {
             |unable: traffic::haproxy::Unable| RouterError::Unable { router: NAME, what: unable.to_string() };
         let told = Told { section: section(wanted, &self.settings.frame).map_err(unable)?, wanted };
 
+        if let Some(measure) = &self.measure {
+            measure.changing(wanted);
+        }
         let mut was_reloaded = false;
         for _ in 0..TRIES {
             let mut running = match Running::find(self).await {
@@ -66,6 +69,9 @@ impl Haproxy {
             }
             if process::is_current(self, &mut running).await? {
                 self.files.clean(&self.disk)?;
+                if let Some(measure) = &self.measure {
+                    measure.told(wanted);
+                }
                 return Ok(Applied { number: wanted.number, was_reloaded });
             }
         }

@@ -28,20 +28,25 @@ mod running;
 mod settings;
 mod socket;
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use tokio::sync::Mutex;
 use traffic::{
-    haproxy::{STATE, strange_sections, structure_of},
+    haproxy::{SHOW_ENDED, SHOW_INFO, STATE, ended, info_of, strange_sections, structure_of},
     seen::Seen,
     wanted::Wanted,
 };
 
 pub use self::settings::{Limits, Reload, Settings};
-use self::{files::Files, running::Running, socket::Session};
+use self::{
+    files::Files,
+    running::Running,
+    socket::{Session, no_sense},
+};
 use crate::{
     Answer, Applied, Checked, Kind, Router, RouterError,
     disk::{self, Disk, Lock},
+    measure::{Measure, Totals},
 };
 
 /// As errors name it.
@@ -55,6 +60,8 @@ pub struct Haproxy {
     disk: Disk,
     /// Held by whoever is changing something; the right to, once it was taken, until this is dropped.
     turn: Mutex<Turn>,
+    /// Counts its calls, and so has to know when which shares were in force.
+    measure: Option<Arc<Measure>>,
 }
 
 #[derive(Debug, Default)]
@@ -86,7 +93,21 @@ impl Haproxy {
             disk.create_folder(files.folder.path())?;
             disk.replace(&files.folder.section(), b"# choirmaster\n")?;
         }
-        Ok(Self { settings, files, disk, turn: Mutex::default() })
+        Ok(Self { settings, files, disk, turn: Mutex::default(), measure: None })
+    }
+
+    /// Its calls are counted there, from the lines that it logs where [`traffic::haproxy::Frame::log`] says.
+    #[must_use]
+    pub fn measured(self, measure: Arc<Measure>) -> Self {
+        Self { measure: Some(measure), ..self }
+    }
+
+    /// Of the process that serves. What those count still that were replaced isn't known.
+    async fn totals_now(&self) -> Result<Totals, RouterError> {
+        let mut session = self.session().await?;
+        let info = info_of(&session.ask(SHOW_INFO).await?).map_err(no_sense)?;
+        let ended = ended(&session.ask(SHOW_ENDED).await?).map_err(no_sense)?;
+        Ok(Totals::Ended(BTreeMap::from([(info.pid, ended)])))
     }
 
     async fn session(&self) -> Result<Session, RouterError> {
@@ -169,5 +190,9 @@ impl Router for Haproxy {
 
     fn connections<'a>(&'a self, service: &'a str, variation: &'a str) -> Answer<'a, Option<u64>> {
         Box::pin(process::connections(self, service, variation))
+    }
+
+    fn totals(&self) -> Answer<'_, Totals> {
+        Box::pin(self.totals_now())
     }
 }

@@ -39,6 +39,7 @@ impl Settings {
                 folder: Folder::new(Path::new("/etc/haproxy/choirmaster"))?,
                 addresses: vec![Ipv4Addr::UNSPECIFIED.into()],
                 hard_stop_after: None,
+                log: None,
             },
             socket: "/run/haproxy/admin.sock".into(),
             master_socket: Some("/run/haproxy-master.sock".into()),

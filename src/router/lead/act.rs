@@ -62,6 +62,8 @@ pub struct Trouble {
 pub enum TroubleKind {
     /// It is tried again.
     Passes,
+    /// It doesn't take what it is told, or that can't be written where it reads it. It is tried again.
+    Refused,
     /// Somebody has told it a newer state.
     Older(Number),
 }
@@ -76,13 +78,13 @@ impl From<&RouterError> for Trouble {
     fn from(error: &RouterError) -> Self {
         let kind = match error {
             RouterError::Older { newest, .. } => TroubleKind::Older(*newest),
-            RouterError::Refused { .. }
-            | RouterError::Locked { .. }
+            RouterError::Refused { .. } | RouterError::Unable { .. } | RouterError::File { .. } => {
+                TroubleKind::Refused
+            }
+            RouterError::Locked { .. }
             | RouterError::Silent { .. }
             | RouterError::Away { .. }
             | RouterError::Nonsense { .. }
-            | RouterError::Unable { .. }
-            | RouterError::File { .. }
             | RouterError::Program { .. } => TroubleKind::Passes,
         };
         Self { kind, text: one_line(&error.to_string()) }

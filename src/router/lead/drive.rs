@@ -60,6 +60,8 @@ pub struct Lead {
     status: watch::Receiver<Arc<Status>>,
     facts: broadcast::Sender<Fact>,
     found: watch::Receiver<Arc<health::Found>>,
+    resolved: watch::Receiver<Option<Arc<Wanted>>>,
+    began: Instant,
     _task: Task,
 }
 
@@ -75,11 +77,12 @@ impl Lead {
         let names = Names::start(resolver, named, settings.names);
         let checker = health::Checker::start(checked, &settings.health);
         let found = checker.found();
+        let (began, shown_resolved) = (Instant::now(), resolved.subscribe());
         let driver = Driver {
             core: Core::new(settings.lead.clone()),
             router,
             settings,
-            began: Instant::now(),
+            began,
             on_its_way: None,
             orders: taken,
             answers: names.answers(),
@@ -91,7 +94,8 @@ impl Lead {
             _names: names,
             _checker: checker,
         };
-        Self { orders, status: shown, facts, found, _task: tokio::spawn(driver.run()).into() }
+        let task = tokio::spawn(driver.run()).into();
+        Self { orders, status: shown, facts, found, resolved: shown_resolved, began, _task: task }
     }
 
     /// This is to be in force from now on.
@@ -139,6 +143,18 @@ impl Lead {
     #[must_use]
     pub fn status(&self) -> watch::Receiver<Arc<Status>> {
         self.status.clone()
+    }
+
+    /// What is wanted, with addresses in the place of names: whose targets are looked at.
+    #[must_use]
+    pub fn resolved(&self) -> watch::Receiver<Option<Arc<Wanted>>> {
+        self.resolved.clone()
+    }
+
+    /// When it was begun: milliseconds of [`Status`] count from then.
+    #[must_use]
+    pub fn began(&self) -> Instant {
+        self.began
     }
 
     /// What comes about from now on.

@@ -123,6 +123,8 @@ pub struct Core {
     repairs: VecDeque<u64>,
     drains: BTreeMap<(String, String), Drain>,
     trouble: Option<String>,
+    /// It didn't take what it was told last.
+    is_refused: bool,
     facts: Vec<Fact>,
 }
 
@@ -167,6 +169,7 @@ impl Core {
             repairs: VecDeque::new(),
             drains: BTreeMap::new(),
             trouble: None,
+            is_refused: false,
             facts: Vec::new(),
         }
     }

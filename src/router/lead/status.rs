@@ -9,6 +9,8 @@ use super::{Core, Stand};
 pub struct Status {
     pub phase: Phase,
     pub wanted: Option<Number>,
+    /// The newest state that it was seen to have, or said to have had, whoever told it that.
+    pub newest: Option<Number>,
     /// What is to be in force.
     pub effective: Option<Arc<Effective>>,
     /// What it was seen to do last, and when that was on the clock of whoever leads it, in milliseconds.
@@ -18,6 +20,8 @@ pub struct Status {
     pub is_reached: bool,
     /// What stands in the way, in one line.
     pub trouble: Option<String>,
+    /// It didn't take what it was told last, which is tried again.
+    pub is_refused: bool,
     /// How often a drift was repaired within the last hour.
     pub repairs: usize,
     pub draining: Vec<Draining>,
@@ -65,11 +69,13 @@ impl Core {
         Status {
             phase: self.phase(),
             wanted: self.wanted.as_ref().map(|wanted| wanted.number),
+            newest: self.newest,
             effective: self.effective.clone(),
             seen: self.seen.clone(),
             seen_ms: self.seen_ms,
             is_reached: self.is_reached,
             trouble: self.trouble.clone(),
+            is_refused: self.is_refused,
             repairs: self.repairs.len(),
             draining: draining.collect(),
         }

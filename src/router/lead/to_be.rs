@@ -26,6 +26,7 @@ impl Core {
             }
         }
         self.wanted = Some(wanted);
+        self.is_refused = false;
         self.telling.went_well();
         self.trouble = None;
         self.tell_again(now_ms);
@@ -41,10 +42,12 @@ impl Core {
                 let is_it = self.effective.as_ref().is_some_and(|to_be| to_be.wanted == told.wanted);
                 // What changed meanwhile is told after this.
                 self.told = is_it.then_some(Told { effective: told, at_ms: now_ms });
+                self.is_refused = false;
                 self.telling.went_well();
             }
             Err(Trouble { kind: TroubleKind::Older(newest), .. }) => self.note_newest(newest),
-            Err(Trouble { kind: TroubleKind::Passes, text }) => {
+            Err(Trouble { kind: kind @ (TroubleKind::Passes | TroubleKind::Refused), text }) => {
+                self.is_refused = kind == TroubleKind::Refused;
                 self.tell_later(now_ms);
                 self.troubled(text);
             }

@@ -31,6 +31,9 @@ impl Nginx {
         let unable = |what: String| RouterError::Unable { router: NGINX, what };
         let rendered = render(wanted, &self.settings.layout).map_err(|error| unable(error.to_string()))?;
         files::own(&self.disk, self.root())?;
+        if let Some(measure) = &self.measure {
+            measure.changing(wanted);
+        }
         let on_disk = Include::read(&self.settings.include)?;
         let mut was_reloaded = false;
         // Where a change was interrupted, it isn't known what nginx has.
@@ -45,6 +48,9 @@ impl Nginx {
             was_reloaded = true;
         }
         files::sweep(&self.disk, self.root(), &state).await?;
+        if let Some(measure) = &self.measure {
+            measure.told(wanted);
+        }
         Ok(Applied { number: wanted.number, was_reloaded })
     }
 

@@ -7,7 +7,10 @@ use tokio::{
     net::TcpStream,
     time::timeout,
 };
-use traffic::{nginx::path, wanted::Number};
+use traffic::{
+    nginx::{ended, path},
+    wanted::Number,
+};
 
 use super::NGINX;
 use crate::RouterError;
@@ -90,6 +93,12 @@ impl Asking {
             Some(Number { epoch: epoch.parse().ok()?, generation: generation.parse().ok()? })
         });
         number.map(Some).ok_or_else(|| nonsense(&said))
+    }
+
+    /// How many calls it carried out that have ended, this one not among them.
+    pub async fn ended(&mut self) -> Result<u64, RouterError> {
+        let said = self.get(path::TOTAL).await?.unwrap_or_default();
+        ended(&said).ok_or_else(|| nonsense(&said))
     }
 
     /// What a key of letters and digits gets; none where it doesn't know the service.

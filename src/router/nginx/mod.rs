@@ -8,6 +8,8 @@
 //! - A folder on a memory file system, which this program makes; nginx's workers must be able to read it.
 //! - The rights of whoever starts nginx: its check opens the logs and certificates of the configuration, and its process is sent
 //!   a signal, unless a command has it load.
+//! - Where calls are counted, nothing but the log format of ours is written for services of ours: an `access_log` of the operator's for
+//!   all servers isn't theirs any more. See [`crate::measure`].
 //! - `worker_shutdown_timeout` in the main configuration: else a worker that still has a long connection stays for as long as that
 //!   lasts after a configuration was loaded anew, and goes by the one before.
 //!
@@ -32,8 +34,10 @@ mod read;
 mod state;
 
 use std::{
+    collections::BTreeMap,
     fmt,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -47,6 +51,7 @@ use traffic::{
 use crate::{
     Answer, Applied, Checked, Kind, Router, RouterError,
     disk::{self, Disk, Lock},
+    measure::{Measure, Totals},
 };
 
 const NGINX: &str = "nginx";
@@ -104,6 +109,8 @@ pub struct Nginx {
     disk: Disk,
     /// One change at a time; with the lock since the first.
     leader: Mutex<Option<Lock>>,
+    /// Counts its calls, and so has to know when which shares were in force.
+    measure: Option<Arc<Measure>>,
 }
 
 impl fmt::Debug for Nginx {
@@ -122,7 +129,21 @@ impl Nginx {
     /// The same, whose steps pass this disk.
     #[must_use]
     pub fn on(settings: Settings, disk: Disk) -> Self {
-        Self { settings, disk, leader: Mutex::default() }
+        Self { settings, disk, leader: Mutex::default(), measure: None }
+    }
+
+    /// Its calls are counted there, from the lines that it logs where [`Layout::log`] says.
+    #[must_use]
+    pub fn measured(self, measure: Arc<Measure>) -> Self {
+        Self { measure: Some(measure), ..self }
+    }
+
+    async fn totals_now(&self) -> Result<Totals, RouterError> {
+        if !self.settings.layout.log.as_ref().is_some_and(|log| log.is_alone) {
+            return Ok(Totals::Untold);
+        }
+        let ended = self.door().open().await?.ended().await?;
+        Ok(Totals::Ended(BTreeMap::from([(0, ended)])))
     }
 
     /// Makes the files of all buckets anew as they were told last: after a crash of the machine, before nginx starts.
@@ -228,5 +249,9 @@ impl Router for Nginx {
     /// It counts none by variation.
     fn connections<'a>(&'a self, _service: &'a str, _variation: &'a str) -> Answer<'a, Option<u64>> {
         Box::pin(async { Ok(None) })
+    }
+
+    fn totals(&self) -> Answer<'_, Totals> {
+        Box::pin(self.totals_now())
     }
 }

@@ -33,6 +33,11 @@ const PRUNE_AUDIT: &str =
     WHERE audit.seq = oldest.seq AND audit.idx = oldest.idx
       AND audit.seq < (SELECT max(seq) FROM commit_ages WHERE served_ms <= $1)
       AND EXISTS (SELECT 1 FROM lease WHERE epoch = $3)";
+const PRUNE_TRAFFIC: &str =
+    "DELETE FROM traffic_history USING (SELECT seq, idx FROM traffic_history ORDER BY seq, idx LIMIT $2) AS oldest
+    WHERE traffic_history.seq = oldest.seq AND traffic_history.idx = oldest.idx
+      AND traffic_history.seq < (SELECT max(seq) FROM commit_ages WHERE served_ms <= $1)
+      AND EXISTS (SELECT 1 FROM lease WHERE epoch = $3)";
 const PRUNE_AGES: &str = "DELETE FROM commit_ages
     WHERE seq < (SELECT max(seq) FROM commit_ages WHERE served_ms <= $1)
       AND EXISTS (SELECT 1 FROM lease WHERE epoch = $2)";
@@ -47,7 +52,8 @@ const ONE_BY_ONE: [&Table; 2] = [ReleaseRow::TABLE, ArchiveRow::TABLE];
 const IMPORTED: u64 = 0;
 
 /// Everything above, for the test that prepares each statement.
-pub(super) const STATEMENTS: &[&str] = &[SEEN, NOTE_AGE, PRUNE_AUDIT, PRUNE_AGES, SET_PROGRESS];
+pub(super) const STATEMENTS: &[&str] =
+    &[SEEN, NOTE_AGE, PRUNE_AUDIT, PRUNE_TRAFFIC, PRUNE_AGES, SET_PROGRESS];
 
 /// A statement with its parameters.
 type Bound<'q> = Query<'q, Postgres, PgArguments>;
@@ -235,6 +241,8 @@ pub(super) async fn prune_audit(
     let epoch = epoch.cast_signed();
     let prune = sqlx::query(PRUNE_AUDIT).bind(pruning.before()).bind(i64::from(pruning.limit)).bind(epoch);
     let gone = run(conn, prune).await?;
+    let prune = sqlx::query(PRUNE_TRAFFIC).bind(pruning.before()).bind(i64::from(pruning.limit)).bind(epoch);
+    let gone = gone.max(run(conn, prune).await?);
     run(conn, sqlx::query(PRUNE_AGES).bind(pruning.before()).bind(epoch)).await?;
     let note = sqlx::query(NOTE_AGE).bind(bounded(pruning.served_ms)).bind(epoch);
     run(conn, note.bind(pruning.noted_since())).await?;

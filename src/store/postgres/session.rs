@@ -37,6 +37,7 @@ pub(super) const RELEASES: &str = concat!(
     columns!(ReleaseRow),
     " FROM releases WHERE release_key < $1 AND state = COALESCE($3, state) AND state <> 'Removed'
       AND (CAST($4 AS text) IS NULL OR jsonb_exists(functions::jsonb, $4))
+      AND (CAST($5 AS text) IS NULL OR substr(id, 1, length($5)) = $5)
       ORDER BY release_key DESC LIMIT $2"
 );
 

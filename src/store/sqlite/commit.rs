@@ -44,12 +44,27 @@ const PRUNE_AUDIT: &str = "DELETE FROM audit
     WHERE (seq, idx) IN (SELECT seq, idx FROM audit ORDER BY seq, idx LIMIT ?2)
       AND seq < (SELECT max(seq) FROM commit_ages WHERE served_ms <= ?1)
       AND EXISTS (SELECT 1 FROM lease WHERE epoch = ?3)";
+const PRUNE_TRAFFIC: &str = "DELETE FROM traffic_history
+    WHERE (seq, idx) IN (SELECT seq, idx FROM traffic_history ORDER BY seq, idx LIMIT ?2)
+      AND seq < (SELECT max(seq) FROM commit_ages WHERE served_ms <= ?1)
+      AND EXISTS (SELECT 1 FROM lease WHERE epoch = ?3)";
 const PRUNE_AGES: &str = "DELETE FROM commit_ages
     WHERE seq < (SELECT max(seq) FROM commit_ages WHERE served_ms <= ?1)
       AND EXISTS (SELECT 1 FROM lease WHERE epoch = ?2)";
 /// Everything above, for the test that prepares each statement.
-pub(super) const STATEMENTS: &[&str] =
-    &[TAKE, STEP, RENEW, GIVE_BACK, LOOK, SET_PROGRESS, SEEN, NOTE_AGE, PRUNE_AUDIT, PRUNE_AGES];
+pub(super) const STATEMENTS: &[&str] = &[
+    TAKE,
+    STEP,
+    RENEW,
+    GIVE_BACK,
+    LOOK,
+    SET_PROGRESS,
+    SEEN,
+    NOTE_AGE,
+    PRUNE_AUDIT,
+    PRUNE_TRAFFIC,
+    PRUNE_AGES,
+];
 
 /// Takes the lease, whoever had it: the lock on the file has proved that nobody is left.
 pub(super) async fn take_lease(conn: &mut SqliteConnection, holder: &str) -> Result<LeaseRow, sqlx::Error> {
@@ -189,7 +204,9 @@ pub(super) async fn prune_audit(
 ) -> Result<u64, StoreError> {
     let epoch = epoch.cast_signed();
     let prune = sqlx::query(PRUNE_AUDIT).bind(pruning.before()).bind(pruning.limit).bind(epoch);
-    let gone = prune.execute(&mut *conn).await.map_err(store_error)?.rows_affected();
+    let mut gone = prune.execute(&mut *conn).await.map_err(store_error)?.rows_affected();
+    let prune = sqlx::query(PRUNE_TRAFFIC).bind(pruning.before()).bind(pruning.limit).bind(epoch);
+    gone = gone.max(prune.execute(&mut *conn).await.map_err(store_error)?.rows_affected());
     one(conn, sqlx::query(PRUNE_AGES).bind(pruning.before()).bind(epoch)).await?;
     // Last: on a full disk what is too old must be able to go first.
     let note = sqlx::query(NOTE_AGE).bind(bounded(pruning.served_ms)).bind(epoch);

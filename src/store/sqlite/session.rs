@@ -30,6 +30,7 @@ pub(super) const RELEASES: &str = concat!(
     columns!(ReleaseRow),
     " FROM releases WHERE release_key < $1 AND state = COALESCE($3, state) AND state <> 'Removed'
       AND ($4 IS NULL OR $4 IN (SELECT value FROM json_each(functions)))
+      AND ($5 IS NULL OR substr(id, 1, length($5)) = $5)
       ORDER BY release_key DESC LIMIT $2"
 );
 

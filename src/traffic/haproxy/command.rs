@@ -35,6 +35,8 @@ pub const SHOW_MAPS: &str = "show map\n";
 pub const SHOW_SERVERS: &str = "show servers state\n";
 /// What proxies and servers have to do: see [`super::Said`].
 pub const SHOW_LOAD: &str = "show stat -1 7 -1\n";
+/// What backends have done: see [`super::ended`].
+pub const SHOW_ENDED: &str = "show stat -1 2 -1\n";
 
 /// What a variation has to do: see [`super::under_way`].
 #[must_use]

@@ -26,6 +26,8 @@ pub(super) struct Load<'a> {
     pub(super) name: &'a str,
     /// Calls and connections that are under way or wait for a server.
     pub(super) under_way: u64,
+    /// Those that are over.
+    pub(super) ended: u64,
 }
 
 /// Version 1 is the only one that there ever was.
@@ -80,5 +82,6 @@ fn load<'a>(line: &'a str, names: &[&str]) -> Option<Load<'a>> {
         number => number.parse::<u64>().ok(),
     };
     let under_way = number("scur")?.saturating_add(number("qcur")?);
-    Some(Load { proxy: field("pxname")?, name: field("svname")?, under_way })
+    let ended = number("stot")?.saturating_sub(number("scur")?);
+    Some(Load { proxy: field("pxname")?, name: field("svname")?, under_way, ended })
 }

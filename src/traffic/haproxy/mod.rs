@@ -60,15 +60,15 @@ mod seen;
 
 pub use self::{
     command::{
-        Fault, Info, SHOW_INFO, SHOW_LOAD, SHOW_MAPS, SHOW_SERVERS, add, commit, entries_of, info_of,
-        maps_of, obeyed, prepare, set, show_load_of, show_map, version_of,
+        Fault, Info, SHOW_ENDED, SHOW_INFO, SHOW_LOAD, SHOW_MAPS, SHOW_SERVERS, add, commit, entries_of,
+        info_of, maps_of, obeyed, prepare, set, show_load_of, show_map, version_of,
     },
     digest::Structure,
     disk::{listens_of, strange_sections, structure_of},
     folder::{Folder, FolderError},
     maps::{Map, Maps, STATE, Write, file_of, maps, number_of, state, to_switch_off, writes},
     section::{Frame, Section, Unable, section},
-    seen::{Said, seen, under_way},
+    seen::{Said, ended, seen, under_way},
 };
 
 /// What the names of ours begin with; no service can have such a name.

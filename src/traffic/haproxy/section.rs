@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     BUCKETS, HashFunction,
+    line::{self, LogPath},
     wanted::{Health, Host, Protocol, Service, StickyTo, Target, Variant, Wanted},
 };
 
@@ -17,6 +18,8 @@ pub struct Frame {
     pub addresses: Vec<IpAddr>,
     /// How long a process that was replaced may go on with connections that it has. None: what the operator's own file says.
     pub hard_stop_after: Option<Duration>,
+    /// Where a line of each call to a service of ours goes, as `HAProxy` sees it; none: nowhere.
+    pub log: Option<LogPath>,
 }
 
 /// A wanted state as `HAProxy` is told it, but for its maps.
@@ -158,7 +161,10 @@ fn write_frontend(text: &mut String, service: &Service, frame: &Frame, maps: &st
     if is_http {
         text.push_str(FORWARDED);
     }
-    write_choice(text, service, maps);
+    if let Some(log) = &frame.log {
+        write_log(text, service, log);
+    }
+    write_choice(text, service, maps, frame.log.is_some());
     for variant in service.variants().filter(|variant| !variant.which.is_stable()) {
         let variation = variant.variation.name.as_str();
         let to = backend(name, variation);
@@ -172,18 +178,44 @@ fn write_frontend(text: &mut String, service: &Service, frame: &Frame, maps: &st
     line(text, format_args!("    default_backend {}", stable.unwrap_or_default()));
 }
 
+/// A line a call: see [`line`]. It is sent as a datagram, for which nobody waits.
+fn write_log(text: &mut String, service: &Service, log: &LogPath) {
+    line(text, format_args!("    log {} len {} format raw local0 info", log.as_str(), line::LONGEST));
+    // Connections that somebody only tried out were no calls.
+    line(text, format_args!("    option dontlognull"));
+    let status = if service.protocol().is_http() { "%ST" } else { "" };
+    let head = if service.protocol().is_http() { "%Tr" } else { "0" };
+    let bucket = service.sticky.as_ref().map(|_| "%[var(txn.cm_bucket)]").unwrap_or_default();
+    let rule = service.rule.as_ref().map(|_| "%[var(txn.cm_asked)]").unwrap_or_default();
+    line(
+        text,
+        format_args!(
+            "    log-format {}|{}|{}|%b|{bucket}|{rule}|%[var(txn.cm_at)]|{status}|%Tw|%Tc|{head}|%Td|%ts|%rc|%U|%B|%pid",
+            line::FORM,
+            line::HAPROXY,
+            service.name
+        ),
+    );
+}
+
 /// Lines by which `txn.cm_to` names the variation that a call gets. Where it is empty, that is the stable one.
-fn write_choice(text: &mut String, service: &Service, maps: &str) {
+fn write_choice(text: &mut String, service: &Service, maps: &str, is_logged: bool) {
     let name = service.name.as_str();
     let do_set = if service.protocol().is_http() { "http-request" } else { "tcp-request content" };
     let mut set = |variable: &str, line_end: String| {
         line(text, format_args!("    {do_set} set-var(txn.{variable}) {line_end}"));
     };
 
+    if is_logged {
+        set("cm_at", "date(0,ms)".to_owned());
+    }
     let mut unless_asked = "";
     if let Some(rule) = &service.rule {
         set("cm_to", format!("req.fhdr({},1),hex,map_str({maps}/{})", rule.name, rule_name(name)));
         unless_asked = " !{ var(txn.cm_to) -m found }";
+        if is_logged {
+            set("cm_asked", "bool(true) if { var(txn.cm_to) -m found }".to_owned());
+        }
     }
     let seed = xxhash_rust::xxh32::xxh32(service.salt.as_str().as_bytes(), 0);
     let hashed = format!("xxh32({seed}),mod({BUCKETS})");
@@ -204,6 +236,12 @@ fn write_choice(text: &mut String, service: &Service, maps: &str) {
             set("cm_key", "var(txn.cm_new) if { var(txn.cm_new) -m found }".to_owned());
             format!("var(txn.cm_key),{hashed}")
         }
+    };
+    let bucket = if is_logged && service.sticky.is_some() && bucket != "var(txn.cm_bucket)" {
+        set("cm_bucket", bucket);
+        "var(txn.cm_bucket)".to_owned()
+    } else {
+        bucket
     };
     let switch = format!("{{ str({}),map_str({maps}/{STATE},off) -m str on }}", switch_key(name));
     set("cm_to", format!("{bucket},map_str({maps}/{}) if {switch}{unless_asked}", table_name(name)));

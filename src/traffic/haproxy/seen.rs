@@ -124,3 +124,14 @@ pub fn under_way(answer: &str, service: &str, variation: &str) -> Result<u64, Fa
     let of_backend = loads(answer)?.into_iter().find(|load| load.proxy == backend && load.name == "BACKEND");
     Ok(of_backend.map_or(0, |load| load.under_way))
 }
+
+/// How many calls and connections have ended that the process that answered this to [`super::SHOW_ENDED`] gave to variations.
+///
+/// # Errors
+///
+/// An answer that makes no sense.
+pub fn ended(answer: &str) -> Result<u64, Fault> {
+    let of_ours =
+        loads(answer)?.into_iter().filter(|load| load.name == "BACKEND" && load.proxy.starts_with(MARK));
+    Ok(of_ours.map(|load| load.ended).sum())
+}

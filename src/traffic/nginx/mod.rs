@@ -48,6 +48,7 @@ pub use self::{
     parse::{Header, ParseError, ParsedService, header, parse, with_load},
     render::{Place, RenderError, Rendered, render},
 };
+use crate::line::LogPath;
 
 /// What the include needs to know beside the wanted state.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +58,18 @@ pub struct Layout {
     pub ask: SocketAddr,
     /// The addresses at which services take calls.
     pub listen_on: Vec<IpAddr>,
+    /// Where a line of each call goes; none: nowhere of ours.
+    pub log: Option<Log>,
+}
+
+/// How calls are logged for whoever counts them. It takes the place of what the operator's configuration has for all servers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    /// As nginx sees it.
+    pub socket: LogPath,
+    /// It serves nothing beside what is in the include. Then it is asked how many calls it carried out, for which it needs its module
+    /// `stub_status`, as it is in the packages of systems.
+    pub is_alone: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -84,7 +97,7 @@ impl Layout {
         if listen_on.is_empty() {
             return Err(LayoutError::Nowhere);
         }
-        Ok(Self { folder: folder.trim_end_matches('/').to_owned(), ask, listen_on })
+        Ok(Self { folder: folder.trim_end_matches('/').to_owned(), ask, listen_on, log: None })
     }
 
     /// Where the files of buckets are.
@@ -101,6 +114,8 @@ pub mod path {
     /// The number of the wanted state, as it stands in the file [`NUMBER_FILE`].
     pub const NUMBER: &str = "/choirmaster/number";
     pub const NUMBER_FILE: &str = "number";
+    /// How many calls there were: see [`super::ended`].
+    pub const TOTAL: &str = "/choirmaster/total";
 
     /// Which variation a key gets, and its bucket.
     #[must_use]
@@ -113,6 +128,22 @@ pub mod path {
 #[must_use]
 pub fn loaded(digest: &str, load: u64) -> String {
     format!("choirmaster {digest} {load}")
+}
+
+/// How many calls have ended, of all that nginx ever carried out, by what its `stub_status` answers: those that began, less those that
+/// go on, of which the question is one.
+#[must_use]
+pub fn ended(answer: &str) -> Option<u64> {
+    let mut lines = answer.lines();
+    lines.next().filter(|line| line.starts_with("Active connections:"))?;
+    lines.next().filter(|line| line.starts_with("server accepts handled requests"))?;
+    let begun: u64 = lines.next()?.split_ascii_whitespace().nth(2)?.parse().ok()?;
+    let words: Vec<&str> = lines.next()?.split_ascii_whitespace().collect();
+    let go_on = |name: &str| -> Option<u64> {
+        let at = words.iter().position(|word| *word == name)?;
+        words.get(at + 1)?.parse().ok()
+    };
+    Some(begun.saturating_sub(go_on("Reading:")?.saturating_add(go_on("Writing:")?)))
 }
 
 /// By what a service is known in the include and on disk: 16 hexadecimal digits.

@@ -6,9 +6,9 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-use super::{Layout, digest_of, id_of, loaded, lookups, path, words};
+use super::{Layout, Log, digest_of, id_of, loaded, lookups, path, words};
 use crate::{
-    HashFunction,
+    HashFunction, line,
     wanted::{Host, Name, Protocol, Rule, Service, StickyTo, Target, Variation, Wanted},
 };
 
@@ -113,6 +113,9 @@ impl Text {
         text.key(service, id);
         text.split(service.salt.as_str(), id);
         text.names(&service.variations, id);
+        if layout.log.is_some() {
+            text.log_format(service, id);
+        }
         if let Some(rule) = &service.rule {
             text.rule(rule, id);
         }
@@ -190,6 +193,19 @@ impl Text {
         self.line(&format!("map $proxy_host $cm_{id}_name {{ default \"\"; {names}}}"));
     }
 
+    /// What a line of a call is: see [`line`].
+    fn log_format(&mut self, service: &Service, id: &str) {
+        let bucket = service.sticky.as_ref().map(|_| format!("$cm_{id}_h$cm_{id}_l")).unwrap_or_default();
+        let rule = service.rule.as_ref().map(|_| format!("$cm_{id}_rule")).unwrap_or_default();
+        let (form, name) = (line::FORM, &service.name);
+        self.line(&format!(
+            "log_format cm_{id} '{form}|{}|{name}|$cm_{id}_name|{bucket}|{rule}|$cm_{id}_at|$status|$upstream_status|'\n    \
+             '$upstream_connect_time|$upstream_header_time|$upstream_response_time|$upstream_response_length|'\n    \
+             '$body_bytes_sent|$request_completion|$upstream_addr';",
+            line::NGINX
+        ));
+    }
+
     fn rule(&mut self, rule: &Rule, id: &str) {
         let variable = header_variable(rule.name.as_str());
         self.line(&format!("map {variable} $cm_{id}_rule {{\n    default \"\";"));
@@ -216,7 +232,13 @@ impl Text {
             }
         }
         self.line("    open_file_cache off;");
+        if let Some(log) = &layout.log {
+            self.line(&format!("    access_log {} cm_{id};", syslog(log)));
+        }
         self.line("    location / {");
+        if layout.log.is_some() {
+            self.line(&format!("        set $cm_{id}_at $msec;"));
+        }
         for folder in lookups(service.variations.len()) {
             let file = file(layout, id, structure, folder);
             self.line(&format!("        if (-f \"{file}\") {{ proxy_pass http://cm_{id}_{folder}; }}"));
@@ -260,10 +282,21 @@ impl Text {
 /// The server that says what is loaded.
 fn push_own_server(body: &mut String, layout: &Layout, services: &[Service], places: &[Place]) {
     let mut text = Text(String::from("\n"));
+    let log = match &layout.log {
+        // It counts these questions as calls.
+        Some(log) if log.is_alone => {
+            text.line(&format!("log_format cm_question '{}|{}';", line::FORM, line::QUESTION));
+            format!("{} cm_question", syslog(log))
+        }
+        Some(_) | None => "off".to_owned(),
+    };
     text.line(&format!(
-        "server {{\n    listen {};\n    access_log off;\n    open_file_cache off;\n    default_type text/plain;",
+        "server {{\n    listen {};\n    access_log {log};\n    open_file_cache off;\n    default_type text/plain;",
         layout.ask
     ));
+    if layout.log.as_ref().is_some_and(|log| log.is_alone) {
+        text.line(&format!("    location = {} {{ stub_status; }}", path::TOTAL));
+    }
     text.line("    location / { return 404; }");
     text.line(&format!("    location = {} {{ return 200 \"{}\\n\"; }}", path::LOADED, loaded("", 0)));
     let number = format!("{}/{}", layout.folder, path::NUMBER_FILE);
@@ -286,6 +319,11 @@ fn push_own_server(body: &mut String, layout: &Layout, services: &[Service], pla
 /// The file that a call looks for.
 fn file(layout: &Layout, id: &str, structure: &str, folder: u8) -> String {
     format!("{}/{id}/{structure}/{folder}/$cm_{id}_h$cm_{id}_l", layout.folder)
+}
+
+/// Where lines go. They are sent as datagrams, for which nobody waits.
+fn syslog(log: &Log) -> String {
+    format!("syslog:server=unix:{},nohostname,tag={}", log.socket.as_str(), line::TAG)
 }
 
 fn header_variable(name: &str) -> String {

@@ -4,10 +4,18 @@
 //! fields are ignored by readers, so that fields can be added.
 
 mod plan;
+mod traffic;
 
 pub use self::plan::{
     Plan, PlannedAlpha, PlannedChild, PlannedCondition, PlannedExclusion, PlannedGroup, PlannedMetric,
     PlannedPoint, PlannedWave, WithoutSurface,
+};
+
+pub use self::traffic::{
+    CountedCalls, DrainedVariation, OrderRequest, ReleaseTraffic, RetireRequest, RouteBackend, RouteConfig,
+    RouteHealthCheck, RoutedService, RoutedVariation, Router, RouterDetail, RouterOrder, RouterOrderAnswer,
+    Service, ServiceDetail, ServiceTraffic, ServiceVariationSum, ShareRange, StandingState, TrafficDrift,
+    TrafficEntry, TrafficMeasured,
 };
 
 use std::collections::BTreeMap;
@@ -339,6 +347,70 @@ pub struct Child {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object)]
     pub area: Option<serde_json::Value>,
+}
+
+/// How much a tenant has of something, and how much it may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TenantRoom {
+    pub used: u64,
+    pub limit: u64,
+}
+
+/// A tenant: who shares the manager with others and sees nothing of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Tenant {
+    pub name: String,
+    pub created: String,
+    /// Children that operators labelled `tenant=NAME`.
+    pub children: TenantRoom,
+    /// Releases that are not over.
+    pub releases: TenantRoom,
+    /// Bytes of the strategies and functions of all its releases that the store has.
+    pub bytes: TenantRoom,
+}
+
+/// How much a tenant may have; what is left out stays as it is, or is what is usual: 10,000 children, 100 releases, 1 GiB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TenantLimits {
+    #[schema(maximum = 1_000_000_000_000_000_u64)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub children: Option<u64>,
+    #[schema(maximum = 1_000_000_000_000_000_u64)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub releases: Option<u64>,
+    #[schema(maximum = 1_000_000_000_000_000_u64)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+}
+
+/// The body of `POST /api/v1/tenants`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewTenant {
+    #[schema(pattern = "^[a-z0-9][a-z0-9-]{0,15}$")]
+    pub name: String,
+    #[serde(default)]
+    pub limits: TenantLimits,
+    /// Who acts, for the audit trail; the token's name where there is one.
+    #[schema(min_length = 1, max_length = 64, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
+    #[serde(default)]
+    pub by: Option<String>,
+    /// Why.
+    #[serde(default)]
+    pub note: Option<String>,
+}
+
+/// The body of `PUT /api/v1/tenants/{name}/limits`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NewLimits {
+    pub limits: TenantLimits,
+    /// Who acts, for the audit trail; the token's name where there is one.
+    #[schema(min_length = 1, max_length = 64, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
+    pub by: Option<String>,
+    /// Why.
+    pub note: Option<String>,
 }
 
 /// What runs where: `GET /api/v1/deployments`.

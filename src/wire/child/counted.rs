@@ -84,7 +84,7 @@ impl<'de> Deserialize<'de> for HistogramForm {
 }
 
 impl HistogramForm {
-    fn validate(&self, at: &str) -> Result<(), WireError> {
+    pub(crate) fn validate(&self, at: &str) -> Result<(), WireError> {
         let sketch = match self {
             Self::Bounds(buckets) => return buckets.validate(at),
             Self::Sketch(sketch) => sketch,

@@ -125,8 +125,9 @@ async fn an_agent_without_its_proxy_is_not_well_and_one_without_its_manager_is()
     let mut status = standing();
     assert!(!status.manager.reached);
     assert!(at(&Open::start(status.clone()), "GET /healthz").await.starts_with("HTTP/1.1 200 "));
-    status.proxy.answers = false;
-    status.proxy.trouble = Some("connection refused".to_owned());
+    let proxy = status.proxy.as_mut().unwrap();
+    proxy.answers = false;
+    proxy.trouble = Some("connection refused".to_owned());
     let answer = at(&Open::start(status), "GET /healthz").await;
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     assert!(

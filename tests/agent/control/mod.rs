@@ -79,7 +79,8 @@ fn standing() -> Status {
             since_ms: Some(3),
             trouble: Some("connection refused".to_owned()),
         },
-        proxy: ProxyStatus {
+        router: None,
+        proxy: Some(ProxyStatus {
             control: "proxy.sock".into(),
             answers: true,
             program: None,
@@ -87,7 +88,7 @@ fn standing() -> Status {
             table: Some(TableNumber { epoch: 1, generation: 2 }),
             listen: vec!["127.0.0.1:8000".to_owned()],
             trouble: None,
-        },
+        }),
         unsaved: Some("no space left".to_owned()),
         runtimes: vec![
             RuntimeStatus {

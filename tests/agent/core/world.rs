@@ -8,9 +8,10 @@ use std::{
 
 use choirmaster_agent::{
     core::{
-        Act, Core, Errand, Event, Fetched, Listed, Now, Owed, Polled, Refusal, Routing, Settings, Started,
-        State, Trouble, Undone, VersionNote,
+        Abilities, Act, Core, Counted, Errand, Event, Fetched, Listed, Now, Owed, Polled, Refusal, Routing,
+        Settings, Started, State, Trouble, Undone, VersionNote,
     },
+    front::table_form,
     measure::Reads,
     runtime::{Phase, Running, VersionId},
 };
@@ -21,6 +22,7 @@ use proxy::{
     ledger::{Cursor, Interval, Key, Reading, Row, Tally, Times},
     live::Target,
 };
+use traffic::HashFunction;
 use wire::{EndStageAnswer, StageSummary, Then};
 
 /// How long a step takes, in milliseconds.
@@ -81,7 +83,8 @@ pub struct World {
 }
 
 pub fn settings() -> Settings {
-    Settings { keep_base_ms: 60_000, drain_ms: 5_000, joins: false, seed: 1 }
+    let abilities = Abilities { name: "the proxy", hash: HashFunction::Murmur2, empties_within_ms: None };
+    Settings { keep_base_ms: 60_000, drain_ms: 5_000, joins: false, seed: 1, abilities }
 }
 
 /// The digest that stands for a version in this world.
@@ -274,7 +277,7 @@ impl World {
         }
         Some(match act.clone() {
             Act::List => Event::Listed(Ok(self.listed())),
-            Act::Look(_) => Event::Looked(Ok(self.number())),
+            Act::Look(_) => Event::Looked(Ok(self.number().into())),
             Act::Join => Event::Joined(Ok("joined".to_owned())),
             Act::Poll => {
                 let offer = self.offers.first().map(|(name, _)| name.clone());
@@ -322,6 +325,7 @@ impl World {
             }
             Act::Apply(generation) => {
                 let Errand::Table(table) = errand else { panic!("no table is applied") };
+                let table = table_form(&table);
                 self.check_table(&table);
                 let ports =
                     |service: &ServiceForm| service.ports.iter().any(|port| self.closed_ports.contains(port));
@@ -330,11 +334,13 @@ impl World {
                     return Some(Event::Applied { generation, applied });
                 }
                 if !self.proxy_says_yes_alone {
-                    self.tables.push((*table).clone());
-                    self.table = Some(*table);
+                    self.tables.push(table.clone());
+                    self.table = Some(table);
                 }
                 Event::Applied { generation, applied: Ok(()) }
             }
+            Act::Watch(_) => return None,
+            Act::Empty { service, variation } => Event::Emptied { service, variation, emptied: Ok(Some(0)) },
             Act::Drain(version) => {
                 let is_named = self.is_named(&version);
                 let is_known = self.core.in_force() == Some(self.number());
@@ -353,7 +359,7 @@ impl World {
             }
             Act::Count(number) => {
                 let Errand::Cursor(cursor) = errand else { panic!("no cursor") };
-                Event::Counted { number, counted: Ok(Box::new(self.reading(cursor))) }
+                Event::Counted { number, counted: Ok(Counted::Read(Box::new(self.reading(cursor)))) }
             }
         })
     }

@@ -1,6 +1,7 @@
 //! The planner against known answers and against a slow, obvious checker.
 
 mod clip;
+mod drawn;
 mod geometry;
 mod membership;
 mod order;

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use wire::progressive::{HealthCheck, RouteBackend, RouteConfig};
+use wire::api::{RouteBackend, RouteConfig, RouteHealthCheck};
 
 use super::player::{Player, body, two_stages};
 use crate::world::World;
@@ -251,7 +251,7 @@ fn a_route_is_told_in_seconds_and_percent() {
             targets: vec!["127.0.0.1:1".to_owned()],
             weight: 10.0,
         }],
-        health_check: Some(HealthCheck { path: "/ready".to_owned(), interval: 2.0, timeout: 0.5 }),
+        health_check: Some(RouteHealthCheck { path: "/ready".to_owned(), interval: 2.0, timeout: 0.5 }),
     };
     let expected = json!({
         "upstream": "checkout",

@@ -11,7 +11,7 @@ fn no_secret_is_shown() {
         ("CHOIRMASTER_STORE", "postgres://rm:a-token-that-nobody-may-see@db/rm"),
     ];
     let config = load("", &variables, &[]).unwrap();
-    assert_eq!(config.auth.operators().unwrap()[0].1.reveal(), TOKEN);
+    assert_eq!(config.auth.operators().unwrap()[0].token.reveal(), TOKEN);
     let shown = format!("{config:?} {:?}", config.keys());
     assert!(!shown.contains(TOKEN), "{shown}");
 }
@@ -24,7 +24,7 @@ fn tokens_of_operators_come_from_a_file_with_their_names() {
     let flag = [("auth.operator_token_file", file.to_str().unwrap())];
     let operators = load("", &[], &flag).unwrap().auth.operators().unwrap();
     let read: Vec<(&str, &str)> =
-        operators.iter().map(|(name, token)| (name.as_str(), token.reveal())).collect();
+        operators.iter().map(|line| (line.name.as_str(), line.token.reveal())).collect();
     assert_eq!(read, [("ann", "0123456789abcdef"), ("operator", "fedcba9876543210")]);
 }
 

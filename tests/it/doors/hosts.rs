@@ -1,6 +1,6 @@
 //! Names that lead here: a page of any site can have its own name resolved to this machine.
 
-use http::auth::{self, Token};
+use http::auth::{self, OperatorToken};
 use serde_json::json;
 
 use super::{
@@ -127,7 +127,7 @@ async fn probes_are_answered_under_any_name_and_so_are_metrics_that_are_open() {
     for open in [false, true] {
         let world = World::with(|options| {
             options.auth = auth::Settings {
-                operators: vec![("ada".to_owned(), Token::new("a-secret-of-an-operator"))],
+                operators: vec![OperatorToken::new("ada", "a-secret-of-an-operator")],
                 operator_required: true,
                 metrics_open: open,
                 ..auth::Settings::default()

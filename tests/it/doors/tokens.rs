@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use http::auth::{ChildTokens, Settings, Token};
+use http::auth::{ChildTokens, OperatorToken, Settings, Token};
 use language::render::ROLLOUT_STAGE;
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ fn rights(required: bool) -> Settings {
     let token = |child: &str| (child.to_owned(), Token::new(&secret(child)));
     let tokens: HashMap<String, Token> = ["kid", "sis", "gone"].map(token).into();
     Settings {
-        operators: vec![("ada".to_owned(), Token::new(OPERATOR))],
+        operators: vec![OperatorToken::new("ada", OPERATOR)],
         operator_required: true,
         metrics_open: false,
         children: ChildTokens::new(tokens, required),

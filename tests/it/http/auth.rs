@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use http::auth::{ChildTokens, Settings, Token};
+use http::auth::{ChildTokens, OperatorToken, Settings, Token};
 use serde_json::{Value, json};
 
 use crate::world::{AREA, Answer, World, strategy};
@@ -11,10 +11,7 @@ const SECRET: &str = "a-secret-that-is-nowhere-else";
 
 fn operators() -> Settings {
     Settings {
-        operators: vec![
-            ("ada".to_owned(), Token::new(SECRET)),
-            ("bob".to_owned(), Token::new("bobs-own-secret")),
-        ],
+        operators: vec![OperatorToken::new("ada", SECRET), OperatorToken::new("bob", "bobs-own-secret")],
         operator_required: true,
         ..Settings::default()
     }

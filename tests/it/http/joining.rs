@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use http::auth::{ChildTokens, Settings, Token};
+use http::auth::{ChildTokens, JoinToken, Settings};
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -16,10 +16,7 @@ const DOOR: &str = "join-token-of-the-edge";
 
 fn doors(required: bool) -> Settings {
     Settings {
-        doors: vec![
-            ("edge".to_owned(), Token::new(DOOR)),
-            ("lab".to_owned(), Token::new("another-door-of-the-lab")),
-        ],
+        doors: vec![JoinToken::new("edge", DOOR), JoinToken::new("lab", "another-door-of-the-lab")],
         children: ChildTokens::new(HashMap::new(), required),
         ..Settings::default()
     }

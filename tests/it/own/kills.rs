@@ -323,7 +323,7 @@ async fn an_agent_and_its_proxy_that_are_killed_together_lose_what_was_in_flight
     node.come_back();
     let lost = none_is_lost_from_now_on(&load).await;
     assert!(lost as usize <= habits().len(), "{lost}");
-    node.until("it goes on", |status| status.proxy.answers && status.functions.len() == 1).await;
+    node.until("it goes on", |status| status.is_led() && status.functions.len() == 1).await;
     none_was_doubled(&site, load).await;
 }
 
@@ -357,7 +357,7 @@ async fn all_that_an_agent_and_its_proxy_are_may_be_killed_and_serves_again_by_t
     processes::kill(holder);
     processes::kill(serving);
     node.come_back();
-    node.until("it goes on", |status| status.proxy.answers && status.functions.len() == 1).await;
+    node.until("it goes on", |status| status.is_led() && status.functions.len() == 1).await;
     none_is_lost_from_now_on(&load).await;
     assert_eq!(pid(&site), version);
     none_was_doubled(&site, load).await;

@@ -75,6 +75,14 @@ pub enum Flaw {
     CountsTwice,
     /// Invariant 10: own agents are told to pass over all stages.
     PassesOverAll,
+    /// Invariant 17: an own agent that starts anew has forgotten which variations have won.
+    ForgetsWhoWon,
+    /// Invariant 19: each offer draws users of its own.
+    SaltsByOffer,
+    /// Invariant 19: an own agent that starts anew gives its buckets to others.
+    ShufflesBuckets,
+    /// Invariant 20: the shares of the first and the last stage are swapped on their way to own agents.
+    SwapsShares,
 }
 
 /// Decides and applies a command, with a flaw if there is one.
@@ -288,6 +296,10 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
         | Flaw::TakesSilenceForAnswer
         | Flaw::CountsTwice
         | Flaw::PassesOverAll
+        | Flaw::ForgetsWhoWon
+        | Flaw::SaltsByOffer
+        | Flaw::ShufflesBuckets
+        | Flaw::SwapsShares
         | Flaw::SumsOneShort => {}
     }
 }

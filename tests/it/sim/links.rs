@@ -29,13 +29,13 @@ use heart::{
     },
 };
 use language::Strategy;
-use model::{ChildId, ChildKind, ReleaseId, ReleaseKey, StageStatus};
+use model::{ChildId, ChildKind, FEATURE_SERVICES, FEATURE_TRAFFIC, ReleaseId, ReleaseKey, StageStatus};
 
 use super::{
     call::{Beside, Caller, Patience, Request, Response},
     heart::Flaw,
     manager::{ENROLLED, Effect, Manager},
-    world::{Event, World},
+    world::{Crew, Event, World},
 };
 
 const POLL_MS: u64 = 3_000;
@@ -428,6 +428,7 @@ impl World {
                     offer,
                     rm_ids: beside.above,
                     hold: beside.hold,
+                    features: self.features(),
                     ..Polled::default()
                 })),
                 Ok(Reply::EndStage { end, rollback, skip }) => {
@@ -440,6 +441,13 @@ impl World {
             (doing, response) => panic!("{doing:?} does not expect {response:?}"),
         };
         self.answer_link(manager, call, answer);
+    }
+
+    /// What a parent says that it has beyond the plain protocol.
+    fn features(&self) -> Vec<String> {
+        let of_services =
+            [FEATURE_TRAFFIC, FEATURE_SERVICES].into_iter().filter(|_| self.crew == Crew::Routers);
+        of_services.map(str::to_owned).collect()
     }
 
     fn answer_link(&mut self, manager: usize, call: CallId, answer: Result<Answer, Trouble>) {

@@ -32,6 +32,13 @@
 //! | 14 a wave opens when others have succeeded | `Witness::check_wave` | `OpensUnproven` |
 //! | 15 no call is answered by a version that has no share in a table that was handed out | `own::shares` | `KeepsOldTable`, `DistortsTable`, `StopsAtOnce`, `StartsBlindly` |
 //! | 16 what an own agent reports is what was, and is kept until it is answered | `own::watch` | `SavesLate`, `TakesSilenceForAnswer`, `CountsTwice` |
+//! | 17 in the end each router gives all calls to whom the store says: the winner, or the stable variation | `World::judge_routers`, and 6 and 10 | `ForgetsWhoWon` |
+//! | 18 no release is stored as taken back while a router that is not in debt gives its variations anything | `World::check_proven` | `NoUndo` |
+//! | 19 all routers draw the same users in every attempt at a release, and nobody moves back while shares grow | `Led::note`, `Followed::look` | `SaltsByOffer`, `ShufflesBuckets` |
+//! | 20 the shares of a service are those of the stage that is led | `led::check_ordered` | `SwapsShares` |
+//!
+//! Routers lead services with one or two of them in a release, each with up to four variations ([`services`]). Of these 15 holds as
+//! well: of each bucket of a table. A router may refuse the shares of a stage.
 //!
 //! A failing seed prints how to run it again. `CHOIRMASTER_SIM_SEEDS` says how many seeds are run, `CHOIRMASTER_SIM_SEED`
 //! runs one. Each invariant has a flaw ([`heart::Flaw`]) with which the simulation must fail.
@@ -50,6 +57,7 @@ mod overseer;
 mod own;
 mod plans;
 mod rest;
+mod services;
 mod serving;
 mod tree;
 mod turnout;
@@ -70,6 +78,9 @@ const OWN_SEEDS: u64 = 24;
 
 /// Those of fleets, each of which has agents of all kinds.
 const FLEET_SEEDS: u64 = 24;
+
+/// Those with routers.
+const ROUTER_SEEDS: u64 = 24;
 
 /// Seeds among which a flaw must show.
 const SEEDS_FOR_A_FLAW: u64 = 600;
@@ -128,6 +139,11 @@ fn whatever_happens_the_invariants_hold() {
 #[test]
 fn whatever_happens_to_own_agents_the_invariants_hold() {
     assert_holds(&reports(&seeds(OWN_SEEDS), Crew::Mixed), "whatever_happens_to_own");
+}
+
+#[test]
+fn whatever_happens_to_releases_of_services_the_invariants_hold() {
+    assert_holds(&reports(&seeds(ROUTER_SEEDS), Crew::Routers), "whatever_happens_to_releases_of");
 }
 
 /// Deployed and own agents, and a manager below with own ones, all in the same releases, of which some go well and some are taken back.
@@ -281,6 +297,56 @@ fn a_result_that_is_dropped_before_it_is_answered_is_noticed() {
 #[test]
 fn calls_that_are_told_twice_are_noticed() {
     assert_caught_with(Crew::Own, Flaw::CountsTwice, &[16]);
+}
+
+/// What is wrong shows where services are released.
+mod routers {
+    use super::{Crew, Flaw, assert_caught_with};
+
+    fn assert_caught(flaw: Flaw, invariants: &[u8]) {
+        assert_caught_with(Crew::Routers, flaw, invariants);
+    }
+
+    #[test]
+    fn show_that_it_is_forgotten_who_won() {
+        assert_caught(Flaw::ForgetsWhoWon, &[17]);
+    }
+
+    #[test]
+    fn show_a_release_that_is_stored_as_taken_back_and_was_not() {
+        assert_caught(Flaw::NoUndo, &[18]);
+    }
+
+    #[test]
+    fn show_users_that_are_drawn_anew_by_each_attempt() {
+        assert_caught(Flaw::SaltsByOffer, &[19]);
+    }
+
+    #[test]
+    fn show_users_that_are_moved_for_nothing() {
+        assert_caught(Flaw::ShufflesBuckets, &[19]);
+    }
+
+    #[test]
+    fn show_shares_that_no_stage_orders() {
+        assert_caught(Flaw::SwapsShares, &[20]);
+    }
+
+    #[test]
+    fn show_calls_by_a_table_that_was_not_handed_out() {
+        assert_caught(Flaw::DistortsTable, &[15]);
+        assert_caught(Flaw::KeepsOldTable, &[15]);
+    }
+
+    #[test]
+    fn show_a_barrier_that_opens_one_router_early() {
+        assert_caught(Flaw::BarrierOneEarly, &[3]);
+    }
+
+    #[test]
+    fn show_that_what_an_agent_decided_was_not_saved() {
+        assert_caught(Flaw::SavesLate, &[15, 16]);
+    }
 }
 
 /// What is wrong with a manager shows where there are own agents alone.

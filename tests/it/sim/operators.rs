@@ -1,16 +1,18 @@
 //! Operators and developers: they submit what comes to their mind, and meddle with what is under way, mostly at the root.
 
+use std::collections::BTreeMap;
+
 use heart::children;
 use heart::release::{
     command::Command,
     lifecycle, rollout, stages,
-    state::{Release, ReleaseState},
+    state::{End, Release, ReleaseState},
 };
 
 use super::{
     call::{Caller, Request},
-    plans,
-    world::{Event, World},
+    plans, services,
+    world::{Crew, Event, World},
 };
 use crate::releases::submission;
 
@@ -33,7 +35,12 @@ impl World {
 
     fn submit(&mut self) -> Command {
         self.submitted += 1;
-        let planned = plans::draw(&mut self.dice, self.submitted, self.places);
+        let planned = if self.crew == Crew::Routers {
+            let serving = self.serving();
+            services::draw(&mut self.dice, self.submitted, self.places, &serving)
+        } else {
+            plans::draw(&mut self.dice, self.submitted, self.places)
+        };
         let checked = language::check(&planned.text);
         let strategy =
             checked.strategy.unwrap_or_else(|| panic!("{:#?}\n{}", checked.diagnostics, planned.text));
@@ -47,6 +54,22 @@ impl World {
             self.plan(at, Event::Operate);
         }
         command
+    }
+
+    /// What serves after the releases that went well, by service.
+    fn serving(&self) -> BTreeMap<&'static str, String> {
+        let mut ended: Vec<_> = self.managers[0]
+            .releases()
+            .filter(|release| {
+                matches!(release.state, ReleaseState::Over { end: End::Done | End::DoneWithFailures, .. })
+            })
+            .filter_map(|release| {
+                Some((release.ended?.served_ms, self.overseer.planned.get(release.id.as_str())?))
+            })
+            .collect();
+        ended.sort_by_key(|(at, _)| *at);
+        let services = ended.iter().flat_map(|(_, planned)| &planned.services);
+        services.map(|service| (service.name, service.variations[service.winner()].clone())).collect()
     }
 
     fn meddle(&mut self) -> Option<Command> {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::dice::Dice;
+use super::{dice::Dice, services::PlannedService};
 use crate::releases::{AB, WAIT, strategy_text};
 
 /// The stages of a strategy, as far as it has so many.
@@ -19,6 +19,8 @@ pub struct Planned {
     /// Success leads from each stage to the next, and every failure to the base version.
     pub is_straight: bool,
     pub stages: usize,
+    /// Services that it shares out; none: it is of a function.
+    pub services: Vec<PlannedService>,
 }
 
 impl Planned {
@@ -57,6 +59,25 @@ impl Size {
 
 pub fn draw(dice: &mut Dice, number: usize, places: usize) -> Planned {
     let id = format!("r{number}");
+    let (mut extra, target) = draw_whom(dice, places);
+    let led = dice.chance(0.7).then(|| draw_led(dice, &mut extra));
+    let stages = 1 + dice.below(3);
+    let is_straight = dice.chance(0.8);
+    let function = dice.pick(&["a", "a", "b"]);
+    let rows: Vec<[&str; 5]> = (0..stages)
+        .map(|at| {
+            let kind = dice.pick(&[AB, WAIT, WAIT]);
+            let next = NAMES.get(at + 1).filter(|_| at + 1 < stages).copied();
+            let fails = if is_straight { "rollback" } else { next.unwrap_or("rollback") };
+            [NAMES[at], kind, function, next.unwrap_or("rollout"), fails]
+        })
+        .collect();
+    let text = strategy_text(&id, &extra, &[function], &rows);
+    Planned { id, text, target, led, is_straight, stages, services: Vec::new() }
+}
+
+/// Deadlines, what becomes of others in the way, and for whom it is.
+pub(super) fn draw_whom(dice: &mut Dice, places: usize) -> (String, Option<(usize, usize)>) {
     let mut extra = String::from("offer_deadline: 40s\nsetup_grace: 45s\nstage_deadline: 150s\n");
     if dice.chance(0.2) {
         extra.push_str("on_conflict: supersede\n");
@@ -72,24 +93,16 @@ pub fn draw(dice: &mut Dice, number: usize, places: usize) -> Planned {
             "target: {{area: {{type: Polygon, coordinates: [[[{west}, 0.2], [{east}, 0.2], [{east}, 0.8], [{west}, 0.8], [{west}, 0.2]]]}}}}"
         );
     }
-    let led = dice.chance(0.7).then(|| draw_led(dice, &mut extra));
-    let stages = 1 + dice.below(3);
-    let is_straight = dice.chance(0.8);
-    let function = dice.pick(&["a", "a", "b"]);
-    let rows: Vec<[&str; 5]> = (0..stages)
-        .map(|at| {
-            let kind = dice.pick(&[AB, WAIT, WAIT]);
-            let next = NAMES.get(at + 1).filter(|_| at + 1 < stages).copied();
-            let fails = if is_straight { "rollback" } else { next.unwrap_or("rollback") };
-            [NAMES[at], kind, function, next.unwrap_or("rollout"), fails]
-        })
-        .collect();
-    let text = strategy_text(&id, &extra, &[function], &rows);
-    Planned { id, text, target, led, is_straight, stages }
+    (extra, target)
 }
 
 fn draw_led(dice: &mut Dice, extra: &mut String) -> Led {
-    let order = dice.pick(&["parallel", "location_sequential", "global_incremental", "waves"]);
+    draw_led_by(dice, extra, &["parallel", "location_sequential", "global_incremental", "waves"])
+}
+
+/// `orders`: in which of these.
+pub(super) fn draw_led_by(dice: &mut Dice, extra: &mut String, orders: &[&'static str]) -> Led {
+    let order = dice.pick(orders);
     let mut led = Led { order, soak_ms: 0, approval: None, waves: Vec::new(), may_end_early: false };
     let _ = write!(extra, "rollout: {{order: {order}");
     match order {

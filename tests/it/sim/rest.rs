@@ -107,6 +107,7 @@ impl World {
         let view = View { managers: &self.managers, links: &self.links, witnesses: &self.witnesses };
         self.overseer.check_rest(view);
         self.judge_owns();
+        self.judge_routers();
         // A release that is paused may hold an agent in a stage: what it owes to another waits so long.
         for agent in self.agents.iter().filter(|agent| agent.is_idle()) {
             for (function, live) in &agent.live {

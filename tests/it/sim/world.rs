@@ -13,7 +13,7 @@ use super::{
     links::Line,
     manager::Manager,
     overseer::{Overseer, View, is_taken_back},
-    own::{Happening, Own},
+    own::{Happening, Led, Own},
     tree::Tree,
     turnout::{Kind, Turnout},
     witness::{Violation, Witness},
@@ -136,6 +136,8 @@ pub struct World {
     pub(super) tick_at: Vec<u64>,
     pub(super) agents: Vec<Agent>,
     pub(super) owns: Vec<Own>,
+    /// What is seen of services at all routers.
+    pub(super) led: Led,
     /// The driver of own agents sleeps for so long at least, in milliseconds.
     pub(super) own_pace_ms: u64,
     /// All agents, of whatever kind: each has a place in the row.
@@ -162,6 +164,8 @@ pub enum Crew {
     Mixed,
     /// Own agents alone.
     Own,
+    /// Own agents alone, which lead the calls of services.
+    Routers,
     /// Own and deployed agents below the root, and a manager there with own and deployed agents.
     Fleet,
 }
@@ -184,7 +188,7 @@ impl World {
         let draw = |(place, _): (usize, &usize)| match crew {
             Crew::Deployed => false,
             Crew::Mixed => fate.chance(share) || place == 0,
-            Crew::Own => true,
+            Crew::Own | Crew::Routers => true,
             Crew::Fleet => place % 2 == 0,
         };
         let is_own: Vec<bool> = homes.iter().enumerate().map(draw).collect();
@@ -212,6 +216,7 @@ impl World {
             tick_at: vec![u64::MAX; managers],
             agents: deployed.iter().map(|(place, home)| Agent::new(*home, *place, mishap)).collect(),
             owns: owns.iter().map(|(place, home)| Own::new(*home, *place, mishap)).collect(),
+            led: Led::default(),
             own_pace_ms: fate.pick(&[100, 300, 700]),
             places: homes.len(),
             crew,
@@ -225,6 +230,9 @@ impl World {
             story: None,
             shown: SHOWN,
         };
+        for own in &mut world.owns {
+            own.is_router = crew == Crew::Routers;
+        }
         world.make_alike();
         world.schedule();
         world

@@ -150,7 +150,7 @@ async fn releases_are_found_by_state_and_function(place: &Place) {
         (some("running"), None, vec![]),
         (None, some("siev"), vec![]),
     ] {
-        let filter = ReleaseFilter { before: None, state, function, limit: 10 };
+        let filter = ReleaseFilter { before: None, state, function, prefix: None, limit: 10 };
         let found = reader.releases(&filter).await.unwrap();
         assert_eq!(found.iter().map(|row| row.release_key).collect::<Vec<_>>(), keys, "{filter:?}");
     }

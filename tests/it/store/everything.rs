@@ -134,7 +134,7 @@ impl Everything {
             expected.sort_by_key(|row| &row.name);
             assert!(listed.iter().eq(expected), "the list of {kind} differs from the single reads");
         }
-        let mut filter = ServiceFilter { tenant: "t".to_owned(), limit: 2, ..ServiceFilter::default() };
+        let mut filter = ServiceFilter { tenant: Some("t".to_owned()), limit: 2, ..ServiceFilter::default() };
         loop {
             let page = reader.service_releases(&filter).await.unwrap();
             let Some(last) = page.last() else { break };
@@ -146,7 +146,8 @@ impl Everything {
         }
         if let Some(row) = self.service_releases.values().next() {
             let environment_id = Some(row.environment_id.clone());
-            let of = ServiceFilter { tenant: "t".to_owned(), before: None, environment_id, limit: 1_000 };
+            let of =
+                ServiceFilter { tenant: Some("t".to_owned()), before: None, environment_id, limit: 1_000 };
             let listed = reader.service_releases(&of).await.unwrap();
             let same = |other: &&ServiceReleaseRow| other.environment_id == row.environment_id;
             assert!(listed.iter().eq(self.service_releases.values().rev().filter(same)));

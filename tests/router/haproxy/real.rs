@@ -50,6 +50,7 @@ impl RealHaproxy {
                 folder: Folder::new(&self.path("ours")).unwrap(),
                 addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
                 hard_stop_after: Some(Duration::from_secs(30)),
+                log: None,
             },
             socket: self.path("runtime.sock"),
             master_socket: Some(self.path("master.sock")),

@@ -10,7 +10,7 @@ use crate::{
         state::{Release, State},
     },
 };
-use model::{ChildKey, ChildStatus, Cordon, Exclusion, Now, Outcome};
+use model::{ChildKey, ChildStatus, Cordon, Exclusion, Now, Outcome, TENANT_LABEL};
 
 /// Decides what is asked about a child.
 pub(super) fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> Decision {
@@ -109,6 +109,14 @@ fn label(state: &State, id: &str, key: &str, value: Option<&str>) -> Result<Deci
     let current = record.labels.as_ref().and_then(|labels| labels.get(key)).map(String::as_str);
     if current == value {
         return Ok(Decision::unchanged(Reply::Done));
+    }
+    // What it has in hand is its tenant's, and so is who else takes part in that.
+    let mut open = record.open.iter().filter_map(|release| state.release(*release));
+    let is_anothers = |release: &&Release| release.id.tenant().is_some_and(|tenant| Some(tenant) != value);
+    if key == TENANT_LABEL
+        && let Some(release) = open.find(is_anothers)
+    {
+        return Err(Refusal::HasPart { child: record.id.clone(), release: release.id.clone() });
     }
     let change = Change::Children(children::Change::Labelled {
         child,

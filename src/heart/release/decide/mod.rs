@@ -22,6 +22,7 @@ use super::{
     lifecycle, members, parent, rollout, stages,
     state::State,
 };
+use crate::traffic;
 use model::Now;
 
 /// Decides one command.
@@ -34,6 +35,7 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
         Command::Members(command) => members::decide(state, command, now),
         Command::Parent(command) => parent::decide(state, seen, command, now),
         Command::Analysis(command) => analysis::decide(state, command, now),
+        Command::Traffic(command) => traffic::decide(state, command, now),
         Command::Tick => tick::decide(state, seen, now),
         Command::Recalled { then, .. } | Command::RecalledPart { then, .. } => decide(state, seen, then, now),
     }

@@ -13,7 +13,7 @@ use crate::{
         state::State,
     },
 };
-use model::{ChildKey, ChildStatus, Now, Outcome, address::for_limits};
+use model::{ChildKey, ChildStatus, Now, Outcome, TENANT_LABEL, address::for_limits};
 
 /// Polls after a download that show that the result was lost: a single one may have been under way.
 const POLLS_THAT_SHOW_A_LOSS: u8 = 2;
@@ -52,7 +52,11 @@ fn arrive(state: &State, poll: &Poll, now: Now) -> Decision {
     };
     // A child that brings an id along has polled before.
     let adopted = arrival == Arrival::Adopted;
-    let record = Child { called_again: adopted, unproven: adopted, ..Child::new(registration, now) };
+    let mut record = Child { called_again: adopted, unproven: adopted, ..Child::new(registration, now) };
+    if let Some(tenant) = &poll.tenant {
+        let labels = record.labels.get_or_insert_default();
+        labels.insert(TENANT_LABEL.to_owned(), tenant.to_string());
+    }
     let arrived =
         Change::Children(children::Change::Arrived { child: key, arrival, record: Box::new(record) });
     Decision::new(vec![arrived], Reply::Polled { child: id, key, offer: None })

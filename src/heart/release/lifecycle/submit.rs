@@ -12,7 +12,7 @@ use crate::{
     },
 };
 use language::{OnConflict, Strategy};
-use model::{Now, ReleaseId, ReleaseKey};
+use model::{Now, ReleaseId, ReleaseKey, tenant};
 
 pub(in crate::release) fn decide(state: &State, submitted: &Submitted, dry_run: bool, now: Now) -> Decision {
     if let Some(known) = state.known.get(&submitted.id) {
@@ -54,12 +54,17 @@ pub(in crate::release) fn supersede(
     if strategy.on_conflict != OnConflict::Supersede {
         return Vec::new();
     }
-    let reason = format!("superseded by release {id}");
     let not_yet =
         |earlier: &&Release| !earlier.deferred && !matches!(earlier.state, ReleaseState::RollingBack { .. });
-    let earlier = state.conflicts(strategy, key).filter(not_yet);
-    let ending = |reason: &String| Ending::new(Cause::Superseded, reason.clone());
-    earlier.flat_map(|earlier| roll_back(state, earlier, ending(&reason), End::Aborted, now)).collect()
+    // A tenant takes nobody's releases back but its own; for others it waits.
+    let is_own = |earlier: &&Release| id.tenant().is_none_or(|own| earlier.id.tenant() == Some(own));
+    let earlier = state.conflicts(strategy, key).filter(not_yet).filter(is_own);
+    let ending = |earlier: &Release| {
+        let name = tenant::named(earlier.id.tenant(), id);
+        let by = if name == tenant::ANOTHERS { format!("{name} release") } else { format!("release {name}") };
+        Ending::new(Cause::Superseded, format!("superseded by {by}"))
+    };
+    earlier.flat_map(|earlier| roll_back(state, earlier, ending(earlier), End::Aborted, now)).collect()
 }
 
 /// Refuses a release that starts now and wants no other beside it.
@@ -72,8 +77,14 @@ pub(in crate::release) fn refuse_conflicts(
         return Ok(());
     }
     let others = state.conflicts(strategy, key).filter(|other| !other.deferred);
-    let with: Vec<_> = others.map(|other| other.id.clone()).collect();
-    if with.is_empty() { Ok(()) } else { Err(Refusal::Conflict(with)) }
+    let (with, unseen): (Vec<_>, Vec<_>) = others
+        .map(|other| other.id.clone())
+        .partition(|other| strategy.tenant().is_none_or(|own| other.tenant() == Some(own)));
+    match (with.is_empty(), unseen.is_empty()) {
+        (true, true) => Ok(()),
+        (true, false) => Err(Refusal::AnothersConflict),
+        (false, _) => Err(Refusal::Conflict(with)),
+    }
 }
 
 fn check(state: &State, submitted: &Submitted, key: ReleaseKey) -> Result<(), Refusal> {

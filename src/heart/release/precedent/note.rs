@@ -97,7 +97,11 @@ impl<'c> Timing<'c> {
                 | members::Change::LateKept { .. }
                 | members::Change::Deployed { .. } => Self::No,
             },
-            Change::Children(_) | Change::Stages(_) | Change::Parent(_) | Change::Analysis(_) => Self::No,
+            Change::Children(_)
+            | Change::Stages(_)
+            | Change::Parent(_)
+            | Change::Analysis(_)
+            | Change::Traffic(_) => Self::No,
         }
     }
 }

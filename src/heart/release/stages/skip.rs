@@ -93,7 +93,8 @@ pub(in crate::release) fn again(state: &State, changes: &[Change], now: Now) -> 
         | Change::Rollout(_)
         | Change::Stages(_)
         | Change::Parent(_)
-        | Change::Analysis(_) => None,
+        | Change::Analysis(_)
+        | Change::Traffic(_) => None,
     };
     changes.iter().filter_map(follows).collect()
 }

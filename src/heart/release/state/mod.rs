@@ -24,7 +24,10 @@ pub use super::clock::ReleaseClock;
 pub use crate::plan::KeptCover;
 
 use super::{assignment::Assignment, releases::Releases, schedule::Schedule, settings::Settings};
-use crate::children::{Books, Child, Children, Deployment};
+use crate::{
+    children::{Books, Child, Children, Deployment},
+    traffic::{Router, Traffic},
+};
 use model::{ChildKey, Now, ReleaseId, ReleaseKey};
 
 /// What is remembered of every release, over or not.
@@ -44,6 +47,8 @@ pub struct Snapshot {
     pub children: Children,
     /// Those that are not over, and those with undos that are not confirmed.
     pub releases: Releases,
+    /// Routers, and the services that they lead.
+    pub traffic: Traffic,
     pub next_release: u32,
     /// Commands so far.
     pub decided: u64,
@@ -133,6 +138,11 @@ impl State {
     /// Takes in what the store says of a deployment.
     pub fn hold_deployment(&mut self, child: ChildKey, function: &str, deployment: Deployment) {
         self.books.deploy(child, function, deployment);
+    }
+
+    /// Takes in what the store says of a router.
+    pub fn hold_router(&mut self, child: ChildKey, router: Router) {
+        self.shared.traffic.hold(child, router.into());
     }
 
     /// Takes a child in; from the store also those that are no newcomers any more.

@@ -3,7 +3,7 @@
 use axum::{Json, http::StatusCode};
 
 use super::found::{Found, find};
-use crate::{Context, context::PATIENCE, problem::Problem};
+use crate::{Context, context::PATIENCE, problem::Problem, scope::Scope};
 use engine::By;
 use heart::release::{command::Command, lifecycle, rollout, stages, state::ReleaseState};
 use wire::progressive::ABRelease;
@@ -18,7 +18,7 @@ pub(super) async fn act(
     for command in commands {
         ctx.engine.call(command, by.clone(), PATIENCE).await?;
     }
-    let found = find(ctx, &found.row.tenant, &found.row.id).await?;
+    let found = find(ctx, &Scope::Everything, &found.row.id).await?;
     Ok(Json(found.whole(ctx).await?))
 }
 

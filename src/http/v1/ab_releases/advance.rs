@@ -11,7 +11,7 @@ use crate::{
     auth::CallingOperator,
     extract::{OptionalJson, Path, acting},
     problem::Problem,
-    v1::tenant::tenant_of,
+    scope::Scope,
 };
 use heart::release::{command::Command, state::ReleaseState};
 use wire::{
@@ -33,12 +33,13 @@ use wire::{
 pub(super) async fn handle(
     State(ctx): State<Context>,
     caller: Option<Extension<CallingOperator>>,
+    scope: Scope,
     Path(id): Path<String>,
     OptionalJson(body): OptionalJson<Advance>,
 ) -> Result<Json<ABRelease>, Problem> {
     let Advance { stage_number, by, note } = body.unwrap_or_default();
     let by = acting(caller.as_deref(), Note { by, note })?;
-    let found = find(&ctx, tenant_of(caller.as_ref()), &id).await?;
+    let found = find(&ctx, &scope, &id).await?;
     let commands = commands(&found, stage_number)?;
     act(&ctx, &found, commands, by).await
 }

@@ -14,6 +14,8 @@ use crate::{
     context::PATIENCE,
     extract::{OptionalJson, Query, acting},
     problem::Problem,
+    room,
+    scope::Scope,
     v1::{
         registry,
         releases::{submit, upload::Upload},
@@ -48,22 +50,31 @@ use wire::{
 pub(super) async fn handle(
     State(ctx): State<Context>,
     caller: Option<Extension<CallingOperator>>,
+    scope: Scope,
     Query(note): Query<Note>,
     OptionalJson(body): OptionalJson<NewABRelease>,
 ) -> Result<Response, Problem> {
     let Some(body) = body else { return Err(Problem::bad_request("the body must be JSON")) };
     let by = acting(caller.as_deref(), note)?;
-    let tenant = tenant_of(caller.as_ref());
+    let tenant = tenant_of(&scope);
     let bound = bind(&ctx, tenant, &body).await?;
     let translated = translate(&body, &bound, &ctx.settings.site.strategies)?;
-    let (upload, preparing) = (Upload::made(translated.text), ctx.clone());
-    let prepared = ctx.in_turn(move || submit::prepare(&upload, &preparing)).await??;
+    let (upload, preparing, binding) = (Upload::made(translated.text), ctx.clone(), scope.clone());
+    let prepared = ctx.in_turn(move || submit::prepare(&upload, &preparing, &binding)).await??;
     let mut submission = prepared.submission;
     submission.deferred = true;
     let id = submission.id.clone();
+    // Held until it is there.
+    let _turn = match scope.tenant().filter(|_| ctx.view().releases.key_of(id.as_str()).is_none()) {
+        Some(tenant) => {
+            let bytes = submission.text.len() + prepared.archive.bytes.len();
+            Some(room::for_release(&ctx, tenant, bytes as u64).await?)
+        }
+        None => None,
+    };
     let reply = ctx.engine.submit(Box::new(submission), prepared.archive.bytes, false, by, PATIENCE).await?;
     let Reply::Submitted { created, .. } = reply else { return Err(EngineError::Failed.into()) };
-    let found = find(&ctx, tenant, id.as_str()).await?;
+    let found = find(&ctx, &Scope::Everything, id.as_str()).await?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     let mut response = (status, Json(found.whole(&ctx).await?)).into_response();
     if let Ok(location) = HeaderValue::try_from(format!("/api/v1/ab-releases/{}", found.row.id)) {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use axum::http::StatusCode;
 
-use crate::{Context, context::PATIENCE, problem::Problem, v1::time::rfc3339};
+use crate::{Context, context::PATIENCE, problem::Problem, scope::Scope, v1::time::rfc3339};
 use engine::{
     measured::{Measured, StageMeasured},
     stored,
@@ -64,7 +64,7 @@ impl Standing {
             submitted: row.submitted_ms,
             ended: row.ended_ms,
             ended_by: detail.ending.and_then(|ending| ending.by),
-            strategy: Arc::new(stored::strategy(row.release_key, &row.strategy)?),
+            strategy: Arc::new(stored::strategy(row.release_key, &row.id, &row.strategy)?),
         })
     }
 
@@ -94,10 +94,13 @@ impl Standing {
 }
 
 /// By its UUID, or by the id of the release.
-pub(super) async fn find(ctx: &Context, tenant: &str, named: &str) -> Result<Found, Problem> {
-    let id = Uuid::parse(named).unwrap_or_else(|| Uuid::of(Kind::Release, &[tenant, named])).to_string();
+pub(super) async fn find(ctx: &Context, scope: &Scope, named: &str) -> Result<Found, Problem> {
+    let release = scope.release(named);
+    let of_name = || Uuid::of(Kind::Release, &[progressive::tenant_of(&release), &release]);
+    let id = Uuid::parse(named).unwrap_or_else(of_name).to_string();
     let row = ctx.engine.reader().service_release(&id).await?;
-    let row = row.filter(|row| row.tenant == tenant).ok_or_else(|| unknown(named))?;
+    let is_seen = |row: &ServiceReleaseRow| scope.tenant().is_none_or(|own| own.as_str() == row.tenant);
+    let row = row.filter(is_seen).ok_or_else(|| unknown(named))?;
     of_row(ctx, row).await?.ok_or_else(|| unknown(named))
 }
 

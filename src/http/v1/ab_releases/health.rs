@@ -1,9 +1,9 @@
 //! `GET /api/v1/ab-releases/{id}/health`.
 
-use axum::{Extension, Json, extract::State};
+use axum::{Json, extract::State};
 
 use super::found::{find, holds, metrics};
-use crate::{Context, auth::CallingOperator, extract::Path, problem::Problem, v1::tenant::tenant_of};
+use crate::{Context, extract::Path, problem::Problem, scope::Scope};
 use engine::measured::StageMeasured;
 use wire::progressive::{ABHealth, VariationHealth};
 
@@ -13,10 +13,10 @@ use wire::progressive::{ABHealth, VariationHealth};
     responses((status = 200, body = ABHealth)))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
-    caller: Option<Extension<CallingOperator>>,
+    scope: Scope,
     Path(id): Path<String>,
 ) -> Result<Json<ABHealth>, Problem> {
-    let found = find(&ctx, tenant_of(caller.as_ref()), &id).await?;
+    let found = find(&ctx, &scope, &id).await?;
     let measured = found.measured(&ctx).await?;
     let current = found.now.course().current(&found.recorded);
     let places = found.recorded.stages.iter().take(current.map_or(0, |at| at + 1)).map(|stage| stage.place);

@@ -1,15 +1,15 @@
 //! `GET /api/v1/ab-releases`.
 
-use axum::{Extension, extract::State, response::Response};
+use axum::{extract::State, response::Response};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::found::of_row;
 use crate::{
     Context,
-    auth::CallingOperator,
     extract::Query,
     problem::Problem,
+    scope::Scope,
     v1::{page, tenant::tenant_of},
 };
 use progressive::{Kind, Status, Uuid};
@@ -38,11 +38,11 @@ const MAX_LOOKED: usize = 10_000;
     params(Parameters), responses((status = 200, body = Vec<ABRelease>, headers(("Link" = String)))))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
-    caller: Option<Extension<CallingOperator>>,
+    scope: Scope,
     Query(parameters): Query<Parameters>,
 ) -> Result<Response, Problem> {
     let Parameters { environment_id, status, after, limit } = parameters;
-    let (tenant, limit) = (tenant_of(caller.as_ref()), page::limit(limit)?);
+    let (tenant, limit) = (tenant_of(&scope), page::limit(limit)?);
     if let Some(status) = status.as_deref().filter(|status| !Status::NAMES.contains(status)) {
         let detail = format!("`status` {status:?} is none of {}", Status::NAMES.join(", "));
         return Err(Problem::bad_request(detail));
@@ -51,7 +51,7 @@ pub(super) async fn handle(
         Uuid::parse(named).unwrap_or_else(|| Uuid::of(Kind::Environment, &[tenant, named])).to_string()
     };
     let mut filter = ServiceFilter {
-        tenant: tenant.to_owned(),
+        tenant: scope.tenant().map(|own| own.as_str().to_owned()),
         before: page::after(after.as_deref())?,
         environment_id: environment_id.as_deref().map(uuid),
         limit: if status.is_some() { MAX_PAGE } else { limit },

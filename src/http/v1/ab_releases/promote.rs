@@ -11,7 +11,7 @@ use crate::{
     auth::CallingOperator,
     extract::{OptionalJson, Path, acting},
     problem::Problem,
-    v1::tenant::tenant_of,
+    scope::Scope,
 };
 use heart::release::{command::Command, rollout};
 use progressive::Fault;
@@ -33,6 +33,7 @@ use wire::{
 pub(super) async fn handle(
     State(ctx): State<Context>,
     caller: Option<Extension<CallingOperator>>,
+    scope: Scope,
     Path(id): Path<String>,
     OptionalJson(body): OptionalJson<PromoteVariation>,
 ) -> Result<Json<ABRelease>, Problem> {
@@ -40,7 +41,7 @@ pub(super) async fn handle(
         return Err(Problem::bad_request("the body must be JSON: {\"variation\": \"B\"}"));
     };
     let by = acting(caller.as_deref(), Note { by, note })?;
-    let found = find(&ctx, tenant_of(caller.as_ref()), &id).await?;
+    let found = find(&ctx, &scope, &id).await?;
     let which = found.recorded.variations.iter().position(|one| one.name == variation);
     let unknown = || Fault::new("variation", format!("there is no variation {variation:?}"));
     let which = which.ok_or_else(unknown)?;

@@ -1,6 +1,6 @@
 //! `POST /api/v1/ab-releases/{id}/rollback`.
 
-use axum::{Extension, Json, extract::State};
+use axum::{Json, extract::State};
 
 use super::{
     act::{act, roll_back},
@@ -8,10 +8,9 @@ use super::{
 };
 use crate::{
     Context,
-    auth::CallingOperator,
     extract::{Acting, Path},
     problem::Problem,
-    v1::tenant::tenant_of,
+    scope::Scope,
 };
 use wire::{
     api::{self, Note},
@@ -28,11 +27,11 @@ use wire::{
     ))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
-    caller: Option<Extension<CallingOperator>>,
+    scope: Scope,
     Path(id): Path<String>,
     Acting(by): Acting,
 ) -> Result<Json<ABRelease>, Problem> {
-    let found = find(&ctx, tenant_of(caller.as_ref()), &id).await?;
+    let found = find(&ctx, &scope, &id).await?;
     let command = roll_back(&found, &by);
     act(&ctx, &found, vec![command], by).await
 }

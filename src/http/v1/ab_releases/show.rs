@@ -1,9 +1,9 @@
 //! `GET /api/v1/ab-releases/{id}`.
 
-use axum::{Extension, Json, extract::State};
+use axum::{Json, extract::State};
 
 use super::found::find;
-use crate::{Context, auth::CallingOperator, extract::Path, problem::Problem, v1::tenant::tenant_of};
+use crate::{Context, extract::Path, problem::Problem, scope::Scope};
 use wire::progressive::ABRelease;
 
 /// Shows an A/B release with its stages.
@@ -12,9 +12,9 @@ use wire::progressive::ABRelease;
     responses((status = 200, body = ABRelease)))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
-    caller: Option<Extension<CallingOperator>>,
+    scope: Scope,
     Path(id): Path<String>,
 ) -> Result<Json<ABRelease>, Problem> {
-    let found = find(&ctx, tenant_of(caller.as_ref()), &id).await?;
+    let found = find(&ctx, &scope, &id).await?;
     Ok(Json(found.whole(&ctx).await?))
 }

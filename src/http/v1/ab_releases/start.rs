@@ -1,6 +1,6 @@
 //! `POST /api/v1/ab-releases/{id}/start`.
 
-use axum::{Extension, Json, extract::State, http::StatusCode};
+use axum::{Json, extract::State, http::StatusCode};
 
 use super::{
     act::{act, resume},
@@ -8,10 +8,9 @@ use super::{
 };
 use crate::{
     Context,
-    auth::CallingOperator,
     extract::{Acting, Path},
     problem::Problem,
-    v1::tenant::tenant_of,
+    scope::Scope,
 };
 use heart::release::state::ReleaseState;
 use wire::{
@@ -29,11 +28,11 @@ use wire::{
     ))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
-    caller: Option<Extension<CallingOperator>>,
+    scope: Scope,
     Path(id): Path<String>,
     Acting(by): Acting,
 ) -> Result<Json<ABRelease>, Problem> {
-    let found = find(&ctx, tenant_of(caller.as_ref()), &id).await?;
+    let found = find(&ctx, &scope, &id).await?;
     let commands = match &found.now.state {
         ReleaseState::Planned if found.now.course().deferred => vec![resume(&found)],
         ReleaseState::Planned

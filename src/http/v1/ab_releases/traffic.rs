@@ -2,17 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use axum::{Extension, Json, extract::State};
+use axum::{Json, extract::State};
 
 use super::found::{Found, find};
-use crate::{
-    Context,
-    auth::CallingOperator,
-    context::PATIENCE,
-    extract::Path,
-    problem::Problem,
-    v1::{tenant::tenant_of, time::rfc3339},
-};
+use crate::{Context, context::PATIENCE, extract::Path, problem::Problem, scope::Scope, v1::time::rfc3339};
 use heart::release::state::Snapshot;
 use model::ReleaseKey;
 use progressive::{Recorded, share_of};
@@ -29,10 +22,10 @@ const MAX_ROUTERS: usize = 1_000;
     responses((status = 200, body = ABTraffic)))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
-    caller: Option<Extension<CallingOperator>>,
+    scope: Scope,
     Path(id): Path<String>,
 ) -> Result<Json<ABTraffic>, Problem> {
-    let found = find(&ctx, tenant_of(caller.as_ref()), &id).await?;
+    let found = find(&ctx, &scope, &id).await?;
     let (key, recorded) = (ReleaseKey(found.row.release_key), found.recorded.clone());
     let routers = ctx.engine.read(PATIENCE, move |state| routers(state, key, &recorded)).await?;
     let shares = share_of(&found.recorded, &found.now.course().shares(&found.recorded));

@@ -4,8 +4,17 @@ use axum::{Json, extract::State};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::form::{self, AuditPlace};
-use crate::{Context, extract::Query, problem::Problem, v1::page};
+use super::{
+    form::{self, AuditPlace},
+    seen,
+};
+use crate::{
+    Context,
+    extract::Query,
+    problem::Problem,
+    scope::Scope,
+    v1::page::{self, MAX_LIMIT},
+};
 use store::AuditFilter;
 use wire::api::{AuditEntry, Page};
 
@@ -26,14 +35,21 @@ pub(super) struct Parameters {
     params(Parameters), responses((status = 200, body = Page<AuditEntry>)))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
+    scope: Scope,
     Query(parameters): Query<Parameters>,
 ) -> Result<Json<Page<AuditEntry>>, Problem> {
     let limit = page::limit(parameters.limit)?;
     let release_key = match parameters.release {
         None => None,
-        Some(id) => Some(ctx.view().releases.key_of(&id).ok_or_else(|| Problem::unknown_release(&id))?.0),
+        Some(id) => {
+            let id = scope.release(&id);
+            Some(ctx.view().releases.key_of(&id).ok_or_else(|| Problem::unknown_release(&id))?.0)
+        }
     };
     let after: AuditPlace = page::after(parameters.after.as_deref())?.unwrap_or_default();
+    if scope.tenant().is_some() {
+        return of_tenant(&ctx, &scope, release_key, after, limit).await.map(Json);
+    }
     // One more than wanted tells whether there is a page after this one.
     let filter = AuditFilter { after: after.columns(), release_key, limit: limit + 1 };
     let mut rows = ctx.engine.reader().audit(&filter).await?;
@@ -42,4 +58,34 @@ pub(super) async fn handle(
     let next = rows.last().filter(|_| has_more).map(|row| AuditPlace::of(row).to_string());
     let entry = |row| form::entry(row, ctx.engine.unreadable());
     Ok(Json(Page { items: rows.iter().map(entry).collect(), next }))
+}
+
+/// Rows that are looked at for one page of a tenant's, in pages of the store: others may have filled the trail.
+const MAX_LOOKED_PAGES: u32 = 10;
+
+/// A page of what a tenant sees of the trail. It may be short and go on all the same.
+async fn of_tenant(
+    ctx: &Context,
+    scope: &Scope,
+    release_key: Option<u32>,
+    mut after: AuditPlace,
+    limit: u32,
+) -> Result<Page<AuditEntry>, Problem> {
+    let mut items = Vec::new();
+    for _ in 0..MAX_LOOKED_PAGES {
+        let filter = AuditFilter { after: after.columns(), release_key, limit: MAX_LIMIT };
+        let rows = ctx.engine.reader().audit(&filter).await?;
+        for row in &rows {
+            let place = AuditPlace::of(row);
+            items.extend(seen::of_row(ctx, scope, row));
+            after = place;
+            if items.len() >= limit as usize {
+                return Ok(Page { items, next: Some(after.to_string()) });
+            }
+        }
+        if rows.len() < MAX_LIMIT as usize {
+            return Ok(Page { items, next: None });
+        }
+    }
+    Ok(Page { items, next: Some(after.to_string()) })
 }

@@ -2,6 +2,7 @@
 
 pub mod form;
 mod list;
+pub mod seen;
 
 use utoipa_axum::{router::OpenApiRouter, routes};
 

@@ -3,13 +3,19 @@
 use axum::Json;
 
 use super::show;
-use crate::{Context, context::PATIENCE, problem::Problem};
+use crate::{Context, context::PATIENCE, problem::Problem, scope::Scope};
 use engine::By;
 use heart::release::command::Command;
 use wire::api::Child;
 
 /// Carries out a command about a child.
-pub(super) async fn act(ctx: &Context, id: &str, command: Command, by: By) -> Result<Json<Child>, Problem> {
+pub(super) async fn act(
+    ctx: &Context,
+    scope: &Scope,
+    id: &str,
+    command: Command,
+    by: By,
+) -> Result<Json<Child>, Problem> {
     ctx.engine.call(command, by, PATIENCE).await?;
-    Ok(Json(show::child(ctx, id).await?))
+    Ok(Json(scope.child(show::child(ctx, id).await?)))
 }

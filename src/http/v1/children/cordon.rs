@@ -7,6 +7,7 @@ use crate::{
     Context,
     extract::{Acting, Path},
     problem::Problem,
+    scope::Scope,
 };
 use heart::children;
 use heart::release::command::Command;
@@ -20,10 +21,11 @@ use wire::api::{Child, Note};
     responses((status = 200, body = Child, description = "Done, or it was so already.")))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
+    scope: Scope,
     Path(id): Path<String>,
     Acting(by): Acting,
 ) -> Result<Json<Child>, Problem> {
     let command =
         Command::Children(children::Command::Cordon { child: id.clone(), cordon: Cordon::Cordoned });
-    act(&ctx, &id, command, by).await
+    act(&ctx, &scope, &id, command, by).await
 }

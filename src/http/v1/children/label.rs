@@ -2,13 +2,14 @@
 
 use axum::{Extension, Json, extract::State};
 
-use super::act::act;
+use super::{act::act, room};
 use crate::{
     Context,
     auth::CallingOperator,
     context::PATIENCE,
     extract::{OptionalJson, Path, acting},
     problem::Problem,
+    scope::Scope,
 };
 use heart::children;
 use heart::release::command::{Command, Refusal};
@@ -27,6 +28,7 @@ use wire::{
     responses((status = 200, body = Child)))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
+    scope: Scope,
     Path((id, key)): Path<(String, String)>,
     operator: Option<Extension<CallingOperator>>,
     OptionalJson(body): OptionalJson<LabelValue>,
@@ -46,8 +48,10 @@ pub(super) async fn handle(
         }
     }
     refuse_one_more(&ctx, &id, &key).await?;
+    // Held until it is there.
+    let _turn = room::may_give(&ctx, &scope, &id, &key, Some(&value)).await?;
     let command = Command::Children(children::Command::Label { child: id.clone(), key, value: Some(value) });
-    act(&ctx, &id, command, by).await
+    act(&ctx, &scope, &id, command, by).await
 }
 
 /// Keeps the labels of a child within bounds. Two calls at once may go over by one, which does no harm.

@@ -10,6 +10,7 @@ use crate::{
     Context,
     extract::Query,
     problem::Problem,
+    scope::Scope,
     v1::page::{self, path_below, unheard},
 };
 use engine::questions::children::{self, ChildrenWanted, Filter};
@@ -82,11 +83,12 @@ const MAX_SILENCE_S: u64 = 10 * 366 * 86_400;
     params(Parameters), responses((status = 200, body = Page<Child>)))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
+    scope: Scope,
     Query(parameters): Query<Parameters>,
 ) -> Result<Response, Problem> {
     let limit = page::limit(parameters.limit)?;
     let after = page::after(parameters.after.as_deref())?;
-    let path = path_below(&ctx, parameters.below.as_deref())?;
+    let path = path_below(&ctx, &scope, parameters.below.as_deref()).await?;
     let (only_outside, filter) = (parameters.outside, read(parameters)?);
     if !path.is_empty() {
         if only_outside {
@@ -94,7 +96,10 @@ pub(super) async fn handle(
             return Err(Problem::bad_request(detail));
         }
         let wanted = ChildrenWanted { path, filter, after, limit };
-        let page = children::ask_below(&ctx.engine, wanted).await.map_err(|why| unheard(&why))?;
+        let mut page = children::ask_below(&ctx.engine, wanted).await.map_err(|why| unheard(&why))?;
+        // A manager below serves others too; who is whose is said there by labels as well.
+        page.items.retain(|child| scope.sees_labels(&child.labels));
+        page.items = page.items.into_iter().map(|child| scope.child(child)).collect();
         return page::answer(move || page).await;
     }
     let own = ctx.settings.service_area.clone();
@@ -104,7 +109,8 @@ pub(super) async fn handle(
     }
     let admit = move |record: &Record, child: Child| {
         let outside = own.as_deref().is_some_and(|own| own.is_outside(record.area.as_deref()));
-        (outside || !only_outside).then_some(Child { outside, ..child })
+        let is_wanted = (outside || !only_outside) && scope.sees_child(record);
+        is_wanted.then(|| scope.child(Child { outside, ..child }))
     };
     let page = children::page(&ctx.engine, filter, after.map(ChildKey), limit as usize, admit).await?;
     page::answer(move || page).await

@@ -7,6 +7,7 @@ mod forget;
 mod label;
 mod list;
 mod revoke;
+mod room;
 mod show;
 mod uncordon;
 mod unlabel;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 
-use crate::{Context, context::PATIENCE, extract::Path, problem::Problem};
+use crate::{Context, context::PATIENCE, extract::Path, problem::Problem, scope::Scope};
 use engine::questions;
 use heart::release::waits::Look;
 use wire::api::Child;
@@ -15,9 +15,10 @@ use wire::api::Child;
     responses((status = 200, body = Child)))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
+    scope: Scope,
     Path(id): Path<String>,
 ) -> Result<Json<Child>, Problem> {
-    child(&ctx, &id).await.map(Json)
+    child(&ctx, &id).await.map(|child| Json(scope.child(child)))
 }
 
 /// A child with its area.

@@ -2,11 +2,12 @@
 
 use axum::{Json, extract::State};
 
-use super::act::act;
+use super::{act::act, room};
 use crate::{
     Context,
     extract::{Acting, Path},
     problem::Problem,
+    scope::Scope,
 };
 use heart::children;
 use heart::release::command::Command;
@@ -23,9 +24,11 @@ use wire::api::{Child, Note};
     responses((status = 200, body = Child, description = "Removed, or it was not there.")))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
+    scope: Scope,
     Path((id, key)): Path<(String, String)>,
     Acting(by): Acting,
 ) -> Result<Json<Child>, Problem> {
+    room::may_give(&ctx, &scope, &id, &key, None).await?;
     let command = Command::Children(children::Command::Label { child: id.clone(), key, value: None });
-    act(&ctx, &id, command, by).await
+    act(&ctx, &scope, &id, command, by).await
 }

@@ -6,11 +6,15 @@ use utoipa::IntoParams;
 
 use crate::{
     Context,
+    context::PATIENCE,
     extract::Query,
+    guard::see_child,
     problem::Problem,
+    scope::Scope,
     v1::page::{self, path_below, unheard},
 };
 use engine::questions::deployments::{self, DeploymentsWanted, PageError};
+use heart::release::state::Snapshot;
 use store::DeploymentFilter;
 use wire::api::{Deployment, Page};
 
@@ -35,11 +39,12 @@ pub(super) struct Parameters {
     params(Parameters), responses((status = 200, body = Page<Deployment>)))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
+    scope: Scope,
     Query(parameters): Query<Parameters>,
 ) -> Result<Json<Page<Deployment>>, Problem> {
     let limit = page::limit(parameters.limit)?;
     let after = parameters.after.as_deref().map(read_after).transpose()?;
-    let path = path_below(&ctx, parameters.below.as_deref())?;
+    let path = path_below(&ctx, &scope, parameters.below.as_deref()).await?;
     if !path.is_empty() {
         if parameters.child.is_some() {
             return Err(Problem::bad_request("`child` is one of this manager; with `below` it names nobody"));
@@ -47,20 +52,69 @@ pub(super) async fn handle(
         let after = after.map(|(function, child)| (child, function));
         let wanted = DeploymentsWanted { path, function: parameters.function, after, limit };
         let page = deployments::ask_below(&ctx.engine, wanted).await;
-        return page.map(Json).map_err(|why| unheard(&why));
+        let mut page = page.map_err(|why| unheard(&why))?;
+        // A manager below serves others too. What a tenant's own releases have changed is the tenant's.
+        page.items.retain(|found| scope.sees_release(&found.release));
+        return Ok(Json(page));
     }
     let child_key = match parameters.child {
         None => None,
         Some(id) => {
+            see_child(&ctx, &scope, &id).await?;
             let known = ctx.view().children.get(&id).map(|child| child.key.0);
             Some(known.ok_or_else(|| Problem::unknown_child(&id))?)
         }
     };
     let filter = DeploymentFilter { function: parameters.function, child_key, after, limit };
-    deployments::page(&ctx.engine, &filter).await.map(Json).map_err(|error| match error {
-        PageError::Store(error) => error.into(),
+    page_of(&ctx, &scope, filter).await.map(Json)
+}
+
+/// Pages that are looked at for one of a tenant's: what runs at others' children may lie in between.
+const MAX_LOOKED_PAGES: u32 = 10;
+
+/// A page of what the caller sees. That of a tenant may be short, or empty, and go on all the same.
+async fn page_of(
+    ctx: &Context,
+    scope: &Scope,
+    mut filter: DeploymentFilter,
+) -> Result<Page<Deployment>, Problem> {
+    let failed = |error| match error {
+        PageError::Store(error) => Problem::from(error),
         PageError::Engine(error) => error.into(),
-    })
+    };
+    let mut found = deployments::page(&ctx.engine, &filter).await.map_err(failed)?;
+    if scope.tenant().is_none() {
+        return Ok(found);
+    }
+    let limit = filter.limit as usize;
+    let mut items = Vec::new();
+    for _ in 1..=MAX_LOOKED_PAGES {
+        let next = found.next.clone();
+        items.extend(seen(ctx, scope, found.items).await?);
+        let Some(after) = next.as_deref().filter(|_| items.len() < limit) else {
+            return Ok(Page { items, next });
+        };
+        filter.after = Some(read_after(after)?);
+        // So that no page has more than was asked for.
+        filter.limit = (limit - items.len()) as u32;
+        found = deployments::page(&ctx.engine, &filter).await.map_err(failed)?;
+    }
+    let next = found.next.clone();
+    items.extend(seen(ctx, scope, found.items).await?);
+    Ok(Page { items, next })
+}
+
+/// Those at children of the caller. Who changed one last may be somebody else.
+async fn seen(ctx: &Context, scope: &Scope, items: Vec<Deployment>) -> Result<Vec<Deployment>, Problem> {
+    let scope = scope.clone();
+    let look = move |state: &Snapshot| {
+        let is_own = |found: &Deployment| {
+            state.children.by_id(&found.child).is_some_and(|(_, child)| scope.sees_child(child))
+        };
+        let own = items.into_iter().filter(is_own);
+        own.map(|found| Deployment { release: scope.name(&found.release).to_owned(), ..found }).collect()
+    };
+    Ok(ctx.engine.read(PATIENCE, look).await?)
 }
 
 fn read_after(text: &str) -> Result<(String, u32), Problem> {

@@ -1,14 +1,14 @@
 //! `GET /api/v1/environments`.
 
-use axum::{Extension, extract::State, response::Response};
+use axum::{extract::State, response::Response};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::{
     Context,
-    auth::CallingOperator,
     extract::Query,
     problem::Problem,
+    scope::Scope,
     v1::{page, registry, tenant::tenant_of},
 };
 use wire::progressive::{Environment, EnvironmentSpec};
@@ -28,11 +28,11 @@ pub(super) struct Parameters {
     params(Parameters), responses((status = 200, body = Vec<Environment>, headers(("Link" = String)))))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
-    caller: Option<Extension<CallingOperator>>,
+    scope: Scope,
     Query(parameters): Query<Parameters>,
 ) -> Result<Response, Problem> {
     let limit = page::limit(parameters.limit)?;
-    let tenant = tenant_of(caller.as_ref());
+    let tenant = tenant_of(&scope);
     let (items, next) =
         registry::list::<EnvironmentSpec>(&ctx, tenant, parameters.after.as_deref(), limit).await?;
     let limit = limit.to_string();

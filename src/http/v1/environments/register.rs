@@ -11,6 +11,7 @@ use crate::{
     auth::CallingOperator,
     extract::{OptionalJson, Query, acting},
     problem::Problem,
+    scope::Scope,
     v1::{registry, tenant::tenant_of},
 };
 use wire::{
@@ -36,11 +37,12 @@ use wire::{
 pub(super) async fn handle(
     State(ctx): State<Context>,
     caller: Option<Extension<CallingOperator>>,
+    scope: Scope,
     Query(note): Query<Note>,
     OptionalJson(body): OptionalJson<EnvironmentSpec>,
 ) -> Result<Response, Problem> {
     let Some(spec) = body else { return Err(Problem::bad_request("the body must be JSON")) };
     let by = acting(caller.as_deref(), note)?;
-    let (status, shown) = registry::register(&ctx, tenant_of(caller.as_ref()), spec, by).await?;
+    let (status, shown) = registry::register(&ctx, tenant_of(&scope), spec, by).await?;
     Ok((status, Json(shown)).into_response())
 }

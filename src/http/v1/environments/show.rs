@@ -1,12 +1,12 @@
 //! `GET /api/v1/environments/{id}`.
 
-use axum::{Extension, Json, extract::State};
+use axum::{Json, extract::State};
 
 use crate::{
     Context,
-    auth::CallingOperator,
     extract::Path,
     problem::Problem,
+    scope::Scope,
     v1::{registry, tenant::tenant_of},
 };
 use wire::progressive::{Environment, EnvironmentSpec};
@@ -17,8 +17,8 @@ use wire::progressive::{Environment, EnvironmentSpec};
     responses((status = 200, body = Environment)))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
-    caller: Option<Extension<CallingOperator>>,
+    scope: Scope,
     Path(id): Path<String>,
 ) -> Result<Json<Environment>, Problem> {
-    registry::show::<EnvironmentSpec>(&ctx, tenant_of(caller.as_ref()), &id).await.map(Json)
+    registry::show::<EnvironmentSpec>(&ctx, tenant_of(&scope), &id).await.map(Json)
 }

@@ -14,7 +14,7 @@ use heart::{
     },
 };
 use language::Strategy;
-use model::{ChildKey, FEATURE_INTERIM, Now, ReleaseKey};
+use model::{ChildKey, FEATURE_INTERIM, Now, ReleaseKey, tenant};
 use wire::api::{
     self, PlannedAlpha, PlannedChild, PlannedExclusion, PlannedGroup, PlannedWave, WithoutSurface,
 };
@@ -125,10 +125,7 @@ pub fn plan(
             .iter()
             .map(|(why, tally)| PlannedExclusion { reason: why.text(strategy), group: group(tally) })
             .collect(),
-        waits_for: state
-            .goes_before(strategy, ReleaseKey(state.next_release), now)
-            .map(|release| release.id.to_string())
-            .collect(),
+        waits_for: waits_for(state, strategy, now),
         children,
         next,
         without_surface: without_surface(state, strategy),
@@ -149,11 +146,24 @@ fn reporting(state: &Snapshot, plan: &Plan) -> Reporting {
     found
 }
 
+/// For what it would wait; what is somebody else's is said once, without a name.
+fn waits_for(state: &Snapshot, strategy: &Strategy, now: Now) -> Vec<String> {
+    let before = state.goes_before(strategy, ReleaseKey(state.next_release), now);
+    let mut names: Vec<String> =
+        before.map(|release| tenant::named(strategy.tenant(), &release.id).to_owned()).collect();
+    names.dedup();
+    names
+}
+
 /// Who takes no part for a reason that nobody would look for.
 fn without_surface(state: &Snapshot, strategy: &Strategy) -> Option<WithoutSurface> {
     strategy.target.as_ref()?.area.as_ref()?;
     let mut found = WithoutSurface::default();
     for child in state.children.areas().without_surface() {
+        let tenant = state.children.get(child).and_then(Child::tenant);
+        if strategy.tenant().is_some() && tenant != strategy.tenant() {
+            continue;
+        }
         found.children += 1;
         if found.names.len() < MAX_NAMED
             && let Some(record) = state.children.get(child)
@@ -229,7 +239,9 @@ impl<'a> Listing<'a> {
             ShownChildren::All => {
                 // An id whose place another has taken is nobody.
                 let rest = self.state.children.after(asked.after);
-                let rest = rest.filter(|(_, child)| child.replaced.is_none());
+                let tenant = self.strategy.tenant();
+                let is_there = |child: &Child| tenant.is_none() || child.tenant() == tenant;
+                let rest = rest.filter(|(_, child)| child.replaced.is_none() && is_there(child));
                 rest.map(|(key, _)| key).take(asked.limit + 1).collect()
             }
         };

@@ -34,7 +34,7 @@ impl PlanHistory {
     pub async fn read(engine: &Engine, strategy: &Strategy) -> Result<Self, StoreError> {
         let mut found = BTreeMap::new();
         for (at, function) in strategy.subject_keys().enumerate() {
-            match Earlier::read(engine.reader().as_ref(), function).await {
+            match Earlier::read(engine.reader().as_ref(), strategy, function).await {
                 Ok(earlier) => found.extend(earlier.map(|earlier| (at, earlier))),
                 Err(error @ StoreError::BadRow { .. }) => engine.unreadable().note(&error),
                 Err(error) => return Err(error),
@@ -74,8 +74,14 @@ struct Earlier {
 }
 
 impl Earlier {
-    async fn read(reader: &dyn Reader, function: &str) -> Result<Option<Self>, StoreError> {
-        let Some(row) = reader.precedent(function, i64::MAX, NONE).await? else { return Ok(None) };
+    async fn read(
+        reader: &dyn Reader,
+        strategy: &Strategy,
+        function: &str,
+    ) -> Result<Option<Self>, StoreError> {
+        let Some(row) = reader.precedent(&strategy.history_key(function), i64::MAX, NONE).await? else {
+            return Ok(None);
+        };
         let times = stored::times(&row)?;
         let PrecedentRow { id, release_key, .. } = row;
         let Some(release) = reader.release(&id).await? else { return Ok(None) };
@@ -89,7 +95,7 @@ impl Earlier {
 
     /// What its analyses measured by queries.
     fn measured(&self) -> Result<Vec<Measured>, StoreError> {
-        let strategy = stored::strategy(self.key, &self.strategy)?;
+        let strategy = stored::strategy(self.key, &self.id, &self.strategy)?;
         let rows = stored::runs_by_block(&self.runs, &strategy)?;
         let mut all = Vec::new();
         for (block, (stage, analysis)) in strategy.analyses().enumerate() {
@@ -109,7 +115,7 @@ impl Earlier {
 
     /// The stage of the same name, or the last one in which both versions of the function were called.
     fn of(&self, stage: &Stage) -> Result<Option<Observed>, StoreError> {
-        let strategy = stored::strategy(self.key, &self.strategy)?;
+        let strategy = stored::strategy(self.key, &self.id, &self.strategy)?;
         let is_of_function =
             |found: &Stage| strategy.subject_key(found.subject).is_some_and(|key| key == self.function);
         let stages = || strategy.stages.iter().enumerate().filter(|(_, found)| is_of_function(found));

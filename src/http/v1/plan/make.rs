@@ -18,6 +18,7 @@ use crate::{
     context::PATIENCE,
     extract::Query,
     problem::{self, Problem},
+    scope::Scope,
     v1::{
         page,
         releases::{
@@ -51,6 +52,8 @@ pub(super) struct Parameters {
     after: Option<String>,
     /// Children of a page, 1 to 1,000; 100 if not given.
     limit: Option<u32>,
+    /// The tenant whose release it would be, if it is asked with a token that is bound to none.
+    tenant: Option<String>,
 }
 
 /// Plans a release: who would take part, in which wave, and why the others would not. Changes nothing.
@@ -68,6 +71,7 @@ pub(super) struct Parameters {
     ))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
+    caller: Scope,
     Query(parameters): Query<Parameters>,
     request: Request,
 ) -> Result<Json<Plan>, Problem> {
@@ -82,10 +86,11 @@ pub(super) async fn handle(
         after: page::after(parameters.after.as_deref())?.map(ChildKey),
         limit: page::limit(parameters.limit)? as usize,
     };
+    let scope = caller.acting_for(&ctx, parameters.tenant.as_deref())?;
     let (strategy, warnings) = match &asked.after {
         // What was found of it was said with the first page.
-        Some(_) => (look(&ctx, request).await?, Vec::new()),
-        None => check(&ctx, request).await?,
+        Some(_) => (look(&ctx, &scope, request).await?, Vec::new()),
+        None => check(&ctx, &scope, request).await?,
     };
     let told = turnouts(&ctx, &strategy).await?;
     let planned = {
@@ -134,20 +139,25 @@ async fn turnouts(ctx: &Context, strategy: &Arc<Strategy>) -> Result<(Turnouts, 
 }
 
 /// All that a submission would have to pass, and what is odd about it.
-async fn check(ctx: &Context, request: Request) -> Result<(Arc<Strategy>, Vec<Diagnostic>), Problem> {
+async fn check(
+    ctx: &Context,
+    scope: &Scope,
+    request: Request,
+) -> Result<(Arc<Strategy>, Vec<Diagnostic>), Problem> {
     let upload = upload::read(ctx, request).await?;
-    let preparing = ctx.clone();
-    let prepared = ctx.in_turn(move || submit::prepare(&upload, &preparing)).await??;
+    let (preparing, whose) = (ctx.clone(), scope.clone());
+    let prepared = ctx.in_turn(move || submit::prepare(&upload, &preparing, &whose)).await??;
     let Prepared { submission, mut warnings, places, .. } = prepared;
     warnings.extend(advice::ask(ctx, &submission.strategy, &places).await?);
     Ok((submission.strategy, warnings))
 }
 
 /// The strategy alone.
-async fn look(ctx: &Context, request: Request) -> Result<Arc<Strategy>, Problem> {
+async fn look(ctx: &Context, scope: &Scope, request: Request) -> Result<Arc<Strategy>, Problem> {
     let upload = upload::read(ctx, request).await?;
     let settings = Arc::clone(&ctx.settings);
     let checked =
         ctx.in_turn(move || language::check_submission_at(&upload.strategy, &settings.site)).await?;
-    checked.strategy.map(Arc::new).ok_or_else(|| Problem::invalid_strategy(&checked.diagnostics))
+    let strategy = checked.strategy.ok_or_else(|| Problem::invalid_strategy(&checked.diagnostics))?;
+    scope.bind(strategy).map(Arc::new)
 }

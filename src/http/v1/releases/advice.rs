@@ -31,6 +31,7 @@ pub fn warnings(strategy: &Strategy, places: &TextPlaces, advice: &Advice) -> Ve
         found.push(place.fault(Severity::Warning, "swapped-coordinates", message, fix));
     }
     found.extend(plan::stops(strategy, places, advice));
+    found.extend(plan::drawn_apart(strategy, places, advice));
     if advice.runtimes.is_empty() {
         return found;
     }

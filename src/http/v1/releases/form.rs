@@ -106,7 +106,7 @@ fn detail_of(row: &ReleaseRow, unreadable: &Unreadable) -> Result<StoredDetail, 
 
 /// A release is shown also where its strategy can't be read: without what would come from it.
 fn strategy_of(row: &ReleaseRow, unreadable: &Unreadable) -> Option<Strategy> {
-    stored::strategy(row.release_key, &row.strategy).inspect_err(|error| unreadable.note(error)).ok()
+    stored::strategy(row.release_key, &row.id, &row.strategy).inspect_err(|error| unreadable.note(error)).ok()
 }
 
 fn with_name(

@@ -10,7 +10,7 @@ use super::submit::{How, Prepared};
 use crate::{Context, context::PATIENCE, problem::Problem};
 use engine::parent::forward::{ForwardError, Forwarded, MAX_PASSED, PASSED_HEADER};
 use heart::release::{command::Command, parent};
-use model::MAX_OFFER_ID_LEN;
+use model::{MAX_OFFER_ID_LEN, TenantName};
 
 /// The managers that a submission passed on its way here. One that passed this one is refused.
 pub(super) fn passed(ctx: &Context, headers: &HeaderMap) -> Result<Vec<String>, Problem> {
@@ -36,7 +36,7 @@ pub(super) async fn hand_over(
     ctx: &Context,
     prepared: Prepared,
     mut passed: Vec<String>,
-    How { dry_run, deferred, by }: How,
+    How { dry_run, deferred, by, scope }: How,
 ) -> Result<Response, Problem> {
     let Prepared { submission, archive, .. } = prepared;
     let Some((forward, _)) = ctx.forwarding.of(&submission.strategy)? else {
@@ -50,6 +50,7 @@ pub(super) async fn hand_over(
         deferred,
         by: &by.actor.name(),
         note: by.note.as_deref(),
+        tenant: scope.tenant().map(TenantName::as_str),
         passed: &passed,
     };
     let (status, mut submitted) = forward.submit(release).await?;

@@ -7,9 +7,9 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::form;
-use crate::{Context, context::PATIENCE, extract::Query, problem::Problem, v1::page};
+use crate::{Context, context::PATIENCE, extract::Query, problem::Problem, scope::Scope, v1::page};
 use heart::release::state::ReleaseState;
-use model::ReleaseKey;
+use model::{ReleaseKey, TenantName};
 use store::ReleaseFilter;
 use wire::api::{Page, Release};
 
@@ -32,6 +32,7 @@ pub(super) struct Parameters {
     params(Parameters), responses((status = 200, body = Page<Release>)))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
+    scope: Scope,
     Query(parameters): Query<Parameters>,
 ) -> Result<Json<Page<Release>>, Problem> {
     let limit = page::limit(parameters.limit)?;
@@ -43,6 +44,7 @@ pub(super) async fn handle(
         before: page::after(parameters.after.as_deref())?,
         state: parameters.state,
         function: parameters.function,
+        prefix: scope.tenant().map(TenantName::prefix),
         limit,
     };
     let rows = ctx.engine.reader().releases(&filter).await?;

@@ -23,6 +23,8 @@ use crate::{
     context::PATIENCE,
     extract::{Query, acting},
     problem::{self, Problem},
+    room,
+    scope::Scope,
 };
 use engine::{By, EngineError};
 use heart::release::{
@@ -48,6 +50,8 @@ pub(super) struct Parameters {
     by: Option<String>,
     /// Why.
     note: Option<String>,
+    /// The tenant whose release it is, if it is submitted with a token that is bound to none.
+    tenant: Option<String>,
 }
 
 /// The parts of a multipart submission.
@@ -85,29 +89,41 @@ pub struct SubmissionParts {
 pub(super) async fn handle(
     State(ctx): State<Context>,
     operator: Option<Extension<CallingOperator>>,
+    caller: Scope,
     Query(parameters): Query<Parameters>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let Parameters { dry_run, start, by, note } = parameters;
+    let Parameters { dry_run, start, by, note, tenant } = parameters;
+    let scope = caller.clone().acting_for(&ctx, tenant.as_deref())?;
     let deferred = start == Some(false);
     let by = acting(operator.as_deref(), Note { by, note })?;
     let passed = passed(&ctx, request.headers())?;
     let upload = upload::read(&ctx, request).await?;
-    let preparing = ctx.clone();
-    let prepared = ctx.in_turn(move || prepare(&upload, &preparing)).await??;
+    let (preparing, whose) = (ctx.clone(), scope.clone());
+    let prepared = ctx.in_turn(move || prepare(&upload, &preparing, &whose)).await??;
     if prepared.goes_up {
-        let how = How { dry_run, deferred, by };
+        let how = How { dry_run, deferred, by, scope };
         return forward::hand_over(&ctx, prepared, passed, how).await;
     }
     let Prepared { mut submission, archive, mut warnings, places, .. } = prepared;
     submission.deferred = deferred;
     let (id, strategy) = (submission.id.clone(), Arc::clone(&submission.strategy));
+    // Held until it is there.
+    let _turn = match scope.tenant().filter(|_| ctx.view().releases.key_of(id.as_str()).is_none()) {
+        Some(tenant) => {
+            let bytes = submission.text.len() + archive.bytes.len();
+            Some(room::for_release(&ctx, tenant, bytes as u64).await?)
+        }
+        None => None,
+    };
     let reply = ctx.engine.submit(Box::new(submission), archive.bytes, dry_run, by.clone(), PATIENCE).await?;
     let Reply::Submitted { created, outlook } = reply else { return Err(EngineError::Failed.into()) };
     warnings.extend(advice::warnings(&strategy, &places, &outlook.advice));
     let created = created || !dry_run && begins_again(&ctx, id.as_str(), by).await?;
     let status = if created && !dry_run { StatusCode::CREATED } else { StatusCode::OK };
-    let body = answer(id.as_str(), created, dry_run, &outlook, &warnings);
+    let mut body = answer(id.as_str(), created, dry_run, &outlook, &warnings);
+    body.waits_for = body.waits_for.iter().map(|id| caller.name(id).to_owned()).collect();
+    body.waits_for.dedup();
     let mut response = (status, Json(body)).into_response();
     let location = HeaderValue::try_from(format!("/api/v1/releases/{id}"));
     if let Some(location) = location.ok().filter(|_| !dry_run) {
@@ -138,6 +154,7 @@ pub(super) struct How {
     pub dry_run: bool,
     pub deferred: bool,
     pub by: By,
+    pub scope: Scope,
 }
 
 pub struct Prepared {
@@ -151,7 +168,7 @@ pub struct Prepared {
 
 /// Checks the strategy, packs its functions, and digests both: all that a release must pass, whether it is planned or
 /// submitted.
-pub fn prepare(upload: &Upload, ctx: &Context) -> Result<Prepared, Problem> {
+pub fn prepare(upload: &Upload, ctx: &Context, scope: &Scope) -> Result<Prepared, Problem> {
     if upload.strategy.contains(&0) {
         return Err(Problem::bad_request(
             "the strategy has the character NUL in it, which no store can keep",
@@ -163,13 +180,14 @@ pub fn prepare(upload: &Upload, ctx: &Context) -> Result<Prepared, Problem> {
     let Some(strategy) = checked.strategy else {
         return Err(Problem::invalid_strategy(&checked.diagnostics));
     };
+    let strategy = scope.bind(strategy)?;
     let goes_up = ctx.forwarding.of(&strategy)?.is_some();
     let limits = &settings.archive_limits;
     let archive = match &upload.functions {
         Some(zip) => functions::from_upload(zip, &strategy, limits),
-        None => functions::from_folder(&settings.functions_root, &strategy, limits),
+        None => functions::from_folder(&scope.functions_root(settings), &strategy, limits),
     };
-    let archive = archive.map_err(|error| unpacked(error, upload, ctx, &strategy, &checked.places))?;
+    let archive = archive.map_err(|error| unpacked(error, upload, ctx, scope, &strategy, &checked.places))?;
     // It was checked as text, so this loses nothing.
     let given = || String::from_utf8_lossy(&upload.strategy).into();
     let text = checked.frozen.map_or_else(given, Into::into);
@@ -191,6 +209,7 @@ fn unpacked(
     error: ArchiveError,
     upload: &Upload,
     ctx: &Context,
+    scope: &Scope,
     strategy: &Strategy,
     places: &TextPlaces,
 ) -> Problem {
@@ -200,8 +219,8 @@ fn unpacked(
     let missing = if let Some(zip) = &upload.functions {
         functions::missing_in_zip(zip, "the zip of the functions", strategy, places)
     } else {
-        let (root, called) = (&ctx.settings.functions_root, "the manager's folder of functions");
-        functions::missing_in_folder(root, called, Severity::Error, strategy, places)
+        let (root, called) = (scope.functions_root(&ctx.settings), "the manager's folder of functions");
+        functions::missing_in_folder(&root, called, Severity::Error, strategy, places)
     };
     Problem::from(error).with_diagnostics(missing.iter().map(problem::diagnostic).collect())
 }

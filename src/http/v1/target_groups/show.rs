@@ -1,12 +1,12 @@
 //! `GET /api/v1/target-groups/{id}`.
 
-use axum::{Extension, Json, extract::State};
+use axum::{Json, extract::State};
 
 use crate::{
     Context,
-    auth::CallingOperator,
     extract::Path,
     problem::Problem,
+    scope::Scope,
     v1::{registry, tenant::tenant_of},
 };
 use wire::progressive::{TargetGroup, TargetGroupSpec};
@@ -17,8 +17,8 @@ use wire::progressive::{TargetGroup, TargetGroupSpec};
     responses((status = 200, body = TargetGroup)))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
-    caller: Option<Extension<CallingOperator>>,
+    scope: Scope,
     Path(id): Path<String>,
 ) -> Result<Json<TargetGroup>, Problem> {
-    registry::show::<TargetGroupSpec>(&ctx, tenant_of(caller.as_ref()), &id).await.map(Json)
+    registry::show::<TargetGroupSpec>(&ctx, tenant_of(&scope), &id).await.map(Json)
 }

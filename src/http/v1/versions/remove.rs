@@ -1,12 +1,12 @@
 //! `DELETE /api/v1/versions/{id}`.
 
-use axum::{Extension, extract::State, http::StatusCode};
+use axum::{extract::State, http::StatusCode};
 
 use crate::{
     Context,
-    auth::CallingOperator,
     extract::{Acting, Path},
     problem::Problem,
+    scope::Scope,
     v1::{registry, tenant::tenant_of},
 };
 use wire::{
@@ -25,9 +25,9 @@ use wire::{
     ))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
-    caller: Option<Extension<CallingOperator>>,
+    scope: Scope,
     Path(id): Path<String>,
     Acting(by): Acting,
 ) -> Result<StatusCode, Problem> {
-    registry::remove::<VersionSpec>(&ctx, tenant_of(caller.as_ref()), &id, by).await
+    registry::remove::<VersionSpec>(&ctx, tenant_of(&scope), &id, by).await
 }

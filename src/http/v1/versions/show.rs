@@ -1,12 +1,12 @@
 //! `GET /api/v1/versions/{id}`.
 
-use axum::{Extension, Json, extract::State};
+use axum::{Json, extract::State};
 
 use crate::{
     Context,
-    auth::CallingOperator,
     extract::Path,
     problem::Problem,
+    scope::Scope,
     v1::{registry, tenant::tenant_of},
 };
 use wire::progressive::{RegisteredVersion, VersionSpec};
@@ -17,8 +17,8 @@ use wire::progressive::{RegisteredVersion, VersionSpec};
     responses((status = 200, body = RegisteredVersion)))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
-    caller: Option<Extension<CallingOperator>>,
+    scope: Scope,
     Path(id): Path<String>,
 ) -> Result<Json<RegisteredVersion>, Problem> {
-    registry::show::<VersionSpec>(&ctx, tenant_of(caller.as_ref()), &id).await.map(Json)
+    registry::show::<VersionSpec>(&ctx, tenant_of(&scope), &id).await.map(Json)
 }

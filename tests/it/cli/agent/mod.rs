@@ -49,7 +49,8 @@ fn resting() -> Status {
             since_ms: Some(NOW_MS - 11_040_000),
             trouble: None,
         },
-        proxy: ProxyStatus {
+        router: None,
+        proxy: Some(ProxyStatus {
             control: "data/proxy.sock".into(),
             answers: true,
             program: Some("0.1.0".to_owned()),
@@ -57,7 +58,7 @@ fn resting() -> Status {
             table: Some(TableNumber { epoch: 3, generation: 17 }),
             listen: vec!["127.0.0.1:8000".to_owned()],
             trouble: None,
-        },
+        }),
         runtimes: vec![RuntimeStatus {
             name: "process".to_owned(),
             runners: ["binary", "nodejs", "python"].map(str::to_owned).to_vec(),
@@ -100,8 +101,9 @@ fn in_trouble() -> Status {
     });
     status.manager.reached = false;
     status.manager.trouble = Some("connection refused\u{1b}[2J".to_owned());
-    status.proxy.answers = false;
-    status.proxy.trouble = Some("it answered nothing for 30 seconds".to_owned());
+    let proxy = status.proxy.as_mut().unwrap();
+    proxy.answers = false;
+    proxy.trouble = Some("it answered nothing for 30 seconds".to_owned());
     status.id = None;
     status.work = Some(WorkStatus {
         offer: "ab".to_owned(),

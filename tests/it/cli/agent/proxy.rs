@@ -2,7 +2,10 @@
 
 use std::{path::Path, time::Duration};
 
-use agent::{proxy_process, settings::StartProxy};
+use agent::{
+    proxy_process,
+    settings::{FrontSettings, StartProxy},
+};
 use tokio::runtime::Runtime;
 
 use super::{
@@ -29,7 +32,10 @@ fn a_proxy_that_is_started_has_a_session_and_a_log_of_its_own() {
         ("proxy.state", &at("proxy")),
         ("proxy.listen", "127.0.0.1:0"),
     ]);
-    let start = settings.unwrap().into_agent(PROGRAM.into()).proxy.start.unwrap();
+    let FrontSettings::Proxy(proxy) = settings.unwrap().into_agent(PROGRAM.into()).front else {
+        panic!("the proxy is what splits calls")
+    };
+    let start = proxy.start.unwrap();
     let client = proxy::control::client::Client::new(at("proxy.sock"));
     let status = runtime.block_on(async {
         proxy_process::start(&start).unwrap();

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use agent::settings::{StartProxy, Stop};
+use agent::settings::{FrontSettings, LedKind, OnDrift, Ports, ProxySettings, StartProxy, Stop};
 use choirmaster::cli::{
     agent::settings::Settings,
     settings::{Configured as _, Flag},
@@ -21,6 +21,73 @@ pub fn set(keys: &[(&str, &str)]) -> Result<Settings, String> {
     let file = repository().join("config/agent.yml");
     let flags: Vec<Flag> = keys.iter().map(flag).collect();
     Settings::load(Some(&file), [], &flags).map_err(|error| error.to_string())
+}
+
+fn proxy_of(front: FrontSettings) -> ProxySettings {
+    match front {
+        FrontSettings::Proxy(proxy) => proxy,
+        FrontSettings::Router(router) => panic!("the proxy is what splits calls, and not {router:?}"),
+    }
+}
+
+#[test]
+fn a_router_of_somebody_elses_is_led_in_place_of_the_proxy() {
+    let led = |keys: &[(&str, &str)]| match set(keys).unwrap().into_agent("/bin/choirmaster".into()).front {
+        FrontSettings::Router(router) => router,
+        FrontSettings::Proxy(proxy) => panic!("a router is led, and not {proxy:?}"),
+    };
+    let nginx = led(&[
+        ("router.kind", "nginx"),
+        ("router.on_drift", "pause"),
+        ("router.ports", "80, 8000-8099"),
+        ("router.drain", "3s"),
+        ("nginx.reload", "systemctl reload nginx"),
+        ("nginx.addresses", "127.0.0.1, ::1"),
+        ("runtimes.enabled", ""),
+    ]);
+    assert_eq!((nginx.on_drift, nginx.drain), (OnDrift::Pause, Duration::from_secs(3)));
+    assert_eq!(nginx.ports, Ports(vec![(80, 80), (8_000, 8_099)]));
+    assert!(nginx.ports.have(8_099) && !nginx.ports.have(81) && Ports::default().have(81));
+    let LedKind::Nginx(read) = nginx.kind else { panic!("{nginx:?}") };
+    assert_eq!(read.reload.0, ["systemctl", "reload", "nginx"]);
+    assert_eq!(read.addresses, ["127.0.0.1", "::1"].map(|at| at.parse::<std::net::IpAddr>().unwrap()));
+    let haproxy = led(&[("router.kind", "haproxy"), ("haproxy.master_socket", "")]);
+    let LedKind::Haproxy(read) = haproxy.kind else { panic!("{haproxy:?}") };
+    assert_eq!((read.master_socket, read.pid), (None, PathBuf::from("/run/haproxy.pid")));
+}
+
+#[test]
+fn what_cannot_be_a_setting_of_a_router_is_said() {
+    for (keys, said) in [
+        (&[("router.kind", "apache")][..], "\"apache\" is neither embedded nor nginx nor haproxy"),
+        (&[("router.on_drift", "fight")], "\"fight\" is neither repair nor pause nor accept"),
+        (&[("router.ports", "8000-80")], "is neither a port nor a range of ports"),
+        (&[("router.ports", "0")], "is neither a port nor a range of ports"),
+        (&[("nginx.addresses", "localhost")], "\"localhost\" is no address"),
+        (
+            &[("router.kind", "nginx"), ("nginx.ask", "0.0.0.0:1")],
+            "nginx.ask: 0.0.0.0:1 is not at a loopback address",
+        ),
+        (
+            &[("router.kind", "nginx"), ("nginx.folder", "/dev/shm/a;b")],
+            "nginx.folder: the folder \"/dev/shm/a;b\" is none",
+        ),
+        (
+            &[("router.kind", "nginx"), ("nginx.include", "ours.conf")],
+            "nginx.include: ours.conf does not begin with a slash",
+        ),
+        (&[("router.kind", "nginx"), ("nginx.addresses", "")], "nginx.addresses: name at least one"),
+        (&[("router.kind", "haproxy"), ("haproxy.folder", "ours")], "haproxy.folder: "),
+        (
+            &[("router.kind", "haproxy"), ("haproxy.socket", "a.sock")],
+            "haproxy.socket: a.sock does not begin with a slash",
+        ),
+    ] {
+        let faults = set(keys).unwrap_err();
+        assert!(faults.contains(said), "{keys:?}: {faults}");
+    }
+    // Of what isn't led nothing is looked at.
+    set(&[("nginx.include", "ours.conf"), ("haproxy.folder", "ours")]).unwrap();
 }
 
 #[test]
@@ -76,7 +143,7 @@ fn what_is_set_reaches_the_agent() {
     let arguments =
         "proxy --own-session --control /run/p.sock --state /p --listen 127.0.0.1:1 --listen [::1]:2";
     assert_eq!(
-        agent.proxy.start,
+        proxy_of(agent.front).start,
         Some(StartProxy {
             program: "/bin/choirmaster".into(),
             arguments: arguments.split(' ').map(Into::into).collect(),
@@ -84,7 +151,10 @@ fn what_is_set_reaches_the_agent() {
         })
     );
     let none = set(&[("proxy.start", "false")]).unwrap().into_agent("/bin/choirmaster".into());
-    assert_eq!((none.proxy.start, none.versions.warm_up, none.versions.health.path), (None, None, None));
+    assert_eq!(
+        (proxy_of(none.front).start, none.versions.warm_up, none.versions.health.path),
+        (None, None, None)
+    );
 }
 
 #[test]

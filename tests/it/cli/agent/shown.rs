@@ -50,15 +50,15 @@ fn an_agent_that_just_begins_is_shown_too() {
     status.name = String::new();
     status.id = None;
     status.manager = ManagerStatus { reached: false, since_ms: None, trouble: None, ..status.manager };
-    status.proxy = ProxyStatus {
+    status.proxy = status.proxy.map(|proxy| ProxyStatus {
         program: None,
         pid: None,
         table: None,
         listen: Vec::new(),
         answers: false,
         trouble: None,
-        ..status.proxy
-    };
+        ..proxy
+    });
     status.functions.clear();
     insta::assert_snapshot!(shown(&status), @r"
     agent, not known to its manager yet, process 4711 of 0.1.0

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use ::agent::core::{Act, Core, Errand, Event, TroubleKind};
 use heart::release::command::{Form, Refusal, Reply};
 
-use super::{Flight, Handed, Happening, fate, link, watch};
+use super::{Flight, Handed, Happening, fate, led, link, watch};
 use crate::sim::{
     agent::What,
     call::{Caller, Request, Response},
@@ -79,8 +79,9 @@ impl World {
             return;
         }
         self.tell(|| format!("own agent {index} starts"));
+        let flaw = self.managers[0].flaw;
         let own = &mut self.owns[index];
-        own.start();
+        own.start(flaw);
         if let Some(state) = own.core.as_ref().map(Core::state) {
             own.watched.begin(state);
         }
@@ -243,6 +244,11 @@ impl World {
                 at,
             };
             own.watched.check_table(table, &scene);
+            for service in table.services.iter().filter(|service| led::is_led(service)) {
+                if let Err(why) = self.led.note(service) {
+                    own.watched.note_wrong(led::STAYS, why);
+                }
+            }
         }
         if let (Act::Send(number), Errand::Result { offer, summary, next }) = (&act, &errand) {
             own.watched.check_sent(*number, offer, summary, next);
@@ -362,7 +368,7 @@ impl World {
         offer: &str,
         found: heart::release::command::Offer,
     ) {
-        let text = found.text(offer);
+        let text = led::bend_text(found.text(offer), self.managers[0].flaw, offer);
         self.tell(|| format!("own agent {index} is handed {offer}\n{text}"));
         let is_withdrawn = found.form == Form::Withdrawn;
         let handed = Handed { offer: found, text };

@@ -4,7 +4,7 @@
 use heart::release::command::Reply;
 
 use super::Happening;
-use crate::sim::{call::Response, world::World};
+use crate::sim::{call::Response, plans::NAMES, world::World};
 
 /// How offers begin that nobody made.
 const MADE_UP: &str = "nonsense-";
@@ -24,6 +24,9 @@ impl World {
             let own = &mut self.owns[index];
             (own.keep_base_ms, own.drain_ms, own.calls_every_ms) = (keep, drain, every);
             self.owns[index].calls = self.dice.pick(&[0, 2, 2, 4, 8]);
+            if self.owns[index].is_router && self.dice.chance(0.15) {
+                self.owns[index].refuses = Some(self.dice.pick(&NAMES));
+            }
             let late = self.dice.chance(0.2);
             let from = if late { self.dice.between(5_000, until) } else { self.dice.between(0, 4_000) };
             self.plan_own(from, index, Happening::Start);

@@ -57,7 +57,8 @@ pub(super) fn request(own: &Own, act: &Act, errand: &Errand) -> Option<Request> 
 
 fn poll(own: &Own) -> Poll {
     let features = [FEATURE_INTERIM, FEATURE_VALUES].map(str::to_owned).into();
-    let capabilities = Capabilities { leads: Leads::Whole, features, ..Capabilities::default() };
+    let routers = own.is_router.then(|| "embedded".to_owned()).into_iter().collect();
+    let capabilities = Capabilities { leads: Leads::Whole, features, routers, ..Capabilities::default() };
     Poll {
         child: own.id().map(|id| ChildId::parse(id).unwrap()),
         fresh: ChildId::parse("unset").unwrap(),
@@ -172,6 +173,8 @@ pub(super) fn failed(act: &Act, trouble: Trouble, took_ms: u64) -> Event {
         Act::Fetch { offer, run } => Event::Fetched { offer, run, fetched: Err(trouble) },
         Act::Start(version) => Event::Started { version, started: Err(trouble) },
         Act::Apply(generation) => Event::Applied { generation, applied: Err(trouble) },
+        Act::Watch(generation) => Event::Outdated { generation, outdated: Err(trouble) },
+        Act::Empty { service, variation } => Event::Emptied { service, variation, emptied: Err(trouble) },
         Act::Drain(version) => Event::Drained { version, drained: Err(trouble) },
         Act::Stop(version) => Event::Stopped { version, stopped: Err(trouble) },
         Act::Count(number) => Event::Counted { number, counted: Err(trouble) },

@@ -1,13 +1,17 @@
 //! What an own agent begins on its machine takes effect: at the runtime, and at the proxy.
 
 use ::agent::{
-    core::{Act, Errand, Event, Trouble},
+    core::{Act, Counted, Errand, Event, Trouble},
+    front::table_form,
     runtime::VersionId,
 };
-use proxy::{form::TableForm, ledger::Reading};
+use proxy::{
+    form::{ServiceForm, TableForm},
+    ledger::Reading,
+};
 
-use super::{Happening, drive::LOCAL_MS, runtime::Conduct};
-use crate::sim::{heart::Flaw, world::World};
+use super::{Happening, Own, drive::LOCAL_MS, led, runtime::Conduct};
+use crate::sim::{dice::Dice, heart::Flaw, services::WHOLE, world::World};
 
 /// How long a stop takes at most.
 const LONGEST_STOP_MS: u64 = 3_000;
@@ -74,8 +78,9 @@ impl World {
             return act.failed(Trouble::passing("the proxy doesn't answer"));
         }
         match (act, errand) {
-            (Act::Look(_), _) => Event::Looked(Ok(own.proxy.number())),
-            (Act::Apply(generation), Errand::Table(form)) => {
+            (Act::Look(_), _) => Event::Looked(Ok(own.proxy.number().into())),
+            (Act::Apply(generation), Errand::Table(table)) => {
+                let form = table_form(&table);
                 let applied = self.own_applies(index, &form).map_err(Trouble::refused);
                 Event::Applied { generation, applied }
             }
@@ -89,7 +94,7 @@ impl World {
                 if flaw == Some(Flaw::CountsTwice) {
                     count_twice(&mut reading);
                 }
-                Event::Counted { number, counted: Ok(Box::new(reading)) }
+                Event::Counted { number, counted: Ok(Counted::Read(Box::new(reading))) }
             }
             (act, errand) => panic!("{act:?} is not carried out with {errand:?}"),
         }
@@ -99,6 +104,17 @@ impl World {
         let flaw = self.managers[0].flaw;
         let says_yes_alone = !self.is_calm && self.dice.chance(SAYS_YES_ALONE);
         let own = &mut self.owns[index];
+        for service in form.services.iter().filter(|service| led::is_led(service)) {
+            for (at_variation, variation) in service.variations.iter().enumerate() {
+                let (mishap, dice) = (own.mishap, &mut self.dice);
+                let draw =
+                    || if at_variation > 0 && dice.chance(mishap) { draw_bad(dice) } else { Conduct::Good };
+                own.runtime.note_elsewhere(&variation.version, self.at, draw);
+            }
+        }
+        if let Some(refused) = own.refused(form) {
+            return Err(format!("the proxy has no place for {refused}"));
+        }
         let is_first = own.proxy.services().is_empty();
         let applied = match flaw {
             Some(Flaw::KeepsOldTable) if !is_first => {
@@ -110,6 +126,7 @@ impl World {
             _ => own.proxy.apply(form),
         };
         own.watched.note_table(&own.proxy, &own.runtime, self.at);
+        own.watched.follow(&own.proxy);
         applied
     }
 
@@ -117,8 +134,23 @@ impl World {
         if !self.dice.chance(self.owns[index].mishap) {
             return Conduct::Good;
         }
-        let turns = Conduct::Turns(self.dice.between(2_000, 60_000));
-        self.dice.pick(&[Conduct::NeverHealthy, Conduct::Bad, Conduct::Bad, Conduct::Flaky, turns])
+        draw_bad(&mut self.dice)
+    }
+}
+
+fn draw_bad(dice: &mut Dice) -> Conduct {
+    let turns = Conduct::Turns(dice.between(2_000, 60_000));
+    dice.pick(&[Conduct::NeverHealthy, Conduct::Bad, Conduct::Bad, Conduct::Flaky, turns])
+}
+
+impl Own {
+    /// The service of a table that its proxy can't take.
+    fn refused<'t>(&self, form: &'t TableForm) -> Option<&'t str> {
+        let refuses = |service: &&ServiceForm| {
+            let is_shared = led::shares(service).iter().all(|share| *share < WHOLE);
+            is_shared && self.refuses.is_some_and(|stage| led::stage_of(&service.split) == stage)
+        };
+        form.services.iter().find(refuses).map(|service| service.name.as_str())
     }
 }
 

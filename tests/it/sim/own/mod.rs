@@ -12,6 +12,7 @@
 
 mod drive;
 mod fate;
+mod led;
 mod link;
 mod machine;
 mod proxy;
@@ -21,12 +22,14 @@ mod watch;
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
-use ::agent::core::{Act, Core, Errand, Event, Function, Now, Settings, State};
+use ::agent::core::{Abilities, Act, Core, Errand, Event, Function, Now, Settings, State};
 use heart::release::command::Offer;
 use model::ReleaseKey;
+use traffic::HashFunction;
 
+pub use self::led::Led;
 use self::{proxy::Proxy, runtime::Runtime, watch::Watched};
-use super::{agent::Agent, call::Response};
+use super::{agent::Agent, call::Response, heart::Flaw};
 
 /// What happens to an own agent.
 #[derive(Debug)]
@@ -95,6 +98,8 @@ struct Flight {
 pub struct Own {
     pub parent: usize,
     pub place: usize,
+    /// It leads the calls of services, and runs no functions.
+    pub is_router: bool,
     pub area: Arc<str>,
     pub address: IpAddr,
     pub process: u32,
@@ -118,6 +123,8 @@ pub struct Own {
     mishap: f64,
     keep_base_ms: u64,
     drain_ms: u64,
+    /// The stage whose shares its proxy refuses.
+    refuses: Option<&'static str>,
     handed: BTreeMap<String, Handed>,
     /// Texts of offers whose functions are being fetched.
     fetching: BTreeMap<u64, Handed>,
@@ -131,6 +138,7 @@ impl Own {
         Self {
             parent,
             place,
+            is_router: false,
             area,
             address,
             process: 0,
@@ -147,6 +155,7 @@ impl Own {
             mishap,
             keep_base_ms: 0,
             drain_ms: 30_000,
+            refuses: None,
             handed: BTreeMap::new(),
             fetching: BTreeMap::new(),
             watched: Watched::default(),
@@ -164,6 +173,11 @@ impl Own {
     /// What the manager calls it, as far as it knows.
     pub fn id(&self) -> Option<&str> {
         self.state()?.id.as_deref()
+    }
+
+    /// The same, also while it is dead.
+    fn last_id(&self) -> Option<&str> {
+        self.state().or(self.disk.as_deref())?.id.as_deref()
     }
 
     pub fn is_idle(&self) -> bool {
@@ -185,16 +199,20 @@ impl Own {
         Now { ms: at + u64::from(self.process) * 1_000_003, wall_ms: at as i64 + self.wall_off_ms }
     }
 
-    fn start(&mut self) {
+    fn start(&mut self, flaw: Option<Flaw>) {
         self.process += 1;
         // Through the form in which it is kept.
         let text = self.disk.as_deref().map(|state| serde_json::to_string(state).unwrap());
-        let state = text.map(|text| serde_json::from_str(&text).expect("what was saved"));
+        let mut state: Option<State> = text.map(|text| serde_json::from_str(&text).expect("what was saved"));
+        if let Some((state, flaw)) = state.as_mut().zip(flaw) {
+            led::bend(&mut state.services, flaw, state.work.is_some());
+        }
         let settings = Settings {
             keep_base_ms: self.keep_base_ms,
             drain_ms: self.drain_ms,
             joins: false,
             seed: u64::from(self.process) + 100 * self.place as u64,
+            abilities: Abilities { name: "the proxy", hash: HashFunction::Murmur2, empties_within_ms: None },
         };
         self.core = Some(Core::new(state.unwrap_or_default(), settings));
         self.flights.clear();
@@ -215,6 +233,7 @@ impl Own {
     /// The storm is over: what died comes back, and somebody calls.
     pub fn calm(&mut self) {
         self.mishap = 0.0;
+        self.refuses = None;
         self.calls = self.calls.max(2);
         self.proxy.deaf_until = 0;
         if !self.proxy.is_up {

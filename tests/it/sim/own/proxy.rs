@@ -12,7 +12,7 @@ use proxy::{
     live::{LiveService, LiveTable, Version},
 };
 use tokio::time::Instant;
-use traffic::{Bucket, Failure};
+use traffic::{BUCKETS, Bucket, Failure, Variation};
 
 use super::{super::dice::Dice, runtime::Runtime};
 
@@ -45,6 +45,14 @@ pub struct Truth {
     pub ended: u64,
     /// Of these, the ones it failed.
     pub failed: u64,
+}
+
+impl Truth {
+    pub fn add(&mut self, other: Self) {
+        self.begun += other.begun;
+        self.ended += other.ended;
+        self.failed += other.failed;
+    }
 }
 
 /// What became of a call, for its caller.
@@ -119,6 +127,11 @@ impl Proxy {
         self.is_up && self.deaf_until <= at
     }
 
+    /// The table in force.
+    pub fn form(&self) -> TableForm {
+        self.table.form()
+    }
+
     pub fn services(&self) -> &[Arc<LiveService>] {
         self.table.services()
     }
@@ -142,6 +155,9 @@ impl Proxy {
         for service in &mut other.services {
             if let Some(shares) = &mut service.shares {
                 shares.reverse();
+            }
+            if let Some(runs) = service.runs.as_mut().filter(|runs| runs.len() > 1) {
+                mirror(runs);
             }
         }
         self.apply(&other)
@@ -180,8 +196,15 @@ impl Proxy {
     /// A call comes, for the service of this number.
     pub fn call(&mut self, service: usize, runtime: &Runtime, at: u64, dice: &mut Dice) -> Option<Chosen> {
         let service = self.table.services().get(service).cloned()?;
-        let bucket = Bucket::of_random(dice.between(0, u64::from(u32::MAX)) as u32);
-        let variation = service.table().variation(bucket);
+        let variation = if service.ports().is_empty() || dice.chance(0.5) {
+            let bucket = Bucket::of_random(dice.between(0, u64::from(u32::MAX)) as u32);
+            service.table().variation(bucket)
+        } else {
+            // Of a small share nobody would ever come.
+            let shares = service.shares().iter().enumerate();
+            let shared: Vec<usize> = shares.filter(|(_, share)| **share > 0).map(|(at, _)| at).collect();
+            Variation(shared[dice.below(shared.len())] as u8)
+        };
         let version = &service.versions()[variation.index()];
         let key = Key {
             service: service.name().to_owned(),
@@ -294,6 +317,14 @@ impl Proxy {
     /// Calls that a version carries out, or that may be repeated on it.
     pub fn in_flight(&self, version: &str) -> usize {
         self.flights.iter().filter(|flight| flight.may_go_to(version)).count()
+    }
+}
+
+/// Gives the first buckets to whom the last belong.
+pub fn mirror(runs: &mut [(u16, u16, u8)]) {
+    runs.reverse();
+    for (from, to, _) in runs {
+        (*from, *to) = (BUCKETS - *to, BUCKETS - *from);
     }
 }
 

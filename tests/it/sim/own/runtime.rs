@@ -41,6 +41,8 @@ struct Standing {
 pub struct Runtime {
     versions: BTreeMap<VersionId, Standing>,
     conducts: BTreeMap<VersionId, Conduct>,
+    /// Those that somebody else runs, and since when they are known.
+    elsewhere: BTreeMap<String, (Conduct, u64)>,
     ports: u16,
 }
 
@@ -48,6 +50,13 @@ impl Runtime {
     /// How a version does wherever it is started here; the first to ask decides.
     pub fn conduct(&mut self, version: &VersionId, draw: impl FnOnce() -> Conduct) {
         self.conducts.entry(version.clone()).or_insert_with(draw);
+    }
+
+    /// How a version does that somebody else runs.
+    pub fn note_elsewhere(&mut self, version: &str, at: u64, draw: impl FnOnce() -> Conduct) {
+        if !self.elsewhere.contains_key(version) {
+            self.elsewhere.insert(version.to_owned(), (draw(), at));
+        }
     }
 
     /// Starts a version that isn't there. Gives when that is answered.
@@ -116,13 +125,20 @@ impl Runtime {
         self.standing(version).is_some_and(|standing| standing.was_healthy)
     }
 
-    /// Whether it is there and its process has died.
+    /// Whether it is there and its process has died; or somebody else runs it so that nobody is answered, and operators had it
+    /// released without a test.
     pub fn is_dead(&self, version: &str, at: u64) -> bool {
+        if let Some((conduct, _)) = self.elsewhere.get(version) {
+            return *conduct == Conduct::NeverHealthy;
+        }
         self.standing(version).is_some_and(|standing| standing.back_at > at)
     }
 
     /// Whether something that answers listens there.
     pub fn answers(&self, version: &str, targets: &[Target], at: u64) -> bool {
+        if let Some((conduct, _)) = self.elsewhere.get(version) {
+            return *conduct != Conduct::NeverHealthy;
+        }
         self.standing(version).is_some_and(|standing| {
             standing.ready_at <= at && standing.back_at <= at && targets.contains(&standing.target)
         })
@@ -130,10 +146,12 @@ impl Runtime {
 
     /// Whether a call that reaches it fails.
     pub fn fails(&self, version: &str, at: u64, dice: &mut Dice) -> bool {
-        let Some((id, conduct)) = self.conducts.iter().find(|(id, _)| id.as_str() == version) else {
-            return false;
+        let here = || {
+            let (id, conduct) = self.conducts.iter().find(|(id, _)| id.as_str() == version)?;
+            Some((conduct, self.versions.get(id).map_or(at, |standing| standing.began)))
         };
-        let began = self.versions.get(id).map_or(at, |standing| standing.began);
+        let elsewhere = self.elsewhere.get(version).map(|(conduct, since)| (conduct, *since));
+        let Some((conduct, began)) = elsewhere.or_else(here) else { return false };
         match conduct {
             Conduct::Good | Conduct::NeverHealthy => false,
             Conduct::Bad => true,

@@ -16,16 +16,17 @@ use ::proxy::{
 use heart::release::command::Form;
 
 use super::{
+    led,
     proxy::{Chosen, Proxy},
     runtime::Runtime,
-    watch::Scene,
+    watch::{SHARES, Scene},
 };
 
 /// The place of the new version among the variations.
 const TRIED: usize = 1;
 
 /// All shares, in units of 0.01 %.
-const WHOLE: u16 = 10_000;
+pub(super) const WHOLE: u16 = 10_000;
 
 /// Epoch and generation.
 type Number = (u64, u64);
@@ -49,24 +50,32 @@ impl Shares {
     pub fn hand_out(
         &mut self,
         table: &TableForm,
-        rolled_out: &BTreeMap<&str, &VersionId>,
+        rolled_out: &BTreeMap<&str, &str>,
         scene: &Scene<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), (u8, String)> {
         let number = (table.epoch, table.generation);
         let text = serde_json::to_string(table).unwrap();
         let before = self.numbers.entry(number).or_insert_with(|| text.clone());
         if *before != text {
-            return Err(format!("table {number:?} is {before}, and now {text}"));
+            return Err((SHARES, format!("table {number:?} is {before}, and now {text}")));
         }
         self.handed_out.insert(number, table.clone());
         for service in &table.services {
+            if led::is_led(service) {
+                let ordered = led::check_ordered(service, scene);
+                ordered
+                    .map_err(|why| (led::ORDERED, format!("{} gets at {}: {why}", service.name, scene.at)))?;
+                continue;
+            }
             for (at, variation) in service.variations.iter().enumerate() {
                 let share = share(service, at);
                 if share == 0 {
                     continue;
                 }
                 let wrong = |why: &str| {
-                    format!("{} of {} gets {share} at {}: {why}", variation.name, service.name, scene.at)
+                    let text =
+                        format!("{} of {} gets {share} at {}: {why}", variation.name, service.name, scene.at);
+                    (SHARES, text)
                 };
                 if !scene.runtime.was_healthy(&variation.version) {
                     return Err(wrong("it is not healthy yet"));
@@ -83,6 +92,12 @@ impl Shares {
         Ok(())
     }
 
+    /// A table is in force: it is what was handed out under its number.
+    pub fn check_buckets(&self, form: &TableForm) -> Result<(), String> {
+        let told = self.handed_out.get(&(form.epoch, form.generation));
+        told.map_or(Ok(()), |told| led::check_buckets(form, told))
+    }
+
     /// The proxy was asked, and has this table: earlier ones are over.
     pub fn read_back(&mut self, TableNumber { epoch, generation }: TableNumber) {
         self.handed_out.retain(|number, _| *number >= (epoch, generation));
@@ -93,7 +108,7 @@ impl Shares {
         &mut self,
         service: &ServiceForm,
         version: &str,
-        rolled_out: Option<&VersionId>,
+        rolled_out: Option<&str>,
         scene: &Scene<'_>,
     ) -> Result<(), String> {
         for (offer, handed) in scene.handed {
@@ -108,7 +123,7 @@ impl Shares {
         }
         let is_base =
             self.bases.get(&service.name).is_some_and(|of| of.iter().any(|base| base.as_str() == version));
-        if is_base || rolled_out.is_some_and(|of| of.as_str() == version) {
+        if is_base || rolled_out == Some(version) {
             Ok(())
         } else {
             Err(format!("{version} is no base version, and was not rolled out"))
@@ -163,7 +178,7 @@ impl Shares {
 }
 
 fn share(service: &ServiceForm, at: usize) -> u16 {
-    service.shares.as_ref().map_or(WHOLE, |shares| shares.get(at).copied().unwrap_or_default())
+    led::shares(service).get(at).copied().unwrap_or_default()
 }
 
 /// What the new version of a service really gets, and which versions it names.
@@ -171,6 +186,13 @@ pub(super) fn in_force<'a>(proxy: &'a Proxy, name: &str) -> Option<(Vec<&'a str>
     let service = proxy.services().iter().find(|service| service.name() == name)?;
     let digests = service.versions().iter().map(|version| version.digest()).collect();
     Some((digests, service.shares().get(TRIED).copied().unwrap_or_default()))
+}
+
+/// What each variation of a service really gets.
+pub(super) fn shares_in_force(proxy: &Proxy, name: &str) -> Option<BTreeMap<String, u16>> {
+    let service = proxy.services().iter().find(|service| service.name() == name)?;
+    let names = service.versions().iter().map(|version| version.name().to_owned());
+    Some(names.zip(service.shares().iter().copied()).collect())
 }
 
 /// Whether the stage in hand orders these shares.

@@ -7,18 +7,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ::agent::{
-    core::State,
-    measure::{BASE, NEW},
-    runtime::VersionId,
-};
+use ::agent::{core::State, measure::BASE, runtime::VersionId};
 use ::proxy::{control::form::TableNumber, form::TableForm};
 use heart::release::command::Form;
+use language::Subject;
 use model::{ReleaseKey, StageStatus};
 use wire::StageSummary;
 
 use super::{
-    Handed,
+    Handed, led,
     proxy::{Chosen, Proxy, Truth},
     runtime::Runtime,
     shares::{self, Shares},
@@ -42,13 +39,14 @@ struct Glance {
     testing: Option<(usize, u32, bool)>,
     /// The stage that was decided, and how.
     ending: Option<(usize, u8)>,
-    stables: BTreeMap<String, VersionId>,
+    stables: BTreeMap<String, String>,
     /// Results that are owed, and whether they only say that a stage waits.
     owed: BTreeMap<u64, bool>,
 }
 
 impl Glance {
-    fn of(state: &State) -> Self {
+    /// `before`: a service that is decided in this very moment has still what it had.
+    fn of(state: &State, before: &Self) -> Self {
         let work = state.work.as_ref();
         let walk = work.and_then(|work| work.walk());
         let testing = walk.and_then(|walk| walk.testing.as_ref());
@@ -58,17 +56,36 @@ impl Glance {
             is_prepared: work.is_some_and(|work| work.plan().is_some()),
             testing: testing.map(|testing| (testing.stage, begun, testing.announced)),
             ending: walk.and_then(|walk| walk.ending.as_ref()).map(|ending| (ending.stage, ending.status)),
-            stables: state.functions.iter().map(|(name, of)| (name.clone(), of.stable.clone())).collect(),
+            stables: stables(state, &before.stables),
             owed: state.owed.iter().map(|owed| (owed.number, owed.waits)).collect(),
         }
     }
+}
+
+/// What serves for good, by name.
+fn stables(state: &State, before: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let functions = state.functions.iter().map(|(name, of)| (name.clone(), of.stable.to_string()));
+    let walk = state.work.as_ref().and_then(|work| work.walk());
+    let is_settled = walk.is_none_or(|walk| walk.testing.is_none() && walk.taking_over.is_none());
+    let services = state.services.iter().filter_map(|(name, led)| {
+        let offer = state.work.as_ref().map(|work| &work.offer);
+        let serving = if is_settled || offer != Some(&led.offer) {
+            led.serving().map(|at| led.service.variations[at].name.to_string())
+        } else {
+            before.get(name).cloned()
+        };
+        Some((name.clone(), serving?))
+    });
+    functions.chain(services).collect()
 }
 
 /// A stage that was decided, as far as what is reported of it is checked.
 #[derive(Debug, Clone)]
 struct Decided {
     split: String,
-    /// Calls of both versions that had ended by then.
+    /// The name of the stable variation.
+    stable: String,
+    /// Calls of both sides that had ended by then.
     least: [u64; 2],
 }
 
@@ -82,10 +99,11 @@ pub struct Watched {
     split: String,
     decided: Option<Decided>,
     answered: BTreeSet<u64>,
-    rolled_out: BTreeMap<String, (VersionId, ReleaseKey, String)>,
+    rolled_out: BTreeMap<String, (String, ReleaseKey, String)>,
     /// What was sent under which number.
     sent: BTreeMap<u64, String>,
     shares: Shares,
+    followed: led::Followed,
     pub(super) wrong: Option<Violation>,
 }
 
@@ -103,13 +121,17 @@ impl Watched {
         self.rolled_out.iter().map(|(function, (_, release, id))| (function.as_str(), *release, id.as_str()))
     }
 
+    pub fn note_wrong(&mut self, invariant: u8, text: String) {
+        self.wrong(invariant, text);
+    }
+
     fn wrong(&mut self, invariant: u8, text: String) {
         self.wrong.get_or_insert(Violation { invariant, text });
     }
 
     /// A process begins with what was saved: what was not has never been.
     pub fn begin(&mut self, state: &State) {
-        self.glance = Glance::of(state);
+        self.glance = Glance::of(state, &self.glance);
         if self.glance.ending.is_none() {
             self.decided = None;
         }
@@ -122,7 +144,7 @@ impl Watched {
 
     /// What the agent has done since it was looked at last.
     pub fn look(&mut self, scene: &Scene<'_>) -> Vec<Deed> {
-        let now = Glance::of(scene.state);
+        let now = Glance::of(scene.state, &self.glance);
         if now == self.glance {
             return Vec::new();
         }
@@ -153,8 +175,9 @@ impl Watched {
         if let Some((stage, status)) = now.ending
             && before.ending != now.ending
         {
-            let of = |variation: &str| truth(scene.proxy, &self.split, variation).ended;
-            self.decided = Some(Decided { split: self.split.clone(), least: [of(BASE), of(NEW)] });
+            let stable = teller.stable(stage);
+            let least = truth(scene.proxy, &self.split, &stable).map(|side| side.ended);
+            self.decided = Some(Decided { split: self.split.clone(), stable, least });
             let status = StageStatus::from_wire(status.into()).unwrap();
             let was_ready = matches!(before.testing, Some((of, _, true)) if of == stage);
             let is_passed_over = status == StageStatus::Completed && !was_ready && teller.skips(stage, scene);
@@ -170,9 +193,8 @@ impl Watched {
                 }
                 deeds.push(teller.deed(Some(stage), What::Began));
             }
-            let candidates =
-                scene.state.functions.values().filter_map(|function| function.candidate.as_ref());
-            self.split = candidates.map(|candidate| candidate.split.clone()).next().unwrap_or_default();
+            let testing = scene.state.work.as_ref().and_then(|work| work.walk()?.testing.as_ref());
+            self.split = testing.map_or_else(String::new, |testing| testing.counts.split().to_owned());
             let was_announced = matches!(before.testing, Some((_, of, true)) if of == begun);
             if announced && !was_announced {
                 deeds.push(teller.deed(Some(stage), What::Ready));
@@ -183,8 +205,9 @@ impl Watched {
             if before.stables.get(name) == Some(stable) {
                 continue;
             }
-            let is_new =
-                plan.is_some_and(|plan| plan.versions.iter().any(|[base, new]| new == stable && base != new));
+            let is_new = plan.is_some_and(|plan| {
+                plan.versions.iter().any(|[base, new]| new.as_str() == stable && base != new)
+            }) || teller.is_new(name, stable);
             if is_new {
                 let entry = (stable.clone(), teller.handed.offer.release, teller.child.clone());
                 self.rolled_out.insert(name.clone(), entry);
@@ -208,6 +231,7 @@ impl Watched {
             }
             let Some(handed) = scene.handed.get(&owed.offer) else { continue };
             self.check_in_force(handed, &owed.next, scene);
+            self.check_services_in_force(&owed.offer, &owed.next, scene);
             self.check_counts(&owed.summary, scene.proxy);
             self.decided = None;
         }
@@ -231,6 +255,27 @@ impl Watched {
         }
     }
 
+    /// The same of services that this offer leads.
+    fn check_services_in_force(&mut self, offer: &str, next: &str, scene: &Scene<'_>) {
+        let Some(handed) = scene.handed.get(offer) else { return };
+        for service in &handed.offer.strategy.services {
+            let is_its = scene.state.services.get(service.name()).is_some_and(|led| led.offer == offer);
+            let shares = shares::shares_in_force(scene.proxy, service.name()).filter(|_| is_its);
+            let Some(shares) = shares else { continue };
+            let stable = service.variations[0].name.as_str();
+            let of_stable = shares.get(stable).copied().unwrap_or_default();
+            let is_so = match next {
+                "rollout" => of_stable == 0 && shares.values().any(|share| *share == shares::WHOLE),
+                "rollback" => of_stable == shares::WHOLE,
+                _ => true,
+            };
+            if !is_so {
+                let text = format!("{next} of {} is reported, and its shares are {shares:?}", service.name());
+                self.wrong(SHARES, text);
+            }
+        }
+    }
+
     /// A result leaves the machine: under its number it says the same for ever, whichever process sends it.
     pub fn check_sent(&mut self, number: u64, offer: &str, summary: &StageSummary, next: &str) {
         let text = format!("{offer} {next} {}", serde_json::to_string(summary).unwrap());
@@ -244,9 +289,9 @@ impl Watched {
     /// A table is on its way to the proxy.
     pub fn check_table(&mut self, table: &TableForm, scene: &Scene<'_>) {
         let rolled_out =
-            self.rolled_out.iter().map(|(name, (version, ..))| (name.as_str(), version)).collect();
-        if let Err(why) = self.shares.hand_out(table, &rolled_out, scene) {
-            self.wrong(SHARES, why);
+            self.rolled_out.iter().map(|(name, (version, ..))| (name.as_str(), version.as_str())).collect();
+        if let Err((invariant, why)) = self.shares.hand_out(table, &rolled_out, scene) {
+            self.wrong(invariant, why);
         }
     }
 
@@ -258,6 +303,17 @@ impl Watched {
     pub fn check_call(&mut self, chosen: &Chosen) {
         if let Err(why) = self.shares.check_call(chosen) {
             self.wrong(SHARES, why);
+        }
+    }
+
+    /// A table is in force, or still.
+    pub fn follow(&mut self, proxy: &Proxy) {
+        let form = proxy.form();
+        if let Err(why) = self.shares.check_buckets(&form) {
+            self.wrong(SHARES, why);
+        }
+        if let Err(why) = self.followed.look(&form) {
+            self.wrong(led::STAYS, why);
         }
     }
 
@@ -283,30 +339,38 @@ impl Watched {
 
     /// A result counts the calls under the shares of its stage, each once.
     fn check_counts(&mut self, summary: &StageSummary, proxy: &Proxy) {
-        let Some(Decided { split, least }) = self.decided.clone() else { return };
+        let Some(Decided { split, stable, least }) = self.decided.clone() else { return };
         let is_torn = proxy.torn.contains(&split);
-        let said = [(BASE, summary.f1_calls, least[0]), (NEW, summary.f2_calls, least[1])];
-        for (variation, said, least) in said {
+        let said = [summary.f1_calls, summary.f2_calls].into_iter().zip(least);
+        for ((said, least), truth) in said.zip(truth(proxy, &split, &stable)) {
             let Some(said) = said else { continue };
-            let truth = truth(proxy, &split, variation);
             if said > truth.ended || (said < least && !is_torn) {
-                let text = format!("{said} calls of {variation} are told of {split}: {least} to {truth:?}");
+                let text = format!("{said} calls are told of {split} beside {stable}: {least} to {truth:?}");
                 self.wrong(TELLS, text);
             }
         }
     }
 }
 
-fn truth(proxy: &Proxy, split: &str, variation: &str) -> Truth {
-    proxy.truth.get(&(split.to_owned(), variation.to_owned())).copied().unwrap_or_default()
+/// What happened under a split: of the stable variation, and of all others.
+fn truth(proxy: &Proxy, split: &str, stable: &str) -> [Truth; 2] {
+    let mut sides = [Truth::default(); 2];
+    for ((_, variation), truth) in proxy.truth.iter().filter(|((of, _), _)| of == split) {
+        sides[usize::from(variation != stable)].add(*truth);
+    }
+    sides
 }
 
 /// What differs from what is on disk, beside what is only counted.
 fn unsaved(state: &State, disk: &State) -> Option<&'static str> {
     let work = |state: &State| state.work.as_ref().map(|work| (work.skipped.clone(), work.begun));
-    if Glance::of(state) != Glance::of(disk) || work(state) != work(disk) {
+    let glance = |state: &State| Glance::of(state, &Glance::default());
+    if glance(state) != glance(disk) || work(state) != work(disk) {
         Some("its work")
-    } else if state.functions != disk.functions || state.adding != disk.adding {
+    } else if state.functions != disk.functions
+        || state.adding != disk.adding
+        || state.services != disk.services
+    {
         Some("what it serves")
     } else if state.versions != disk.versions {
         Some("which versions it knows")
@@ -332,6 +396,28 @@ impl Teller<'_> {
         let name = self.handed.offer.strategy.stages.get(stage).map(|stage| &stage.name);
         let work = scene.state.work.as_ref();
         name.zip(work).is_some_and(|(name, work)| work.skipped.contains(name))
+    }
+
+    /// What the stable variation of a stage is called.
+    fn stable(&self, stage: usize) -> String {
+        let strategy = &self.handed.offer.strategy;
+        // What isn't walked through as it was written is about one subject alone.
+        let subject = match self.handed.offer.form {
+            Form::InPlace { .. } => strategy.stages.get(stage).map(|stage| stage.subject),
+            Form::Undo { function } | Form::Rollout { function } => Some(usize::from(function)),
+            _ => None,
+        };
+        match subject.and_then(|subject| strategy.subject(subject)) {
+            Some(Subject::Service(service)) => service.variations[0].name.to_string(),
+            Some(Subject::Function(_)) | None => BASE.to_owned(),
+        }
+    }
+
+    /// Whether the offer brings this variation of a service.
+    fn is_new(&self, service: &str, variation: &str) -> bool {
+        let services = &self.handed.offer.strategy.services;
+        let found = services.iter().find(|of| of.name() == service);
+        found.is_some_and(|of| of.variations.iter().skip(1).any(|new| new.name.as_str() == variation))
     }
 
     /// `stage`: its index in the offer.

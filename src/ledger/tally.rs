@@ -143,7 +143,7 @@ impl Tally {
     }
 
     /// Adds the counts of another one, without times and groups.
-    pub(crate) fn merge_counts(&mut self, other: &Self) {
+    pub fn merge_counts(&mut self, other: &Self) {
         let Self { calls, succeeded, client_errors, errors, failed, repeated, repeats_failed, .. } = other;
         let Self { passed_over, broken_off, callers_gone, bad_bodies, upgraded, cut, sent_again, .. } = other;
         let Self { bytes_up, bytes_down, .. } = other;
@@ -198,7 +198,7 @@ impl Tally {
     }
 
     /// Bytes that it takes, about.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let times = |groups: &Groups| groups.times.iter().map(Times::bytes).sum::<usize>();
         let of_times = |groups: &Groups| size_of_val(groups.times.as_slice()) + times(groups);
         let groups = self.groups.as_ref().map_or(0, |groups| size_of::<Groups>() + of_times(groups));
@@ -243,7 +243,7 @@ impl Copies {
 }
 
 impl Seconds {
-    pub(crate) fn note(&mut self, us: u32) {
+    pub fn note(&mut self, us: u32) {
         self.buckets[BOUNDS_US.partition_point(|bound| *bound < us)] += 1;
         self.sum_us += u64::from(us);
     }

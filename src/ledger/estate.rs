@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Closed, Cursor, Interval, Ledger, Moment, Reading, Row, Tally, Total};
-use crate::count::UnservedCalls;
+use crate::UnservedCalls;
+use crate::{Closed, Cursor, Interval, Ledger, Moment, Reading, Row, Tally, Total};
 
 /// All that a ledger held when it was left.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Estate {
+pub struct Estate {
     life: u64,
     /// The first interval that isn't in it.
     next: u64,
@@ -42,7 +42,7 @@ struct TotalForm {
 
 /// How far the remainder of a process was taken in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Source {
+pub struct Source {
     cursor: Option<Cursor>,
     gone: u64,
     unserved: UnservedCalls,
@@ -50,7 +50,7 @@ pub(crate) struct Source {
 
 /// What a process counted since its ledger was left.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Remainder {
+pub struct Remainder {
     pub reading: Reading,
     /// Altogether, since then.
     pub unserved: UnservedCalls,
@@ -60,11 +60,11 @@ pub(crate) struct Remainder {
 
 /// The ledger was left, and takes in nothing more: whoever has it asks on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Left;
+pub struct Left;
 
 impl Ledger {
     /// Gives all that it holds to another one and goes on empty, under another life; once.
-    pub(crate) fn leave(&mut self, life: u64) -> Option<Estate> {
+    pub fn leave(&mut self, life: u64) -> Option<Estate> {
         if self.is_left {
             return None;
         }
@@ -103,7 +103,7 @@ impl Ledger {
     }
 
     /// Takes over what another process held, and goes on with its numbers. Whoever read there reads on here.
-    pub(crate) fn take_over(&mut self, pid: u32, estate: Estate, moment: Moment) {
+    pub fn take_over(&mut self, pid: u32, estate: Estate, moment: Moment) {
         self.sources.insert(pid, Source { cursor: Some(estate.remainder_from), ..Source::default() });
         if self.has_taken_over {
             return self.take_in_all(estate, moment);
@@ -113,7 +113,7 @@ impl Ledger {
     }
 
     /// What was given away goes on here after all.
-    pub(crate) fn take_back(&mut self, estate: Estate) {
+    pub fn take_back(&mut self, estate: Estate) {
         let Estate { life, read_to, given_to, kept, gone, cut_short, totals, sources, .. } = estate;
         (self.life, self.read_to, self.given_to) = (life, read_to, given_to);
         self.is_left = false;
@@ -140,12 +140,12 @@ impl Ledger {
     }
 
     /// How far the remainder of a process was taken in; none where nothing of it was.
-    pub(crate) fn source(&self, pid: u32) -> Option<Cursor> {
+    pub fn source(&self, pid: u32) -> Option<Cursor> {
         self.sources.get(&pid)?.cursor
     }
 
     /// Takes in what came behind this cursor of a process, unless it was already. Gives what is new of the calls that nobody got.
-    pub(crate) fn take_in(
+    pub fn take_in(
         &mut self,
         (pid, asked): (u32, Option<Cursor>),
         remainder: &Remainder,
@@ -172,20 +172,20 @@ impl Ledger {
     }
 
     /// Processes that are none of these are gone: what they counted last is in no reading.
-    pub(crate) fn cut_short(&mut self, is_there: impl Fn(u32) -> bool) {
+    pub fn cut_short(&mut self, is_there: impl Fn(u32) -> bool) {
         let before = self.sources.len();
         self.sources.retain(|&pid, _| is_there(pid));
         self.cut_short += (before - self.sources.len()) as u64;
     }
 
     /// What was counted since it was left, after a cursor; without one, after all that anybody was given.
-    pub(crate) fn remainder(&mut self, cursor: Option<Cursor>) -> Reading {
+    pub fn remainder(&mut self, cursor: Option<Cursor>) -> Reading {
         self.close_all();
         let given = Cursor { life: self.life, interval: self.given_to };
         self.since(cursor.unwrap_or(given))
     }
 
-    pub(crate) fn is_left(&self) -> bool {
+    pub fn is_left(&self) -> bool {
         self.is_left
     }
 

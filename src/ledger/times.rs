@@ -4,6 +4,8 @@
 //! merges without any loss. The form is canonical: exact if and only if at most [`EXACT_TIMES`] times were recorded in all, so
 //! neither the order of merging nor how the parts were cut matters.
 
+use std::num::NonZero;
+
 use analysis::{Clock, Histogram, Rounding, Values, ValuesFault, values::GAMMA};
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +28,18 @@ pub struct Times {
     sum_us: u64,
     /// The shortest and the longest.
     range_us: Option<[u32; 2]>,
+    /// Of the coarsest clock that showed one of them.
+    step: Step,
+}
+
+/// The step of a clock, in microseconds, at least 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Step(u32);
+
+impl Default for Step {
+    fn default() -> Self {
+        Self(1)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,12 +66,27 @@ impl Times {
         us.sort_unstable();
         let sum_us = us.iter().copied().map(u64::from).sum();
         let range_us = range_of(&us);
-        Self { form: Form::Exact(us), sum_us, range_us }.canonical()
+        Self { form: Form::Exact(us), sum_us, range_us, step: Step::default() }.canonical()
+    }
+
+    /// The same times, from a clock of whole steps of so many microseconds: what two versions differ by less than that can't be told
+    /// from them, and whoever judges by them is told so.
+    #[must_use]
+    pub fn with_step(mut self, us: u32) -> Self {
+        self.step = self.step.max(Step(us));
+        self
+    }
+
+    /// Of the coarsest clock that showed one of them, in microseconds.
+    #[must_use]
+    pub fn step_us(&self) -> u32 {
+        self.step.0
     }
 
     pub fn merge(&mut self, other: &Self) {
         self.sum_us += other.sum_us;
         self.range_us = wider(self.range_us, other.range_us);
+        self.step = self.step.max(other.step);
         match (&mut self.form, &other.form) {
             #[expect(
                 clippy::stable_sort_primitive,
@@ -129,13 +158,15 @@ impl Times {
         Ok(histogram)
     }
 
-    /// All of them as a judgement takes them: milliseconds of a clock that counts whole microseconds.
+    /// All of them as a judgement takes them: milliseconds of a clock that counts whole steps.
     ///
     /// # Errors
     ///
     /// More of them than a judgement counts exactly.
     pub fn to_values(&self) -> Result<Values, ValuesFault> {
-        let clock = Clock::stepped(1.0 / US_OF_MS, Rounding::Down);
+        // A coarse clock was read at both ends, and rounded down at both: what lies between is as often too much as too little.
+        let rounding = if self.step == Step::default() { Rounding::Down } else { Rounding::Nearest };
+        let clock = Clock::stepped(f64::from(self.step.0) / US_OF_MS, rounding);
         match &self.form {
             Form::Exact(us) => Values::of(us.iter().map(|&us| f64::from(us) / US_OF_MS), clock),
             Form::Sketch { .. } => {
@@ -151,7 +182,7 @@ impl Times {
     }
 
     /// Bytes that it takes, about.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         match &self.form {
             Form::Exact(us) => size_of_val(us.as_slice()),
             Form::Sketch { buckets, .. } => size_of_val(buckets.as_slice()),
@@ -259,27 +290,30 @@ impl Recorder {
         let mut exact = self.exact.clone();
         self.exact.clear();
         let sum_us = std::mem::take(&mut self.sum_us);
-        let range_us = self.range_us.take();
+        let (range_us, step) = (self.range_us.take(), Step::default());
         if !std::mem::take(&mut self.is_dense) {
             exact.sort_unstable();
-            return Times { form: Form::Exact(exact), sum_us, range_us };
+            return Times { form: Form::Exact(exact), sum_us, range_us, step };
         }
         let (zeros, mut all) = Form::Exact(exact).into_buckets();
         for (index, count) in (FIRST..).zip(&mut self.dense).filter(|(_, count)| **count > 0) {
             all.push((index, u64::from(std::mem::take(count))));
         }
         let zeros = zeros + std::mem::take(&mut self.zeros);
-        Times { form: Form::Sketch { zeros, buckets: summed(all) }, sum_us, range_us }
+        Times { form: Form::Sketch { zeros, buckets: summed(all) }, sum_us, range_us, step }
     }
 }
 
 /// The form in which it travels: `{"exact_us": [120, 135]}`, or `{"zeros": 0, "buckets": [[-212, 7]], "sum_us": 850, "range_us":
-/// [121, 122]}`, where bucket i holds milliseconds from 1.01^i up to 1.01^(i + 1).
+/// [121, 122]}`, either with `step_us` where the clock is coarser; bucket i holds milliseconds from 1.01^i up to 1.01^(i + 1).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(untagged)]
 enum TimesForm {
     Exact {
         exact_us: Vec<u32>,
+        /// Absent: 1.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step_us: Option<NonZero<u32>>,
     },
     Sketch {
         zeros: u64,
@@ -288,14 +322,17 @@ enum TimesForm {
         /// Absent: as far as the buckets tell it.
         #[serde(default)]
         range_us: Option<[u32; 2]>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step_us: Option<NonZero<u32>>,
     },
 }
 
 impl From<Times> for TimesForm {
-    fn from(Times { form, sum_us, range_us }: Times) -> Self {
+    fn from(Times { form, sum_us, range_us, step }: Times) -> Self {
+        let step_us = NonZero::new(step.0).filter(|step| step.get() > 1);
         match form {
-            Form::Exact(exact_us) => Self::Exact { exact_us },
-            Form::Sketch { zeros, buckets } => Self::Sketch { zeros, buckets, sum_us, range_us },
+            Form::Exact(exact_us) => Self::Exact { exact_us, step_us },
+            Form::Sketch { zeros, buckets } => Self::Sketch { zeros, buckets, sum_us, range_us, step_us },
         }
     }
 }
@@ -309,9 +346,14 @@ impl TryFrom<TimesForm> for Times {
     type Error = TimesFault;
 
     fn try_from(form: TimesForm) -> Result<Self, TimesFault> {
-        let (zeros, buckets, sum_us, range_us) = match form {
-            TimesForm::Exact { exact_us } => return Ok(Self::of(exact_us)),
-            TimesForm::Sketch { zeros, buckets, sum_us, range_us } => (zeros, buckets, sum_us, range_us),
+        let step_of = |us: Option<NonZero<u32>>| us.map_or(1, NonZero::get);
+        let (zeros, buckets, sum_us, range_us, step) = match form {
+            TimesForm::Exact { exact_us, step_us } => {
+                return Ok(Self::of(exact_us).with_step(step_of(step_us)));
+            }
+            TimesForm::Sketch { zeros, buckets, sum_us, range_us, step_us } => {
+                (zeros, buckets, sum_us, range_us, Step(step_of(step_us)))
+            }
         };
         let is_one = buckets.iter().all(|&(index, count)| (FIRST..=LAST).contains(&index) && count > 0);
         if !is_one || !buckets.is_sorted_by(|(a, _), (b, _)| a < b) {
@@ -319,6 +361,6 @@ impl TryFrom<TimesForm> for Times {
         }
         let range_us = range_us.filter(|[least, most]| least <= most);
         let range_us = range_us.or_else(|| range_of_buckets(zeros, &buckets));
-        Ok(Self { form: Form::Sketch { zeros, buckets }, sum_us, range_us })
+        Ok(Self { form: Form::Sketch { zeros, buckets }, sum_us, range_us, step })
     }
 }

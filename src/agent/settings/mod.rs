@@ -1,8 +1,13 @@
 //! What an operator sets of an agent. `config/agent.yml` tells what each key means, and its default; what checks texts and makes these
 //! values of them is the program's.
 
+mod router;
+
 use std::{collections::BTreeMap, ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 
+pub use self::router::{
+    CommandLine, FrontSettings, HaproxySettings, LedKind, NginxSettings, OnDrift, Ports, RouterSettings,
+};
 use crate::runtime::{Health, Limits, WarmUp, process::cgroup::Cgroups, tinyfaas, wasm};
 
 /// Everything that is set of an agent.
@@ -20,7 +25,7 @@ pub struct Settings {
     pub state: PathBuf,
     /// The socket on which people ask this agent.
     pub control: PathBuf,
-    pub proxy: ProxySettings,
+    pub front: FrontSettings,
     pub runtimes: Runtimes,
     pub versions: Versions,
     /// For how long the old version runs on after a roll-out, so that going back takes no start.

@@ -1,0 +1,361 @@
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use language::Retry;
+use proxy::{
+    control::{
+        client::{Client, ClientError},
+        form::{Applied, Drained, Status, TableNumber},
+    },
+    form::{
+        HashForm, HeaderForm, ProtocolForm, RetryForm, ServiceForm, StickyForm, TableForm, TransportForm,
+        VariationForm, format_of,
+    },
+    ledger::{Cursor, Reading},
+};
+use router::{Kind, lead::Phase};
+use tokio::time::{Instant, sleep, timeout};
+use traffic::{
+    HashFunction, Variation as Which,
+    seen::{Seen, SeenService, SeenTarget, SeenVariation},
+    wanted::{Number, Protocol, Service, StickyTo, Target, Wanted},
+};
+
+use super::{Answer, Front, View, reach::Reach};
+use crate::{
+    control::form::ProxyStatus,
+    core::{
+        Abilities, Counted, ReadBack, Trouble, TroubleKind,
+        table::{Led, Table},
+    },
+    measure::{BASE, NEW},
+    proxy_process,
+    runtime::VersionId,
+    settings::ProxySettings,
+};
+
+/// How long the proxy may wait with its answer whether a version is drained.
+const DRAIN_WAIT: Duration = Duration::from_secs(10);
+
+/// How often it is looked whether the proxy has ended.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A proxy that was started has this long until it answers.
+const START_EVERY: Duration = Duration::from_secs(5);
+
+/// How long is waited for the addresses of names that were never asked for.
+const NAMED_WITHIN: Duration = Duration::from_secs(6);
+
+const CONFLICT: u16 = 409;
+
+/// The proxy beside the agent, over its control socket.
+#[derive(Debug)]
+pub struct Embedded {
+    client: Client,
+    settings: ProxySettings,
+    reach: Reach,
+    seen: Mutex<LastSeen>,
+    started: Mutex<Option<Instant>>,
+}
+
+/// What the proxy said of itself when it was looked at last.
+#[derive(Debug, Default)]
+struct LastSeen {
+    /// None: it didn't answer.
+    status: Option<Status>,
+    at: Option<Instant>,
+    trouble: Option<String>,
+    /// The table that it was told last.
+    told: Option<TableNumber>,
+}
+
+impl Embedded {
+    /// Nothing is asked of it yet; must be called in a runtime of tokio.
+    #[must_use]
+    pub fn new(settings: ProxySettings) -> Self {
+        Self {
+            client: Client::new(&settings.control),
+            settings,
+            reach: Reach::start(),
+            seen: Mutex::default(),
+            started: Mutex::default(),
+        }
+    }
+
+    fn seen<T>(&self, look: impl FnOnce(&mut LastSeen) -> T) -> T {
+        look(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn seen_services(&self) -> Option<Seen> {
+        self.seen(|last| last.status.as_ref().map(seen_of))
+    }
+
+    async fn look_now(&self) -> Result<ReadBack, Trouble> {
+        let looked: Result<Status, ClientError> = self.client.get("/status").await;
+        self.seen(|last| {
+            last.status = looked.as_ref().ok().cloned();
+            last.at = looked.is_ok().then(Instant::now).or(last.at);
+            last.trouble = looked.as_ref().err().map(ToString::to_string);
+        });
+        match &looked {
+            Err(_) => self.start("no proxy answers, so one is started; it stays when this agent ends"),
+            Ok(status) if !status.held => {
+                self.start("nobody holds the proxy's sockets, so one is started that takes them over");
+            }
+            Ok(_) => {}
+        }
+        looked.map(|status| status.table.into()).map_err(|error| of_proxy(&error))
+    }
+
+    /// Starts a proxy where none answers or none holds the sockets, if that is this agent's business.
+    fn start(&self, why: &str) {
+        let Some(start) = &self.settings.start else { return };
+        let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        if started.is_some_and(|at| at.elapsed() < START_EVERY) {
+            return;
+        }
+        *started = Some(Instant::now());
+        match proxy_process::start(start) {
+            Ok(()) => tracing::info!("{why}"),
+            Err(error) => tracing::error!("a proxy is needed, and none can be started: {error}"),
+        }
+    }
+
+    async fn apply_now(&self, table: &Table) -> Result<(), Trouble> {
+        let TableNumber { epoch, generation } = table.number;
+        let services = table.served.services.iter().map(|led| led.service.clone()).collect();
+        let wanted = Wanted::new(Number { epoch, generation }, services)
+            .map_err(|error| Trouble::refused(error.to_string()))?;
+        let seen = self.seen_services();
+        let weighed = timeout(NAMED_WITHIN, async {
+            while self.reach.weigh(&wanted, seen.as_ref()).is_err() {
+                self.reach.named().await;
+            }
+        });
+        // Why there is none is said below.
+        let _ = weighed.await;
+        let told = self.reach.weigh(&wanted, seen.as_ref());
+        let told = told.map_err(|error| Trouble::refused(error.to_string()))?;
+        let form = form_of(table, told.wanted.services());
+        let body = serde_json::to_vec(&form).map_err(|error| Trouble::refused(error.to_string()))?;
+        let applied: Result<Applied, ClientError> = self.client.put("/table", Bytes::from(body)).await;
+        applied.map_err(|error| of_proxy(&error))?;
+        self.seen(|last| last.told = Some(table.number));
+        self.reach.note(wanted, told);
+        Ok(())
+    }
+
+    async fn is_drained_now(&self, function: &str, version: &VersionId) -> Result<bool, Trouble> {
+        for variation in [BASE, NEW] {
+            let query = form_urlencoded::Serializer::new(String::new())
+                .append_pair("service", function)
+                .append_pair("variation", variation)
+                .append_pair("version", version.as_str())
+                .append_pair("wait", &DRAIN_WAIT.as_secs().to_string())
+                .finish();
+            match self.client.wait::<Drained>(&format!("/drained?{query}"), DRAIN_WAIT).await {
+                Ok(drained) if drained.drained => {}
+                // In the second case the table in force names it.
+                Ok(_) | Err(ClientError::Refused { status: CONFLICT, .. }) => return Ok(false),
+                Err(error) => return Err(of_proxy(&error)),
+            }
+        }
+        Ok(true)
+    }
+
+    async fn end_now(&self, at_most: Duration) -> Result<bool, Trouble> {
+        let ended: Result<Status, ClientError> = self.client.post("/drain").await;
+        ended.map_err(|error| of_proxy(&error))?;
+        let until = Instant::now() + at_most;
+        while Instant::now() < until && self.client.get::<Status>("/status").await.is_ok() {
+            sleep(LOOK).await;
+        }
+        Ok(true)
+    }
+}
+
+impl Front for Embedded {
+    fn kind(&self) -> Kind {
+        Kind::Embedded
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities { name: "the proxy", hash: HashFunction::Murmur2, empties_within_ms: None }
+    }
+
+    fn look(&self) -> Answer<'_, Result<ReadBack, Trouble>> {
+        Box::pin(self.look_now())
+    }
+
+    fn apply<'a>(&'a self, table: &'a Table) -> Answer<'a, Result<(), Trouble>> {
+        Box::pin(self.apply_now(table))
+    }
+
+    fn outdated(&self) -> Answer<'_, ()> {
+        Box::pin(self.reach.outdated(|| self.seen_services()))
+    }
+
+    fn is_drained<'a>(
+        &'a self,
+        function: &'a str,
+        version: &'a VersionId,
+    ) -> Answer<'a, Result<bool, Trouble>> {
+        Box::pin(self.is_drained_now(function, version))
+    }
+
+    /// Its counts say what is in flight, and so it is never asked to.
+    fn empty<'a>(&'a self, _: &'a str, _: &'a str) -> Answer<'a, Result<Option<u64>, Trouble>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn count(&self, Cursor { life, interval }: Cursor) -> Answer<'_, Result<Counted, Trouble>> {
+        Box::pin(async move {
+            let target = format!("/counts?life={life}&interval={interval}");
+            let reading: Result<Reading, ClientError> = self.client.get(&target).await;
+            reading.map(|reading| Counted::Read(Box::new(reading))).map_err(|error| of_proxy(&error))
+        })
+    }
+
+    fn view(&self) -> View {
+        self.seen(|last| {
+            let number = last.status.as_ref().map(|status| status.table);
+            let phase = match (last.told, number) {
+                (None, _) => Phase::Idle,
+                (Some(told), Some(number)) if told == number => Phase::InForce,
+                (Some(_), _) => Phase::Telling,
+            };
+            View {
+                phase,
+                wanted: self.reach.resolved(),
+                seen: last.status.as_ref().map(|status| seen_of(status).into()),
+                seen_at: last.at,
+                is_reached: last.status.is_some(),
+                trouble: last.trouble.clone(),
+                departures: self.reach.departures().iter().map(ToString::to_string).collect(),
+                repairs: 0,
+                draining: Vec::new(),
+                health: self.reach.health(),
+                drifts: Vec::new(),
+            }
+        })
+    }
+
+    fn proxy(&self) -> Option<ProxyStatus> {
+        let status = self.seen(|last| last.status.clone());
+        Some(ProxyStatus {
+            control: self.settings.control.clone(),
+            answers: status.is_some(),
+            program: status.as_ref().map(|proxy| proxy.program.clone()),
+            pid: status.as_ref().map(|proxy| proxy.pid),
+            table: None,
+            listen: status.map(|proxy| proxy.listen).unwrap_or_default(),
+            trouble: None,
+        })
+    }
+
+    fn end(&self, at_most: Duration) -> Answer<'_, Result<bool, Trouble>> {
+        Box::pin(self.end_now(at_most))
+    }
+}
+
+fn of_proxy(error: &ClientError) -> Trouble {
+    let is_refused = matches!(error, ClientError::Refused { status, .. } if (400..500).contains(status));
+    let kind = if is_refused { TroubleKind::Refused } else { TroubleKind::Passes };
+    Trouble { kind, text: error.to_string() }
+}
+
+/// What a proxy does with services.
+fn seen_of(status: &Status) -> Seen {
+    let TableNumber { epoch, generation } = status.table;
+    let services = status.services.iter().map(|service| {
+        let variations = service.variations.iter().map(|variation| {
+            let targets = variation.targets.iter().filter_map(|target| target.parse::<Target>().ok());
+            let target = |target| SeenTarget { target, is_healthy: None, connections: None };
+            SeenVariation {
+                name: variation.name.clone(),
+                hundredths: variation.share,
+                targets: targets.map(target).collect(),
+            }
+        });
+        (service.name.clone(), SeenService { variations: variations.collect(), table: None })
+    });
+    Seen {
+        number: Some(Number { epoch, generation }),
+        services: services.collect::<BTreeMap<_, _>>(),
+        left_over: Vec::new(),
+    }
+}
+
+/// A table as the proxy is told it, while all targets are there that it names.
+#[must_use]
+pub fn table_form(table: &Table) -> TableForm {
+    let services: Vec<Service> = table.served.services.iter().map(|led| led.service.clone()).collect();
+    form_of(table, &services)
+}
+
+/// A table of these services, of which the table itself says what isn't theirs alone.
+fn form_of(table: &Table, services: &[Service]) -> TableForm {
+    let found = |service: &&Service, led: &Led| service.name == led.service.name;
+    let led = table.served.services.iter();
+    let led = led.filter_map(|led| Some(service_form(services.iter().find(|one| found(one, led))?, led)));
+    let services: Vec<ServiceForm> = table.served.functions.iter().cloned().chain(led).collect();
+    let TableNumber { epoch, generation } = table.number;
+    TableForm { format: format_of(&services), epoch, generation, services }
+}
+
+fn service_form(service: &Service, led: &Led) -> ServiceForm {
+    let variations = service.variations.iter().map(|variation| {
+        let targets: Vec<String> = variation.targets.iter().map(Target::to_string).collect();
+        VariationForm {
+            name: variation.name.to_string(),
+            // What names its content: nobody here knows more of it than where it is.
+            version: targets.join(" "),
+            targets,
+            protocol: ProtocolForm::Http1,
+        }
+    });
+    let name_of = |which: Which| Some(service.variations.get(which.index())?.name.to_string());
+    let values = service.rule.iter().flat_map(|rule| &rule.values);
+    let header = service.rule.as_ref().map(|rule| HeaderForm {
+        name: rule.name.to_string(),
+        values: values.filter_map(|(value, which)| Some((value.to_string(), name_of(*which)?))).collect(),
+    });
+    ServiceForm {
+        name: service.name.to_string(),
+        hosts: Vec::new(),
+        ports: service.listens.iter().map(|listen| listen.port).collect(),
+        protocol: match service.listens.first().map(|listen| listen.protocol) {
+            Some(Protocol::Tcp) => TransportForm::Tcp,
+            Some(Protocol::Udp) => TransportForm::Udp,
+            Some(Protocol::Http | Protocol::Https) | None => TransportForm::Http,
+        },
+        proxy_protocol: None,
+        drain_seconds: None,
+        shadow: None,
+        strip: false,
+        variations: variations.collect(),
+        shares: None,
+        runs: Some(service.table.runs().into_iter().map(|run| (run.from, run.to, run.variation.0)).collect()),
+        salt: service.salt.to_string(),
+        hash: match service.hash {
+            HashFunction::Murmur2 => HashForm::Murmur2,
+            HashFunction::Xxh32 => HashForm::Xxh32,
+        },
+        sticky: service.sticky.as_ref().map(|sticky| match sticky {
+            StickyTo::Cookie(name) => StickyForm::Cookie(name.to_string()),
+            StickyTo::Header(name) => StickyForm::Header(name.to_string()),
+            StickyTo::Address => StickyForm::Address,
+        }),
+        header,
+        retry: led.retry.map(|retry| match retry {
+            Retry::Failed => RetryForm::Failed,
+            Retry::Refused => RetryForm::Refused,
+            Retry::Never => RetryForm::Never,
+        }),
+        split: led.split.clone(),
+    }
+}

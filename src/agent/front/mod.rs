@@ -1,0 +1,138 @@
+//! Whatever splits the calls beside an agent: the port, and what stands behind it.
+//!
+//! The mind ([`crate::core`]) decides whole tables, has one put in force, and counts as done only what was read back. Which kind of
+//! router does that, it doesn't know: what makes a difference to it stands in [`Abilities`].
+//!
+//! | | what it is | what it leads |
+//! |---|---|---|
+//! | `embedded.rs` | the proxy beside the agent, over its control socket | functions and services |
+//! | `reach.rs` | which targets of services that proxy can reach | |
+//! | `routed.rs` | an nginx or an `HAProxy`, led by [`router::lead::Lead`] | services |
+
+mod embedded;
+mod reach;
+mod routed;
+
+use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use proxy::ledger::Cursor;
+use router::{
+    Kind,
+    lead::{Draining, Phase},
+};
+use tokio::time::Instant;
+use traffic::{
+    health::{Health, Verdict},
+    seen::Seen,
+    wanted::Wanted,
+};
+
+pub use self::{
+    embedded::{Embedded, table_form},
+    routed::{OpenError, Routed},
+};
+use crate::{
+    control::form::ProxyStatus,
+    core::{Abilities, Counted, ReadBack, Trouble, table::Table},
+    runtime::VersionId,
+};
+
+/// What is asked of it is answered once it is so. Who drops an answer before it is there may ask again.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Something that splits calls.
+pub trait Front: fmt::Debug + Send + Sync {
+    fn kind(&self) -> Kind;
+
+    fn abilities(&self) -> Abilities;
+
+    /// What is in force. Trouble: it can't be asked.
+    fn look(&self) -> Answer<'_, Result<ReadBack, Trouble>>;
+
+    /// Has it do the whole of a table and nothing else. That it was taken is no proof: [`Self::look`] is.
+    fn apply<'a>(&'a self, table: &'a Table) -> Answer<'a, Result<(), Trouble>>;
+
+    /// Waits until the table that was told last comes to something else: names lead elsewhere, or targets are away or back. One that
+    /// sees to that by itself waits for ever.
+    fn outdated(&self) -> Answer<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    /// Whether nobody holds a version of a function any more, whichever part it had.
+    fn is_drained<'a>(
+        &'a self,
+        function: &'a str,
+        version: &'a VersionId,
+    ) -> Answer<'a, Result<bool, Trouble>>;
+
+    /// Waits until nobody is connected to a variation of a service that has no share, or the deadline for that has passed. How many
+    /// connections are left then; none: that can't be told.
+    fn empty<'a>(&'a self, service: &'a str, variation: &'a str) -> Answer<'a, Result<Option<u64>, Trouble>>;
+
+    /// What was counted since a cursor.
+    fn count(&self, cursor: Cursor) -> Answer<'_, Result<Counted, Trouble>>;
+
+    /// How it stands, by what was seen last.
+    fn view(&self) -> View;
+
+    /// How the proxy stands that this is, if it is one.
+    fn proxy(&self) -> Option<ProxyStatus> {
+        None
+    }
+
+    /// Has it take nothing more and end, and waits for that so long at most; false: it isn't for an agent to end.
+    fn end(&self, at_most: Duration) -> Answer<'_, Result<bool, Trouble>>;
+}
+
+/// How something stands that splits calls.
+#[derive(Debug, Clone)]
+pub struct View {
+    pub phase: Phase,
+    /// What is to be in force, with addresses in the place of names.
+    pub wanted: Option<Arc<Wanted>>,
+    /// What it was seen to do last, and when.
+    pub seen: Option<Arc<Seen>>,
+    pub seen_at: Option<Instant>,
+    /// It could be asked when that was tried last.
+    pub is_reached: bool,
+    /// What stands in the way, in one line.
+    pub trouble: Option<String>,
+    /// In what it departs from what is wanted, because targets are away: a line each.
+    pub departures: Vec<String>,
+    /// How often a drift was repaired within the last hour.
+    pub repairs: usize,
+    pub draining: Vec<Draining>,
+    /// What the checks of targets have found.
+    pub health: Health,
+    /// The newest drifts.
+    pub drifts: Vec<Drift>,
+}
+
+impl View {
+    /// What a variation was seen to get, in units of 0.01 %.
+    #[must_use]
+    pub fn share(&self, service: &str, variation: &str) -> Option<u16> {
+        let service = self.seen.as_ref()?.services.get(service)?;
+        service.variations.iter().find(|one| one.name == variation).map(|one| one.hundredths)
+    }
+
+    /// How many targets of a variation are healthy; none where they aren't looked at.
+    #[must_use]
+    pub fn healthy(&self, service: &str, variation: &str) -> Option<u32> {
+        let service = self.wanted.as_ref()?.service(service)?;
+        let which = service.variants().find(|one| one.variation.name.as_str() == variation)?.which;
+        let verdicts = self.health.of(service).filter(|(of, _, _)| *of == which);
+        let verdicts = verdicts.map(|(_, _, verdict)| verdict).collect::<Option<Vec<_>>>()?;
+        Some(verdicts.iter().filter(|verdict| **verdict == Verdict::Healthy).count() as u32)
+    }
+}
+
+/// It did something else than it was seen to do.
+#[derive(Debug, Clone)]
+pub struct Drift {
+    pub at: Instant,
+    /// Milliseconds since 1970, made greater where two came in one.
+    pub number: u64,
+    pub differences: router::lead::Differences,
+    pub then: router::lead::Then,
+}

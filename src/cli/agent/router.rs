@@ -1,0 +1,190 @@
+//! What is set of a router of somebody else's that an agent leads: its keys, and what is wrong with them.
+
+use std::{net::IpAddr, time::Duration};
+
+use agent::settings::{CommandLine, HaproxySettings, LedKind, NginxSettings, OnDrift, Ports, RouterSettings};
+
+use crate::cli::settings::value::{Parsed, Slot, parts};
+
+/// How long the calls that are left may take at the end of a release.
+const DRAIN: (Duration, Duration) = (Duration::ZERO, Duration::from_hours(24));
+
+/// How long one answer of nginx may take.
+const PATIENCE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_mins(1));
+
+/// What splits the calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Kind {
+    #[default]
+    Embedded,
+    Nginx,
+    Haproxy,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouterKeys {
+    kind: Kind,
+    on_drift: OnDrift,
+    drain: Duration,
+    ports: Ports,
+    nginx: NginxSettings,
+    haproxy: HaproxySettings,
+}
+
+impl Default for RouterKeys {
+    fn default() -> Self {
+        Self {
+            kind: Kind::default(),
+            on_drift: OnDrift::default(),
+            drain: Duration::from_secs(10),
+            ports: Ports::default(),
+            nginx: NginxSettings::default(),
+            haproxy: HaproxySettings::default(),
+        }
+    }
+}
+
+impl RouterKeys {
+    /// Every key and its place, in the order of the documentation.
+    pub fn keys(&mut self) -> Vec<(&'static str, Slot<'_>)> {
+        let Self { kind, on_drift, drain, ports, nginx, haproxy } = self;
+        vec![
+            ("router.kind", Slot::Parsed(kind)),
+            ("router.on_drift", Slot::Parsed(on_drift)),
+            ("router.drain", Slot::Time(drain, DRAIN)),
+            ("router.ports", Slot::Parsed(ports)),
+            ("nginx.program", Slot::Parsed(&mut nginx.program)),
+            ("nginx.config", Slot::Parsed(&mut nginx.config)),
+            ("nginx.include", Slot::Parsed(&mut nginx.include)),
+            ("nginx.pid", Slot::Parsed(&mut nginx.pid)),
+            ("nginx.reload", Slot::Parsed(&mut nginx.reload)),
+            ("nginx.folder", Slot::Parsed(&mut nginx.folder)),
+            ("nginx.ask", Slot::Parsed(&mut nginx.ask)),
+            ("nginx.addresses", Slot::Parsed(&mut nginx.addresses)),
+            ("nginx.patience", Slot::Time(&mut nginx.patience, PATIENCE)),
+            ("haproxy.program", Slot::Parsed(&mut haproxy.program)),
+            ("haproxy.config", Slot::Parsed(&mut haproxy.config)),
+            ("haproxy.folder", Slot::Parsed(&mut haproxy.folder)),
+            ("haproxy.socket", Slot::Parsed(&mut haproxy.socket)),
+            ("haproxy.master_socket", Slot::Parsed(&mut haproxy.master_socket)),
+            ("haproxy.pid", Slot::Parsed(&mut haproxy.pid)),
+            ("haproxy.reload", Slot::Parsed(&mut haproxy.reload)),
+            ("haproxy.addresses", Slot::Parsed(&mut haproxy.addresses)),
+            ("haproxy.hard_stop_after", Slot::Time(&mut haproxy.hard_stop_after, DRAIN)),
+        ]
+    }
+
+    /// What is set of a kind that isn't led is not looked at.
+    pub fn check(&self, faults: &mut Vec<String>) {
+        let read = match self.kind {
+            Kind::Embedded => Ok(()),
+            Kind::Nginx => self.nginx.read().map(drop),
+            Kind::Haproxy => self.haproxy.read().map(drop),
+        };
+        faults.extend(read.err().map(|(key, why)| format!("{key}: {why}")));
+    }
+
+    /// Whether versions of functions run beside it.
+    pub fn runs_functions(&self) -> bool {
+        self.kind == Kind::Embedded
+    }
+
+    /// None: the proxy beside the agent.
+    pub fn into_router(self) -> Option<RouterSettings> {
+        let Self { kind, on_drift, drain, ports, nginx, haproxy } = self;
+        let kind = match kind {
+            Kind::Embedded => return None,
+            Kind::Nginx => LedKind::Nginx(nginx),
+            Kind::Haproxy => LedKind::Haproxy(haproxy),
+        };
+        Some(RouterSettings { kind, on_drift, drain, ports })
+    }
+}
+
+impl Parsed for Kind {
+    fn take(&mut self, text: &str) -> Result<(), String> {
+        *self = match text {
+            "embedded" => Self::Embedded,
+            "nginx" => Self::Nginx,
+            "haproxy" => Self::Haproxy,
+            _ => return Err(format!("{text:?} is neither embedded nor nginx nor haproxy")),
+        };
+        Ok(())
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Embedded => "embedded",
+            Self::Nginx => "nginx",
+            Self::Haproxy => "haproxy",
+        }
+        .to_owned()
+    }
+}
+
+impl Parsed for OnDrift {
+    fn take(&mut self, text: &str) -> Result<(), String> {
+        *self = match text {
+            "repair" => Self::Repair,
+            "pause" => Self::Pause,
+            "accept" => Self::Accept,
+            _ => return Err(format!("{text:?} is neither repair nor pause nor accept")),
+        };
+        Ok(())
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Repair => "repair",
+            Self::Pause => "pause",
+            Self::Accept => "accept",
+        }
+        .to_owned()
+    }
+}
+
+/// `80, 8000-8099`.
+impl Parsed for Ports {
+    fn take(&mut self, text: &str) -> Result<(), String> {
+        let read = |part: &str| {
+            let mut span = (0, 0);
+            let both = if part.contains('-') { part.to_owned() } else { format!("{part}-{part}") };
+            let faulty = |_| format!("{part:?} is neither a port nor a range of ports, as in 8000-8099");
+            span.take(&both).map(|()| span).map_err(faulty)
+        };
+        self.0 = parts(text).map(read).collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    fn text(&self) -> String {
+        let span = |(first, last): &(u16, u16)| {
+            if first == last { first.to_string() } else { format!("{first}-{last}") }
+        };
+        self.0.iter().map(span).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// A program and its arguments, with blanks between.
+impl Parsed for CommandLine {
+    fn take(&mut self, text: &str) -> Result<(), String> {
+        self.0 = text.split_whitespace().map(str::to_owned).collect();
+        Ok(())
+    }
+
+    fn text(&self) -> String {
+        self.0.join(" ")
+    }
+}
+
+impl Parsed for Vec<IpAddr> {
+    fn take(&mut self, text: &str) -> Result<(), String> {
+        let read =
+            |part: &str| part.parse().map_err(|_| format!("{part:?} is no address, as in 0.0.0.0 or ::"));
+        *self = parts(text).map(read).collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    fn text(&self) -> String {
+        self.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    }
+}

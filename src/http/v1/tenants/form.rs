@@ -1,0 +1,56 @@
+//! Tenants as the API shows them.
+
+use axum::http::StatusCode;
+
+use crate::{Context, context::PATIENCE, problem::Problem, scope::Scope, v1::time::rfc3339};
+use engine::tenants::{Limits, Tenant, unfinished};
+use model::TenantName;
+use wire::api::{self, TenantLimits, TenantRoom};
+
+/// Most that a limit may be: beyond that a number has another value in a client that knows only floating points.
+pub const MAX_LIMIT: u64 = 1_000_000_000_000_000;
+
+/// A tenant with what it has.
+pub async fn shown(ctx: &Context, tenant: Tenant) -> Result<api::Tenant, Problem> {
+    let name = tenant.name.clone();
+    let look = move |state: &heart::release::state::Snapshot| {
+        (state.children.of_tenant(name.as_str()), unfinished(state, &name))
+    };
+    let (children, releases) = ctx.engine.read(PATIENCE, look).await?;
+    let bytes = ctx.engine.reader().bytes_of(&tenant.name.prefix()).await?;
+    let limits = tenant.limits;
+    Ok(api::Tenant {
+        name: tenant.name.to_string(),
+        created: rfc3339(tenant.created_ms),
+        children: TenantRoom { used: u64::from(children), limit: limits.children },
+        releases: TenantRoom { used: releases, limit: limits.releases },
+        bytes: TenantRoom { used: bytes, limit: limits.bytes },
+    })
+}
+
+/// Limits, changed where something is said of them.
+pub fn limits(before: Limits, said: TenantLimits) -> Result<Limits, Problem> {
+    if [said.children, said.releases, said.bytes].into_iter().flatten().any(|limit| limit > MAX_LIMIT) {
+        return Err(Problem::bad_request(format!("a limit is at most {MAX_LIMIT}")));
+    }
+    Ok(Limits {
+        children: said.children.unwrap_or(before.children),
+        releases: said.releases.unwrap_or(before.releases),
+        bytes: said.bytes.unwrap_or(before.bytes),
+    })
+}
+
+/// A tenant that the caller sees: any, or itself. Another is as one that is not there.
+pub fn seen(scope: &Scope, name: &str) -> Result<TenantName, Problem> {
+    let found = TenantName::parse(name).ok();
+    found.filter(|name| scope.tenant().is_none_or(|own| own == name)).ok_or_else(|| unknown(name))
+}
+
+/// There is no such tenant.
+pub fn unknown(name: &str) -> Problem {
+    let name: String = name.chars().filter(|c| !c.is_control()).take(MAX_SHOWN).collect();
+    Problem::new(StatusCode::NOT_FOUND, "unknown-tenant", format!("tenant {name} is not known"))
+}
+
+/// Longest part of a name that an answer repeats, in characters.
+const MAX_SHOWN: usize = 64;

@@ -1,0 +1,223 @@
+//! What is known of routers and what they lead: words and forms that travel, are stored and are shown alike.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// All shares of a service come to so much: a share is in units of 0.01 %.
+pub const WHOLE: u16 = 10_000;
+
+/// The whole of a service, as its router leads it: in the words of `services:` in a strategy.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+#[schema(as = LedService)]
+pub struct LedForm {
+    /// At most 64.
+    pub ports: Vec<PortForm>,
+    /// By what calls stay with one variation; absent: each call goes to any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sticky: Option<StickyByForm>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub header: Option<RuleForm>,
+    /// What the keys of calls are hashed with.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub salt: String,
+    /// `murmur2` or `xxh32`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub hash: String,
+    /// The first is the stable one.
+    pub variations: Vec<LedVariation>,
+}
+
+/// Where a service takes calls.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = ServicePort)]
+pub struct PortForm {
+    pub port: u16,
+    pub protocol: TransportProtocol,
+}
+
+/// What is spoken at a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum TransportProtocol {
+    Http,
+    Https,
+    Tcp,
+    Udp,
+}
+
+/// By what calls stay with one variation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = StickyBy)]
+pub enum StickyByForm {
+    /// The name of a cookie.
+    Cookie(String),
+    /// The name of a header.
+    Header(String),
+    /// The address of the caller.
+    Address,
+}
+
+/// A header whose value asks for a variation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = HeaderRule)]
+pub struct RuleForm {
+    pub name: String,
+    /// By value, the name of the variation; at most 64.
+    pub values: BTreeMap<String, String>,
+}
+
+/// A variation with its targets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = ServiceVariation)]
+pub struct LedVariation {
+    pub name: String,
+    /// `HOST:PORT`, at most 64.
+    pub targets: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<HealthCheckForm>,
+}
+
+/// How it is looked whether targets are there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = TargetCheck)]
+pub struct HealthCheckForm {
+    /// Absent: a connection is enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Milliseconds from the begin of one check to that of the next.
+    pub interval_ms: u64,
+    /// Milliseconds.
+    pub timeout_ms: u64,
+    /// So many good checks in a row.
+    pub healthy_after: u32,
+    /// So many bad checks in a row.
+    pub unhealthy_after: u32,
+}
+
+/// How many targets a variation has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TargetCount {
+    /// Of those that are checked, the healthy ones; one that isn't checked counts as healthy.
+    pub healthy: u32,
+    pub total: u32,
+}
+
+/// What is being done with a router.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RouterPhase {
+    /// Nothing is wanted of it.
+    Idle,
+    /// It was not read yet, or names of targets have no address yet.
+    Waiting,
+    /// It is being told, or is to show that it does it.
+    Telling,
+    /// It was read back to do what is wanted.
+    InForce,
+    /// It differs, and is left alone until somebody says otherwise.
+    Paused,
+    /// It differs, and may.
+    Accepted,
+    /// Somebody else leads it.
+    Superseded,
+}
+
+impl RouterPhase {
+    pub const ALL: [Self; 7] = [
+        Self::Idle,
+        Self::Waiting,
+        Self::Telling,
+        Self::InForce,
+        Self::Paused,
+        Self::Accepted,
+        Self::Superseded,
+    ];
+
+    /// As it is written.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Waiting => "waiting",
+            Self::Telling => "telling",
+            Self::InForce => "in_force",
+            Self::Paused => "paused",
+            Self::Accepted => "accepted",
+            Self::Superseded => "superseded",
+        }
+    }
+
+    /// The one of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
+    }
+}
+
+/// What was done about a drift.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DriftThen {
+    Repaired,
+    Paused,
+    PausedAfterRepairs,
+    Accepted,
+    /// It is gone by itself.
+    Over,
+}
+
+impl DriftThen {
+    /// As it is written.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Repaired => "repaired",
+            Self::Paused => "paused",
+            Self::PausedAfterRepairs => "paused_after_repairs",
+            Self::Accepted => "accepted",
+            Self::Over => "over",
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OrderWhat {
+    /// Look whether the router takes its configuration, and what is ours there that belongs to nothing that is wanted.
+    Check,
+    /// Put what is wanted in force again, whatever the router was left alone for.
+    Repair,
+    /// Have it load its configuration anew, after a check.
+    Reload,
+    /// Drain a service, and remove what is ours of it.
+    Retire,
+    /// Read what the router does for a service today, and say which lines are to be added to its configuration so that it is led.
+    Adopt,
+}
+
+impl OrderWhat {
+    pub const ALL: [Self; 5] = [Self::Check, Self::Repair, Self::Reload, Self::Retire, Self::Adopt];
+
+    /// As it is written.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Check => "check",
+            Self::Repair => "repair",
+            Self::Reload => "reload",
+            Self::Retire => "retire",
+            Self::Adopt => "adopt",
+        }
+    }
+
+    /// The one of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
+    }
+}

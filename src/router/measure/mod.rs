@@ -1,0 +1,331 @@
+//! Calls of routers of others, counted from the lines that they log: in the same form as the embedded proxy counts its own, so that
+//! whoever judges needn't know the difference.
+//!
+//! ```text
+//! nginx, HAProxy ──datagrams──▶ socket ──▶ `line` ──▶ `splits`: which split ──▶ `counting` ──interval──▶ `losses` ──▶ ledger
+//!                                                                    the router's own totals ──┘
+//! ```
+//!
+//! Invariants, which `tests/router/measure/` asserts:
+//!
+//! 1. A line never holds a call up: routers send it as a datagram and don't wait, whether anybody listens, reads, or has room.
+//! 2. No line is believed: what isn't of our form, names a service or variation that isn't wanted, or comes from another user, is
+//!    counted as that and is in no other number. Work and memory have a bound for each line, and for all.
+//! 3. What was lost is known: the calls that a router itself says have ended, less the lines that came. An interval of which more than
+//!    [`MOST_LOST`] is missing is not measured: nothing of it is in the ledger but the count of what is gone.
+//! 4. A call is counted in the split by which it was given out: that in force when its variation was chosen. Those that were given out
+//!    while a change was under way are in none.
+//! 5. An interval is given once it is closed, and what was lost of it is known; so there is none that goes on.
+//!
+//! Times are in whole milliseconds, as routers have them, and say so ([`ledger::Times::step_us`]).
+//!
+//! # What an operator sets up
+//!
+//! - The user that the router's workers run as has to be named, unless it is that of this program: the socket is that user's alone.
+//! - `HAProxy` with a `chroot`: the socket has to stand within it, and the path in its configuration begins there.
+//! - nginx with other sites beside these services: say so ([`Totals::Untold`]), since it counts the calls of all as one.
+//! - Much traffic: `net.unix.max_dgram_qlen`, the lines that wait for us at once, is 10 unless it is set; 512 holds what comes while this
+//!   program isn't scheduled. Too little shows as lost lines, never as slow calls.
+
+mod counting;
+mod losses;
+mod socket;
+mod splits;
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use ledger::{Cursor, Ledger, Moment, Reading, Room, Timeline};
+use serde::Serialize;
+use tokio::time::{Instant, sleep, sleep_until};
+use traffic::{
+    line::{LogPath, Logged, NotALine},
+    wanted::{Number, Wanted},
+};
+
+use self::{counting::Counting, losses::Losses, splits::Splits};
+use crate::{Router, task::Task};
+
+/// The part of an interval's calls that may be missing: above, nothing is said of it.
+pub const MOST_LOST: f64 = 0.01;
+
+/// Between two looks at a router's totals, of which the better counts: a call that ends between the total and the line is no lost one.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+
+/// So long it is waited for a router's totals before what came meanwhile is not measured.
+const LONGEST_UNTOLD: Duration = Duration::from_secs(30);
+
+/// What is set of it.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where the socket is made. A router that sees other folders is told another path.
+    pub socket: LogPath,
+    /// The user that sends the lines, by its number; none: that of this program.
+    pub sender: Option<u32>,
+    /// How many seconds an interval has: so late something is seen at most, and so many calls it takes for one lost line not to be more
+    /// than [`MOST_LOST`].
+    pub interval_seconds: u32,
+    pub room: Room,
+}
+
+impl Settings {
+    /// Intervals of a second.
+    #[must_use]
+    pub fn at(socket: LogPath) -> Self {
+        Self { socket, sender: None, interval_seconds: 1, room: Room::default() }
+    }
+}
+
+/// What a router says of all calls that it carried out and that have ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Totals {
+    /// By process: each counts from its own start, and lines name it where there are several.
+    Ended(BTreeMap<u32, u64>),
+    /// It doesn't count those of our services apart.
+    Untold,
+}
+
+/// How the lines came, since this began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Reception {
+    /// Lines of calls.
+    pub calls: u64,
+    /// Of these, the ones of what was no call, or was given to no variation.
+    pub unserved: u64,
+    /// Lines of another form, or of services and variations that aren't wanted.
+    pub nonsense: u64,
+    /// Lines of users who have nothing to say here.
+    pub of_others: u64,
+    /// Calls of which no line came; none where the router doesn't tell.
+    pub lost: Option<u64>,
+    /// Intervals that were not measured, since too many lines were lost, or nobody could tell.
+    pub not_measured: u64,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum MeasureError {
+    #[error("{path}: lines of routers can't be received there: {source}", path = path.display())]
+    Socket { path: PathBuf, source: std::io::Error },
+}
+
+/// Receives lines, from its making to its end.
+#[derive(Debug)]
+pub struct Measure {
+    inside: Arc<Mutex<Inside>>,
+    timeline: Timeline,
+    receiver: socket::Socket,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Inside {
+    splits: Splits,
+    counting: Counting,
+    losses: Losses,
+    ledger: Ledger,
+    reception: Reception,
+    /// Calls of intervals that were not measured.
+    gone: u64,
+}
+
+impl Measure {
+    /// Makes the socket, and receives what comes from now on.
+    ///
+    /// # Errors
+    ///
+    /// The socket can't be made: another one is in use there, the folder isn't there, or its user can't be set.
+    pub fn open(settings: Settings) -> Result<Arc<Self>, MeasureError> {
+        let path = PathBuf::from(settings.socket.as_str());
+        let failed = |source| MeasureError::Socket { path: path.clone(), source };
+        let receiver = socket::Socket::bind(&path, settings.sender).map_err(failed)?;
+        let timeline = Timeline::new(Instant::now(), settings.interval_seconds);
+        let inside = Arc::new(Mutex::new(Inside {
+            splits: Splits::default(),
+            counting: Counting::default(),
+            losses: Losses::default(),
+            ledger: Ledger::new(timeline, settings.room, fastrand::u64(1..)),
+            reception: Reception { lost: Some(0), ..Reception::default() },
+            gone: 0,
+        }));
+        let (into, from) = (Arc::clone(&inside), receiver.again().map_err(failed)?);
+        let name = "router-lines".to_owned();
+        let work = move || from.receive(|batch| lock(&into).take(batch));
+        let thread = std::thread::Builder::new().name(name).spawn(work).map_err(failed)?;
+        Ok(Arc::new(Self { inside, timeline, receiver, thread: Some(thread) }))
+    }
+
+    /// Closes intervals from now on, as long as the answer is held: what the router says of its totals tells what was lost.
+    #[must_use]
+    pub fn count(self: &Arc<Self>, router: &Arc<dyn Router>) -> Counted {
+        let (this, router) = (Arc::downgrade(self), Arc::downgrade(router));
+        Counted(tokio::spawn(close_intervals(this, router)).into())
+    }
+
+    /// What the splits of services are called in counts, from the wanted state of this number on. Without a name a split has that of the
+    /// number by which it came into force.
+    pub fn announce(&self, number: Number, splits: BTreeMap<String, String>) {
+        self.inside().splits.announce(number, splits);
+    }
+
+    /// What there is after a cursor, and says that everything before it was read. There is none that goes on.
+    #[must_use]
+    pub fn since(&self, cursor: Cursor) -> Reading {
+        let mut inside = self.inside();
+        let mut reading = inside.ledger.since(cursor);
+        reading.gone += inside.gone;
+        reading
+    }
+
+    #[must_use]
+    pub fn reception(&self) -> Reception {
+        self.inside().reception
+    }
+
+    /// A router is about to be told this: what is given out from now on is in no split, where shares change.
+    pub(crate) fn changing(&self, wanted: &Wanted) {
+        self.inside().splits.changing(wanted, Moment::now());
+    }
+
+    /// A router does this from now on, as far as it says.
+    pub(crate) fn told(&self, wanted: &Wanted) {
+        self.inside().splits.told(wanted, Moment::now());
+    }
+
+    fn inside(&self) -> MutexGuard<'_, Inside> {
+        lock(&self.inside)
+    }
+}
+
+impl Drop for Measure {
+    fn drop(&mut self) {
+        self.receiver.end();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Intervals are closed while this is held.
+#[derive(Debug)]
+pub struct Counted(#[allow(dead_code, reason = "it ends with whoever holds it")] Task);
+
+/// One line as it came.
+pub(crate) struct Came<'d> {
+    /// From a user who may send some.
+    pub is_allowed: bool,
+    pub datagram: &'d [u8],
+}
+
+impl Inside {
+    fn take(&mut self, came: &Came<'_>) {
+        if !came.is_allowed {
+            self.reception.of_others += 1;
+            return;
+        }
+        match traffic::line::read(came.datagram) {
+            Err(NotALine) => self.reception.nonsense += 1,
+            Ok(Logged::Question) => self.losses.came(None),
+            Ok(Logged::Call(line)) => match self.splits.key_of(&line) {
+                splits::Found::Unknown => self.reception.nonsense += 1,
+                splits::Found::Unserved => {
+                    self.reception.calls += 1;
+                    self.reception.unserved += 1;
+                    // Where processes count apart, they count what was given to a variation.
+                    if line.process.is_none() {
+                        self.losses.came(None);
+                    }
+                }
+                splits::Found::Key(key) => {
+                    self.reception.calls += 1;
+                    self.losses.came(line.process);
+                    self.counting.note(key, &line);
+                }
+            },
+        }
+    }
+
+    /// What came since the last interval is that of the one before `open`, or in none.
+    fn close(&mut self, open: u64, verdict: losses::Verdict) {
+        let moment = Moment::now();
+        let counted = self.counting.take();
+        let calls: u64 = counted.iter().map(|(_, tally)| tally.calls).sum();
+        let lost = match verdict {
+            losses::Verdict::Told { lost } => lost,
+            losses::Verdict::Untold => {
+                self.reception.lost = None;
+                0
+            }
+            losses::Verdict::NotMeasured => {
+                self.reception.not_measured += 1;
+                self.gone += calls;
+                self.ledger.close(open);
+                return;
+            }
+        };
+        if let Some(all) = &mut self.reception.lost {
+            *all += lost;
+        }
+        self.gone += lost;
+        if lost as f64 > MOST_LOST * (calls + lost) as f64 {
+            self.reception.not_measured += 1;
+            self.gone += calls;
+        } else {
+            for (key, tally) in &counted {
+                self.ledger.absorb(open.saturating_sub(1), key, tally, moment);
+            }
+        }
+        self.ledger.close(open);
+    }
+}
+
+async fn close_intervals(measure: Weak<Measure>, router: Weak<dyn Router>) {
+    let mut untold_since = None;
+    loop {
+        let Some((timeline, now)) = measure.upgrade().map(|this| (this.timeline, Instant::now())) else {
+            return;
+        };
+        sleep_until(timeline.start_of(timeline.interval_at(now) + 1)).await;
+        let (Some(this), Some(router)) = (measure.upgrade(), router.upgrade()) else { return };
+        let looked = look(&this, &*router).await;
+        let now = Instant::now();
+        let is_untold = looked.is_none();
+        let since = *untold_since.get_or_insert(now);
+        let verdict = match looked {
+            Some(verdict) => verdict,
+            // What came meanwhile waits: the next totals tell of it, too.
+            None if now.duration_since(since) < LONGEST_UNTOLD => continue,
+            None => losses::Verdict::NotMeasured,
+        };
+        if !is_untold {
+            untold_since = None;
+        }
+        this.inside().close(timeline.interval_at(now), verdict);
+    }
+}
+
+/// What was lost until now; none where the router can't be asked.
+async fn look(measure: &Measure, router: &dyn Router) -> Option<losses::Verdict> {
+    let mut looks = Vec::with_capacity(2);
+    for pause in [Duration::ZERO, BETWEEN_LOOKS] {
+        sleep(pause).await;
+        match router.totals().await {
+            Ok(Totals::Untold) => return Some(losses::Verdict::Untold),
+            Ok(Totals::Ended(ended)) => looks.push((ended, measure.inside().losses.received())),
+            Err(error) => {
+                tracing::debug!(%error, "the router's totals aren't known");
+                return None;
+            }
+        }
+    }
+    let mut inside = measure.inside();
+    Some(inside.losses.settle(&looks))
+}
+
+fn lock(inside: &Mutex<Inside>) -> MutexGuard<'_, Inside> {
+    inside.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,179 @@
+//! In which split a call was given out: that which was in force when its variation was chosen.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use ledger::{Key, Moment};
+use traffic::{
+    Table,
+    line::Line,
+    wanted::{Number, Service, Wanted},
+};
+
+/// A router's clock may be so much behind ours: some read it once for all that came together.
+const BEHIND_MS: i64 = 50;
+
+/// Splits of a service that are remembered for calls that take long.
+const MOST_WINDOWS: usize = 64;
+
+/// Wanted states whose names of splits are kept.
+const MOST_ANNOUNCED: usize = 16;
+
+#[derive(Debug, Default)]
+pub struct Splits {
+    services: BTreeMap<String, Windows>,
+    /// What splits are called from a wanted state on.
+    announced: BTreeMap<Number, BTreeMap<String, String>>,
+}
+
+#[derive(Debug, Default)]
+struct Windows {
+    /// The last is the newest.
+    windows: VecDeque<Window>,
+    /// For calls that were given out while none was in force.
+    between: BTreeMap<String, Keys>,
+}
+
+#[derive(Debug)]
+struct Window {
+    from_ms: i64,
+    /// None: it goes on.
+    to_ms: Option<i64>,
+    split: String,
+    table: Table,
+    keys: BTreeMap<String, Keys>,
+}
+
+/// Of a variation: calls of the split, and those that a header asked for.
+#[derive(Debug, Clone)]
+struct Keys {
+    split: Arc<Key>,
+    by_header: Arc<Key>,
+}
+
+/// Where a line belongs.
+#[derive(Debug)]
+pub enum Found<'k> {
+    Key(&'k Arc<Key>),
+    /// It was given to no variation.
+    Unserved,
+    /// No such service or variation is wanted.
+    Unknown,
+}
+
+impl Splits {
+    pub fn announce(&mut self, number: Number, splits: BTreeMap<String, String>) {
+        self.announced.insert(number, splits);
+        while self.announced.len() > MOST_ANNOUNCED {
+            self.announced.pop_first();
+        }
+    }
+
+    /// The name of a service's split in a wanted state.
+    fn name(&self, number: Number, service: &str) -> Option<&str> {
+        self.announced.get(&number)?.get(service).map(String::as_str)
+    }
+
+    /// Closes what isn't to go on.
+    pub fn changing(&mut self, wanted: &Wanted, moment: Moment) {
+        let mut ending = Vec::new();
+        for (name, windows) in &self.services {
+            let Some(window) = windows.windows.back().filter(|window| window.to_ms.is_none()) else {
+                continue;
+            };
+            let service = wanted.service(name);
+            let split = self.name(wanted.number, name);
+            if !service.is_some_and(|service| window.is_of(service, split)) {
+                ending.push(name.clone());
+            }
+        }
+        for name in ending {
+            let window = self.services.get_mut(&name).and_then(|windows| windows.windows.back_mut());
+            if let Some(window) = window {
+                window.to_ms = Some(moment.wall_ms - BEHIND_MS);
+            }
+        }
+    }
+
+    /// What is wanted is in force.
+    pub fn told(&mut self, wanted: &Wanted, moment: Moment) {
+        self.services.retain(|name, windows| {
+            wanted.service(name).is_some() || windows.windows.iter().any(|window| window.is_young(moment))
+        });
+        for service in wanted.services() {
+            let name = service.name.as_str();
+            let named = self.name(wanted.number, name);
+            let goes_on = self.services.get(name).and_then(|windows| windows.windows.back());
+            if goes_on.is_some_and(|window| window.to_ms.is_none() && window.is_of(service, named)) {
+                continue;
+            }
+            let split = named.map_or_else(|| wanted.number.to_string(), str::to_owned);
+            let windows = self.services.entry(name.to_owned()).or_default();
+            windows.between = keys(service, "");
+            let keys = keys(service, &split);
+            let table = service.table.clone();
+            windows.windows.push_back(Window { from_ms: moment.wall_ms, to_ms: None, split, table, keys });
+            while windows.windows.len() > MOST_WINDOWS {
+                windows.windows.pop_front();
+            }
+        }
+    }
+
+    /// Where a line is counted.
+    pub fn key_of(&self, line: &Line<'_>) -> Found<'_> {
+        let Some(windows) = self.services.get(line.service) else { return Found::Unknown };
+        let Some(variation) = line.variation else { return Found::Unserved };
+        let chosen = line.chosen_ms.and_then(|ms| i64::try_from(ms).ok());
+        let window = chosen.and_then(|at| windows.windows.iter().rev().find(|window| window.holds(at)));
+        let keys = window.map_or(&windows.between, |window| &window.keys).get(variation);
+        // A variation that isn't wanted any more was given out before.
+        let keys =
+            keys.or_else(|| windows.windows.iter().rev().find_map(|window| window.keys.get(variation)));
+        match keys {
+            Some(keys) if line.by_header => Found::Key(&keys.by_header),
+            Some(keys) => Found::Key(&keys.split),
+            None => Found::Unknown,
+        }
+    }
+}
+
+impl Window {
+    fn holds(&self, at: i64) -> bool {
+        at >= self.from_ms && self.to_ms.is_none_or(|to| at < to)
+    }
+
+    /// Whether it is that of this service, under this name where it was given one.
+    fn is_of(&self, service: &Service, split: Option<&str>) -> bool {
+        let names = service.variations.iter().map(|variation| variation.name.as_str());
+        self.table == service.table
+            && split.is_none_or(|split| split == self.split)
+            && self.keys.len() == service.variations.len()
+            && names.into_iter().all(|name| self.keys.contains_key(name))
+    }
+
+    /// Calls of it may still end.
+    fn is_young(&self, moment: Moment) -> bool {
+        const LONGEST_CALL_MS: i64 = 3_600_000;
+        self.to_ms.is_none_or(|to| moment.wall_ms - to < LONGEST_CALL_MS)
+    }
+}
+
+fn keys(service: &Service, split: &str) -> BTreeMap<String, Keys> {
+    let shares: Arc<[u16]> = service.table.hundredths().into();
+    let of = |name: &str| {
+        let key = |by_header| {
+            Arc::new(Key {
+                service: service.name.to_string(),
+                split: split.to_owned(),
+                shares: Arc::clone(&shares),
+                variation: name.to_owned(),
+                version: name.to_owned(),
+                by_header,
+            })
+        };
+        Keys { split: key(false), by_header: key(true) }
+    };
+    service.variations.iter().map(|one| (one.name.to_string(), of(one.name.as_str()))).collect()
+}

@@ -1,0 +1,298 @@
+//! The line that nginx and `HAProxy` log of a call to a service of ours: written by their configurations as [`crate::nginx`] and
+//! [`crate::haproxy`] make them, read here.
+//!
+//! Fields are separated by `|`, which is in none of them. The first names the form, the second who wrote it:
+//!
+//! ```text
+//! cm1|n|SERVICE|VARIATION|BUCKET|RULE|CHOSEN|STATUS|UPSTREAM STATUS|CONNECT|HEADER|TIME|RECEIVED|SENT|DONE|ADDRESSES
+//! cm1|n?                                                                              a question of ours that nginx answered
+//! cm1|h|SERVICE|BACKEND|BUCKET|RULE|CHOSEN|STATUS|QUEUE|CONNECT|HEADER|DATA|STATE|RETRIES|UP|DOWN|PROCESS
+//! ```
+//!
+//! Nothing in a line is believed that isn't a number in its range or a word of a known list: a name is looked up by whoever reads it.
+//! A line that isn't one of these is [`NotALine`], which says nothing of what it held.
+
+use crate::{Failure, GROUPS};
+
+/// The most bytes of a line: longer ones are none.
+pub const LONGEST: usize = 1_024;
+
+/// What lines of this form begin with.
+pub const FORM: &str = "cm1";
+
+/// A call that ended, as a router's line has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line<'l> {
+    pub service: &'l str,
+    /// None where it was given to none: what was sent wasn't a call.
+    pub variation: Option<&'l str>,
+    /// The group of the call's key, where calls have keys: by its bucket, so that it is the same for all calls of a user while the salt
+    /// of the service stays, and each variation has keys of every group from a share of [`GROUPS`] buckets on.
+    pub group: Option<u8>,
+    /// A header asked for the variation.
+    pub by_header: bool,
+    /// When the variation was chosen, in milliseconds since 1970; none where it wasn't noted.
+    pub chosen_ms: Option<u64>,
+    pub outcome: Outcome,
+    /// How many times it was sent to another target of the same variation, or to the same once more.
+    pub sent_again: u32,
+    /// Bytes of a connection without HTTP: to the variation, and to the caller.
+    pub bytes: Option<(u64, u64)>,
+    /// The process that wrote it, where the router counts by process.
+    pub process: Option<u32>,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Its answer was passed on whole.
+    Answered {
+        status: u16,
+        took_ms: u32,
+    },
+    /// It was no call of HTTP, and ended in order.
+    Passed {
+        took_ms: u32,
+    },
+    /// It went on in another protocol.
+    Upgraded,
+    Failed(Failure),
+    BrokenOff,
+    CallerGone,
+}
+
+/// What came in a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Logged<'l> {
+    Call(Line<'l>),
+    /// A question of ours that was answered, which is among what the router counts as calls.
+    Question,
+}
+
+/// Where lines are sent: a unix datagram socket, by an absolute path of letters, digits and `. _ / -`, so that it can stand in
+/// configurations as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogPath(Box<str>);
+
+/// The most bytes of such a path: the system allows 107, and the socket is made in a folder beside.
+pub const LONGEST_PATH: usize = 90;
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} can't be a router's socket of log lines: write an absolute path of at most {LONGEST_PATH} letters, digits and . _ / -"
+)]
+pub struct LogPathError(String);
+
+impl std::str::FromStr for LogPath {
+    type Err = LogPathError;
+
+    fn from_str(path: &str) -> Result<Self, LogPathError> {
+        let may_stand = |byte: u8| byte.is_ascii_alphanumeric() || b"._/-".contains(&byte);
+        let is_file = path.starts_with('/') && !path.ends_with('/') && path.bytes().all(may_stand);
+        if path.len() > LONGEST_PATH || !is_file {
+            return Err(LogPathError(path.chars().take(LONGEST_PATH).collect()));
+        }
+        Ok(Self(path.into()))
+    }
+}
+
+impl LogPath {
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// It isn't a line of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a line of choirmaster's own form")]
+pub struct NotALine;
+
+/// Reads what a router sent: a line, behind whatever head its way of sending puts before it.
+///
+/// # Errors
+///
+/// Anything else.
+pub fn read(datagram: &[u8]) -> Result<Logged<'_>, NotALine> {
+    if datagram.len() > LONGEST {
+        return Err(NotALine);
+    }
+    let text = str::from_utf8(datagram).map_err(|_| NotALine)?;
+    let text = text.trim_end_matches(['\n', '\0']);
+    // The head that nginx puts before it ends with its tag.
+    let line =
+        text.strip_prefix('<').map_or(Some(text), |head| head.split_once(TAG_END).map(|(_, line)| line));
+    let line = line.ok_or(NotALine)?.strip_prefix(FORM).and_then(|line| line.strip_prefix('|'));
+    let line = line.ok_or(NotALine)?;
+    if line == QUESTION {
+        return Ok(Logged::Question);
+    }
+    let (writer, fields) = line.split_once('|').ok_or(NotALine)?;
+    let call = match writer {
+        NGINX => of_nginx(&all(fields)?),
+        HAPROXY => of_haproxy(&all(fields)?),
+        _ => None,
+    };
+    call.map(Logged::Call).ok_or(NotALine)
+}
+
+/// By which nginx names who sends.
+pub const TAG: &str = "cm";
+const TAG_END: &str = " cm: ";
+/// Of nginx, of `HAProxy`, of a question.
+pub const NGINX: &str = "n";
+pub const HAPROXY: &str = "h";
+pub const QUESTION: &str = "n?";
+
+/// Exactly so many fields.
+fn all<const N: usize>(fields: &str) -> Result<[&str; N], NotALine> {
+    let mut all = [""; N];
+    let mut there = fields.split('|');
+    for field in &mut all {
+        *field = there.next().ok_or(NotALine)?;
+    }
+    if there.next().is_some() { Err(NotALine) } else { Ok(all) }
+}
+
+/// Where a router wrote nothing, or had nothing to write.
+const NOTHING: [&str; 2] = ["", "-"];
+
+fn of_nginx<'l>(fields: &[&'l str; 14]) -> Option<Line<'l>> {
+    let [service, variation, bucket, rule, chosen, status, answered, connect, header, time, rest @ ..] =
+        *fields;
+    let [received, sent, done, addresses] = rest;
+    let status: u16 = status.parse().ok()?;
+    let tries = tries(addresses).count();
+    let is_connected = tries > 0 && number(last(connect)).is_some();
+    let is_answered = is_connected && number(last(header)).is_some() && last(answered).parse::<u16>().is_ok();
+    let outcome = match status {
+        _ if tries == 0 => Outcome::CallerGone,
+        CALLER_GONE => Outcome::CallerGone,
+        _ if !is_connected => Outcome::Failed(Failure::Refused),
+        GATEWAY_TIMEOUT if !is_answered => Outcome::Failed(Failure::TimedOut),
+        _ if !is_answered => Outcome::Failed(Failure::Died),
+        UPGRADED => Outcome::Upgraded,
+        100..=599 if done == "OK" => {
+            let took = self::tries(time).filter_map(number).fold(0, u32::saturating_add);
+            Outcome::Answered { status, took_ms: took }
+        }
+        // Who leaves takes less than has come; where the variation breaks off, all that came was passed on before.
+        100..=599 if sent.parse::<u64>().ok()? >= last(received).parse::<u64>().ok()? => Outcome::BrokenOff,
+        100..=599 => Outcome::CallerGone,
+        _ => return None,
+    };
+    Some(Line {
+        service,
+        variation: Some(variation).filter(|name| !NOTHING.contains(name)),
+        group: group(bucket)?,
+        by_header: !NOTHING.contains(&rule),
+        chosen_ms: moment(chosen)?,
+        outcome,
+        sent_again: u32::try_from(tries.saturating_sub(1)).unwrap_or(u32::MAX),
+        bytes: None,
+        process: None,
+    })
+}
+
+/// nginx writes this where the caller left before there was an answer.
+const CALLER_GONE: u16 = 499;
+const GATEWAY_TIMEOUT: u16 = 504;
+const UPGRADED: u16 = 101;
+
+/// What nginx writes of each attempt, in their order.
+fn tries(field: &str) -> impl Iterator<Item = &str> {
+    attempts(field).filter(|one| !NOTHING.contains(one))
+}
+
+/// Also those behind a redirect within nginx, which a variation may ask for.
+fn attempts(field: &str) -> impl Iterator<Item = &str> {
+    field.split(", ").flat_map(|one| one.split(" : "))
+}
+
+/// What it writes of the last one.
+fn last(field: &str) -> &str {
+    attempts(field).last().unwrap_or_default()
+}
+
+/// Seconds with three decimals, in milliseconds.
+fn number(seconds: &str) -> Option<u32> {
+    let (seconds, decimals) = seconds.split_once('.')?;
+    let is_number = decimals.len() == 3 && decimals.bytes().all(|byte| byte.is_ascii_digit());
+    let ms: u32 = decimals.parse().ok().filter(|_| is_number)?;
+    Some(seconds.parse::<u32>().ok()?.saturating_mul(1_000).saturating_add(ms))
+}
+
+/// When, in milliseconds since 1970, with or without a point in front of the last three digits.
+fn moment(text: &str) -> Option<Option<u64>> {
+    if NOTHING.contains(&text) {
+        return Some(None);
+    }
+    let (seconds, ms) = text.split_once('.').unwrap_or((text, ""));
+    let all = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
+    let is_moment = all(seconds) && all(ms) && [0, 3].contains(&ms.len()) && seconds.len() + ms.len() <= 15;
+    let number: u64 = seconds.parse().ok().filter(|_| is_moment)?;
+    let ms: Option<u64> = if ms.is_empty() { None } else { Some(ms.parse().ok()?) };
+    Some(Some(ms.map_or(number, |ms| number * 1_000 + ms)))
+}
+
+fn of_haproxy<'l>(fields: &[&'l str; 15]) -> Option<Line<'l>> {
+    let [service, backend, bucket, rule, chosen, status, queue, connect, header, data, state, rest @ ..] =
+        *fields;
+    let [retries, up, down, process] = rest;
+    let variation = backend.strip_prefix(crate::haproxy::MARK)?.strip_prefix(service)?;
+    let status = if NOTHING.contains(&status) { None } else { Some(status.parse::<i32>().ok()?) };
+    let mut took_ms = 0_u32;
+    for part in [queue, connect, header, data] {
+        // One that didn't come so far is -1.
+        let ms: i64 = part.parse().ok()?;
+        took_ms = took_ms.saturating_add(u32::try_from(ms.max(0)).unwrap_or(u32::MAX));
+    }
+    let outcome = outcome_of(state, status, took_ms)?;
+    let bytes = (up.parse().ok()?, down.parse().ok()?);
+    Some(Line {
+        service,
+        variation: variation.strip_prefix(':'),
+        group: group(bucket)?,
+        by_header: !NOTHING.contains(&rule),
+        chosen_ms: moment(chosen)?,
+        outcome,
+        sent_again: retries.trim_start_matches('+').parse().ok()?,
+        bytes: status.is_none().then_some(bytes),
+        process: Some(process.parse().ok()?),
+    })
+}
+
+/// What the two letters say in which a stream ended: who ended it, and in which state.
+fn outcome_of(state: &str, status: Option<i32>, took_ms: u32) -> Option<Outcome> {
+    let mut letters = state.chars();
+    let (who, when) = (letters.next()?, letters.next()?);
+    Some(match (who, when) {
+        ('-', _) => match status {
+            None => Outcome::Passed { took_ms },
+            Some(101) => Outcome::Upgraded,
+            Some(status) => {
+                let status = u16::try_from(status).ok().filter(|status| (100..=599).contains(status))?;
+                Outcome::Answered { status, took_ms }
+            }
+        },
+        // The caller, or its time was up; or an operator ended it.
+        ('C' | 'c' | 'K' | 'U', _) | ('P' | 'R' | 'I' | 'L', 'R' | '-') => Outcome::CallerGone,
+        // There was no place, or no connection.
+        (_, 'Q' | 'C') => Outcome::Failed(Failure::Refused),
+        ('s', 'H') => Outcome::Failed(Failure::TimedOut),
+        ('P', 'H') => Outcome::Failed(Failure::Nonsense),
+        (_, 'H') => Outcome::Failed(Failure::Died),
+        ('S' | 's' | 'P' | 'R' | 'I' | 'D' | 'L', _) => Outcome::BrokenOff,
+        _ => return None,
+    })
+}
+
+/// The group of a bucket; none where calls have no keys.
+fn group(bucket: &str) -> Option<Option<u8>> {
+    if NOTHING.contains(&bucket) {
+        return Some(None);
+    }
+    let is_number = bucket.len() <= 4 && bucket.bytes().all(|byte| byte.is_ascii_digit());
+    let bucket: u16 = bucket.parse().ok().filter(|_| is_number)?;
+    Some(Some((bucket % u16::from(GROUPS)) as u8))
+}
