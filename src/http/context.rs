@@ -1,6 +1,12 @@
 //! What every handler has at hand.
 
-use std::{ops::Deref, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    ops::Deref,
+    path::PathBuf,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
 use tokio::{
     sync::{Mutex, Semaphore},
@@ -11,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{address::Proxies, auth, joins::Joins, service_area::ServiceArea};
 use engine::{Engine, EngineError, parent::forward::Forwarding, view::View};
 use language::{Site, functions};
-use model::ManagerInstant;
+use model::{ManagerInstant, TenantName};
 use wire::ManagerTime;
 
 /// How long a caller waits for a commit before it is told to try again.
@@ -26,6 +32,9 @@ pub const MAX_SUBMISSIONS: usize = 4;
 
 /// Memory for bodies of submissions that are being read, or wait for their turn, in KiB: some of the largest.
 const MAX_UPLOADING_KIB: usize = 256 * 1024;
+
+/// What one tenant may have of it at once, in KiB.
+const MAX_UPLOADING_OF_TENANT_KIB: usize = MAX_UPLOADING_KIB / 4;
 
 /// Memory for large bodies of children's calls that are being read, in KiB. Apart from that of submissions, for anybody may
 /// call there.
@@ -69,6 +78,8 @@ pub struct Parts {
     pub surveying: Arc<Semaphore>,
     /// Memory that is left for bodies of submissions, in KiB.
     pub uploading: Arc<Semaphore>,
+    /// The same for each tenant: a part of that for all, so that the others have some left.
+    uploading_of: std::sync::Mutex<HashMap<TenantName, Arc<Semaphore>>>,
     /// Memory that is left for large bodies of children's calls, in KiB.
     pub reporting: Arc<Semaphore>,
     /// Held while a tenant is made.
@@ -98,6 +109,7 @@ impl Context {
             submissions,
             surveying,
             uploading,
+            uploading_of: std::sync::Mutex::default(),
             reporting,
             tenancy: Mutex::default(),
             joins: Joins::default(),
@@ -124,6 +136,15 @@ impl Context {
             tracing::error!(%error, "a strategy could not be looked at");
             EngineError::Failed
         })
+    }
+
+    /// Memory that is left for bodies of a tenant's submissions, in KiB.
+    pub fn uploading_of(&self, tenant: &TenantName) -> Arc<Semaphore> {
+        let mut all = self.uploading_of.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(
+            all.entry(tenant.clone())
+                .or_insert_with(|| Arc::new(Semaphore::new(MAX_UPLOADING_OF_TENANT_KIB))),
+        )
     }
 
     pub fn view(&self) -> &View {

@@ -85,7 +85,9 @@ fn calling(settings: &Settings, headers: &HeaderMap) -> Result<CallingOperator, 
 /// A child that the path names has to be the caller's. Another's is as unknown as one that is not there, whatever is asked of it.
 async fn admit_to_child(ctx: &Context, scope: &Scope, request: &mut Request) -> Result<(), Problem> {
     let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
-    let is_childs = route.is_some_and(|route| route.starts_with("/api/v1/children/"));
+    // A router is named by the child that leads it.
+    let of_children = ["/api/v1/children/", "/api/v1/routers/"];
+    let is_childs = route.is_some_and(|route| of_children.iter().any(|start| route.starts_with(start)));
     let named = match request.extract_parts::<RawPathParams>().await {
         Ok(params) => params
             .iter()

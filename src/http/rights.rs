@@ -102,6 +102,18 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/api/v1/tenants/{name}", Any(LOOK)),
     route("DELETE", "/api/v1/tenants/{name}", Whole(STEER)),
     route("PUT", "/api/v1/tenants/{name}/limits", Whole(STEER)),
+    route("GET", "/api/v1/releases/{id}/traffic", Any(LOOK)),
+    route("GET", "/api/v1/routers", Whole(LOOK)),
+    route("GET", "/api/v1/routers/{id}", Whole(LOOK)),
+    route("GET", "/api/v1/routers/{id}/routes", Whole(LOOK)),
+    route("GET", "/api/v1/routers/{id}/orders/{number}", Whole(LOOK)),
+    route("POST", "/api/v1/routers/{id}/check", Whole(STEER)),
+    route("POST", "/api/v1/routers/{id}/reload", Whole(STEER)),
+    route("POST", "/api/v1/routers/{id}/repair", Whole(STEER)),
+    route("POST", "/api/v1/routers/{id}/adopt", Whole(STEER)),
+    route("GET", "/api/v1/services", Whole(LOOK)),
+    route("GET", "/api/v1/services/{name}", Whole(LOOK)),
+    route("POST", "/api/v1/services/{name}/retire", Whole(STEER)),
 ];
 
 /// What a route takes; `None`: the table doesn't have it.

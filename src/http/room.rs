@@ -26,9 +26,9 @@ pub type Turn = OwnedMutexGuard<()>;
 pub enum NoRoom {
     #[error("tenant {0} is not known")]
     UnknownTenant(TenantName),
-    #[error("tenant {name} has {limit} children, and may not have more (the limit `children`)")]
+    #[error("tenant {name} has as many children as it may have: {limit} (the limit `children`)")]
     Children { name: TenantName, limit: u64 },
-    #[error("tenant {name} has {limit} unfinished releases, and may not have more (the limit `releases`)")]
+    #[error("tenant {name} has as many unfinished releases as it may have: {limit} (the limit `releases`)")]
     Releases { name: TenantName, limit: u64 },
     #[error(
         "tenant {name} would have {bytes} bytes of strategies and functions, and may have {limit} (the limit `bytes`)"

@@ -28,6 +28,7 @@ mod skip;
 mod steps;
 mod strata;
 mod succession;
+mod tenancy;
 mod told;
 mod turnout;
 mod untested;

@@ -87,6 +87,7 @@ impl Fleet {
             address: Some(IpAddr::from([192, 0, 2, 1])),
             agents: 0,
             profile: None,
+            tenant: None,
         };
         match self.call(&Command::Children(children::Command::Poll(poll))) {
             Reply::Polled { child, offer, .. } => (child.as_str().to_owned(), offer),
@@ -105,6 +106,7 @@ impl Fleet {
             address: Some(IpAddr::from([192, 0, 2, 1])),
             agents: 10,
             profile: Some(profile),
+            tenant: None,
         };
         match self.call(&Command::Children(children::Command::Poll(poll))) {
             Reply::Polled { child, .. } => child.as_str().to_owned(),

@@ -477,6 +477,7 @@ fn one_address_brings_only_so_many_ids_along_that_take_part_in_nothing() {
             address: world.address,
             agents: 0,
             profile: None,
+            tenant: None,
         };
         world.command(&Command::Children(children::Command::Poll(poll))).map(|_| ())
     };

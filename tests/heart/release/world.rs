@@ -186,6 +186,7 @@ impl World {
             address: self.address,
             agents,
             profile,
+            tenant: None,
         };
         match self.command(&Command::Children(children::Command::Poll(poll))).unwrap() {
             Reply::Polled { child, offer, .. } => (child.as_str().to_owned(), offer.unwrap_or_default()),

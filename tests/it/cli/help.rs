@@ -27,6 +27,7 @@ fn the_help_names_every_command() {
       children     Look at the children, and decide what they take part in
       deployments  Show which version of which function runs at which child
       audit        Show the audit trail, oldest first
+      tenant       Say who shares the manager, and how much of it each may take
       store        Look into a store, back it up, or move it to another database
       fleet        Run simulated children against a release manager, or a whole tree of managers with
                    children
@@ -95,6 +96,7 @@ fn every_command_has_a_help_and_those_that_wait_tell_their_exit_codes() {
         "children",
         "deployments",
         "audit",
+        "tenant",
         "store",
         "fleet",
         "proxy",

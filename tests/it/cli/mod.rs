@@ -18,6 +18,7 @@ mod samples;
 mod serve;
 mod show;
 mod stream;
+mod tenant;
 mod terminal;
 mod tree;
 mod validate;

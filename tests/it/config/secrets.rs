@@ -48,3 +48,43 @@ fn tokens_that_are_none_are_refused_without_showing_them() {
         assert!(!fault.message.contains("0123456789abcdef"), "{}", fault.message);
     }
 }
+
+#[test]
+fn behind_a_token_stands_whose_it_is_and_what_it_may_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tokens");
+    let path = file.to_str().unwrap().to_owned();
+    let read = |key: &'static str, content: &str| {
+        std::fs::write(&file, content).unwrap();
+        let flags = [(key, path.as_str())];
+        let auth = load("", &[], &flags).unwrap().auth;
+        if key.contains("join") { auth.doors() } else { auth.operators() }
+    };
+    let lines = "ann 0123456789abcdef  tenant=acme\nvic 1123456789abcdef roles=viewer,approver tenant=acme\nada 2123456789abcdef\n";
+    let found = read("auth.operator_token_file", lines).unwrap();
+    let said: Vec<String> = found
+        .iter()
+        .map(|line| {
+            let tenant = line.tenant.as_ref().map_or("-", |tenant| tenant.as_str());
+            let roles: Vec<&str> = line.roles.iter().map(|role| role.name()).collect();
+            format!("{} {tenant} {}", line.name, roles.join(","))
+        })
+        .collect();
+    assert_eq!(said, ["ann acme ", "vic acme viewer,approver", "ada - "]);
+    let door = read("auth.join_token_file", "edge 0123456789abcdef tenant=acme\n").unwrap();
+    assert_eq!(door[0].tenant.as_ref().unwrap().as_str(), "acme");
+    let mut seen = String::new();
+    for (key, line) in [
+        ("auth.operator_token_file", "ann 0123456789abcdef tenant=ACME"),
+        ("auth.operator_token_file", "ann 0123456789abcdef roles=king"),
+        ("auth.operator_token_file", "ann 0123456789abcdef tenant=a tenant=b"),
+        ("auth.operator_token_file", "ann 0123456789abcdef another-secret-word"),
+        ("auth.operator_token_file", "0123456789abcdef tenant=a-tenant-16-long"),
+        ("auth.join_token_file", "ann 0123456789abcdef roles=viewer"),
+    ] {
+        let fault = read(key, line).unwrap_err();
+        seen += &format!("{}\n", fault.message.replace(&path, "FILE"));
+        assert!(!fault.message.contains("secret"), "{}", fault.message);
+    }
+    insta::assert_snapshot!(seen, @"");
+}

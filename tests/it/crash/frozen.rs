@@ -51,8 +51,15 @@ impl Story {
 
     fn poll(&mut self) -> String {
         let id = ChildId::parse(CHILD).unwrap();
-        let poll =
-            Poll { child: Some(id.clone()), fresh: id, area: None, address: None, agents: 0, profile: None };
+        let poll = Poll {
+            child: Some(id.clone()),
+            fresh: id,
+            area: None,
+            address: None,
+            agents: 0,
+            profile: None,
+            tenant: None,
+        };
         match self.ask(&Command::Children(children::Command::Poll(poll))).unwrap() {
             Reply::Polled { offer, .. } => offer.unwrap_or_default(),
             other => panic!("{other:?}"),

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use http::auth::{ChildTokens, OperatorToken, Settings, Token};
+use http::auth::{ChildTokens, JoinToken, OperatorToken, Settings, Token};
 use language::render::ROLLOUT_STAGE;
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ fn rights(required: bool) -> Settings {
         operator_required: true,
         metrics_open: false,
         children: ChildTokens::new(tokens, required),
-        doors: vec![("edge".to_owned(), Token::new(DOOR))],
+        doors: vec![JoinToken::new("edge", DOOR)],
     }
 }
 

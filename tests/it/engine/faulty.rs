@@ -34,6 +34,7 @@ pub fn first_poll(id: &str) -> Poll {
         address: None,
         agents: 0,
         profile: None,
+        tenant: None,
     }
 }
 

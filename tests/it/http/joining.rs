@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use http::auth::{ChildTokens, JoinToken, Settings};
+use http::auth::{ChildTokens, JoinToken, Settings, Token};
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 use tokio::time::Instant;

@@ -20,6 +20,7 @@ mod slow;
 mod steering;
 mod submit;
 mod survey;
+mod tenants;
 mod wait;
 mod watching;
 mod whole;

@@ -90,6 +90,11 @@ async fn every_operation_of_the_document_is_a_route() {
     POST /api/v1/target-groups
     GET /api/v1/target-groups/{id}
     DELETE /api/v1/target-groups/{id}
+    GET /api/v1/tenants
+    POST /api/v1/tenants
+    GET /api/v1/tenants/{name}
+    DELETE /api/v1/tenants/{name}
+    PUT /api/v1/tenants/{name}/limits
     GET /api/v1/versions
     POST /api/v1/versions
     GET /api/v1/versions/{id}

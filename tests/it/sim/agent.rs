@@ -328,6 +328,7 @@ impl Agent {
             address: Some(self.address),
             agents: 0,
             profile: None,
+            tenant: None,
         };
         heart(Command::Children(children::Command::Poll(poll)))
     }

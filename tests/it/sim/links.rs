@@ -295,6 +295,7 @@ impl World {
                     address: None,
                     agents: line.below.agents(),
                     profile: Some(Profile { name: None, kind: ChildKind::Rm, capabilities }),
+                    tenant: None,
                 }));
                 held = poll.held;
                 (Some(command), poll.wait_ms)

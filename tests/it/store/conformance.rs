@@ -154,6 +154,19 @@ async fn releases_are_found_by_state_and_function(place: &Place) {
         let found = reader.releases(&filter).await.unwrap();
         assert_eq!(found.iter().map(|row| row.release_key).collect::<Vec<_>>(), keys, "{filter:?}");
     }
+    // A prefix is no pattern, and its case counts.
+    for (prefix, keys) in [
+        ("", vec![4, 3, 2, 1]),
+        ("r", vec![4, 3, 2, 1]),
+        ("r3", vec![3]),
+        ("R", vec![]),
+        ("_", vec![]),
+        ("r%", vec![]),
+    ] {
+        let filter = ReleaseFilter { prefix: some(prefix), limit: 10, ..ReleaseFilter::default() };
+        let found = reader.releases(&filter).await.unwrap();
+        assert_eq!(found.iter().map(|row| row.release_key).collect::<Vec<_>>(), keys, "{filter:?}");
+    }
     assert_eq!(reader.release("r9").await.unwrap(), None);
     reader.ping().await.unwrap();
 }
@@ -245,6 +258,11 @@ async fn what_is_left_of_a_removed_release_goes_in_bounded_steps_and_with_it_wha
         writer.commit(&batch(&lease, seq, whole_release(key, archive, 10))).await.unwrap();
     }
     assert_eq!(writer.prune_history(5).await.unwrap(), 0, "nothing is removed yet");
+    // What two share counts once, and what others have doesn't.
+    let of = async |prefix: &str| reader.bytes_of(prefix).await.unwrap();
+    let (one, all) = (of("r1").await, of("r").await);
+    assert!(one > 0 && of("r2").await == one && of("nobody").await == 0 && of("R").await == 0);
+    assert!(all > one && all < 4 * one, "{all} and {one}");
     let gone =
         |key: u32| ReleaseRow { id: format!("!{key}"), archive: vec![], ..release(key, REMOVED, "[]") };
     let removed = Writes { releases: vec![gone(1), gone(3), gone(4)], ..Writes::default() };

@@ -276,6 +276,7 @@ impl<'a> Listing<'a> {
         let wave = member.filter(|_| !self.plan.waves.is_empty()).map(|at| self.plan.wave(at) as u32 + 1);
         let last = |at| (0..self.plan.waves.len()).find(|wave| self.plan.quota(at, *wave) == agents);
         let releases = record.open.iter().filter_map(|release| self.state.release(*release));
+        let names = releases.map(|release| tenant::named(self.strategy.tenant(), &release.id).to_owned());
         PlannedChild {
             child: record.id.to_string(),
             name: record.profile.as_ref().and_then(|profile| profile.name.clone()),
@@ -290,7 +291,7 @@ impl<'a> Listing<'a> {
             last_wave: member.and_then(last).zip(wave).map(|(last, wave)| (last as u32 + 1).max(wave)),
             turn,
             metres: turn.and_then(|_| self.metres(record)),
-            busy_with: releases.map(|release| release.id.to_string()).collect(),
+            busy_with: names.collect(),
             area: None,
         }
     }

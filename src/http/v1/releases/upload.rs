@@ -10,6 +10,7 @@ use axum::{
 
 use crate::{
     Context,
+    auth::CallingOperator,
     charged::{Account, Charged},
     extract::{Body, media_type},
     problem::Problem,
@@ -30,25 +31,34 @@ pub struct Upload {
     /// A zip.
     pub functions: Option<Bytes>,
     /// The memory that they take.
-    _account: Arc<Account>,
+    _accounts: [Arc<Account>; 2],
 }
 
 impl Upload {
     /// A strategy that this manager has made itself.
     pub(in crate::v1) fn made(strategy: String) -> Self {
-        Self { strategy: strategy.into(), functions: None, _account: Arc::default() }
+        Self { strategy: strategy.into(), functions: None, _accounts: Default::default() }
     }
 }
 
 /// Reads a submission of any of the accepted forms. Whoever sends slowly is in nobody's way; where those that are being
 /// read take too much memory already, there is an answer at once.
 pub async fn read(ctx: &Context, request: Request) -> Result<Upload, Problem> {
-    let account = Arc::new(Account::default());
-    let (memory, own) = (Arc::clone(&ctx.uploading), Arc::clone(&account));
-    let request = request.map(|body| AnyBody::new(Charged::new(body, memory, own)));
+    let accounts = [Arc::new(Account::default()), Arc::new(Account::default())];
+    let [account, of_tenant] = accounts.clone();
+    let caller = request.extensions().get::<CallingOperator>();
+    // A tenant takes no more than its part, whoever else submits.
+    let part = caller.and_then(|caller| Some(ctx.uploading_of(caller.grant.tenant.as_ref()?)));
+    let memory = Arc::clone(&ctx.uploading);
+    let request = request.map(|body| match part {
+        Some(part) => {
+            AnyBody::new(Charged::new(AnyBody::new(Charged::new(body, part, of_tenant)), memory, account))
+        }
+        None => AnyBody::new(Charged::new(body, memory, account)),
+    });
     match parts(ctx, request).await {
-        Ok((strategy, functions)) => Ok(Upload { strategy, functions, _account: account }),
-        Err(_) if account.was_refused() => Err(EngineError::Busy.into()),
+        Ok((strategy, functions)) => Ok(Upload { strategy, functions, _accounts: accounts }),
+        Err(_) if accounts.iter().any(|account| account.was_refused()) => Err(EngineError::Busy.into()),
         Err(problem) => Err(problem),
     }
 }

@@ -66,6 +66,7 @@ fn poll(own: &Own) -> Poll {
         address: Some(own.address),
         agents: 0,
         profile: Some(Profile { name: None, kind: ChildKind::Agent, capabilities }),
+        tenant: None,
     }
 }
 
