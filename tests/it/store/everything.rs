@@ -8,10 +8,11 @@ use std::{
 use bytes::Bytes;
 use store::{
     AuditFilter, DeploymentFilter, Loader, MAX_PAGE, Reader, ReleaseFilter, ReleaseHead, ServiceFilter,
-    StoreError, Writer,
+    StoreError, TrafficFilter, Writer,
     rows::{
-        AnalysisRunRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, MembersRow, OutboxRow, PointerRow,
-        PrecedentRow, RegisteredRow, ReleaseRow, ServiceReleaseRow, SettingRow, StageResultRow, Writes,
+        AnalysisRunRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, LedServiceRow, MembersRow,
+        OutboxRow, PointerRow, PrecedentRow, RegisteredRow, ReleaseRow, RouterOrderRow, RouterRow,
+        ServiceReleaseRow, SettingRow, StageResultRow, TrafficHistoryRow, Writes,
     },
 };
 
@@ -33,6 +34,10 @@ pub struct Everything {
     /// By id.
     pub registered: BTreeMap<String, RegisteredRow>,
     pub service_releases: BTreeMap<u32, ServiceReleaseRow>,
+    pub routers: BTreeMap<u32, RouterRow>,
+    pub led_services: BTreeMap<(u32, i16), LedServiceRow>,
+    pub router_orders: BTreeMap<(u32, i16), RouterOrderRow>,
+    pub traffic_history: BTreeMap<(u64, u32), TrafficHistoryRow>,
 }
 
 impl Everything {
@@ -41,6 +46,9 @@ impl Everything {
         for key in &writes.children_gone {
             self.children.remove(key);
             self.deployments.retain(|(_, child), _| child != key);
+            self.routers.remove(key);
+            self.led_services.retain(|(child, _), _| child != key);
+            self.router_orders.retain(|(child, _), _| child != key);
         }
         self.children.extend(writes.children.iter().map(|row| (row.child_key, row.clone())));
         for (key, seen_ms) in &writes.seen {
@@ -82,6 +90,13 @@ impl Everything {
         for key in &writes.pointers_gone {
             self.pointers.remove(key);
         }
+        self.routers.extend(writes.routers.iter().map(|row| (row.child_key, row.clone())));
+        self.led_services
+            .extend(writes.led_services.iter().map(|row| ((row.child_key, row.place), row.clone())));
+        self.router_orders
+            .extend(writes.router_orders.iter().map(|row| ((row.child_key, row.place), row.clone())));
+        self.traffic_history
+            .extend(writes.traffic_history.iter().map(|row| ((row.seq, row.idx), row.clone())));
     }
 
     /// Reads the store through [`Writer::load`] and every method of [`Reader`]. Archives, and rows of releases that
@@ -94,6 +109,9 @@ impl Everything {
             outbox: loaded.outbox.clone(),
             settings: loaded.settings.clone(),
             pointers: loaded.pointers.clone(),
+            routers: loaded.routers.clone(),
+            led_services: loaded.led_services.clone(),
+            router_orders: loaded.router_orders.clone(),
             ..Self::default()
         };
         for head in &loaded.heads {
@@ -113,6 +131,7 @@ impl Everything {
         found.read_deployments(reader).await;
         assert_eq!(loaded.deployments, found.deployments);
         found.read_audit(reader).await;
+        found.read_traffic(reader).await;
         found
     }
 
@@ -259,6 +278,33 @@ impl Everything {
     }
 }
 
+impl Everything {
+    /// In pages of two, newest first; then by release and by service.
+    async fn read_traffic(&mut self, reader: &dyn Reader) {
+        let mut filter = TrafficFilter { limit: 2, ..TrafficFilter::default() };
+        loop {
+            let page = reader.traffic_history(filter).await.unwrap();
+            assert!(page.is_sorted_by_key(|row| Reverse((row.seq, row.idx))));
+            let Some(last) = page.last() else { break };
+            filter.before = Some((last.seq, last.idx));
+            self.traffic_history.extend(page.into_iter().map(|row| ((row.seq, row.idx), row)));
+        }
+        for row in self.traffic_history.values() {
+            for (release_key, service) in
+                [(row.release_key, None), (None, Some(&*row.service)), (row.release_key, Some(&*row.service))]
+            {
+                let of = TrafficFilter { release_key, service, limit: MAX_PAGE, before: None };
+                let wanted = self.traffic_history.values().rev().filter(|row| {
+                    release_key.is_none_or(|key| row.release_key == Some(key))
+                        && service.is_none_or(|service| row.service == service)
+                });
+                let found = reader.traffic_history(of).await.unwrap();
+                assert!(found.iter().eq(wanted.take(MAX_PAGE as usize)));
+            }
+        }
+    }
+}
+
 /// What [`Writer::load`] hands over.
 #[derive(Debug, Default)]
 pub struct Loaded {
@@ -273,6 +319,9 @@ pub struct Loaded {
     pub outbox: BTreeMap<u64, OutboxRow>,
     pub settings: BTreeMap<String, SettingRow>,
     pub pointers: BTreeMap<u64, PointerRow>,
+    pub routers: BTreeMap<u32, RouterRow>,
+    pub led_services: BTreeMap<(u32, i16), LedServiceRow>,
+    pub router_orders: BTreeMap<(u32, i16), RouterOrderRow>,
 }
 
 impl Loaded {
@@ -337,6 +386,18 @@ impl Loader for Loaded {
     }
     fn pointer(&mut self, row: PointerRow) -> Result<(), StoreError> {
         self.pointers.insert(row.pointer_key, row);
+        Ok(())
+    }
+    fn router(&mut self, row: RouterRow) -> Result<(), StoreError> {
+        self.routers.insert(row.child_key, row);
+        Ok(())
+    }
+    fn led_service(&mut self, row: LedServiceRow) -> Result<(), StoreError> {
+        self.led_services.insert((row.child_key, row.place), row);
+        Ok(())
+    }
+    fn router_order(&mut self, row: RouterOrderRow) -> Result<(), StoreError> {
+        self.router_orders.insert((row.child_key, row.place), row);
         Ok(())
     }
 }

@@ -8,8 +8,8 @@ use store::{
     Pruning,
     rows::{
         AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow,
-        MembersRow, OutboxRow, PointerRow, PrecedentRow, RegisteredRow, ReleaseRow, ServiceReleaseRow,
-        SettingRow, StageResultRow, Writes,
+        LedServiceRow, MembersRow, OutboxRow, PointerRow, PrecedentRow, RegisteredRow, ReleaseRow,
+        RouterOrderRow, RouterRow, ServiceReleaseRow, SettingRow, StageResultRow, TrafficHistoryRow, Writes,
     },
 };
 
@@ -218,6 +218,37 @@ prop_compose! {
     }
 }
 
+prop_compose! {
+    fn any_router()(child_key in key(), kind in text(), version in option::of(text()), phase in text(),
+        reached in any::<bool>(), trouble in option::of(text()), updated_ms in any::<i64>(), detail in text())
+        -> RouterRow {
+        RouterRow { child_key, kind, version, phase, reached, trouble, updated_ms, detail }
+    }
+}
+
+prop_compose! {
+    fn any_led_service()(child_key in key(), place in prop_oneof![4 => 0_i16..3, 1 => any::<i16>()], service in text(),
+        epoch in 0..=i64::MAX.cast_unsigned(), generation in 0..=i64::MAX.cast_unsigned(), offer in option::of(text()),
+        standing in any::<bool>(), updated_ms in any::<i64>(), detail in text()) -> LedServiceRow {
+        LedServiceRow { child_key, place, service, epoch, generation, offer, standing, updated_ms, detail }
+    }
+}
+
+prop_compose! {
+    fn any_order()(child_key in key(), place in prop_oneof![4 => 0_i16..3, 1 => any::<i16>()],
+        number in 0..=i64::MAX.cast_unsigned(), what in text(), at_ms in any::<i64>(), detail in text()) -> RouterOrderRow {
+        RouterOrderRow { child_key, place, number, what, at_ms, detail }
+    }
+}
+
+prop_compose! {
+    fn any_entry()(at_ms in any::<i64>(), child_key in key(), router in text(),
+        service in prop_oneof![Just("checkout".to_owned()), text()], release_key in option::of(key()), detail in text())
+        -> TrafficHistoryRow {
+        TrafficHistoryRow { seq: 0, idx: 0, at_ms, child_key, router, service, release_key, detail }
+    }
+}
+
 fn unique<T: std::fmt::Debug, K: Ord>(
     row: impl Strategy<Value = T>,
     key: impl Fn(&T) -> K,
@@ -266,6 +297,12 @@ pub fn any_batches() -> impl Strategy<Value = Vec<Writes>> {
         ),
         unique(any_analysis_run(), |row| (row.release_key, row.block)),
         unique(any_precedent(), |row| (row.function.clone(), row.release_key)),
+        (
+            unique(any_router(), |row| row.child_key),
+            unique(any_led_service(), |row| (row.child_key, row.place)),
+            unique(any_order(), |row| (row.child_key, row.place)),
+            collection::vec(any_entry(), 0..3),
+        ),
     );
     let frequent = (
         unique(any_child(), |row| row.child_key),
@@ -278,7 +315,8 @@ pub fn any_batches() -> impl Strategy<Value = Vec<Writes>> {
         let (children, assignments, stage_results, deployments, audit) = frequent;
         let mut writes =
             Writes { children, assignments, stage_results, deployments, audit, ..Writes::default() };
-        if let Some((gone, seen, releases, archives, members, beside, runs, precedents)) = rare {
+        if let Some((gone, seen, releases, archives, members, beside, runs, precedents, traffic)) = rare {
+            (writes.routers, writes.led_services, writes.router_orders, writes.traffic_history) = traffic;
             let ((outbox, done), (pointers, pointers_gone), settings) = beside;
             let (settings, registered, service_releases) = settings;
             (writes.pointers, writes.pointers_gone, writes.settings) = (pointers, pointers_gone, settings);
@@ -304,6 +342,9 @@ pub fn any_batches() -> impl Strategy<Value = Vec<Writes>> {
         let (mut id, mut key) = (0, 0);
         for (seq, writes) in (1..).zip(&mut batches) {
             for (idx, row) in (0..).zip(&mut writes.audit) {
+                (row.seq, row.idx) = (seq, idx);
+            }
+            for (idx, row) in (0..).zip(&mut writes.traffic_history) {
                 (row.seq, row.idx) = (seq, idx);
             }
             for row in &mut writes.outbox {
