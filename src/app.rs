@@ -25,6 +25,8 @@ use language::{Site, functions};
 use ports::provider::Registry;
 use store::{StoreError, options::OpenOptions, url};
 
+use wire::progressive::Registrations;
+
 use self::routers::Led;
 pub use self::routers::LedRouter;
 
@@ -68,6 +70,8 @@ pub struct Options {
     pub site: Site,
     /// Routers that it leads by itself.
     pub routers: Vec<LedRouter>,
+    /// What releases of services may name, beside what calls register.
+    pub registered: Registrations,
 }
 
 /// Speaks TLS on an address.
@@ -107,6 +111,7 @@ impl Options {
             max_waiters: http::child::MAX_WAITERS,
             site: Site::default(),
             routers: Vec::new(),
+            registered: Registrations::default(),
         }
     }
 }
@@ -193,6 +198,7 @@ fn serve_on(doors: Doors, options: Options, started: Started, led: Led) -> anyho
         service_area,
     };
     let ctx = Context::new(started.engine.clone(), settings, options.forwarding, stop.clone());
+    tokio::spawn(http::v1::register_all(ctx.clone(), options.registered));
     let settings = |tls: Option<Tls>| serve::Settings {
         max_connections: options.max_connections,
         tls: tls.map(|Tls(acceptor)| acceptor),

@@ -7,3 +7,4 @@ pub mod app;
 pub mod cli;
 #[cfg(feature = "manager")]
 pub mod config;
+pub mod strategies;

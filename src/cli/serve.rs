@@ -181,6 +181,7 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
         max_waiters: config.limits.max_waiters,
         site: site(config)?,
         routers: routers(config)?,
+        registered: config.services.registered()?,
     })
 }
 
@@ -200,7 +201,8 @@ fn routers(config: &Config) -> Result<Vec<app::LedRouter>, Failure> {
 
 /// What strategies may name. Providers are set up once here, so that a missing secret or certificate is found now.
 fn site(config: &Config) -> Result<Site, Failure> {
-    let site = config.analysis.site()?;
+    let mut site = config.analysis.site()?;
+    site.strategies = config.services.templates()?;
     Registry::new(&site.providers).map_err(|error| {
         Failure::from(Fault { place: "analysis.providers".to_owned(), message: error.to_string() })
     })?;

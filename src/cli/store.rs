@@ -177,12 +177,12 @@ async fn info(store: &str, json: bool, out: &mut (dyn Write + Send)) -> Result<(
 fn describe(Info { schema_version, lease, rows }: &Info) -> String {
     let holder = if lease.holder.is_empty() { "nobody" } else { &lease.holder };
     let mut text = format!(
-        "schema version  {schema_version}\nlease held by   {holder}\nepoch           {}\ncommits         {}\n\
-         served          {} s\n",
+        "schema version    {schema_version}\nlease held by     {holder}\nepoch             {}\ncommits           {}\n\
+         served            {} s\n",
         lease.epoch,
         lease.seq,
         lease.served_ms / 1000
     );
-    text.extend(rows.iter().map(|(table, count)| format!("{table:<16}{count}\n")));
+    text.extend(rows.iter().map(|(table, count)| format!("{table:<18}{count}\n")));
     text
 }

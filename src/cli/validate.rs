@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, Read, Write},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use jiff::Timestamp;
@@ -12,8 +12,9 @@ use super::{
     show::one_line,
     source::{Functions, Source, Unfound, Wanted},
 };
+use crate::strategies;
 use language::{
-    Checked, Diagnostic, MAX_STRATEGY_BYTES, Severity, Strategy, check_submission,
+    Checked, Diagnostic, MAX_STRATEGY_BYTES, Severity, Site, Strategy, check_submission_at,
     functions::{missing_in_folder, missing_in_zip},
 };
 
@@ -31,6 +32,9 @@ pub struct Args {
     pub files: Vec<String>,
     #[command(flatten)]
     pub wanted: Wanted,
+    /// Folder of strategies that releases of services may name, as the manager's services.strategies; its faults are reported too
+    #[arg(long, value_name = "DIR")]
+    pub strategies: Option<PathBuf>,
     /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,
@@ -63,8 +67,11 @@ pub fn run(args: &Args, out: &mut impl Write) -> u8 {
 
 /// [`run`] with a standard input of the caller's choice.
 pub fn run_with(args: &Args, input: &mut impl Read, out: &mut impl Write) -> u8 {
-    let reports: Vec<ValidationReport> =
-        args.files.iter().map(|file| report(file, &args.wanted, input)).collect();
+    let (site, faults) = site(args.strategies.as_deref());
+    let reports: Vec<ValidationReport> = faults
+        .into_iter()
+        .chain(args.files.iter().map(|file| report(file, &args.wanted, &site, input)))
+        .collect();
     let written = if args.json { json(&reports, out) } else { text(&reports, out) };
     if written.is_err() || reports.iter().any(|r| r.unreadable.is_some()) {
         2
@@ -73,7 +80,23 @@ pub fn run_with(args: &Args, input: &mut impl Read, out: &mut impl Write) -> u8 
     }
 }
 
-fn report(named: &str, wanted: &Wanted, input: &mut impl Read) -> ValidationReport {
+/// What strategies may name, and a report of each file that can't be taken.
+fn site(folder: Option<&Path>) -> (Site, Vec<ValidationReport>) {
+    let found = folder.map(strategies::read).transpose();
+    let unreadable = |one: strategies::Unread| ValidationReport {
+        file: one.place,
+        valid: false,
+        unreadable: Some(one.message),
+        diagnostics: Vec::new(),
+        notes: Vec::new(),
+    };
+    match found {
+        Ok(found) => (Site { strategies: found.unwrap_or_default(), ..Site::default() }, Vec::new()),
+        Err(unread) => (Site::default(), unread.into_iter().map(unreadable).collect()),
+    }
+}
+
+fn report(named: &str, wanted: &Wanted, site: &Site, input: &mut impl Read) -> ValidationReport {
     let unreadable = |file: &str, error: String| ValidationReport {
         file: file.to_owned(),
         valid: false,
@@ -87,20 +110,20 @@ fn report(named: &str, wanted: &Wanted, input: &mut impl Read) -> ValidationRepo
                 let functions = wanted.functions.as_ref().map_or(Functions::OfManager, |path| {
                     if path.is_dir() { Functions::Folder(path.clone()) } else { Functions::Zip(path.clone()) }
                 });
-                checked(&Source { file: "<stdin>".to_owned(), text, functions })
+                checked(&Source { file: "<stdin>".to_owned(), text, functions }, site)
             }
             Err(error) => unreadable("<stdin>", error.to_string()),
         };
     }
     match Source::find(named, wanted) {
-        Ok(source) => checked(&source),
+        Ok(source) => checked(&source, site),
         Err(Unfound::Unread { error, .. }) => unreadable(named, error.to_string()),
         Err(unfound) => unreadable(named, unfound.to_string()),
     }
 }
 
-fn checked(source: &Source) -> ValidationReport {
-    let mut checked = check_submission(&source.text);
+fn checked(source: &Source, site: &Site) -> ValidationReport {
+    let mut checked = check_submission_at(&source.text, site);
     checked.compare_start(Timestamp::now().as_millisecond());
     if let Some(strategy) = checked.strategy.clone() {
         let found = missing(source, &strategy, &checked);

@@ -24,6 +24,7 @@ mod parent;
 mod routers;
 mod section;
 mod serve;
+mod services;
 mod store;
 mod timeouts;
 mod tls;
@@ -46,6 +47,7 @@ pub use parent::Parent;
 pub use routers::Routers;
 pub use section::{Field, Section};
 pub use serve::{DEFAULT_LISTEN, Serve};
+pub use services::Services;
 pub use store::Store;
 pub use tls::Tls;
 pub use value::{Bytes, LogFormat, Names, Networks, Setting, Url, Urls};
@@ -74,6 +76,7 @@ pub struct Config {
     pub notify: Notify,
     pub parent: Parent,
     pub routers: Routers,
+    pub services: Services,
     pub analysis: Analysis,
 }
 
@@ -96,6 +99,7 @@ impl Default for Config {
             notify: Notify::default(),
             parent: Parent::default(),
             routers: Routers::default(),
+            services: Services::default(),
             analysis: Analysis::default(),
         }
     }
@@ -166,7 +170,7 @@ impl Config {
         if faults.is_empty() { Ok(config) } else { Err(ConfigError { faults }) }
     }
 
-    fn sections(&mut self) -> [&mut dyn Section; 17] {
+    fn sections(&mut self) -> [&mut dyn Section; 18] {
         [
             &mut self.serve,
             &mut self.http,
@@ -184,6 +188,7 @@ impl Config {
             &mut self.notify,
             &mut self.parent,
             &mut self.routers,
+            &mut self.services,
             &mut self.analysis,
         ]
     }

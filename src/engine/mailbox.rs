@@ -10,7 +10,9 @@ use heart::release::{
     command::{Command, Refusal, Reply},
     state::Snapshot,
 };
-use model::ReleaseKey;
+use model::{ReleaseId, ReleaseKey};
+use progressive::Kind;
+use store::rows::RegisteredRow;
 
 /// Commands that wait for the engine; more are refused until it has caught up.
 pub(super) const MAILBOX: usize = 16_384;
@@ -87,6 +89,16 @@ pub(super) enum Envelope {
         setting: Setting,
         /// What is said of it in the audit trail, and who did it.
         event: Option<(Actor, String)>,
+        stored: oneshot::Sender<()>,
+    },
+    /// What releases of services may name is written or removed, unless one that is not over names it.
+    Register {
+        row: RegisteredRow,
+        kind: Kind,
+        /// What is said of it in the audit trail, and who did it.
+        event: (Actor, String),
+        /// The release that names it.
+        in_use: oneshot::Sender<ReleaseId>,
         stored: oneshot::Sender<()>,
     },
     Stop(oneshot::Sender<()>),

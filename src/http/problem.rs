@@ -12,6 +12,7 @@ use axum::{
 use engine::EngineError;
 use heart::release::command::Refusal;
 use language::functions::ArchiveError;
+use progressive::Fault;
 use store::StoreError;
 use wire::api;
 
@@ -190,6 +191,12 @@ impl From<StoreError> for Problem {
     }
 }
 
+impl From<Fault> for Problem {
+    fn from(fault: Fault) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-field", fault.to_string())
+    }
+}
+
 impl From<ArchiveError> for Problem {
     fn from(error: ArchiveError) -> Self {
         let status = match &error {
@@ -259,6 +266,13 @@ fn title(kind: &str) -> Option<&'static str> {
         "unknown-stage" => "Unknown stage",
         "invalid-strategy" => "Invalid strategy",
         "invalid-functions" => "Invalid functions",
+        "invalid-field" => "A field can't be taken",
+        "unknown-ab-release" => "Unknown A/B release",
+        "unknown-rollout-strategy" => "Unknown rollout strategy",
+        "unknown-environment" => "Unknown environment",
+        "unknown-target-group" => "Unknown target group",
+        "unknown-version" => "Unknown version",
+        "in-use" => "In use",
         "id-taken" => "The id is taken",
         "id-ambiguous" => "The id is ambiguous",
         "conflict" => "Unfinished releases are in the way",

@@ -9,6 +9,7 @@
 
 mod amount;
 pub mod analysis;
+mod annotations;
 mod check;
 mod condition;
 mod diagnostic;
@@ -44,6 +45,7 @@ mod target;
 mod validate;
 
 pub use amount::{Amount, Round};
+pub use annotations::{MAX_ANNOTATION_BYTES, MAX_ANNOTATION_KEY_BYTES, MAX_ANNOTATIONS};
 pub use check::{
     Checked, Site, check, check_at, check_bytes, check_from_parent, check_stored, check_submission,
     check_submission_at,
@@ -63,6 +65,7 @@ pub use rollout::{
 };
 pub use rollout_templates::{
     ERROR_RATE, MAX_ROLLOUT_TEMPLATES, MIN_CALLS, RolloutTemplate, RolloutTemplates, TemplateStage,
+    rollout_template_of,
 };
 pub use scalar::{MAX_CALLS, MAX_DURATION, MAX_PATH_BYTES, MAX_RESPONSE_TIME_MS};
 pub use service::{Base, Salt, Service};

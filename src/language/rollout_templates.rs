@@ -198,6 +198,20 @@ impl RolloutTemplate {
     }
 }
 
+impl RolloutTemplate {
+    /// As `stages:` and `rollout:` of a service with any number of variations. `shares`: what each gets, by name and in percent, where
+    /// all but the stable one get so much together, in units of 0.01 %.
+    #[must_use]
+    pub fn spelled_out(&self, shares: impl Fn(u16) -> Value) -> (Vec<Value>, Value) {
+        let names = stage_names(self);
+        let mut rollout = json!({"on_failure": word(self.on_failure)});
+        if let Some(approval) = approval(self, &names) {
+            rollout["approval"] = approval;
+        }
+        (stage_forms(self, &names, shares), rollout)
+    }
+}
+
 fn word(on_failure: OnLimit) -> &'static str {
     match on_failure {
         OnLimit::Rollback => "rollback",
@@ -258,6 +272,19 @@ fn stage(node: &Node, index: usize, findings: &mut Findings<'_>) -> Option<Templ
         healthy_targets: healthy.unwrap_or(Some(HEALTHY))?,
         approval: approval.unwrap_or(Some(false))?,
     })
+}
+
+/// The template that a text names or has written out; `None`: it has stages of its own, or names what is no built-in one.
+#[must_use]
+pub fn rollout_template_of(text: &str) -> Option<RolloutTemplate> {
+    let mut findings = Findings::of_stored(text);
+    let mut root = raw::read(text, &mut findings)?;
+    let value = root.child(KEY)?.clone();
+    match &value.kind {
+        NodeKind::Scalar(name) => RolloutTemplates::default().get(name).cloned(),
+        NodeKind::Mapping(_) => template(&value, None, &mut findings),
+        NodeKind::Null | NodeKind::Sequence(_) => None,
+    }
 }
 
 /// Where a name stood, and what it means, so that it can be written out.
@@ -352,6 +379,13 @@ fn stage_names(template: &RolloutTemplate) -> Vec<String> {
 }
 
 fn stages(template: &RolloutTemplate, names: &[String], [stable, new]: [&str; 2], at: At) -> Node {
+    let shares = |traffic: u16| json!({stable: percent(10_000 - traffic), new: percent(traffic)});
+    let all = stage_forms(template, names, shares);
+    Node { at, kind: NodeKind::Sequence(all.iter().map(|form| node(form, at)).collect()) }
+}
+
+/// `shares`: what each variation gets where all but the stable one get so much together.
+fn stage_forms(template: &RolloutTemplate, names: &[String], shares: impl Fn(u16) -> Value) -> Vec<Value> {
     let mut all = Vec::new();
     for (index, (stage, name)) in template.stages.iter().zip(names).enumerate() {
         let gets_calls = stage.traffic > 0;
@@ -361,7 +395,7 @@ fn stages(template: &RolloutTemplate, names: &[String], [stable, new]: [&str; 2]
         let mut form = json!({
             "name": name,
             "type": "Traffic",
-            "shares": {stable: percent(10_000 - stage.traffic), new: percent(stage.traffic)},
+            "shares": shares(stage.traffic),
             "healthy_targets": percent(stage.healthy_targets),
             "end_conditions": [
                 {"name": "minDuration", "threshold": go_duration(stage.duration)},
@@ -372,14 +406,14 @@ fn stages(template: &RolloutTemplate, names: &[String], [stable, new]: [&str; 2]
         if gets_calls {
             form["metrics_conditions"] = json!([{"name": "errorRate", "threshold": ERROR_RATE}]);
         }
-        all.push(node(&form, at));
+        all.push(form);
     }
-    Node { at, kind: NodeKind::Sequence(all) }
+    all
 }
 
-/// What the template says of approvals and failures, where the strategy doesn't.
-fn lead(root: &mut Node, template: &RolloutTemplate, names: &[String], at: At) {
-    let last = template.stages.len() - 1;
+/// Of which stages somebody is asked, as `approval:` has it.
+fn approval(template: &RolloutTemplate, names: &[String]) -> Option<Value> {
+    let last = template.stages.len().saturating_sub(1);
     let asks = |(index, stage): &(usize, &TemplateStage)| {
         *index < last && (stage.approval || !template.auto_advance)
     };
@@ -387,11 +421,16 @@ fn lead(root: &mut Node, template: &RolloutTemplate, names: &[String], at: At) {
     // An approval of a stage is asked before it: so of the one behind that which has to pass.
     let asked: Vec<&String> = asked.filter_map(|(index, _)| names.get(index + 1)).collect();
     let approves_last = template.stages.last().is_some_and(|stage| stage.approval) && asked.is_empty();
-    let approval = match (approves_last, &asked[..]) {
+    match (approves_last, &asked[..]) {
         (true, _) => Some(json!("before_rollout")),
         (false, []) => None,
         (false, asked) => Some(json!({"stages": asked})),
-    };
+    }
+}
+
+/// What the template says of approvals and failures, where the strategy doesn't.
+fn lead(root: &mut Node, template: &RolloutTemplate, names: &[String], at: At) {
+    let approval = approval(template, names);
     let has_some = |found: &mut Node| !matches!(found.kind, NodeKind::Null);
     if !root.child("rollout").is_some_and(has_some) {
         let NodeKind::Mapping(pairs) = &mut root.kind else { return };

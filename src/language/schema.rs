@@ -62,6 +62,8 @@ pub struct StrategyForm {
     /// Whether the parent is to release it, where the target reaches beyond this manager's area; `false` if
     /// absent.
     pub forward_up: Option<bool>,
+    /// What people and programs note of the release; carried along, never interpreted.
+    pub annotations: Option<BTreeMap<String, Scalar>>,
     /// Where the functions run, for queries of an analysis that name `{{ .BuiltInArgs.App.K8s.Namespace }}`.
     pub namespace: Option<Scalar>,
     /// Metrics by name, for `template`. The manager writes those of its own here when a release is submitted; where it

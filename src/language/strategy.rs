@@ -1,6 +1,6 @@
 //! A checked strategy: who takes part, which functions or services change, through which stages, and what follows what.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +38,9 @@ pub struct Strategy {
     /// What the parent said beside it, if it came from there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_parent: Option<FromParent>,
+    /// What is noted of it; carried along, never interpreted.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
 }
 
 /// A function and the two versions of it that are compared.

@@ -49,6 +49,7 @@ pub(super) fn strategy(draft: StrategyDraft, findings: &mut Findings<'_>) -> Opt
         rollout,
         forward_up: draft.forward_up,
         from_parent: draft.from_parent,
+        annotations: draft.annotations,
     };
     if strategy.subjects_count() == 0 || strategy.stages.is_empty() {
         return None;

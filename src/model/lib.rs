@@ -26,7 +26,7 @@ pub use child::{
     Capabilities, ChildKind, ChildStatus, Cordon, Exclusion, FEATURE_CLASSES, FEATURE_GROUPS,
     FEATURE_INTERIM, FEATURE_QUESTIONS, FEATURE_SERVICES, FEATURE_TRAFFIC, FEATURE_VALUES, Leads, Outcome,
 };
-pub use id::{ChildId, ChildKey, IdError, MAX_OFFER_ID_LEN, ReleaseId, ReleaseKey};
+pub use id::{ChildId, ChildKey, IdError, MAX_OFFER_ID_LEN, MAX_RELEASE_ID_LEN, ReleaseId, ReleaseKey};
 pub use manager_clock::{ManagerClock, ManagerInstant};
 pub use secret::Secret;
 pub use status::StageStatus;

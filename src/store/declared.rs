@@ -43,6 +43,10 @@ macro_rules! every_table {
             outbox Outbox(OutboxRow) insert alone [id] from outbox [kind, at_ms, payload, served_ms];
             settings Setting(SettingRow) upsert alone [name] from settings [value, at_ms];
             pointers Pointer(PointerRow) insert alone [pointer_key] from pointers [at_ms, detail];
+            registered Registered(RegisteredRow) upsert alone [tenant, kind, name] from registered
+                [id, detail, at_ms, actor, removed_ms];
+            service_releases ServiceRelease(ServiceReleaseRow) upsert releases [release_key] from service_releases
+                [id, tenant, tenant_id, environment, environment_id, actor, actor_id, form];
             routers Router(RouterRow) upsert children [child_key] from routers
                 [kind, version, phase, reached, trouble, updated_ms, detail];
             led_services LedService(LedServiceRow) upsert children [child_key, place] from led_services

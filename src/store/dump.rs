@@ -5,8 +5,8 @@ use super::{
     declared::every_table,
     rows::{
         AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, LeaseRow,
-        LedServiceRow, MembersRow, OutboxRow, PointerRow, PrecedentRow, ReleaseRow, RouterOrderRow,
-        RouterRow, SettingRow, StageResultRow, TrafficHistoryRow, Writes,
+        LedServiceRow, MembersRow, OutboxRow, PointerRow, PrecedentRow, RegisteredRow, ReleaseRow,
+        RouterOrderRow, RouterRow, ServiceReleaseRow, SettingRow, StageResultRow, TrafficHistoryRow, Writes,
     },
     session::{Arg, Columns, Session},
     tables::{FromRow, Stored, columns, part},

@@ -7,10 +7,11 @@ use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
 use super::{
-    AuditFilter, DeploymentFilter, MAX_PAGE, Reader, ReleaseFilter, StoreError, TrafficFilter,
+    AuditFilter, DeploymentFilter, MAX_PAGE, Reader, ReleaseFilter, ServiceFilter, StoreError, TrafficFilter,
     rows::{
         AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, DeploymentRow, MembersRow, OutboxId, OverRow,
-        PrecedentRow, ReleaseRow, StageResultRow, TrafficHistoryRow, WallMs,
+        PrecedentRow, RegisteredRow, ReleaseRow, ServiceReleaseRow, StageResultRow, TrafficHistoryRow,
+        WallMs,
     },
     session::{Arg, Sessions},
     tables::{FromRow, columns, part},
@@ -125,6 +126,25 @@ pub(crate) const BYTES_OF: &str = "SELECT CAST(
 pub(crate) const AWAITING: &str =
     concat!("SELECT ", part!(OutboxId), " FROM outbox WHERE kind = $1 ORDER BY id LIMIT $2");
 
+pub(crate) const REGISTERED: &str = concat!(
+    "SELECT ",
+    columns!(RegisteredRow),
+    " FROM registered WHERE tenant = $1 AND kind = $2 AND name > $3 AND removed_ms IS NULL ORDER BY name LIMIT $4"
+);
+
+pub(crate) const REGISTERED_ONE: &str =
+    concat!("SELECT ", columns!(RegisteredRow), " FROM registered WHERE id = $1");
+
+pub(crate) const SERVICE_RELEASE: &str =
+    concat!("SELECT ", columns!(ServiceReleaseRow), " FROM service_releases WHERE id = $1");
+
+pub(crate) const SERVICE_RELEASES: &str = concat!(
+    "SELECT ",
+    columns!(ServiceReleaseRow),
+    " FROM service_releases WHERE tenant = COALESCE($1, tenant) AND release_key < $2
+      AND environment_id = COALESCE($3, environment_id) ORDER BY release_key DESC LIMIT $4"
+);
+
 pub(crate) const PING: &str = "SELECT 1";
 
 /// Everything above, for the test that prepares each statement.
@@ -149,6 +169,10 @@ pub(crate) const STATEMENTS: &[&str] = &[
     OVER,
     BYTES_OF,
     AWAITING,
+    REGISTERED,
+    REGISTERED_ONE,
+    SERVICE_RELEASE,
+    SERVICE_RELEASES,
     PING,
 ];
 
@@ -355,6 +379,45 @@ impl Reader for History {
                 }
                 None => self.all(AUDIT, &after).await,
             }
+        })
+    }
+
+    fn registered<'a>(
+        &'a self,
+        tenant: &'a str,
+        kind: &'a str,
+        after: &'a str,
+        limit: u32,
+    ) -> BoxFuture<'a, Result<Vec<RegisteredRow>, StoreError>> {
+        Box::pin(async move {
+            let args = [Arg::Text(tenant), Arg::Text(kind), Arg::Text(after), page(limit)];
+            self.all(REGISTERED, &args).await
+        })
+    }
+
+    fn registered_one<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<RegisteredRow>, StoreError>> {
+        Box::pin(async move { self.one(REGISTERED_ONE, &[Arg::Text(id)]).await })
+    }
+
+    fn service_release<'a>(
+        &'a self,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<ServiceReleaseRow>, StoreError>> {
+        Box::pin(async move { self.one(SERVICE_RELEASE, &[Arg::Text(id)]).await })
+    }
+
+    fn service_releases<'a>(
+        &'a self,
+        filter: &'a ServiceFilter,
+    ) -> BoxFuture<'a, Result<Vec<ServiceReleaseRow>, StoreError>> {
+        Box::pin(async move {
+            let args = [
+                Arg::OptText(filter.tenant.as_deref()),
+                Arg::Int(filter.before.map_or(i64::MAX, i64::from)),
+                Arg::OptText(filter.environment_id.as_deref()),
+                page(filter.limit),
+            ];
+            self.all(SERVICE_RELEASES, &args).await
         })
     }
 

@@ -57,8 +57,8 @@ pub mod tried_alone {
 
 use rows::{
     AnalysisRunRow, AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow, LedServiceRow,
-    MembersRow, OutboxRow, OverRow, PointerRow, PrecedentRow, ReleaseRow, RouterOrderRow, RouterRow,
-    SettingRow, StageResultRow, TrafficHistoryRow, WallMs,
+    MembersRow, OutboxRow, OverRow, PointerRow, PrecedentRow, RegisteredRow, ReleaseRow, RouterOrderRow,
+    RouterRow, ServiceReleaseRow, SettingRow, StageResultRow, TrafficHistoryRow, WallMs,
 };
 
 /// A lease that was not renewed for this long may be taken by another manager; its holder has stopped answering.
@@ -213,6 +213,19 @@ pub struct ReleaseFilter {
     pub limit: u32,
 }
 
+/// Which releases of services to list; newest first.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ServiceFilter {
+    /// `None`: of all.
+    pub tenant: Option<String>,
+    /// Only keys below this one: the page after.
+    pub before: Option<u32>,
+    /// The UUID of an environment.
+    pub environment_id: Option<String>,
+    /// 1 to [`MAX_PAGE`].
+    pub limit: u32,
+}
+
 /// Which part of the audit trail to read, oldest first.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AuditFilter {
@@ -293,6 +306,26 @@ pub trait Reader: Send + Sync + fmt::Debug {
         filter: &'a DeploymentFilter,
     ) -> BoxFuture<'a, Result<Vec<DeploymentRow>, StoreError>>;
     fn audit<'a>(&'a self, filter: &'a AuditFilter) -> BoxFuture<'a, Result<Vec<AuditRow>, StoreError>>;
+    /// What is registered of a kind, by name: only names after `after`, and none that was removed; `limit` 1 to [`MAX_PAGE`].
+    fn registered<'a>(
+        &'a self,
+        tenant: &'a str,
+        kind: &'a str,
+        after: &'a str,
+        limit: u32,
+    ) -> BoxFuture<'a, Result<Vec<RegisteredRow>, StoreError>>;
+    /// What has this UUID, removed or not.
+    fn registered_one<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<RegisteredRow>, StoreError>>;
+    /// The release of services with this UUID.
+    fn service_release<'a>(
+        &'a self,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<ServiceReleaseRow>, StoreError>>;
+    /// Releases of services, newest first.
+    fn service_releases<'a>(
+        &'a self,
+        filter: &'a ServiceFilter,
+    ) -> BoxFuture<'a, Result<Vec<ServiceReleaseRow>, StoreError>>;
     fn traffic_history<'a>(
         &'a self,
         filter: TrafficFilter<'a>,

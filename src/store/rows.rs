@@ -233,6 +233,45 @@ pub struct PointerRow {
     pub detail: String,
 }
 
+/// `registered`: what releases of services may name. Primary key `(tenant, kind, name)`. What was removed stays as long as releases
+/// may have named it: so no release loses its environment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegisteredRow {
+    pub tenant: String,
+    /// `environment`, `target_group`, `version`.
+    pub kind: String,
+    pub name: String,
+    /// UUID, unique.
+    pub id: String,
+    /// JSON object.
+    pub detail: String,
+    pub at_ms: WallMs,
+    /// Who did it; `None`: nobody said so.
+    pub actor: Option<String>,
+    pub removed_ms: Option<WallMs>,
+}
+
+/// `service_releases`: what of a release of a service can't change any more. Primary key `release_key`. How far it has come, its row in
+/// `releases` says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceReleaseRow {
+    pub release_key: u32,
+    /// UUID, unique.
+    pub id: String,
+    pub tenant: String,
+    /// UUID.
+    pub tenant_id: String,
+    pub environment: String,
+    /// UUID.
+    pub environment_id: String,
+    /// Who submitted it; `None`: nobody said so.
+    pub actor: Option<String>,
+    /// UUID.
+    pub actor_id: Option<String>,
+    /// JSON object.
+    pub form: String,
+}
+
 /// `routers`: what the agent beside a router says of that. Primary key `child_key`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouterRow {

@@ -9,8 +9,9 @@ use super::{
     declared::{every_part, every_table},
     rows::{
         AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, LeaseRow,
-        LedServiceRow, MembersRow, OutboxId, OutboxRow, OverRow, PointerRow, PrecedentRow, ReleaseRow,
-        RouterOrderRow, RouterRow, SettingRow, StageResultRow, TrafficHistoryRow, Writes,
+        LedServiceRow, MembersRow, OutboxId, OutboxRow, OverRow, PointerRow, PrecedentRow, RegisteredRow,
+        ReleaseRow, RouterOrderRow, RouterRow, ServiceReleaseRow, SettingRow, StageResultRow,
+        TrafficHistoryRow, Writes,
     },
     session::Columns,
 };

@@ -10,6 +10,7 @@
 pub mod api;
 pub mod child;
 mod number;
+pub mod progressive;
 pub mod question;
 mod read;
 mod text;

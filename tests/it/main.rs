@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets an error is to end there")]
 #![allow(clippy::format_push_string, reason = "tables of what was answered grow line by line")]
 
+mod ab;
 #[path = "../shared/areas.rs"]
 mod areas;
 #[path = "../shared/cases.rs"]

@@ -156,7 +156,7 @@ fn each_rule_says_what_is_wrong_and_what_to_write() {
     r.yml:2:1: error: the strategy has no key "zzzzzzzzzz"
      2 | zzzzzzzzzz: 1
        | ^
-      help: its keys are id, name, type, functions, services, stages, strategy, rollback, on_conflict, offer_deadline, setup_grace, stage_deadline, target, rollout, forward_up, namespace, analysis_templates
+      help: its keys are id, name, type, functions, services, stages, strategy, rollback, on_conflict, offer_deadline, setup_grace, stage_deadline, target, rollout, forward_up, annotations, namespace, analysis_templates
 
     ## a truth that is none
     r.yml:2:13: error: forward_up is true or false, not "yes"

@@ -243,6 +243,61 @@ pub(super) enum Event<'a> {
         #[serde(serialize_with = "write_summary")]
         summary: &'a Summary,
     },
+    /// What releases of services may name.
+    Registered {
+        kind: &'a str,
+        name: &'a str,
+    },
+    Unregistered {
+        kind: &'a str,
+        name: &'a str,
+    },
+    /// What follows, of releases of services alone, in the words of progressive delivery. Stages count from 1.
+    #[serde(rename = "ab.created")]
+    AbCreated {
+        release: &'a str,
+        name: &'a str,
+    },
+    #[serde(rename = "ab.started")]
+    AbStarted {
+        release: &'a str,
+    },
+    #[serde(rename = "ab.stage_advanced")]
+    AbStageAdvanced {
+        release: &'a str,
+        stage_number: u32,
+    },
+    #[serde(rename = "ab.promoted")]
+    AbPromoted {
+        release: &'a str,
+        variation: &'a str,
+    },
+    #[serde(rename = "ab.rolled_back")]
+    AbRolledBack {
+        release: &'a str,
+        variation: &'a str,
+        #[serde(skip_serializing_if = "is_zero")]
+        unconfirmed: u32,
+    },
+    #[serde(rename = "canary.stage_started")]
+    CanaryStageStarted {
+        release: &'a str,
+        stage_number: u32,
+        stage: &'a str,
+        traffic_percentage: f64,
+    },
+    #[serde(rename = "canary.stage_passed")]
+    CanaryStagePassed {
+        release: &'a str,
+        stage_number: u32,
+        stage: &'a str,
+    },
+    #[serde(rename = "canary.stage_failed")]
+    CanaryStageFailed {
+        release: &'a str,
+        stage_number: u32,
+        stage: &'a str,
+    },
     /// Who gets what of a service differs, as it is wanted or as it was read back.
     TrafficShifted {
         router: &'a str,
@@ -319,6 +374,11 @@ impl Serialize for SharesTold<'_> {
         let percents = self.0.iter().map(|share| (&share.variation, f64::from(share.hundredths) / 100.0));
         serializer.collect_map(percents)
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference to the field")]
+const fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference to the field")]

@@ -6,6 +6,7 @@ mod event;
 mod lifecycle;
 mod members;
 mod parent;
+mod progressive;
 mod rollout;
 mod stages;
 mod step;
@@ -81,13 +82,14 @@ pub fn events(
     };
     changes
         .iter()
-        .filter_map(|change| {
+        .flat_map(|change| {
             let child_id = change.child().map_or("?", id);
-            let event = event(state, change, child_id)?;
-            Some(
+            let release = change.release().and_then(|key| state.find(key));
+            let of_service = release.map(|release| progressive::events(change, release)).unwrap_or_default();
+            event(state, change, child_id).into_iter().chain(of_service).map(move |event| {
                 stored::json(&Noted { version: EventVersion::NOW, event, note })
-                    .map(|text| (change.trail(), text)),
-            )
+                    .map(|text| (change.trail(), text))
+            })
         })
         .collect()
 }
@@ -96,6 +98,18 @@ pub fn events(
 pub fn enrolled(child: &str, name: Option<&str>, kind: ChildKind, door: &str) -> Result<String, StoreError> {
     let event = Event::ChildEnrolled { child, name, kind: kind.name(), join_token: door };
     stored::json(&Noted { version: EventVersion::NOW, event, note: None })
+}
+
+/// The event of what releases of services may name.
+pub fn registered(
+    kind: &str,
+    name: &str,
+    is_removed: bool,
+    note: Option<&str>,
+) -> Result<String, StoreError> {
+    let event =
+        if is_removed { Event::Unregistered { kind, name } } else { Event::Registered { kind, name } };
+    stored::json(&Noted { version: EventVersion::NOW, event, note })
 }
 
 /// The event of what was done to a tenant.

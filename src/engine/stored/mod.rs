@@ -49,11 +49,12 @@ use crate::{
 use heart::release::{analysis::Run, assignment::Slot, precedent::Time, summary::Summary};
 use language::Strategy;
 use model::{ChildKey, ReleaseId, ReleaseKey, StageStatus};
+use progressive::Recorded;
 use store::{
     StoreError,
     rows::{
-        AnalysisRunRow, AuditRow, DeploymentRow, MembersRow, OutboxRow, PointerRow, PrecedentRow, ReleaseRow,
-        SettingRow, StageResultRow,
+        AnalysisRunRow, AuditRow, DeploymentRow, MembersRow, OutboxRow, PointerRow, PrecedentRow,
+        RegisteredRow, ReleaseRow, ServiceReleaseRow, SettingRow, StageResultRow,
     },
 };
 
@@ -259,6 +260,16 @@ pub(crate) fn enrolled(row: &SettingRow) -> Result<Enrolled, StoreError> {
 pub(crate) fn child_token(row: &SettingRow) -> Result<ChildToken, StoreError> {
     let form: ChildTokenForm = read("settings", &row.name, "value", &row.value)?;
     form.try_into().map_err(|why| bad("settings", &row.name, "value", why))
+}
+
+/// What releases of services may name.
+pub fn registered<T: DeserializeOwned>(row: &RegisteredRow) -> Result<T, StoreError> {
+    read("registered", format!("({}, {}, {:?})", row.tenant, row.kind, row.name), "detail", &row.detail)
+}
+
+/// What of a release of a service can't change any more.
+pub fn service_release(row: &ServiceReleaseRow) -> Result<Recorded, StoreError> {
+    read("service_releases", row.release_key, "form", &row.form)
 }
 
 /// A setting that is a tenant.

@@ -39,7 +39,8 @@ use heart::release::{
     lifecycle, members, rollout,
     state::{Snapshot, State},
 };
-use model::{ChildKey, Now, Outcome, ReleaseKey};
+use model::{ChildKey, Now, Outcome, ReleaseId, ReleaseKey};
+use progressive::{Kind, Names, tenant_of};
 use store::{
     StoreError, Writer,
     rows::{ArchiveRow, AuditRow},
@@ -152,6 +153,16 @@ impl Task {
             Envelope::Effect { entry, stored } => {
                 round.changed = true;
                 round.touched.effect(&entry);
+                round.stored.push(stored);
+            }
+            Envelope::Register { row, kind, event: (actor, event), in_use, stored } => {
+                if let Some(release) = user_of(&self.state, &row.tenant, kind, &row.name) {
+                    let _ = in_use.send(release);
+                    return;
+                }
+                round.changed = true;
+                round.touched.register(row);
+                round.touched.event(&actor, event);
                 round.stored.push(stored);
             }
             Envelope::Stop(done) => round.stop = Some(done),
@@ -417,6 +428,14 @@ async fn rounds(
         task.chores.remove_rows(&mut task.ledger).await;
     }
     task.ledger.writer.release().await
+}
+
+/// A release that is not over and names this.
+fn user_of(state: &State, tenant: &str, kind: Kind, name: &str) -> Option<ReleaseId> {
+    let open = state.releases.values().filter(|release| !release.state.is_over());
+    let open = open.filter(|release| tenant_of(release.id.as_str()) == tenant);
+    let mut using = open.filter(|release| Names::of(&release.strategy).uses(kind, name));
+    using.next().map(|release| release.id.clone())
 }
 
 fn is_stored(change: &Change) -> bool {

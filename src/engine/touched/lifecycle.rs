@@ -1,16 +1,17 @@
 //! What changes of a release's life touch, and whom its end is told.
 
 use super::Touched;
-use crate::{effect::Entry, ended::ended, stored::Times};
+use crate::{audit::Actor, effect::Entry, ended::ended, stored::Times};
 use heart::release::{
-    lifecycle::Change,
+    lifecycle::{Change, Submitted},
     state::{End, State},
 };
 use model::{Now, ReleaseKey};
-use store::rows::{PrecedentRow, WallMs};
+use progressive::{Kind, Recorded, Uuid, tenant_of};
+use store::rows::{PrecedentRow, ServiceReleaseRow, WallMs};
 
 impl Touched {
-    pub(super) fn note_lifecycle(&mut self, state: &State, change: &Change, now: Now) {
+    pub(super) fn note_lifecycle(&mut self, state: &State, change: &Change, actor: &Actor, now: Now) {
         match change {
             Change::Started { release, .. } => {
                 self.started.insert(*release);
@@ -35,9 +36,11 @@ impl Touched {
                 self.precede(state, *release, None, now);
             }
             Change::Paused { release, .. } | Change::Retried { release, .. } => self.touch_whole(*release),
-            Change::Submitted { release, .. }
-            | Change::Replanned { release, .. }
-            | Change::FaultNoted { release, .. } => {
+            Change::Submitted { release, submitted, .. } => {
+                self.releases.insert(*release);
+                self.record_service(*release, submitted, actor);
+            }
+            Change::Replanned { release, .. } | Change::FaultNoted { release, .. } => {
                 self.releases.insert(*release);
             }
             Change::Removed { release, id } => {
@@ -67,6 +70,29 @@ impl Touched {
             | Change::FaultNoted { .. }
             | Change::Removed { .. } => {}
         }
+    }
+
+    /// Writes down what of a release of a service can't change any more.
+    fn record_service(&mut self, key: ReleaseKey, submitted: &Submitted, actor: &Actor) {
+        let tenant = tenant_of(submitted.id.as_str());
+        let Some(recorded) = Recorded::of(&submitted.strategy, &submitted.text, tenant) else { return };
+        let Some(form) = self.json(&recorded) else { return };
+        let by = match actor {
+            Actor::Operator(name) => Some(name.clone()),
+            Actor::Child | Actor::Timer | Actor::Analysis | Actor::Parent => None,
+        };
+        let row = ServiceReleaseRow {
+            release_key: key.0,
+            id: Uuid::of(Kind::Release, &[tenant, submitted.id.as_str()]).to_string(),
+            tenant: tenant.to_owned(),
+            tenant_id: Uuid::of(Kind::Tenant, &[tenant]).to_string(),
+            environment_id: Uuid::of(Kind::Environment, &[tenant, &recorded.environment]).to_string(),
+            environment: recorded.environment,
+            actor_id: by.as_deref().map(|by| Uuid::of(Kind::User, &[tenant, by]).to_string()),
+            actor: by,
+            form,
+        };
+        self.service_releases.insert(key, row);
     }
 
     /// The row of the release is written, and all of its members may have moved.

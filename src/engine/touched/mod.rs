@@ -32,7 +32,10 @@ use super::{
 use heart::release::{assignment::Slot, change::Change, state::State};
 use model::{ChildKey, Now, ReleaseId, ReleaseKey};
 use store::StoreError;
-use store::rows::{AnalysisRunRow, DeploymentRow, PrecedentRow, SettingRow, StageResultRow, Writes};
+use store::rows::{
+    AnalysisRunRow, DeploymentRow, PrecedentRow, RegisteredRow, ServiceReleaseRow, SettingRow,
+    StageResultRow, Writes,
+};
 
 /// What a batch has touched so far.
 #[derive(Debug, Default)]
@@ -52,6 +55,8 @@ pub(super) struct Touched {
     /// Blocks of analysis whose run is to be written.
     runs: BTreeSet<(ReleaseKey, u8)>,
     precedents: BTreeMap<(String, ReleaseKey), PrecedentRow>,
+    service_releases: BTreeMap<ReleaseKey, ServiceReleaseRow>,
+    registered: BTreeMap<(String, String, String), RegisteredRow>,
     deployments: BTreeMap<(ChildKey, String), DeploymentRow>,
     audit: BTreeMap<(Option<ReleaseKey>, String), Vec<String>>,
     outbox: Vec<(&'static str, String)>,
@@ -73,7 +78,7 @@ impl Touched {
         now: Now,
     ) {
         for change in changes {
-            self.note_one(state, change, now);
+            self.note_one(state, change, actor, now);
         }
         match audit::events(state, changes, note) {
             Ok(events) => {
@@ -122,18 +127,23 @@ impl Touched {
         }
     }
 
+    /// Writes what may be named by releases; the last of a name counts.
+    pub fn register(&mut self, row: RegisteredRow) {
+        self.registered.insert((row.tenant.clone(), row.kind.clone(), row.name.clone()), row);
+    }
+
     /// Takes note of something that is no change of the state.
     pub fn event(&mut self, actor: &audit::Actor, event: String) {
         self.audit.entry((None, actor.name())).or_default().push(event);
     }
 
-    fn note_one(&mut self, state: &State, change: &Change, now: Now) {
+    fn note_one(&mut self, state: &State, change: &Change, actor: &audit::Actor, now: Now) {
         if let Some(child) = change.child() {
             self.children.insert(child);
         }
         match change {
             Change::Children(change) => self.note_children(change),
-            Change::Lifecycle(change) => self.note_lifecycle(state, change, now),
+            Change::Lifecycle(change) => self.note_lifecycle(state, change, actor, now),
             Change::Rollout(change) => self.note_rollout(state, change),
             Change::Stages(change) => self.note_stages(change),
             Change::Members(change) => self.note_members(state, change, now),
@@ -189,6 +199,8 @@ impl Touched {
                 writes.analysis_runs.push(AnalysisRunRow { release_key: key.0, block: block.into(), detail });
             }
         }
+        writes.service_releases = self.service_releases.into_values().collect();
+        writes.registered = self.registered.into_values().collect();
         writes.precedents = self.precedents.into_values().collect();
         writes.deployments = self.deployments.into_values().collect();
         writes.audit = audit_rows(self.audit, seq, now);

@@ -4,20 +4,28 @@
 //! of a bounded size. Every error is a problem (RFC 9457), every action takes an optional note and goes into the
 //! audit trail under the name of whoever acted.
 
+mod ab_releases;
 pub(super) mod audit;
 mod callers;
 mod children;
 mod deployments;
+mod environments;
 mod page;
 mod plan;
+mod registry;
 pub(super) mod releases;
+mod rollout_strategies;
 mod routers;
 mod services;
+mod target_groups;
+mod tenant;
 mod tenants;
 mod time;
 mod traffic;
+mod versions;
 
 pub(super) use page::MAX_LIMIT;
+pub use registry::register_all;
 use utoipa_axum::router::OpenApiRouter;
 
 use super::Context;
@@ -27,6 +35,11 @@ pub fn router() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
         .merge(releases::router())
         .merge(plan::router())
+        .merge(ab_releases::router())
+        .merge(rollout_strategies::router())
+        .merge(environments::router())
+        .merge(target_groups::router())
+        .merge(versions::router())
         .merge(children::router())
         .merge(deployments::router())
         .merge(callers::router())

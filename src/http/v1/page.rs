@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use axum::{
     http::{HeaderValue, StatusCode, header},
-    response::Response,
+    response::{IntoResponse as _, Response},
 };
 use serde::Serialize;
 
@@ -40,6 +40,28 @@ pub async fn answer<T: Serialize>(
 pub fn after<T: FromStr>(asked: Option<&str>) -> Result<Option<T>, Problem> {
     let read = |text: &str| text.parse().map_err(|_| bad_after());
     asked.filter(|text| !text.is_empty()).map(read).transpose()
+}
+
+/// A plain array, with a link to the page behind it: `rel="next"`, RFC 8288. `query`: what else was asked.
+pub fn linked<T: Serialize>(path: &str, items: &[T], query: &[(&str, &str)]) -> Response {
+    let mut response = axum::Json(items).into_response();
+    if query.iter().any(|(key, _)| *key == "after") {
+        let query = query.iter().map(|(key, value)| format!("{key}={}", escaped(value)));
+        let link = format!("<{path}?{}>; rel=\"next\"", query.collect::<Vec<_>>().join("&"));
+        if let Ok(link) = HeaderValue::try_from(link) {
+            response.headers_mut().insert(header::LINK, link);
+        }
+    }
+    response
+}
+
+/// As it may stand in a query.
+fn escaped(text: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        other => format!("%{other:02X}"),
+    };
+    text.bytes().map(byte).collect()
 }
 
 pub fn bad_after() -> Problem {

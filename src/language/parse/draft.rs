@@ -1,6 +1,6 @@
 //! A strategy as far as it could be read: values with their places, names not yet looked up.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use model::ReleaseId;
 
@@ -37,6 +37,7 @@ pub(crate) struct StrategyDraft {
     pub rollout: Option<RolloutDraft>,
     pub forward_up: bool,
     pub from_parent: Option<FromParent>,
+    pub annotations: BTreeMap<String, String>,
     pub places: TextPlaces,
 }
 

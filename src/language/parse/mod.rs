@@ -15,7 +15,7 @@ use model::ReleaseId;
 
 use self::{function::read_function, service::read_service, stage::read_stage};
 use super::{
-    analysis,
+    analysis, annotations,
     fields::{FieldEntry, Fields},
     findings::Findings,
     from_parent,
@@ -29,7 +29,7 @@ use super::{
     target,
 };
 
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 18] = [
     "id",
     "name",
     "type",
@@ -45,6 +45,7 @@ const KEYS: [&str; 17] = [
     "target",
     "rollout",
     "forward_up",
+    annotations::KEY,
     analysis::templates::NAMESPACE,
     analysis::templates::KEY,
 ];
@@ -148,6 +149,10 @@ pub(super) fn read_strategy(
         rollout,
         forward_up: fields.optional("forward_up").and_then(|e| read_truth(e, findings)).unwrap_or_default(),
         from_parent: from_parent.and_then(|e| from_parent::read(e, findings)),
+        annotations: fields
+            .filled(annotations::KEY, "{team: shop}", findings)
+            .and_then(|e| annotations::read(e, findings))
+            .unwrap_or_default(),
         places,
     })
 }

@@ -6,6 +6,7 @@ fn run(files: &[&str], json: bool, input: &str) -> (u8, String) {
     let args = validate::Args {
         files: files.iter().map(ToString::to_string).collect(),
         json,
+        strategies: None,
         wanted: Wanted::default(),
     };
     let mut out = Vec::new();

@@ -94,7 +94,8 @@ async fn a_start_that_is_over_is_warned_of() {
 fn validated(folder: &Path, named: &str) -> (u8, String) {
     let named = folder.join(named).display().to_string();
     let mut out = Vec::new();
-    let args = validate::Args { files: vec![named], json: false, wanted: Wanted::default() };
+    let args =
+        validate::Args { files: vec![named], json: false, strategies: None, wanted: Wanted::default() };
     let code = validate::run(&args, &mut out);
     (code, String::from_utf8(out).unwrap().replace(&folder.display().to_string(), "DIR"))
 }

@@ -41,6 +41,15 @@ async fn every_operation_of_the_document_is_a_route() {
     let listed: Vec<String> = operations.iter().map(|(method, path)| format!("{method} {path}")).collect();
     insta::assert_snapshot!(listed.join("\n"), @"
     POST /answers
+    GET /api/v1/ab-releases
+    POST /api/v1/ab-releases
+    GET /api/v1/ab-releases/{id}
+    POST /api/v1/ab-releases/{id}/advance
+    GET /api/v1/ab-releases/{id}/health
+    POST /api/v1/ab-releases/{id}/promote
+    POST /api/v1/ab-releases/{id}/rollback
+    POST /api/v1/ab-releases/{id}/start
+    GET /api/v1/ab-releases/{id}/traffic
     GET /api/v1/audit
     GET /api/v1/callers/unknown
     GET /api/v1/children
@@ -53,6 +62,10 @@ async fn every_operation_of_the_document_is_a_route() {
     DELETE /api/v1/children/{id}/token
     POST /api/v1/children/{id}/uncordon
     GET /api/v1/deployments
+    GET /api/v1/environments
+    POST /api/v1/environments
+    GET /api/v1/environments/{id}
+    DELETE /api/v1/environments/{id}
     POST /api/v1/plan
     GET /api/v1/releases
     GET /api/v1/releases/{id}
@@ -72,6 +85,8 @@ async fn every_operation_of_the_document_is_a_route() {
     POST /api/v1/releases/{id}/stages/{stage}/skip
     GET /api/v1/releases/{id}/strategy
     GET /api/v1/releases/{id}/traffic
+    GET /api/v1/rollout-strategies
+    GET /api/v1/rollout-strategies/{id}
     GET /api/v1/routers
     GET /api/v1/routers/{id}
     POST /api/v1/routers/{id}/adopt
@@ -83,11 +98,19 @@ async fn every_operation_of_the_document_is_a_route() {
     GET /api/v1/services
     GET /api/v1/services/{name}
     POST /api/v1/services/{name}/retire
+    GET /api/v1/target-groups
+    POST /api/v1/target-groups
+    GET /api/v1/target-groups/{id}
+    DELETE /api/v1/target-groups/{id}
     GET /api/v1/tenants
     POST /api/v1/tenants
     GET /api/v1/tenants/{name}
     DELETE /api/v1/tenants/{name}
     PUT /api/v1/tenants/{name}/limits
+    GET /api/v1/versions
+    POST /api/v1/versions
+    GET /api/v1/versions/{id}
+    DELETE /api/v1/versions/{id}
     POST /end_stage
     GET /events
     GET /healthz

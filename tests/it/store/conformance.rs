@@ -361,6 +361,21 @@ async fn a_store_of_a_newer_version_is_refused_and_not_touched(place: &Place) {
 const AFTER_POINTERS: &str =
     "DROP TABLE routers; DROP TABLE led_services; DROP TABLE router_orders; DROP TABLE traffic_history";
 
+/// As stores were before releases of services had tables and views.
+async fn without_service_releases(place: &Place) {
+    place
+        .sql(match place.kind {
+            Kind::Sqlite => {
+                "DROP VIEW release_canary_stages; DROP VIEW release_stage_health; DROP VIEW release_stage_course;
+                 DROP VIEW release_ab_releases; DROP VIEW release_shares; DROP VIEW release_course;
+                 DROP VIEW release_stage_times; DROP VIEW release_environments; DROP VIEW release_users;
+                 DROP VIEW release_tenants; DROP TABLE service_releases; DROP TABLE registered"
+            }
+            Kind::Postgres => "DROP SCHEMA release CASCADE; DROP TABLE service_releases; DROP TABLE registered",
+        })
+        .await;
+}
+
 async fn a_store_of_the_first_version_is_brought_to_this_one_and_not_read_before(place: &Place) {
     let (mut writer, _) = place.open().await;
     let lease = writer.lease().clone();
@@ -370,6 +385,7 @@ async fn a_store_of_the_first_version_is_brought_to_this_one_and_not_read_before
     writer.release().await.unwrap();
     let current = url::open_source(&place.url).await.unwrap().info().await.unwrap().schema_version;
     place.sql(AFTER_POINTERS).await;
+    without_service_releases(place).await;
     place
         .sql("DROP TABLE analysis_runs; DROP TABLE precedents; DROP TABLE settings; DROP TABLE pointers")
         .await;
@@ -410,6 +426,7 @@ async fn what_was_never_done_leaves_the_outbox_in_one_step_or_not_at_all(place: 
                 (8, 'forwarded', 7, 'cut', 1)",
         )
         .await;
+    without_service_releases(place).await;
     // As the version before has it, but for a table that is in the way.
     place.sql(AFTER_POINTERS).await;
     place.sql("DROP TABLE settings").await;

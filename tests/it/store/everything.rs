@@ -7,12 +7,12 @@ use std::{
 
 use bytes::Bytes;
 use store::{
-    AuditFilter, DeploymentFilter, Loader, MAX_PAGE, Reader, ReleaseFilter, ReleaseHead, StoreError,
-    TrafficFilter, Writer,
+    AuditFilter, DeploymentFilter, Loader, MAX_PAGE, Reader, ReleaseFilter, ReleaseHead, ServiceFilter,
+    StoreError, TrafficFilter, Writer,
     rows::{
         AnalysisRunRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, LedServiceRow, MembersRow,
-        OutboxRow, PointerRow, PrecedentRow, ReleaseRow, RouterOrderRow, RouterRow, SettingRow,
-        StageResultRow, TrafficHistoryRow, Writes,
+        OutboxRow, PointerRow, PrecedentRow, RegisteredRow, ReleaseRow, RouterOrderRow, RouterRow,
+        ServiceReleaseRow, SettingRow, StageResultRow, TrafficHistoryRow, Writes,
     },
 };
 
@@ -31,6 +31,9 @@ pub struct Everything {
     pub outbox: BTreeMap<u64, OutboxRow>,
     pub settings: BTreeMap<String, SettingRow>,
     pub pointers: BTreeMap<u64, PointerRow>,
+    /// By id.
+    pub registered: BTreeMap<String, RegisteredRow>,
+    pub service_releases: BTreeMap<u32, ServiceReleaseRow>,
     pub routers: BTreeMap<u32, RouterRow>,
     pub led_services: BTreeMap<(u32, i16), LedServiceRow>,
     pub router_orders: BTreeMap<(u32, i16), RouterOrderRow>,
@@ -81,6 +84,9 @@ impl Everything {
         }
         self.settings.extend(writes.settings.iter().map(|row| (row.name.clone(), row.clone())));
         self.pointers.extend(writes.pointers.iter().map(|row| (row.pointer_key, row.clone())));
+        self.registered.extend(writes.registered.iter().map(|row| (row.id.clone(), row.clone())));
+        self.service_releases
+            .extend(writes.service_releases.iter().map(|row| (row.release_key, row.clone())));
         for key in &writes.pointers_gone {
             self.pointers.remove(key);
         }
@@ -120,12 +126,51 @@ impl Everything {
                 found.archives.insert(digest.clone(), bytes);
             }
         }
+        found.read_services(reader, known).await;
         found.read_precedents(reader, known).await;
         found.read_deployments(reader).await;
         assert_eq!(loaded.deployments, found.deployments);
         found.read_audit(reader).await;
         found.read_traffic(reader).await;
         found
+    }
+
+    /// Rows one by one, and each list in pages of two.
+    async fn read_services(&mut self, reader: &dyn Reader, known: &Self) {
+        for id in known.registered.keys() {
+            self.registered.extend(reader.registered_one(id).await.unwrap().map(|row| (id.clone(), row)));
+        }
+        for kind in ["environment", "version"] {
+            let (mut listed, mut after): (Vec<RegisteredRow>, String) = (Vec::new(), String::new());
+            loop {
+                let page = reader.registered("t", kind, &after, 2).await.unwrap();
+                let Some(last) = page.last() else { break };
+                after.clone_from(&last.name);
+                listed.extend(page);
+            }
+            let there = |row: &&RegisteredRow| row.kind == kind && row.removed_ms.is_none();
+            let mut expected: Vec<&RegisteredRow> = self.registered.values().filter(there).collect();
+            expected.sort_by_key(|row| &row.name);
+            assert!(listed.iter().eq(expected), "the list of {kind} differs from the single reads");
+        }
+        let mut filter = ServiceFilter { tenant: Some("t".to_owned()), limit: 2, ..ServiceFilter::default() };
+        loop {
+            let page = reader.service_releases(&filter).await.unwrap();
+            let Some(last) = page.last() else { break };
+            filter.before = Some(last.release_key);
+            for row in page {
+                assert_eq!(reader.service_release(&row.id).await.unwrap(), Some(row.clone()));
+                self.service_releases.insert(row.release_key, row);
+            }
+        }
+        if let Some(row) = self.service_releases.values().next() {
+            let environment_id = Some(row.environment_id.clone());
+            let of =
+                ServiceFilter { tenant: Some("t".to_owned()), before: None, environment_id, limit: 1_000 };
+            let listed = reader.service_releases(&of).await.unwrap();
+            let same = |other: &&ServiceReleaseRow| other.environment_id == row.environment_id;
+            assert!(listed.iter().eq(self.service_releases.values().rev().filter(same)));
+        }
     }
 
     /// In pages of two.

@@ -8,8 +8,8 @@ use store::{
     Pruning,
     rows::{
         AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow,
-        LedServiceRow, MembersRow, OutboxRow, PointerRow, PrecedentRow, ReleaseRow, RouterOrderRow,
-        RouterRow, SettingRow, StageResultRow, TrafficHistoryRow, Writes,
+        LedServiceRow, MembersRow, OutboxRow, PointerRow, PrecedentRow, RegisteredRow, ReleaseRow,
+        RouterOrderRow, RouterRow, ServiceReleaseRow, SettingRow, StageResultRow, TrafficHistoryRow, Writes,
     },
 };
 
@@ -259,6 +259,25 @@ fn unique<T: std::fmt::Debug, K: Ord>(
     })
 }
 
+prop_compose! {
+    /// All of one tenant, so that they can be listed.
+    fn any_registered()(kind in prop_oneof![Just("environment"), Just("version")], name in 0_u32..6, detail in text(),
+        at_ms in any::<i64>(), actor in option::of(text()), removed_ms in option::of(any::<i64>())) -> RegisteredRow {
+        let name = format!("{kind}-{name}");
+        RegisteredRow { tenant: "t".to_owned(), kind: kind.to_owned(), id: format!("id of {name}"), name, detail, at_ms,
+            actor, removed_ms }
+    }
+}
+
+prop_compose! {
+    fn any_service_release()(release_key in key(), environment in text(), actor in option::of(text()), form in text())
+        -> ServiceReleaseRow {
+        ServiceReleaseRow { release_key, id: format!("id of {release_key}"), tenant: "t".to_owned(),
+            tenant_id: "id of t".to_owned(), environment_id: format!("id of {environment}"), environment,
+            actor_id: actor.clone(), actor, form }
+    }
+}
+
 /// Batches one after the other, as an engine could write them.
 pub fn any_batches() -> impl Strategy<Value = Vec<Writes>> {
     let rare = (
@@ -270,7 +289,11 @@ pub fn any_batches() -> impl Strategy<Value = Vec<Writes>> {
         (
             (collection::vec(any_outbox(), 0..3), collection::vec(0_u64..6, 0..2)),
             (collection::vec(any_pointer(), 0..3), collection::vec(0_u64..6, 0..2)),
-            unique(any_setting(), |row| row.name.clone()),
+            (
+                unique(any_setting(), |row| row.name.clone()),
+                unique(any_registered(), |row| row.name.clone()),
+                unique(any_service_release(), |row| row.release_key),
+            ),
         ),
         unique(any_analysis_run(), |row| (row.release_key, row.block)),
         unique(any_precedent(), |row| (row.function.clone(), row.release_key)),
@@ -295,7 +318,9 @@ pub fn any_batches() -> impl Strategy<Value = Vec<Writes>> {
         if let Some((gone, seen, releases, archives, members, beside, runs, precedents, traffic)) = rare {
             (writes.routers, writes.led_services, writes.router_orders, writes.traffic_history) = traffic;
             let ((outbox, done), (pointers, pointers_gone), settings) = beside;
+            let (settings, registered, service_releases) = settings;
             (writes.pointers, writes.pointers_gone, writes.settings) = (pointers, pointers_gone, settings);
+            (writes.registered, writes.service_releases) = (registered, service_releases);
             writes.analysis_runs = runs;
             writes.precedents = precedents;
             writes.children_gone = gone;

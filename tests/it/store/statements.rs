@@ -1,9 +1,9 @@
 //! Each statement is one that its database takes.
 
-use std::env;
-
 use sqlx::{Connection, Executor, PgConnection, SqlSafeStr, SqliteConnection};
 use store::tried_alone::{postgres, sqlite};
+
+use super::place::{Kind, Place};
 
 #[tokio::test]
 async fn every_statement_can_be_prepared_on_sqlite() {
@@ -18,17 +18,18 @@ async fn every_statement_can_be_prepared_on_sqlite() {
 
 #[tokio::test]
 async fn every_statement_can_be_prepared_on_postgres() {
-    let url = env::var("CHOIRMASTER_TEST_POSTGRES")
-        .expect("CHOIRMASTER_TEST_POSTGRES is not set: run the tests with tests/run");
-    let mut conn = PgConnection::connect(&url).await.unwrap();
-    // In a schema that lasts as long as the connection.
-    sqlx::raw_sql("SET search_path = pg_temp").execute(&mut conn).await.unwrap();
-    postgres::migrate(&mut conn).await.unwrap();
-    for sql in postgres::all_statements() {
-        if let Err(error) = conn.prepare(sql.into_sql_str()).await {
-            panic!("{sql}\n{error}");
+    // In a database of its own: views have a schema of theirs.
+    Place::with(Kind::Postgres, async |place: &Place| {
+        let mut conn = PgConnection::connect(&place.url).await.unwrap();
+        postgres::migrate(&mut conn).await.unwrap();
+        for sql in postgres::all_statements() {
+            if let Err(error) = conn.prepare(sql.into_sql_str()).await {
+                panic!("{sql}\n{error}");
+            }
         }
-    }
+        conn.close().await.unwrap();
+    })
+    .await;
 }
 
 #[test]

@@ -34,6 +34,13 @@ pub struct Upload {
     _accounts: [Arc<Account>; 2],
 }
 
+impl Upload {
+    /// A strategy that this manager has made itself.
+    pub(in crate::v1) fn made(strategy: String) -> Self {
+        Self { strategy: strategy.into(), functions: None, _accounts: Default::default() }
+    }
+}
+
 /// Reads a submission of any of the accepted forms. Whoever sends slowly is in nobody's way; where those that are being
 /// read take too much memory already, there is an answer at once.
 pub async fn read(ctx: &Context, request: Request) -> Result<Upload, Problem> {

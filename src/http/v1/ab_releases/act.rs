@@ -1,0 +1,62 @@
+//! What the actions on an A/B release have in common.
+
+use axum::{Json, http::StatusCode};
+
+use super::found::{Found, find};
+use crate::{Context, context::PATIENCE, problem::Problem, scope::Scope};
+use engine::By;
+use heart::release::{command::Command, lifecycle, rollout, stages, state::ReleaseState};
+use wire::progressive::ABRelease;
+
+/// Carries out commands one after the other, then shows the release as it is now.
+pub(super) async fn act(
+    ctx: &Context,
+    found: &Found,
+    commands: Vec<Command>,
+    by: By,
+) -> Result<Json<ABRelease>, Problem> {
+    for command in commands {
+        ctx.engine.call(command, by.clone(), PATIENCE).await?;
+    }
+    let found = find(ctx, &Scope::Everything, &found.row.id).await?;
+    Ok(Json(found.whole(ctx).await?))
+}
+
+/// Refuses what only a release under way can do.
+pub(super) fn under_way(found: &Found, what: &str) -> Result<(), Problem> {
+    if found.now.state.is_under_way() {
+        return Ok(());
+    }
+    let why = match &found.now.state {
+        ReleaseState::Planned => "it has not begun: start it first",
+        ReleaseState::RollingBack { .. } => "it is being taken back",
+        ReleaseState::Over { .. }
+        | ReleaseState::Running
+        | ReleaseState::Paused(_)
+        | ReleaseState::AwaitingApproval { .. } => "it is over",
+    };
+    let detail = format!("A/B release {} can't be {what}: {why}", found.recorded.release);
+    Err(Problem::new(StatusCode::CONFLICT, "wrong-state", detail))
+}
+
+pub(super) fn resume(found: &Found) -> Command {
+    Command::Lifecycle(lifecycle::Command::Resume { release: found.recorded.release.clone() })
+}
+
+pub(super) fn approve(found: &Found) -> Command {
+    Command::Rollout(rollout::Command::Approve { release: found.recorded.release.clone() })
+}
+
+pub(super) fn roll_back(found: &Found, by: &By) -> Command {
+    let (note, by) = (by.note.clone(), Some(by.actor.name()));
+    Command::Lifecycle(lifecycle::Command::Abort { release: found.recorded.release.clone(), note, by })
+}
+
+/// Lets everybody pass over these stages, which count from 0, and ends them for those who are in one.
+pub(super) fn skip(found: &Found, which: std::ops::Range<usize>) -> impl Iterator<Item = Command> {
+    let stages = found.recorded.stages.get(which).unwrap_or_default().iter();
+    stages.map(|stage| {
+        let (release, stage) = (found.recorded.release.clone(), stage.name.clone());
+        Command::Stages(stages::Command::Skip { release, stage })
+    })
+}

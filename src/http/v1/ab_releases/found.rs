@@ -1,0 +1,195 @@
+//! A release of a service, from memory or from the store, and what is shown of it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use axum::http::StatusCode;
+
+use crate::{Context, context::PATIENCE, problem::Problem, scope::Scope, v1::time::rfc3339};
+use engine::{
+    measured::{Measured, StageMeasured},
+    stored,
+};
+use heart::release::{
+    assignment::Dated,
+    precedent::Timed,
+    state::{Release, ReleaseState},
+};
+use language::{Metric, Stage, Statistic, Strategy};
+use model::ReleaseKey;
+use progressive::{Course, Kind, Recorded, Shown, Uuid};
+use store::rows::{ReleaseRow, ServiceReleaseRow};
+use wire::progressive::{ABRelease, HealthMetrics, HealthResult};
+
+/// A release of a service.
+pub(super) struct Found {
+    pub row: ServiceReleaseRow,
+    pub recorded: Recorded,
+    pub now: Standing,
+}
+
+/// How far it has come.
+pub(super) struct Standing {
+    pub state: ReleaseState,
+    deferred: bool,
+    facts: Vec<Dated>,
+    times: Vec<Timed>,
+    pub submitted: i64,
+    pub ended: Option<i64>,
+    /// Who ended it, if anybody did.
+    pub ended_by: Option<String>,
+    pub strategy: Arc<Strategy>,
+}
+
+impl Standing {
+    pub fn of(release: &Release) -> Self {
+        Self {
+            state: release.state.clone(),
+            deferred: release.deferred,
+            facts: release.facts.clone(),
+            times: release.times.clone(),
+            submitted: release.submitted.wall_ms,
+            ended: release.ended.map(|now| now.wall_ms),
+            ended_by: release.ending.as_ref().and_then(|ending| ending.by.clone()),
+            strategy: Arc::clone(&release.strategy),
+        }
+    }
+
+    pub fn stored(row: &ReleaseRow) -> Result<Self, store::StoreError> {
+        let detail = stored::release_detail(row.release_key, &row.detail)?;
+        Ok(Self {
+            state: detail.state,
+            deferred: detail.deferred,
+            facts: detail.facts,
+            times: detail.times,
+            submitted: row.submitted_ms,
+            ended: row.ended_ms,
+            ended_by: detail.ending.and_then(|ending| ending.by),
+            strategy: Arc::new(stored::strategy(row.release_key, &row.id, &row.strategy)?),
+        })
+    }
+
+    pub fn course(&self) -> Course<'_> {
+        Course {
+            state: &self.state,
+            deferred: self.deferred,
+            facts: &self.facts,
+            times: &self.times,
+            ended: self.ended,
+        }
+    }
+
+    /// When each stage began, in the order of time: its place and the instant in milliseconds since 1970.
+    pub fn begun(&self) -> Vec<(u8, i64)> {
+        let mut begun: BTreeMap<u8, i64> = BTreeMap::new();
+        for timed in &self.times {
+            if let Some(stage) = timed.stage {
+                let at = begun.entry(stage).or_insert(timed.began_ms);
+                *at = timed.began_ms.min(*at);
+            }
+        }
+        let mut begun: Vec<(u8, i64)> = begun.into_iter().collect();
+        begun.sort_by_key(|(stage, at)| (*at, *stage));
+        begun
+    }
+}
+
+/// By its UUID, or by the id of the release.
+pub(super) async fn find(ctx: &Context, scope: &Scope, named: &str) -> Result<Found, Problem> {
+    let release = scope.release(named);
+    let of_name = || Uuid::of(Kind::Release, &[progressive::tenant_of(&release), &release]);
+    let id = Uuid::parse(named).unwrap_or_else(of_name).to_string();
+    let row = ctx.engine.reader().service_release(&id).await?;
+    let is_seen = |row: &ServiceReleaseRow| scope.tenant().is_none_or(|own| own.as_str() == row.tenant);
+    let row = row.filter(is_seen).ok_or_else(|| unknown(named))?;
+    of_row(ctx, row).await?.ok_or_else(|| unknown(named))
+}
+
+/// `None`: it has left the history.
+pub(super) async fn of_row(ctx: &Context, row: ServiceReleaseRow) -> Result<Option<Found>, Problem> {
+    let recorded = stored::service_release(&row);
+    let recorded = recorded.inspect_err(|error| ctx.engine.unreadable().note(error))?;
+    let key = ReleaseKey(row.release_key);
+    let now = ctx.engine.read(PATIENCE, move |state| state.release(key).map(Standing::of)).await?;
+    if let Some(now) = now {
+        return Ok(Some(Found { row, recorded, now }));
+    }
+    let Some(release) = ctx.engine.reader().release(&recorded.release).await? else { return Ok(None) };
+    let now = Standing::stored(&release).inspect_err(|error| ctx.engine.unreadable().note(error))?;
+    Ok(Some(Found { row, recorded, now }))
+}
+
+fn unknown(named: &str) -> Problem {
+    let named: String = named.chars().filter(|c| !c.is_control()).take(100).collect();
+    let detail = format!("there is no A/B release {named}");
+    Problem::new(StatusCode::NOT_FOUND, "unknown-ab-release", detail)
+}
+
+impl Found {
+    fn shown(&self) -> Shown<'_> {
+        Shown {
+            release: &self.recorded.release,
+            tenant: &self.row.tenant,
+            by: self.row.actor.as_deref(),
+            submitted: self.now.submitted,
+        }
+    }
+
+    /// Without its stages.
+    pub fn in_short(&self) -> ABRelease {
+        progressive::show(&self.recorded, &self.now.course(), self.shown(), None)
+    }
+
+    pub async fn measured(&self, ctx: &Context) -> Result<BTreeMap<u8, StageMeasured>, Problem> {
+        let measured = ctx.engine.measured(self.row.release_key, &self.now.strategy).await;
+        Ok(measured.inspect_err(|error| ctx.engine.unreadable().note(error))?)
+    }
+
+    pub async fn whole(&self, ctx: &Context) -> Result<ABRelease, Problem> {
+        let measured = self.measured(ctx).await?;
+        let health = self.recorded.stages.iter().map(|stage| {
+            let found = measured.get(&stage.place)?;
+            let told = self.now.strategy.stages.get(usize::from(stage.place))?;
+            health_of(told, found)
+        });
+        let health = health.collect();
+        Ok(progressive::show(&self.recorded, &self.now.course(), self.shown(), Some(health)))
+    }
+}
+
+/// How the new version did; `None`: it had no calls, which says nothing.
+fn health_of(stage: &Stage, found: &StageMeasured) -> Option<HealthResult> {
+    (found.new.calls > 0).then(|| HealthResult {
+        healthy: !found.has_failed && holds(stage, &found.new),
+        health_percentage: None,
+        metrics: metrics(&found.new),
+        samples: found.new.calls,
+        evaluated_at: rfc3339(found.at_ms),
+    })
+}
+
+/// Whether what a stage demands of the new version holds, as far as numbers are there for it.
+pub(super) fn holds(stage: &Stage, found: &Measured) -> bool {
+    stage.conditions.iter().all(|condition| {
+        let value = match condition.metric {
+            Metric::ErrorRate => (found.calls > 0).then(|| found.errors as f64 / found.calls as f64),
+            Metric::ResponseTime(Statistic::Quantile(q)) => quantile(found, q),
+            Metric::ResponseTime(Statistic::Median) => quantile(found, 0.5),
+            Metric::ResponseTime(Statistic::Minimum | Statistic::Maximum) => None,
+        };
+        value.is_none_or(|value| condition.holds(value))
+    })
+}
+
+fn quantile(found: &Measured, q: f64) -> Option<f64> {
+    found.times.as_ref()?.quantile(q)
+}
+
+pub(super) fn metrics(found: &Measured) -> HealthMetrics {
+    let rate = |part: u64| (found.calls > 0).then(|| part as f64 * 100.0 / found.calls as f64);
+    HealthMetrics {
+        success_rate: rate(found.calls - found.errors.min(found.calls)),
+        error_rate: rate(found.errors),
+        latency_p50: quantile(found, 0.5),
+        latency_p99: quantile(found, 0.99),
+    }
+}

@@ -1,0 +1,67 @@
+//! `POST /api/v1/ab-releases/{id}/promote`.
+
+use axum::{Extension, Json, extract::State, http::StatusCode};
+
+use super::{
+    act::{act, resume, roll_back, skip, under_way},
+    found::find,
+};
+use crate::{
+    Context,
+    auth::CallingOperator,
+    extract::{OptionalJson, Path, acting},
+    problem::Problem,
+    scope::Scope,
+};
+use heart::release::{command::Command, rollout};
+use progressive::Fault;
+use wire::{
+    api::{self, Note},
+    progressive::{ABRelease, PromoteVariation},
+};
+
+/// Gives a variation everything at once, without what is left of stages, soaks and approvals. The stable one: everything is taken back.
+#[utoipa::path(post, path = "/api/v1/ab-releases/{id}/promote", operation_id = "promote_ab_release",
+    tag = "progressive delivery", params(("id" = String, Path, description = "Its UUID, or the id of the release.")),
+    request_body(content = PromoteVariation),
+    responses(
+        (status = 200, body = ABRelease, description = "It is promoted, or on its way."),
+        (status = 409, body = api::Problem, content_type = "application/problem+json",
+            description = "It is not under way, or its strategy ends with another variation."),
+        (status = 422, body = api::Problem, content_type = "application/problem+json", description = "No such variation."),
+    ))]
+pub(super) async fn handle(
+    State(ctx): State<Context>,
+    caller: Option<Extension<CallingOperator>>,
+    scope: Scope,
+    Path(id): Path<String>,
+    OptionalJson(body): OptionalJson<PromoteVariation>,
+) -> Result<Json<ABRelease>, Problem> {
+    let Some(PromoteVariation { variation, by, note }) = body else {
+        return Err(Problem::bad_request("the body must be JSON: {\"variation\": \"B\"}"));
+    };
+    let by = acting(caller.as_deref(), Note { by, note })?;
+    let found = find(&ctx, &scope, &id).await?;
+    let which = found.recorded.variations.iter().position(|one| one.name == variation);
+    let unknown = || Fault::new("variation", format!("there is no variation {variation:?}"));
+    let which = which.ok_or_else(unknown)?;
+    under_way(&found, "promoted")?;
+    let commands = match which {
+        0 => vec![roll_back(&found, &by)],
+        1 => {
+            let current = found.now.course().current(&found.recorded).unwrap_or_default();
+            let release = found.recorded.release.clone();
+            let paused = found.now.state.pause().map(|_| resume(&found));
+            let all = Command::Rollout(rollout::Command::Promote { release });
+            let skipped = skip(&found, current..found.recorded.stages.len());
+            paused.into_iter().chain(skipped).chain([all]).collect()
+        }
+        _ => {
+            let ends_with = found.recorded.variations.get(1).map_or("", |one| one.name.as_str());
+            let detail =
+                format!("the strategy of this release ends with {ends_with}: create one for {variation}");
+            return Err(Problem::new(StatusCode::CONFLICT, "wrong-state", detail));
+        }
+    };
+    act(&ctx, &found, commands, by).await
+}

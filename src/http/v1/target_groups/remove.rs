@@ -1,0 +1,33 @@
+//! `DELETE /api/v1/target-groups/{id}`.
+
+use axum::{extract::State, http::StatusCode};
+
+use crate::{
+    Context,
+    extract::{Acting, Path},
+    problem::Problem,
+    scope::Scope,
+    v1::{registry, tenant::tenant_of},
+};
+use wire::{
+    api::{self, Note},
+    progressive::TargetGroupSpec,
+};
+
+/// Removes a target group that no release which is not over names.
+#[utoipa::path(delete, path = "/api/v1/target-groups/{id}", operation_id = "remove_target_group", tag = "progressive delivery",
+    params(("id" = String, Path, description = "Its UUID or its name.")),
+    request_body(content = Option<Note>),
+    responses(
+        (status = 204, description = "It is gone."),
+        (status = 409, body = api::Problem, content_type = "application/problem+json",
+            description = "A release that is not over names it."),
+    ))]
+pub(super) async fn handle(
+    State(ctx): State<Context>,
+    scope: Scope,
+    Path(id): Path<String>,
+    Acting(by): Acting,
+) -> Result<StatusCode, Problem> {
+    registry::remove::<TargetGroupSpec>(&ctx, tenant_of(&scope), &id, by).await
+}

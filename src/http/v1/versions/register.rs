@@ -1,0 +1,48 @@
+//! `POST /api/v1/versions`.
+
+use axum::{
+    Extension, Json,
+    extract::State,
+    response::{IntoResponse as _, Response},
+};
+
+use crate::{
+    Context,
+    auth::CallingOperator,
+    extract::{OptionalJson, Query, acting},
+    problem::Problem,
+    scope::Scope,
+    v1::{registry, tenant::tenant_of},
+};
+use wire::{
+    api::{self, Note},
+    progressive::{RegisteredVersion, VersionSpec},
+};
+
+/// Registers a version, or changes it while no release that is not over names it.
+#[utoipa::path(post, path = "/api/v1/versions", operation_id = "register_version", tag = "progressive delivery",
+    params(
+        ("by" = Option<String>, Query, description = "Who acts, for the audit trail; a token's name wins."),
+        ("note" = Option<String>, Query, description = "Why."),
+    ),
+    request_body(content = VersionSpec),
+    responses(
+        (status = 201, body = RegisteredVersion, description = "Registered."),
+        (status = 200, body = RegisteredVersion, description = "Changed, or it was so already."),
+        (status = 409, body = api::Problem, content_type = "application/problem+json",
+            description = "A release that is not over names it."),
+        (status = 422, body = api::Problem, content_type = "application/problem+json",
+            description = "A field can't be taken; it is named."),
+    ))]
+pub(super) async fn handle(
+    State(ctx): State<Context>,
+    caller: Option<Extension<CallingOperator>>,
+    scope: Scope,
+    Query(note): Query<Note>,
+    OptionalJson(body): OptionalJson<VersionSpec>,
+) -> Result<Response, Problem> {
+    let Some(spec) = body else { return Err(Problem::bad_request("the body must be JSON")) };
+    let by = acting(caller.as_deref(), note)?;
+    let (status, shown) = registry::register(&ctx, tenant_of(&scope), spec, by).await?;
+    Ok((status, Json(shown)).into_response())
+}

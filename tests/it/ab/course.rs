@@ -1,0 +1,243 @@
+//! What becomes of an A/B release: statuses, stages, events, and what each action does.
+
+use serde_json::{Value, json};
+
+use super::player::{Player, body, two_stages};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_goes_through_its_statuses_and_stages_and_ends_promoted() {
+    let player = Player::start().await;
+    let created = player.create(&body("r", &two_stages())).await;
+    assert_eq!(created.status, 201);
+    let id = created.json()["id"].as_str().unwrap().to_owned();
+    assert_eq!(created.header("location"), format!("/api/v1/ab-releases/{id}"));
+    assert_eq!(player.stands("r").await, ("created".into(), "waiting_for_start".into()));
+    assert_eq!(player.polls().await.1, "", "nothing is offered before it is started");
+    assert_eq!(player.stages("r").await, ["pending", "pending"]);
+
+    player.act(&id, "start", &Value::Null).await.ok();
+    assert_eq!(player.stands("r").await, ("deploying".into(), "deploying".into()));
+    player.begins("r").await;
+    assert!(!player.walks("r", "10 %").await, "somebody has to approve");
+    assert_eq!(player.stands("r").await, ("running".into(), "awaiting_approval".into()));
+    assert_eq!(player.stages("r").await, ["running", "pending"]);
+    let shown = player.shown("r").await;
+    assert_eq!(shown["trafficSplit"]["percentages"], json!({"A": 90.0, "B": 10.0}));
+    assert_eq!(shown["activeVariation"], "A");
+
+    let answer = player.act("r", "advance", &json!({})).await.ok().json();
+    assert_eq!(answer["phase"], "in_stage", "{answer:#}");
+    assert!(player.leaves("r", "10 %").await);
+    assert_eq!(player.stands("r").await, ("promoting".into(), "promoting".into()));
+    assert_eq!(player.stages("r").await, ["succeeded", "running"]);
+    assert!(player.walks("r", "100 %").await);
+    let done = player.shown("r").await;
+    assert_eq!((&done["status"], &done["phase"]), (&json!("completed"), &json!("done")), "{done:#}");
+    assert_eq!(done["activeVariation"], "B", "it changes when another is promoted");
+    assert_eq!(player.stages("r").await, ["succeeded", "succeeded"]);
+    assert!(done["completedAt"].is_string());
+    assert_eq!(
+        player.told("r").await,
+        [
+            "ab.created",
+            "ab.started",
+            "canary.stage_started",
+            "canary.stage_passed",
+            "ab.stage_advanced",
+            "canary.stage_started",
+            "canary.stage_passed",
+            "ab.promoted"
+        ]
+    );
+    for action in ["start", "advance", "rollback"] {
+        assert_eq!(player.act("r", action, &Value::Null).await.status, 409, "{action} of what is over");
+    }
+    assert_eq!(player.act("r", "promote", &json!({"variation": "B"})).await.status, 409);
+    player.world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_measured_is_the_share_of_calls_and_quantiles_of_their_times() {
+    let player = Player::start().await;
+    player.create(&body("r", &two_stages())).await.ok();
+    let nothing = player.world.get("/api/v1/ab-releases/r/health").await.ok().json();
+    let of = |health: &Value, which: usize| health["variations"][which].clone();
+    assert_eq!(of(&nothing, 1)["healthStatus"], "unknown", "no sample is neither healthy nor unhealthy");
+    assert_eq!(of(&nothing, 1)["metrics"]["errorRate"], Value::Null);
+    player.act("r", "start", &Value::Null).await.ok();
+    player.begins("r").await;
+    player.walks("r", "10 %").await;
+    let stage = player.shown("r").await["stages"][0].clone();
+    let result = &stage["healthResult"];
+    assert_eq!(result["samples"], 1_000);
+    assert_eq!(result["healthy"], true);
+    assert_eq!(result["healthPercentage"], Value::Null, "no router tells which targets are healthy");
+    assert_eq!(result["metrics"]["errorRate"], 1.0, "percent of calls");
+    assert_eq!(result["metrics"]["successRate"], 99.0);
+    for quantile in ["latencyP50", "latencyP99"] {
+        let ms = result["metrics"][quantile].as_f64().unwrap();
+        assert!((7.2..7.4).contains(&ms), "{quantile} in milliseconds: {ms}");
+    }
+    assert!(result["evaluatedAt"].is_string());
+    let health = player.world.get("/api/v1/ab-releases/r/health").await.ok().json();
+    assert_eq!(of(&health, 0)["healthStatus"], "healthy");
+    assert_eq!(
+        (of(&health, 1)["name"].clone(), of(&health, 1)["samples"].clone()),
+        (json!("B"), json!(1_000))
+    );
+    player.world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stage_that_fails_takes_the_release_back() {
+    let player = Player::start().await;
+    player.create(&body("r", &two_stages())).await.ok();
+    player.act("r", "start", &Value::Null).await.ok();
+    player.begins("r").await;
+    player.reports("r", "10 %", 5, 300).await.ok();
+    let (status, phase) = player.stands("r").await;
+    assert!(["rolling_back", "rolled_back"].contains(&phase.as_str()), "{status} {phase}");
+    assert_eq!(player.stages("r").await[0], "failed");
+    let health = player.world.get("/api/v1/ab-releases/r/health").await.ok().json();
+    assert_eq!(health["variations"][1]["healthStatus"], "unhealthy");
+    assert_eq!(player.shown("r").await["activeVariation"], "A");
+    let told = player.told("r").await;
+    assert!(told.contains(&"canary.stage_failed".to_owned()), "{told:?}");
+    player.world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_roll_back_gives_everything_to_the_stable_variation() {
+    let player = Player::start().await;
+    player.create(&body("r", &two_stages())).await.ok();
+    player.act("r", "start", &Value::Null).await.ok();
+    player.begins("r").await;
+    player.walks("r", "10 %").await;
+    // While an approval is awaited.
+    let answer = player.act("r", "rollback", &json!({"by": "ann", "note": "slow"})).await.ok().json();
+    assert_eq!(answer["phase"], "rolling_back", "{answer:#}");
+    assert_eq!(answer["trafficSplit"]["percentages"], json!({"A": 100.0, "B": 0.0}));
+    player.act("r", "rollback", &Value::Null).await.ok();
+    assert_eq!(player.act("r", "advance", &json!({})).await.status, 409);
+    let ended = player.world.end_stage(&player.router, "r", "10 %").await.ok().json();
+    assert_eq!(ended["then"], "rollback");
+    player.reports("r", "10 %", 5, 10).await;
+    let (status, phase) = player.stands("r").await;
+    assert_eq!((status.as_str(), phase.as_str()), ("rolled_back", "aborted"));
+    assert_eq!(player.stages("r").await, ["failed", "skipped"]);
+    let told = player.told("r").await;
+    assert_eq!(told.last().unwrap(), "ab.rolled_back");
+    let traffic = player.world.get("/api/v1/ab-releases/r/traffic").await.ok().json();
+    let history = traffic["history"].as_array().unwrap();
+    assert_eq!(history.len(), 2, "{traffic:#}");
+    assert_eq!((&history[0]["from"]["B"], &history[0]["to"]["B"]), (&json!(0.0), &json!(10.0)));
+    assert_eq!((&history[1]["to"]["A"], &history[1]["by"]), (&json!(100.0), &json!("operator:ann")));
+    player.world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stages_are_advanced_forward_alone_and_promotion_skips_what_is_left() {
+    let player = Player::start().await;
+    let mut four = two_stages();
+    let stage = |traffic: f64| json!({"trafficPercentage": traffic, "durationSeconds": 600, "healthThreshold": 95, "requireApproval": false});
+    four["stages"] = json!([stage(0.25), stage(10.0), stage(50.0), stage(100.0)]);
+    let mut body = body("r", &four);
+    body["trafficSplit"]["percentages"] = json!({"A": 99.75, "B": 0.25});
+    player.create(&body).await.ok();
+    let refused = |answer: crate::world::Answer| (answer.status, answer.problem());
+    assert_eq!(refused(player.act("r", "advance", &json!({})).await).0, 409, "it has not begun");
+    assert_eq!(player.act("r", "promote", &json!({"variation": "B"})).await.status, 409);
+    player.act("r", "start", &Value::Null).await.ok();
+    player.begins("r").await;
+    player.reports("r", "0.25 %", 1, 10).await.ok();
+    for wrong in [0, 5] {
+        let (status, problem) = refused(player.act("r", "advance", &json!({"stageNumber": wrong})).await);
+        assert_eq!(status, 404, "{problem}");
+    }
+    // To where it is already.
+    player.act("r", "advance", &json!({"stageNumber": 1})).await.ok();
+    assert_eq!(player.stages("r").await, ["running", "pending", "pending", "pending"]);
+    player.act("r", "advance", &json!({"stageNumber": 3})).await.ok();
+    assert_eq!(player.stages("r").await, ["skipped", "skipped", "pending", "pending"]);
+    let unknown = player.act("r", "promote", &json!({"variation": "C"})).await;
+    assert_eq!((unknown.status, unknown.problem().contains("`variation`")), (422, true));
+    player.act("r", "promote", &json!({"variation": "B"})).await.ok();
+    assert_eq!(player.stages("r").await, ["skipped", "skipped", "skipped", "skipped"]);
+    // Of the stable one it is a roll-back.
+    let answer = player.act("r", "promote", &json!({"variation": "A"})).await.ok().json();
+    assert_eq!(answer["phase"], "rolling_back");
+    player.world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_auto_advance_each_stage_but_the_last_waits_for_somebody() {
+    let player = Player::start().await;
+    let mut strategy = two_stages();
+    strategy["autoAdvance"] = json!(false);
+    strategy["stages"][0]["requireApproval"] = json!(false);
+    let created = player.create(&body("r", &strategy)).await.ok().json();
+    assert_eq!(created["rolloutStrategy"]["autoAdvance"], false);
+    let asks = |at: usize| created["stages"][at]["requireApproval"].clone();
+    assert_eq!((asks(0), asks(1)), (json!(true), json!(false)));
+    player.act("r", "start", &Value::Null).await.ok();
+    player.begins("r").await;
+    assert!(!player.walks("r", "10 %").await);
+    assert_eq!(player.stands("r").await.1, "awaiting_approval");
+    player.world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blue_green_instant_gives_green_nothing_and_then_everything() {
+    let player = Player::start().await;
+    let mut body = body("r", &json!("blue-green-instant"));
+    body["trafficSplit"] =
+        json!({"type": "header", "headerMatch": {"header": "X-Variation", "values": {"B": "B"}}});
+    let created = player.create(&body).await.ok().json();
+    assert_eq!(
+        created["trafficSplit"]["percentages"],
+        json!({"A": 100.0, "B": 0.0}),
+        "values not listed are stable"
+    );
+    assert_eq!(created["trafficSplit"]["headerMatch"], body["trafficSplit"]["headerMatch"]);
+    let stages: Vec<&Value> =
+        created["stages"].as_array().unwrap().iter().map(|one| &one["trafficPercentage"]).collect();
+    assert_eq!(stages, [&json!(0.0), &json!(100.0)]);
+    assert_eq!(created["stages"][0]["requireApproval"], true);
+    player.act("r", "start", &Value::Null).await.ok();
+    player.begins("r").await;
+    assert_eq!(player.stands("r").await.0, "deploying", "nothing has a share");
+    player.world.stop().await;
+}
+
+/// However a rollout is submitted, the same happens and is told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_rollout_by_yaml_and_by_this_interface_has_the_same_trail() {
+    let mut trails = Vec::new();
+    for by_yaml in [false, true] {
+        let player = Player::start().await;
+        if by_yaml {
+            let made = Player::start().await;
+            made.create(&body("r", &two_stages())).await.ok();
+            let text = made.world.get("/api/v1/releases/r/strategy").await.ok().text();
+            made.world.stop().await;
+            player.world.submit_to("/release?start=false&by=ann", &text).await.ok();
+        } else {
+            player.create(&body("r", &two_stages())).await.ok();
+        }
+        let created = player.shown("r").await;
+        player.act("r", "start", &Value::Null).await.ok();
+        player.begins("r").await;
+        player.walks("r", "10 %").await;
+        player.act("r", "advance", &json!({})).await.ok();
+        player.leaves("r", "10 %").await;
+        player.walks("r", "100 %").await;
+        assert_eq!(player.stands("r").await.0, "completed");
+        let same = |mut shown: Value| {
+            shown["createdAt"] = Value::Null;
+            shown
+        };
+        trails.push((player.kinds("r").await, same(created)));
+        player.world.stop().await;
+    }
+    assert_eq!(trails[0], trails[1]);
+}

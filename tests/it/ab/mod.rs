@@ -1,0 +1,8 @@
+//! Progressive delivery: every call, field, state and event of that interface, on real managers with routers that are played.
+
+mod calls;
+mod course;
+mod names;
+mod player;
+mod table;
+mod views;

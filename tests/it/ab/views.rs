@@ -1,0 +1,230 @@
+//! Tables of that interface are views: each column, its type, and what must hold of the rows, on either store.
+
+use serde_json::{Value, json};
+use sqlx::{Connection as _, PgConnection, Row as _, SqliteConnection};
+
+use super::player::{Player, body, two_stages};
+use crate::store::place::{Kind, Place};
+
+/// Columns with their types on Postgres.
+const AB_RELEASES: [(&str, &str); 12] = [
+    ("id", "uuid"),
+    ("tenant_id", "uuid"),
+    ("environment_id", "uuid"),
+    ("name", "character varying"),
+    ("variations", "jsonb"),
+    ("active_variation", "character varying"),
+    ("traffic_split", "jsonb"),
+    ("rollout_strategy", "jsonb"),
+    ("status", "character varying"),
+    ("created_at", "timestamp with time zone"),
+    ("completed_at", "timestamp with time zone"),
+    ("created_by", "uuid"),
+];
+const CANARY_STAGES: [(&str, &str); 11] = [
+    ("id", "uuid"),
+    ("ab_release_id", "uuid"),
+    ("stage_number", "integer"),
+    ("traffic_percentage", "integer"),
+    ("status", "character varying"),
+    ("health_threshold", "numeric"),
+    ("duration_seconds", "integer"),
+    ("require_approval", "boolean"),
+    ("started_at", "timestamp with time zone"),
+    ("completed_at", "timestamp with time zone"),
+    ("health_result", "jsonb"),
+];
+
+/// The rows of a query as one JSON array of objects.
+async fn rows(place: &Place, view: &'static str, order: &'static str) -> Vec<Value> {
+    let found: Vec<String> = match place.kind {
+        Kind::Postgres => {
+            let mut conn = PgConnection::connect(&place.url).await.unwrap();
+            let sql = format!("SELECT to_jsonb(v)::text FROM release.{view} AS v ORDER BY {order}");
+            let found = sqlx::query(sqlx::AssertSqlSafe(sql)).fetch_all(&mut conn).await.unwrap();
+            found.iter().map(|row| row.get(0)).collect()
+        }
+        Kind::Sqlite => {
+            let mut conn = SqliteConnection::connect(&place.url).await.unwrap();
+            let names = sqlx::query(sqlx::AssertSqlSafe(format!(
+                "SELECT name FROM pragma_table_info('release_{view}')"
+            )));
+            let names: Vec<String> =
+                names.fetch_all(&mut conn).await.unwrap().iter().map(|row| row.get(0)).collect();
+            let json = ["variations", "traffic_split", "rollout_strategy", "health_result"];
+            let pair = |name: &String| {
+                let value =
+                    if json.contains(&name.as_str()) { format!("json({name})") } else { name.clone() };
+                format!("'{name}', {value}")
+            };
+            let pairs: Vec<String> = names.iter().map(pair).collect();
+            let sql =
+                format!("SELECT json_object({}) FROM release_{view} ORDER BY {order}", pairs.join(", "));
+            let found = sqlx::query(sqlx::AssertSqlSafe(sql)).fetch_all(&mut conn).await.unwrap();
+            found.iter().map(|row| row.get(0)).collect()
+        }
+    };
+    found.iter().map(|text| serde_json::from_str(text).unwrap()).collect()
+}
+
+/// What a row says beside what the call answers.
+async fn agree(place: &Place, player: &Player) {
+    let shown = player.shown("r").await;
+    let [row] = &rows(place, "ab_releases", "id").await[..] else { panic!() };
+    for (column, key) in [
+        ("id", "id"),
+        ("tenant_id", "tenantId"),
+        ("environment_id", "environmentId"),
+        ("name", "name"),
+        ("active_variation", "activeVariation"),
+        ("traffic_split", "trafficSplit"),
+        ("rollout_strategy", "rolloutStrategy"),
+        ("status", "status"),
+        ("created_by", "createdBy"),
+    ] {
+        assert_eq!(like(&row[column]), like(&shown[key]), "{column}: {row:#} {shown:#}");
+    }
+    assert_eq!(row["completed_at"].is_null(), shown["completedAt"].is_null());
+    assert!(row["created_at"].is_string());
+    for (row, shown) in
+        row["variations"].as_array().unwrap().iter().zip(shown["variations"].as_array().unwrap())
+    {
+        for key in ["name", "releaseId", "targetGroupId", "trafficPercentage"] {
+            assert_eq!(like(&row[key]), like(&shown[key]), "{key}");
+        }
+    }
+    let stages = rows(place, "canary_stages", "stage_number").await;
+    for (row, shown) in stages.iter().zip(shown["stages"].as_array().unwrap()) {
+        for (column, key) in [
+            ("id", "id"),
+            ("ab_release_id", "abReleaseId"),
+            ("stage_number", "stageNumber"),
+            ("traffic_percentage", "trafficPercentage"),
+            ("status", "status"),
+            ("health_threshold", "healthThreshold"),
+            ("duration_seconds", "durationSeconds"),
+        ] {
+            assert_eq!(like(&row[column]), like(&shown[key]), "{column}: {row:#} {shown:#}");
+        }
+        let truth = |value: &Value| *value == json!(true) || *value == json!(1);
+        assert_eq!(truth(&row["require_approval"]), truth(&shown["requireApproval"]));
+        for (column, key) in
+            [("started_at", "startedAt"), ("completed_at", "completedAt"), ("health_result", "healthResult")]
+        {
+            assert_eq!(row[column].is_null(), shown[key].is_null(), "{column}: {row:#} {shown:#}");
+        }
+        let (row, shown) = (&row["health_result"], &shown["healthResult"]);
+        if !row.is_null() {
+            for key in ["healthy", "healthPercentage", "samples"] {
+                assert_eq!(like(&row[key]), like(&shown[key]), "{key}");
+            }
+            for key in ["successRate", "errorRate"] {
+                assert_eq!(like(&row["metrics"][key]), like(&shown["metrics"][key]), "{key}");
+            }
+        }
+    }
+    assert_eq!(stages.len(), shown["stages"].as_array().unwrap().len());
+    hold(place, row, &stages).await;
+}
+
+/// Numbers are the same however they are written.
+fn like(value: &Value) -> Value {
+    match value {
+        Value::Number(number) => json!(number.as_f64().unwrap()),
+        Value::Array(all) => all.iter().map(like).collect(),
+        Value::Object(all) => all
+            .iter()
+            .map(|(key, value)| (key.clone(), like(value)))
+            .collect::<serde_json::Map<_, _>>()
+            .into(),
+        Value::Null | Value::Bool(_) | Value::String(_) => value.clone(),
+    }
+}
+
+/// CHECK, UNIQUE and REFERENCES of those tables.
+async fn hold(place: &Place, release: &Value, stages: &[Value]) {
+    let statuses = ["created", "deploying", "running", "promoting", "completed", "rolled_back"];
+    assert!(statuses.contains(&release["status"].as_str().unwrap()));
+    let of_stages = ["pending", "running", "succeeded", "failed", "skipped"];
+    assert!(stages.iter().all(|stage| of_stages.contains(&stage["status"].as_str().unwrap())));
+    let mut keys: Vec<String> =
+        stages.iter().map(|one| format!("{}-{}", one["ab_release_id"], one["stage_number"])).collect();
+    keys.dedup();
+    assert_eq!(keys.len(), stages.len());
+    assert!(stages.iter().all(|stage| stage["ab_release_id"] == release["id"]));
+    for (view, column) in
+        [("tenants", "tenant_id"), ("environments", "environment_id"), ("users", "created_by")]
+    {
+        let there = rows(place, view, "id").await;
+        assert_eq!(there.iter().filter(|row| row["id"] == release[column]).count(), 1, "{column} in {view}");
+    }
+}
+
+async fn the_views_say_what_the_calls_say_in_every_status(place: &Place) {
+    let player = Player::at(place).await;
+    player.create(&body("r", &two_stages())).await.ok();
+    agree(place, &player).await;
+    player.act("r", "start", &Value::Null).await.ok();
+    agree(place, &player).await;
+    player.begins("r").await;
+    player.walks("r", "10 %").await;
+    agree(place, &player).await;
+    player.act("r", "advance", &json!({})).await.ok();
+    player.leaves("r", "10 %").await;
+    agree(place, &player).await;
+    player.walks("r", "100 %").await;
+    assert_eq!(player.stands("r").await.0, "completed");
+    agree(place, &player).await;
+    // What is registered may go; what was released there still refers to it.
+    player.world.call("DELETE", "/api/v1/environments/shop-prod").await.ok();
+    agree(place, &player).await;
+    player.world.stop().await;
+}
+
+async fn the_views_say_so_as_well_when_a_release_is_taken_back(place: &Place) {
+    let player = Player::at(place).await;
+    player.create(&body("r", &two_stages())).await.ok();
+    player.act("r", "start", &Value::Null).await.ok();
+    player.begins("r").await;
+    player.act("r", "rollback", &Value::Null).await.ok();
+    agree(place, &player).await;
+    player.world.end_stage(&player.router, "r", "10 %").await.ok();
+    player.reports("r", "10 %", 5, 10).await;
+    assert_eq!(player.stands("r").await.0, "rolled_back");
+    agree(place, &player).await;
+    player.world.stop().await;
+}
+
+async fn every_column_is_there_under_its_name(place: &Place) {
+    let player = Player::at(place).await;
+    for (view, columns) in [("ab_releases", &AB_RELEASES[..]), ("canary_stages", &CANARY_STAGES[..])] {
+        let found: Vec<(String, String)> = match place.kind {
+            Kind::Postgres => {
+                let mut conn = PgConnection::connect(&place.url).await.unwrap();
+                let sql = "SELECT column_name::text, data_type::text FROM information_schema.columns
+                    WHERE table_schema = 'release' AND table_name = $1 ORDER BY ordinal_position";
+                let found = sqlx::query(sql).bind(view).fetch_all(&mut conn).await.unwrap();
+                found.iter().map(|row| (row.get(0), row.get(1))).collect()
+            }
+            Kind::Sqlite => {
+                let mut conn = SqliteConnection::connect(&place.url).await.unwrap();
+                let sql = "SELECT name FROM pragma_table_info($1)";
+                let view = format!("release_{view}");
+                let found = sqlx::query(sql).bind(view).fetch_all(&mut conn).await.unwrap();
+                let named = |row: &sqlx::sqlite::SqliteRow| (row.get::<String, _>(0), String::new());
+                let types = columns.iter().map(|(_, kind)| (*kind).to_owned());
+                found.iter().map(named).zip(types).map(|((name, _), kind)| (name, kind)).collect()
+            }
+        };
+        let expected: Vec<(String, String)> =
+            columns.iter().map(|(name, kind)| ((*name).to_owned(), (*kind).to_owned())).collect();
+        assert_eq!(found, expected, "{view}");
+    }
+    player.world.stop().await;
+}
+
+crate::store::place::stories!(
+    the_views_say_what_the_calls_say_in_every_status,
+    the_views_say_so_as_well_when_a_release_is_taken_back,
+    every_column_is_there_under_its_name,
+);
