@@ -199,6 +199,11 @@ async fn desk(mut orders: mpsc::Receiver<Order>, status: Status, asked: Asked) {
                 let _ = answer.send(done);
                 said
             }
+            Order::Retire { name, answer } => {
+                let said = format!("retire {name}");
+                let _ = answer.send(Err(Refused::Wrong(format!("no service {name} is led here"))));
+                said
+            }
             Order::Remove { name, answer } => {
                 let said = format!("remove {name}");
                 let _ = answer.send(if known().contains(&name) {
