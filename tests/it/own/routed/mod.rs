@@ -95,7 +95,7 @@ async fn a_service_is_released_behind_nginx_and_haproxy_and_an_agent_that_is_kil
     let users = world.serving().await;
     assert_eq!((users.of(0, 'A').len(), users.of(1, 'A').len(), world.b.calls()), (USERS, USERS, 0));
 
-    world.submit("checkout-1", &two_stages("3s")).await;
+    world.submit("checkout-1", &two_stages("15s")).await;
     world.seen(Some(9_000), Some(1_000)).await;
     users.round().await;
     let little = [users.of(0, 'B'), users.of(1, 'B')];
@@ -153,7 +153,7 @@ async fn a_service_is_released_behind_nginx_and_haproxy_and_an_agent_that_is_kil
 async fn a_router_that_refuses_the_second_stage_takes_all_of_them_back() {
     let world = world().await;
     let users = world.serving().await;
-    world.submit("refused", &two_stages("1s")).await;
+    world.submit("refused", &two_stages("10s")).await;
     world.seen(Some(9_000), Some(1_000)).await;
     users.round().await;
     world.places[0].obstruct(true);
