@@ -199,6 +199,10 @@ async fn desk(mut orders: mpsc::Receiver<Order>, status: Status, asked: Asked) {
                 let _ = answer.send(done);
                 said
             }
+            Order::Retire { name, answer } => {
+                let _ = answer.send(Err(unknown(name.clone())));
+                format!("retire {name}")
+            }
             Order::Remove { name, answer } => {
                 let said = format!("remove {name}");
                 let _ = answer.send(if known().contains(&name) {
