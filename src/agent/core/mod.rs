@@ -351,7 +351,9 @@ impl Core {
         self.note_leaving(now);
         let acts: BTreeSet<Act> = self.wanted(now).into_iter().collect();
         self.note_stopping(&acts, now);
-        self.tries.forget(|act| acts.contains(act));
+        // A table that was refused pauses also while it is looked at what is in force.
+        let apply = Act::Apply(self.state.generation);
+        self.tries.forget(|act| acts.contains(act) || *act == apply);
         self.shunned.retain(|_, until| *until > now.ms);
     }
 

@@ -25,6 +25,10 @@ pub struct Poll {
 
 /// What is asked about a child.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all of them are polls, which would be allocated for nothing"
+)]
 pub enum Command {
     Poll(Poll),
     Forget {

@@ -200,9 +200,8 @@ async fn desk(mut orders: mpsc::Receiver<Order>, status: Status, asked: Asked) {
                 said
             }
             Order::Retire { name, answer } => {
-                let said = format!("retire {name}");
-                let _ = answer.send(Err(Refused::Wrong(format!("no service {name} is led here"))));
-                said
+                let _ = answer.send(Err(unknown(name.clone())));
+                format!("retire {name}")
             }
             Order::Remove { name, answer } => {
                 let said = format!("remove {name}");

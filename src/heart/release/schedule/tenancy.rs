@@ -16,8 +16,8 @@ pub(super) fn is_held(schedule: &Schedule, key: ReleaseKey, entry: &QueueEntry) 
     let own = entry.tenant.as_deref();
     blockers(schedule, key, entry).into_iter().any(|other| {
         let Some(found) = schedule.entries.get(&other) else { return false };
-        !(own.is_some() && found.tenant.is_none() && found.standing.is_planned())
-            || !waits_for_another_tenant(schedule, other, found, own)
+        let may_wait = own.is_some() && found.tenant.is_none() && found.standing.is_planned();
+        !(may_wait && waits_for_another_tenant(schedule, other, found, own))
     })
 }
 
