@@ -1,6 +1,6 @@
 //! From a body of this interface to the text of a strategy that anybody could submit.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
 use language::{OnLimit, RolloutTemplate, RolloutTemplates, TemplateStage};
 use model::ReleaseId;
@@ -80,11 +80,11 @@ pub fn translate(body: &NewABRelease, bound: &Bound, known: &RolloutTemplates) -
         text += &strategy_line(&template, known);
     } else {
         let (stages, lead) = template.spelled_out(|traffic| shares_of(body, &shares, traffic));
-        text += &format!("stages: {}\n", Value::Array(stages));
+        let _ = writeln!(text, "stages: {}", Value::Array(stages));
         rollout.extend(lead.as_object().cloned().unwrap_or_default());
     }
     if !rollout.is_empty() {
-        text += &format!("rollout: {}\n", Value::Object(rollout));
+        let _ = writeln!(text, "rollout: {}", Value::Object(rollout));
     }
     Ok(Translated { id, text })
 }
@@ -283,11 +283,11 @@ fn service(body: &NewABRelease, bound: &Bound, split: &TrafficSplit) -> Result<S
         environment.ports.iter().map(|port| json!({"port": port.port, "protocol": port.protocol})).collect();
     let mut text = format!("services:\n  - name: {}\n", json!(environment.service));
     if !environment.routers.is_empty() {
-        text += &format!("    routers: {}\n", json!({"labels": environment.routers}));
+        let _ = writeln!(text, "    routers: {}", json!({"labels": environment.routers}));
     }
-    text += &format!("    ports: {}\n", Value::Array(ports));
+    let _ = writeln!(text, "    ports: {}", Value::Array(ports));
     for (key, value) in told_apart(body, split)? {
-        text += &format!("    {key}: {value}\n");
+        let _ = writeln!(text, "    {key}: {value}");
     }
     text += "    variations:\n";
     for (at, variation) in body.variations.iter().enumerate() {
@@ -296,7 +296,7 @@ fn service(body: &NewABRelease, bound: &Bound, split: &TrafficSplit) -> Result<S
             let millis = |seconds: &f64| format!("{}ms", (seconds * 1_000.0).round());
             form["health"] = json!({"path": path, "interval": millis(interval), "timeout": millis(timeout)});
         }
-        text += &format!("      - {form}\n");
+        let _ = writeln!(text, "      - {form}");
     }
     Ok(text)
 }
@@ -361,7 +361,7 @@ pub fn sticky_of(key: &str) -> Result<StickyTo, String> {
 }
 
 /// Where a variation listens: at the addresses of its group, else where its version does.
-fn targets<'b>(at: usize, bound: &'b Bound) -> Result<&'b [String], Fault> {
+fn targets(at: usize, bound: &Bound) -> Result<&[String], Fault> {
     let field = |name: &str| format!("variations[{at}].{name}");
     let version = bound.versions.get(at).ok_or_else(|| Fault::new(field("releaseId"), "it is not there"))?;
     let group = bound.groups.get(at).and_then(Option::as_ref);

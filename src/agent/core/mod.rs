@@ -318,7 +318,7 @@ impl Core {
             Event::Drained { version, drained } => self.was_drained(version, &drained, now),
             Event::Outdated { generation, outdated } => self.outdated(generation, outdated, now),
             Event::Emptied { service, variation, emptied } => {
-                self.emptied((service, variation), emptied, now);
+                self.emptied((service, variation), &emptied, now);
             }
             Event::Stopped { version, stopped } => self.stopped(version, stopped, now),
             Event::Counted { number, counted } => self.counted(number, counted, now),

@@ -316,11 +316,16 @@ impl Core {
     }
 
     /// Nobody is connected to a variation any more, or the deadline for that has passed.
-    pub(super) fn emptied(&mut self, key: (String, String), emptied: Result<Option<u64>, Trouble>, now: Now) {
+    pub(super) fn emptied(
+        &mut self,
+        key: (String, String),
+        emptied: &Result<Option<u64>, Trouble>,
+        now: Now,
+    ) {
         let (service, variation) = key;
         match emptied {
             Ok(left) => {
-                if let Some(left @ 1..) = left {
+                if let Some(left @ 1..) = *left {
                     self.warn(format!(
                         "{left} connections to {variation} of {service} are left at the deadline for them"
                     ));

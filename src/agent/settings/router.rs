@@ -22,7 +22,7 @@ const USERS: &str = "/etc/passwd";
 pub enum FrontSettings {
     Proxy(super::ProxySettings),
     /// The agent runs no functions then.
-    Router(RouterSettings),
+    Router(Box<RouterSettings>),
 }
 
 /// A router of somebody else's, which this agent leads.

@@ -126,7 +126,7 @@ impl Settings {
             proxy.start = Some(StartProxy { program, arguments, state: self.proxy_state });
         }
         agent.front = match self.router.into_router() {
-            Some(router) => FrontSettings::Router(router),
+            Some(router) => FrontSettings::Router(Box::new(router)),
             None => FrontSettings::Proxy(proxy),
         };
         agent.versions.health.path = (!self.health_path.is_empty()).then_some(self.health_path);

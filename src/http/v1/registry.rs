@@ -105,7 +105,7 @@ fn id_of(kind: Kind, tenant: &str, named: &str) -> String {
 
 /// What is registered under this UUID or name; `None`: nothing is.
 pub(super) async fn find<S: Spec>(ctx: &Context, tenant: &str, named: &str) -> Result<Option<S>, Problem> {
-    Ok(row_of::<S>(ctx, tenant, named).await?.map(|row| read(ctx, &row)).transpose()?)
+    row_of::<S>(ctx, tenant, named).await?.map(|row| read(ctx, &row)).transpose()
 }
 
 async fn row_of<S: Spec>(ctx: &Context, tenant: &str, named: &str) -> Result<Option<RegisteredRow>, Problem> {
