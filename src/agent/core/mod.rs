@@ -316,7 +316,7 @@ impl Core {
             Event::Started { version, started } => self.started(version, started, now),
             Event::Applied { generation, applied } => self.applied(generation, applied, now),
             Event::Drained { version, drained } => self.was_drained(version, &drained, now),
-            Event::Outdated { generation, outdated } => self.outdated(generation, outdated, now),
+            Event::Outdated { generation, outdated } => self.outdated(generation, &outdated, now),
             Event::Emptied { service, variation, emptied } => {
                 self.emptied((service, variation), &emptied, now);
             }

@@ -304,7 +304,7 @@ impl Core {
     }
 
     /// Other targets can be reached: what is decided is told anew, by a number of its own.
-    pub(super) fn outdated(&mut self, generation: u64, outdated: Result<(), Trouble>, now: Now) {
+    pub(super) fn outdated(&mut self, generation: u64, outdated: &Result<(), Trouble>, now: Now) {
         match (outdated, self.world.decided.take_if(|_| self.state.generation == generation)) {
             (Ok(()), Some(decided)) => self.decide(decided),
             (Err(_), Some(decided)) => {

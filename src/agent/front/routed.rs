@@ -78,7 +78,7 @@ struct Measured {
     measure: Arc<Measure>,
     _counting: measure::Counted,
     /// Intervals of which was said that they couldn't be measured.
-    left_out: AtomicU64,
+    said_of: AtomicU64,
 }
 
 /// What is set of it, whatever its kind is.
@@ -125,7 +125,7 @@ impl Routed {
     fn lead(router: Arc<dyn Router>, measure: Option<Arc<Measure>>, settings: &RouterSettings) -> Self {
         let measured = measure.map(|measure| {
             let counting = measure.count(&router);
-            Measured { measure, _counting: counting, left_out: AtomicU64::default() }
+            Measured { measure, _counting: counting, said_of: AtomicU64::default() }
         });
         let mut drive = DriveSettings::of(&*router);
         drive.lead.on_drift = settings.on_drift;
@@ -258,7 +258,7 @@ impl Routed {
 impl Measured {
     fn since(&self, cursor: Cursor) -> Counted {
         let Reception { not_measured, lost, .. } = self.measure.reception();
-        let before = self.left_out.swap(not_measured, Ordering::Relaxed);
+        let before = self.said_of.swap(not_measured, Ordering::Relaxed);
         // It may go on for long: said once, and then for each time that there are twice as many.
         if not_measured.checked_ilog2() > before.checked_ilog2() {
             let lost = lost.map_or_else(|| "an unknown number".to_owned(), |lost| lost.to_string());

@@ -19,6 +19,7 @@ const USERS: &str = "/etc/passwd";
 
 /// What splits the calls beside this agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant, reason = "there is one for a whole agent")]
 pub enum FrontSettings {
     Proxy(super::ProxySettings),
     /// The agent runs no functions then.

@@ -45,7 +45,9 @@ fn of(name: &str, operation: &str) -> Option<Value> {
         ("note", _) => json!({"maxLength": MAX_NOTE_CHARS, "pattern": NO_NUL}),
         ("after", "list_audit" | "events" | "show_release_traffic") => json!({"pattern": PLACE}),
         ("after", "list_deployments") => json!({"pattern": DEPLOYMENT}),
-        ("after", "list_environments" | "list_target_groups" | "list_versions") => json!({"pattern": NO_NUL}),
+        ("after", "list_environments" | "list_target_groups" | "list_versions") | ("environmentId", _) => {
+            json!({"pattern": NO_NUL})
+        }
         ("after", "list_services") => json!({}),
         ("phase", "list_routers") => json!({"enum": RouterPhase::ALL.map(RouterPhase::name)}),
         ("number", "show_router_order") => json!({"minimum": 0}),
@@ -55,7 +57,6 @@ fn of(name: &str, operation: &str) -> Option<Value> {
         ("cordon", _) => json!({"enum": ["open", "cordoned", "drained"]}),
         ("children", "plan_release") => json!({"enum": ["none", "participants", "all"]}),
         ("status", "list_ab_releases") => json!({"enum": Status::NAMES}),
-        ("environmentId", _) => json!({"pattern": NO_NUL}),
         ("state", "list_releases") => json!({"enum": ReleaseState::NAMES}),
         ("status", "list_release_children") => json!({"enum": statuses}),
         ("outcome", "list_release_children") => json!({"enum": Outcome::NAMES}),
