@@ -51,6 +51,7 @@ enum Command {
 }
 
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_field_names, reason = "they are the names of flags")]
 struct Limits {
     /// Children that may be labelled as its own
     #[arg(long, value_name = "N")]

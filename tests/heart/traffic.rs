@@ -55,13 +55,14 @@ impl World {
             address: None,
             agents: 1,
             profile: Some(Profile { name: None, kind: ChildKind::Agent, capabilities }),
+            tenant: None,
         };
-        world.command(Command::Children(children::Command::Poll(poll))).1.unwrap();
+        world.command(&Command::Children(children::Command::Poll(poll))).1.unwrap();
         world
     }
 
-    fn command(&mut self, command: Command) -> (Vec<Change>, Result<Reply, NoReply>) {
-        let (changes, answer) = advance(&mut self.state, &Nobody, &command, self.now);
+    fn command(&mut self, command: &Command) -> (Vec<Change>, Result<Reply, NoReply>) {
+        let (changes, answer) = advance(&mut self.state, &Nobody, command, self.now);
         for change in &changes {
             self.replayed.apply(change);
         }
@@ -76,7 +77,7 @@ impl World {
 
     fn tell(&mut self, report: &Report) -> Result<bool, NoReply> {
         let command = traffic::Command::Report { child: ROUTER.to_owned(), report: Box::new(report.clone()) };
-        match self.command(Command::Traffic(command)).1? {
+        match self.command(&Command::Traffic(command)).1? {
             Reply::Told { is_news } => Ok(is_news),
             other => panic!("{other:?}"),
         }
@@ -86,7 +87,7 @@ impl World {
         let by = "operator:ada".to_owned();
         let asked = OrderAsked { what: OrderWhat::Repair, service: None, config: None, within_ms, by };
         let command = traffic::Command::Order { child: ROUTER.to_owned(), asked };
-        match self.command(Command::Traffic(command)).1? {
+        match self.command(&Command::Traffic(command)).1? {
             Reply::Ordered { number } => Ok(number),
             other => panic!("{other:?}"),
         }
@@ -289,7 +290,7 @@ proptest! {
                 Step::Pass(ms) => world.pass(ms),
                 Step::Forget => {
                     let forget = children::Command::Forget { child: ROUTER.to_owned(), even_if_it_owes: true };
-                    let _ = world.command(Command::Children(forget));
+                    let _ = world.command(&Command::Children(forget));
                     prop_assert!(world.state.traffic.is_empty());
                     break;
                 }

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use language::{
     Action, Condition, Function, Metric, OnConflict, Operator, ReleaseDeadlines, Stage, StageKind, Statistic,
@@ -267,6 +267,7 @@ pub fn in_a_row() -> impl Strategy2<Value = Strategy> {
                 rollout: None,
                 forward_up: false,
                 from_parent: None,
+                annotations: BTreeMap::new(),
             }
         })
 }

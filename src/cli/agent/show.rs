@@ -1,6 +1,9 @@
 //! What is printed of an agent.
 
-use std::io::{self, Write};
+use std::{
+    fmt::Write as _,
+    io::{self, Write},
+};
 
 use agent::{
     control::form::{
@@ -118,7 +121,9 @@ fn router(router: &RouterStatus, now: Timestamp) -> String {
         "router {}: {reached}{phase}; wanted {wanted}, seen {seen}{read}\n",
         show::one_line(&router.kind)
     );
-    let mut line = |what: &str, of: &str| text.push_str(&format!("  {what}: {}\n", show::one_line(of)));
+    let mut line = |what: &str, of: &str| {
+        let _ = writeln!(text, "  {what}: {}", show::one_line(of));
+    };
     if let Some(trouble) = &router.trouble {
         line("trouble", trouble);
     }

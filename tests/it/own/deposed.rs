@@ -36,7 +36,7 @@ const ALL_KILLS: u64 = 50;
 const WHOLE: u16 = 10_000;
 
 /// A lease lives ten seconds, and a standby looks once a second.
-const TAKE_OVER: Duration = Duration::from_secs(60);
+const TAKE_OVER: Duration = Duration::from_mins(1);
 
 /// Longest wait for the end of a release.
 const END: Duration = Duration::from_mins(2);

@@ -151,7 +151,7 @@ mod refusing {
 
     /// A whole message of HTTP/1.1 whose body has a length.
     async fn message(stream: &mut UnixStream) -> Option<Vec<u8>> {
-        let (mut came, mut room) = (Vec::new(), [0; 16 * 1024]);
+        let (mut came, mut room) = (Vec::new(), vec![0; 16 * 1024]);
         loop {
             if let Some(end) = came.windows(4).position(|end| end == b"\r\n\r\n") {
                 let head = String::from_utf8_lossy(&came[..end]).to_ascii_lowercase();

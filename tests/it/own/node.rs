@@ -158,7 +158,7 @@ impl Node {
     }
 
     pub async fn until_it_answers(&self) {
-        self.until("it answers", |status| status.is_led()).await;
+        self.until("it answers", Status::is_led).await;
     }
 
     /// Waits until the agent says of itself what is expected.

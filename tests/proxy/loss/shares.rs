@@ -150,8 +150,9 @@ async fn exactly_those_users_move_who_must_and_shares_of_users_are_those_wanted(
                 assert_eq!(next.variation(bucket).0, *which, "{key} at {hundredths:?}");
             }
             for (which, wanted) in (0..).zip(*hundredths) {
-                let have = of.iter().filter(|one| **one == which).count();
-                let (points, wanted) = (100.0 * have as f64 / f64::from(users), f64::from(*wanted) / 100.0);
+                let have = of.iter().fold(0_u32, |have, one| have + u32::from(*one == which));
+                let (points, wanted) =
+                    (100.0 * f64::from(have) / f64::from(users), f64::from(*wanted) / 100.0);
                 assert!((points - wanted).abs() <= off, "{points} % of users have {which}: {hundredths:?}");
             }
             table = Some(next);

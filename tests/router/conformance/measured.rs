@@ -44,8 +44,9 @@ struct Counts {
 
 impl Counts {
     async fn begin(measure: Arc<Measure>, router: &Arc<dyn Router>) -> Self {
-        let _counted = measure.count(router);
-        let mut this = Self { measure, _counted, cursor: Cursor::default(), all: BTreeMap::new(), gone: 0 };
+        let counted = measure.count(router);
+        let mut this =
+            Self { measure, _counted: counted, cursor: Cursor::default(), all: BTreeMap::new(), gone: 0 };
         // What the router did before it was looked at first is nobody's.
         wait_until("an interval is closed", async || this.read().next.interval > 0).await;
         this
@@ -101,7 +102,7 @@ fn measure_at(path: &LogPath) -> Arc<Measure> {
 fn user_of(spec: &ServiceSpec, which: u8) -> String {
     let bucket = |user: &str| Bucket::of_key(spec.hash, spec.salt.as_str().as_bytes(), user.as_bytes());
     let is_of = |user: &String| spec.table.variation(bucket(user)) == Which(which);
-    (0..).map(|user| format!("user{user}")).find(is_of).unwrap()
+    (0..u32::MAX).map(|user| format!("user{user}")).find(is_of).unwrap()
 }
 
 pub async fn calls_are_counted_by_how_they_ended<R: Real>() {
@@ -232,7 +233,7 @@ fn hand_on(from: &LogPath, to: &LogPath, is_lost: impl Fn(u32) -> bool + Send + 
     let to = to.as_str().to_owned();
     let calls = Arc::<AtomicU32>::default();
     let seen = Arc::clone(&calls);
-    let _task = tokio::spawn(async move {
+    let task = tokio::spawn(async move {
         let (mut room, mut calls) = ([0; 2_048], 0);
         while let Ok(length) = socket.recv(&mut room).await {
             let is_call = !room[..length].ends_with(b"|n?");
@@ -243,7 +244,7 @@ fn hand_on(from: &LogPath, to: &LogPath, is_lost: impl Fn(u32) -> bool + Send + 
             seen.store(calls, Ordering::Release);
         }
     });
-    HandsOn { calls, _task }
+    HandsOn { calls, _task: task }
 }
 
 pub async fn lines_that_are_lost_are_known_and_nothing_is_said_of_their_interval<R: Real>() {

@@ -3,6 +3,7 @@
 
 use std::{
     collections::VecDeque,
+    fmt::Write as _,
     io::{self, Write},
     net::{Ipv4Addr, SocketAddr},
     sync::{
@@ -97,18 +98,19 @@ impl Shop {
         );
         let variations = NAMES.iter().zip(&self.at).skip(number).take(2);
         for (name, at) in variations.clone() {
-            text.push_str(&format!("      - {{name: {name}, targets: [\"{at}\"]}}\n"));
+            let _ = writeln!(text, "      - {{name: {name}, targets: [\"{at}\"]}}");
         }
         let [base, new] = [NAMES[number], NAMES[number + 1]];
         text.push_str("stages:\n");
         for (share, next) in [(10, "to 25"), (25, "to 50"), (50, "rollout")] {
-            text.push_str(&format!(
+            let _ = writeln!(
+                text,
                 "  - name: to {share}\n    type: Traffic\n    shares: {{{base}: {}, {new}: {share}}}\n    \
                  metrics_conditions: [{{name: errorRate, threshold: \"<0.05\"}}]\n    end_conditions: [{{name: minDuration, \
                  threshold: 2s}}, {{name: minCalls, threshold: \"100\"}}]\n    end_action: {{onSuccess: {next}, onFailure: \
-                 rollback}}\n",
+                 rollback}}",
                 100 - share
-            ));
+            );
         }
         text
     }

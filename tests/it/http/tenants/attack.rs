@@ -156,7 +156,7 @@ async fn the_stream_of_a_tenant_has_its_own_alone() {
     shared.call("ann", "POST", "/api/v1/releases/mine/abort").await.ok();
     let mut text = String::new();
     while !text.contains("release_aborted") {
-        text += &String::from_utf8(stream.chunk().await.unwrap().unwrap().to_vec()).unwrap();
+        text += str::from_utf8(&stream.chunk().await.unwrap().unwrap()).unwrap();
     }
     assert!(text.contains("\"release\":\"mine\"") && text.contains("operator:acme/ann"), "{text}");
     for secret in ["secret", "umbra", "~acme~"] {

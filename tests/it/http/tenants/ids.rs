@@ -47,7 +47,7 @@ async fn releases_of_tenants_come_back_after_a_restart_as_they_were() {
     shared.child_of("umbra").await;
     shared.submit("ann", &strategy("kept")).await.ok();
     let before = shared.get("ann", "/api/v1/releases/kept").await.ok().json();
-    let root = shared._functions.path().to_owned();
+    let root = shared.functions.path().to_owned();
     shared.world = shared
         .world
         .restart_with(|options| (options.auth, options.functions_root) = (super::settings(), root))

@@ -64,9 +64,9 @@ fn copy(from: &Path, to: &Path) {
         let entry = entry.unwrap();
         let to = to.join(entry.file_name());
         if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &to)
+            copy(&entry.path(), &to);
         } else {
-            drop(fs::copy(entry.path(), to))
+            fs::copy(entry.path(), to).unwrap();
         }
     }
 }
@@ -75,7 +75,7 @@ fn copy(from: &Path, to: &Path) {
 struct Shared {
     world: World,
     /// The manager's folder of functions.
-    _functions: TempDir,
+    functions: TempDir,
 }
 
 impl Shared {
@@ -97,7 +97,7 @@ impl Shared {
             options.functions_root = root;
             change(options);
         });
-        let shared = Self { world: world.await, _functions: functions };
+        let shared = Self { world: world.await, functions };
         for name in ["acme", "umbra"] {
             shared.post("root", "/api/v1/tenants", &json!({"name": name})).await.ok();
         }
