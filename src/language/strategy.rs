@@ -9,6 +9,7 @@ use super::{
     service::Service, sticky::Sticky, target::Target,
 };
 use model::{ReleaseId, TENANT_LABEL};
+use traffic::BUCKETS;
 
 /// A validated release strategy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -92,6 +93,18 @@ pub struct Stage {
     /// By what the manager judges it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub analysis: Option<Analysis>,
+}
+
+impl Stage {
+    /// The share of calls, from 0 to 1, that the new version gets where `percent` of them were ordered for it: of this stage what it
+    /// says exactly, which for a service may be 0.25 %; of another split, as much as its percentage.
+    #[must_use]
+    pub fn share_of(&self, percent: u8) -> f64 {
+        match self.shares.first() {
+            Some(stable) if percent == self.new_traffic => 1.0 - f64::from(*stable) / f64::from(BUCKETS),
+            _ => f64::from(percent) / 100.0,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

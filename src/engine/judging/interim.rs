@@ -155,7 +155,7 @@ impl Merged {
         for ((child, of), summaries) in attempts {
             // Of roll-outs nothing was kept above.
             let Some(index) = of.stage_index() else { continue };
-            self.off.note(ChildKey(child), &summaries, strategy.stages[index].new_traffic);
+            self.off.note(ChildKey(child), &summaries, &strategy.stages[index]);
             self.is_interim |= summaries.iter().any(|summary| summary.status == StageStatus::InProgress);
             let class = classes.get(index).and_then(|classes| classes.of(ChildKey(child)));
             class_of.entry(index as u8).or_default().extend(summaries.iter().map(|_| class));

@@ -10,6 +10,7 @@ use heart::release::{
     strata::Key,
     summary::{Stratum, Summary},
 };
+use language::Stage;
 use model::ChildKey;
 
 /// Most children that are shown.
@@ -34,17 +35,17 @@ fn calls_of(summary: &Summary, ordered: u8) -> Vec<(Key, [u64; 2])> {
 }
 
 impl Off {
-    /// Takes note of what a child reported of a stage that orders this split.
-    pub fn note(&mut self, child: ChildKey, summaries: &[Summary], ordered: u8) {
+    /// Takes note of what a child reported of a stage.
+    pub fn note(&mut self, child: ChildKey, summaries: &[Summary], stage: &Stage) {
         let mut splits: BTreeMap<Key, Split> = BTreeMap::new();
         for summary in summaries {
-            for (key, calls) in calls_of(summary, ordered) {
+            for (key, calls) in calls_of(summary, stage.new_traffic) {
                 // Without groups it can't be told what calls that depend on each other are worth.
                 if key.assignment.is_sticky() && key.group.is_none() {
                     continue;
                 }
                 let of = Key { interval: 0, group: None, ..key };
-                let split = splits.entry(of).or_insert_with(|| Split::new(f64::from(key.split) / 100.0));
+                let split = splits.entry(of).or_insert_with(|| Split::new(stage.share_of(key.split)));
                 split.note(key.group, calls);
             }
         }

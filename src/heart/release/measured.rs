@@ -65,7 +65,7 @@ pub fn stratum(stage: &Stage, key: Key, sides: &Sides, of: ChildMetric) -> Optio
     if key.split != stage.new_traffic {
         let _ = write!(name, ", split {} %", key.split);
     }
-    let share = f64::from(key.split) / 100.0;
+    let share = stage.share_of(key.split);
     let Key { assignment, group, .. } = key;
     let found = Stratum { assignment, group, ..Stratum::new(name, 0, baseline, canary) };
     // Times are of successful calls: how calls were shared out is told by those who count all of them.

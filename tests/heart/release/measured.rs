@@ -112,6 +112,19 @@ fn a_fleet_that_gives_the_new_version_more_calls_than_ordered_is_found_out() {
 }
 
 #[test]
+fn shares_of_services_between_whole_percents_are_what_calls_are_held_against() {
+    let mut random = Random::new(24);
+    for (of_new, is_as_ordered) in [(0.0275, true), (0.03, false), (0.025, false)] {
+        let stage = Stage { shares: vec![9_725, 275], new_traffic: 3, ..stage() };
+        let agents: Vec<Summary> = (0..200).map(|_| agent(of_new, 2_000, &mut random)).collect();
+        let strata = judged(&stage, &Strata::of(&agents, stage.new_traffic), ChildMetric::ResponseTime);
+        let mut judgement = Judgement::new(Design::new(Tolerance::Ratio(0.05))).unwrap();
+        let split = judgement.look(&strata, 0, Occasion::Last).evidence.split.unwrap();
+        assert_eq!(split.e_value < split.threshold, is_as_ordered, "{of_new}: {split:?}");
+    }
+}
+
+#[test]
 fn a_tree_tells_of_its_children_what_they_would_have_told_themselves() {
     let mut random = Random::new(22);
     let agents: Vec<Summary> = (0..300).map(|_| agent(0.5, 40, &mut random)).collect();
