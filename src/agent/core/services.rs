@@ -206,6 +206,16 @@ impl Core {
         }
     }
 
+    /// What the calls are shared out by from now on is called so in counts. So what follows a stage is another table, also where the
+    /// stage gave the winner all calls already.
+    pub(super) fn split_services(&mut self, split: &str) {
+        for name in self.names_of_services() {
+            if let Some(led) = self.state.services.get_mut(&name) {
+                split.clone_into(&mut led.split);
+            }
+        }
+    }
+
     /// The release is over: who serves alone is alone in the table.
     pub(super) fn end_services(&mut self) {
         for name in self.names_of_services() {

@@ -35,6 +35,7 @@ impl Core {
             });
         }
         self.decide_services(true);
+        self.split_services(&split);
         self.world.taking_over_since_ms = None;
         self.dirty();
     }

@@ -60,6 +60,15 @@ fn what_won_serves_alone_on_and_a_kill_at_any_step_changes_nothing_of_that() {
 }
 
 #[test]
+fn a_last_stage_that_gives_the_new_variation_all_calls_is_rolled_out_like_any_other() {
+    let mut world = World::new();
+    let text = offer("r1", 80, ["A", "B"]).replace("{A: 50, B: 50}", "{A: 0, B: 100}");
+    world.offers.push(("r1".to_owned(), text));
+    world.until("it is rolled out", |world| world.ended().len() == 2);
+    world.until("it serves alone", |world| serving(world) == Some((80, "B".to_owned())));
+}
+
+#[test]
 fn a_service_that_the_proxy_refuses_leaves_what_served_before() {
     // What was never led is let go.
     let mut world = World::new();

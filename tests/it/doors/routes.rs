@@ -6,13 +6,14 @@ use serde_json::{Value, json};
 use crate::world::{AREA, STAGE, World, summary};
 
 /// Method and path of the calls of children.
-pub const CHILDREN: [(&str, &str); 6] = [
+pub const CHILDREN: [(&str, &str); 7] = [
     ("POST", "/answers"),
     ("POST", "/end_stage"),
     ("POST", "/poll"),
     ("GET", "/release"),
     ("GET", "/release/functions/{offer}"),
     ("POST", "/result"),
+    ("POST", "/traffic"),
 ];
 
 /// With which somebody becomes a child.
@@ -56,6 +57,7 @@ fn body(path: &str, child: &str, offer: &str) -> Value {
         "/result" => {
             json!({"id": child, "release_id": offer, "stage_summaries": [summary(STAGE, 2)], "next_stage": ""})
         }
+        "/traffic" => json!({"id": child, "router": {"kind": "nginx", "phase": "idle", "reached": true}}),
         _ => panic!("{path} has a body that nothing here knows"),
     }
 }

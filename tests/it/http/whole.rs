@@ -52,8 +52,8 @@ async fn an_agent_goes_through_the_whole_strategy_whenever_the_manager_is_restar
     let alpha = 2.5e-3 * language::part_of_the(1);
     assert_eq!(
         from_above,
-        [format!("from_above: {{local_alpha: {alpha:e}}}")],
-        "its part of alpha in the first attempt, and nothing of others: {text}"
+        [format!("from_above: {{local_alpha: {alpha:e}, salt: \"7\"}}")],
+        "its part of alpha in the first attempt, by what users are drawn, and nothing of others: {text}"
     );
     assert!(!world.fetch(&deployed, "7").await.ok().text().contains("Second"), "one stage an offer");
     let ended = |answer: Answer| answer.ok().json();

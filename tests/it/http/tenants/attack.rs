@@ -27,6 +27,9 @@ fn bodies(method: &str, path: &str) -> Vec<Value> {
     match (method, path) {
         ("PUT", path) if path.ends_with("/{key}") => vec![json!({"value": "edge"})],
         ("PUT", path) if path.ends_with("/limits") => vec![json!({"limits": {}})],
+        ("POST", path) if path.ends_with("/promote") => {
+            vec![json!({"variation": "A"}), json!({"variation": "A", "note": "n"})]
+        }
         ("POST" | "DELETE", _) => vec![json!({}), json!({"note": "n"})],
         _ => vec![Value::Null],
     }
