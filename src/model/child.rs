@@ -84,6 +84,9 @@ pub const FEATURE_CLASSES: &str = "classes";
 /// A manager that reads how calls of a function are routed and repeated, and what its agents may spend of alpha.
 pub const FEATURE_TRAFFIC: &str = "traffic";
 
+/// What a router does is told, and asked, over `POST /traffic`.
+pub const FEATURE_ROUTERS: &str = "routers";
+
 /// A manager that reads strategies of services.
 pub const FEATURE_SERVICES: &str = "services";
 

@@ -342,7 +342,9 @@ pub struct Advance {
     /// From 1; absent: the next.
     pub stage_number: Option<u32>,
     /// Who acts, for the audit trail; a token's name wins.
+    #[schema(min_length = 1, max_length = 64, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
     pub by: Option<String>,
+    #[schema(max_length = 1000, pattern = r"^[^\u0000]*$")]
     pub note: Option<String>,
 }
 
@@ -352,8 +354,10 @@ pub struct Advance {
 pub struct PromoteVariation {
     /// The name of one; the stable one: everything is taken back.
     pub variation: String,
+    #[schema(min_length = 1, max_length = 64, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
     #[serde(default)]
     pub by: Option<String>,
+    #[schema(max_length = 1000, pattern = r"^[^\u0000]*$")]
     #[serde(default)]
     pub note: Option<String>,
 }

@@ -88,6 +88,11 @@ impl Telling {
                 }
                 continue;
             };
+            if !self.tools.manager.hears_of_routers() {
+                // It hasn't said so yet, or never will.
+                sleep(AGAIN).await;
+                continue;
+            }
             let began = Instant::now();
             let pause = match self.tell(&report).await {
                 None => BETWEEN.saturating_sub(began.elapsed()),

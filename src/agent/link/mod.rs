@@ -11,14 +11,19 @@ use std::{
     collections::BTreeMap,
     fmt,
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use serde_json::value::RawValue;
 
 use language::MAX_STRATEGY_BYTES;
-use model::{Capabilities, ChildKind, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_VALUES, Leads};
+use model::{
+    Capabilities, ChildKind, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_ROUTERS, FEATURE_VALUES, Leads,
+};
 use uplink::{Caller, MAX_ANSWER_BYTES, Span};
 use wire::{
     PollAnswer, PollRequest,
@@ -83,6 +88,7 @@ pub struct Manager(Arc<Inner>);
 struct Inner {
     caller: Caller,
     reads: Mutex<Reads>,
+    hears_of_routers: AtomicBool,
 }
 
 impl Manager {
@@ -97,7 +103,7 @@ impl Manager {
     }
 
     fn by(caller: Caller) -> Self {
-        Self(Arc::new(Inner { caller, reads: Mutex::default() }))
+        Self(Arc::new(Inner { caller, reads: Mutex::default(), hears_of_routers: AtomicBool::default() }))
     }
 
     /// What the calls from now on show.
@@ -108,6 +114,11 @@ impl Manager {
     /// What the manager said at the last poll that it reads; nothing before the first.
     pub fn reads(&self) -> Reads {
         *self.0.reads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the manager said at the last poll that it hears what routers do; false before the first.
+    pub fn hears_of_routers(&self) -> bool {
+        self.0.hears_of_routers.load(Ordering::Relaxed)
     }
 
     /// Says where the agent is and what it can run, and asks what is new. The manager may wait for news, if it knows of waiting. Without
@@ -128,6 +139,8 @@ impl Manager {
         let answer = self.0.caller.poll(&request, Some(wait), MAX_ANSWER_BYTES).await?;
         let answer = PollAnswer::parse(&answer).map_err(|error| LinkError::Nonsense(error.to_string()))?;
         *self.0.reads.lock().unwrap_or_else(PoisonError::into_inner) = read_by(&answer);
+        let hears = answer.features.iter().any(|known| known == FEATURE_ROUTERS);
+        self.0.hears_of_routers.store(hears, Ordering::Relaxed);
         Ok(Polled {
             offer: (!answer.new_release.is_empty()).then(|| answer.new_release.into_owned()),
             id: answer.id.into_owned(),
@@ -215,7 +228,9 @@ fn capabilities(about: &About) -> Capabilities {
     Capabilities {
         runtimes: Some(about.runtimes.clone()),
         labels: about.labels.clone(),
-        features: [FEATURE_INTERIM, FEATURE_VALUES, FEATURE_GROUPS].map(str::to_owned).into(),
+        features: [FEATURE_INTERIM, FEATURE_VALUES, FEATURE_GROUPS, FEATURE_ROUTERS]
+            .map(str::to_owned)
+            .into(),
         leads: Leads::Whole,
         routers: about.routers.clone(),
         ..Capabilities::default()

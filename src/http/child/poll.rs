@@ -36,8 +36,8 @@ use heart::{
     },
 };
 use model::{
-    ChildId, ChildKey, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_SERVICES, FEATURE_TRAFFIC,
-    FEATURE_VALUES,
+    ChildId, ChildKey, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_ROUTERS, FEATURE_SERVICES,
+    FEATURE_TRAFFIC, FEATURE_VALUES,
 };
 use wire::{
     PollRequest,
@@ -201,7 +201,8 @@ fn unwritten(error: &dyn std::fmt::Display) -> Refused {
 fn for_agent(mut plain: Vec<u8>) -> Vec<u8> {
     let [interim, values, groups] = AGENT_FEATURES;
     plain.truncate(plain.len() - ANSWER_END.len());
-    for part in [",\"features\":[\"", interim, "\",\"", values, "\",\"", groups, "\"]}"] {
+    let next = "\",\"";
+    for part in [",\"features\":[\"", interim, next, values, next, groups, next, FEATURE_ROUTERS, "\"]}"] {
         plain.extend_from_slice(part.as_bytes());
     }
     plain

@@ -45,10 +45,10 @@ fn of(name: &str, operation: &str) -> Option<Value> {
         ("note", _) => json!({"maxLength": MAX_NOTE_CHARS, "pattern": NO_NUL}),
         ("after", "list_audit" | "events" | "show_release_traffic") => json!({"pattern": PLACE}),
         ("after", "list_deployments") => json!({"pattern": DEPLOYMENT}),
-        ("after", "list_environments" | "list_target_groups" | "list_versions") | ("environmentId", _) => {
-            json!({"pattern": NO_NUL})
+        ("after", "list_services" | "list_environments" | "list_target_groups" | "list_versions") => {
+            json!({})
         }
-        ("after", "list_services") => json!({}),
+        ("environmentId", _) => json!({}),
         ("phase", "list_routers") => json!({"enum": RouterPhase::ALL.map(RouterPhase::name)}),
         ("number", "show_router_order") => json!({"minimum": 0}),
         ("after", _) => json!({"pattern": NUMBER}),

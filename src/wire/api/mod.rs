@@ -20,7 +20,10 @@ pub use self::traffic::{
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{self, DeserializeOwned},
+};
 use utoipa::ToSchema;
 
 /// One page of a list.
@@ -384,19 +387,26 @@ pub struct TenantLimits {
     pub bytes: Option<u64>,
 }
 
+/// By names alone: a list of its values would be taken for it, too.
+fn object<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<T, D::Error> {
+    let fields = serde_json::Map::deserialize(deserializer)?;
+    T::deserialize(serde_json::Value::Object(fields)).map_err(de::Error::custom)
+}
+
 /// The body of `POST /api/v1/tenants`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewTenant {
     #[schema(pattern = "^[a-z0-9][a-z0-9-]{0,15}$")]
     pub name: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object")]
     pub limits: TenantLimits,
     /// Who acts, for the audit trail; the token's name where there is one.
     #[schema(min_length = 1, max_length = 64, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
     #[serde(default)]
     pub by: Option<String>,
     /// Why.
+    #[schema(max_length = 1000, pattern = r"^[^\u0000]*$")]
     #[serde(default)]
     pub note: Option<String>,
 }
@@ -405,11 +415,13 @@ pub struct NewTenant {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NewLimits {
+    #[serde(deserialize_with = "object")]
     pub limits: TenantLimits,
     /// Who acts, for the audit trail; the token's name where there is one.
     #[schema(min_length = 1, max_length = 64, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
     pub by: Option<String>,
     /// Why.
+    #[schema(max_length = 1000, pattern = r"^[^\u0000]*$")]
     pub note: Option<String>,
 }
 

@@ -145,14 +145,18 @@ pub struct RouterOrderAnswer {
 #[serde(default)]
 pub struct OrderRequest {
     /// Who asks, where no token says so.
+    #[schema(min_length = 1, max_length = 64, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    #[schema(max_length = 1000, pattern = r"^[^\u0000]*$")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// Of a check: the path of another main configuration, on the machine of the router's agent.
+    #[schema(min_length = 1, max_length = 4096, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
     /// Of an adoption: the service, as the router's own configuration calls it.
+    #[schema(min_length = 1, max_length = 4096, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
 }
@@ -162,8 +166,10 @@ pub struct OrderRequest {
 #[serde(default)]
 pub struct RetireRequest {
     /// Who asks, where no token says so.
+    #[schema(min_length = 1, max_length = 64, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    #[schema(max_length = 1000, pattern = r"^[^\u0000]*$")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// Only at this router; without it at all that lead it.

@@ -52,7 +52,7 @@ fn settled(text: &str) -> String {
                 let is_time = word.len() > 20 && word.contains('T') && word.ends_with('Z');
                 let number = word.trim_matches(['(', ')', ':']);
                 let is_number =
-                    number.len() > 2 && word.starts_with('(') && number.bytes().all(|b| b.is_ascii_digit());
+                    !number.is_empty() && word.starts_with('(') && number.bytes().all(|b| b.is_ascii_digit());
                 if is_age {
                     "0s".to_owned()
                 } else if is_time {

@@ -10,7 +10,6 @@ use std::{
     time::Duration,
 };
 
-use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -317,26 +316,18 @@ async fn a_service_is_released_on_two_routers_as_on_one_and_no_call_is_lost() {
         "{listed:#?}"
     );
 
-    // The next one begins with what serves now, and says so where it doesn't.
-    world
-        .manager()
-        .submit(
-            &world
-                .of_both("again", &two_stages("100ms"))
-                .replace("name: A,", "name: C,")
-                .replace("{A: ", "{C: "),
-        )
-        .await;
-    let refused = world.manager().ended("again").await;
-    assert_ne!(refused["state"], "Done", "{refused:#}");
-    let parts = Value::from(world.manager().parts("again").await).to_string();
+    // The next one begins with what serves now, and is refused with both where it doesn't, unless it says that it means that.
+    let another =
+        world.of_both("again", &two_stages("100ms")).replace("name: A,", "name: C,").replace("{A: ", "{C: ");
     let (a, b) = (world.a.at, world.b.at);
-    assert!(
-        parts.contains(&format!(
-            "the stable variation of checkout is C at {a}, and what serves now is B at {b}"
-        )),
-        "{parts}"
-    );
+    let (status, why) = world.manager().try_to_submit(&another).await;
+    assert_eq!(status, 409, "{why}");
+    assert!(why.contains(&format!("the stable variation of checkout is C at {a}")), "{why}");
+    assert!(why.contains(&format!("is B at {b}")), "{why}");
+    world.shares([0, 10_000]).await;
+    world.manager().submit(&another.replace("    sticky:", "    base: replace\n    sticky:")).await;
+    let ended = world.manager().ended("again").await;
+    assert_eq!(ended["state"], "Done", "{ended:#}");
     world.shares([0, 10_000]).await;
 }
 
