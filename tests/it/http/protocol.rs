@@ -254,7 +254,7 @@ async fn a_poll_is_answered_with_features_by_who_names_some_and_else_byte_for_by
             }
             let newer_body = naming(&newer, json!(["interim", "values"]));
             for (child, body) in [(&newer, newer_body), (&other, naming(&other, json!(["brass"])))] {
-                let told = "\"features\":[\"interim\",\"values\",\"groups\"]";
+                let told = "\"features\":[\"interim\",\"values\",\"groups\",\"routers\"]";
                 let expected = format!("{{\"id\":\"{child}\",\"new_release\":\"{offer}\",{told}}}");
                 assert_eq!(poll(&body).await.text(), expected);
             }

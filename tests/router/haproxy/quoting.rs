@@ -80,7 +80,8 @@ fn any_spec(at: u16) -> impl Strategy<Value = ServiceSpec> {
                 ],
                 health: health.clone(),
             };
-            let other = format!("{}-", stable.chars().take(60).collect::<String>());
+            let end = if stable.ends_with('-') { '_' } else { '-' };
+            let other = format!("{}{end}", stable.chars().take(60).collect::<String>());
             ServiceSpec {
                 // Each is there once.
                 name: format!("{}.{at}", name.chars().take(50).collect::<String>()).parse().unwrap(),

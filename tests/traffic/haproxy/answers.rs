@@ -40,7 +40,7 @@ fn a_command_was_obeyed_where_nothing_is_said() {
 
 #[test]
 fn what_is_under_way_is_what_is_served_and_what_waits() {
-    let answer = "# pxname,svname,qcur,qmax,scur,smax\nchoirmaster:shop:B,BACKEND,2,9,5,9\n";
+    let answer = "# pxname,svname,qcur,qmax,scur,smax,stot\nchoirmaster:shop:B,BACKEND,2,9,5,9,40\n";
     assert_eq!(under_way(answer, "shop", "B"), Ok(7));
     assert_eq!(under_way("No such proxy.\n", "shop", "B"), Ok(0));
     assert!(under_way("Permission denied\n", "shop", "B").is_err());
@@ -84,7 +84,7 @@ fn health_is_what_a_check_found_and_nothing_before_it_did() {
 fn what_is_marked_as_ours_and_unknown_is_left_over() {
     let wanted = wanted(1, &[shop()]);
     let model = Model::of(&wanted);
-    let load = model.load() + "theirs,BACKEND,0,0,0\nchoirmaster:ghost:A,BACKEND,0,0,0\n";
+    let load = model.load() + "theirs,BACKEND,0,0,0,0\nchoirmaster:ghost:A,BACKEND,0,0,0,0\n";
     let servers = model.servers() + "99 choirmaster:ghost:A 1 127.0.0.1:9 127.0.0.1 2 0 0 0 - 9\n";
     let said = Said { maps: &model.maps, servers: &servers, load: &load };
     assert_eq!(seen(said).unwrap().left_over, ["choirmaster:ghost:A"]);

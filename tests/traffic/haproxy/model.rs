@@ -50,17 +50,17 @@ impl Model {
     }
 
     pub fn load(&self) -> String {
-        let mut answer = "# pxname,svname,qcur,qmax,scur\n".to_owned();
+        let mut answer = "# pxname,svname,qcur,qmax,scur,stot\n".to_owned();
         let mut backend = "";
         for line in self.section.text.lines() {
             let words: Vec<&str> = line.split_ascii_whitespace().collect();
             match words[..] {
-                ["frontend", name, ..] => writeln!(answer, "{name},FRONTEND,,,0").unwrap(),
+                ["frontend", name, ..] => writeln!(answer, "{name},FRONTEND,,,0,7").unwrap(),
                 ["backend", name, ..] => {
                     backend = name;
-                    writeln!(answer, "{name},BACKEND,0,0,3").unwrap();
+                    writeln!(answer, "{name},BACKEND,0,0,3,7").unwrap();
                 }
-                ["server", name, ..] => writeln!(answer, "{backend},{name},1,0,2").unwrap(),
+                ["server", name, ..] => writeln!(answer, "{backend},{name},1,0,2,7").unwrap(),
                 _ => {}
             }
         }

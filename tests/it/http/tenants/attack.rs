@@ -27,7 +27,7 @@ fn bodies(method: &str, path: &str) -> Vec<Value> {
     match (method, path) {
         ("PUT", path) if path.ends_with("/{key}") => vec![json!({"value": "edge"})],
         ("PUT", path) if path.ends_with("/limits") => vec![json!({"limits": {}})],
-        ("POST", path) if path.ends_with("/promote") => {
+        ("POST", path) if path.ends_with("/ab-releases/{id}/promote") => {
             vec![json!({"variation": "A"}), json!({"variation": "A", "note": "n"})]
         }
         ("POST" | "DELETE", _) => vec![json!({}), json!({"note": "n"})],

@@ -19,7 +19,7 @@ async fn a_tenant_is_made_once_and_deleted_when_nothing_is_open() {
     insta::assert_snapshot!(seen, @r#"
     409 /problems/tenant-taken: the name acme was given; choose another
     400 about:blank: a tenant's name has 1 to 16 small letters, digits and -, and does not begin with -
-    400 about:blank: the body can't be read: unknown field `cpus`, expected one of `children`, `releases`, `bytes` at line 1 column 17
+    400 about:blank: the body can't be read: unknown field `cpus`, expected one of `children`, `releases`, `bytes` at line 1 column 20
     409 /problems/wrong-state: tenant acme has 1 unfinished release: abort them, or wait for their ends
     404 /problems/unknown-tenant: tenant nobody is not known
     "#);
