@@ -201,6 +201,9 @@ pub struct BackendShare {
     pub name: String,
     /// Percent.
     pub weight: f64,
+    /// The least and the most that was read back of a router, in percent; `null`: no router tells.
+    pub lowest: Option<f64>,
+    pub highest: Option<f64>,
     /// `null`: no router tells.
     pub healthy_targets: Option<u32>,
     pub total_targets: u32,
@@ -232,6 +235,12 @@ pub struct RouterShare {
     pub stage: Option<String>,
     /// Percent of each variation that it is told to give.
     pub wanted: BTreeMap<String, f64>,
+    /// The same as it was read back, and as calls were counted since; `null`: the router doesn't tell, or has the service from another
+    /// release by now.
+    pub seen: Option<BTreeMap<String, f64>>,
+    pub measured: Option<BTreeMap<String, f64>>,
+    /// Of what it was told; `null`: likewise.
+    pub generation: Option<u64>,
 }
 
 /// A change of shares.

@@ -135,6 +135,51 @@ async fn a_roll_back_gives_everything_to_the_stable_variation() {
     player.world.stop().await;
 }
 
+/// What a router tells of the service while it gives B so much, in units of 0.01 %.
+fn told_by_router(id: &str, of_b: u16) -> Value {
+    let variation = |name: &str, share: u16, calls: u64| json!({"name": name, "wanted": share, "seen": share, "targets": {"healthy": 1, "total": 1}, "calls": calls, "errors": 0});
+    let target = |name: &str, port: u16| json!({"name": name, "targets": [format!("127.0.0.1:{port}")]});
+    json!({
+        "id": id,
+        "router": {"kind": "nginx", "version": "1.26.0", "phase": "in_force", "reached": true},
+        "services": [{
+            "name": "checkout", "epoch": 0, "generation": 7 + u64::from(of_b), "offer": "r", "seen_ago_ms": 5, "measured_ms": 60_000,
+            "variations": [variation("A", 10_000 - of_b, 180), variation("B", of_b, 20)],
+            "led": {"ports": [{"port": 8080, "protocol": "HTTP"}], "variations": [target("A", 9101), target("B", 9111)]},
+        }],
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_routers_read_back_and_count_is_shown_by_router_and_over_all() {
+    let player = Player::start().await;
+    player.create(&body("r", &two_stages())).await.ok();
+    player.act("r", "start", &Value::Null).await.ok();
+    player.begins("r").await;
+    for of_b in [0, 1_000] {
+        player.world.post("/traffic", &told_by_router(&player.router, of_b)).await.ok();
+    }
+    let traffic = player.world.get("/api/v1/ab-releases/r/traffic").await.ok().json();
+    let split = &traffic["currentSplit"];
+    let of_b = &split["backends"][1];
+    assert_eq!(
+        (&of_b["lowest"], &of_b["highest"], &of_b["healthyTargets"]),
+        (&json!(10.0), &json!(10.0), &json!(1))
+    );
+    let router = &split["routers"][0];
+    assert_eq!((&router["router"], &router["generation"]), (&json!(player.router), &json!(1_007)));
+    assert_eq!(
+        (&router["seen"], &router["measured"]),
+        (&json!({"A": 90.0, "B": 10.0}), &json!({"A": 90.0, "B": 10.0}))
+    );
+    let last = traffic["history"].as_array().unwrap().last().unwrap();
+    assert_eq!((&last["router"], &last["generation"]), (&json!(player.router), &json!(1_007)));
+    assert_eq!((&last["from"]["B"], &last["to"]["B"]), (&json!(0.0), &json!(10.0)));
+    assert_eq!((&last["wanted"]["B"], &last["seen"]["B"]), (&json!(10.0), &json!(10.0)));
+    assert_eq!(last["measured"], json!({"A": 90.0, "B": 10.0}), "what came of the shares before");
+    player.world.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stages_are_advanced_forward_alone_and_promotion_skips_what_is_left() {
     let player = Player::start().await;
