@@ -4,6 +4,7 @@ mod analysis;
 mod assignments;
 mod by_itself;
 mod ending;
+mod forty;
 mod frozen;
 mod gates;
 mod history;

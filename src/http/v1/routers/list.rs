@@ -11,6 +11,7 @@ use crate::{
     context::PATIENCE,
     extract::Query,
     problem::Problem,
+    scope::Scope,
     v1::{page, traffic::form::Look},
 };
 use model::{ChildKey, traffic::RouterPhase};
@@ -35,6 +36,7 @@ pub(super) struct Parameters {
     params(Parameters), responses((status = 200, body = Page<Router>)))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
+    scope: Scope,
     Query(parameters): Query<Parameters>,
 ) -> Result<Json<Page<Router>>, Problem> {
     let limit = page::limit(parameters.limit)? as usize;
@@ -55,6 +57,7 @@ pub(super) async fn handle(
         };
         let wanted = state.traffic.after(after.map(ChildKey)).filter(|(_, router)| is_wanted(router));
         let known = wanted.filter_map(|(key, router)| Some((key, state.children.get(key)?, router)));
+        let known = known.filter(|(_, child, _)| scope.sees_child(child));
         let mut found: Vec<(ChildKey, Router)> = known
             .take(limit + 1)
             .map(|(key, child, router)| (key, look.router(key, child, router)))

@@ -9,6 +9,7 @@ use crate::{
     context::PATIENCE,
     extract::Path,
     problem::Problem,
+    scope::Scope,
     v1::traffic::form::{self, Look},
 };
 use wire::api::RouterDetail;
@@ -19,13 +20,14 @@ use wire::api::RouterDetail;
     responses((status = 200, body = RouterDetail)))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
+    scope: Scope,
     Path(id): Path<String>,
 ) -> Result<Json<RouterDetail>, Problem> {
     let (seen, now) = (Arc::clone(&ctx.view().children), ctx.engine.clock().now());
     let wanted = id.clone();
     let found = ctx.engine.read_apart(PATIENCE, move |state| {
         let look = Look { seen: seen.as_ref(), now };
-        let (key, child) = state.children.by_id(&wanted)?;
+        let (key, child) = state.children.by_id(&wanted).filter(|(_, child)| scope.sees_child(child))?;
         let router = state.traffic.get(key)?;
         let mut led: Vec<_> = router.services().map(|service| form::routed(&wanted, service)).collect();
         led.sort_by(|a, b| a.service.cmp(&b.service));

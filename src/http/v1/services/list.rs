@@ -11,6 +11,7 @@ use crate::{
     context::PATIENCE,
     extract::Query,
     problem::Problem,
+    scope::Scope,
     v1::{page, traffic::form},
 };
 use heart::traffic;
@@ -31,13 +32,15 @@ pub(super) struct Parameters {
     params(Parameters), responses((status = 200, body = Page<Service>)))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
+    scope: Scope,
     Query(parameters): Query<Parameters>,
 ) -> Result<Json<Page<Service>>, Problem> {
     let limit = page::limit(parameters.limit)? as usize;
     let after = parameters.after.unwrap_or_default();
     let page = ctx.engine.read_apart(PATIENCE, move |state| {
         let mut by_name: BTreeMap<&str, Vec<&traffic::Service>> = BTreeMap::new();
-        for (_, router) in state.traffic.iter() {
+        let is_seen = |key| state.children.get(key).is_some_and(|child| scope.sees_child(child));
+        for (_, router) in state.traffic.iter().filter(|(key, _)| is_seen(*key)) {
             for service in router.services().filter(|service| service.name.as_str() > after.as_str()) {
                 by_name.entry(&service.name).or_default().push(service);
             }

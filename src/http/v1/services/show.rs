@@ -2,7 +2,7 @@
 
 use axum::{Json, extract::State};
 
-use crate::{Context, context::PATIENCE, extract::Path, problem::Problem, v1::traffic::form};
+use crate::{Context, context::PATIENCE, extract::Path, problem::Problem, scope::Scope, v1::traffic::form};
 use heart::traffic;
 use wire::api::ServiceDetail;
 
@@ -12,13 +12,17 @@ use wire::api::ServiceDetail;
     responses((status = 200, body = ServiceDetail)))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
+    scope: Scope,
     Path(name): Path<String>,
 ) -> Result<Json<ServiceDetail>, Problem> {
     let wanted = name.clone();
     let found = ctx.engine.read_apart(PATIENCE, move |state| {
         let of = state.traffic.of_service(&wanted);
         let of: Vec<(&str, &traffic::Service)> = of
-            .filter_map(|(key, _, service)| Some((state.children.get(key)?.id.as_str(), service.as_ref())))
+            .filter_map(|(key, _, service)| {
+                let child = state.children.get(key).filter(|child| scope.sees_child(child))?;
+                Some((child.id.as_str(), service.as_ref()))
+            })
             .collect();
         let services: Vec<&traffic::Service> = of.iter().map(|(_, service)| *service).collect();
         let by_router = of.iter().map(|(router, service)| form::routed(router, service)).collect();

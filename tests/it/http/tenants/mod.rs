@@ -7,6 +7,7 @@ mod limits;
 mod manage;
 mod queue;
 mod rights;
+mod routers;
 mod unmarked;
 
 use std::{collections::HashMap, fs, path::Path};

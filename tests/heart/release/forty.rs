@@ -1,0 +1,139 @@
+//! Forty routers of one service, each in an area of its own: who has its turn when, and what a few bad ones bring about.
+
+use heart::{
+    children::Profile,
+    release::{
+        command::{Command, Reply},
+        members,
+    },
+};
+use model::{Capabilities, Leads, StageStatus};
+
+use super::world::{World, summary};
+
+use StageStatus::{Completed, Failure, SuccessWaiting};
+
+const ROUTERS: usize = 40;
+
+/// Routers by their distance from the west, the nearest first. They came in another order.
+fn fleet(world: &mut World) -> Vec<String> {
+    let capabilities =
+        Capabilities { leads: Leads::Whole, routers: vec!["nginx".to_owned()], ..Capabilities::default() };
+    let profile = Profile { capabilities, ..Profile::default() };
+    let mut routers = vec![String::new(); ROUTERS];
+    for number in 0..ROUTERS {
+        // 7 and 40 have no divisor in common, so each place comes once.
+        let place = number * 7 % ROUTERS;
+        let (west, east) = (place as f64 * 2.0 - 40.0, place as f64 * 2.0 - 39.0);
+        let area = format!(
+            "{{\"type\":\"Polygon\",\"coordinates\":[[[{west},0],[{east},0],[{east},1],[{west},1],[{west},0]]]}}"
+        );
+        let (id, _) = world.poll_as("", &area, Some(profile.clone()));
+        world.poll_as(&id, &area, Some(profile.clone()));
+        routers[place] = id;
+    }
+    routers
+}
+
+fn strategy(rollout: &str) -> String {
+    let stage = |name: &str, of_b: u8, next: &str| {
+        format!(
+            "  - name: {name}\n    type: Traffic\n    shares: {{A: {}, B: {of_b}}}\n    metrics_conditions: [{{name: errorRate, \
+             threshold: \"<0.02\"}}]\n    end_action: {{onSuccess: {next}, onFailure: rollback}}\n",
+            100 - of_b
+        )
+    };
+    format!(
+        "id: r\nname: checkout\nservices:\n  - name: checkout\n    ports: [{{port: 8080}}]\n    variations:\n      - {{name: A, targets: \
+         [\"127.0.0.1:1\"]}}\n      - {{name: B, targets: [\"127.0.0.1:2\"]}}\nrollout: {{{rollout}}}\nstages:\n{}{}",
+        stage("little", 10, "half"),
+        stage("half", 50, "rollout")
+    )
+}
+
+/// Those of them that are offered the release now.
+fn offered(world: &mut World, routers: &[String]) -> Vec<usize> {
+    (0..routers.len()).filter(|place| world.poll(&routers[*place]) == "r").collect()
+}
+
+/// Whether it may end the stage, and whether it is to take all back.
+fn asks(world: &mut World, router: &str, stage: &str) -> (bool, bool) {
+    let (child, offer, stage) = (router.to_owned(), "r".to_owned(), stage.to_owned());
+    match world.command(&Command::Members(members::Command::EndStage { child, offer, stage })).unwrap() {
+        Reply::EndStage { end, rollback, .. } => (end, rollback),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// It goes through a stage and ends it well.
+fn passes(world: &mut World, router: &str, stage: &str) {
+    world.report(router, "r", summary(stage, SuccessWaiting)).unwrap();
+    assert_eq!(asks(world, router, stage), (true, false), "{router} in {stage}");
+    world.report(router, "r", summary(stage, Completed)).unwrap();
+}
+
+fn passes_all(world: &mut World, router: &str) {
+    world.take(router);
+    passes(world, router, "little");
+    passes(world, router, "half");
+}
+
+#[test]
+fn the_nearest_has_its_turn_first_and_nobody_begins_before_it_is_done() {
+    let mut world = World::new();
+    let routers = fleet(&mut world);
+    world.submit(&strategy("order: location_sequential, start_at: [-60, 0.5]"));
+    for (place, router) in routers.iter().enumerate() {
+        assert_eq!(offered(&mut world, &routers), [place]);
+        world.take(router);
+        passes(&mut world, router, "little");
+        assert_eq!(offered(&mut world, &routers), [0_usize; 0], "it is between its stages");
+        passes(&mut world, router, "half");
+    }
+    assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
+}
+
+#[test]
+fn waves_open_one_after_the_other_with_as_many_as_they_say() {
+    let mut world = World::new();
+    let routers = fleet(&mut world);
+    world.submit(&strategy("order: waves, waves: [2, 25%, 100%]"));
+    let (mut done, mut ended) = (0, Vec::new());
+    for size in [2, 8, 30] {
+        let turn = offered(&mut world, &routers);
+        assert_eq!(turn.len(), size, "after {done}");
+        for (nth, place) in turn.iter().enumerate() {
+            passes_all(&mut world, &routers[*place]);
+            ended = world.ended();
+            let others = offered(&mut world, &routers);
+            let is_last = nth + 1 == size;
+            assert!(is_last || others.iter().all(|other| turn.contains(other)), "{others:?} beside {turn:?}");
+        }
+        done += size;
+    }
+    assert_eq!((done, ended), (ROUTERS, vec!["Done, 0 unconfirmed".to_owned()]));
+}
+
+#[test]
+fn as_many_may_fail_as_the_limit_says_and_with_one_more_all_take_everything_back() {
+    let mut world = World::new();
+    let routers = fleet(&mut world);
+    world.submit(&strategy("order: global_incremental, max_failed: 2"));
+    for router in &routers {
+        world.take(router);
+    }
+    let (bad, good) = routers.split_at(3);
+    for (nth, router) in bad.iter().enumerate() {
+        assert_eq!(asks(&mut world, &good[0], "little"), (false, false), "{nth} have failed");
+        world.report(router, "r", summary("little", Failure)).unwrap();
+    }
+    for router in good {
+        assert_eq!(asks(&mut world, router, "little"), (true, true), "{router}");
+        assert_eq!(world.ended(), [""; 0], "not before each has taken it back");
+        // It is over for it, and what it says proves that it has.
+        let late = world.report(router, "r", summary("little", Failure));
+        assert!(late.is_err(), "{late:?}");
+    }
+    assert_eq!(world.ended(), ["RolledBack, 0 unconfirmed"]);
+    assert!(routers.iter().all(|router| !world.runs(router, "service/checkout").starts_with("new")));
+}

@@ -1,0 +1,63 @@
+//! Routers and services that several have to do with.
+
+use serde_json::{Value, json};
+
+use super::Shared;
+use crate::world::AREA;
+
+/// A router of a tenant, which leads a service of this name.
+async fn router_of(shared: &Shared, tenant: &str, service: &str) -> String {
+    let area: Value = serde_json::from_str(AREA).unwrap();
+    let poll = |id: &str| {
+        json!({"id": id, "geographic_area": area, "number_of_children": 0, "kind": "agent", "name": format!("of {tenant}"),
+            "capabilities": {"leads": "whole", "routers": ["nginx"]}})
+    };
+    let answer = shared.world.post("/poll", &poll("")).await.ok().json();
+    let id = answer["id"].as_str().unwrap().to_owned();
+    shared.world.post("/poll", &poll(&id)).await.ok();
+    let path = format!("/api/v1/children/{id}/labels/tenant");
+    shared.send("root", "PUT", &path, &json!({"value": tenant})).await.ok();
+    let variation = |name: &str, share: u16| json!({"name": name, "wanted": share, "seen": share, "targets": {"healthy": 1, "total": 1}});
+    let told = json!({
+        "id": id,
+        "router": {"kind": "nginx", "phase": "in_force", "reached": true},
+        "services": [{
+            "name": service, "epoch": 1, "generation": 1, "seen_ago_ms": 5,
+            "variations": [variation("A", 9_000), variation("B", 1_000)],
+            "led": {"ports": [{"port": 8080, "protocol": "HTTP"}], "variations": [
+                {"name": "A", "targets": [format!("127.0.0.1:9101")]}, {"name": "B", "targets": ["127.0.0.1:9111"]}]},
+        }],
+    });
+    shared.world.post("/traffic", &told).await.ok();
+    id
+}
+
+#[tokio::test]
+async fn a_tenant_sees_its_own_routers_and_what_they_lead() {
+    let shared = Shared::start().await;
+    let own = router_of(&shared, "acme", "checkout").await;
+    let other = router_of(&shared, "umbra", "checkout").await;
+    router_of(&shared, "umbra", "secret").await;
+    assert_eq!(shared.ids("ann", "/api/v1/routers").await, [own.clone()]);
+    assert_eq!(shared.ids("root", "/api/v1/routers").await.len(), 3);
+    assert_eq!(shared.ids("ann", "/api/v1/routers?service=secret").await, [""; 0]);
+    let services = shared.get("ann", "/api/v1/services").await.ok().json();
+    let services = services["items"].as_array().unwrap();
+    assert_eq!(services.len(), 1, "{services:#?}");
+    assert_eq!((&services[0]["name"], &services[0]["routers"]), (&json!("checkout"), &json!(1)));
+    let shown = shared.get("ann", "/api/v1/services/checkout").await.ok();
+    assert!(shown.text().contains(&own) && !shown.text().contains(&other), "{}", shown.text());
+    for (path, status) in [
+        (format!("/api/v1/routers/{own}"), 200),
+        (format!("/api/v1/routers/{own}/routes"), 200),
+        (format!("/api/v1/routers/{other}"), 404),
+        (format!("/api/v1/routers/{other}/routes"), 404),
+        (format!("/api/v1/routers/{other}/orders/1"), 404),
+        ("/api/v1/services/secret".to_owned(), 404),
+    ] {
+        assert_eq!(shared.get("ann", &path).await.status, status, "{path}");
+    }
+    let order = shared.post("ann", &format!("/api/v1/routers/{own}/repair"), &json!({})).await;
+    assert_eq!(order.status, 403, "orders are for operators of the whole manager");
+    shared.world.stop().await;
+}
