@@ -38,7 +38,7 @@ async fn a_tenant_sees_its_own_routers_and_what_they_lead() {
     let own = router_of(&shared, "acme", "checkout").await;
     let other = router_of(&shared, "umbra", "checkout").await;
     router_of(&shared, "umbra", "secret").await;
-    assert_eq!(shared.ids("ann", "/api/v1/routers").await, [own.clone()]);
+    assert_eq!(shared.ids("ann", "/api/v1/routers").await, [own.as_str()]);
     assert_eq!(shared.ids("root", "/api/v1/routers").await.len(), 3);
     assert_eq!(shared.ids("ann", "/api/v1/routers?service=secret").await, [""; 0]);
     let services = shared.get("ann", "/api/v1/services").await.ok().json();
