@@ -308,7 +308,6 @@ async fn a_service_is_released_on_two_routers_as_on_one_and_no_call_is_lost() {
     let alone = world.a.calls();
     users.round().await;
     assert_eq!(world.a.calls(), alone, "what was replaced gets no call");
-    users.end().await;
     let listed = world.manager().get("/api/v1/deployments?function=service/checkout").await.unwrap();
     let listed = listed["items"].as_array().unwrap();
     assert!(
@@ -329,6 +328,7 @@ async fn a_service_is_released_on_two_routers_as_on_one_and_no_call_is_lost() {
     let ended = world.manager().ended("again").await;
     assert_eq!(ended["state"], "Done", "{ended:#}");
     world.shares([0, 10_000]).await;
+    users.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
