@@ -199,5 +199,13 @@ async fn where_one_of_five_routers_refuses_the_second_stage_all_five_end_at_noth
     assert_eq!(world.b.calls(), then, "what was taken back gets no call");
     let parts = Value::from(world.site.manager.parts("r").await).to_string();
     assert!(parts.contains("the proxy refuses its shares"), "{parts}");
-    users.end().await;
+    let lost = users.lost().await;
+    let why = || -> String {
+        let texts = world.nodes.iter().filter_map(|node| std::fs::read_to_string(node.access_log()).ok());
+        let of_lost = |text: String| {
+            text.lines().filter(|line| line.contains("502")).take(3).collect::<Vec<_>>().join("\n")
+        };
+        texts.map(of_lost).collect::<Vec<_>>().join("\n")
+    };
+    assert!(lost.is_empty(), "{} are lost, the first {}: {}", lost.len(), lost[0], why());
 }

@@ -12,7 +12,7 @@ use std::{
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
+    net::{TcpSocket, TcpStream},
     task::JoinSet,
 };
 
@@ -34,7 +34,10 @@ pub struct Backend {
 
 impl Backend {
     pub async fn start(name: char) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        // With room for all who connect at once on a busy machine: who finds none tries again after a second, and is given up by then.
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let listener = socket.listen(4_096).unwrap();
         let at = listener.local_addr().unwrap();
         let (is_bad, calls) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
         let fails_one_in = Arc::<AtomicU64>::default();
