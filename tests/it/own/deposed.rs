@@ -202,7 +202,7 @@ async fn in_the_middle_of_a_change(place: &Place) {
     node.listens_also(at);
     node.come_back();
     node.until_it_answers().await;
-    let (a, b) = (Backend::start('A').await, Backend::start('B').await);
+    let (a, b) = (Backend::start('A'), Backend::start('B'));
     let _ = rustls::crypto::ring::default_provider().install_default();
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let mut asked = Asked { http, at: leader.address };

@@ -43,7 +43,7 @@ pub async fn five(number: usize, manager: &[String]) -> Five {
         node.until_it_answers().await;
     }
     site.manager.knows(number).await;
-    Five { site, nodes, routers, port, a: Backend::start('A').await, b: Backend::start('B').await }
+    Five { site, nodes, routers, port, a: Backend::start('A'), b: Backend::start('B') }
 }
 
 impl Five {

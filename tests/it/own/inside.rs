@@ -39,7 +39,7 @@ impl World {
         });
         let site = site.await;
         site.manager.knows(2).await;
-        Self { site, routers, a: Backend::start('A').await, b: Backend::start('B').await }
+        Self { site, routers, a: Backend::start('A'), b: Backend::start('B') }
     }
 
     fn release(&self, id: &str, duration: &str) -> String {

@@ -33,7 +33,7 @@ pub struct Backend {
 }
 
 impl Backend {
-    pub async fn start(name: char) -> Self {
+    pub fn start(name: char) -> Self {
         // With room for all who connect at once on a busy machine: who finds none tries again after a second, and is given up by then.
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
@@ -222,7 +222,7 @@ async fn world() -> World {
         routers.push(at);
     }
     site.manager.knows(2).await;
-    World { site, nodes, routers, port, a: Backend::start('A').await, b: Backend::start('B').await }
+    World { site, nodes, routers, port, a: Backend::start('A'), b: Backend::start('B') }
 }
 
 impl World {

@@ -44,7 +44,7 @@ async fn world() -> World {
         routers.push(SocketAddr::from((address, port)));
     }
     site.manager.knows(2).await;
-    let (a, b) = (Backend::start('A').await, Backend::start('B').await);
+    let (a, b) = (Backend::start('A'), Backend::start('B'));
     World { nodes, places, site, routers, a, b }
 }
 
