@@ -44,7 +44,12 @@ impl HashFunction {
     /// The one by which a kind of router draws users where a service asks for a function or for none.
     #[must_use]
     pub fn drawn_by(kind: &str, asked: Option<Self>) -> Option<Self> {
-        let known = Self::of_router(kind);
+        Self::chosen(Self::of_router(kind), asked)
+    }
+
+    /// The same for whatever knows these, the usual one first.
+    #[must_use]
+    pub fn chosen(known: &[Self], asked: Option<Self>) -> Option<Self> {
         asked.filter(|asked| known.contains(asked)).or_else(|| known.first().copied())
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+pub use model::traffic::RouterPhase;
 pub use proxy::{
     control::form::TableNumber,
     form::{RetryForm, StickyForm},
@@ -121,26 +122,6 @@ pub struct RouterStatus {
     /// The newest drifts, the oldest of them first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drifts: Vec<DriftStatus>,
-}
-
-/// What is being done with a router.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RouterPhase {
-    /// Nothing is wanted of it.
-    Idle,
-    /// It was not read yet, or names of targets have no address yet.
-    Waiting,
-    /// It is being told, or is to show that it does it.
-    Telling,
-    /// It was read back to do what is wanted.
-    InForce,
-    /// It differs, and is left alone until somebody says otherwise.
-    Paused,
-    /// It differs, and may.
-    Accepted,
-    /// Somebody else leads it.
-    Superseded,
 }
 
 /// A router did something else than it was seen to do.

@@ -67,7 +67,9 @@ impl Core {
             Act::Stop(version) => Errand::At(self.runtime_of(version).map(str::to_owned)),
             Act::Apply(generation) => {
                 let number = TableNumber { generation: *generation, ..self.decided() };
-                let served = self.world.decided.clone().unwrap_or_default();
+                let hashes = self.settings.abilities.hashes;
+                let served =
+                    self.world.decided.as_ref().map(|decided| decided.served(hashes)).unwrap_or_default();
                 Errand::Table(Box::new(Table { number, served }))
             }
             Act::Send(number) => {

@@ -46,7 +46,7 @@ pub use self::{
         VersionNote, Walk, Work,
     },
 };
-use self::{table::Served, tries::Tries};
+use self::{table::Decided, tries::Tries};
 use crate::{control::form::Stops, measure::Reads, runtime::VersionId};
 
 /// How the agent goes about it.
@@ -68,8 +68,8 @@ pub struct Settings {
 pub struct Abilities {
     /// What it is called in sentences.
     pub name: &'static str,
-    /// What it hashes the keys of services' calls with.
-    pub hash: HashFunction,
+    /// What it can hash the keys of services' calls with, the usual function first.
+    pub hashes: &'static [HashFunction],
     /// Its counts say how many calls a variation carries out. Otherwise it is asked to empty variations, and answers within so many
     /// milliseconds.
     pub empties_within_ms: Option<u64>,
@@ -139,7 +139,7 @@ struct World {
     /// The table that was taken and not read back yet.
     taken: Option<u64>,
     /// What is to be in force, as it was decided in this life.
-    decided: Option<Served>,
+    decided: Option<Decided>,
     /// Since when tables are refused.
     refused_since_ms: Option<u64>,
     /// Versions that are wanted no more.

@@ -102,12 +102,19 @@ impl LedService {
         beside.max_by_key(|(_, share)| **share).map_or(0, |(at, _)| at)
     }
 
-    /// As whatever splits calls is told.
+    /// What decides how it is told, without what it was before, and where it comes from.
+    fn bare(&self) -> Self {
+        let Self { service, runs, salt, split, is_tried, offer: _, before: _ } = self;
+        let (service, runs, salt, split) = (service.clone(), runs.clone(), salt.clone(), split.clone());
+        Self { service, runs, salt, split, is_tried: *is_tried, offer: String::new(), before: None }
+    }
+
+    /// As whatever splits calls, and knows these functions, is told.
     ///
     /// # Errors
     ///
     /// What doesn't fit together: nothing that a language refuses does.
-    pub fn told(&self, hash: HashFunction) -> Result<Led, ServiceError> {
+    pub fn told(&self, hashes: &[HashFunction]) -> Result<Led, ServiceError> {
         let service = &self.service;
         let serving = self.serving().filter(|_| !self.is_tried);
         let is_shown = |at: usize| serving.is_none_or(|serving| serving == at);
@@ -123,16 +130,11 @@ impl LedService {
             rule: service.rule.clone().filter(|_| serving.is_none()),
             salt: salt(if self.salt.is_empty() { service.name() } else { &self.salt })
                 .map_err(|_| ServiceError::Unnamed)?,
-            hash,
+            hash: HashFunction::chosen(hashes, service.hash).unwrap_or_default(),
             variations,
             table: table.ok_or(ServiceError::Unnamed)?,
         };
-        Ok(Led {
-            service: wanted::Service::new(spec)?,
-            retry: service.retry,
-            hash: service.hash,
-            split: self.split.clone(),
-        })
+        Ok(Led { service: wanted::Service::new(spec)?, retry: service.retry, split: self.split.clone() })
     }
 }
 
@@ -265,9 +267,8 @@ impl Core {
         !names.is_empty()
     }
 
-    pub(super) fn led(&self) -> impl Iterator<Item = Led> {
-        let hash = self.settings.abilities.hash;
-        self.state.services.values().filter_map(move |led| led.told(hash).ok())
+    pub(super) fn led(&self) -> impl Iterator<Item = LedService> {
+        self.state.services.values().map(LedService::bare)
     }
 }
 

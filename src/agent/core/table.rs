@@ -7,9 +7,9 @@ use proxy::{
     form::{HashForm, ProtocolForm, ServiceForm, TransportForm, VariationForm},
     live::Target,
 };
-use traffic::wanted;
+use traffic::{HashFunction, wanted};
 
-use super::state::Function;
+use super::{services::LedService, state::Function};
 use crate::{
     measure::{BASE, NEW},
     runtime::VersionId,
@@ -34,14 +34,28 @@ pub struct Served {
     pub services: Vec<Led>,
 }
 
+/// What a table is made from. It is looked after each event whether that is something else now, so no table is made for that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Decided {
+    pub functions: Vec<ServiceForm>,
+    /// Without what they were before, and where they come from.
+    pub services: Vec<LedService>,
+}
+
+impl Decided {
+    /// What is told of it to whatever knows these functions.
+    pub fn served(&self, hashes: &[HashFunction]) -> Served {
+        let services = self.services.iter().filter_map(|led| led.told(hashes).ok());
+        Served { functions: self.functions.clone(), services: services.collect() }
+    }
+}
+
 /// A service whose calls are led.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Led {
     pub service: wanted::Service,
     /// Which calls are repeated, where whatever splits them can do that.
     pub retry: Option<language::Retry>,
-    /// By what users are drawn, where that is wanted and whatever splits calls knows more than one function.
-    pub hash: Option<traffic::HashFunction>,
     /// What its shares are called in counts.
     pub split: String,
 }

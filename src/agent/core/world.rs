@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     Act, Core, Counted, Leaving, Listed, Now, Phase, Place, ReadBack, Started, Trouble, TroubleKind,
     acts::{COUNT_EVERY_MS, COUNT_IDLE_EVERY_MS, LIST_EVERY_MS, LOOK_EVERY_MS},
-    table::{self, Served},
+    table::{self, Decided},
 };
 use crate::runtime::{Running, VersionId};
 use proxy::{control::form::TableNumber, live::Target};
@@ -350,9 +350,9 @@ impl Core {
             && self.state.services.is_empty()
             && self.state.versions.is_empty();
         let functions = table::functions(&self.state.functions, &self.world.targets);
-        let served = Served { functions, services: self.led().collect() };
-        if !is_new && self.world.decided.as_ref() != Some(&served) {
-            self.decide(served);
+        let decided = Decided { functions, services: self.led().collect() };
+        if !is_new && self.world.decided.as_ref() != Some(&decided) {
+            self.decide(decided);
         }
     }
 
@@ -366,9 +366,9 @@ impl Core {
         self.state.functions.values().all(|function| is_settled(&function.stable))
     }
 
-    fn decide(&mut self, served: Served) {
+    fn decide(&mut self, decided: Decided) {
         self.state.generation += 1;
-        self.world.decided = Some(served);
+        self.world.decided = Some(decided);
         self.dirty();
     }
 

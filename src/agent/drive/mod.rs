@@ -242,8 +242,8 @@ impl Driver {
             self.start_acts(now);
         }
         self.desk.answer(&mut self.core, &self.tools);
-        self.teller.show(Report::of(&self.core, &*self.tools.front));
-        let wait = Duration::from_millis(self.core.wakes_in_ms(now));
+        let early = self.teller.show(|| Report::of(&self.core, &*self.tools.front));
+        let wait = Duration::from_millis(self.core.wakes_in_ms(now)).min(early.unwrap_or(Duration::MAX));
         let wait = if self.is_unsaved() { wait.min(SAVE_AGAIN) } else { wait };
         tokio::select! {
             () = end => return true,

@@ -4,12 +4,8 @@ use model::traffic::{
     DriftThen, HealthCheckForm, LedForm, LedVariation, PortForm, RouterPhase, RuleForm, StickyByForm,
     TargetCount, TransportProtocol, WHOLE,
 };
-use router::{
-    Kind,
-    lead::{Phase, Then},
-};
+use router::lead::{Phase, Then};
 use traffic::{
-    HashFunction,
     seen::Difference,
     wanted::{Protocol, Service, StickyTo, Target, Variation},
 };
@@ -85,9 +81,7 @@ impl Report {
 }
 
 fn service(led: &LedService, core: &Core, front: &dyn Front, view: &View) -> Option<ServiceReport> {
-    let Led { service: told, hash, .. } = led.told(front.abilities().hash).ok()?;
-    // The proxy knows each function, a router of somebody else's one.
-    let hash = hash.filter(|_| front.kind() == Kind::Embedded).unwrap_or(told.hash);
+    let Led { service: told, .. } = led.told(front.abilities().hashes).ok()?;
     let number = core.decided_last();
     let testing =
         core.state().work.as_ref().and_then(|work| work.walk()).and_then(|walk| walk.testing.as_ref());
@@ -121,7 +115,7 @@ fn service(led: &LedService, core: &Core, front: &dyn Front, view: &View) -> Opt
         seen_ago_ms: view.seen_at.map(|at| at.elapsed().as_millis() as u64),
         measured_ms: testing.filter(|_| counts.is_some()).map(|testing| testing.elapsed_ms),
         variations: variations.collect(),
-        led: form(&told, hash),
+        led: form(&told),
     })
 }
 
@@ -142,7 +136,7 @@ fn side<'c>(counts: &'c StageCounts, service: &Service, variation: &Variation) -
     }
 }
 
-fn form(service: &Service, hash: HashFunction) -> LedForm {
+fn form(service: &Service) -> LedForm {
     let name_of =
         |which: traffic::Variation| service.variations.get(which.index()).map(|one| one.name.to_string());
     LedForm {
@@ -173,11 +167,7 @@ fn form(service: &Service, hash: HashFunction) -> LedForm {
                 .collect(),
         }),
         salt: service.salt.to_string(),
-        hash: match hash {
-            HashFunction::Murmur2 => "murmur2",
-            HashFunction::Xxh32 => "xxh32",
-        }
-        .to_owned(),
+        hash: service.hash.name().to_owned(),
         variations: service.variations.iter().map(variation).collect(),
     }
 }
@@ -196,7 +186,8 @@ fn variation(variation: &Variation) -> LedVariation {
     }
 }
 
-fn phase(phase: Phase) -> RouterPhase {
+/// In the words of the manager.
+pub(super) fn phase(phase: Phase) -> RouterPhase {
     match phase {
         Phase::Idle => RouterPhase::Idle,
         Phase::Waiting => RouterPhase::Waiting,

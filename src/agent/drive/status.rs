@@ -1,15 +1,13 @@
 //! How the agent stands, for people.
 
-use router::lead;
 use tokio::time::Instant;
 use traffic::wanted::Number;
 
-use super::{desk::Desk, tools::Tools};
+use super::{desk::Desk, report::phase, tools::Tools};
 use crate::{
     control::form::{
         CandidateStatus, Draining, DriftStatus, FunctionStatus, KeptStatus, ManagerStatus, Owed, ProxyStatus,
-        RouterPhase, RouterStatus, ServiceStatus, Status, TableNumber, VariationStatus, VersionStatus,
-        WorkStatus,
+        RouterStatus, ServiceStatus, Status, TableNumber, VariationStatus, VersionStatus, WorkStatus,
     },
     core::{Core, Function, LedService, Now, Phase, Work},
     front::View,
@@ -98,18 +96,6 @@ fn router(kind: router::Kind, core: &Core, view: &View, now: Now) -> RouterStatu
         departures: view.departures.clone(),
         repairs: view.repairs,
         drifts: drifts.collect(),
-    }
-}
-
-fn phase(phase: lead::Phase) -> RouterPhase {
-    match phase {
-        lead::Phase::Idle => RouterPhase::Idle,
-        lead::Phase::Waiting => RouterPhase::Waiting,
-        lead::Phase::Telling => RouterPhase::Telling,
-        lead::Phase::InForce => RouterPhase::InForce,
-        lead::Phase::Paused => RouterPhase::Paused,
-        lead::Phase::Accepted => RouterPhase::Accepted,
-        lead::Phase::Superseded => RouterPhase::Superseded,
     }
 }
 

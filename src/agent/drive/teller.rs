@@ -35,7 +35,9 @@ const AGAIN_AT_LAST: Duration = Duration::from_mins(1);
 /// Tells until it is dropped.
 #[derive(Debug)]
 pub struct Teller {
+    tools: Arc<Tools>,
     shown: watch::Sender<Option<Arc<Report>>>,
+    shown_at: Option<Instant>,
     task: JoinHandle<()>,
 }
 
@@ -49,12 +51,21 @@ impl Teller {
     /// Must be called in a runtime of tokio. What it can't do by itself it asks of whoever drives the agent.
     pub fn start(tools: Arc<Tools>, driver: mpsc::Sender<Order>) -> Self {
         let (shown, report) = watch::channel(None);
-        let telling = Telling { tools, driver, report, answers: Vec::new(), told: 0, failures: 0 };
-        Self { shown, task: tokio::spawn(telling.run()) }
+        let told_by = Arc::clone(&tools);
+        let telling = Telling { tools: told_by, driver, report, answers: Vec::new(), told: 0, failures: 0 };
+        Self { tools, shown, shown_at: None, task: tokio::spawn(telling.run()) }
     }
 
-    /// This is so now.
-    pub fn show(&self, report: Option<Report>) {
+    /// This is so now. It is asked for no more often than it can be told, and only while the manager hears it; gives how long it is
+    /// too early, where it is.
+    pub fn show(&mut self, report: impl FnOnce() -> Option<Report>) -> Option<Duration> {
+        let hears = self.tools.manager.hears_of_routers();
+        let early = self.shown_at.map_or(Duration::ZERO, |at| BETWEEN.saturating_sub(at.elapsed()));
+        if hears && !early.is_zero() {
+            return Some(early);
+        }
+        let report = if hears { report() } else { None };
+        self.shown_at = report.is_some().then(Instant::now);
         self.shown.send_if_modified(|before| {
             let is_news = match (&*before, &report) {
                 (Some(before), Some(report)) => report.is_news(before),
@@ -65,6 +76,7 @@ impl Teller {
             *before = report.map(Arc::new);
             is_news
         });
+        None
     }
 }
 
@@ -88,11 +100,6 @@ impl Telling {
                 }
                 continue;
             };
-            if !self.tools.manager.hears_of_routers() {
-                // It hasn't said so yet, or never will.
-                sleep(AGAIN).await;
-                continue;
-            }
             let began = Instant::now();
             let pause = match self.tell(&report).await {
                 None => BETWEEN.saturating_sub(began.elapsed()),

@@ -187,7 +187,7 @@ impl Front for Embedded {
     fn abilities(&self) -> Abilities {
         Abilities {
             name: "the proxy",
-            hash: HashFunction::Murmur2,
+            hashes: HashFunction::of_router(Kind::Embedded.name()),
             empties_within_ms: None,
             counts_after_ms: 0,
         }
@@ -372,7 +372,7 @@ fn service_form(service: &Service, led: &Led) -> ServiceForm {
         shares: None,
         runs: Some(service.table.runs().into_iter().map(|run| (run.from, run.to, run.variation.0)).collect()),
         salt: service.salt.to_string(),
-        hash: match led.hash.unwrap_or(service.hash) {
+        hash: match service.hash {
             HashFunction::Murmur2 => HashForm::Murmur2,
             HashFunction::Xxh32 => HashForm::Xxh32,
         },

@@ -299,14 +299,16 @@ impl Front for Routed {
     }
 
     fn abilities(&self) -> Abilities {
-        let (name, hash) = match self.router.kind() {
-            Kind::Embedded => ("the proxy", HashFunction::Murmur2),
-            Kind::Nginx => ("nginx", HashFunction::Murmur2),
-            Kind::Haproxy => ("HAProxy", HashFunction::Xxh32),
+        let kind = self.router.kind();
+        let name = match kind {
+            Kind::Embedded => "the proxy",
+            Kind::Nginx => "nginx",
+            Kind::Haproxy => "HAProxy",
         };
+        let hashes = HashFunction::of_router(kind.name());
         let within = (self.settings.drain + LATE).as_millis() as u64;
         let counts_after_ms = if self.measured.is_some() { COUNTED_AFTER.as_millis() as u64 } else { 0 };
-        Abilities { name, hash, empties_within_ms: Some(within), counts_after_ms }
+        Abilities { name, hashes, empties_within_ms: Some(within), counts_after_ms }
     }
 
     fn look(&self) -> Answer<'_, Result<ReadBack, Trouble>> {

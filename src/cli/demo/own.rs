@@ -238,7 +238,8 @@ impl OwnStage<'_> {
                 never = self.watch(release, &before, &running) => match never {},
             }
         };
-        let (new_at, base_at) = self.settled(release, &before).await;
+        let serves = |status: &Status, is_base| serves_alone(status, release, &before, is_base);
+        let (new_at, base_at) = self.settled(release.is_good, serves).await;
         screen.ended(&followed, new_at, base_at, out)?;
         let wrong = wrong(release.is_good, &followed, new_at, base_at);
         Ok(Ended::of(followed, (new_at, base_at), took, wrong))
@@ -271,15 +272,12 @@ impl OwnStage<'_> {
 
     /// Agents at which all functions of a release are served by the new version alone, and by the base version alone: once that is
     /// what it should be, or they had time enough.
-    async fn settled(&self, release: &OwnRelease, before: &Served) -> (usize, usize) {
-        let wanted = if release.is_good { (AGENTS, 0) } else { (0, AGENTS) };
+    async fn settled(&self, is_good: bool, serves_alone: impl Fn(&Status, bool) -> bool) -> (usize, usize) {
+        let wanted = if is_good { (AGENTS, 0) } else { (0, AGENTS) };
         let patience = Instant::now() + CHILDREN_LIMIT;
         loop {
             let statuses = self.statuses().await;
-            let at = |is_base: bool| {
-                let is_so = |status: &&Status| serves_alone(status, release, before, is_base);
-                statuses.iter().filter(is_so).count()
-            };
+            let at = |is_base: bool| statuses.iter().filter(|status| serves_alone(status, is_base)).count();
             let found = (at(false), at(true));
             if found == wanted || Instant::now() > patience {
                 return found;

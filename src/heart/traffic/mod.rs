@@ -40,7 +40,7 @@ pub use self::{
     router::{Router, Service, Standing, Variation},
     sums::{Sum, measured, sums},
 };
-use model::{ChildKey, pages::Pages};
+use model::{ChildKey, ReleaseKey, pages::Pages};
 
 /// Most services of a router.
 pub const MAX_SERVICES: usize = 256;
@@ -111,6 +111,14 @@ impl Traffic {
         name: &'a str,
     ) -> impl Iterator<Item = (ChildKey, &'a Arc<Router>, &'a Arc<Service>)> {
         self.iter().filter_map(move |(key, router)| Some((key, router, router.service(name)?)))
+    }
+
+    /// Each service that a router has from this release.
+    pub fn of_release(&self, release: ReleaseKey) -> impl Iterator<Item = (ChildKey, &Service)> {
+        self.iter().flat_map(move |(key, router)| {
+            let of = router.services().filter(move |service| service.is_of(release));
+            of.map(move |service| (key, service.as_ref()))
+        })
     }
 
     /// Takes in what is known of a router.

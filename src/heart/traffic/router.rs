@@ -165,6 +165,12 @@ impl Service {
         self.variations.iter().map(|one| one.wanted).collect()
     }
 
+    /// Whether its router has it from this release.
+    #[must_use]
+    pub fn is_of(&self, release: ReleaseKey) -> bool {
+        self.release.as_ref().is_some_and(|(of, _)| *of == release)
+    }
+
     /// Whether it was read back to do what is wanted.
     #[must_use]
     pub fn is_proven(&self) -> bool {

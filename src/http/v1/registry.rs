@@ -1,15 +1,32 @@
 //! What releases of services name, and operators register: environments, target groups, versions. They differ in what they say; how they
 //! are kept, named, shown and removed is the same.
 
-use axum::http::StatusCode;
-use serde::{Serialize, de::DeserializeOwned};
+use axum::{
+    Extension, Json,
+    http::StatusCode,
+    response::{IntoResponse as _, Response},
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use utoipa::IntoParams;
 
-use crate::{Context, context::PATIENCE, problem::Problem, v1::time::rfc3339};
+use crate::{
+    Context,
+    auth::CallingOperator,
+    context::PATIENCE,
+    extract::acting,
+    problem::Problem,
+    scope::Scope,
+    v1::{page, tenant::tenant_of, time::rfc3339},
+};
 use engine::{By, EngineError, audit::Actor, registering::Registration, stored};
 use progressive::{DEFAULT_TENANT, Fault, Kind, Uuid};
 use store::rows::RegisteredRow;
-use wire::progressive::{
-    Environment, EnvironmentSpec, RegisteredVersion, Registrations, TargetGroup, TargetGroupSpec, VersionSpec,
+use wire::{
+    api::Note,
+    progressive::{
+        Environment, EnvironmentSpec, RegisteredVersion, Registrations, TargetGroup, TargetGroupSpec,
+        VersionSpec,
+    },
 };
 
 /// The largest body that registers something, in bytes.
@@ -25,7 +42,7 @@ pub(super) trait Spec: Serialize + DeserializeOwned + PartialEq + Send {
     /// Of the problem that it isn't there.
     const UNKNOWN: &'static str;
     /// As it is shown.
-    type Shown;
+    type Shown: Serialize;
 
     fn name(&self) -> &str;
     fn check(&self) -> Result<(), Fault>;
@@ -99,7 +116,7 @@ impl Spec for VersionSpec {
 }
 
 /// The UUID of something that is named by it, or by its name.
-fn id_of(kind: Kind, tenant: &str, named: &str) -> String {
+pub(super) fn id_of(kind: Kind, tenant: &str, named: &str) -> String {
     Uuid::parse(named).unwrap_or_else(|| Uuid::of(kind, &[tenant, named])).to_string()
 }
 
@@ -137,22 +154,50 @@ fn unknown<S: Spec>(named: &str) -> Problem {
     Problem::new(StatusCode::NOT_FOUND, S::UNKNOWN, format!("there is no {} {named}", S::CALLED))
 }
 
-/// A page, by name; and what the next one begins behind.
+/// What a list is asked for.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default, deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Parameters {
+    /// Only names behind this one; the `Link` of a page says it of the next.
+    after: Option<String>,
+    /// Items of a page, 1 to 1,000; 100 if not given.
+    limit: Option<u32>,
+}
+
+/// A page, by name, of the list at this path.
 pub(super) async fn list<S: Spec>(
     ctx: &Context,
-    tenant: &str,
-    after: Option<&str>,
-    limit: u32,
-) -> Result<(Vec<S::Shown>, Option<String>), Problem> {
-    let rows = ctx.engine.reader().registered(tenant, S::STORED, after.unwrap_or_default(), limit).await?;
-    let next = rows.last().filter(|_| rows.len() == limit as usize).map(|row| row.name.clone());
-    let shown =
-        rows.iter().map(|row| Ok(read::<S>(ctx, row)?.show(entry(row)))).collect::<Result<_, Problem>>()?;
-    Ok((shown, next))
+    scope: &Scope,
+    parameters: Parameters,
+    path: &str,
+) -> Result<Response, Problem> {
+    let (limit, after) = (page::limit(parameters.limit)?, parameters.after.unwrap_or_default());
+    let rows = ctx.engine.reader().registered(tenant_of(scope), S::STORED, &after, limit).await?;
+    let next = rows.last().filter(|_| rows.len() == limit as usize).map(|row| row.name.as_str());
+    let shown = rows.iter().map(|row| Ok(read::<S>(ctx, row)?.show(entry(row))));
+    let items = shown.collect::<Result<Vec<S::Shown>, Problem>>()?;
+    let limit = limit.to_string();
+    let query: Vec<(&str, &str)> =
+        next.iter().flat_map(|next| [("after", *next), ("limit", limit.as_str())]).collect();
+    Ok(page::linked(path, &items, &query))
+}
+
+/// Registers the body of a call.
+pub(super) async fn register_body<S: Spec>(
+    ctx: &Context,
+    (caller, scope): (Option<Extension<CallingOperator>>, Scope),
+    note: Note,
+    body: Option<S>,
+) -> Result<Response, Problem> {
+    let Some(spec) = body else { return Err(Problem::bad_request("the body must be JSON")) };
+    let by = acting(caller.as_deref(), note)?;
+    let (status, shown) = register(ctx, tenant_of(&scope), spec, by).await?;
+    Ok((status, Json(shown)).into_response())
 }
 
 /// Registers something under its name; the answer tells whether it wasn't there before.
-pub(super) async fn register<S: Spec>(
+async fn register<S: Spec>(
     ctx: &Context,
     tenant: &str,
     spec: S,

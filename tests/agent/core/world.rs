@@ -87,7 +87,7 @@ pub struct World {
 pub fn settings() -> Settings {
     let abilities = Abilities {
         name: "the proxy",
-        hash: HashFunction::Murmur2,
+        hashes: &[HashFunction::Murmur2],
         empties_within_ms: None,
         counts_after_ms: 0,
     };

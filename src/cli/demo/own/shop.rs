@@ -16,15 +16,12 @@ use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
     task::JoinSet,
-    time::{Instant, sleep},
+    time::sleep,
 };
 
 use super::{AGENTS, OwnStage, callers::Callers, functions::Function, statuses};
 use crate::cli::{
-    demo::{
-        CHILDREN_LIMIT,
-        screen::{Ended, LOOK_EVERY, Screen},
-    },
+    demo::screen::{Ended, LOOK_EVERY, Screen},
     failure::Failure,
 };
 use agent::control::form::Status;
@@ -145,23 +142,10 @@ impl OwnStage<'_> {
                 failed = self.watch_shop(release, callers, &running) => return Err(failed),
             }
         };
-        let wanted = if release.is_good { (AGENTS, 0) } else { (0, AGENTS) };
-        let patience = Instant::now() + CHILDREN_LIMIT;
-        let (new_at, base_at) = loop {
-            let statuses = statuses(self.agents).await;
-            let at = |is_base: bool| {
-                let is_so =
-                    |status: &&Status| serves_alone(status, release).is_some_and(|found| found == is_base);
-                statuses.iter().filter(is_so).count()
-            };
-            let found = (at(false), at(true));
-            if found == wanted || Instant::now() > patience {
-                break found;
-            }
-            sleep(LOOK_EVERY).await;
-        };
+        let serves = |status: &Status, is_base| serves_alone(status, release) == Some(is_base);
+        let (new_at, base_at) = self.settled(release.is_good, serves).await;
         screen.ended(&followed, new_at, base_at, out)?;
-        let wrong = wrong(release.is_good, &followed, (new_at, base_at) == wanted);
+        let wrong = wrong(release.is_good, &followed, new_at, base_at);
         Ok(Ended::of(followed, (new_at, base_at), took, wrong))
     }
 
@@ -207,9 +191,10 @@ fn serves_alone(status: &Status, release: &ShopRelease) -> Option<bool> {
 }
 
 /// What a release should have come to, if it came to something else.
-fn wrong(is_good: bool, release: &Release, is_everywhere: bool) -> Option<String> {
-    let (state, wanted) = if is_good { ("Done", "rolled out") } else { ("RolledBack", "taken back") };
-    let is_right = release.state == state && is_everywhere;
+fn wrong(is_good: bool, release: &Release, new_at: usize, base_at: usize) -> Option<String> {
+    let (state, wanted, at) =
+        if is_good { ("Done", "rolled out", new_at) } else { ("RolledBack", "taken back", base_at) };
+    let is_right = release.state == state && at == AGENTS;
     (!is_right).then(|| format!("NOT AS IT SHOULD: {wanted} at both agents"))
 }
 

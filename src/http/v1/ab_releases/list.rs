@@ -10,9 +10,9 @@ use crate::{
     extract::Query,
     problem::Problem,
     scope::Scope,
-    v1::{page, tenant::tenant_of},
+    v1::{page, registry, tenant::tenant_of},
 };
-use progressive::{Kind, Status, Uuid};
+use progressive::{Kind, Status};
 use store::{MAX_PAGE, ServiceFilter};
 use wire::progressive::ABRelease;
 
@@ -47,9 +47,7 @@ pub(super) async fn handle(
         let detail = format!("`status` {status:?} is none of {}", Status::NAMES.join(", "));
         return Err(Problem::bad_request(detail));
     }
-    let uuid = |named: &str| {
-        Uuid::parse(named).unwrap_or_else(|| Uuid::of(Kind::Environment, &[tenant, named])).to_string()
-    };
+    let uuid = |named: &str| registry::id_of(Kind::Environment, tenant, named);
     let mut filter = ServiceFilter {
         tenant: scope.tenant().map(|own| own.as_str().to_owned()),
         before: page::after(after.as_deref())?,

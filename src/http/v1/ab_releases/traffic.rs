@@ -11,18 +11,15 @@ use crate::{
     extract::Path,
     problem::Problem,
     scope::Scope,
-    v1::{
-        time::rfc3339,
-        traffic::form::{entry, percent},
-    },
+    v1::{time::rfc3339, traffic::form::entry},
 };
 use engine::stored;
 use heart::{
     release::state::Snapshot,
-    traffic::{self, Service, Variation, measured},
+    traffic::{self, Variation, measured},
 };
-use model::{ChildKey, ReleaseKey};
-use progressive::{Recorded, share_of};
+use model::ReleaseKey;
+use progressive::{Recorded, percent, share_of};
 use store::TrafficFilter;
 use wire::{
     api::TrafficEntry,
@@ -49,7 +46,7 @@ pub(super) async fn handle(
     let (routers, sums) = ctx
         .engine
         .read_apart(PATIENCE, move |state| {
-            let sums = traffic::sums(leading(state, key).map(|(_, service)| service));
+            let sums = traffic::sums(state.traffic.of_release(key).map(|(_, service)| service));
             (routers(state, key, &recorded), sums)
         })
         .await?;
@@ -86,10 +83,8 @@ fn routers(state: &Snapshot, key: ReleaseKey, recorded: &Recorded) -> Vec<Router
         let stage = recorded.stages.iter().find(|stage| place == Some(usize::from(stage.place)));
         let shares = stage.map_or_else(|| recorded.all_stable(), |stage| stage.shares.clone());
         let stage = stage.map(|stage| stage.name.clone());
-        let tells = state
-            .traffic
-            .get(*child)
-            .and_then(|router| router.services().find(|service| is_of(service, key)));
+        let tells =
+            state.traffic.get(*child).and_then(|router| router.services().find(|service| service.is_of(key)));
         let all: u64 = tells.iter().flat_map(|of| &of.variations).filter_map(|one| one.calls).sum();
         let of_each = |share: &dyn Fn(&Variation) -> Option<u16>| {
             let each = tells?.variations.iter().map(|one| Some((one.name.clone(), percent(share(one)?))));
@@ -105,21 +100,6 @@ fn routers(state: &Snapshot, key: ReleaseKey, recorded: &Recorded) -> Vec<Router
         })
     });
     each.collect()
-}
-
-fn is_of(service: &Service, release: ReleaseKey) -> bool {
-    service.release.as_ref().is_some_and(|(of, _)| *of == release)
-}
-
-/// What routers have from a release.
-fn leading(state: &Snapshot, release: ReleaseKey) -> impl Iterator<Item = (ChildKey, &Service)> {
-    let each = state.traffic.iter();
-    each.flat_map(move |(child, router)| {
-        router
-            .services()
-            .filter(move |service| is_of(service, release))
-            .map(move |service| (child, &**service))
-    })
 }
 
 /// The newest of what routers told of it, in the order of time.

@@ -1,18 +1,14 @@
 //! `POST /api/v1/environments`.
 
-use axum::{
-    Extension, Json,
-    extract::State,
-    response::{IntoResponse as _, Response},
-};
+use axum::{Extension, extract::State, response::Response};
 
 use crate::{
     Context,
     auth::CallingOperator,
-    extract::{OptionalJson, Query, acting},
+    extract::{OptionalJson, Query},
     problem::Problem,
     scope::Scope,
-    v1::{registry, tenant::tenant_of},
+    v1::registry,
 };
 use wire::{
     api::{self, Note},
@@ -41,8 +37,5 @@ pub(super) async fn handle(
     Query(note): Query<Note>,
     OptionalJson(body): OptionalJson<EnvironmentSpec>,
 ) -> Result<Response, Problem> {
-    let Some(spec) = body else { return Err(Problem::bad_request("the body must be JSON")) };
-    let by = acting(caller.as_deref(), note)?;
-    let (status, shown) = registry::register(&ctx, tenant_of(&scope), spec, by).await?;
-    Ok((status, Json(shown)).into_response())
+    registry::register_body(&ctx, (caller, scope), note, body).await
 }

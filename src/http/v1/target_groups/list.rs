@@ -1,27 +1,15 @@
 //! `GET /api/v1/target-groups`.
 
 use axum::{extract::State, response::Response};
-use serde::Deserialize;
-use utoipa::IntoParams;
 
 use crate::{
     Context,
     extract::Query,
     problem::Problem,
     scope::Scope,
-    v1::{page, registry, tenant::tenant_of},
+    v1::registry::{self, Parameters},
 };
 use wire::progressive::{TargetGroup, TargetGroupSpec};
-
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[serde(default, deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct Parameters {
-    /// Only names behind this one; the `Link` of a page says it of the next.
-    after: Option<String>,
-    /// Items of a page, 1 to 1,000; 100 if not given.
-    limit: Option<u32>,
-}
 
 /// Lists target groups, by name.
 #[utoipa::path(get, path = "/api/v1/target-groups", operation_id = "list_target_groups", tag = "progressive delivery",
@@ -31,12 +19,5 @@ pub(super) async fn handle(
     scope: Scope,
     Query(parameters): Query<Parameters>,
 ) -> Result<Response, Problem> {
-    let limit = page::limit(parameters.limit)?;
-    let tenant = tenant_of(&scope);
-    let (items, next) =
-        registry::list::<TargetGroupSpec>(&ctx, tenant, parameters.after.as_deref(), limit).await?;
-    let limit = limit.to_string();
-    let query: Vec<(&str, &str)> =
-        next.iter().flat_map(|next| [("after", next.as_str()), ("limit", limit.as_str())]).collect();
-    Ok(page::linked("/api/v1/target-groups", &items, &query))
+    registry::list::<TargetGroupSpec>(&ctx, &scope, parameters, "/api/v1/target-groups").await
 }

@@ -9,16 +9,12 @@ use heart::{
     traffic::{self, Entry, Order, Share, Sum},
 };
 use model::{ChildKey, Now, traffic::HealthCheckForm};
+use progressive::percent;
 use wire::api::{
     CountedCalls, DrainedVariation, RouteBackend, RouteConfig, RouteHealthCheck, RoutedService,
     RoutedVariation, Router, RouterOrder, RouterOrderAnswer, Service, ServiceVariationSum, ShareRange,
     StandingState, TrafficDrift, TrafficEntry, TrafficMeasured,
 };
-
-/// Units of 0.01 % as percent.
-pub fn percent(hundredths: u16) -> f64 {
-    f64::from(hundredths) / 100.0
-}
 
 /// What it takes to show what is in memory.
 pub struct Look<'a> {

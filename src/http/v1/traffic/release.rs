@@ -71,13 +71,10 @@ pub(super) async fn handle(
 /// What routers have from a release.
 fn services(state: &Snapshot, release: ReleaseKey, only: Option<&str>) -> Vec<ServiceTraffic> {
     let mut by_name: BTreeMap<&str, Vec<(&str, &traffic::Service)>> = BTreeMap::new();
-    for (key, router) in state.traffic.iter() {
+    for (key, service) in state.traffic.of_release(release) {
         let Some(child) = state.children.get(key) else { continue };
-        for service in router.services() {
-            let is_of = service.release.as_ref().is_some_and(|(of, _)| *of == release);
-            if is_of && only.is_none_or(|only| only == service.name) {
-                by_name.entry(&service.name).or_default().push((child.id.as_str(), service));
-            }
+        if only.is_none_or(|only| only == service.name) {
+            by_name.entry(&service.name).or_default().push((child.id.as_str(), service));
         }
     }
     let shown = |(name, of): (&str, Vec<(&str, &traffic::Service)>)| ServiceTraffic {

@@ -214,7 +214,7 @@ impl Own {
             seed: u64::from(self.process) + 100 * self.place as u64,
             abilities: Abilities {
                 name: "the proxy",
-                hash: HashFunction::Murmur2,
+                hashes: &[HashFunction::Murmur2],
                 empties_within_ms: None,
                 counts_after_ms: 0,
             },
