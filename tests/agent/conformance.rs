@@ -216,13 +216,21 @@ pub async fn a_version_that_ignores_being_asked_is_killed_after_its_grace<W: Wor
     assert_eq!(world.left_behind(), [""; 0]);
 }
 
+/// The process that a version was asked to leave behind. Who starts a program goes on a moment before its environment can be read,
+/// by which it is found.
+pub async fn forked<W: World>(world: &W, running: &Running) -> String {
+    let pid = post(&running.target, "fork").await.body;
+    assert!(pid.parse::<u32>().is_ok(), "it forked: {pid}");
+    wait_until("what it forked is there", async || world.is_there(&pid).then_some(())).await;
+    pid
+}
+
 pub async fn what_a_version_forked_ends_with_it<W: World>() {
     let world = W::new();
     let runtime = world.open();
     let order = world.order(Behaviour::Obeys);
     let running = runtime.start(&order).await.unwrap();
-    let forked = post(&running.target, "fork").await.body;
-    assert!(world.is_there(&forked), "it forked");
+    forked(&world, &running).await;
     runtime.stop(&order.version, GRACE).await.unwrap();
     assert_eq!(world.left_behind(), [""; 0]);
 }
@@ -232,7 +240,7 @@ pub async fn what_a_version_forked_ends_when_it_crashes<W: World>() {
     let runtime = world.open();
     let order = world.order(Behaviour::Obeys);
     let running = runtime.start(&order).await.unwrap();
-    let forked = post(&running.target, "fork").await.body;
+    let forked = forked(&world, &running).await;
     let _ = call(&running.target, "POST", "/", "die").await;
     restarted(&runtime, &order.version).await;
     assert!(!world.is_there(&forked), "it is gone");

@@ -19,8 +19,8 @@ use choirmaster_agent::runtime::{
 };
 
 use crate::{
-    calls::{call, get, post},
-    conformance::passed_over,
+    calls::{call, get},
+    conformance::{forked, passed_over},
     functions::{self, Behaviour},
     world::{ProcessWorld, World, any_version, names},
 };
@@ -338,8 +338,7 @@ async fn is_cleared_away_after_its_shim<S: Starts>() {
     let runtime = world.open();
     let order = world.order(Behaviour::Obeys);
     let running = runtime.start(&order).await.unwrap();
-    let forked = post(&running.target, "fork").await.body;
-    assert!(world.is_there(&forked));
+    forked(&world, &running).await;
     let stat = fs::read_to_string(format!("/proc/{}/stat", running.pid.unwrap())).unwrap();
     let shim: i32 = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse().unwrap();
     let shim = rustix::process::Pid::from_raw(shim).unwrap();

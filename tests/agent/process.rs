@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
     calls::{call, get},
-    conformance::conformance,
+    conformance::{conformance, forked},
     functions::Behaviour,
     world::{ProcessWorld, World, any_version, wait_until},
 };
@@ -91,16 +91,13 @@ async fn a_function_whose_shim_is_killed_ends_with_it_and_leaves_nothing() {
     let runtime = world.open();
     let order = world.order(Behaviour::Obeys);
     let running = runtime.start(&order).await.unwrap();
-    let forked = call(&running.target, "POST", "/", "fork").await.unwrap().body;
+    let pid = forked(&world, &running).await;
     signal(shim_of(running.pid.unwrap()), Signal::KILL);
     wait_until("the function has ended", async || {
         call(&running.target, "GET", "/", "").await.is_err().then_some(())
     })
     .await;
-    assert!(
-        world.left_behind().iter().any(|line| line.starts_with(&format!("{forked}:"))),
-        "it is there still"
-    );
+    assert!(world.left_behind().iter().any(|line| line.starts_with(&format!("{pid}:"))), "it is there still");
     assert_eq!(runtime.list().await.unwrap(), []);
     assert_eq!(world.left_behind(), [""; 0]);
 

@@ -10,8 +10,8 @@ use super::{
     make_root, on_path,
 };
 use crate::{
-    calls::{call, get, post},
-    conformance::passed_over,
+    calls::{call, get},
+    conformance::{forked, passed_over},
     world::wait_until,
 };
 
@@ -206,8 +206,7 @@ async fn a_container_whose_helper_was_killed_is_started_again_and_leaves_nothing
         let order = world.order(Behaviour::Obeys);
         let running = runtime.start(&order).await.unwrap();
         let mark = world.mark(&order.version);
-        let forked = post(&running.target, "fork").await.body;
-        assert!(world.is_there(&forked));
+        let pid = forked(&world, &running).await;
         let podman = running.pid.unwrap();
         let killed = if kills_podman { podman } else { conmon(&mark) };
         kill_process(Pid::from_raw(killed.cast_signed()).unwrap(), Signal::KILL).unwrap();
@@ -218,7 +217,7 @@ async fn a_container_whose_helper_was_killed_is_started_again_and_leaves_nothing
         })
         .await;
         wait_until("it answers", async || call(&running.target, "GET", "/", "").await.ok()).await;
-        assert!(!world.is_there(&forked), "what it forked is gone");
+        assert!(!world.is_there(&pid), "what it forked is gone");
         runtime.stop(&order.version, GRACE).await.unwrap();
         leaves_nothing(&world, &mark);
     }
