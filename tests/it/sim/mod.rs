@@ -59,6 +59,7 @@ mod plans;
 mod rest;
 mod services;
 mod serving;
+mod shown_by;
 mod tree;
 mod turnout;
 mod witness;
@@ -84,6 +85,9 @@ const ROUTER_SEEDS: u64 = 24;
 
 /// Seeds among which a flaw must show.
 const SEEDS_FOR_A_FLAW: u64 = 600;
+
+/// After so many seeds the one that showed a flaw is worth noting.
+const SEARCHED_FOR_LONG: u64 = 8;
 
 /// The seeds of a run: one, as many as are wanted, or so many.
 fn seeds(most: u64) -> std::ops::Range<u64> {
@@ -169,9 +173,15 @@ fn assert_caught(flaw: Flaw, invariants: &[u8]) {
 
 fn assert_caught_with(crew: Crew, flaw: Flaw, invariants: &[u8]) {
     let mut others = Vec::new();
-    for seed in 0..SEEDS_FOR_A_FLAW {
+    let known = shown_by::seed(crew, flaw);
+    for seed in known.into_iter().chain(0..SEEDS_FOR_A_FLAW) {
         match World::new(seed, Some(flaw), crew).run(false).violation {
-            Some(found) if invariants.contains(&found.invariant) => return,
+            Some(found) if invariants.contains(&found.invariant) => {
+                if known.is_some_and(|known| known != seed) || known.is_none() && seed >= SEARCHED_FOR_LONG {
+                    eprintln!("(Crew::{crew:?}, Flaw::{flaw:?}, {seed}), // to be noted in shown_by.rs");
+                }
+                return;
+            }
             Some(found) => others.push(found),
             None => {}
         }

@@ -1,0 +1,12 @@
+//! Seeds that showed flaws for which others had to be searched for long: they are tried first. What a seed does changes with what is
+//! simulated; where one shows its flaw no more the test searches on, and says which one does.
+
+use super::{heart::Flaw, world::Crew};
+
+const SHOWN_BY: &[(Crew, Flaw, u64)] = &[];
+
+/// The seed to be tried first.
+pub fn seed(crew: Crew, flaw: Flaw) -> Option<u64> {
+    let is_it = |known: &&(Crew, Flaw, u64)| (known.0, known.1) == (crew, flaw);
+    SHOWN_BY.iter().find(is_it).map(|known| known.2)
+}
