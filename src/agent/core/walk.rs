@@ -122,8 +122,8 @@ impl Core {
                 (StageCounts::new(&function.name, &split), Some(candidate))
             }
             (None, Some(service)) => {
-                let stable = service.variations.first().map_or("", |stable| stable.name.as_str());
-                (StageCounts::of_service(service.name(), stable, &split), None)
+                let names = service.variations.iter().map(|one| one.name.to_string()).collect();
+                (StageCounts::of_service(service.name(), names, &split), None)
             }
             (None, None) => return,
         };

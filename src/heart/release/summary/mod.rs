@@ -4,9 +4,11 @@
 
 mod stratum;
 mod times;
+mod variation;
 
 pub use stratum::Stratum;
 pub use times::{Histogram, Reported, Times};
+pub use variation::{Variation, VariationStratum};
 
 use std::sync::Arc;
 
@@ -42,6 +44,8 @@ pub struct Summary {
     /// The same numbers apart by split and interval, or by group of users; a manager's are those of its children, merged
     /// within each of them.
     pub strata: Vec<Stratum>,
+    /// What was counted of each of more than two variations, the stable one first; empty where there are two.
+    pub variations: Vec<Variation>,
     /// What a manager says of how its children differ.
     pub effects: Option<analysis::effects::EffectsTold>,
     /// What a manager says of its agents.
@@ -78,6 +82,12 @@ impl Summary {
         let Times { median, minimum, maximum } = self.f2_times_summary;
         let none = median < 0.0 && minimum < 0.0 && maximum < 0.0 && self.f2_err_rate <= 0.0;
         none && self.f2_calls.unwrap_or_default() == 0
+    }
+
+    /// Whether one of more than two variations, other than the stable one, was to get calls in this stage and got none.
+    pub fn lacks_calls(&self, stage: &Stage) -> bool {
+        let mut tried = self.variations.iter().zip(&stage.shares).skip(1);
+        tried.any(|(variation, share)| *share > 0 && variation.calls == 0)
     }
 
     /// The quantile `q` (0 to 1) of the new version's times in milliseconds. `None` if that can't be said.

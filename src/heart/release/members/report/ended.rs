@@ -74,6 +74,7 @@ fn untested(walk: &Walk<'_>, slot: Slot, summary: &Summary) -> Option<&'static s
         StageStatus::Failure if stage.new_traffic > 0 && summary.has_no_calls() => {
             Some("the new version got no call")
         }
+        StageStatus::Failure if summary.lacks_calls(stage) => Some("one of the variations got no call"),
         // It was told to go back, whatever it has measured.
         StageStatus::Completed if told && assignment.is_in_place() => {
             Some("it got fewer calls than its minimum in time")
