@@ -18,6 +18,7 @@
 //! Where calls stay with a version, the parts are groups of users, over the whole stage. Else they are intervals of the
 //! manager's time.
 
+mod shares;
 mod side;
 mod summary;
 
@@ -62,6 +63,9 @@ pub struct StageCounts {
     gone_of_life: u64,
     /// Calls that each version carried out when the proxy was read last.
     in_flight: Vec<u64>,
+    /// How calls were shared out.
+    #[serde(default)]
+    shares: shares::Shares,
     /// Why nothing was counted when that was asked for last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     uncounted: Option<String>,
@@ -100,6 +104,7 @@ impl StageCounts {
             gone: 0,
             gone_of_life: 0,
             in_flight: Vec::new(),
+            shares: shares::Shares::default(),
             uncounted: None,
         }
     }
@@ -172,6 +177,7 @@ impl StageCounts {
                 self.gone += sides.calls();
             } else {
                 self.keep(interval, &sides, groups.as_ref());
+                self.shares.note(closed, &self.service, &self.split, &self.names);
             }
         }
         for open in &reading.open {
@@ -287,7 +293,9 @@ impl StageCounts {
     /// to be judged by its calls isn't.
     #[must_use]
     pub fn is_met(&self, stage: &Stage, elapsed: Duration) -> bool {
-        elapsed >= stage.min_duration && self.whole.calls() >= stage.min_calls && self.why_unjudged(stage).is_none()
+        elapsed >= stage.min_duration
+            && self.whole.calls() >= stage.min_calls
+            && self.why_unjudged(stage).is_none()
     }
 
     /// Whether each version that is tried had to answer any call. One that had none was tested by nobody; where nobody counts, and

@@ -9,7 +9,10 @@ use language::Stage;
 use model::StageStatus;
 use wire::{HistogramForm, StageSummary, StratumForm, VariationForm, VariationStratumForm};
 
-use super::{Parts, StageCounts, side::{Side, Sides, summary_of}};
+use super::{
+    Parts, StageCounts,
+    side::{Side, Sides, summary_of},
+};
 
 /// What a manager reads beside the reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -86,9 +89,11 @@ impl StageCounts {
         let of = |(which, name): (usize, &String)| {
             let side = self.of(which);
             let strata = match &parts.groups {
-                Some(groups) => {
-                    groups.0.iter().filter_map(|(group, sides)| of_part(which, 0, Some(*group), sides)).collect()
-                }
+                Some(groups) => groups
+                    .0
+                    .iter()
+                    .filter_map(|(group, sides)| of_part(which, 0, Some(*group), sides))
+                    .collect(),
                 None => {
                     let cut = parts.intervals.iter().filter(|(interval, _)| **interval > 0);
                     cut.filter_map(|(interval, sides)| of_part(which, *interval, None, sides)).collect()
@@ -138,10 +143,7 @@ fn of_groups(groups: &std::collections::BTreeMap<u8, Sides>, exactly: bool) -> V
     values.into_iter().map(of_group).collect()
 }
 
-fn stratum(
-    sides: &Sides,
-    [(f1_values, f1_histogram), (f2_values, f2_histogram)]: [Told; 2],
-) -> StratumForm {
+fn stratum(sides: &Sides, [(f1_values, f1_histogram), (f2_values, f2_histogram)]: [Told; 2]) -> StratumForm {
     let [base, new] = first_two(sides);
     StratumForm {
         f1_calls: Some(base.calls),

@@ -25,7 +25,8 @@ use heart::{
 use model::{ChildKey, FEATURE_GROUPS, FEATURE_VALUES, ManagerInstant, ReleaseKey, StageStatus};
 use store::{MAX_PAGE, StoreError};
 use wire::child::{
-    Buckets, HistogramForm, ManagerTime, StageSummary, StratumForm, TimesForm, VariationForm, VariationStratumForm, Why,
+    Buckets, HistogramForm, ManagerTime, StageSummary, StratumForm, TimesForm, VariationForm,
+    VariationStratumForm, Why,
 };
 
 /// Stages remembered of which it is known what the parent was told last.

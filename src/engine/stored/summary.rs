@@ -18,9 +18,7 @@ use analysis::{Assignment, Values, effects::EffectsTold};
 use heart::release::{
     ending::Ending,
     manager::Agents,
-    summary::{
-        Histogram, Kept, Received, Reported, Stratum, Summary, Times, Variation, VariationStratum,
-    },
+    summary::{Histogram, Kept, Received, Reported, Stratum, Summary, Times, Variation, VariationStratum},
 };
 use model::StageStatus;
 use store::StoreError;

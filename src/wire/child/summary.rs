@@ -8,7 +8,10 @@ use super::{
     stratum::StratumForm,
     variation::VariationForm,
 };
-use crate::{WireError, number, read::{at_most, within}};
+use crate::{
+    WireError, number,
+    read::{at_most, within},
+};
 use model::StageStatus;
 
 /// What a child measured in one stage. f1 is the base version, f2 the new one.

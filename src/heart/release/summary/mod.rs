@@ -101,7 +101,9 @@ impl Summary {
 
     /// Whether so many calls are known to have been made.
     pub fn has_calls(&self, least: u64) -> bool {
-        let calls = self.f1_calls.zip(self.f2_calls).map(|(base, new)| base.saturating_add(new));
+        let of_two = self.f1_calls.zip(self.f2_calls).map(|(base, new)| base.saturating_add(new));
+        let of_all = || self.variations.iter().fold(0_u64, |sum, one| sum.saturating_add(one.calls));
+        let calls = if self.variations.is_empty() { of_two } else { Some(of_all()) };
         calls.is_some_and(|calls| calls >= least)
     }
 
