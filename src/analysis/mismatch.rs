@@ -13,8 +13,17 @@
 //! product over several wanted splits is one, too. So it ever exceeds 1/level with probability `level` at most, however often it is asked
 //! (Ville 1939).
 //!
-//! Where all calls of a user go to one variation, calls aren't independent. Then counts are taken for as many as their spread
-//! over groups of users says that they are worth (the design effect, Kish 1965): an approximation, held to its level by simulation.
+//! Where all calls of a user go to one variation, users are drawn, and not calls: one user of a thousand calls is no proof of anything.
+//! Such calls come by groups, into which users fall by a hash of their own. Two things then keep users of many calls from being taken for
+//! a wrong split; both are approximations, held to their level by simulation (`tests/analysis/mismatch.rs`):
+//!
+//! - counts are taken for as many independent calls as they are worth (the design effect, Kish 1965): Σc²/Σc for users of c calls each,
+//!   of which the spread of all calls over the groups is an estimate, and that of the calls of each variation another; the greater
+//!   counts. The first needs no call of the variation, so it holds for small shares, which one user in a hundred is drawn for;
+//! - the evidence is what is left of it without the groups that speak most for it, however many are left out ([`LEFT_OUT`]): a split
+//!   that is wrong is so in all groups, a user is in one.
+//!
+//! What is known to be missing from the counts, as calls that haven't ended, speaks for what was wanted ([`SharedOut::mismatch_but_for`]).
 //!
 //! A call of a variation whose wanted share is 0 is proof.
 
@@ -22,10 +31,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::split::threshold;
+use crate::{clusters::MAX_GROUPS, split::threshold};
 
 /// How close other shares are to the wanted ones, in calls.
 const KAPPAS: [f64; 4] = [1e2, 1e3, 1e4, 1e5];
+
+/// So many groups are left out, where users are drawn.
+const LEFT_OUT: [usize; 4] = [1, 2, 4, 8];
 
 /// Units of 0.01 % that all shares are together.
 const WHOLE: f64 = 10_000.0;
@@ -96,12 +108,19 @@ impl SharedOut {
     /// this test has the part that `split` has.
     #[must_use]
     pub fn mismatch(&self, alpha: f64) -> Option<Mismatch> {
-        if self.ln_evidence() < threshold(alpha).ln() {
+        self.mismatch_but_for(alpha, &[])
+    }
+
+    /// The same, where so many calls of each variation may be missing from the counts.
+    #[must_use]
+    pub fn mismatch_but_for(&self, alpha: f64, missing: &[u64]) -> Option<Mismatch> {
+        let evidence: f64 = self.0.iter().map(|shared| shared.with(missing).ln_evidence()).sum();
+        if evidence < threshold(alpha).ln() {
             return None;
         }
         let most = self.0.iter().max_by(|a, b| a.ln_evidence().total_cmp(&b.ln_evidence()))?;
         let Shared { wanted, calls, .. } = most.clone();
-        Some(Mismatch { wanted, calls, e_value: self.e_value() })
+        Some(Mismatch { wanted, calls, e_value: evidence.exp().min(MOST_EVIDENCE) })
     }
 
     fn ln_evidence(&self) -> f64 {
@@ -119,12 +138,56 @@ impl Shared {
         }
     }
 
+    /// With as many of the missing calls as bring the variations that have too few as close to what was wanted as they can.
+    fn with(&self, missing: &[u64]) -> Self {
+        let mut filled = self.clone();
+        let per_share = |(share, calls): (&u16, &u64)| *calls as f64 / f64::from((*share).max(1));
+        let most = self.wanted.iter().zip(&self.calls).map(per_share).fold(0.0, f64::max);
+        let shares = self.wanted.iter().zip(missing);
+        for (calls, (share, missing)) in filled.calls.iter_mut().zip(shares) {
+            let lacks = (most * f64::from(*share)).ceil() as u64;
+            *calls += lacks.saturating_sub(*calls).min(*missing);
+        }
+        filled
+    }
+
+    /// Of users, the least that is left of it without the groups that speak most for it.
     fn ln_evidence(&self) -> f64 {
+        let all = self.ln_evidence_of(usize::from(MAX_GROUPS));
+        if self.groups.len() < 2 || all <= 0.0 {
+            return all;
+        }
+        let total: u64 = self.calls.iter().sum();
+        let share = |at: usize| f64::from(self.wanted[at].max(1)) / WHOLE;
+        // How much a group has of the direction in which all together are off.
+        let speaks = |(_, of): &(u8, Vec<u64>)| -> f64 {
+            let in_group: u64 = of.iter().sum();
+            let one = |(at, calls): (usize, &u64)| {
+                let off = self.calls[at] as f64 - total as f64 * share(at);
+                off * (*calls as f64 - in_group as f64 * share(at)) / share(at)
+            };
+            of.iter().enumerate().map(one).sum()
+        };
+        let mut order: Vec<&(u8, Vec<u64>)> = self.groups.iter().collect();
+        order.sort_by(|a, b| speaks(b).total_cmp(&speaks(a)));
+        let without = |left_out: usize| {
+            let mut rest = self.clone();
+            for (group, of) in order.iter().take(left_out) {
+                rest.groups.retain(|(one, _)| one != group);
+                rest.calls.iter_mut().zip(of).for_each(|(sum, calls)| *sum = sum.saturating_sub(*calls));
+            }
+            rest.ln_evidence_of(usize::from(MAX_GROUPS) - left_out)
+        };
+        LEFT_OUT.into_iter().map(without).fold(all, f64::min)
+    }
+
+    /// Of users who can be in so many groups.
+    fn ln_evidence_of(&self, groups: usize) -> f64 {
         let is_proof = self.wanted.iter().zip(&self.calls).any(|(share, calls)| *share == 0 && *calls > 0);
         if is_proof {
             return f64::INFINITY;
         }
-        let worth = self.worth();
+        let worth = self.worth(groups);
         let counted = self.wanted.iter().zip(&self.calls).filter(|(share, _)| **share > 0);
         let counted: Vec<(f64, f64)> =
             counted.map(|(share, calls)| (f64::from(*share) / WHOLE, *calls as f64 * worth)).collect();
@@ -133,13 +196,17 @@ impl Shared {
         most + (each.iter().map(|ln| (ln - most).exp()).sum::<f64>() / KAPPAS.len() as f64).ln()
     }
 
-    /// As how many independent calls one counts: 1, or less by as much as the calls of the variation that varies most between groups do so
-    /// more than independent ones would.
-    fn worth(&self) -> f64 {
+    /// As how many independent calls one counts: 1, or less by as much as all calls, or those of the variation that varies most, vary
+    /// more between groups than independent ones would.
+    fn worth(&self, in_all: usize) -> f64 {
         let all: u64 = self.calls.iter().sum();
         let groups = self.groups.len() as f64;
-        if groups < 2.0 || all == 0 {
+        if self.groups.is_empty() || all == 0 {
             return 1.0;
+        }
+        let worth = self.worth_of_users(in_all);
+        if groups < 2.0 {
+            return worth;
         }
         let worth_of = |(at, calls): (usize, &u64)| {
             let share = *calls as f64 / all as f64;
@@ -151,7 +218,19 @@ impl Shared {
             let between = self.groups.iter().map(off).sum::<f64>() * groups / (groups - 1.0);
             if expected > 0.0 { (expected / between).min(1.0) } else { 1.0 }
         };
-        self.calls.iter().enumerate().map(worth_of).fold(1.0, f64::min)
+        self.calls.iter().enumerate().map(worth_of).fold(worth, f64::min)
+    }
+
+    /// The same by how much the numbers of all calls in the groups differ, of which there are so many also where some had none.
+    fn worth_of_users(&self, in_all: usize) -> f64 {
+        let groups = in_all.max(2) as f64;
+        let of_group = |(_, of): &(u8, Vec<u64>)| of.iter().sum::<u64>() as f64;
+        let all: f64 = self.groups.iter().map(of_group).sum();
+        let mean = all / groups;
+        let empty = groups - self.groups.len() as f64;
+        let there: f64 = self.groups.iter().map(|group| (of_group(group) - mean).powi(2)).sum();
+        let spread = (there + empty.max(0.0) * mean.powi(2)) * groups / (groups - 1.0);
+        if spread > 0.0 { (all / spread).min(1.0) } else { 1.0 }
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Measured {
 pub struct StageMeasured {
     pub base: Measured,
     pub new: Measured,
+    /// Of each of more than two variations, by name; `base` and `new` are the first two of these.
+    pub variations: BTreeMap<String, Measured>,
     /// A child ended it badly.
     pub has_failed: bool,
     /// When the last report came, in milliseconds since 1970.
@@ -65,6 +67,11 @@ impl StageMeasured {
         );
         self.base.add(summary.f1_calls, summary.f1_errors, base);
         self.new.add(summary.f2_calls, summary.f2_errors, new);
+        for one in &summary.variations {
+            let times = times(&None, &one.histogram);
+            let of = self.variations.entry(one.name.clone()).or_default();
+            of.add(Some(one.calls), Some(one.errors), times);
+        }
         self.has_failed |= matches!(status, StageStatus::Failure | StageStatus::Error);
         self.at_ms = self.at_ms.max(at_ms);
     }

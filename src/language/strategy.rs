@@ -9,7 +9,6 @@ use super::{
     service::Service, sticky::Sticky, target::Target,
 };
 use model::{ReleaseId, TENANT_LABEL};
-use traffic::BUCKETS;
 
 /// A validated release strategy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -97,11 +96,15 @@ pub struct Stage {
 
 impl Stage {
     /// The share of calls, from 0 to 1, that the new version gets where `percent` of them were ordered for it: of this stage what it
-    /// says exactly, which for a service may be 0.25 %; of another split, as much as its percentage.
+    /// says exactly, which for a service may be 0.25 %; of another split, as much as its percentage. Of a service it is that of the first
+    /// variation beside the stable one, among the calls of these two: what is reported of two versions is what these had.
     #[must_use]
     pub fn share_of(&self, percent: u8) -> f64 {
-        match self.shares.first() {
-            Some(stable) if percent == self.new_traffic => 1.0 - f64::from(*stable) / f64::from(BUCKETS),
+        match &self.shares[..] {
+            [stable, new, ..] if percent == self.new_traffic => {
+                let both = f64::from(*stable) + f64::from(*new);
+                if both > 0.0 { f64::from(*new) / both } else { 0.0 }
+            }
             _ => f64::from(percent) / 100.0,
         }
     }

@@ -19,7 +19,7 @@ pub mod traffic;
 
 pub use child::{
     Buckets, EndStageAnswer, EndStageRequest, HistogramForm, ManagerTime, PollAnswer, PollRequest,
-    ResultRequest, StageSummary, StratumForm, Then, TimesForm,
+    ResultRequest, StageSummary, StratumForm, Then, TimesForm, VariationForm, VariationStratumForm,
 };
 use model::text::is_unprintable;
 pub use model::{Capabilities, ChildKind, Leads};

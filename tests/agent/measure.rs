@@ -406,3 +406,80 @@ proptest! {
         }
     }
 }
+
+/// Of a service with three variations.
+fn service_row(variation: &str, tally: Tally) -> Row {
+    let key = Key {
+        service: "shop".to_owned(),
+        split: "r/s".to_owned(),
+        shares: Arc::from([8_000, 1_000, 1_000]),
+        variation: variation.to_owned(),
+        version: variation.to_owned(),
+        by_header: false,
+    };
+    Row { key: Arc::new(key), tally }
+}
+
+fn service_counts() -> StageCounts {
+    StageCounts::of_service("shop", ["A", "B", "C"].map(str::to_owned).into(), "r/s")
+}
+
+fn service_stage(shares: &str) -> Stage {
+    let text = format!(
+        "id: r\nname: r\nservices:\n  - name: shop\n    ports: [{{port: 80}}]\n    variations:\n      - {{name: A, targets: \
+         [\"127.0.0.1:1\"]}}\n      - {{name: B, targets: [\"127.0.0.1:2\"]}}\n      - {{name: C, targets: \
+         [\"127.0.0.1:3\"]}}\nstages:\n  - name: s\n    type: Traffic\n    shares: {shares}\n    metrics_conditions: [{{name: \
+         errorRate, threshold: \"<=0.05\"}}]\n    end_conditions: [{{name: minDuration, threshold: 1s}}]\n    end_action: \
+         {{onSuccess: rollout, onFailure: rollback}}\n"
+    );
+    offer::read(&text).unwrap().stages.remove(0).stage
+}
+
+#[test]
+fn more_than_two_variations_are_counted_and_told_apart_also_over_intervals_and_a_restart() {
+    let mut counts = service_counts();
+    let rows = |n: u64| {
+        vec![
+            service_row("A", tally(8 * n, 1)),
+            service_row("B", tally(n, 2)),
+            service_row("C", tally(n, 3)),
+            service_row("D", tally(n, 4)),
+        ]
+    };
+    counts.take(&reading(1, vec![interval(0, 1, rows(10))], vec![interval(1, 2, rows(1))], 1), same);
+    let text = serde_json::to_string(&counts).unwrap();
+    let mut counts: StageCounts = serde_json::from_str(&text).unwrap();
+    counts.take(&reading(1, vec![interval(1, 2, rows(5))], vec![], 2), same);
+    let of = |name: &str| counts.of_named(name).map(|side| (side.calls, side.errors));
+    assert_eq!((of("A"), of("B"), of("C"), of("D")), (Some((122, 2)), Some((19, 4)), Some((21, 6)), None));
+    let summary = told(&counts.summary(&service_stage("{A: 80, B: 10, C: 10}"), StageStatus::Completed, ALL));
+    assert_eq!((summary.f1_calls, summary.f2_calls, summary.f2_errors), (Some(122), Some(19), Some(4)));
+    let names: Vec<_> =
+        summary.variations.iter().map(|one| (one.name.as_str(), one.calls, one.errors)).collect();
+    assert_eq!(names, [("A", 122, 2), ("B", 19, 4), ("C", 21, 6)]);
+    for one in &summary.variations {
+        let parts: u64 = one.strata.iter().map(|stratum| stratum.calls).sum();
+        assert_eq!((parts, one.strata.len()), (one.calls, 2), "{}", one.name);
+        assert!(one.histogram.is_some());
+    }
+    // With two there is nothing more to say.
+    assert!(self::counts().summary(&stage("[]"), StageStatus::Completed, ALL).variations.is_empty());
+}
+
+#[test]
+fn each_variation_that_gets_calls_has_to_keep_the_conditions_and_to_be_tested() {
+    let read = |rows| {
+        let mut counts = service_counts();
+        counts.take(&reading(1, vec![interval(0, 1, rows)], vec![], 1), none);
+        counts
+    };
+    let stage = service_stage("{A: 80, B: 10, C: 10}");
+    let bad_c = read(vec![service_row("B", tally(100, 0)), service_row("C", tally(80, 20))]);
+    assert!(bad_c.is_tested(&stage) && !bad_c.conditions_hold(&stage));
+    let good = read(vec![service_row("B", tally(100, 0)), service_row("C", tally(100, 1))]);
+    assert!(good.is_tested(&stage) && good.conditions_hold(&stage));
+    let no_c = read(vec![service_row("B", tally(100, 0))]);
+    assert!(!no_c.is_tested(&stage));
+    // Where it is to get none, nobody waits for it.
+    assert!(no_c.is_tested(&service_stage("{A: 80, B: 20, C: 0}")));
+}

@@ -141,3 +141,90 @@ proptest! {
         prop_assert_eq!(one, other);
     }
 }
+
+/// A user of a simulation: which group it is in, and how many calls it makes at each look.
+struct User {
+    group: u8,
+    calls: u64,
+}
+
+/// Users whose numbers of calls are spread as by Pareto's law with this index, from one call a look up to `most`.
+fn users(number: u64, index: f64, most: f64, random: &mut Random) -> Vec<User> {
+    let user = |_| {
+        let calls = (1.0 - random.uniform()).powf(-1.0 / index).min(most);
+        User { group: (random.uniform() * 64.0) as u8 % 64, calls: calls as u64 }
+    };
+    (0..number).map(user).collect()
+}
+
+/// In how many of so many runs a split is found wrong at any of 20 looks, where users are drawn by `truth`.
+fn found_of_users(
+    wanted: [u16; 2],
+    truth: f64,
+    (runs, number): (u64, u64),
+    (index, most): (f64, f64),
+    seed: u64,
+) -> u64 {
+    let mut random = Random::new(seed);
+    let mut found = 0;
+    for _ in 0..runs {
+        let users = users(number, index, most, &mut random);
+        let of: Vec<usize> = users.iter().map(|_| usize::from(random.uniform() < truth)).collect();
+        let mut shared = SharedOut::default();
+        let is_found = (0..20).any(|_| {
+            for (user, variation) in users.iter().zip(&of) {
+                let mut calls = [0; 2];
+                calls[*variation] = user.calls;
+                shared.note(&wanted, Some(user.group), &calls);
+            }
+            shared.mismatch(ALPHA).is_some()
+        });
+        found += u64::from(is_found);
+    }
+    found
+}
+
+/// The draws of users decide about all their calls: one of ten thousand calls is drawn once.
+#[test]
+fn users_of_very_different_numbers_of_calls_raise_no_alarm() {
+    // Pareto's law with an index near one: some users make as many calls as thousands of others.
+    let spread = [(1.1, 1e4), (1.5, 1e4), (3.0, 1e3)];
+    for (seed, (index, most)) in spread.into_iter().enumerate() {
+        for (wanted, users) in [
+            ([9_000, 1_000], 500),
+            ([5_000, 5_000], 500),
+            ([9_900, 100], 500),
+            ([9_900, 100], 50),
+            ([9_975, 25], 2_000),
+        ] {
+            let truth = f64::from(wanted[1]) / 10_000.0;
+            let wrong = found_of_users(wanted, truth, (200, users), (index, most), 31 + seed as u64);
+            // An approximation: at most five times the level.
+            assert!(
+                binomial_sf(wrong, 200, 5.0 * LEVEL) > 0.001,
+                "{wanted:?}, {users} users, index {index}: {wrong} of 200"
+            );
+        }
+    }
+}
+
+/// Of users that make 1.5 calls a look in the mean, 40,000 are enough to see a share of 12 % that was to be 10 %, and 4,000 one of 40 % that
+/// was to be half.
+#[test]
+fn a_split_of_users_that_is_wrong_is_found() {
+    for (wanted, truth, users) in [([9_000, 1_000], 0.12, 40_000), ([5_000, 5_000], 0.4, 4_000)] {
+        let found = found_of_users(wanted, truth, (20, users), (3.0, 1e3), 41);
+        assert!(found >= 19, "{truth} instead of {wanted:?}: {found} of 20");
+    }
+}
+
+#[test]
+fn calls_that_have_not_ended_are_missing_and_prove_nothing() {
+    let mut shared = SharedOut::default();
+    shared.note(&[9_000, 1_000], None, &[9_000, 300]);
+    assert!(shared.mismatch(ALPHA).is_some());
+    assert_eq!(shared.mismatch_but_for(ALPHA, &[0, 700]), None);
+    // Those of the other variation change nothing of that.
+    assert!(shared.mismatch_but_for(ALPHA, &[700, 0]).is_some());
+    assert!(shared.mismatch_but_for(ALPHA, &[0, 200]).is_some());
+}

@@ -278,6 +278,7 @@ fn each_slip_is_named() {
             "\"never\" is not a duration",
         ),
         ("strategy: canary-10-25-50-100\n", "", "lacks stages"),
+        ("soak: 10m", "untested: rollout", "untested: rollout is for functions"),
     ] {
         let text = with(from, to);
         assert!(rendered(&text).contains(says), "{to}: {}", rendered(&text));

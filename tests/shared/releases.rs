@@ -82,6 +82,7 @@ pub fn summary(stage: &str, status: StageStatus) -> Summary {
         effects: None,
         recount: None,
         strata: Vec::new(),
+        variations: Vec::new(),
     }
 }
 

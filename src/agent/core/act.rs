@@ -38,6 +38,8 @@ pub enum Act {
     Drain(VersionId),
     /// Wait until nobody is connected to a variation of a service any more, or the deadline for that has passed.
     Empty { service: String, variation: String },
+    /// Ask whether a variation of a service answers that is to serve alone.
+    Ask { service: String, variation: String },
     /// End a version and remove what is left of it.
     Stop(VersionId),
     /// Read what was counted, for the how manyth time.
@@ -131,6 +133,12 @@ pub enum Event {
         service: String,
         variation: String,
         emptied: Result<Option<u64>, Trouble>,
+    },
+    /// Whether a variation answers.
+    Asked {
+        service: String,
+        variation: String,
+        asked: Result<(), Trouble>,
     },
     Stopped {
         version: VersionId,
@@ -248,6 +256,7 @@ impl Act {
             Self::Empty { service, variation } => {
                 Event::Emptied { service, variation, emptied: Err(trouble) }
             }
+            Self::Ask { service, variation } => Event::Asked { service, variation, asked: Err(trouble) },
             Self::Stop(version) => Event::Stopped { version, stopped: Err(trouble) },
             Self::Count(number) => Event::Counted { number, counted: Err(trouble) },
         }

@@ -59,6 +59,7 @@ impl Core {
             | Act::EndStage { .. }
             | Act::Fetch { .. }
             | Act::Empty { .. }
+            | Act::Ask { .. }
             | Act::Watch(_) => Errand::None,
             Act::Count(_) => Errand::Cursor(self.state.cursor),
             Act::Start(version) | Act::Drain(version) => {
@@ -89,6 +90,7 @@ impl Core {
         let testing = self.testing()?;
         let stage = &self.offer.as_ref()?.stages.get(testing.stage)?.stage;
         let summary = testing.counts.summary(stage, StageStatus::InProgress, self.reads);
+        let summary = testing.with_obstacle(summary);
         Some(Errand::Result { offer: work.offer.clone(), summary: Box::new(summary), next: String::new() })
     }
 
@@ -152,8 +154,9 @@ impl Core {
 
     fn due_report(&self, work: &Work, now: Now) -> Option<Act> {
         let testing = self.testing()?;
-        self.offer.as_ref()?.stages.get(testing.stage)?.interim?;
-        let is_due = self.report_at_ms <= now.ms && self.is_in_force() && self.state.owed.is_empty();
+        let is_wanted = self.offer.as_ref()?.stages.get(testing.stage)?.interim.is_some();
+        let is_time = is_wanted && self.report_at_ms <= now.ms && self.is_in_force();
+        let is_due = (is_time || testing.untold().is_some()) && self.state.owed.is_empty();
         is_due.then_some(Act::Report { run: work.run, stage: testing.stage })
     }
 
@@ -181,6 +184,8 @@ impl Core {
             let open = self.without_share().into_iter().filter(|one| !self.world.emptied.contains(one));
             acts.extend(open.map(|(service, variation)| Act::Empty { service, variation }));
         }
+        let asked = self.to_be_asked().into_iter();
+        acts.extend(asked.map(|(service, variation)| Act::Ask { service, variation }));
         let ready = self.world.strangers.keys().filter(|version| self.world.drained.contains(*version));
         acts.extend(ready.cloned().map(Act::Stop));
     }

@@ -201,12 +201,18 @@ impl Core {
         match answer {
             Ok(time) => {
                 self.answered(now);
+                self.told_at(&act, sent_ms);
                 if let Some(ManagerTime { time_ms, time_error_ms }) = time {
                     self.clock.heard(sent_ms, now.ms, time_ms, time_error_ms.into());
                 }
             }
             // What is said on the way is said again with more.
-            Err(trouble) if trouble.kind == TroubleKind::Refused => self.answered(now),
+            Err(trouble) if trouble.kind == TroubleKind::Refused => {
+                self.answered(now);
+                if self.testing().is_some_and(|testing| testing.untold().is_some()) {
+                    self.tries.failed(act, now.ms);
+                }
+            }
             Err(trouble) => return self.unanswered(act, &trouble, now),
         }
         let interim =

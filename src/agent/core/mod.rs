@@ -19,7 +19,9 @@
 
 mod act;
 mod acts;
+mod health;
 mod link;
+mod obstacle;
 mod operators;
 mod served;
 mod services;
@@ -39,6 +41,7 @@ use traffic::HashFunction;
 
 pub use self::{
     act::{Act, Counted, Errand, Event, Fetched, Listed, Polled, ReadBack, Started, Trouble, TroubleKind},
+    health::TargetsSeen,
     operators::{Refusal, Undone},
     services::LedService,
     state::{
@@ -147,6 +150,14 @@ struct World {
     drained: BTreeSet<VersionId>,
     /// Versions that are being ended: they serve nothing any more, and are not started before they are gone.
     stopping: BTreeSet<VersionId>,
+    /// What is known of the targets of variations, each by both names.
+    of_targets: BTreeMap<(String, String), TargetsSeen>,
+    /// Since when nothing but what isn't known of targets keeps a stage from its end.
+    unknown_since_ms: Option<u64>,
+    /// Those that take over and have answered, since they were asked for it.
+    answering: BTreeSet<(String, String)>,
+    /// When something was met that a person has to look at, on the driver's clock.
+    met_ms: u64,
     /// The number of the next look at the counts.
     counting: u64,
     count_at_ms: u64,
@@ -320,6 +331,7 @@ impl Core {
             Event::Emptied { service, variation, emptied } => {
                 self.emptied((service, variation), &emptied, now);
             }
+            Event::Asked { service, variation, asked } => self.asked((service, variation), &asked, now),
             Event::Stopped { version, stopped } => self.stopped(version, stopped, now),
             Event::Counted { number, counted } => self.counted(number, counted, now),
         }

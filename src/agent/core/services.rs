@@ -156,7 +156,8 @@ impl Core {
     /// What keeps the offer from being begun, for people.
     pub(super) fn begin_services(&mut self) -> Result<(), String> {
         let Some(Offer { id, services, stages, .. }) = &self.offer else { return Ok(()) };
-        for service in services {
+        let services: Vec<Service> = services.iter().map(|service| looked_at(service, stages)).collect();
+        for service in &services {
             service.check().map_err(|error| error.to_string())?;
             if let Some(led) = self.state.services.get(service.name())
                 && !is_undo(stages)
@@ -165,7 +166,7 @@ impl Core {
                 check_stable(led, service)?;
             }
         }
-        for service in services {
+        for service in &services {
             let name = service.name().to_owned();
             let is_other = |led: &LedService| check_stable(led, service).is_err();
             if is_undo(stages) && self.state.services.get(&name).is_some_and(is_other) {
@@ -239,6 +240,16 @@ impl Core {
         variations.collect()
     }
 
+    /// Variations of the offer's services, other than the stable ones, that have all calls, each by both names.
+    pub(super) fn winners(&self) -> Vec<(String, String)> {
+        let led = self.names_of_services().into_iter().filter_map(|name| self.state.services.get(&name));
+        let winner = |led: &LedService| {
+            let winner = led.service.variations.get(led.serving().filter(|serving| *serving > 0)?)?;
+            Some((led.service.name().to_owned(), winner.name.to_string()))
+        };
+        led.filter_map(winner).collect()
+    }
+
     /// Those that the offer in hand leads.
     fn names_of_services(&self) -> Vec<String> {
         let Some(offer) = &self.offer else { return Vec::new() };
@@ -270,6 +281,20 @@ impl Core {
     pub(super) fn led(&self) -> impl Iterator<Item = LedService> {
         self.state.services.values().map(LedService::bare)
     }
+}
+
+/// A service as it is led: where a stage asks how many targets are healthy, somebody has to look, and a connection is asked of those
+/// of which nothing else is said. Of UDP nobody can tell.
+fn looked_at(service: &Service, stages: &[OfferStage]) -> Service {
+    let mut service = service.clone();
+    let asks = |of: &OfferStage| of.stage.healthy_targets.is_some_and(|least| least > 0);
+    let is_udp = service.ports.iter().any(|listen| listen.protocol == wanted::Protocol::Udp);
+    if stages.iter().any(asks) && !is_udp {
+        for variation in service.variations.iter_mut().skip(1) {
+            variation.health.get_or_insert_default();
+        }
+    }
+    service
 }
 
 /// Whether an offer only gives everything back to the stable variations.

@@ -204,6 +204,12 @@ pub struct Testing {
     /// It was said that it may end.
     #[serde(default)]
     pub announced: bool,
+    /// What a person has to look at before the release goes on, in a sentence with the numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub obstacle: Option<String>,
+    /// The manager knows of it.
+    #[serde(default)]
+    pub told: bool,
 }
 
 /// A stage that was decided: as soon as what follows is in force and its last calls are counted, it is reported.
@@ -217,6 +223,9 @@ pub struct Ending {
     /// What a person should know of it.
     #[serde(default)]
     pub why: Option<String>,
+    /// Too few of its targets were healthy, whatever was counted.
+    #[serde(default)]
+    pub is_unhealthy: bool,
 }
 
 /// A result that is owed to the manager.

@@ -1,10 +1,11 @@
 //! New versions take over. First they get all calls, and the base versions stay to answer what they fail; then they are asked once
 //! more whether they answer, as if they were started; only then do they serve alone. So a version that died just before its last stage
-//! ended well costs nobody a call: it takes over once it was started again, or not at all.
+//! ended well costs nobody a call: it takes over once it was started again, or not at all. Variations of services, which run elsewhere,
+//! are asked the same: one target of each has to answer.
 
 use model::StageStatus;
 
-use super::{Core, Now, state::Candidate, table::WHOLE, walk::Outcome};
+use super::{Act, Core, Now, Trouble, state::Candidate, table::WHOLE, walk::Outcome};
 use crate::runtime::VersionId;
 
 /// How long new versions may take to answer again.
@@ -53,9 +54,12 @@ impl Core {
             // Whatever was known of them is from a time at which they could not be missed.
             None => {
                 running.retain(|version| !new.contains(version));
+                self.world.answering.clear();
                 self.world.taking_over_since_ms = Some(now.ms);
             }
-            Some(_) if new.iter().all(|version| running.contains(version)) => {
+            Some(_)
+                if new.iter().all(|version| running.contains(version)) && self.to_be_asked().is_empty() =>
+            {
                 self.end_take_over();
                 self.settle_roles(true);
             }
@@ -64,6 +68,30 @@ impl Core {
                 self.give_back(NO_ANSWER);
             }
             Some(_) => {}
+        }
+    }
+
+    /// Variations that are to serve alone and have not answered since that was decided, each by both names.
+    pub(super) fn to_be_asked(&self) -> Vec<(String, String)> {
+        if self.world.taking_over_since_ms.is_none() {
+            return Vec::new();
+        }
+        let winners = self.winners().into_iter();
+        winners.filter(|one| !self.world.answering.contains(one)).collect()
+    }
+
+    /// Whether a variation answers that is to serve alone.
+    pub(super) fn asked(&mut self, one: (String, String), asked: &Result<(), Trouble>, now: Now) {
+        let (service, variation) = one.clone();
+        match asked {
+            Ok(()) => {
+                self.tries.went_well(&Act::Ask { service, variation });
+                self.world.answering.insert(one);
+            }
+            Err(trouble) => {
+                self.warn(format!("{variation} of {service}: {}", trouble.text));
+                self.tries.failed(Act::Ask { service, variation }, now.ms);
+            }
         }
     }
 

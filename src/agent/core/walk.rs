@@ -20,7 +20,7 @@ use wire::{StageSummary, child::Why};
 const LAST_CALLS_MS: u64 = 5_000;
 
 /// The chance of a false alarm that an agent may take where nobody says more.
-const ALPHA: f64 = 1e-3;
+pub(super) const ALPHA: f64 = 1e-3;
 
 /// For how long an offer that ended with an error is not taken up again.
 const GIVEN_UP_MS: u64 = 3_000;
@@ -34,6 +34,8 @@ pub enum Outcome {
     TakenBack(Option<String>),
     /// A limit was breached.
     Breached(String),
+    /// Too few targets are healthy.
+    Unhealthy(String),
 }
 
 impl Core {
@@ -122,8 +124,8 @@ impl Core {
                 (StageCounts::new(&function.name, &split), Some(candidate))
             }
             (None, Some(service)) => {
-                let stable = service.variations.first().map_or("", |stable| stable.name.as_str());
-                (StageCounts::of_service(service.name(), stable, &split), None)
+                let names = service.variations.iter().map(|one| one.name.to_string()).collect();
+                (StageCounts::of_service(service.name(), names, &split), None)
             }
             (None, None) => return,
         };
@@ -133,6 +135,8 @@ impl Core {
             judge: Judge::new(stage, offer.alpha.unwrap_or(ALPHA)),
             elapsed_ms: 0,
             announced: false,
+            obstacle: None,
+            told: false,
         });
         let name = walk.testing.as_ref().map_or("", |testing| testing.counts.service()).to_owned();
         let text = format!("stage {} of {}: {} % of {name}", stage.name, offer.id, stage.new_traffic);
@@ -179,7 +183,11 @@ impl Core {
         let elapsed = Duration::from_millis(testing.elapsed_ms);
         let is_tried = offer.stages.get(testing.stage).is_some_and(|stage| stage.stage.new_traffic > 0);
         if is_tried && let Some(breach) = testing.judge.look(&testing.counts, elapsed) {
-            self.end_stage(Outcome::Breached(breach.text), now);
+            return self.end_stage(Outcome::Breached(breach.text), now);
+        }
+        self.look_at_split(now);
+        if is_tried {
+            self.look_at_health(now);
         }
     }
 
@@ -195,20 +203,35 @@ impl Core {
         let is_skipped = work.skipped.contains(&stage.name);
         let is_ready = is_skipped || testing.counts.is_met(stage, Duration::from_millis(testing.elapsed_ms));
         if !is_ready {
+            self.world.unknown_since_ms = None;
             return;
         }
         let has_failed = !is_skipped && !testing.counts.conditions_hold(stage);
-        if has_failed || stage.kind == StageKind::AB {
+        let (ends_itself, announced) = (stage.kind == StageKind::AB, testing.announced);
+        if !(is_skipped || has_failed || announced || self.has_health(now)) {
+            return;
+        }
+        if has_failed || ends_itself {
             return self.end_stage(Outcome::InTime, now);
         }
-        if !testing.announced {
-            let summary = testing.counts.summary(stage, StageStatus::SuccessWaiting, self.reads);
-            let (offer, next) = (work.offer.clone(), written(offer, stage.on_success));
-            if let Some(testing) = self.testing_mut() {
-                testing.announced = true;
-            }
-            self.owe(offer, summary, &next, true);
+        if !announced {
+            self.announce();
         }
+    }
+
+    /// Says that the stage in hand may end.
+    fn announce(&mut self) {
+        let (Some(offer), Some(work), Some(testing)) = (&self.offer, &self.state.work, self.testing()) else {
+            return;
+        };
+        let Some(stage) = offer.stages.get(testing.stage).map(|stage| &stage.stage) else { return };
+        let summary = testing.counts.summary(stage, StageStatus::SuccessWaiting, self.reads);
+        let summary = testing.with_obstacle(summary);
+        let (offer, next) = (work.offer.clone(), written(offer, stage.on_success));
+        if let Some(testing) = self.testing_mut() {
+            testing.announced = true;
+        }
+        self.owe(offer, summary, &next, true);
     }
 
     /// The stage in hand ends: what follows is decided, and reported once it is in force.
@@ -220,15 +243,17 @@ impl Core {
         match &outcome {
             Outcome::InTime | Outcome::TakenBack(Some(_)) => {}
             Outcome::TakenBack(None) => self.stops.managed += 1,
-            Outcome::Breached(_) => self.stops.judged += 1,
+            Outcome::Breached(_) | Outcome::Unhealthy(_) => self.stops.judged += 1,
         }
         let is_skipped = work.skipped.contains(&stage.name);
+        let is_unhealthy = matches!(outcome, Outcome::Unhealthy(_));
         let Verdict { status, action, why } = verdict(stage, testing, is_skipped, outcome);
         let text = format!("stage {} of {}: {status:?}", stage.name, offer.id);
         let next = written(offer, action);
         let Some(walk) = work.walk_mut() else { return };
         let Some(Testing { stage, counts, .. }) = walk.testing.take() else { return };
-        walk.ending = Some(Ending { stage, counts, status: status.wire(), next, why: why.clone() });
+        walk.ending =
+            Some(Ending { stage, counts, status: status.wire(), next, why: why.clone(), is_unhealthy });
         self.world.ending_since_ms = None;
         self.world.last_count = None;
         self.world.emptied.clear();
@@ -318,6 +343,7 @@ impl Core {
         let status = StageStatus::from_wire(ending.status.into()).unwrap_or(StageStatus::Error);
         let summary = ending.counts.summary(&stage.stage, status, self.reads);
         let summary = with_why(summary, ending.why.as_deref());
+        let summary = if ending.is_unhealthy { because_of(summary, HEALTH) } else { summary };
         self.state.owed.retain(|owed| !(owed.waits && owed.offer == name));
         self.owe(name, summary, &ending.next, false);
         if is_over {
@@ -349,7 +375,7 @@ fn verdict(stage: &Stage, testing: &Testing, is_skipped: bool, outcome: Outcome)
     let is_tested = stage.new_traffic == 0 || testing.counts.is_tested(stage);
     let is_passed_over = is_skipped && !testing.counts.is_met(stage, elapsed);
     let holds = is_passed_over || (is_tested && testing.counts.conditions_hold(stage));
-    let ended_well = holds && !matches!(outcome, Outcome::Breached(_));
+    let ended_well = holds && !matches!(outcome, Outcome::Breached(_) | Outcome::Unhealthy(_));
     let (status, action) = match (ended_well, is_tested) {
         (true, _) => (StageStatus::Completed, stage.on_success),
         (false, true) => (StageStatus::Failure, stage.on_failure),
@@ -358,7 +384,7 @@ fn verdict(stage: &Stage, testing: &Testing, is_skipped: bool, outcome: Outcome)
     let (action, why) = match outcome {
         Outcome::InTime => (action, None),
         Outcome::TakenBack(why) => (Action::Rollback, why),
-        Outcome::Breached(why) => (action, Some(why)),
+        Outcome::Breached(why) | Outcome::Unhealthy(why) => (action, Some(why)),
     };
     let why = why.or_else(|| testing.counts.why_unjudged(stage).filter(|_| !ended_well));
     // Who takes back what went well by himself has to say that it didn't.
@@ -383,6 +409,14 @@ fn take(counts: &mut StageCounts, counted: &Counted, interval_of: impl FnMut(&In
         Counted::Read(reading) => counts.take(reading, interval_of),
         Counted::Not(why) => counts.take_none(why),
     }
+}
+
+/// The cause that is told where targets were away.
+const HEALTH: &str = "health";
+
+fn because_of(summary: StageSummary, cause: &str) -> StageSummary {
+    let why = summary.why.map(|why| Why { cause: cause.to_owned(), ..why });
+    StageSummary { why, ..summary }
 }
 
 fn with_why(summary: StageSummary, text: Option<&str>) -> StageSummary {

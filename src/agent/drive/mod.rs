@@ -350,11 +350,30 @@ impl Driver {
             Event::Stopped { version, stopped: Ok(()) } => Some(version.clone()),
             _ => None,
         };
+        if matches!(event, Event::Counted { .. }) {
+            self.note_targets();
+        }
         let now = self.now();
         self.core.handle(event, now);
         if let Some(version) = ended {
             self.remove_content(&version);
         }
+    }
+
+    /// What is judged by calls is judged by what is known of targets as well.
+    fn note_targets(&mut self) {
+        let tried = self.core.state().services.values().filter(|led| led.is_tried);
+        let names = tried.flat_map(|led| {
+            led.service.variations.iter().map(|one| (led.service.name().to_owned(), one.name.to_string()))
+        });
+        let mut names = names.peekable();
+        if names.peek().is_none() {
+            return;
+        }
+        let view = self.tools.front.view();
+        let seen = |one: (String, String)| Some((one.clone(), view.targets(&one.0, &one.1)?));
+        let targets = names.filter_map(seen).collect();
+        self.core.note_targets(targets);
     }
 
     /// Has the manager told what can be run here now, if that is something else than the poll that waits has said.

@@ -19,7 +19,7 @@ use wire::{
 use crate::{
     core::{Core, LedService, table::Led},
     front::{Drift, Front, View},
-    measure::{Side, StageCounts},
+    measure::Side,
 };
 
 /// What is told but for what was told already.
@@ -91,7 +91,7 @@ fn service(led: &LedService, core: &Core, front: &dyn Front, view: &View) -> Opt
     let variations = told.variants().map(|variant| {
         let (of, total) = (variant.variation, targets(view, name, variant.variation));
         let drain = view.draining.iter().find(|one| one.service == name && one.variation == of.name.as_str());
-        let side = counts.and_then(|counts| side(counts, &told, of));
+        let side = counts.and_then(|counts| counts.of_named(of.name.as_str()));
         VariationReport {
             name: of.name.to_string(),
             wanted: variant.hundredths.min(WHOLE),
@@ -124,16 +124,6 @@ fn targets(view: &View, service: &str, variation: &Variation) -> u32 {
     let wanted = view.wanted.as_ref().and_then(|wanted| wanted.service(service));
     let found = wanted.and_then(|service| service.variations.iter().find(|one| one.name == variation.name));
     found.unwrap_or(variation).targets.len() as u32
-}
-
-/// The calls of a variation, where they are counted apart: with more than two, all beside the stable one are counted as one.
-fn side<'c>(counts: &'c StageCounts, service: &Service, variation: &Variation) -> Option<&'c Side> {
-    let at = service.variations.iter().position(|one| one.name == variation.name)?;
-    match (at, service.variations.len()) {
-        (0, _) => Some(counts.base()),
-        (1, 2) => Some(counts.new_version()),
-        _ => None,
-    }
 }
 
 fn form(service: &Service) -> LedForm {

@@ -11,7 +11,7 @@ use crate::{
     content::{Content, ContentError, Wanted},
     control::Refused,
     core::{Act, Counted, Errand, Event, Fetched, Polled, Started, Trouble, TroubleKind, VersionNote},
-    front::Front,
+    front::{self, Front},
     link::{About, LinkError, Manager},
     runtime::{Order, RuntimeError, VersionId, form, process::form_of},
     settings::Versions,
@@ -93,6 +93,10 @@ impl Tools {
                 let at = if let Errand::At(at) = errand { at } else { None };
                 let stopped = self.stop(&version, at.as_deref()).await;
                 Event::Stopped { version, stopped }
+            }
+            Act::Ask { service, variation } => {
+                let asked = front::answers(&self.front.view(), &service, &variation).await;
+                Event::Asked { service, variation, asked }
             }
             Act::Count(number) => Event::Counted { number, counted: self.count(errand).await },
         }

@@ -18,13 +18,14 @@ use std::{fmt, future::Future, path::Path, pin::Pin, sync::Arc, time::Duration};
 use proxy::ledger::Cursor;
 use router::{
     Checked, Kind,
+    health::ask,
     lead::{Draining, Phase},
 };
-use tokio::time::Instant;
+use tokio::{task::JoinSet, time::Instant};
 use traffic::{
-    health::{Health, Verdict},
+    health::{Health, Probe, Verdict},
     seen::Seen,
-    wanted::Wanted,
+    wanted::{Protocol, Wanted},
 };
 
 pub use self::{
@@ -33,7 +34,7 @@ pub use self::{
 };
 use crate::{
     control::form::ProxyStatus,
-    core::{Abilities, Counted, ReadBack, Trouble, table::Table},
+    core::{Abilities, Counted, ReadBack, TargetsSeen, Trouble, table::Table},
     runtime::VersionId,
 };
 
@@ -128,12 +129,56 @@ impl View {
     /// How many targets of a variation are healthy; none where they aren't looked at.
     #[must_use]
     pub fn healthy(&self, service: &str, variation: &str) -> Option<u32> {
+        self.targets(service, variation).map(|seen| seen.healthy)
+    }
+
+    /// What is known of the targets of a variation; none where they aren't looked at.
+    #[must_use]
+    pub fn targets(&self, service: &str, variation: &str) -> Option<TargetsSeen> {
         let service = self.wanted.as_ref()?.service(service)?;
         let which = service.variants().find(|one| one.variation.name.as_str() == variation)?.which;
-        let verdicts = self.health.of(service).filter(|(of, _, _)| *of == which);
-        let verdicts = verdicts.map(|(_, _, verdict)| verdict).collect::<Option<Vec<_>>>()?;
-        Some(verdicts.iter().filter(|verdict| **verdict == Verdict::Healthy).count() as u32)
+        let mut seen = TargetsSeen::default();
+        for (_, _, verdict) in self.health.of(service).filter(|(of, _, _)| *of == which) {
+            match verdict? {
+                Verdict::Healthy => seen.healthy += 1,
+                Verdict::Unhealthy => seen.unhealthy += 1,
+                Verdict::Unknown => seen.unknown += 1,
+            }
+        }
+        Some(seen)
     }
+}
+
+/// Whether a variation answers: one of its targets does, by the check that is set of it, or else to a connection. Of UDP nobody can tell.
+///
+/// # Errors
+///
+/// None does, and why the first one doesn't.
+pub async fn answers(view: &View, service: &str, variation: &str) -> Result<(), Trouble> {
+    let wanted = view.wanted.as_ref().and_then(|wanted| wanted.service(service));
+    let found =
+        wanted.and_then(|of| Some((of, of.variations.iter().find(|one| one.name.as_str() == variation)?)));
+    let Some((of, found)) = found else {
+        return Err(Trouble::passing("its targets aren't known yet"));
+    };
+    if of.protocol() == Protocol::Udp {
+        return Ok(());
+    }
+    let how = found.health.clone().unwrap_or_default();
+    let mut asked = JoinSet::new();
+    for target in &found.targets {
+        let probe = Probe { target: target.clone(), how: how.clone() };
+        asked.spawn(async move { ask(&probe).await.map_err(|fault| format!("{}: {fault}", probe.target)) });
+    }
+    let mut first = None;
+    while let Some(answer) = asked.join_next().await {
+        match answer {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(fault)) => first = first.or(Some(fault)),
+            Err(error) => first = first.or_else(|| Some(error.to_string())),
+        }
+    }
+    Err(Trouble::passing(format!("no target answers: {}", first.unwrap_or_default())))
 }
 
 /// It did something else than it was seen to do.

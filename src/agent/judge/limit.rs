@@ -11,13 +11,16 @@ use model::duration::show_millis;
 use serde::{Deserialize, Serialize};
 
 use super::Breach;
-use crate::measure::{Side, StageCounts};
+use crate::measure::StageCounts;
 
 /// One side of a condition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Limit {
     /// Its index in the stage.
     at: usize,
+    /// The version that is held to it, by its index: the new one of a function is 1.
+    #[serde(default = "new_version")]
+    of: usize,
     condition: Condition,
     /// Whether the threshold is the most that may be, and not the least.
     is_most: bool,
@@ -39,7 +42,7 @@ pub(super) struct Counted {
 
 impl Limit {
     /// The sides that a condition has.
-    pub fn of((at, condition): (usize, &Condition)) -> Vec<Self> {
+    pub fn of(version: usize, (at, condition): (usize, &Condition)) -> Vec<Self> {
         let sides: &[bool] = match condition.operator {
             Operator::Less | Operator::LessOrEqual => &[true],
             Operator::Greater | Operator::GreaterOrEqual => &[false],
@@ -48,6 +51,7 @@ impl Limit {
         let most = condition.most_beyond();
         let side = |(which, is_most): (usize, &bool)| Self {
             at,
+            of: version,
             condition: condition.clone(),
             is_most: *is_most,
             most: most.get(which).copied(),
@@ -62,7 +66,7 @@ impl Limit {
 
     /// How many calls there are of those that it limits, and how many on its wrong side.
     pub fn counted(&self, counts: &StageCounts) -> Counted {
-        let (new, pending) = (counts.new_version(), counts.in_flight());
+        let (new, pending) = (counts.of(self.of), counts.in_flight_of(self.of));
         let q = match self.condition.metric {
             Metric::ErrorRate => {
                 let hits = if self.is_most { new.errors } else { new.calls - new.errors };
@@ -80,7 +84,13 @@ impl Limit {
     }
 
     /// Whether what was counted since then, or in all, proves that it is broken, but for a probability `alpha`.
-    pub fn broken(&self, counted: Counted, alpha: f64, since: Option<Duration>) -> Option<Breach> {
+    pub fn broken(
+        &self,
+        counted: Counted,
+        alpha: f64,
+        since: Option<Duration>,
+        counts: &StageCounts,
+    ) -> Option<Breach> {
         let Counted { calls, hits, pending } = counted;
         let begun = Counts { calls: calls + pending, events: hits };
         let evidence = ln_evidence(begun, beyond::Limit::AtMost(self.most?));
@@ -97,10 +107,15 @@ impl Limit {
         } else {
             String::new()
         };
-        let condition = &self.condition;
-        let text =
-            format!("{condition} is broken: {hits} of {calls} calls of the new version{since} {what}{doubt}");
+        let (condition, whose) = (&self.condition, self.whose(counts));
+        let text = format!("{condition} is broken: {hits} of {calls} calls of {whose}{since} {what}{doubt}");
         Some(Breach { condition: self.at, text })
+    }
+
+    /// Of which version, in words: where there are more than two, by its name.
+    fn whose(&self, counts: &StageCounts) -> String {
+        let name = counts.names().get(self.of).filter(|_| counts.names().len() > 2);
+        name.map_or_else(|| "the new version".to_owned(), |name| format!("variation {name}"))
     }
 
     /// What calls on the wrong side do.
@@ -115,7 +130,8 @@ impl Limit {
     }
 
     /// Whether one call broke it, so that it can't hold at the end.
-    pub fn broken_by_one(&self, new: &Side) -> Option<Breach> {
+    pub fn broken_by_one(&self, counts: &StageCounts) -> Option<Breach> {
+        let new = counts.of(self.of);
         let extreme = match (self.condition.metric, self.is_most) {
             (Metric::ResponseTime(Statistic::Maximum), true) => new.summary().maximum,
             (Metric::ResponseTime(Statistic::Minimum), false) => new.summary().minimum,
@@ -136,8 +152,12 @@ impl Limit {
         if new.times.is_empty() || keeps {
             return None;
         }
-        let condition = &self.condition;
-        let text = format!("{condition} is broken: a call of the new version took {extreme} ms");
+        let (condition, whose) = (&self.condition, self.whose(counts));
+        let text = format!("{condition} is broken: a call of {whose} took {extreme} ms");
         Some(Breach { condition: self.at, text })
     }
+}
+
+fn new_version() -> usize {
+    1
 }

@@ -13,7 +13,8 @@
 //! fail.
 //!
 //! **Alpha** is that of all looks at all windows and conditions of the stage together: each condition gets the same part,
-//! half of it for the whole stage and half for the windows.
+//! half of it for the whole stage and half for the windows. Of a service each variation beside the stable one that gets calls is held
+//! to all conditions, with the same part of alpha each, and a breach names it.
 //!
 //! It is held where calls are independent of each other given what they are; a burst of errors that one cause brings about is
 //! evidence, as limits are meant.
@@ -29,7 +30,7 @@ use language::{OF_WHOLE, Stage};
 use serde::{Deserialize, Serialize};
 
 use self::{limit::Limit, windows::Windows};
-use crate::measure::StageCounts;
+use crate::measure::{StageCounts, tried};
 
 /// An agent's alpha where the manager says nothing of it: a thousand agents have a thousandth together.
 pub const UNTOLD_ALPHA: f64 = 1e-6;
@@ -59,22 +60,26 @@ impl Judge {
     /// probability is taken for [`UNTOLD_ALPHA`].
     #[must_use]
     pub fn new(stage: &Stage, alpha: f64) -> Self {
-        let limits: Vec<Limit> = stage.conditions.iter().enumerate().flat_map(Limit::of).collect();
-        let alpha = if alpha > 0.0 && alpha < 1.0 { alpha } else { UNTOLD_ALPHA };
+        let tried = tried(stage);
+        let of = |version: usize| {
+            let conditions = stage.conditions.iter().enumerate();
+            conditions.flat_map(move |condition| Limit::of(version, condition))
+        };
+        let limits: Vec<Limit> = tried.iter().copied().flat_map(of).collect();
+        let alpha = if alpha > 0.0 && alpha < 1.0 { alpha } else { UNTOLD_ALPHA } / tried.len() as f64;
         let whole = stage.alpha_of_a_limit(alpha).unwrap_or(alpha);
         Self { limits, whole, in_windows: whole / OF_WHOLE * (1.0 - OF_WHOLE), windows: Windows::default() }
     }
 
     /// Looks at all that was counted until now. `elapsed`: how long the stage has lasted.
     pub fn look(&mut self, counts: &StageCounts, elapsed: Duration) -> Option<Breach> {
-        let new = counts.new_version();
-        let certain = self.limits.iter().find_map(|limit| limit.broken_by_one(new));
+        let certain = self.limits.iter().find_map(|limit| limit.broken_by_one(counts));
         let now: Vec<_> = self.limits.iter().map(|limit| limit.counted(counts)).collect();
         let mut at_each = self.limits.iter().zip(&now);
-        let in_whole = || at_each.find_map(|(limit, now)| limit.broken(*now, self.whole, None));
+        let in_whole = || at_each.find_map(|(limit, now)| limit.broken(*now, self.whole, None, counts));
         let in_windows = || {
             self.windows.look(&now, elapsed, |at, counted, part, since| {
-                self.limits.get(at)?.broken(counted, self.in_windows * part, Some(since))
+                self.limits.get(at)?.broken(counted, self.in_windows * part, Some(since), counts)
             })
         };
         let found = certain.or_else(in_whole).or_else(in_windows);

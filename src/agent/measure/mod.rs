@@ -18,6 +18,7 @@
 //! Where calls stay with a version, the parts are groups of users, over the whole stage. Else they are intervals of the
 //! manager's time.
 
+mod shares;
 mod side;
 mod summary;
 
@@ -27,7 +28,7 @@ use language::Stage;
 use proxy::ledger::{Cursor, Interval, Reading};
 use serde::{Deserialize, Serialize};
 
-use self::side::Groups;
+use self::side::{Groups, Sides};
 pub use self::{side::Side, summary::Reads};
 
 /// The name of the stable version's variation in tables that the agent writes.
@@ -45,9 +46,9 @@ pub const MAX_PARTS: usize = 48;
 pub struct StageCounts {
     service: String,
     split: String,
-    /// The name of the stable variation, where that is its own: all others are the other side.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    stable: Option<String>,
+    /// What its variations are called in the table, the stable one first.
+    #[serde(default = "of_a_function")]
+    names: Vec<String>,
     /// Up to where the proxy's closed intervals are in `kept`.
     read: Cursor,
     /// Of closed intervals, and of lives of the proxy that are over.
@@ -60,15 +61,15 @@ pub struct StageCounts {
     gone: u64,
     /// The same that the proxy itself had no place for, in its present life.
     gone_of_life: u64,
-    /// Calls that the new version carried out when the proxy was read last.
-    in_flight: u64,
+    /// Calls that each version carried out when the proxy was read last.
+    in_flight: Vec<u64>,
+    /// How calls were shared out.
+    #[serde(default)]
+    shares: shares::Shares,
     /// Why nothing was counted when that was asked for last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     uncounted: Option<String>,
 }
-
-/// Base version and new one.
-type Sides = [Side; 2];
 
 /// What was counted, apart.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -95,33 +96,28 @@ impl StageCounts {
         Self {
             service: service.to_owned(),
             split: split.to_owned(),
-            stable: None,
+            names: of_a_function(),
             read: Cursor::default(),
             kept: Parts::default(),
             open: Vec::new(),
             whole: Sides::default(),
             gone: 0,
             gone_of_life: 0,
-            in_flight: 0,
+            in_flight: Vec::new(),
+            shares: shares::Shares::default(),
             uncounted: None,
         }
     }
 
-    /// The same of a service whose variations have names of their own: those of the stable one on one side, those of all others
-    /// on the other.
+    /// The same of a service whose variations have names of their own, the stable one first.
     #[must_use]
-    pub fn of_service(service: &str, stable: &str, split: &str) -> Self {
-        Self { stable: Some(stable.to_owned()), ..Self::new(service, split) }
+    pub fn of_service(service: &str, names: Vec<String>, split: &str) -> Self {
+        Self { names, ..Self::new(service, split) }
     }
 
-    /// On which side the calls of a variation are; none where it is of neither.
-    fn side(&self, variation: &str) -> Option<usize> {
-        match (&self.stable, variation) {
-            (Some(stable), variation) => Some(usize::from(stable != variation)),
-            (None, BASE) => Some(0),
-            (None, NEW) => Some(1),
-            (None, _) => None,
-        }
+    /// The index of a variation among those that are counted.
+    fn place_of(&self, variation: &str) -> Option<usize> {
+        self.names.iter().position(|name| name == variation)
     }
 
     /// Whose calls it counts.
@@ -178,9 +174,10 @@ impl StageCounts {
             let interval = number(closed);
             if closed.from < read_to {
                 // It holds what is counted already, and how much of it can't be told.
-                self.gone += sides.iter().map(|side| side.calls).sum::<u64>();
+                self.gone += sides.calls();
             } else {
                 self.keep(interval, &sides, groups.as_ref());
+                self.shares.note(closed, &self.service, &self.split, &self.names);
             }
         }
         for open in &reading.open {
@@ -192,10 +189,12 @@ impl StageCounts {
             self.keep(interval, &sides, groups.as_ref());
         }
         self.read.interval = self.read.interval.max(reading.next.interval);
-        let is_new = |variation: &str| self.side(variation) == Some(1);
-        let of_new =
-            reading.in_flight.iter().filter(|of| of.service == self.service && is_new(&of.variation));
-        self.in_flight = of_new.map(|of| u64::from(of.calls)).sum();
+        self.in_flight = vec![0; self.names.len()];
+        for of in reading.in_flight.iter().filter(|of| of.service == self.service) {
+            if let Some(which) = self.place_of(&of.variation) {
+                self.in_flight[which] += u64::from(of.calls);
+            }
+        }
         self.add_up();
     }
 
@@ -208,7 +207,7 @@ impl StageCounts {
     }
 
     fn keep(&mut self, interval: u32, sides: &Sides, groups: Option<&Groups>) {
-        if sides.iter().all(Side::is_empty) {
+        if sides.is_empty() {
             return;
         }
         self.kept.add(interval, sides);
@@ -225,8 +224,8 @@ impl StageCounts {
             if key.by_header || key.service != self.service || key.split != self.split {
                 continue;
             }
-            let Some(which) = self.side(&key.variation) else { continue };
-            sides[which].add(&row.tally);
+            let Some(which) = self.place_of(&key.variation) else { continue };
+            sides.of_mut(which).add(&row.tally);
             if let Some(more) = &row.tally.groups {
                 groups.get_or_insert_default().add(which, more);
             }
@@ -237,27 +236,51 @@ impl StageCounts {
     fn add_up(&mut self) {
         let mut whole = Sides::default();
         for sides in self.kept.intervals.values().chain(self.open.iter().map(|open| &open.sides)) {
-            merge(&mut whole, sides);
+            whole.merge(sides);
         }
         self.whole = whole;
+    }
+
+    /// What its variations are called, the stable one first.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// What was counted of the variation with this index.
+    #[must_use]
+    pub fn of(&self, which: usize) -> &Side {
+        self.whole.of(which)
+    }
+
+    /// The same by its name; none: no such variation is counted.
+    #[must_use]
+    pub fn of_named(&self, variation: &str) -> Option<&Side> {
+        self.place_of(variation).map(|which| self.of(which))
     }
 
     /// What was counted of the base version.
     #[must_use]
     pub fn base(&self) -> &Side {
-        &self.whole[0]
+        self.of(0)
     }
 
-    /// What was counted of the new version.
+    /// What was counted of the new version; of a service, of the first variation beside the stable one.
     #[must_use]
     pub fn new_version(&self) -> &Side {
-        &self.whole[1]
+        self.of(1)
     }
 
-    /// Calls that the new version carried out when the proxy was read last; nobody knows how they end.
+    /// Calls that all but the stable version carried out when the proxy was read last; nobody knows how they end.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
-        self.in_flight
+        self.in_flight.iter().skip(1).sum()
+    }
+
+    /// The same of the variation with this index.
+    #[must_use]
+    pub fn in_flight_of(&self, which: usize) -> u64 {
+        self.in_flight.get(which).copied().unwrap_or_default()
     }
 
     /// Calls that the proxy counted and that are in no number any more: it had no room for them, or gave them to somebody else.
@@ -270,15 +293,17 @@ impl StageCounts {
     /// to be judged by its calls isn't.
     #[must_use]
     pub fn is_met(&self, stage: &Stage, elapsed: Duration) -> bool {
-        let calls = self.whole.iter().map(|side| side.calls).sum::<u64>();
-        elapsed >= stage.min_duration && calls >= stage.min_calls && self.why_unjudged(stage).is_none()
+        elapsed >= stage.min_duration
+            && self.whole.calls() >= stage.min_calls
+            && self.why_unjudged(stage).is_none()
     }
 
-    /// Whether the new version had to answer any call. One that had none was tested by nobody; where nobody counts, and nothing is to be
-    /// judged by calls, its time was its test.
+    /// Whether each version that is tried had to answer any call. One that had none was tested by nobody; where nobody counts, and
+    /// nothing is to be judged by calls, its time was its test.
     #[must_use]
     pub fn is_tested(&self, stage: &Stage) -> bool {
-        self.new_version().calls > 0 || self.uncounted.is_some() && !is_judged_by_calls(stage)
+        let had_calls = || tried(stage).into_iter().all(|which| self.of(which).calls > 0);
+        had_calls() || self.uncounted.is_some() && !is_judged_by_calls(stage)
     }
 
     /// Whether somebody counts.
@@ -294,22 +319,25 @@ impl StageCounts {
         Some(format!("its calls are not measured: {why}"))
     }
 
-    /// Whether all conditions of the stage hold for the new version. Where it gets calls, one of them must have been answered
-    /// without an error: times that nobody measured keep every limit.
+    /// Whether all conditions of the stage hold for each version that is tried. Where it gets calls, one of them must have been
+    /// answered without an error: times that nobody measured keep every limit.
     #[must_use]
     pub fn conditions_hold(&self, stage: &Stage) -> bool {
         if self.uncounted.is_some() {
             return !is_judged_by_calls(stage);
         }
-        let new = self.new_version();
-        let is_proven = stage.new_traffic == 0 || new.calls > new.errors;
-        is_proven && stage.conditions.iter().all(|condition| condition.holds(new.value_of(condition.metric)))
+        let holds = |side: &Side| {
+            let is_proven = stage.new_traffic == 0 || side.calls > side.errors;
+            let mut conditions = stage.conditions.iter();
+            is_proven && conditions.all(|condition| condition.holds(side.value_of(condition.metric)))
+        };
+        tried(stage).into_iter().all(|which| holds(self.of(which)))
     }
 
     /// All parts, those that go on among them.
     fn parts(&self) -> Parts {
         let mut all = self.kept.clone();
-        for open in self.open.iter().filter(|open| !open.sides.iter().all(Side::is_empty)) {
+        for open in self.open.iter().filter(|open| !open.sides.is_empty()) {
             all.add(open.interval, &open.sides);
             if let Some(groups) = &open.groups {
                 all.groups.get_or_insert_default().merge(groups);
@@ -317,6 +345,19 @@ impl StageCounts {
         }
         all
     }
+}
+
+fn of_a_function() -> Vec<String> {
+    [BASE, NEW].map(str::to_owned).into()
+}
+
+/// The indices of the versions that are tried in a stage: the new one of a function, of a service those beside the stable one that
+/// get calls.
+#[must_use]
+pub fn tried(stage: &Stage) -> Vec<usize> {
+    let beside = stage.shares.iter().enumerate().skip(1);
+    let tried: Vec<usize> = beside.filter(|(_, share)| **share > 0).map(|(which, _)| which).collect();
+    if tried.is_empty() { vec![1] } else { tried }
 }
 
 fn is_judged_by_calls(stage: &Stage) -> bool {
@@ -328,10 +369,6 @@ impl Parts {
         let is_known = self.intervals.contains_key(&interval);
         let last = self.intervals.last_key_value().map(|(last, _)| *last);
         let interval = last.filter(|_| !is_known && self.intervals.len() >= MAX_PARTS).unwrap_or(interval);
-        merge(self.intervals.entry(interval).or_default(), sides);
+        self.intervals.entry(interval).or_default().merge(sides);
     }
-}
-
-fn merge(sum: &mut Sides, more: &Sides) {
-    sum.iter_mut().zip(more).for_each(|(sum, more)| sum.merge(more));
 }

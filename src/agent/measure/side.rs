@@ -1,14 +1,12 @@
 //! What was counted of one version.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use analysis::Values;
 use language::{Metric, Statistic};
 use proxy::ledger::{Tally, Times};
 use serde::{Deserialize, Serialize};
 use wire::{TimesForm, child::NO_CALL};
-
-use super::{Sides, merge};
 
 /// Microseconds of a millisecond.
 pub(super) const US_OF_MS: f64 = 1_000.0;
@@ -98,16 +96,50 @@ fn quantile(times: &Times, q: f64) -> Option<f64> {
     times.to_histogram().ok()?.quantile(q)
 }
 
+/// What was counted of each version, the base version first. One that had no call may have no place.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Sides(Vec<Side>);
+
+/// What was counted where nothing was.
+static NOTHING: LazyLock<Side> = LazyLock::new(Side::default);
+
+impl Sides {
+    pub fn of(&self, which: usize) -> &Side {
+        self.0.get(which).unwrap_or(&NOTHING)
+    }
+
+    pub fn of_mut(&mut self, which: usize) -> &mut Side {
+        if self.0.len() <= which {
+            self.0.resize_with(which + 1, Side::default);
+        }
+        &mut self.0[which]
+    }
+
+    pub fn merge(&mut self, more: &Self) {
+        more.0.iter().enumerate().for_each(|(which, more)| self.of_mut(which).merge(more));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(Side::is_empty)
+    }
+
+    /// Calls of all of them.
+    pub fn calls(&self) -> u64 {
+        self.0.iter().map(|side| side.calls).sum()
+    }
+}
+
 /// Calls by the group of their users.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Groups(pub BTreeMap<u8, Sides>);
 
 impl Groups {
-    /// Adds what was counted of one version, the base version being the first.
+    /// Adds what was counted of one version, by its index: the base version is the first.
     pub fn add(&mut self, which: usize, more: &proxy::ledger::Groups) {
         let counted = more.calls.iter().zip(&more.failures);
         for (group, (calls, failures)) in (0_u8..).zip(counted).filter(|(_, (calls, _))| **calls > 0) {
-            let side = &mut self.0.entry(group).or_default()[which];
+            let side = self.0.entry(group).or_default().of_mut(which);
             side.calls += calls;
             side.errors += failures;
             if let Some(times) = more.times.get(usize::from(group)) {
@@ -118,7 +150,7 @@ impl Groups {
 
     pub fn merge(&mut self, other: &Self) {
         for (group, sides) in &other.0 {
-            merge(self.0.entry(*group).or_default(), sides);
+            self.0.entry(*group).or_default().merge(sides);
         }
     }
 }

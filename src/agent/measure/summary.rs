@@ -7,9 +7,12 @@ use analysis::{
 };
 use language::Stage;
 use model::StageStatus;
-use wire::{HistogramForm, StageSummary, StratumForm};
+use wire::{HistogramForm, StageSummary, StratumForm, VariationForm, VariationStratumForm};
 
-use super::{Sides, StageCounts, side::summary_of};
+use super::{
+    Parts, StageCounts,
+    side::{Side, Sides, summary_of},
+};
 
 /// What a manager reads beside the reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -27,9 +30,9 @@ impl StageCounts {
     /// What a manager that reads so much is told: all that there was until now, whatever it was told before.
     #[must_use]
     pub fn summary(&self, stage: &Stage, status: StageStatus, reads: Reads) -> StageSummary {
-        let [base, new] = &self.whole;
+        let (base, new) = (self.base(), self.new_version());
         let parts = self.parts();
-        let tell = |side: &super::Side| told(side.values(), reads.values);
+        let tell = |side: &Side| told(side.values(), reads.values);
         let (f1_values, f1_histogram) = tell(base);
         let (f2_values, f2_histogram) = tell(new);
         let mut both = base.times.clone();
@@ -49,6 +52,7 @@ impl StageCounts {
             f2_histogram,
             f1_values,
             f2_values,
+            variations: self.variations(&parts),
             ..StageSummary::without_calls(status)
         };
         match parts.groups {
@@ -62,7 +66,7 @@ impl StageCounts {
             None => {
                 let is_cut = parts.intervals.keys().any(|interval| *interval > 0);
                 let of_interval = |(interval, sides): (&u32, &Sides)| {
-                    let times = sides.each_ref().map(|side| told(side.values(), reads.values));
+                    let times = first_two(sides).map(|side| told(side.values(), reads.values));
                     StratumForm { interval: *interval, ..stratum(sides, times) }
                 };
                 let strata = parts.intervals.iter().filter(|_| is_cut).map(of_interval).collect();
@@ -70,6 +74,46 @@ impl StageCounts {
             }
         }
     }
+}
+
+impl StageCounts {
+    /// Each of more than two variations. Their parts have no times: those of eight would be more than a report holds.
+    fn variations(&self, parts: &Parts) -> Vec<VariationForm> {
+        if self.names.len() <= 2 {
+            return Vec::new();
+        }
+        let of_part = |which: usize, interval: u32, group: Option<u8>, sides: &Sides| {
+            let Side { calls, errors, .. } = *sides.of(which);
+            (calls > 0).then_some(VariationStratumForm { interval, group, calls, errors })
+        };
+        let of = |(which, name): (usize, &String)| {
+            let side = self.of(which);
+            let strata = match &parts.groups {
+                Some(groups) => groups
+                    .0
+                    .iter()
+                    .filter_map(|(group, sides)| of_part(which, 0, Some(*group), sides))
+                    .collect(),
+                None => {
+                    let cut = parts.intervals.iter().filter(|(interval, _)| **interval > 0);
+                    cut.filter_map(|(interval, sides)| of_part(which, *interval, None, sides)).collect()
+                }
+            };
+            VariationForm {
+                name: name.clone(),
+                calls: side.calls,
+                errors: side.errors,
+                histogram: told(side.values(), false).1,
+                strata,
+            }
+        };
+        self.names.iter().enumerate().map(of).collect()
+    }
+}
+
+/// The stable version and the first one beside it.
+fn first_two(sides: &Sides) -> [&Side; 2] {
+    [sides.of(0), sides.of(1)]
 }
 
 fn told(values: Option<Values>, exactly: bool) -> Told {
@@ -86,7 +130,7 @@ fn of_groups(groups: &std::collections::BTreeMap<u8, Sides>, exactly: bool) -> V
     let values: Vec<(u8, &Sides, [Option<Values>; 2])> = groups
         .iter()
         .filter(|(group, _)| **group < MAX_GROUPS)
-        .map(|(group, sides)| (*group, sides, sides.each_ref().map(super::Side::values)))
+        .map(|(group, sides)| (*group, sides, first_two(sides).map(Side::values)))
         .collect();
     let distinct = |values: &Values| values.exact().map_or(MAX_DISTINCT, <[_]>::len);
     let all: usize = values.iter().flat_map(|(.., sides)| sides).flatten().map(distinct).sum();
@@ -99,10 +143,8 @@ fn of_groups(groups: &std::collections::BTreeMap<u8, Sides>, exactly: bool) -> V
     values.into_iter().map(of_group).collect()
 }
 
-fn stratum(
-    [base, new]: &Sides,
-    [(f1_values, f1_histogram), (f2_values, f2_histogram)]: [Told; 2],
-) -> StratumForm {
+fn stratum(sides: &Sides, [(f1_values, f1_histogram), (f2_values, f2_histogram)]: [Told; 2]) -> StratumForm {
+    let [base, new] = first_two(sides);
     StratumForm {
         f1_calls: Some(base.calls),
         f2_calls: Some(new.calls),

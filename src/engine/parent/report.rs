@@ -24,7 +24,10 @@ use heart::{
 };
 use model::{ChildKey, FEATURE_GROUPS, FEATURE_VALUES, ManagerInstant, ReleaseKey, StageStatus};
 use store::{MAX_PAGE, StoreError};
-use wire::child::{Buckets, HistogramForm, ManagerTime, StageSummary, StratumForm, TimesForm, Why};
+use wire::child::{
+    Buckets, HistogramForm, ManagerTime, StageSummary, StratumForm, TimesForm, VariationForm,
+    VariationStratumForm, Why,
+};
 
 /// Stages remembered of which it is known what the parent was told last.
 const MAX_TOLD: usize = 1_000;
@@ -249,6 +252,7 @@ fn wire(
         f2_values,
         assignment: Some(summary.assignment).filter(|assignment| assignment.is_sticky()),
         strata: summary.strata.into_iter().map(|kept| stratum(kept, exactly)).collect(),
+        variations: summary.variations.into_iter().map(variation).collect(),
         effects: summary.effects,
     }
 }
@@ -296,6 +300,20 @@ fn stratum(kept: summary::Stratum, exactly: bool) -> StratumForm {
         f2_histogram,
         f1_values,
         f2_values,
+    }
+}
+
+fn variation(kept: summary::Variation) -> VariationForm {
+    let stratum = |kept: summary::VariationStratum| {
+        let summary::VariationStratum { interval, group, calls, errors } = kept;
+        VariationStratumForm { interval, group, calls, errors }
+    };
+    VariationForm {
+        name: kept.name,
+        calls: kept.calls,
+        errors: kept.errors,
+        histogram: kept.histogram.map(|reported| histogram(*reported)),
+        strata: kept.strata.into_iter().map(stratum).collect(),
     }
 }
 

@@ -21,6 +21,7 @@ impl PauseForm {
             Some(Who::Limit) => PausedBy::Limit,
             Some(Who::Unproven) => PausedBy::Unproven,
             Some(Who::Analysis) => PausedBy::Analysis,
+            Some(Who::Agent) => PausedBy::Agent,
             None => PausedBy::of_words(&reason, by_limit),
         };
         Ok(Pause { reason, by })
@@ -45,6 +46,7 @@ enum Who {
     Limit,
     Unproven,
     Analysis,
+    Agent,
 }
 
 impl From<PausedBy> for Who {
@@ -56,6 +58,7 @@ impl From<PausedBy> for Who {
             PausedBy::Limit => Self::Limit,
             PausedBy::Unproven => Self::Unproven,
             PausedBy::Analysis => Self::Analysis,
+            PausedBy::Agent => Self::Agent,
         }
     }
 }

@@ -176,6 +176,7 @@ enum CauseForm {
     Parent,
     Disowned,
     Children,
+    Health,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -18,7 +18,7 @@ use analysis::{Assignment, Values, effects::EffectsTold};
 use heart::release::{
     ending::Ending,
     manager::Agents,
-    summary::{Histogram, Kept, Received, Reported, Stratum, Summary, Times},
+    summary::{Histogram, Kept, Received, Reported, Stratum, Summary, Times, Variation, VariationStratum},
 };
 use model::StageStatus;
 use store::StoreError;
@@ -61,6 +61,8 @@ pub(crate) struct SummaryForm {
     assignment: Assignment,
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "Each::<StratumForm>")]
     strata: Vec<Stratum>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "Each::<VariationForm>")]
+    variations: Vec<Variation>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     effects: Option<EffectsTold>,
     #[serde(default, skip_serializing_if = "Option::is_none", with = "Maybe::<AgentsForm>")]
@@ -103,6 +105,28 @@ struct StratumForm {
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(remote = "Variation")]
+struct VariationForm {
+    name: String,
+    calls: u64,
+    errors: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "Maybe::<Boxed<ReportedForm>>")]
+    histogram: Option<Box<Reported>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "Each::<VariationStratumForm>")]
+    strata: Vec<VariationStratum>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "VariationStratum")]
+struct VariationStratumForm {
+    interval: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    group: Option<u8>,
+    calls: u64,
+    errors: u64,
+}
+
+#[derive(Serialize, Deserialize)]
 #[serde(remote = "Times")]
 struct TimesForm {
     median: f64,
@@ -117,7 +141,7 @@ struct HistogramForm {
     counts: Vec<u64>,
 }
 
-forms! { SummaryForm = Summary, StratumForm = Stratum }
+forms! { SummaryForm = Summary, StratumForm = Stratum, VariationForm = Variation, VariationStratumForm = VariationStratum }
 
 /// Either form without a name: a sketch is the one that has a mapping.
 struct ReportedForm;

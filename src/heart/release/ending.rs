@@ -24,6 +24,8 @@ pub enum Cause {
     Disowned,
     /// Children ended badly, within the limits.
     Children,
+    /// Too few targets of what was tried were healthy.
+    Health,
 }
 
 name_variants!(Cause {
@@ -35,6 +37,7 @@ name_variants!(Cause {
     Parent => "above",
     Disowned => "disowned",
     Children => "children",
+    Health => "health",
 });
 
 impl Cause {

@@ -22,6 +22,8 @@ pub enum PausedBy {
     Unproven,
     /// An analysis that failed, or did not come to a verdict; to go on is to accept that.
     Analysis,
+    /// An agent that leads calls met something that a person has to look at; to go on is to accept that.
+    Agent,
 }
 
 impl PausedBy {
@@ -30,7 +32,7 @@ impl PausedBy {
         match self {
             Self::Limit | Self::Unproven => true,
             Self::Parent { at_limit } => at_limit,
-            Self::Operator | Self::Analysis => false,
+            Self::Operator | Self::Analysis | Self::Agent => false,
         }
     }
 

@@ -23,7 +23,7 @@ use heart::release::{
 };
 use model::StageStatus;
 use wire::{
-    HistogramForm, ResultRequest, StageSummary, StratumForm, TimesForm,
+    HistogramForm, ResultRequest, StageSummary, StratumForm, TimesForm, VariationForm, VariationStratumForm,
     child::{MAX_RESULT_BODY_BYTES, Why},
 };
 
@@ -102,6 +102,7 @@ pub fn read(sent: StageSummary, says_next: Option<String>) -> summary::Summary {
         f2_values: sent.f2_values,
         assignment: sent.assignment.unwrap_or_default(),
         strata: sent.strata.into_iter().map(stratum).collect(),
+        variations: sent.variations.into_iter().map(variation).collect(),
         effects: sent.effects,
     }
 }
@@ -135,6 +136,22 @@ fn histogram(sent: HistogramForm) -> summary::Reported {
         HistogramForm::Bounds(sent) => {
             summary::Reported::Bounds(summary::Histogram { bounds_ms: sent.bounds_ms, counts: sent.counts })
         }
+    }
+}
+
+fn variation(sent: VariationForm) -> summary::Variation {
+    let stratum = |VariationStratumForm { interval, group, calls, errors }| summary::VariationStratum {
+        interval,
+        group,
+        calls,
+        errors,
+    };
+    summary::Variation {
+        name: sent.name,
+        calls: sent.calls,
+        errors: sent.errors,
+        histogram: sent.histogram.map(|sent| Box::new(histogram(sent))),
+        strata: sent.strata.into_iter().map(stratum).collect(),
     }
 }
 

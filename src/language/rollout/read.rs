@@ -79,7 +79,15 @@ pub(crate) fn read(
     }
     if let Some(entry) = fields.filled("untested", "leave", findings) {
         let known = [("leave", Untested::Leave), ("rollout", Untested::Rollout)];
+        let at = entry.at;
         rollout.untested = read_word(entry, "untested", &known, findings).unwrap_or_default();
+        if rollout.untested == Untested::Rollout && usual == OrderWord::GlobalIncremental {
+            let message = "untested: rollout is for functions: a service whose routers differ would give the same users one variation \
+                           here and another one there, and one without calls has nobody who misses it";
+            findings
+                .error(at, "contradiction", message)
+                .fix("write untested: leave, and release it again once it has calls");
+        }
     }
     if let Some(entry) = fields.filled("on_failure", "rollback", findings) {
         let known =

@@ -54,5 +54,11 @@ pub const MAX_STRATA: usize = 64;
 /// Most strata of groups of users in a summary: all groups under so many splits.
 pub const MAX_GROUPED_STRATA: usize = 4 * MAX_GROUPS as usize;
 
+/// Most variations in a summary.
+pub const MAX_VARIATIONS: usize = 8;
+
+/// Longest name of a variation, in bytes.
+pub const MAX_VARIATION_NAME_BYTES: usize = 63;
+
 /// Groups of users are numbered below it.
 pub const MAX_GROUPS: u8 = analysis::clusters::MAX_GROUPS;

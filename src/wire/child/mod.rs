@@ -13,6 +13,7 @@ mod poll;
 mod result;
 mod stratum;
 mod summary;
+mod variation;
 
 pub use self::{
     counted::{Buckets, HistogramForm, NO_CALL, TimesForm},
@@ -22,10 +23,11 @@ pub use self::{
         MAX_CHILD_NAME_BYTES, MAX_END_STAGE_BODY_BYTES, MAX_GROUPED_STRATA, MAX_GROUPS, MAX_HISTOGRAM_BOUNDS,
         MAX_HISTOGRAM_CALLS, MAX_JOIN_BODY_BYTES, MAX_LABEL_BYTES, MAX_LABELS, MAX_LABELS_BELOW,
         MAX_POLL_BODY_BYTES, MAX_RESULT_BODY_BYTES, MAX_RM_IDS, MAX_RUNTIMES, MAX_STAGE_NAME_BYTES,
-        MAX_STRATA, MAX_SUMMARIES, MAX_WHY_BYTES, NONCE_BYTES,
+        MAX_STRATA, MAX_SUMMARIES, MAX_VARIATION_NAME_BYTES, MAX_VARIATIONS, MAX_WHY_BYTES, NONCE_BYTES,
     },
     poll::{PollAnswer, PollRequest},
     result::{ManagerTime, ResultRequest},
     stratum::StratumForm,
     summary::{StageSummary, Why},
+    variation::{VariationForm, VariationStratumForm},
 };

@@ -4,10 +4,14 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::{
     counted::{HistogramForm, TimesForm, check_side},
-    limits::{MAX_GROUPED_STRATA, MAX_STAGE_NAME_BYTES, MAX_STRATA, MAX_WHY_BYTES},
+    limits::{MAX_GROUPED_STRATA, MAX_STAGE_NAME_BYTES, MAX_STRATA, MAX_VARIATIONS, MAX_WHY_BYTES},
     stratum::StratumForm,
+    variation::VariationForm,
 };
-use crate::{WireError, number, read::within};
+use crate::{
+    WireError, number,
+    read::{at_most, within},
+};
 use model::StageStatus;
 
 /// What a child measured in one stage. f1 is the base version, f2 the new one.
@@ -62,6 +66,10 @@ pub struct StageSummary {
     /// [`MAX_GROUPED_STRATA`]; a manager's are those of its children, merged within each of them. No call is in two of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub strata: Vec<StratumForm>,
+    /// Where there are more than two variations, what was counted of each, the stable one first; of the first two it is what `f1_…` and
+    /// `f2_…` say. At most [`MAX_VARIATIONS`], each name once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variations: Vec<VariationForm>,
     /// From a manager: how much its children differ, as sums over them that add up; see [`analysis::effects`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effects: Option<analysis::effects::EffectsTold>,
@@ -155,6 +163,7 @@ impl StageSummary {
             f2_values: None,
             assignment: None,
             strata: Vec::new(),
+            variations: Vec::new(),
             effects: None,
             participants: None,
             succeeded: None,
@@ -189,6 +198,7 @@ impl StageSummary {
             return Err(WireError::new(&format!("`{at}.effects` can't be sums over children")));
         }
         self.check_number_of_strata(at)?;
+        self.check_variations(at)?;
         self.strata
             .iter()
             .enumerate()
@@ -197,6 +207,19 @@ impl StageSummary {
 }
 
 impl StageSummary {
+    fn check_variations(&self, at: &str) -> Result<(), WireError> {
+        let all = &self.variations;
+        at_most(&format!("{at}.variations"), all.len(), MAX_VARIATIONS)?;
+        for (index, variation) in all.iter().enumerate() {
+            variation.validate(&format!("{at}.variations[{index}]"))?;
+            if all[..index].iter().any(|one| one.name == variation.name) {
+                let text = format!("`{at}.variations` has {} twice", variation.name);
+                return Err(WireError::new(&text));
+            }
+        }
+        Ok(())
+    }
+
     fn check_number_of_strata(&self, at: &str) -> Result<(), WireError> {
         let grouped = self.strata.iter().filter(|stratum| stratum.group.is_some()).count();
         let others = self.strata.len() - grouped;

@@ -5,7 +5,7 @@ use model::StageStatus;
 use super::world::World;
 
 /// Two stages and a roll-out from one target to another.
-fn offer(id: &str, port: u16, [stable, new]: [&str; 2]) -> String {
+pub fn offer(id: &str, port: u16, [stable, new]: [&str; 2]) -> String {
     let stage = |name: &str, of_new: u16, next: &str| {
         format!(
             "  - name: {name}\n    type: Traffic\n    shares: {{{stable}: {}, {new}: {of_new}}}\n    metrics_conditions: [{{name: errorRate, \
@@ -32,7 +32,7 @@ fn offered(world: &mut World, id: &str, port: u16, variations: [&str; 2]) {
 }
 
 /// The port of the service in force, and who serves it alone.
-fn serving(world: &World) -> Option<(u16, String)> {
+pub fn serving(world: &World) -> Option<(u16, String)> {
     let service = world.table.as_ref()?.services.first()?;
     let [alone] = &service.variations[..] else { return None };
     Some((service.ports[0], alone.name.clone()))

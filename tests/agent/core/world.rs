@@ -9,7 +9,7 @@ use std::{
 use choirmaster_agent::{
     core::{
         Abilities, Act, Core, Counted, Errand, Event, Fetched, Listed, Now, Owed, Polled, Refusal, Routing,
-        Settings, Started, State, Trouble, Undone, VersionNote,
+        Settings, Started, State, TargetsSeen, Trouble, Undone, VersionNote,
     },
     front::table_form,
     measure::Reads,
@@ -66,6 +66,14 @@ pub struct World {
     pub stops_take_long: bool,
     /// The proxy isn't reached, and serves on.
     pub proxy_away: bool,
+    /// Variations of services of which no target answers.
+    pub silent: BTreeSet<String>,
+    /// What is known of the targets of variations.
+    pub targets: BTreeMap<(String, String), TargetsSeen>,
+    /// Calls are in intervals that are closed, a second each.
+    pub closes: bool,
+    /// What the router does instead of what its table says, in units of 0.01 %.
+    pub really: Option<Vec<u16>>,
     /// The proxy takes each table, and goes on by the one before.
     pub proxy_says_yes_alone: bool,
     /// The proxy refuses tables that name one of these, since it doesn't listen there.
@@ -76,11 +84,14 @@ pub struct World {
     pub calls: u64,
     pub errors: BTreeMap<&'static str, u64>,
     rows: BTreeMap<(String, String, String), Tally>,
+    closed: Vec<Arc<Interval>>,
     /// The manager: what it offers, whether it answers, and what it says at the end of stages.
     pub offers: Vec<(String, String)>,
     pub manager_away: bool,
     pub end: Option<EndStageAnswer>,
     pub told: Vec<Told>,
+    /// What was reported of stages that went on.
+    pub reports: Vec<StageSummary>,
     pub log: Vec<String>,
 }
 
@@ -122,12 +133,18 @@ impl World {
             stops_begun: BTreeSet::new(),
             stops_take_long: false,
             proxy_away: false,
+            silent: BTreeSet::new(),
+            targets: BTreeMap::new(),
+            closes: false,
+            really: None,
             proxy_says_yes_alone: false,
             closed_ports: BTreeSet::new(),
             refused_share: None,
             calls: 20,
             errors: BTreeMap::new(),
             rows: BTreeMap::new(),
+            closed: Vec::new(),
+            reports: Vec::new(),
             offers: Vec::new(),
             manager_away: false,
             end: None,
@@ -223,6 +240,13 @@ impl World {
 
     fn serve(&mut self) {
         let Some(table) = &self.table else { return };
+        if self.closes {
+            let rows = table.services.iter().flat_map(|service| self.served(service)).collect();
+            let from = self.closed.len() as u64;
+            let began_ms = 1_700_000_000_000 + self.now_ms as i64;
+            self.closed.push(Arc::new(Interval { from, to: from + 1, began_ms, seconds: 1, rows }));
+            return;
+        }
         for service in &table.services {
             let shares = shares_of(service);
             for (variation, share) in service.variations.iter().zip(shares) {
@@ -238,7 +262,33 @@ impl World {
         }
     }
 
+    /// What is counted of a service in an interval that is closed.
+    fn served(&self, service: &ServiceForm) -> Vec<Row> {
+        let shares = shares_of(service);
+        let really = self.really.clone().filter(|really| really.len() == shares.len());
+        let really = really.unwrap_or_else(|| shares.clone());
+        let row = |(variation, share): (&proxy::form::VariationForm, u16)| {
+            let calls = self.calls * u64::from(share) / 10_000;
+            let key = Key {
+                service: service.name.clone(),
+                split: service.split.clone(),
+                shares: shares.clone().into(),
+                variation: variation.name.clone(),
+                version: String::new(),
+                by_header: false,
+            };
+            Row { key: Arc::new(key), tally: Tally { calls, succeeded: calls, ..Tally::default() } }
+        };
+        service.variations.iter().zip(really).map(row).collect()
+    }
+
     fn reading(&self, cursor: Cursor) -> Reading {
+        if self.closes {
+            let closed = self.closed.iter().filter(|interval| interval.from >= cursor.interval);
+            let next = Cursor { life: 7, interval: self.closed.len() as u64 };
+            let closed = closed.cloned().collect();
+            return Reading { closed, open: vec![], next, gone: 0, cut_short: 0, in_flight: Vec::new() };
+        }
         let rows = self.rows.iter().map(|((service, split, variation), tally)| Row {
             key: Arc::new(Key {
                 service: service.clone(),
@@ -306,6 +356,8 @@ impl World {
                 Event::Sent { number, answer: Ok(None) }
             }
             Act::Report { run, stage } => {
+                let Errand::Result { summary, .. } = errand else { panic!("nothing is reported") };
+                self.reports.push(*summary);
                 Event::Reported { run, stage, sent_ms: self.now_ms, answer: Ok(None) }
             }
             Act::Fetch { offer, run } => {
@@ -368,8 +420,14 @@ impl World {
                 self.stopped.push(version.clone());
                 Event::Stopped { version, stopped: Ok(()) }
             }
+            Act::Ask { service, variation } => {
+                let fault = || Trouble::passing("no target answers");
+                let asked = if self.silent.contains(&*variation) { Err(fault()) } else { Ok(()) };
+                Event::Asked { service, variation, asked }
+            }
             Act::Count(number) => {
                 let Errand::Cursor(cursor) = errand else { panic!("no cursor") };
+                self.core.note_targets(self.targets.clone());
                 Event::Counted { number, counted: Ok(Counted::Read(Box::new(self.reading(cursor)))) }
             }
         })

@@ -148,6 +148,7 @@ pub fn summary(numbers: &[f64], calls: Option<u64>, errors: Option<u64>) -> Stri
         f1_values: None,
         f2_values: None,
         strata: Vec::new(),
+        variations: Vec::new(),
         agents: None,
         says_next: None,
         why: None,

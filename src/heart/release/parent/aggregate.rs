@@ -2,7 +2,7 @@
 
 use crate::release::{
     strata::{counted, one_form},
-    summary::{Histogram, Reported, Summary, Times},
+    summary::{Histogram, Reported, Summary, Times, Variation},
 };
 use analysis::{Assignment, Values};
 use model::StageStatus;
@@ -45,10 +45,48 @@ pub fn aggregate(status: StageStatus, of: &[Summary]) -> Summary {
         f2_values: f2_values.map(Box::new),
         assignment: Assignment::default(),
         strata: Vec::new(),
+        variations: variations(of),
         why: None,
         recount: None,
         effects: None,
     }
+}
+
+/// What all children counted of each variation together, by its name, in the order in which the first child has them. Times are
+/// those of all, or none: of a child that tells none of a variation it had calls of, nobody knows them.
+fn variations(of: &[Summary]) -> Vec<Variation> {
+    let mut sums: Vec<(Variation, Vec<Option<Reported>>)> = Vec::new();
+    for one in of.iter().flat_map(|summary| &summary.variations) {
+        let place = sums.iter().position(|(sum, _)| sum.name == one.name).unwrap_or_else(|| {
+            sums.push((Variation { name: one.name.clone(), ..Variation::default() }, Vec::new()));
+            sums.len() - 1
+        });
+        let (sum, times) = &mut sums[place];
+        sum.calls = sum.calls.saturating_add(one.calls);
+        sum.errors = sum.errors.saturating_add(one.errors);
+        if one.calls > one.errors {
+            times.push(one.histogram.as_deref().cloned());
+        }
+    }
+    let with_times = |(sum, times): (Variation, Vec<Option<Reported>>)| Variation {
+        histogram: sketches(&times).map(Reported::Sketch).map(Box::new),
+        ..sum
+    };
+    sums.into_iter().map(with_times).collect()
+}
+
+/// All of them as one, if each is a sketch and they fit together.
+fn sketches(times: &[Option<Reported>]) -> Option<analysis::Histogram> {
+    let sketch = |reported: &Option<Reported>| match reported {
+        Some(Reported::Sketch(sketch)) => Some(sketch.clone()),
+        Some(Reported::Bounds(_)) | None => None,
+    };
+    let (first, others) = times.split_first()?;
+    let mut sum = sketch(first)?;
+    for other in others {
+        sum.merge(&sketch(other)?).ok()?;
+    }
+    Some(sum)
 }
 
 /// The mean of values by their weights; by equal weights if one is not known. `None` if nothing has a weight.

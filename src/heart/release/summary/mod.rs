@@ -4,9 +4,11 @@
 
 mod stratum;
 mod times;
+mod variation;
 
 pub use stratum::Stratum;
 pub use times::{Histogram, Reported, Times};
+pub use variation::{Variation, VariationStratum};
 
 use std::sync::Arc;
 
@@ -42,6 +44,8 @@ pub struct Summary {
     /// The same numbers apart by split and interval, or by group of users; a manager's are those of its children, merged
     /// within each of them.
     pub strata: Vec<Stratum>,
+    /// What was counted of each of more than two variations, the stable one first; empty where there are two.
+    pub variations: Vec<Variation>,
     /// What a manager says of how its children differ.
     pub effects: Option<analysis::effects::EffectsTold>,
     /// What a manager says of its agents.
@@ -80,6 +84,12 @@ impl Summary {
         none && self.f2_calls.unwrap_or_default() == 0
     }
 
+    /// Whether one of more than two variations, other than the stable one, was to get calls in this stage and got none.
+    pub fn lacks_calls(&self, stage: &Stage) -> bool {
+        let mut tried = self.variations.iter().zip(&stage.shares).skip(1);
+        tried.any(|(variation, share)| *share > 0 && variation.calls == 0)
+    }
+
     /// The quantile `q` (0 to 1) of the new version's times in milliseconds. `None` if that can't be said.
     pub fn new_quantile(&self, q: f64) -> Option<f64> {
         match (&self.f2_values, &self.f2_histogram) {
@@ -91,7 +101,9 @@ impl Summary {
 
     /// Whether so many calls are known to have been made.
     pub fn has_calls(&self, least: u64) -> bool {
-        let calls = self.f1_calls.zip(self.f2_calls).map(|(base, new)| base.saturating_add(new));
+        let of_two = self.f1_calls.zip(self.f2_calls).map(|(base, new)| base.saturating_add(new));
+        let of_all = || self.variations.iter().fold(0_u64, |sum, one| sum.saturating_add(one.calls));
+        let calls = if self.variations.is_empty() { of_two } else { Some(of_all()) };
         calls.is_some_and(|calls| calls >= least)
     }
 

@@ -30,9 +30,10 @@ pub(super) async fn handle(
         let of = match at {
             0 => &told.base,
             1 => &told.new,
-            _ => &nothing.new,
+            _ => told.variations.get(&variation.name).unwrap_or(&nothing.new),
         };
-        let is_bad = at == 1 && (told.has_failed || stage.is_some_and(|stage| !holds(stage, of)));
+        let has_failed = at == 1 && told.has_failed && told.variations.is_empty();
+        let is_bad = at > 0 && (has_failed || stage.is_some_and(|stage| !holds(stage, of)));
         let health_status = match (is_bad, of.calls) {
             (true, _) => "unhealthy",
             (false, 0) => "unknown",

@@ -178,6 +178,7 @@ pub(super) fn failed(act: &Act, trouble: Trouble, took_ms: u64) -> Event {
         Act::Empty { service, variation } => Event::Emptied { service, variation, emptied: Err(trouble) },
         Act::Drain(version) => Event::Drained { version, drained: Err(trouble) },
         Act::Stop(version) => Event::Stopped { version, stopped: Err(trouble) },
+        Act::Ask { service, variation } => Event::Asked { service, variation, asked: Err(trouble) },
         Act::Count(number) => Event::Counted { number, counted: Err(trouble) },
     }
 }

@@ -93,6 +93,7 @@ impl World {
                 let is_free = !own.proxy.names(name) && own.proxy.in_flight(name) == 0;
                 Event::Drained { drained: Ok(is_free || flaw == Some(Flaw::StopsAtOnce)), version }
             }
+            (Act::Ask { service, variation }, _) => Event::Asked { service, variation, asked: Ok(()) },
             (Act::Count(number), Errand::Cursor(cursor)) => {
                 let mut reading = own.proxy.counts(cursor);
                 if flaw == Some(Flaw::CountsTwice) {

@@ -7,6 +7,7 @@ use crate::{
         assignment::{Shows, Slot, Step},
         deadline,
         decide::walk::Walk,
+        ending::Cause,
         offer::{MAX_ATTEMPT, Piece},
         settings::Member,
         summary::Summary,
@@ -70,9 +71,18 @@ fn untested(walk: &Walk<'_>, slot: Slot, summary: &Summary) -> Option<&'static s
         return None;
     }
     let told = assignment.is_told_idle();
+    // Calls or none: nobody gives any to targets that are away.
+    if summary.why.as_ref().is_some_and(|why| why.cause == Cause::Health) {
+        return None;
+    }
     match summary.status {
-        StageStatus::Failure if stage.new_traffic > 0 && summary.has_no_calls() => {
+        StageStatus::Failure
+            if stage.new_traffic > 0 && summary.variations.is_empty() && summary.has_no_calls() =>
+        {
             Some("the new version got no call")
+        }
+        StageStatus::Failure if summary.why.is_none() && summary.lacks_calls(stage) => {
+            Some("one of the variations got no call")
         }
         // It was told to go back, whatever it has measured.
         StageStatus::Completed if told && assignment.is_in_place() => {

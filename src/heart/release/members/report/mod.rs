@@ -21,10 +21,11 @@ use crate::release::{
     change::Change,
     command::{Decision, Refusal, Reply},
     decide::walk::Walk,
-    members,
-    offer::OfferKind,
+    lifecycle, members,
+    offer::{OfferKind, OfferName},
+    pause::{Pause, PausedBy},
     state::State,
-    summary::Received,
+    summary::{Received, Summary},
 };
 use below::{count, recount};
 use ended::ended;
@@ -59,6 +60,9 @@ pub(in crate::release) fn decide(
                     .and_then(|report| work(&mut walk, &report, kept_even_if_refused, &mut late))
             }
         };
+        if taken.is_ok() {
+            obstacle(&mut walk, child, (call.name, &received.summary), now);
+        }
         if let Err(refusal) = taken {
             // All or none of what counts; what came too late is kept whatever else the call says.
             walk.changes.truncate(kept_even_if_refused);
@@ -70,6 +74,23 @@ pub(in crate::release) fn decide(
         if late.is_late { Err(Refusal::Late { offer: offer.to_owned() }.into()) } else { Ok(Reply::Stored) };
     walk.changes.append(&mut late.changes);
     Decision { changes: walk.changes, answer }
+}
+
+/// Whether an agent that leads the whole release says of a stage that goes on that it met something that a person has to look at.
+fn is_obstacle(walk: &Walk<'_>, summary: &Summary) -> bool {
+    let goes_on = matches!(summary.status, StageStatus::InProgress | StageStatus::SuccessWaiting);
+    goes_on && summary.why.is_some() && walk.assignment.is_in_place()
+}
+
+/// Pauses the release for what an agent met, with its words.
+fn obstacle(walk: &mut Walk<'_>, child: &str, (name, summary): (OfferName, &Summary), now: Now) {
+    let is_current = name == walk.assignment.offer_name() && !walk.assignment.status.is_over();
+    let Some(why) = summary.why.as_ref().filter(|_| is_current && is_obstacle(walk, summary)) else { return };
+    if walk.release.state.is_going() {
+        let pause = Pause::new(PausedBy::Agent, format!("{child}: {}", why.text));
+        let release = walk.release.key;
+        walk.changes.push(Change::Lifecycle(lifecycle::Change::Paused { release, pause, now }));
+    }
 }
 
 fn work(
@@ -148,6 +169,9 @@ fn wait(walk: &mut Walk<'_>, report: &Report<'_>) -> Result<(), Refusal> {
         return Ok(());
     }
     walk.step_with(Step::Waiting { slot }, Some(report.keep()));
+    if is_obstacle(walk, report.summary()) {
+        return Ok(());
+    }
     if walk.release.is_running() && walk.release.gates.may_end(slot) {
         walk.step(Step::Signalled);
     }
