@@ -107,7 +107,7 @@ impl Kind {
                 protocols: &[Protocol::Http],
                 sticky: StickyBy { cookie: true, header: true, address: true },
                 rule: true,
-                counts_connections: false,
+                counts_connections: true,
                 measured: Measured::Log,
             },
             Self::Haproxy => &Can {

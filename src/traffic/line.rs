@@ -101,7 +101,16 @@ impl LogPath {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The path of one of the sockets among which lines are spread. The first is this path itself.
+    #[must_use]
+    pub fn lane(&self, lane: usize) -> String {
+        if lane == 0 { self.0.to_string() } else { format!("{}.{lane}", self.0) }
+    }
 }
+
+/// Sockets among which lines are spread. In each only `net.unix.max_dgram_qlen` lines wait at once, which is 10 unless it is set.
+pub const LANES: usize = 8;
 
 /// It isn't a line of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -2,7 +2,7 @@
 //! whoever judges needn't know the difference.
 //!
 //! ```text
-//! nginx, HAProxy ──datagrams──▶ socket ──▶ `line` ──▶ `splits`: which split ──▶ `counting` ──interval──▶ `losses` ──▶ ledger
+//! nginx, HAProxy ──datagrams──▶ sockets ──▶ `line` ──▶ `splits`: which split ──▶ `counting` ──interval──▶ `losses` ──▶ ledger
 //!                                                                    the router's own totals ──┘
 //! ```
 //!
@@ -24,8 +24,9 @@
 //! - The user that the router's workers run as has to be named, unless it is that of this program: the socket is that user's alone.
 //! - `HAProxy` with a `chroot`: the socket has to stand within it, and the path in its configuration begins there.
 //! - nginx with other sites beside these services: say so ([`Totals::Untold`]), since it counts the calls of all as one.
-//! - Much traffic: `net.unix.max_dgram_qlen`, the lines that wait for us at once, is 10 unless it is set; 512 holds what comes while this
-//!   program isn't scheduled. Too little shows as lost lines, never as slow calls.
+//! - Much traffic: `net.unix.max_dgram_qlen`, the lines that wait for us at once in one of 8 sockets, is 10 unless it is set. That is enough
+//!   for what comes while this program isn't scheduled, but not on every machine; 512 is. Too little shows as lost lines, never as slow
+//!   calls.
 
 mod counting;
 mod losses;
@@ -66,7 +67,8 @@ const LONGEST_UNTOLD: Duration = Duration::from_secs(30);
 /// What is set of it.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Where the socket is made. A router that sees other folders is told another path.
+    /// Where the first socket is made; the others stand beside it ([`LogPath::lane`]). A router that sees other folders is told another
+    /// path.
     pub socket: LogPath,
     /// The user that sends the lines, by its number; none: that of this program.
     pub sender: Option<u32>,
@@ -121,7 +123,7 @@ pub enum MeasureError {
 pub struct Measure {
     inside: Arc<Mutex<Inside>>,
     timeline: Timeline,
-    receiver: socket::Socket,
+    receiver: socket::Sockets,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -137,16 +139,15 @@ struct Inside {
 }
 
 impl Measure {
-    /// Makes the socket, and receives what comes from now on.
+    /// Makes the sockets, and receives what comes from now on.
     ///
     /// # Errors
     ///
-    /// The socket can't be made: another one is in use there, the folder isn't there, or its user can't be set.
+    /// A socket can't be made: another one is in use there, the folder isn't there, or its user can't be set.
     pub fn open(settings: Settings) -> Result<Arc<Self>, MeasureError> {
         let Settings { socket: path, sender, interval_seconds, room } = settings;
-        let path = PathBuf::from(path.as_str());
-        let failed = |source| MeasureError::Socket { path: path.clone(), source };
-        let receiver = socket::Socket::bind(&path, sender).map_err(failed)?;
+        let failed = |source| MeasureError::Socket { path: path.as_str().into(), source };
+        let receiver = socket::Sockets::bind(&path, sender).map_err(failed)?;
         let timeline = Timeline::new(Instant::now(), interval_seconds);
         let inside = Arc::new(Mutex::new(Inside {
             splits: Splits::default(),

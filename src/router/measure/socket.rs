@@ -1,4 +1,7 @@
-//! The socket that lines come to.
+//! The sockets that lines come to.
+//!
+//! In a unix datagram socket so many wait as the system says where the socket is made, which is 10, however small they are. So routers
+//! spread them among several, and one thread takes from all of them.
 
 use std::{
     fs,
@@ -15,13 +18,16 @@ use std::{
     },
 };
 
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown, sockopt};
-use traffic::line::LONGEST;
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown, sockopt},
+};
+use traffic::line::{LANES, LONGEST, LogPath};
 
 use super::Came;
 
-/// Lines are taken so many at a time, as long as they are there.
-const BATCH: usize = 256;
+/// Lines are taken so many at a time of one socket, as long as they are there.
+const BATCH: usize = 64;
 
 /// Bytes that wait for us at once, where the system allows as many.
 const ROOM: usize = 1024 * 1024;
@@ -32,21 +38,71 @@ const NICE: i32 = -10;
 /// The superuser, who may send as anybody.
 const SUPERUSER: u32 = 0;
 
+/// All of them.
 #[derive(Debug)]
-pub struct Socket {
+pub struct Sockets(Vec<Socket>);
+
+impl Sockets {
+    /// Makes them at the path and beside it, for one user alone. A socket that is there and that nobody reads is taken for one of a
+    /// process that is gone.
+    pub fn bind(path: &LogPath, sender: Option<u32>) -> io::Result<Self> {
+        let lanes = (0..LANES).map(|lane| Socket::bind(Path::new(&path.lane(lane)), sender));
+        lanes.collect::<io::Result<_>>().map(Self)
+    }
+
+    /// The same sockets for somebody else, who takes nothing away at the end.
+    pub fn again(&self) -> io::Result<Self> {
+        self.0.iter().map(Socket::again).collect::<io::Result<_>>().map(Self)
+    }
+
+    /// Whoever receives stops.
+    pub fn end(&self) {
+        self.0.iter().for_each(Socket::end);
+    }
+
+    /// Hands on each line that comes, until the end.
+    pub fn receive(&self, mut each: impl FnMut(&Came<'_>)) {
+        // Few lines have room to wait, so this thread is to run before others, as far as it may: it does little for each.
+        let _ = rustix::process::setpriority_process(None, NICE);
+        let mut room = [0; LONGEST + 1];
+        loop {
+            let mut waiting: Vec<PollFd<'_>> =
+                self.0.iter().map(|socket| PollFd::new(&socket.datagrams, PollFlags::IN)).collect();
+            match poll(&mut waiting, None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return stopped(error),
+            }
+            // What came before the end is still counted; one that doesn't wait is not told of the end.
+            let is_over = self.0.iter().any(|socket| socket.is_ended.load(Ordering::Acquire));
+            let ready: Vec<bool> = waiting.iter().map(|one| !one.revents().is_empty()).collect();
+            for (socket, _) in self.0.iter().zip(ready).filter(|(_, is_ready)| *is_ready) {
+                if let Err(error) = socket.take_some(&mut room, &mut each) {
+                    return stopped(error);
+                }
+            }
+            if is_over {
+                return;
+            }
+        }
+    }
+}
+
+fn stopped(error: rustix::io::Errno) {
+    tracing::error!(%error, "lines of a router aren't received any more");
+}
+
+#[derive(Debug)]
+struct Socket {
     datagrams: UnixDatagram,
     /// Taken away again at the end; none of a copy.
     path: Option<PathBuf>,
     sender: u32,
-    /// An empty datagram looks like the end: this tells them apart.
     is_ended: Arc<AtomicBool>,
 }
 
 impl Socket {
-    /// Makes it at a path, for one user alone. A socket that is there and that nobody reads is taken for one of a process that is gone.
-    ///
     /// It gets its owner and mode in a folder that nobody else can enter, and then its place.
-    pub fn bind(path: &Path, sender: Option<u32>) -> io::Result<Self> {
+    fn bind(path: &Path, sender: Option<u32>) -> io::Result<Self> {
         match fs::symlink_metadata(path) {
             Ok(about) if !about.file_type().is_socket() => {
                 return Err(io::Error::new(io::ErrorKind::AlreadyExists, "what is there is no socket"));
@@ -84,8 +140,7 @@ impl Socket {
         })
     }
 
-    /// The same socket for somebody else, who takes nothing away at the end.
-    pub fn again(&self) -> io::Result<Self> {
+    fn again(&self) -> io::Result<Self> {
         Ok(Self {
             datagrams: self.datagrams.try_clone()?,
             path: None,
@@ -94,39 +149,26 @@ impl Socket {
         })
     }
 
-    /// Whoever receives stops.
-    pub fn end(&self) {
+    fn end(&self) {
         self.is_ended.store(true, Ordering::Release);
         let _ = rustix::net::shutdown(&self.datagrams, Shutdown::Both);
     }
 
-    /// Hands on each line that comes, until the end.
-    pub fn receive(&self, mut each: impl FnMut(&Came<'_>)) {
-        // Few lines have room to wait, so this thread is to run before others, as far as it may: it does little for each.
-        let _ = rustix::process::setpriority_process(None, NICE);
-        let mut room = [0; LONGEST + 1];
-        loop {
-            // The first is waited for.
-            let mut flags = RecvFlags::empty();
-            for _ in 0..BATCH {
-                match self.take(&mut room, flags) {
-                    Ok(Some((length, is_allowed))) => each(&Came { is_allowed, datagram: &room[..length] }),
-                    // The end, or nothing that anybody sent.
-                    Ok(None) => return,
-                    Err(rustix::io::Errno::INTR) => {}
-                    Err(rustix::io::Errno::AGAIN) => break,
-                    Err(error) => {
-                        tracing::error!(%error, "lines of a router aren't received any more");
-                        return;
-                    }
-                }
-                flags = RecvFlags::DONTWAIT;
+    /// Hands on what waits here, up to a bound, so that others get their turn.
+    fn take_some(&self, room: &mut [u8], each: &mut impl FnMut(&Came<'_>)) -> rustix::io::Result<()> {
+        for _ in 0..BATCH {
+            match self.take(room, RecvFlags::DONTWAIT) {
+                Ok((length, is_allowed)) => each(&Came { is_allowed, datagram: &room[..length] }),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => return Ok(()),
+                Err(error) => return Err(error),
             }
         }
+        Ok(())
     }
 
-    /// How long it is, and whether who sent it may; none at the end.
-    fn take(&self, room: &mut [u8], flags: RecvFlags) -> rustix::io::Result<Option<(usize, bool)>> {
+    /// How long it is, and whether who sent it may.
+    fn take(&self, room: &mut [u8], flags: RecvFlags) -> rustix::io::Result<(usize, bool)> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let came = rustix::net::recvmsg(&self.datagrams, &mut [IoSliceMut::new(room)], &mut control, flags)?;
@@ -135,10 +177,7 @@ impl Socket {
             // Descriptors, which are closed.
             _ => None,
         });
-        if came.bytes == 0 && self.is_ended.load(Ordering::Acquire) {
-            return Ok(None);
-        }
-        Ok(Some((came.bytes, sender.is_some_and(|user| user == self.sender || user == SUPERUSER))))
+        Ok((came.bytes, sender.is_some_and(|user| user == self.sender || user == SUPERUSER)))
     }
 }
 

@@ -40,6 +40,7 @@ impl Nginx {
         let is_written =
             on_disk.as_ref().is_some_and(|there| is_of(there, &rendered)) && !self.before().exists();
         if is_written {
+            self.take_back(wanted, &rendered)?;
             self.share(wanted, &rendered, &mut state).await?;
             was_reloaded = !self.is_loaded(on_disk.as_ref()).await?;
         }
@@ -58,6 +59,16 @@ impl Nginx {
     async fn is_loaded(&self, on_disk: Option<&Include>) -> Result<bool, RouterError> {
         let loaded = self.door().open().await?.loaded().await?;
         Ok(on_disk.is_some_and(|there| is_loaded_of(there, &loaded)))
+    }
+
+    /// Takes away what a variation has that is to have nothing, before anything waits for a disk. Whoever is killed after that leaves
+    /// callers with the stable variation, and the numbers as they were.
+    fn take_back(&self, wanted: &Wanted, rendered: &Rendered) -> Result<(), RouterError> {
+        for (path, buckets) in folders_of(wanted, &rendered.places) {
+            let table = buckets.table().ok_or_else(|| self.spoiled_state())?;
+            files::empty(&self.disk, &self.root().join(path), &table)?;
+        }
+        Ok(())
     }
 
     /// Has the files be those of the tables. What is to be there is written down first, for whoever has to restore it.

@@ -8,7 +8,7 @@ use tokio::{
     time::timeout,
 };
 use traffic::{
-    nginx::{ended, path},
+    nginx::{FLIGHT_FIELD, FLIGHT_STEPS, ended, flight, is_reached, path},
     wanted::Number,
 };
 
@@ -42,6 +42,15 @@ pub struct OfKey {
     pub structure: String,
     pub variation: u8,
     pub bucket: u16,
+}
+
+/// An answer.
+#[derive(Debug)]
+struct Told {
+    /// None where nothing is there.
+    text: Option<String>,
+    /// [`FLIGHT_FIELD`].
+    field: Option<String>,
 }
 
 /// A connection to it.
@@ -101,6 +110,23 @@ impl Asking {
         ended(&said).ok_or_else(|| nonsense(&said))
     }
 
+    /// How many calls of a variation go on, in all its processes: at least so many, in the steps of [`FLIGHT_STEPS`]. None where it
+    /// loaded nothing that tells.
+    pub async fn flights(&mut self, id: &str, variation: &str) -> Result<Option<u64>, RouterError> {
+        let mut least = 0;
+        for (at, step) in FLIGHT_STEPS.iter().enumerate() {
+            let path = format!("{}?of={}", path::flights(at), flight(id, variation));
+            let Told { field, .. } = self.told(&path).await?;
+            // A 404 of who doesn't know the path has no such field.
+            let Some(said) = field else { return Ok(None) };
+            if !is_reached(&said).ok_or_else(|| nonsense(&said))? {
+                break;
+            }
+            least = u64::from(*step);
+        }
+        Ok(Some(least))
+    }
+
     /// What a key of letters and digits gets; none where it doesn't know the service.
     pub async fn of_key(&mut self, id: &str, key: &str) -> Result<Option<OfKey>, RouterError> {
         let Some(said) = self.get(&path::key(id, key)).await? else { return Ok(None) };
@@ -119,17 +145,21 @@ impl Asking {
 
     /// The text behind a path, without the end of its line; none where there is none.
     async fn get(&mut self, path: &str) -> Result<Option<String>, RouterError> {
+        self.told(path).await.map(|told| told.text)
+    }
+
+    async fn told(&mut self, path: &str) -> Result<Told, RouterError> {
         let door = self.door;
         door.within("asking", self.exchange(path)).await
     }
 
-    async fn exchange(&mut self, path: &str) -> io::Result<Option<String>> {
+    async fn exchange(&mut self, path: &str) -> io::Result<Told> {
         let request = format!("GET {path} HTTP/1.1\r\nHost: choirmaster\r\n\r\n");
         self.stream.get_mut().write_all(request.as_bytes()).await?;
         let status = self.line().await?;
         let status = status.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)).map(str::to_owned);
-        let length = self.fields().await?.filter(|length| *length <= LONGEST_BODY);
-        let (Some(status), Some(length)) = (status, length) else {
+        let (length, field) = self.fields().await?;
+        let (Some(status), Some(length)) = (status, length.filter(|length| *length <= LONGEST_BODY)) else {
             return Err(invalid("an answer that isn't one of nginx to choirmaster".to_owned()));
         };
         let mut body = vec![0; length];
@@ -138,24 +168,26 @@ impl Asking {
             "200" => {
                 let text =
                     String::from_utf8(body).map_err(|_| invalid("bytes that are no text".to_owned()))?;
-                Ok(Some(text.trim_end().to_owned()))
+                Ok(Told { text: Some(text.trim_end().to_owned()), field })
             }
-            "404" => Ok(None),
+            "404" => Ok(Told { text: None, field }),
             status => Err(invalid(format!("status {status} at {path}"))),
         }
     }
 
-    /// The length of the body that follows.
-    async fn fields(&mut self) -> io::Result<Option<usize>> {
-        let mut length = None;
+    /// The length of the body that follows, and the field [`FLIGHT_FIELD`].
+    async fn fields(&mut self) -> io::Result<(Option<usize>, Option<String>)> {
+        let (mut length, mut told) = (None, None);
         for _ in 0..MOST_FIELDS {
             let line = self.line().await?;
             if line.is_empty() {
-                return Ok(length);
+                return Ok((length, told));
             }
-            let field = line.split_once(':').filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
-            if let Some((_, value)) = field {
+            let Some((name, value)) = line.split_once(':') else { continue };
+            if name.eq_ignore_ascii_case("content-length") {
                 length = value.trim().parse().ok();
+            } else if name.eq_ignore_ascii_case(FLIGHT_FIELD) {
+                told = Some(value.trim().to_owned());
             }
         }
         Err(invalid("more fields than an answer has".to_owned()))

@@ -63,22 +63,38 @@ pub async fn make_so(disk: &Disk, folder: &Path, table: &Table) -> Result<(), Ro
         }
         tokio::task::yield_now().await;
     }
-    if table.hundredths()[0] == BUCKETS && !changes.empty.is_empty() {
-        move_away(disk, folder)?;
-        for of in all {
-            disk.create_folder(&variation(of))?;
-        }
-    } else {
-        for of in changes.empty {
-            move_away(disk, &variation(of))?;
-            disk.create_folder(&variation(of))?;
-        }
-    }
+    move_emptied(disk, folder, table, &changes.empty)?;
     for some in changes.remove.chunks(AT_ONCE) {
         for (of, bucket) in some {
             disk.remove(&variation(*of).join(bucket_name(*bucket)))?;
         }
         tokio::task::yield_now().await;
+    }
+    Ok(())
+}
+
+/// Where nobody is to get another variation than the stable one, that is so once this returns; nothing else is changed.
+pub fn empty(disk: &Disk, folder: &Path, table: &Table) -> Result<(), RouterError> {
+    if table.hundredths()[0] != BUCKETS {
+        return Ok(());
+    }
+    let changes = changes(&there(folder, table.variations())?, table);
+    move_emptied(disk, folder, table, &changes.empty)
+}
+
+/// Has the folders of variations that are to have no bucket be empty, all at once where all are to be.
+fn move_emptied(disk: &Disk, folder: &Path, table: &Table, emptied: &[u8]) -> Result<(), RouterError> {
+    if table.hundredths()[0] == BUCKETS && !emptied.is_empty() {
+        move_away(disk, folder)?;
+        for of in 1..table.variations() as u8 {
+            disk.create_folder(&folder.join(of.to_string()))?;
+        }
+    } else {
+        for of in emptied {
+            let variation = folder.join(of.to_string());
+            move_away(disk, &variation)?;
+            disk.create_folder(&variation)?;
+        }
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     BUCKETS, HashFunction,
-    line::{self, LogPath},
+    line::{self, LANES, LogPath},
     wanted::{Health, Host, Protocol, Service, StickyTo, Target, Variant, Wanted},
 };
 
@@ -180,7 +180,13 @@ fn write_frontend(text: &mut String, service: &Service, frame: &Frame, maps: &st
 
 /// A line a call: see [`line`]. It is sent as a datagram, for which nobody waits.
 fn write_log(text: &mut String, service: &Service, log: &LogPath) {
-    line(text, format_args!("    log {} len {} format raw local0 info", log.as_str(), line::LONGEST));
+    for lane in 0..LANES {
+        let (path, one) = (log.lane(lane), lane + 1);
+        line(
+            text,
+            format_args!("    log {path} len {} format raw sample {one}:{LANES} local0 info", line::LONGEST),
+        );
+    }
     // Connections that somebody only tried out were no calls.
     line(text, format_args!("    option dontlognull"));
     let status = if service.protocol().is_http() { "%ST" } else { "" };

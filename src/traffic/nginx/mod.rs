@@ -18,7 +18,9 @@
 //! server {
 //!     listen 127.0.0.1:8080;
 //!     location / {
-//!         if (-f "/dev/shm/choirmaster/1f00/77aa/1/$cm_1f00_h$cm_1f00_l") { proxy_pass http://cm_1f00_1; }
+//!         limit_conn choirmaster_flights 65535; limit_conn_dry_run on;
+//!         set $cm_flight 1f00:A;
+//!         if (-f "/dev/shm/choirmaster/1f00/77aa/1/$cm_1f00_h$cm_1f00_l") { set $cm_flight 1f00:B; proxy_pass http://cm_1f00_1; }
 //!         proxy_pass http://cm_1f00_0;
 //!     }
 //! }
@@ -29,6 +31,10 @@
 //!   its place, from 1; BUCKET has four digits.
 //! - **No instant has a call between two variations.** A bucket is made in its new folder before it goes from the old one.
 //!   With three variations and more a call looks more than once: see [`lookups`].
+//! - **The end of a drain is seen.** nginx counts nothing by upstream, but its `limit_conn` counts the calls of a key that go on, in memory
+//!   that its workers share, those that were replaced too. The key is the variation; nothing is ever refused (`limit_conn_dry_run`). A
+//!   question of ours under the same key with a limit of 1 is told whether there is any: [`FLIGHT_STEPS`].
+//! - Lines of calls are spread among [`LANES`](crate::line::LANES) sockets, since few wait in each.
 //! - A server of ours on a loopback port answers what the *running* nginx has loaded, by which wanted state it goes, and which
 //!   variation a given key gets. It is no unix socket because nginx doesn't start anew beside one that a killed nginx left.
 //! - Nothing that a user wrote stands in it as it was written: values of headers become patterns of letters, digits and codes of
@@ -117,6 +123,12 @@ pub mod path {
     /// How many calls there were: see [`super::ended`].
     pub const TOTAL: &str = "/choirmaster/total";
 
+    /// Whether a variation has as many calls that go on as this step of [`super::FLIGHT_STEPS`] says.
+    #[must_use]
+    pub fn flights(step: usize) -> String {
+        format!("/choirmaster/flights/{step}")
+    }
+
     /// Which variation a key gets, and its bucket.
     #[must_use]
     pub fn key(service: &str, key: &str) -> String {
@@ -128,6 +140,28 @@ pub mod path {
 #[must_use]
 pub fn loaded(digest: &str, load: u64) -> String {
     format!("choirmaster {digest} {load}")
+}
+
+/// What calls of a variation stand under while they go on.
+#[must_use]
+pub fn flight(id: &str, variation: &str) -> String {
+    format!("{id}:{variation}")
+}
+
+/// In such steps it is told how many calls go on: at least so many.
+pub const FLIGHT_STEPS: [u16; 14] = [1, 2, 3, 4, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000, 20_000];
+
+/// The field that tells it, of the answer at [`path::flights`].
+pub const FLIGHT_FIELD: &str = "X-Choirmaster-Flights";
+
+/// What that field says: whether the step is reached. None where it is no answer.
+#[must_use]
+pub fn is_reached(said: &str) -> Option<bool> {
+    match said {
+        "PASSED" => Some(false),
+        "REJECTED_DRY_RUN" => Some(true),
+        _ => None,
+    }
 }
 
 /// How many calls have ended, of all that nginx ever carried out, by what its `stub_status` answers: those that began, less those that

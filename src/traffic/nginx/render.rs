@@ -6,9 +6,12 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-use super::{Layout, Log, digest_of, id_of, loaded, lookups, path, words};
+use super::{
+    FLIGHT_FIELD, FLIGHT_STEPS, Layout, Log, digest_of, flight, id_of, loaded, lookups, path, words,
+};
 use crate::{
-    HashFunction, line,
+    HashFunction,
+    line::{self, LANES},
     wanted::{Host, Name, Protocol, Rule, Service, StickyTo, Target, Variation, Wanted},
 };
 
@@ -57,6 +60,16 @@ const IDLE_CONNECTIONS: u32 = 64;
 /// repeat it.
 const IDLE_SECONDS: u32 = 4;
 
+/// The memory that all workers share, old ones too, in which each call that goes on stands under its variation.
+const FLIGHTS: &str = "choirmaster_flights";
+/// A variation with calls takes 128 bytes. It stays what it is: with another size nginx would begin to count anew.
+const FLIGHTS_ROOM: &str = "16m";
+/// The most that nginx takes.
+const MOST_FLIGHTS: u16 = 65_535;
+
+/// So many sockets a worker may open for lines.
+const SENDERS: usize = 256;
+
 impl Rendered {
     /// The file, for the so-manyth time that it is loaded.
     #[must_use]
@@ -75,17 +88,23 @@ pub fn render(wanted: &Wanted, layout: &Layout) -> Result<Rendered, RenderError>
     let mut ids = BTreeMap::new();
     body.push_str("map $http_upgrade $cm_connection { default upgrade; \"\" \"\"; }\n");
     body.push_str("map $http_host $cm_host { default $http_host; \"\" $host; }\n");
+    let _ = writeln!(body, "limit_conn_zone $cm_flight zone={FLIGHTS}:{FLIGHTS_ROOM};");
+    let lanes = lanes(wanted.services().len());
+    if layout.log.is_some() {
+        push_lanes(&mut body, lanes);
+    }
     for service in wanted.services() {
         check(service, layout)?;
         let id = id_of(service.name.as_str());
         if let Some(first) = ids.insert(id.clone(), &service.name) {
             return Err(RenderError::Ids(first.clone(), service.name.clone()));
         }
-        let structure = digest_of(&Text::of(service, layout, &id, "").0);
-        body.push_str(&Text::of(service, layout, &id, &structure).0);
+        let text = |structure: &str| Text::of(service, (layout, lanes), &id, structure).0;
+        let structure = digest_of(&text(""));
+        body.push_str(&text(&structure));
         places.push(Place { service: service.name.clone(), id, structure });
     }
-    push_own_server(&mut body, layout, wanted.services(), &places);
+    push_own_server(&mut body, (layout, lanes), wanted.services(), &places);
     Ok(Rendered { digest: digest_of(&body), places, body })
 }
 
@@ -108,7 +127,7 @@ fn check(service: &Service, layout: &Layout) -> Result<(), RenderError> {
 struct Text(String);
 
 impl Text {
-    fn of(service: &Service, layout: &Layout, id: &str, structure: &str) -> Self {
+    fn of(service: &Service, (layout, lanes): (&Layout, usize), id: &str, structure: &str) -> Self {
         let mut text = Self(format!("\n# service {}\n", service.name));
         text.key(service, id);
         text.split(service.salt.as_str(), id);
@@ -122,7 +141,7 @@ impl Text {
         for (at, variation) in service.variations.iter().enumerate() {
             text.upstream(variation, id, at);
         }
-        text.server(service, layout, id, structure);
+        text.server(service, (layout, lanes), id, structure);
         text
     }
 
@@ -224,7 +243,7 @@ impl Text {
         self.line(&format!("    keepalive {IDLE_CONNECTIONS};\n    keepalive_timeout {IDLE_SECONDS}s;\n}}"));
     }
 
-    fn server(&mut self, service: &Service, layout: &Layout, id: &str, structure: &str) {
+    fn server(&mut self, service: &Service, (layout, lanes): (&Layout, usize), id: &str, structure: &str) {
         self.line("server {");
         for listen in &service.listens {
             for address in &layout.listen_on {
@@ -233,29 +252,45 @@ impl Text {
         }
         self.line("    open_file_cache off;");
         if let Some(log) = &layout.log {
-            self.line(&format!("    access_log {} cm_{id};", syslog(log)));
+            self.access_logs(log, &format!("cm_{id}"), lanes);
         }
         self.line("    location / {");
         if layout.log.is_some() {
             self.line(&format!("        set $cm_{id}_at $msec;"));
         }
+        // It holds nobody up: what is beyond it passes all the same.
+        self.line(&format!("        limit_conn {FLIGHTS} {MOST_FLIGHTS};\n        limit_conn_dry_run on;"));
+        let to = |which: u8| {
+            let name = service.variations.get(usize::from(which)).map_or("", |one| one.name.as_str());
+            (format!("set $cm_flight {};", flight(id, name)), format!("proxy_pass http://cm_{id}_{which};"))
+        };
+        let (flight, pass) = to(0);
+        self.line(&format!("        {flight}"));
         for folder in lookups(service.variations.len()) {
             let file = file(layout, id, structure, folder);
-            self.line(&format!("        if (-f \"{file}\") {{ proxy_pass http://cm_{id}_{folder}; }}"));
+            let (flight, pass) = to(folder);
+            self.line(&format!("        if (-f \"{file}\") {{ {flight} {pass} }}"));
         }
         if let Some(rule) = &service.rule {
             let mut asked: Vec<u8> = rule.values.iter().map(|(_, which)| which.0).collect();
             asked.sort_unstable();
             asked.dedup();
             for which in asked {
-                self.line(&format!(
-                    "        if ($cm_{id}_rule = v{which}) {{ proxy_pass http://cm_{id}_{which}; }}"
-                ));
+                let (flight, pass) = to(which);
+                self.line(&format!("        if ($cm_{id}_rule = v{which}) {{ {flight} {pass} }}"));
             }
         }
-        self.line(&format!("        proxy_pass http://cm_{id}_0;"));
+        self.line(&format!("        {pass}"));
         self.passing(service, id);
         self.line("    }\n}");
+    }
+
+    /// A line a call, to one of the lanes.
+    fn access_logs(&mut self, log: &Log, format: &str, lanes: usize) {
+        for lane in 0..lanes {
+            let condition = if lanes > 1 { format!(" if=$cm_lane{lane}") } else { String::new() };
+            self.line(&format!("    access_log {} {format}{condition};", syslog(log, lane)));
+        }
     }
 
     fn passing(&mut self, service: &Service, id: &str) {
@@ -280,20 +315,24 @@ impl Text {
 }
 
 /// The server that says what is loaded.
-fn push_own_server(body: &mut String, layout: &Layout, services: &[Service], places: &[Place]) {
+fn push_own_server(
+    body: &mut String,
+    (layout, lanes): (&Layout, usize),
+    services: &[Service],
+    places: &[Place],
+) {
     let mut text = Text(String::from("\n"));
-    let log = match &layout.log {
+    let log = layout.log.as_ref().filter(|log| log.is_alone);
+    if log.is_some() {
+        text.line(&format!("log_format cm_question '{}|{}';", line::FORM, line::QUESTION));
+    }
+    text.line(&format!("server {{\n    listen {};", layout.ask));
+    match log {
         // It counts these questions as calls.
-        Some(log) if log.is_alone => {
-            text.line(&format!("log_format cm_question '{}|{}';", line::FORM, line::QUESTION));
-            format!("{} cm_question", syslog(log))
-        }
-        Some(_) | None => "off".to_owned(),
-    };
-    text.line(&format!(
-        "server {{\n    listen {};\n    access_log {log};\n    open_file_cache off;\n    default_type text/plain;",
-        layout.ask
-    ));
+        Some(log) => text.access_logs(log, "cm_question", lanes),
+        None => text.line("    access_log off;"),
+    }
+    text.line("    open_file_cache off;\n    default_type text/plain;");
     if layout.log.as_ref().is_some_and(|log| log.is_alone) {
         text.line(&format!("    location = {} {{ stub_status; }}", path::TOTAL));
     }
@@ -301,6 +340,14 @@ fn push_own_server(body: &mut String, layout: &Layout, services: &[Service], pla
     text.line(&format!("    location = {} {{ return 200 \"{}\\n\"; }}", path::LOADED, loaded("", 0)));
     let number = format!("{}/{}", layout.folder, path::NUMBER_FILE);
     text.line(&format!("    location = {} {{ alias \"{number}\"; }}", path::NUMBER));
+    for (at, least) in FLIGHT_STEPS.iter().enumerate() {
+        text.line(&format!("    location = {} {{", path::flights(at)));
+        text.line("        set $cm_flight $arg_of;");
+        text.line(&format!("        limit_conn {FLIGHTS} {least};\n        limit_conn_dry_run on;"));
+        text.line("        limit_conn_log_level info;");
+        text.line(&format!("        alias \"{number}\";"));
+        text.line(&format!("        add_header {FLIGHT_FIELD} $limit_conn_status always;\n    }}"));
+    }
     for (service, Place { service: name, id, structure }) in services.iter().zip(places) {
         text.line(&format!("    location = /choirmaster/of/{id} {{"));
         text.line(&format!("        set $cm_{id}_key $arg_key;\n        set $cm_of 0;"));
@@ -322,8 +369,31 @@ fn file(layout: &Layout, id: &str, structure: &str, folder: u8) -> String {
 }
 
 /// Where lines go. They are sent as datagrams, for which nobody waits.
-fn syslog(log: &Log) -> String {
-    format!("syslog:server=unix:{},nohostname,tag={}", log.socket.as_str(), line::TAG)
+fn syslog(log: &Log, lane: usize) -> String {
+    format!("syslog:server=unix:{},nohostname,tag={}", log.socket.lane(lane), line::TAG)
+}
+
+/// Among how many sockets the lines of so many services are spread: each worker opens one to each of them for each service that has
+/// calls.
+fn lanes(services: usize) -> usize {
+    (SENDERS / services.max(1)).clamp(1, LANES)
+}
+
+/// A variable for each lane, of which one has a value for a call.
+fn push_lanes(body: &mut String, lanes: usize) {
+    if lanes < 2 {
+        return;
+    }
+    let mut parts = String::new();
+    let part = 100.0 / lanes as f64;
+    for lane in 1..lanes {
+        let _ = write!(parts, "{part:.2}% {lane}; ");
+    }
+    let _ =
+        writeln!(body, "split_clients \"$msec$connection.$connection_requests\" $cm_lane {{ {parts}* 0; }}");
+    for lane in 0..lanes {
+        let _ = writeln!(body, "map $cm_lane $cm_lane{lane} {{ default \"\"; {lane} 1; }}");
+    }
 }
 
 fn header_variable(name: &str) -> String {

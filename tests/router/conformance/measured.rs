@@ -17,7 +17,7 @@ use ledger::{Cursor, Key, Tally};
 use tokio::{net::UnixDatagram, task::JoinHandle};
 use traffic::{
     Bucket, Failure, Variation as Which,
-    line::LogPath,
+    line::{LANES, LogPath},
     wanted::{ServiceSpec, StickyTo},
 };
 
@@ -200,12 +200,15 @@ pub async fn nobody_waits_for_a_line_whatever_becomes_of_it<R: Real>() {
     // Nothing is there.
     calls().await;
     // Somebody is, and doesn't read: there is no room after some lines.
-    let stopped = std::os::unix::net::UnixDatagram::bind(log.as_str()).unwrap();
+    let bind = |lane| std::os::unix::net::UnixDatagram::bind(log.lane(lane)).unwrap();
+    let stopped: Vec<_> = (0..LANES).map(bind).collect();
     calls().await;
-    stopped.set_nonblocking(true).unwrap();
     let mut waiting = 0;
-    while stopped.recv(&mut [0; 2_048]).is_ok() {
-        waiting += 1;
+    for socket in &stopped {
+        socket.set_nonblocking(true).unwrap();
+        while socket.recv(&mut [0; 2_048]).is_ok() {
+            waiting += 1;
+        }
     }
     assert!((1..CALLS).contains(&waiting), "{waiting} lines wait, and the others have no room");
     // It is killed, and leaves its socket behind.
@@ -225,26 +228,32 @@ pub async fn nobody_waits_for_a_line_whatever_becomes_of_it<R: Real>() {
 /// Hands on the lines that it gets, but for those that `is_lost`.
 struct HandsOn {
     calls: Arc<AtomicU32>,
-    _task: JoinHandle<()>,
+    _tasks: Vec<JoinHandle<()>>,
 }
 
-fn hand_on(from: &LogPath, to: &LogPath, is_lost: impl Fn(u32) -> bool + Send + 'static) -> HandsOn {
-    let socket = UnixDatagram::bind(from.as_str()).unwrap();
-    let to = to.as_str().to_owned();
+fn hand_on(from: &LogPath, to: &LogPath, is_lost: impl Fn(u32) -> bool + Send + Sync + 'static) -> HandsOn {
     let calls = Arc::<AtomicU32>::default();
-    let seen = Arc::clone(&calls);
-    let task = tokio::spawn(async move {
-        let (mut room, mut calls) = ([0; 2_048], 0);
-        while let Ok(length) = socket.recv(&mut room).await {
-            let is_call = !room[..length].ends_with(b"|n?");
-            calls += u32::from(is_call);
-            if !is_call || !is_lost(calls) {
-                socket.send_to(&room[..length], &to).await.unwrap();
+    let is_lost = Arc::new(is_lost);
+    let of_lane = |lane| {
+        let socket = UnixDatagram::bind(from.lane(lane)).unwrap();
+        let (to, seen, is_lost) = (to.lane(lane), Arc::clone(&calls), Arc::clone(&is_lost));
+        tokio::spawn(async move {
+            let mut room = [0; 2_048];
+            while let Ok(length) = socket.recv(&mut room).await {
+                // The calls of these tests come one after the other, whichever sockets their lines come to.
+                let is_call = !room[..length].ends_with(b"|n?");
+                let call = seen.load(Ordering::Acquire) + u32::from(is_call);
+                if !is_call || !is_lost(call) {
+                    socket.send_to(&room[..length], &to).await.unwrap();
+                }
+                if is_call {
+                    seen.store(call, Ordering::Release);
+                }
             }
-            seen.store(calls, Ordering::Release);
-        }
-    });
-    HandsOn { calls, _task: task }
+        })
+    };
+    let tasks = (0..LANES).map(of_lane).collect();
+    HandsOn { calls, _tasks: tasks }
 }
 
 pub async fn lines_that_are_lost_are_known_and_nothing_is_said_of_their_interval<R: Real>() {
