@@ -64,7 +64,7 @@ async fn routers_end_at_what_the_store_says_whenever_the_manager_is_killed() {
     let enough = if std::env::var_os("CHOIRMASTER_TEST_ALL_KILLS").is_some() { ALL_KILLS } else { KILLS };
     while kills < enough {
         number += 1;
-        let id = format!("r{number}");
+        let id = format!("release-{number}");
         let text = world.strategy(&id, "", &two_stages());
         // What serves is the stable one, whatever it is called.
         let text = if is_swapped { swapped(&text, &world.a, &world.b) } else { text };
@@ -88,7 +88,10 @@ async fn routers_end_at_what_the_store_says_whenever_the_manager_is_killed() {
         }
         let ended = world.site.manager.ended(&id).await;
         let state = ended["state"].as_str().unwrap().to_owned();
-        assert!(["Done", "RolledBack", "Aborted"].contains(&&*state), "{ended:#}");
+        if !["Done", "RolledBack", "Aborted"].contains(&&*state) {
+            let events = world.site.manager.get(&format!("/api/v1/audit?release={id}")).await;
+            panic!("{ended:#} after {events:#?}");
+        }
         is_swapped ^= state == "Done";
         world.serve_alone(if is_swapped { "B" } else { "A" }).await;
         users.round().await;
