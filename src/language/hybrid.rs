@@ -26,7 +26,7 @@ use super::{
 };
 
 /// The two kinds of children that take part in a release. Only a hybrid one has both.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Group {
     /// They run functions.
     Agents,
