@@ -57,16 +57,11 @@ fn count_routers(fleet: &impl Fleet, plan: &Plan) -> BTreeMap<String, u32> {
 }
 
 fn count_in_place(strategy: &Strategy, fleet: &impl Fleet, plan: &Plan) -> u32 {
-    let is_whole = |at: usize| {
-        let part = plan.part(at);
-        let own = if strategy.is_hybrid() { strategy.subjects_of(part.group(strategy)) } else { u64::MAX };
-        part.lacks(strategy) & own == 0
-    };
     let is_in_place = |(at, child): &(usize, &ChildKey)| {
         let leads = |child: Candidate<'_>| {
             !child.is_manager && child.capabilities.is_some_and(Capabilities::leads_itself)
         };
-        is_whole(*at) && fleet.candidate(**child).is_some_and(leads)
+        plan.part(*at).lacks_of_its_own(strategy) == 0 && fleet.candidate(**child).is_some_and(leads)
     };
     plan.members.iter().enumerate().filter(is_in_place).count() as u32
 }

@@ -100,6 +100,12 @@ impl Part {
         !self.0 & all
     }
 
+    /// The same without what is the other group's of a hybrid.
+    pub fn lacks_of_its_own(self, strategy: &Strategy) -> u64 {
+        let lacks = self.lacks(strategy);
+        if strategy.is_hybrid() { lacks & strategy.subjects_of(self.group(strategy)) } else { lacks }
+    }
+
     pub fn has(self, function: usize) -> bool {
         u32::try_from(function).is_ok_and(|at| self.0.checked_shr(at).unwrap_or(0) & 1 == 1)
     }
