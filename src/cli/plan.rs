@@ -200,8 +200,12 @@ fn remarks(plan: &Plan) -> String {
 fn waves(plan: &Plan) -> String {
     let rows = plan.waves.iter().map(|wave| {
         let numbers = [wave.children, wave.agents, wave.agents_so_far].map(|n| n.to_string());
-        [wave.wave.to_string(), wave.amount.clone()].into_iter().chain(numbers).collect()
+        let group = wave.group.iter().map(|group| show::one_line(group));
+        group.chain([wave.wave.to_string(), wave.amount.clone()]).chain(numbers).collect()
     });
+    if plan.waves.iter().any(|wave| wave.group.is_some()) {
+        return show::table(&["OF", "WAVE", "UP TO", "CHILDREN BEGIN", "AGENTS", "SO FAR"], rows);
+    }
     show::table(&["WAVE", "UP TO", "CHILDREN BEGIN", "AGENTS", "AGENTS SO FAR"], rows)
 }
 

@@ -70,6 +70,8 @@ impl From<Counts> for ToldCounts {
             left_untested: _,
             opened: _,
             agents: _,
+            routers: _,
+            routers_undoing: _,
         } = counts;
         Self {
             no,

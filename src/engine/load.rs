@@ -438,9 +438,10 @@ impl Building {
         self.release.joined = joined.len() as u32;
         let turns = members.iter().copied().zip(waves).chain(joined);
         let (order, waves): (Vec<ChildKey>, Vec<u32>) = turns.unzip();
-        self.release.turns = Turns::new(&order, &waves, self.release.managers.by_key());
+        let turns = Turns::new(&order, &waves, self.release.managers.by_key());
         self.release.members = members.into();
         self.release.assignments = assignments.into_iter().collect();
+        self.release.turns = turns.parted(self.release.first_of_routers());
         self.release.recount();
         self.release
     }

@@ -100,6 +100,7 @@ fn began_ms(release: &Release) -> u64 {
                 | Fact::Opened { .. }
                 | Fact::StageSkipped { .. }
                 | Fact::UntestedRolledOut
+                | Fact::RoutersBack
                 | Fact::Retried
         )
     };

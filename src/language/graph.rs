@@ -6,10 +6,15 @@ use super::{
 };
 
 impl Strategy {
-    /// The stages from the first along `on_success`.
+    /// The stages from the first along `on_success`; of a hybrid, those of the agents.
     pub fn success_path(&self) -> Vec<usize> {
-        let mut path = vec![0];
-        let mut at = 0;
+        self.success_path_from(0)
+    }
+
+    /// The stages from one along `on_success`.
+    pub fn success_path_from(&self, first: usize) -> Vec<usize> {
+        let mut path = vec![first];
+        let mut at = first;
         // A valid graph has no loop; the bound keeps a hand-made one from running away.
         while let Some(Stage { on_success: Action::Stage(next), .. }) = self.stages.get(at)
             && path.len() < self.stages.len()
@@ -23,7 +28,7 @@ impl Strategy {
     /// For each stage, whether some way leads to it.
     pub fn reachable(&self) -> Vec<bool> {
         let mut reached = vec![false; self.stages.len()];
-        let mut open = vec![0];
+        let mut open = self.beginnings();
         while let Some(at) = open.pop() {
             let (Some(mark), Some(stage)) = (reached.get_mut(at), self.stages.get(at)) else { continue };
             if !std::mem::replace(mark, true) {

@@ -18,6 +18,7 @@ mod findings;
 mod from_parent;
 pub mod functions;
 mod graph;
+mod hybrid;
 pub mod import;
 mod interim;
 mod limits;
@@ -53,6 +54,7 @@ pub use check::{
 pub use condition::{Condition, Metric, Operator, Statistic};
 pub use diagnostic::{Diagnostic, MAX_DIAGNOSTICS, MAX_SOURCE_LINE, Severity, TextPlace, nearest};
 pub use from_parent::FromParent;
+pub use hybrid::Group;
 pub use interim::{Interim, MAX_CUTS};
 pub use limits::{MAX_CONDITIONS, MAX_FUNCTIONS, MAX_STAGES, MAX_WAVES};
 pub use local::{LOCAL_SHARE, OF_WHOLE, part_of_the};

@@ -297,7 +297,11 @@ pub(crate) struct Used {
 /// Puts stages in the place of `strategy:`; gives what a name meant.
 pub(crate) fn expand(root: &mut Node, known: &RolloutTemplates, findings: &mut Findings<'_>) -> Option<Used> {
     let value = root.child(KEY)?.clone();
-    if let Some(stages) = root.child("stages") {
+    let is_hybrid = root.child("functions").is_some() && root.child("services").is_some();
+    // In a hybrid they are the agents', and the routers' come behind them.
+    if let Some(stages) = root.child("stages")
+        && !(is_hybrid && matches!(stages.kind, NodeKind::Sequence(_)))
+    {
         let message = "strategy says which stages there are, and so does stages";
         findings.error(stages.at, "contradiction", message).fix("keep one of the two");
         return None;
@@ -332,7 +336,13 @@ pub(crate) fn expand(root: &mut Node, known: &RolloutTemplates, findings: &mut F
     let stages = stages(&template, &names, [&stable, &new], value.at);
     let NodeKind::Mapping(pairs) = &mut root.kind else { return None };
     pairs.retain(|(key, _)| !matches!(&key.kind, NodeKind::Scalar(key) if key == KEY));
-    pairs.push((text("stages", value.at), stages));
+    match pairs.iter_mut().find(|(key, _)| matches!(&key.kind, NodeKind::Scalar(key) if key == "stages")) {
+        Some((_, Node { kind: NodeKind::Sequence(own), .. })) => own.extend(stages),
+        Some(_) | None => {
+            let kind = NodeKind::Sequence(stages);
+            pairs.push((text("stages", value.at), Node { at: value.at, kind }));
+        }
+    }
     lead(root, &template, &names, value.at);
     used
 }
@@ -378,10 +388,9 @@ fn stage_names(template: &RolloutTemplate) -> Vec<String> {
     names
 }
 
-fn stages(template: &RolloutTemplate, names: &[String], [stable, new]: [&str; 2], at: At) -> Node {
+fn stages(template: &RolloutTemplate, names: &[String], [stable, new]: [&str; 2], at: At) -> Vec<Node> {
     let shares = |traffic: u16| json!({stable: percent(10_000 - traffic), new: percent(traffic)});
-    let all = stage_forms(template, names, shares);
-    Node { at, kind: NodeKind::Sequence(all.iter().map(|form| node(form, at)).collect()) }
+    stage_forms(template, names, shares).iter().map(|form| node(form, at)).collect()
 }
 
 /// `shares`: what each variation gets where all but the stable one get so much together.

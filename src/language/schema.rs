@@ -35,13 +35,15 @@ pub struct StrategyForm {
     /// Free text such as `patch`, `minor`, `major`; carried along, never interpreted.
     #[serde(rename = "type")]
     pub kind: Option<Scalar>,
-    /// Functions that change; either these or `services`.
+    /// Functions that change, at agents. With `services` beside them it is a hybrid: agents go first, and routers begin when they
+    /// are done.
     #[schemars(length(min = 1, max = 64))]
     pub functions: Option<Vec<FunctionForm>>,
     /// Services behind routers whose calls are shared among variations that run already.
     #[schemars(length(min = 1, max = 64))]
     pub services: Option<Vec<ServiceForm>>,
-    /// Every child starts with the first. Either these or `strategy`.
+    /// Every child starts with the first; in a hybrid, routers with the first of a service. Either these or `strategy`, or in a hybrid
+    /// those of the functions, with `strategy` for the service.
     #[schemars(length(min = 1, max = 64))]
     pub stages: Option<Vec<StageForm>>,
     /// How the share of the second variation of the only service grows, in the place of `stages`: by name or written out.

@@ -9,7 +9,7 @@ use super::{
     diagnostic::{nearest, quoted},
     fields::Located,
     findings::Findings,
-    graph,
+    graph, hybrid,
     node::At,
     parse::{
         DraftFunction, DraftService, DraftShares, DraftStage, DraftSubject, StrategyDraft,
@@ -26,6 +26,13 @@ pub(super) fn strategy(draft: StrategyDraft, findings: &mut Findings<'_>) -> Opt
     let led = draft.stages.iter().any(|stage| stage.analysis.is_some());
     // Routers of one service move as one.
     let moves_as_one = !draft.services.is_empty();
+    if let (Some(service), false) = (draft.services.first(), draft.functions.is_empty())
+        && draft.from_parent.is_some()
+        && !findings.is_stored()
+    {
+        let message = "a parent offers what is agents' or what is routers', and not both";
+        findings.error(service.at, "contradiction", message);
+    }
     let body = Body::of(draft.functions, draft.services, draft.stages, findings);
     let rollout = draft.rollout.map(|draft| {
         let stage_of =
@@ -84,7 +91,6 @@ impl Body {
             services: index(services.iter().map(|s| s.name.as_ref()), "service", findings),
             first_service: functions.len(),
         };
-        check_mixed(&functions, &services, findings);
         let stage_at = index(stages.iter().map(|s| s.name.as_ref()), "stage", findings);
         for stage in stages.iter().filter_map(|s| s.name.as_ref()) {
             if matches!(stage.value.as_str(), "rollout" | "rollback") {
@@ -99,10 +105,11 @@ impl Body {
         }
         let places: Vec<StagePlaces> = stages.iter().map(StagePlaces::of).collect();
         let used: Vec<Option<usize>> = stages.iter().map(|s| subjects.of(s, findings)).collect();
-        let edges: Vec<[Option<Action>; 2]> =
+        let mut edges: Vec<[Option<Action>; 2]> =
             stages.iter().map(|s| actions_of(s, &stage_at, findings)).collect();
         let whole_graph = edges.iter().flatten().all(Option::is_some);
         let acyclic = no_loops(&edges, &places, findings);
+        hybrid::part(&stages, &services, &used, subjects.first_service, &mut edges, findings);
         let functions = functions.into_iter().map(|f| function(f, findings)).collect::<Vec<_>>();
         let services = services.into_iter().map(|s| s.service).collect::<Option<Vec<_>>>();
         let stages = stages.into_iter().zip(used).zip(edges);
@@ -209,14 +216,6 @@ fn named(
         }
     }
     found
-}
-
-/// Agents that run functions and routers that lead calls don't take part in one release yet.
-fn check_mixed(functions: &[DraftFunction], services: &[DraftService], findings: &mut Findings<'_>) {
-    let Some(service) = services.first().filter(|_| !functions.is_empty()) else { return };
-    findings
-        .error(service.at, "contradiction", "a release changes functions or services, and not both")
-        .fix("write two releases, and let the second one start when the first is done");
 }
 
 fn stage_named(

@@ -298,6 +298,10 @@ pub enum Exclusion {
     Successor,
     /// The same machine goes on in the release under another id.
     Replaced,
+    /// It is a manager, and the release is one of agents and of routers.
+    Below,
+    /// The release is one of agents and of routers, and of the other kind there was nobody.
+    Alone,
 }
 
 impl fmt::Display for Exclusion {
@@ -318,6 +322,8 @@ impl fmt::Display for Exclusion {
             Self::Owes => "has not proven that it is back from an earlier release",
             Self::Successor => "successor of a child that vanished",
             Self::Replaced => "goes on under another id",
+            Self::Below => "a manager; a release of functions and services is submitted to it by itself",
+            Self::Alone => "takes no part alone: there are no agents, or no routers, for this release",
         })
     }
 }

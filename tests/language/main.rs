@@ -11,6 +11,7 @@ mod blocks;
 mod cases;
 mod faults;
 mod functions;
+mod hybrid;
 mod import;
 #[path = "../shared/load.rs"]
 mod load;

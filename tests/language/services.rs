@@ -300,15 +300,3 @@ fn each_slip_is_named() {
         assert!(check(&changed).strategy.is_none(), "{to}");
     }
 }
-
-#[test]
-fn functions_and_services_are_released_apart() {
-    let functions = super::REFERENCE.split("stages:").next().unwrap();
-    let functions = &functions[functions.find("functions:").unwrap()..];
-    let text = with("services:", &format!("{functions}services:"));
-    assert!(
-        rendered(&text).contains("a release changes functions or services, and not both"),
-        "{}",
-        rendered(&text)
-    );
-}

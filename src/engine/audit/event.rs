@@ -182,6 +182,10 @@ pub(super) enum Event<'a> {
     ReleaseRetried {
         release: &'a str,
     },
+    /// Of one that is taken back: no router leads calls by it any more, and its agents go back now.
+    RoutersBack {
+        release: &'a str,
+    },
     /// Who is silent has another turn.
     WavesPlanned {
         release: &'a str,

@@ -26,6 +26,7 @@ pub(super) fn event<'a>(change: &'a Change, release_id: &'a str) -> Option<Event
         Change::Aborted { why, .. } => Event::ReleaseAborted { release: release_id, reason: &why.text },
         Change::Replanned { .. } => Event::ReleaseReplanned { release: release_id },
         Change::Retried { .. } => Event::ReleaseRetried { release: release_id },
+        Change::RoutersBack { .. } => Event::RoutersBack { release: release_id },
         Change::Ended { end, unconfirmed, .. } => {
             Event::ReleaseEnded { release: release_id, end: *end, unconfirmed: *unconfirmed }
         }

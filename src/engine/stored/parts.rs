@@ -74,6 +74,8 @@ pub(super) enum ExclusionForm {
     Owes,
     Successor,
     Replaced,
+    Below,
+    Alone,
 }
 
 forms! {

@@ -152,6 +152,7 @@ enum FactForm {
         then: Piece,
     },
     Aborted,
+    RoutersBack,
     Retried,
 }
 
@@ -232,6 +233,10 @@ struct CountsForm {
     opened: u32,
     #[serde(skip)]
     agents: Agents,
+    #[serde(skip)]
+    routers: Agents,
+    #[serde(skip)]
+    routers_undoing: u32,
 }
 
 #[derive(Serialize, Deserialize)]

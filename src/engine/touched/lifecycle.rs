@@ -35,7 +35,9 @@ impl Touched {
                 self.touch_whole(*release);
                 self.precede(state, *release, None, now);
             }
-            Change::Paused { release, .. } | Change::Retried { release, .. } => self.touch_whole(*release),
+            Change::Paused { release, .. }
+            | Change::Retried { release, .. }
+            | Change::RoutersBack { release, .. } => self.touch_whole(*release),
             Change::Submitted { release, submitted, .. } => {
                 self.releases.insert(*release);
                 self.record_service(*release, submitted, actor);
@@ -65,6 +67,7 @@ impl Touched {
             | Change::Aborted { .. }
             | Change::Paused { .. }
             | Change::Retried { .. }
+            | Change::RoutersBack { .. }
             | Change::Submitted { .. }
             | Change::Replanned { .. }
             | Change::FaultNoted { .. }

@@ -43,7 +43,8 @@ pub fn advise(strategy: &Strategy, fleet: &impl Fleet, plan: &Plan) -> Advice {
 
 fn count_routers(fleet: &impl Fleet, plan: &Plan) -> BTreeMap<String, u32> {
     let mut found = BTreeMap::new();
-    for child in &plan.members {
+    let routers = |(at, _): &(usize, &ChildKey)| plan.routers.is_none() || plan.is_router(*at);
+    for (_, child) in plan.members.iter().enumerate().filter(routers) {
         let candidate = fleet.candidate(*child).filter(|candidate| !candidate.is_manager);
         let kinds = candidate.and_then(|candidate| Some(&candidate.capabilities?.routers));
         for kind in kinds.into_iter().flatten() {
@@ -60,7 +61,7 @@ fn count_in_place(strategy: &Strategy, fleet: &impl Fleet, plan: &Plan) -> u32 {
         let leads = |child: Candidate<'_>| {
             !child.is_manager && child.capabilities.is_some_and(Capabilities::leads_itself)
         };
-        plan.part(*at).lacks(strategy) == 0 && fleet.candidate(**child).is_some_and(leads)
+        plan.part(*at).lacks_of_its_own(strategy) == 0 && fleet.candidate(**child).is_some_and(leads)
     };
     plan.members.iter().enumerate().filter(is_in_place).count() as u32
 }

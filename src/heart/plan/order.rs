@@ -13,7 +13,7 @@ const EARTH_RADIUS_M: f64 = 6_371_008.8;
 impl Plan {
     /// The wave (from 0) in which a member has its turn, and with it its first agents; `at` is its index in `members`.
     pub fn wave(&self, at: usize) -> usize {
-        let last = self.waves.len().saturating_sub(1);
+        let last = self.last_wave(at);
         let before = self.before.get(at).copied().unwrap_or(0);
         match self.turnouts.get(at) {
             Some(Turnout { live: 0, silent: 1.. }) => last,
@@ -28,10 +28,19 @@ impl Plan {
         let (Some(before), Some(of)) = (self.before.get(at), self.waves.get(wave)) else {
             return turnout.all();
         };
-        if wave + 1 == self.waves.len() {
+        if wave >= self.last_wave(at) {
             return turnout.all();
         }
         of.agents.saturating_sub(*before).min(turnout.live)
+    }
+
+    /// The last wave of a member's group.
+    fn last_wave(&self, at: usize) -> usize {
+        let end = match &self.routers {
+            Some(routers) if !self.is_router(at) => routers.waves_before,
+            Some(_) | None => self.waves.len(),
+        };
+        end.saturating_sub(1)
     }
 
     /// Members that begin in each wave, and agents whose turn is in it.
@@ -50,26 +59,52 @@ impl Plan {
 
 /// The oldest children first: an order that nobody has to look up, and that the next release has again. Who is silent has its
 /// turn with the last wave, so that nobody waits for them, unless everybody is: then the order is as if nobody were.
+///
+/// In a hybrid this is so of agents and of routers, each by itself.
 pub(super) fn cut_into_waves(plan: &mut Plan, amounts: &[Amount], keeps_empty: bool) {
-    let sum = |of: fn(&Turnout) -> u32| plan.turnouts.iter().map(of).fold(0, u32::saturating_add);
-    if sum(|turnout| turnout.live) == 0 {
-        for turnout in &mut plan.turnouts {
+    plan.before = vec![0; plan.members.len()];
+    let (routers, agents): (Vec<usize>, Vec<usize>) =
+        (0..plan.members.len()).partition(|at| plan.is_router(*at));
+    let passed = cut_group(plan, &agents, amounts, keeps_empty, 0);
+    let waves_before = plan.waves.len();
+    if plan.routers.is_some() {
+        cut_group(plan, &routers, amounts, keeps_empty, passed);
+    }
+    if let Some(routers) = &mut plan.routers {
+        routers.waves_before = waves_before;
+    }
+}
+
+/// Cuts the waves of some members, whose indices these are and before whom so many agents have their turn. Gives how many have had it
+/// then.
+fn cut_group(plan: &mut Plan, group: &[usize], amounts: &[Amount], keeps_empty: bool, passed: u32) -> u32 {
+    let turnouts = || group.iter().filter_map(|at| plan.turnouts.get(*at));
+    let all_silent = turnouts().all(|turnout| turnout.live == 0);
+    let sum = |of: fn(&Turnout) -> u32| turnouts().map(of).fold(0, u32::saturating_add);
+    let total = sum(|turnout| turnout.all());
+    let live = if all_silent { total } else { sum(|turnout| turnout.live) };
+    let mut before = passed;
+    for at in group {
+        let Some(turnout) = plan.turnouts.get_mut(*at) else { continue };
+        if all_silent {
             *turnout = Turnout { live: turnout.silent, silent: 0 };
         }
-    }
-    let sum = |of: fn(&Turnout) -> u32| plan.turnouts.iter().map(of).fold(0, u32::saturating_add);
-    let (live, total) = (sum(|turnout| turnout.live), sum(|turnout| turnout.all()));
-    let mut before: u32 = 0;
-    plan.before = Vec::with_capacity(plan.members.len());
-    for turnout in &plan.turnouts {
-        plan.before.push(before);
+        if let Some(place) = plan.before.get_mut(*at) {
+            *place = before;
+        }
         before = before.saturating_add(turnout.live);
     }
-    plan.waves = cut(amounts, Filled { total, live, so_far: 0 }, keeps_empty);
+    let waves = cut(amounts, Filled { total, live, so_far: 0 }, keeps_empty);
+    let of_all = |wave: Wave| Wave { agents: passed.saturating_add(wave.agents), ..wave };
+    let is_empty = waves.is_empty();
+    plan.waves.extend(waves.into_iter().map(of_all));
+    let all = passed.saturating_add(total);
     // Managers that have no agents yet still have their turn.
-    if plan.waves.is_empty() && !plan.members.is_empty() {
-        plan.waves.push(Wave { amount: Amount::WHOLE, agents: total });
+    if is_empty && !group.is_empty() {
+        plan.waves.push(Wave { amount: Amount::WHOLE, agents: all });
     }
+    // Who is silent comes after all who are live, and before the next group.
+    all
 }
 
 /// How many agents there are, how many of them are heard of and yet to come, and how many have had their turn.
@@ -101,8 +136,13 @@ pub(super) fn order_by_location(plan: &mut Plan, fleet: &impl Fleet, start: [f64
     let start = Point { x: start[0], y: start[1] };
     let silent: Vec<bool> =
         plan.turnouts.iter().map(|turnout| turnout.live == 0 && turnout.silent > 0).collect();
-    let all_silent = silent.iter().all(|silent| *silent);
-    let mut turns: Vec<(bool, f64, &str, u32)> = plan
+    let all_silent = |is_router: bool| {
+        (0..silent.len())
+            .filter(|at| plan.is_router(*at) == is_router)
+            .all(|at| silent.get(at) == Some(&true))
+    };
+    let all_silent = [all_silent(false), all_silent(true)];
+    let mut turns: Vec<(bool, bool, f64, &str, u32)> = plan
         .members
         .iter()
         .enumerate()
@@ -110,11 +150,23 @@ pub(super) fn order_by_location(plan: &mut Plan, fleet: &impl Fleet, start: [f64
             let candidate = fleet.candidate(*child);
             let shape = candidate.and_then(|candidate| candidate.area).and_then(Shape::read);
             let distance = shape.map_or(f64::INFINITY, |shape| metres_from(start, &shape));
-            (silent[at] && !all_silent, distance, candidate.map_or("", |candidate| candidate.id), at as u32)
+            let is_router = plan.is_router(at);
+            let is_last = silent[at] && !all_silent[usize::from(is_router)];
+            (is_router, is_last, distance, candidate.map_or("", |candidate| candidate.id), at as u32)
         })
         .collect();
-    turns.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.total_cmp(&b.1)).then_with(|| a.2.cmp(b.2)));
-    plan.live = turns.iter().filter(|(is_last, ..)| !is_last).count() as u32;
+    let by_place = |a: &f64, b: &f64| a.total_cmp(b);
+    turns.sort_by(|a, b| {
+        (a.0, a.1).cmp(&(b.0, b.1)).then_with(|| by_place(&a.2, &b.2)).then_with(|| a.3.cmp(b.3))
+    });
+    let live = |routers: bool| {
+        turns.iter().filter(|(is_router, is_last, ..)| *is_router == routers && !is_last).count() as u32
+    };
+    let of_routers = live(true);
+    plan.live = live(false);
+    if let Some(routers) = &mut plan.routers {
+        routers.live = of_routers;
+    }
     plan.sequence = turns.into_iter().map(|(.., at)| at).collect();
 }
 

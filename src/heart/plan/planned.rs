@@ -55,11 +55,52 @@ pub struct Plan {
     pub before: Vec<u32>,
     /// The agents of each member.
     pub turnouts: Vec<Turnout>,
-    /// For `location_sequential`: so many of the sequence are live; the others have their turn together, last.
+    /// For `location_sequential`: so many of the sequence are live; the others have their turn together, last. Of a hybrid, of the
+    /// agents.
+    pub live: u32,
+    /// Of a hybrid.
+    pub routers: Option<Routers>,
+}
+
+/// The routers of a hybrid release, who have their turn when its agents have had theirs.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Routers {
+    /// Indices of members, ascending: all others are agents.
+    pub members: Vec<u32>,
+    /// So many of the waves are the agents'.
+    pub waves_before: usize,
+    /// For `location_sequential`: so many of the routers are live; the others have their turn together, last.
+    pub live: u32,
+}
+
+/// Part of a sequence of locations.
+#[derive(Debug, Clone, Copy)]
+pub struct Half<'p> {
+    /// Indices of members.
+    pub turns: &'p [u32],
+    /// So many of them are live, and come first.
     pub live: u32,
 }
 
 impl Plan {
+    /// Whether a member of a hybrid release is a router; `at` is its index in `members`.
+    pub fn is_router(&self, at: usize) -> bool {
+        let at = u32::try_from(at).unwrap_or(u32::MAX);
+        self.routers.as_ref().is_some_and(|routers| routers.members.binary_search(&at).is_ok())
+    }
+
+    /// The sequence of locations, of a hybrid first the agents' and then the routers'.
+    pub fn sequence_by_group(&self) -> Vec<Half<'_>> {
+        let routers = self.routers.as_ref().map_or(0, |routers| routers.members.len());
+        let (agents, rest) = self.sequence.split_at(self.sequence.len().saturating_sub(routers));
+        let halves = [(agents, self.live), (rest, self.routers.as_ref().map_or(0, |routers| routers.live))];
+        halves
+            .into_iter()
+            .filter(|(turns, _)| !turns.is_empty())
+            .map(|(turns, live)| Half { turns, live })
+            .collect()
+    }
+
     /// The functions that a member runs; `at` is its index in `members`.
     pub fn part(&self, at: usize) -> Part {
         self.parts.get(at).map_or(Part::ALL, |set| Part(*set))

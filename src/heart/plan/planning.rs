@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Candidate, Cover, Entry, Fleet, Needs, Part, Place, Plan, Tally, Turnout, Why, index, order, why::Rules,
+    Candidate, Cover, Entry, Fleet, Needs, Part, Place, Plan, Tally, Turnout, Why, index, order,
+    planned::Routers, why::Rules,
 };
-use language::{Order, Strategy};
+use language::{Amount, Group, Order, Strategy};
 use model::{ChildKey, Cordon};
 
 /// Plans a release over all children, as if all of them were heard of.
@@ -45,6 +46,9 @@ pub fn plan_of(
         Err(Why::NoArea) => unknown.add(entry),
         Err(why) => excluded.entry(why).or_default().add(entry),
     });
+    if strategy.is_hybrid() {
+        part(strategy, &mut plan, &mut parts, fleet, &mut excluded);
+    }
     if parts.iter().any(|part| *part != Part::ALL) {
         plan.parts = parts.into_iter().map(|part| part.0).collect();
     }
@@ -58,9 +62,38 @@ pub fn plan_of(
             let keeps_empty = strategy.from_parent.as_ref().is_some_and(|said| said.waves.is_some());
             order::cut_into_waves(&mut plan, amounts, keeps_empty);
         }
+        Some(Order::Parallel | Order::GlobalIncremental) if strategy.is_hybrid() => {
+            order::cut_into_waves(&mut plan, &[Amount::WHOLE], false);
+        }
         Some(Order::Parallel | Order::GlobalIncremental) | None => {}
     }
     plan
+}
+
+/// Parts the members of a hybrid. Where one of the groups has nobody, the other has nothing to do: agents would change what no router
+/// sends calls to, or routers send them where nobody has proven anything.
+fn part(
+    strategy: &Strategy,
+    plan: &mut Plan,
+    parts: &mut Vec<Part>,
+    fleet: &impl Fleet,
+    excluded: &mut BTreeMap<Why, Tally>,
+) {
+    let is_router = |part: &Part| part.group(strategy) == Group::Routers;
+    let routers: Vec<u32> =
+        (0..).zip(parts.iter()).filter(|(_, part)| is_router(part)).map(|(at, _)| at).collect();
+    if !routers.is_empty() && routers.len() < parts.len() {
+        plan.routers = Some(Routers { members: routers, ..Routers::default() });
+        return;
+    }
+    for (child, part) in plan.members.iter().zip(parts.iter()) {
+        let other = if is_router(part) { Group::Agents } else { Group::Routers };
+        if let Some(entry) = fleet.areas().get(*child) {
+            excluded.entry(Why::Alone(other)).or_default().add(entry);
+        }
+    }
+    *plan = Plan::default();
+    parts.clear();
 }
 
 /// Who can take part where this is needed: the same as those of a plan, in their order.

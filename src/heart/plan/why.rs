@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use geo::MultiPolygon;
 
 use super::{Candidate, Fleet, Needs};
-use language::{Action, Partial, Strategy, Subject, Target, TargetArea};
+use language::{Action, Group, Partial, Strategy, Subject, Target, TargetArea};
 use model::{ChildKey, Cordon, Exclusion, FEATURE_SERVICES, TENANT_LABEL};
 
 /// Why a child takes no part. The numbers are places in the strategy, so that reasons can be counted.
@@ -26,6 +26,10 @@ pub enum Why {
     Router(u16),
     /// It has not proven that it is back from an earlier release of one of the functions.
     Owes,
+    /// It is a manager, and a hybrid is led by whoever has its agents and routers for children.
+    Below,
+    /// Nobody of the other group of a hybrid takes part, which is this one.
+    Alone(Group),
 }
 
 impl Why {
@@ -40,6 +44,8 @@ impl Why {
             Self::Runtime(..) => Exclusion::Runtime,
             Self::Router(_) => Exclusion::Router,
             Self::Owes => Exclusion::Owes,
+            Self::Below => Exclusion::Below,
+            Self::Alone(_) => Exclusion::Alone,
         }
     }
 
@@ -51,6 +57,10 @@ impl Why {
             Self::Cordoned => "cordoned".to_owned(),
             Self::NobodyBelow => "nobody below can take part".to_owned(),
             Self::Owes => "has not proven that it is back from an earlier release".to_owned(),
+            Self::Below => Exclusion::Below.to_string(),
+            Self::Alone(group) => {
+                format!("takes no part alone: there are no {} for this release", group.name())
+            }
             Self::Label(at) => {
                 let label = strategy.target.iter().flat_map(|target| &target.labels).nth(usize::from(at));
                 label.map_or_else(String::new, |(key, value)| format!("label {key} is not {value}"))
@@ -78,10 +88,22 @@ pub struct Part(pub u64);
 impl Part {
     pub const ALL: Self = Self(u64::MAX);
 
+    /// Whose part of a hybrid it is.
+    pub fn group(self, strategy: &Strategy) -> Group {
+        let is_agents = self.0 & strategy.subjects_of(Group::Agents) != 0;
+        if is_agents { Group::Agents } else { Group::Routers }
+    }
+
     /// The subjects of a strategy that it has nothing to do with, as a set of indices.
     pub fn lacks(self, strategy: &Strategy) -> u64 {
         let all = u64::MAX.checked_shr(64 - strategy.subjects_count().min(64) as u32).unwrap_or(0);
         !self.0 & all
+    }
+
+    /// The same without what is the other group's of a hybrid.
+    pub fn lacks_of_its_own(self, strategy: &Strategy) -> u64 {
+        let lacks = self.lacks(strategy);
+        if strategy.is_hybrid() { lacks & strategy.subjects_of(self.group(strategy)) } else { lacks }
     }
 
     pub fn has(self, function: usize) -> bool {
@@ -171,6 +193,25 @@ impl<'s> Rules<'s> {
         Ok(part)
     }
 
+    /// In which group of a hybrid a child is.
+    fn group(&self, strategy: &Strategy, child: &Candidate<'_>) -> Group {
+        let Some(capabilities) = child.capabilities.filter(|capabilities| !capabilities.routers.is_empty())
+        else {
+            return Group::Agents;
+        };
+        let lacks = |(at, need): (usize, &Need<'_>)| need.lacks(child, at).is_some();
+        let of_routers = |need: &Need<'_>| match need {
+            Need::Router(labels) => !labels.is_empty(),
+            Need::Runtimes(_) => false,
+        };
+        let needs = || self.needs.iter().enumerate();
+        let is_named = needs().any(|(at, need)| of_routers(need) && !lacks((at, need)));
+        let is_function = |(at, _): &(usize, &Need<'_>)| strategy.group_of(*at) == Group::Agents;
+        // Who says nothing of runtimes and leads a router is one.
+        let runs = capabilities.runtimes.is_some() && !needs().filter(is_function).any(lacks);
+        if is_named || !runs { Group::Routers } else { Group::Agents }
+    }
+
     pub fn area(&self) -> Option<MultiPolygon> {
         self.target?.area.as_ref().map(TargetArea::polygons)
     }
@@ -179,7 +220,8 @@ impl<'s> Rules<'s> {
     /// out after them.
     fn passes_over_all(&self, part: Part) -> bool {
         self.strategy.is_some_and(|strategy| {
-            strategy.without(part.lacks(strategy), Action::Stage(0)) == Action::Rollback
+            let first = if strategy.is_hybrid() { strategy.first_stage_of(part.group(strategy)) } else { 0 };
+            strategy.without(part.lacks(strategy), Action::Stage(first)) == Action::Rollback
         })
     }
 
@@ -187,6 +229,10 @@ impl<'s> Rules<'s> {
     pub fn part(&self, child: &Candidate<'_>) -> Result<Part, Why> {
         if child.cordon != Cordon::Open {
             return Err(Why::Cordoned);
+        }
+        let hybrid = self.strategy.filter(|strategy| strategy.is_hybrid());
+        if hybrid.is_some() && child.is_manager {
+            return Err(Why::Below);
         }
         let anybody = Target::default();
         // Whether it lies in the area is judged for all children together.
@@ -197,8 +243,12 @@ impl<'s> Rules<'s> {
             }
         }
         let mut part = Part::ALL;
+        if let Some(strategy) = hybrid {
+            part.0 &= strategy.subjects_of(self.group(strategy, child));
+        }
+        let own = part;
         let mut first = None;
-        for (at, need) in self.needs.iter().enumerate() {
+        for (at, need) in self.needs.iter().enumerate().filter(|(at, _)| own.has(*at)) {
             if let Some(why) = need.lacks(child, at) {
                 part.0 &= !(1 << at);
                 first.get_or_insert(why);

@@ -6,7 +6,7 @@ use super::{
     analysis, change::Change, lifecycle, members, offer::OfferName, parent, rollout, stages, state::Release,
 };
 use crate::{children, plan::Advice, traffic};
-use language::Strategy;
+use language::{Group, Strategy};
 use model::{ChildId, ChildKey, Exclusion, ReleaseId, ReleaseKey};
 
 /// What is asked of the engine, by what it is about.
@@ -47,9 +47,11 @@ pub enum Form {
     UndoOf {
         function: u8,
     },
-    /// To an agent that walks through the whole strategy by itself; it reports a stage while it goes on, if it can.
+    /// To an agent that walks through the whole strategy by itself; it reports a stage while it goes on, if it can. Of a hybrid it
+    /// has what is its group's.
     InPlace {
         is_reported: bool,
+        group: Group,
     },
     /// One stage, which waits for its signal and leaves the base version.
     Stage {

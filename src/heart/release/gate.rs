@@ -20,6 +20,12 @@
 //! soaks and while an approval is awaited, so all move together, and the base version runs only for seconds in
 //! between. One whose stage was cut is held before its next offer. Each new wave meets all barriers anew.
 //!
+//! In a hybrid release, of functions and services, agents go first (see [`language::Group`]): its first waves are theirs, and those from
+//! [`Turns::of_routers`] on the routers'. So a router is offered nothing, not even a share of 0, before each agent is done
+//! and enough of them have succeeded. The levels of the routers' stages lie above the agents' roll-out, and a barrier stands
+//! before the first of them: where a release that is over is tried again, agents and routers begin anew at once, and
+//! only that keeps these back. A wave of routers begins behind it.
+//!
 //! Invariants:
 //! - no end signal leads past a closed barrier, and no offer above one is handed out;
 //! - a child of a wave that is not open is offered nothing and has no deadline.
@@ -27,12 +33,12 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    assignment::{Assignment, Slot},
+    assignment::{Assignment, FunctionSet, Slot},
     clock::ReleaseMs,
     manager::Planned,
     offer::Piece,
 };
-use language::{Action, ApprovalOf, Rollout, StageKind, Strategy};
+use language::{Action, ApprovalOf, Group, Rollout, StageKind, Strategy};
 use model::{ChildKey, StageStatus};
 
 /// The level of a barrier that no child ever comes to: all are open.
@@ -48,6 +54,8 @@ pub struct Levels {
     /// For each stage the level of what follows its success; 0: nothing does.
     after: Vec<u8>,
     rollout: u8,
+    /// Of a hybrid.
+    halves: Option<Halves>,
     barriers: LevelSet,
     approvals: LevelSet,
     /// Those that only the parent opens.
@@ -56,25 +64,44 @@ pub struct Levels {
     pub at_once: Option<u32>,
 }
 
+/// The levels of a hybrid, in which the agents' lie below the routers'.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Halves {
+    /// So many subjects, the first, are agents'.
+    functions: usize,
+    /// The level of the agents' roll-out.
+    rollout: u8,
+    /// That of the routers' first stage.
+    routers: u8,
+    /// Where a wave of routers begins: the first barrier that it meets.
+    entry: u8,
+}
+
 impl Levels {
     /// `from_parent`: a parent's signal ends every stage, also one that leads to nothing.
     pub fn of(strategy: &Strategy, from_parent: bool) -> Self {
-        let stages = stage_levels(strategy);
+        let mut stages = stage_levels(strategy);
         let reachable = strategy.reachable();
+        let halves = strategy.is_hybrid().then(|| part(strategy, &mut stages, &reachable));
         let last = stages.iter().zip(&reachable).filter(|(_, reachable)| **reachable);
         let rollout = last.map(|(level, _)| *level).max().unwrap_or_default() + 1;
+        let of_group = |subject: usize| match &halves {
+            Some(halves) if subject < halves.functions => halves.rollout,
+            Some(_) | None => rollout,
+        };
         let after = strategy.stages.iter().map(|stage| match stage.on_success {
             Action::Stage(next) => stages.get(next).copied().unwrap_or_default(),
-            Action::Rollout => rollout,
-            Action::Rollback if from_parent || stage.analysis.is_some() => rollout,
+            Action::Rollout => of_group(stage.subject),
+            Action::Rollback if from_parent || stage.analysis.is_some() => of_group(stage.subject),
             Action::Rollback => 0,
         });
         let after: Vec<u8> = after.collect();
         let bit = |level: u8| 1 << level;
+        let rollouts = bit(rollout) | halves.map_or(0, |halves| bit(halves.rollout));
         let approval = strategy.rollout.as_ref().and_then(|rollout| rollout.approval.as_ref());
         let approvals = match approval.map(|approval| &approval.of) {
             None | Some(ApprovalOf::Waves) => 0,
-            Some(ApprovalOf::Rollout) => bit(rollout),
+            Some(ApprovalOf::Rollout) => rollouts,
             Some(ApprovalOf::Stages(named)) => {
                 named.iter().filter_map(|stage| stages.get(*stage)).fold(0, |set, level| set | bit(*level))
             }
@@ -89,9 +116,65 @@ impl Levels {
         // Elsewhere there is one anyway, or the waves prove it.
         let proof =
             strategy.rollout.as_ref().filter(|_| !from_parent).is_some_and(Rollout::withholds_rollout);
-        let proof = if proof { bit(rollout) } else { 0 };
+        let proof = if proof { rollouts } else { 0 };
         let barriers = all | approvals | signalled | judged | proof;
-        Self { stages, after, rollout, barriers, approvals, signalled, at_once }
+        let mut levels =
+            Self { stages, after, rollout, halves: None, barriers, approvals, signalled, at_once };
+        levels.halves = halves.map(|halves| {
+            // The barrier before them has been opened by the wave; somebody may be asked all the same.
+            let asks = (approvals | judged) & bit(halves.routers) != 0;
+            let entry = levels.barrier_from(halves.routers + u8::from(!asks));
+            levels.barriers |= bit(halves.routers);
+            Halves { entry, ..halves }
+        });
+        levels
+    }
+
+    /// Whose a piece of the release is.
+    pub fn group_of(&self, slot: Slot) -> Group {
+        let Some(halves) = &self.halves else { return Group::Agents };
+        let is_below = match slot.stage_index() {
+            Some(stage) => self.of_stage(stage) < halves.routers,
+            None => slot.rollout_index().is_some_and(|subject| subject < halves.functions),
+        };
+        if is_below { Group::Agents } else { Group::Routers }
+    }
+
+    /// Whether some of these subjects of a hybrid are services.
+    pub fn leads_services(&self, subjects: FunctionSet) -> bool {
+        let services = self.halves.map(|halves| u64::MAX.checked_shl(halves.functions as u32).unwrap_or(0));
+        services.is_some_and(|services| subjects.0 & services != 0)
+    }
+
+    /// Whether agents and routers take part.
+    pub const fn is_hybrid(&self) -> bool {
+        self.halves.is_some()
+    }
+
+    /// The first barrier that a wave meets.
+    pub fn entry(&self, of_routers: bool) -> u8 {
+        match &self.halves {
+            Some(halves) if of_routers => halves.entry,
+            Some(_) | None => self.barrier_from(0),
+        }
+    }
+
+    /// The level of the routers' first stage, where agents take part besides.
+    pub fn routers(&self) -> Option<u8> {
+        self.halves.map(|halves| halves.routers)
+    }
+
+    /// Whose barrier this is: who has to come to it. That before the routers' first stage is the agents'.
+    pub fn group_at(&self, level: u8) -> Group {
+        match &self.halves {
+            Some(halves) if level > halves.routers => Group::Routers,
+            Some(_) | None => Group::Agents,
+        }
+    }
+
+    /// Whether a group's roll-out is at this level.
+    pub fn is_rollout(&self, level: u8) -> bool {
+        level == self.rollout || self.halves.is_some_and(|halves| level == halves.rollout)
     }
 
     /// Where a child is. One with a whole strategy in hand walks through the levels.
@@ -110,11 +193,14 @@ impl Levels {
         match piece {
             Piece::Whole => 0,
             Piece::Stage(stage) => self.of_stage(usize::from(stage)),
-            Piece::Rollout(_) => self.rollout,
+            Piece::Rollout(subject) => match &self.halves {
+                Some(halves) if usize::from(subject) < halves.functions => halves.rollout,
+                Some(_) | None => self.rollout,
+            },
         }
     }
 
-    /// The level of the roll-out.
+    /// The level of the roll-out; of a hybrid that of the routers, which is the last.
     pub const fn rollout(&self) -> u8 {
         self.rollout
     }
@@ -167,6 +253,17 @@ fn waits_for_signal(strategy: &Strategy, reachable: &[bool], after: &[u8]) -> Le
         .filter(|((stage, reachable), _)| **reachable && stage.kind == StageKind::WaitForSignal)
         .map(|(_, after)| *after);
     waiting.filter(|after| *after > 0).fold(0, |set, level| set | 1 << level)
+}
+
+/// Moves the levels of the routers' stages above the agents' roll-out.
+fn part(strategy: &Strategy, stages: &mut [u8], reachable: &[bool]) -> Halves {
+    let is_routers = |at: usize| strategy.group_of_stage(at) == Group::Routers;
+    let of_agents = (0..stages.len()).filter(|at| !is_routers(*at) && reachable.get(*at) == Some(&true));
+    let rollout = of_agents.filter_map(|at| stages.get(at)).max().copied().unwrap_or_default() + 1;
+    let routers = rollout + 1;
+    let theirs = stages.iter_mut().enumerate().filter(|(at, _)| is_routers(*at));
+    theirs.for_each(|(_, level)| *level += routers);
+    Halves { functions: strategy.functions.len(), rollout, routers, entry: routers }
 }
 
 /// The longest way from the first stage to each; a valid graph has no loop, and the bound keeps a hand-made one from
@@ -306,6 +403,8 @@ pub struct Turns {
     order: Arc<Vec<ChildKey>>,
     /// After each wave, how many members have had their turn. Empty where all are in the first wave.
     ends: Vec<u32>,
+    /// See [`Self::of_routers`].
+    routers: Option<u32>,
 }
 
 impl Turns {
@@ -322,7 +421,43 @@ impl Turns {
         };
         order.sort_unstable();
         let ends = (0..=last).map(|wave| order.partition_point(|(of, _)| *of <= wave) as u32);
-        Self { ends: ends.collect(), order: Arc::new(order.into_iter().map(|(_, child)| child).collect()) }
+        let ends = ends.collect();
+        let order = Arc::new(order.into_iter().map(|(_, child)| child).collect());
+        Self { order, ends, routers: None }
+    }
+
+    /// Of a hybrid: the first wave of routers; those before it are of agents.
+    pub const fn of_routers(&self) -> Option<u32> {
+        self.routers
+    }
+
+    /// Notes which wave of a hybrid is the first of routers; `None`: no router takes part, or it is no hybrid.
+    #[must_use]
+    pub fn parted(self, routers: Option<u32>) -> Self {
+        Self { routers, ..self }
+    }
+
+    /// Whether a wave is one of routers, in a hybrid.
+    pub fn is_of_routers(&self, wave: u32) -> bool {
+        self.routers.is_some_and(|first| wave >= first)
+    }
+
+    /// The waves of a group, from one number to below another; of a release that is no hybrid, all.
+    pub fn waves_of(&self, group: Group) -> (u32, u32) {
+        let first = self.routers.unwrap_or_else(|| self.waves());
+        match group {
+            Group::Agents => (0, first),
+            Group::Routers => (first, self.waves()),
+        }
+    }
+
+    /// Lets one more agent of a hybrid have its turn after all other agents.
+    pub fn join_agents(&mut self, child: ChildKey) -> u32 {
+        let last = self.routers.map_or(0, |first| first.saturating_sub(1));
+        let Some(at) = self.ends.get(last as usize).copied() else { return 0 };
+        Arc::make_mut(&mut self.order).insert(at as usize, child);
+        self.ends.iter_mut().skip(last as usize).for_each(|end| *end += 1);
+        last
     }
 
     /// Lets one more have its turn after all others: with the last wave, or in one of its own.

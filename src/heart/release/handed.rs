@@ -13,7 +13,8 @@ use super::{
     state::Release,
 };
 use language::{
-    Amount, FromParent, OnConflict, OnLimit, Order, Rollout, Round, Stage, StageKind, Strategy, part_of_the,
+    Amount, FromParent, Group, OnConflict, OnLimit, Order, Rollout, Round, Stage, StageKind, Strategy,
+    part_of_the,
 };
 
 /// What each stage is to a manager below: it waits for the signal where a barrier stands after it; where the manager is not
@@ -61,8 +62,9 @@ impl Release {
     }
 
     /// The strategy as an agent walks through it that judges by itself: with what it may spend of alpha in this attempt, from 1.
-    pub fn strategy_in_place(&self, attempt: u16) -> Strategy {
-        let mut strategy = Strategy::clone(&self.strategy);
+    /// Of a hybrid it is what a group does.
+    pub fn strategy_in_place(&self, attempt: u16, group: Group) -> Strategy {
+        let mut strategy = self.strategy.of_group(group);
         let alpha = self.local_alpha() * part_of_the(attempt.into());
         let said = strategy.from_parent.get_or_insert_default();
         (said.local_alpha, said.salt) = (Some(alpha), Some(self.salt()));

@@ -18,7 +18,7 @@ use super::{
     rollout,
     state::{Bad, End, Release, ReleaseState, State},
 };
-use language::{Amount, ApprovalOf, OnLimit, Order, Rollout, Round, Untested};
+use language::{Amount, ApprovalOf, Group, OnLimit, Order, Rollout, Round, Untested};
 use model::{ChildKey, Now};
 
 impl Release {
@@ -45,6 +45,7 @@ impl Release {
         level == self.top()
             && self.parent.is_none()
             && self.managers.is_empty()
+            && !self.gates.levels.is_hybrid()
             && !self.wants_approval(Gate::Level(level))
             && !self.is_withheld(Gate::Level(level))
             && self.counts.in_play - self.counts.behind + self.counts.agents.succeeded
@@ -57,7 +58,7 @@ impl Release {
 
     /// The first wave that is not open and in which somebody is awaited: one all of whose members are gone is passed
     /// over.
-    fn next_wave(&self) -> Option<u32> {
+    pub(in crate::release) fn next_wave(&self) -> Option<u32> {
         let is_awaited = |child: &ChildKey| self.assignments.get(child).is_some_and(Assignment::is_awaited);
         (self.gates.stand.waves..self.turns.waves())
             .find(|wave| self.turns.between(*wave, wave + 1).iter().any(is_awaited))
@@ -90,6 +91,20 @@ impl Release {
     /// What opens with a gate, in words: `wave 2 of 4`, `stage Second`, `the roll-out`.
     pub fn gate_name(&self, gate: Gate) -> String {
         match gate {
+            Gate::Wave(wave) if self.gates.levels.is_hybrid() => {
+                let group = if self.turns.is_of_routers(wave) { Group::Routers } else { Group::Agents };
+                let (from, to) = self.turns.waves_of(group);
+                let (number, of, group) = (wave + 1 - from.min(wave), to.saturating_sub(from), group.name());
+                match self.strategy.rollout.as_ref().map(|rollout| &rollout.order) {
+                    _ if of == 1 => format!("the {group}"),
+                    Some(Order::LocationSequential { .. }) => {
+                        format!("location {number} of {of} of the {group}")
+                    }
+                    Some(Order::Waves(_) | Order::Parallel | Order::GlobalIncremental) | None => {
+                        format!("wave {number} of {of} of the {group}")
+                    }
+                }
+            }
             Gate::Wave(wave) => {
                 let (number, of) = (wave + 1, self.turns.waves());
                 match self.strategy.rollout.as_ref().map(|rollout| &rollout.order) {
@@ -98,6 +113,9 @@ impl Release {
                         format!("wave {number} of {of}")
                     }
                 }
+            }
+            Gate::Level(level) if self.gates.levels.is_hybrid() && self.gates.levels.is_rollout(level) => {
+                format!("the roll-out of the {}", self.gates.levels.group_at(level).name())
             }
             Gate::Level(level) if level == self.top() => "the roll-out".to_owned(),
             Gate::Level(level) => {
@@ -150,9 +168,11 @@ impl Release {
 /// Where every wave waits only for the one before, it is the wave that soaks; else it is the stage.
 fn soak(rollout: &Rollout, gate: Gate) -> std::time::Duration {
     match (&rollout.order, gate) {
+        // The routers of a hybrid: in these orders nobody else has a wave of their own.
+        (Order::GlobalIncremental | Order::Parallel, Gate::Wave(_)) => rollout.soak,
         (Order::GlobalIncremental, Gate::Level(level)) if level > 0 => rollout.soak,
         (Order::Waves(_) | Order::LocationSequential { .. }, Gate::Wave(_)) => rollout.soak,
-        (Order::GlobalIncremental | Order::Parallel, _)
+        (Order::GlobalIncremental | Order::Parallel, Gate::Level(_))
         | (Order::Waves(_) | Order::LocationSequential { .. }, Gate::Level(_)) => std::time::Duration::ZERO,
     }
 }

@@ -163,6 +163,12 @@ fn expel(state: &State, release: &Release, cover: Option<&Cover>, child: ChildKe
         // What it can run may be more now, or less.
         Some(Ok(_)) => {
             let functions = lacks_of(state, release, child);
+            let part = release.assignments.get(&child);
+            if part.is_some_and(|part| is_of_another_group(release, part, functions)) {
+                let was_router = release.turns.is_of_routers(part.map_or(0, |part| part.wave));
+                let why = if was_router { Exclusion::Router } else { Exclusion::Runtime };
+                return take_out(state, release, child, why, now);
+            }
             lacks_otherwise(state, release, child, functions, now).into_iter().collect()
         }
     }
@@ -178,8 +184,11 @@ fn lacks_otherwise(
     now: Now,
 ) -> Option<Change> {
     let part = release.assignments.get(&child)?;
-    let in_place = !part.is_whole() && is_in_place(&state.shared, child, functions);
-    let is_otherwise = part.lacks() != functions || part.is_in_place() != in_place;
+    if is_of_another_group(release, part, functions) {
+        return None;
+    }
+    let in_place = !part.is_whole() && is_in_place(&state.shared, &release.strategy, child, functions);
+    let is_otherwise = part.lacks_in(&release.strategy) != functions || part.is_in_place() != in_place;
     let changes = is_otherwise && !matches!(part.piece(), Piece::Rollout(_));
     let (step, at) = (Step::Lacks { functions, in_place }, release.at(now));
     changes.then_some(Change::Members(members::Change::Stepped {
@@ -191,6 +200,12 @@ fn lacks_otherwise(
     }))
 }
 
+/// Whether a child, by what it doesn't run, is of the other group of a hybrid than its part: it has a turn among those.
+fn is_of_another_group(release: &Release, part: &Assignment, lacks: FunctionSet) -> bool {
+    let routers = !release.gates.levels.leads_services(lacks);
+    release.gates.levels.is_hybrid() && routers != release.turns.is_of_routers(part.wave)
+}
+
 /// Lets a child take part where the strategy wants late joiners, unless it is a ghost still.
 fn take_in(state: &State, child: ChildKey, now: Now) -> Vec<Change> {
     if state.children.get(child).is_none_or(|record| !record.called_again) {
@@ -198,6 +213,10 @@ fn take_in(state: &State, child: ChildKey, now: Now) -> Vec<Change> {
     }
     let wants = |release: &&Release| release.assignments.get(&child).is_none_or(may_come_back);
     let is_able = |release: &&Release| {
+        let part = release.assignments.get(&child);
+        if part.is_some_and(|part| is_of_another_group(release, part, lacks_of(state, release, child))) {
+            return false;
+        }
         let cover = release.cover_for(state, child);
         matches!(plan::why_not(&release.strategy, &state.shared, cover.as_deref(), child), Some(Ok(_)))
     };

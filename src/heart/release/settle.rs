@@ -25,6 +25,7 @@ pub fn settle(state: &State, seen: &dyn Seen, changes: &[Change], now: Now) -> V
         steps::take(changes.len());
         let key = changes.first().and_then(|change| change.release());
         let Some(release) = key.and_then(|key| state.release(key)) else { continue };
+        follow.extend(lifecycle::routers_back(release, now));
         follow.extend(precedent::note(release, changes, now));
         follow.extend(fault::noted(state, release, changes));
         let mut judged = lead::judge(state, release, changes, now);
@@ -69,6 +70,7 @@ const fn may_move_queue(change: &Change) -> bool {
             | lifecycle::Change::Aborted { .. }
             | lifecycle::Change::FaultNoted { .. }
             | lifecycle::Change::Retried { .. }
+            | lifecycle::Change::RoutersBack { .. }
             | lifecycle::Change::Removed { .. } => false,
         },
         Change::Parent(change) => match change {
@@ -149,6 +151,7 @@ impl Freed {
                 | lifecycle::Change::Resumed { .. }
                 | lifecycle::Change::FaultNoted { .. }
                 | lifecycle::Change::Retried { .. }
+                | lifecycle::Change::RoutersBack { .. }
                 | lifecycle::Change::Replanned { .. }
                 | lifecycle::Change::Ended { .. }
                 | lifecycle::Change::Removed { .. } => Self::Nobody,

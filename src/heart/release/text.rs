@@ -29,7 +29,7 @@ impl Form {
             // Each manager has its own, which is made from its offer.
             Self::Full => render_full::whole(strategy),
             Self::UndoOf { function } => render_full::undo(strategy, usize::from(function)),
-            Self::InPlace { is_reported } => render_full::in_place(strategy, id, is_reported),
+            Self::InPlace { is_reported, group: _ } => render_full::in_place(strategy, id, is_reported),
             Self::Stage { stage } => render::stage(strategy, usize::from(stage), id),
             Self::ReportedStage { stage } => render::reported_stage(strategy, usize::from(stage), id),
             Self::StageByItself { stage, rollout } => {

@@ -82,7 +82,7 @@ impl<'s> Parts<'s> {
             if let Some(undo) = assignment.pending_undo() {
                 if undo.fetched {
                     parts.undo_in_hand.get_or_insert(release.key);
-                } else {
+                } else if !release.holds_undo(undo) {
                     parts.new_undo.get_or_insert((release.key, undo));
                 }
             }

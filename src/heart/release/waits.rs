@@ -217,7 +217,9 @@ impl<S: Seen + ?Sized> Look<'_, S> {
     fn undo(&self, release: &Release, key: ChildKey, assignment: &Assignment, undo: &Undo) -> String {
         let id = OfferName::undo(undo.number).id(release.id.as_str());
         let since = self.ago(release, undo.since);
-        let mut line = if undo.fetched {
+        let mut line = if release.holds_undo(undo) && !undo.fetched {
+            "is to go back when each router has proven that it is back".to_owned()
+        } else if undo.fetched {
             format!("runs its undo {id} for {since}")
         } else {
             format!("waits for its undo {id} to be fetched: offered {since} ago")

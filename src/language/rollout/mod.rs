@@ -54,6 +54,17 @@ pub struct Rollout {
 }
 
 impl Rollout {
+    /// For some of the stages, whose indices these are, as a strategy of their own.
+    pub(super) fn of_stages(self, kept: &[usize]) -> Self {
+        let approval = self.approval.and_then(|approval| {
+            let ApprovalOf::Stages(stages) = &approval.of else { return Some(approval) };
+            let place = |stage: &usize| kept.iter().position(|kept| kept == stage);
+            let stages: Vec<usize> = stages.iter().filter_map(place).collect();
+            (!stages.is_empty()).then_some(Approval { of: ApprovalOf::Stages(stages), ..approval })
+        });
+        Self { approval, ..self }
+    }
+
     pub fn silent_after_ms(&self) -> u64 {
         self.silent_after.unwrap_or(SILENT_AFTER).as_millis() as u64
     }

@@ -154,13 +154,16 @@ pub struct PlannedGroup {
 pub struct PlannedWave {
     /// From 1.
     pub wave: u32,
+    /// Of a release of functions and services: `agents`, or `routers`, who begin when these are done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// As the strategy has it: `10%`.
     pub amount: String,
     /// Children that begin in it.
     pub children: u32,
     /// Agents whose turn is in it.
     pub agents: u32,
-    /// Agents that have had their turn after it.
+    /// Agents that have had their turn after it, or routers, where it is one of theirs.
     pub agents_so_far: u32,
 }
 

@@ -1,5 +1,6 @@
 use heart::plan::{Point, Shape, metres_from, plan};
 use language::{Amount, Order, Rollout};
+use model::Capabilities;
 use proptest::prelude::*;
 
 use super::{Child, Children, planned, rectangle, strategy};
@@ -97,4 +98,47 @@ proptest! {
         }
         prop_assert_eq!(plan.by_wave().iter().map(|(children, _)| children).sum::<u32>() as usize, children.len());
     }
+}
+
+#[test]
+fn a_hybrid_parts_agents_and_routers_and_gives_each_group_waves_of_its_own() {
+    let services = "services:\n  - name: shop\n    routers: {labels: {site: shop}}\n    ports: [{port: 80}]\n    variations: [{name: A, \
+                    targets: [\"a:1\"]}, {name: B, targets: [\"b:1\"]}]\nstrategy: blue-green-instant\n";
+    let text = "rollout: {order: waves, waves: [1, 50%, 100%]}\n".to_owned() + services;
+    let strategy = super::strategy(&text);
+    let agent = |id: &str| Child::nowhere(id);
+    let leads = |id: &str, runtimes: Option<&str>, site: &str| {
+        let capabilities = Capabilities {
+            routers: vec!["embedded".to_owned()],
+            runtimes: Some(runtimes.into_iter().map(str::to_owned).collect()),
+            labels: [("site".to_owned(), site.to_owned())].into(),
+            ..Capabilities::default()
+        };
+        Child { capabilities: Some(capabilities), ..Child::nowhere(id) }
+    };
+    let runtime = Some(strategy.functions[0].new.env.as_str());
+    let list = vec![
+        leads("named router", runtime, "shop"),
+        agent("a1"),
+        leads("own agent", runtime, "other"),
+        leads("no router of it", None, "other"),
+        agent("a2"),
+        leads("router", None, "shop"),
+        agent("a3"),
+    ];
+    let (plan, children) = planned(&strategy, list.clone());
+    let named = |at: usize| children.list[plan.members[at].0 as usize].id.as_str();
+    let of = |routers: bool| -> Vec<(&str, usize)> {
+        let members = (0..plan.members.len()).filter(|at| plan.is_router(*at) == routers);
+        members.map(|at| (named(at), plan.wave(at))).collect()
+    };
+    assert_eq!(of(false), [("a1", 0), ("own agent", 1), ("a2", 2), ("a3", 2)]);
+    assert_eq!(of(true), [("named router", 3), ("router", 4)]);
+    assert_eq!(plan.waves.iter().map(|wave| wave.agents).collect::<Vec<_>>(), [1, 2, 4, 5, 6]);
+    assert_eq!(super::reasons(&plan, &strategy), [("leads no router of shop".to_owned(), 1)]);
+    // Without routers there is nothing for the agents to do.
+    let (plan, _) = planned(&strategy, vec![agent("a1"), agent("a2")]);
+    assert!(plan.members.is_empty());
+    let alone = "takes no part alone: there are no routers for this release".to_owned();
+    assert_eq!(super::reasons(&plan, &strategy), [(alone, 2)]);
 }

@@ -17,7 +17,7 @@ use super::world::{AB, WAIT, World, canary, forked, strategy_text, summary, two_
 
 use StageStatus::{Completed, Failure, InProgress, ShouldEnd, SuccessWaiting};
 
-const WHOLE: Form = Form::InPlace { is_reported: false };
+const WHOLE: Form = Form::InPlace { is_reported: false, group: language::Group::Agents };
 
 fn own() -> Profile {
     let capabilities = Capabilities { leads: Leads::Whole, ..Capabilities::default() };

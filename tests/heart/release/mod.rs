@@ -8,6 +8,7 @@ mod forty;
 mod frozen;
 mod gates;
 mod history;
+mod hybrid;
 mod in_place;
 mod led;
 mod local;

@@ -29,6 +29,7 @@ impl Assignment {
             Fact::StageSkipped { stage, then } => self.pass_over(stage, then, strategy, dated.at),
             Fact::UntestedRolledOut => self.roll_out_untested(dated.at),
             Fact::Aborted => self.abort(dated.at),
+            Fact::RoutersBack => self.ask_anew(dated.at),
             Fact::Retried => {
                 if self.is_retryable() {
                     self.retry(strategy, dated.at);

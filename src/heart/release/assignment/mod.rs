@@ -24,7 +24,7 @@ use super::{
     manager::Planned,
     offer::{OfferKind, OfferName, Piece},
 };
-use language::{Action, Strategy};
+use language::{Action, Group, Strategy};
 use model::{ChildStatus, Exclusion, Outcome, StageStatus};
 
 pub use super::clock::ReleaseMs;
@@ -304,9 +304,49 @@ impl Assignment {
         self
     }
 
+    /// Of a hybrid: the part of a child that runs none of these, and so is one of the others' group.
+    #[must_use]
+    pub fn beginning(mut self, lacks: FunctionSet, strategy: &Strategy) -> Self {
+        if let Some(first) = lacks.first().filter(|_| strategy.is_hybrid() && self.stepwise().is_none()) {
+            self.begin_in(
+                match strategy.group_of(first) {
+                    Group::Agents => Group::Routers,
+                    Group::Routers => Group::Agents,
+                },
+                strategy,
+            );
+        }
+        self
+    }
+
+    /// Turns to the first stage of a group, where it has the whole strategy in hand.
+    fn begin_in(&mut self, group: Group, strategy: &Strategy) {
+        if self.stepwise().is_none() {
+            self.slot = Slot::stage(strategy.first_stage_of(group));
+        }
+    }
+
+    /// Whose its part of a release is.
+    pub fn group(&self, strategy: &Strategy) -> Group {
+        strategy.group_of(self.slot.function(strategy))
+    }
+
+    /// What it does not run: of a hybrid, nothing of the other group.
+    pub fn lacks_in(&self, strategy: &Strategy) -> FunctionSet {
+        if !strategy.is_hybrid() {
+            return self.lacks();
+        }
+        let own = FunctionSet(strategy.subjects_of(self.group(strategy)));
+        let all = (0..strategy.subjects_count()).fold(FunctionSet::EMPTY, FunctionSet::with);
+        self.lacks().union(all.minus(own))
+    }
+
     /// Before it has begun.
     fn skip_what_it_lacks(&mut self, strategy: &Strategy) {
         let piece = self.piece();
+        if self.stepwise().is_none() {
+            return self.begin_in(self.group(strategy), strategy);
+        }
         if self.lacks().is_empty() {
             self.slot = piece.slot();
             return;
@@ -324,7 +364,7 @@ impl Assignment {
             let rare = self.rare().clone();
             self.led = planned.led.clone();
             self.change_rare(|own| *own = rare);
-            self.slot = self.piece().slot();
+            self.slot = planned.slot;
         } else if let Some(steps) = self.stepwise_mut().filter(|_| !planned.lacks().is_empty()) {
             steps.rare.change(|rare| rare.lacks = planned.lacks());
             self.skip_what_it_lacks(strategy);
@@ -417,7 +457,8 @@ impl Assignment {
     pub fn current_functions(&self, strategy: &Strategy) -> FunctionSet {
         match &self.led {
             Led::InPlace(_) | Led::Whole(_) => {
-                (0..strategy.subjects_count()).fold(FunctionSet::EMPTY, FunctionSet::with)
+                let all = (0..strategy.subjects_count()).fold(FunctionSet::EMPTY, FunctionSet::with);
+                all.minus(self.lacks_in(strategy))
             }
             Led::Stepwise(_) => FunctionSet::of(self.current_function(strategy)),
         }

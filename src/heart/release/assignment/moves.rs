@@ -201,6 +201,7 @@ impl Assignment {
             (self.led, self.slot) = (fresh.led, fresh.slot);
             self.change_rare(|own| *own = rare);
         }
+        *self = self.clone().beginning(functions, strategy);
         let Some(steps) = self.stepwise_mut() else { return };
         let before = steps.piece;
         steps.piece = Piece::FIRST;
@@ -262,6 +263,7 @@ impl Assignment {
             Led::Whole(before) => Led::Whole(Box::new(self.next_attempt_of(before))),
         };
         let mut fresh = Self { led, ..Self::new(at) };
+        fresh.slot = self.slot;
         fresh.skip_what_it_lacks(strategy);
         let before = self.rare();
         fresh.change_rare(|rare| {

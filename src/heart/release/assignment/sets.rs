@@ -93,6 +93,11 @@ impl Slot {
         if self.0 < FIRST_ROLLOUT_SLOT { Some(self.0 as usize) } else { None }
     }
 
+    /// The index of the subject that is rolled out; `None` for a stage.
+    pub const fn rollout_index(self) -> Option<usize> {
+        if self.0 < FIRST_ROLLOUT_SLOT { None } else { Some((self.0 - FIRST_ROLLOUT_SLOT) as usize) }
+    }
+
     /// The index of the function that the stage tests or the roll-out changes.
     pub fn function(self, strategy: &Strategy) -> usize {
         match self.stage_index() {

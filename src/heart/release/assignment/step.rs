@@ -146,6 +146,7 @@ impl Fact {
             | Self::StageEnded { .. }
             | Self::UntestedRolledOut
             | Self::Aborted
+            | Self::RoutersBack
             | Self::Retried => None,
         }
     }
@@ -174,6 +175,8 @@ pub enum Fact {
         then: Piece,
     },
     Aborted,
+    /// The routers of a hybrid that is taken back have proven that they are back: its agents follow.
+    RoutersBack,
     Retried,
 }
 

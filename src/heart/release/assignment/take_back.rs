@@ -29,6 +29,15 @@ impl Assignment {
         self.change_rare(|rare| rare.undo = Some(Box::new(undo)));
     }
 
+    /// It is told of its undo only now: its time begins.
+    pub(super) fn ask_anew(&mut self, at: ReleaseMs) {
+        self.change_undo(|undo| {
+            if undo.is_pending() && !undo.overdue && !undo.fetched {
+                (undo.since, undo.asked) = (at, at);
+            }
+        });
+    }
+
     pub(super) fn fetch_undo(&mut self, at: ReleaseMs) {
         self.change_undo(|undo| {
             undo.fetched = true;

@@ -44,6 +44,7 @@ pub(in crate::release) fn apply(state: &mut State, change: &Change) {
             state.with_release(*release, Release::try_again);
             state.fold(*release, Fact::Retried, *now);
         }
+        Change::RoutersBack { release, now } => state.fold(*release, Fact::RoutersBack, *now),
         Change::Replanned { release, .. } => state.with_release(*release, Release::plan_again),
         Change::Ended { release, end, unconfirmed, now } => state.with_release(*release, |release| {
             if matches!(end, End::Done | End::Untested) {
@@ -136,6 +137,7 @@ impl State {
         }
         release.assignments = assignments;
         release.counts = Counts::default();
+        release.turns = std::mem::take(&mut release.turns).parted(release.first_of_routers());
         for assignment in release.assignments.values() {
             release.counts.add(assignment, &release.gates);
         }

@@ -44,6 +44,11 @@ pub enum Change {
         release: ReleaseKey,
         now: Now,
     },
+    /// A hybrid is taken back, and each router has proven that it is back: its agents follow.
+    RoutersBack {
+        release: ReleaseKey,
+        now: Now,
+    },
     /// It had no participants, and is planned once more.
     Replanned {
         release: ReleaseKey,
@@ -73,6 +78,7 @@ impl Change {
             | Self::Resumed { .. }
             | Self::Aborted { .. }
             | Self::FaultNoted { .. }
+            | Self::RoutersBack { .. }
             | Self::Replanned { .. }
             | Self::Ended { .. }
             | Self::Removed { .. } => None,
@@ -89,6 +95,7 @@ impl Change {
             | Self::Aborted { release, .. }
             | Self::FaultNoted { release, .. }
             | Self::Retried { release, .. }
+            | Self::RoutersBack { release, .. }
             | Self::Replanned { release, .. }
             | Self::Ended { release, .. }
             | Self::Removed { release, .. } => *release,

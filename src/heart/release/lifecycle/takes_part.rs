@@ -13,7 +13,7 @@ use crate::{
         turnout::{self, SilenceLimits, Turnouts},
     },
 };
-use language::Strategy;
+use language::{Group, Strategy};
 use model::{ChildKey, Exclusion, Now};
 
 /// Who takes part in a release that starts now, with what managers below said.
@@ -31,8 +31,11 @@ pub fn membership(
     let waves = waves(&plan);
     let managers = managers(state, &plan);
     let lacks = lacks(strategy, &plan, &managers);
-    let in_place = in_place(state, &plan, &lacks);
-    let has_turns = !plan.waves.is_empty() || !plan.sequence.is_empty();
+    let in_place = in_place(state, strategy, &plan, &lacks);
+    let has_turns = strategy
+        .rollout
+        .as_ref()
+        .is_some_and(|rollout| rollout.order.is_in_waves() || rollout.order.is_by_location());
     let silent = plan.turnouts.iter().map(|turnout| turnout.silent).fold(0, u32::saturating_add);
     Membership {
         members: plan.members.into(),
@@ -73,19 +76,27 @@ fn lacks(strategy: &Strategy, plan: &Plan, managers: &BTreeMap<ChildKey, Planned
 }
 
 /// The agents that are led in place.
-fn in_place(state: &Snapshot, plan: &Plan, lacks: &[FunctionSet]) -> Vec<ChildKey> {
+fn in_place(state: &Snapshot, strategy: &Strategy, plan: &Plan, lacks: &[FunctionSet]) -> Vec<ChildKey> {
     let lacks_at = |at: usize| lacks.get(at).copied().unwrap_or_default();
     let members = plan.members.iter().enumerate();
     members
-        .filter(|(at, child)| is_in_place(state, **child, lacks_at(*at)))
+        .filter(|(at, child)| is_in_place(state, strategy, **child, lacks_at(*at)))
         .map(|(_, child)| *child)
         .collect()
 }
 
 /// Whether an agent is handed the whole strategy. One that doesn't run all of it is led stepwise, so that nobody has to agree
-/// with it on what is left of the strategy.
-pub(in crate::release) fn is_in_place(state: &Snapshot, child: ChildKey, lacks: FunctionSet) -> bool {
-    lacks.is_empty() && state.children.get(child).is_some_and(|record| record.leads_itself())
+/// with it on what is left of the strategy. What is the other group's of a hybrid it has nothing to do with.
+pub(in crate::release) fn is_in_place(
+    state: &Snapshot,
+    strategy: &Strategy,
+    child: ChildKey,
+    lacks: FunctionSet,
+) -> bool {
+    let others = |group| FunctionSet(strategy.subjects_of(group));
+    let is_one_group = Group::ALL.map(others).contains(&lacks) && strategy.is_hybrid();
+    (lacks.is_empty() || is_one_group)
+        && state.children.get(child).is_some_and(|record| record.leads_itself())
 }
 
 /// What one child does not run.
@@ -103,11 +114,17 @@ fn waves(plan: &Plan) -> Vec<u32> {
         return (0..plan.members.len()).map(|at| plan.wave(at) as u32).collect();
     }
     let mut waves = vec![0; plan.sequence.len()];
-    for (wave, at) in (0..).zip(&plan.sequence) {
-        if let Some(place) = waves.get_mut(*at as usize) {
-            // Who is silent has a turn together with the others that are, last.
-            *place = u32::min(wave, plan.live);
+    let mut first = 0;
+    for half in plan.sequence_by_group() {
+        let mut last = first;
+        for (wave, at) in (first..).zip(half.turns) {
+            if let Some(place) = waves.get_mut(*at as usize) {
+                // Who is silent has a turn together with the others that are, last.
+                *place = u32::min(wave, first + half.live);
+                last = *place;
+            }
         }
+        first = last + 1;
     }
     waves
 }

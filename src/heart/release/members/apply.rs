@@ -56,7 +56,11 @@ impl State {
         let alone = release.strategy.rollout.as_ref().is_some_and(|rollout| rollout.order.is_by_location());
         let old = instead_of.and_then(|old| release.assignments.get(&old));
         let own = old.map(|old| old.wave).filter(|wave| *wave < release.gates.stand.waves);
-        let wave = own.unwrap_or_else(|| release.turns.join(&release.members, child, alone));
+        let of_agents = release.gates.levels.leads_services(lacks);
+        let wave = own.unwrap_or_else(|| match of_agents && release.turns.of_routers().is_some() {
+            true => release.turns.join_agents(child),
+            false => release.turns.join(&release.members, child, alone),
+        });
         // Those barriers that others are on their way to have begun without it, unless it comes for one of them.
         let is_late = instead_of.is_none() && wave < release.gates.stand.waves;
         let joined = if is_late { release.gates.stand.level.saturating_add(1) } else { 0 };
@@ -65,7 +69,8 @@ impl State {
             let planned = Planned { agents: record.counted_agents(), ..Planned::default() };
             release.managers.insert(child, planned);
         }
-        let is_in_place = is_in_place(&self.shared, child, lacks);
+        let strategy = std::sync::Arc::clone(&release.strategy);
+        let is_in_place = is_in_place(&self.shared, &strategy, child, lacks);
         let Some(release) = self.shared.releases.get_mut(&key) else { return };
         let mut newcomer = Assignment {
             wave,

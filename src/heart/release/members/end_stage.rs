@@ -38,8 +38,10 @@ pub(in crate::release) fn decide(state: &State, child: &str, offer: &str, stage:
         return Decision { changes: walk.changes, answer: Err(unknown().into()) };
     };
     let current = call.name == walk.assignment.offer_name() && !walk.assignment.status.is_over();
-    let end = if current { of_current(&mut walk, slot) } else { true };
-    let rollback = is_taken_back(&walk.assignment, call.name);
+    // What it would do by itself after this is what it is to wait with.
+    let waits = walk.assignment.fetched && walk.release.holds_back(&walk.assignment);
+    let end = if current { of_current(&mut walk, slot) } else { !waits };
+    let rollback = !waits && is_taken_back(&walk.assignment, call.name);
     let walks = walk.assignment.is_whole() || walk.assignment.is_in_place();
     let skip = if walks { walk.release.skipped_names() } else { Vec::new() };
     Decision::new(walk.changes, Reply::EndStage { end, rollback, skip })

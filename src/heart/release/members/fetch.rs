@@ -88,9 +88,11 @@ fn would_be(state: &Snapshot, release: &Release, child: ChildKey) -> Result<Assi
             Ok(match record {
                 Some(record) => {
                     let planned = Planned { agents: record.counted_agents(), quotas: Vec::new() };
-                    Assignment::new_whole(planned, 0)
+                    Assignment::new_whole(planned, 0).beginning(lacks, strategy)
                 }
-                None if is_in_place(state, child, lacks) => Assignment::new_in_place(0),
+                None if is_in_place(state, strategy, child, lacks) => {
+                    Assignment::new_in_place(0).beginning(lacks, strategy)
+                }
                 None => Assignment::new(0).lacking(lacks, strategy),
             })
         }
@@ -115,7 +117,7 @@ fn offer_of(
         {
             Form::ReportedStage { stage }
         }
-        Form::InPlace { .. } => Form::InPlace { is_reported: knows(FEATURE_INTERIM) },
+        Form::InPlace { group, .. } => Form::InPlace { is_reported: knows(FEATURE_INTERIM), group },
         form => form,
     };
     let strategy = match form {
@@ -140,7 +142,7 @@ fn offer_of(
             }
             Arc::new(strategy)
         }
-        Form::InPlace { .. } => Arc::new(release.strategy_in_place(name.attempt)),
+        Form::InPlace { group, .. } => Arc::new(release.strategy_in_place(name.attempt, group)),
         // A release from above may be called otherwise here, and a manager below knows it by that.
         Form::UndoOf { .. } => {
             Arc::new(Strategy { id: release.id.clone(), ..Strategy::clone(&release.strategy) })
@@ -199,7 +201,7 @@ fn work(walk: &mut Walk<'_>, name: OfferName) -> Option<Form> {
 fn form_for(assignment: &Assignment, strategy: &Strategy) -> Form {
     match &assignment.led {
         Led::Whole(_) => Form::Full,
-        Led::InPlace(_) => Form::InPlace { is_reported: false },
+        Led::InPlace(_) => Form::InPlace { is_reported: false, group: assignment.group(strategy) },
         Led::Stepwise(steps) if steps.by_itself => by_itself::form(steps.piece, strategy),
         Led::Stepwise(steps) => form(steps.piece),
     }

@@ -82,7 +82,7 @@ impl State {
         stand.reached = None;
         stand.waived = false;
         release.asking = None;
-        stand.level = release.gates.levels.barrier_from(0);
+        stand.level = release.gates.levels.entry(release.turns.is_of_routers(to));
         // The parent may open one while an operator here has paused it.
         if !matches!(release.state, ReleaseState::Paused { .. }) {
             release.state = ReleaseState::Running;

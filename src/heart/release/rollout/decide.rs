@@ -8,7 +8,7 @@ use crate::release::{
     gate::{ALL_OPEN, Gate},
     lifecycle::{self, lacks_of, membership},
     members, rollout,
-    state::{ReleaseState, State},
+    state::{Release, ReleaseState, State},
     turnout::{Told, Turnouts},
 };
 use model::Now;
@@ -51,7 +51,13 @@ fn promote(state: &State, id: &str, now: Now) -> Result<Decision, NoReply> {
     }
     another_fact(release)?;
     let (from, all) = (release.gates.stand.waves, release.turns.waves());
-    let waves = if release.keeps_waves_of_parent() { from } else { all };
+    // Nobody can want that calls go where no agent has proven anything: those are let through first.
+    let agents = release.agents_first();
+    let waves = match agents.and(release.turns.of_routers()) {
+        Some(first) => first.max(from),
+        None if release.keeps_waves_of_parent() => from,
+        None => all,
+    };
     let mut changes = Vec::new();
     let mut closed = release.gates.stand.level;
     if from < waves {
@@ -62,17 +68,29 @@ fn promote(state: &State, id: &str, now: Now) -> Result<Decision, NoReply> {
             now,
         }));
         // Each new wave meets all barriers anew.
-        closed = release.gates.levels.barrier_from(0);
+        closed = release.gates.levels.entry(release.turns.is_of_routers(waves - 1));
     }
-    let level = release.signalled_from(closed);
+    let level = agents.unwrap_or_else(|| release.signalled_from(closed));
     if closed < level {
         changes.push(Change::Rollout(rollout::Change::LevelOpened { release: release.key, level, now }));
     }
     let withheld =
         if level < ALL_OPEN { Some(Gate::Level(level)) } else { (waves < all).then_some(Gate::Wave(waves)) };
     match withheld.filter(|_| changes.is_empty()) {
+        Some(_) if agents.is_some() => Err(wrong(release, "its routers begin when its agents are done")),
         Some(gate) => Err(held(release, release.gate_name(gate))),
         None => Ok(Decision::new(changes, Reply::Done)),
+    }
+}
+
+impl Release {
+    /// The level of the routers' first stage, while agents of a hybrid are to be done before.
+    fn agents_first(&self) -> Option<u8> {
+        let (stand, routers) = (&self.gates.stand, self.gates.levels.routers()?);
+        let is_theirs = self.turns.of_routers().is_some_and(|first| stand.waves <= first);
+        // They are tried again together.
+        let again = stand.level <= routers && self.counts.behind > 0;
+        (is_theirs || again).then_some(routers)
     }
 }
 

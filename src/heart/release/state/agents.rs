@@ -46,8 +46,8 @@ impl Release {
         at: ReleaseMs,
     ) -> Assignment {
         match self.managers.get(&child) {
-            Some(planned) => Assignment::new_whole(planned.clone(), at),
-            None if is_in_place => Assignment::new_in_place(at),
+            Some(planned) => Assignment::new_whole(planned.clone(), at).beginning(lacks, &self.strategy),
+            None if is_in_place => Assignment::new_in_place(at).beginning(lacks, &self.strategy),
             None => Assignment::new(at).lacking(lacks, &self.strategy),
         }
     }

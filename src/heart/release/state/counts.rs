@@ -1,6 +1,7 @@
 //! How many children of a release are where, kept up to date with each step.
 
 use crate::release::{assignment::Assignment, gate::Gates, manager::Agents};
+use language::Group;
 use model::Outcome;
 
 /// Agents that did not end well, by what limits there are.
@@ -66,10 +67,14 @@ pub struct Counts {
     pub opened: u32,
     /// Agents, those of managers below among them.
     pub agents: Agents,
+    /// Those of them that are the routers of a hybrid.
+    pub routers: Agents,
+    /// Of a hybrid: children that owe the proof that a service is back.
+    pub routers_undoing: u32,
 }
 
 impl Counts {
-    fn slots(&mut self, assignment: &Assignment, gates: &Gates) -> [Option<&mut u32>; 12] {
+    fn slots(&mut self, assignment: &Assignment, gates: &Gates) -> [Option<&mut u32>; 13] {
         use model::ChildStatus as S;
         let status = match assignment.status {
             S::No => &mut self.no,
@@ -103,12 +108,17 @@ impl Counts {
             gates.takes_place(assignment).then_some(&mut self.in_progress),
             assignment.is_left_untested().then_some(&mut self.left_untested),
             (!assignment.is_whole() && gates.admits(assignment)).then_some(&mut self.opened),
+            undo.filter(|undo| gates.levels.leads_services(undo.functions))
+                .map(|_| &mut self.routers_undoing),
         ]
     }
 
     pub(in crate::release) fn add(&mut self, assignment: &Assignment, gates: &Gates) {
         self.slots(assignment, gates).into_iter().flatten().for_each(|count| *count += 1);
         self.agents.add(assignment.agents());
+        if gates.levels.group_of(assignment.slot) == Group::Routers {
+            self.routers.add(assignment.agents());
+        }
     }
 
     pub(in crate::release) fn remove(&mut self, assignment: &Assignment, gates: &Gates) {
@@ -117,6 +127,9 @@ impl Counts {
             .flatten()
             .for_each(|count| *count = count.saturating_sub(1));
         self.agents.remove(assignment.agents());
+        if gates.levels.group_of(assignment.slot) == Group::Routers {
+            self.routers.remove(assignment.agents());
+        }
     }
 
     /// How many ended how, in the order of [`Outcome::NAMES`], so that none can be left out.

@@ -6,7 +6,7 @@ use crate::release::{
     pause::{PausedBy, UNPROVEN},
     state::Release,
 };
-use language::Order;
+use language::{Group, Order};
 use model::ChildKey;
 
 impl Release {
@@ -25,15 +25,18 @@ impl Release {
     /// Whether enough agents have proven the release for this gate to open. What comes from above is judged above.
     pub(in crate::release) fn is_proven(&self, gate: Gate) -> bool {
         let Some(rollout) = &self.strategy.rollout else { return true };
-        if self.parent.is_some() || self.gates.stand.waived {
+        if self.parent.is_some() || (self.gates.stand.waived && !self.lets_routers_begin(gate)) {
             return true;
         }
+        let group = self.group_at(gate);
         let succeeded = match (gate, &rollout.order) {
-            (Gate::Wave(_), _) => self.counts.agents.succeeded,
+            (Gate::Wave(_), _) => self.succeeded_of(group),
+            // Agents that are tried again with the routers.
+            (Gate::Level(level), _) if self.gates.levels.routers() == Some(level) => self.succeeded_of(group),
             (Gate::Level(level), Order::Parallel | Order::GlobalIncremental)
-                if level == self.gates.levels.rollout() =>
+                if self.gates.levels.is_rollout(level) =>
             {
-                self.agents_ready().saturating_add(self.counts.agents.succeeded)
+                self.agents_ready().saturating_add(self.succeeded_of(group))
             }
             (
                 Gate::Level(_),
@@ -43,9 +46,58 @@ impl Release {
                 | Order::Waves(_),
             ) => return true,
         };
-        let planned = self.agents_planned();
+        let (planned, opened) = (self.planned_of(group), self.opened_of(group));
         succeeded >= rollout.must_succeed(planned, u32::MAX)
-            || succeeded >= rollout.must_succeed(planned, self.agents_opened())
+            || succeeded >= rollout.must_succeed(planned, opened)
+    }
+
+    /// Whether routers of a hybrid begin behind a gate. That agents have proven what they send calls to, nobody can waive.
+    fn lets_routers_begin(&self, gate: Gate) -> bool {
+        match gate {
+            // The first of their waves may be passed over.
+            Gate::Wave(wave) => {
+                let begun = self.turns.is_of_routers(self.gates.stand.waves.saturating_sub(1));
+                self.turns.is_of_routers(wave) && !begun
+            }
+            Gate::Level(level) => self.counts.behind == 0 && self.gates.levels.routers() == Some(level),
+        }
+    }
+
+    /// Who has to have proven the release before a gate opens. Before the first wave of routers it is the agents.
+    pub(in crate::release) fn group_at(&self, gate: Gate) -> Group {
+        match gate {
+            Gate::Level(level) => self.gates.levels.group_at(level),
+            Gate::Wave(wave) if self.turns.is_of_routers(wave) && !self.lets_routers_begin(gate) => {
+                Group::Routers
+            }
+            Gate::Wave(_) => Group::Agents,
+        }
+    }
+
+    /// Agents that have succeeded, or of a hybrid those of a group: routers are counted as agents are.
+    fn succeeded_of(&self, group: Group) -> u32 {
+        let of_routers = self.counts.routers.succeeded;
+        match group {
+            Group::Routers => of_routers,
+            Group::Agents => self.counts.agents.succeeded.saturating_sub(of_routers),
+        }
+    }
+
+    /// Agents for whom it was planned, or of a hybrid those of a group. No manager takes part in one.
+    pub(in crate::release) fn planned_of(&self, group: Group) -> u32 {
+        let (from, to) = self.turns.waves_of(group);
+        match self.gates.levels.is_hybrid() {
+            true => self.turns.between(from, to).len() as u32,
+            false => self.agents_planned(),
+        }
+    }
+
+    fn opened_of(&self, group: Group) -> u32 {
+        let (from, to) = self.turns.waves_of(group);
+        match self.gates.levels.is_hybrid() {
+            true => self.turns.between(from, to.min(self.gates.stand.waves).max(from)).len() as u32,
+            false => self.agents_opened(),
+        }
     }
 
     /// Agents that have come to the next barrier.
@@ -67,14 +119,24 @@ impl Release {
     /// Why it is paused that nobody has proven it: `unproven: 0 agents have succeeded so far, 1 must before wave 2 of 3`.
     pub(in crate::release) fn unproven_reason(&self, gate: Gate) -> String {
         let rollout = self.strategy.rollout.as_ref();
-        let must = rollout.map_or(1, |r| r.must_succeed(self.agents_planned(), self.agents_opened()));
+        let group = self.group_at(gate);
+        let must = rollout.map_or(1, |r| r.must_succeed(self.planned_of(group), self.opened_of(group)));
         let succeeded = match gate {
-            Gate::Wave(_) => self.counts.agents.succeeded,
-            Gate::Level(_) => self.agents_ready().saturating_add(self.counts.agents.succeeded),
+            Gate::Level(level) if self.gates.levels.routers() != Some(level) => {
+                self.agents_ready().saturating_add(self.succeeded_of(group))
+            }
+            Gate::Wave(_) | Gate::Level(_) => self.succeeded_of(group),
         };
-        let (agents, have) = if succeeded == 1 { ("agent", "has") } else { ("agents", "have") };
+        let (agents, have) = match (group, self.gates.levels.is_hybrid(), succeeded) {
+            (Group::Routers, true, 1) => ("router", "has"),
+            (Group::Routers, true, _) => ("routers", "have"),
+            (_, _, 1) => ("agent", "has"),
+            (_, _, _) => ("agents", "have"),
+        };
+        let so =
+            if self.lets_routers_begin(gate) { "; try agents again, for this can't be waived" } else { "" };
         format!(
-            "{UNPROVEN}{succeeded} {agents} {have} succeeded so far, {must} must before {}",
+            "{UNPROVEN}{succeeded} {agents} {have} succeeded so far, {must} must before {}{so}",
             self.gate_name(gate)
         )
     }

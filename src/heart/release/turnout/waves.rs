@@ -13,7 +13,7 @@ use crate::{
         state::{Release, ReleaseState, State},
     },
 };
-use language::{Amount, Order};
+use language::{Amount, Group, Order};
 use model::{ChildKey, Now};
 
 impl Release {
@@ -52,8 +52,8 @@ impl Release {
         let mut changes: Vec<Change> = planned.and_then(|planned| planned.change).into_iter().collect();
         let opening = match gate {
             Gate::Wave(_) if all_silent || !changes.is_empty() => {
-                let from = self.gates.stand.waves;
-                Change::Rollout(rollout::Change::WavesOpened { release: self.key, from, to: from, now })
+                let (from, to) = (self.gates.stand.waves, self.group_to_come().0);
+                Change::Rollout(rollout::Change::WavesOpened { release: self.key, from, to, now })
             }
             gate => self.opening(gate, now),
         };
@@ -120,9 +120,10 @@ impl Release {
 
     /// Everybody whose turn, or the turn of some of whose agents, is in a wave that is not open.
     fn waiting(&self, state: &State, seen: &dyn Seen, told: &Turnouts, now: Now) -> Vec<WaitingRelease> {
-        let (open, limits) = (self.gates.stand.waves, SilenceLimits::of_strategy(&self.strategy));
+        let (open, limits) = (self.group_to_come().0, SilenceLimits::of_strategy(&self.strategy));
+        let end = self.group_to_come().1;
         let waits = |(child, part): (&ChildKey, &Assignment)| {
-            if part.status.is_over() || part.wave < open {
+            if part.status.is_over() || part.wave < open || part.wave >= end {
                 return None;
             }
             let Some(planned) = self.managers.get(child) else {
@@ -142,12 +143,14 @@ impl Release {
 
     /// For each, the waves and how many of its agents have had their turn after each of them.
     fn in_waves(&self, waiting: &[WaitingRelease], amounts: &[Amount]) -> Vec<Vec<(u32, u32)>> {
-        let open = self.gates.stand.waves;
+        let (open, end) = self.group_to_come();
+        let group = self.group_of_wave(open);
         let sum =
             |of: fn(&Turnout) -> u32| waiting.iter().map(|one| of(&one.turnout)).fold(0, u32::saturating_add);
         let (live, left) = (sum(|turnout| turnout.live), sum(|turnout| turnout.all()));
-        let total = self.agents_planned().max(left);
-        let rest = amounts.get(open as usize..).filter(|rest| !rest.is_empty()).unwrap_or(&[Amount::WHOLE]);
+        let total = self.planned_of(group).max(left);
+        let passed = open - self.turns.waves_of(group).0.min(open);
+        let rest = amounts.get(passed as usize..).filter(|rest| !rest.is_empty()).unwrap_or(&[Amount::WHOLE]);
         let keeps_empty = !self.opens_its_waves();
         let waves = cut(rest, Filled { total, live, so_far: total - left }, keeps_empty);
         let last = waves.len().saturating_sub(1);
@@ -161,12 +164,12 @@ impl Release {
                 let of = wave.agents.saturating_sub(from).min(live);
                 let of = one.done + if at == last { live + silent } else { of };
                 if of > quotas.last().map_or(one.done, |(_, agents)| *agents) {
-                    quotas.push((open + at as u32, of));
+                    quotas.push(((open + at as u32).min(end - 1), of));
                 }
             }
             if quotas.is_empty() {
                 // A manager without agents has its turn all the same.
-                quotas.push((open + last as u32, one.done));
+                quotas.push(((open + last as u32).min(end - 1), one.done));
             }
             quotas
         };
@@ -175,14 +178,14 @@ impl Release {
 
     /// Each of those that are heard of has a turn of its own, and the others one together, last.
     fn one_by_one(&self, waiting: &[WaitingRelease]) -> Vec<Vec<(u32, u32)>> {
-        let open = self.gates.stand.waves;
+        let (open, end) = self.group_to_come();
         let is_live = |one: &WaitingRelease| one.turnout.live > 0 || one.turnout.all() == 0;
         let last = open + waiting.iter().filter(|one| is_live(one)).count() as u32;
         let mut next = open;
         let place = |one: &WaitingRelease| {
             let wave = if is_live(one) { next } else { last };
             next += u32::from(is_live(one));
-            vec![(wave, one.turnout.all())]
+            vec![(wave.min(end - 1), one.turnout.all())]
         };
         waiting.iter().map(place).collect()
     }
@@ -222,6 +225,31 @@ impl Release {
         }))
     }
 
+    /// The first wave that is not open of the group whose turn is next, and the first that isn't this group's any more. Waves of the agents of a
+    /// hybrid stay before those of its routers, however they are filled.
+    fn group_to_come(&self) -> (u32, u32) {
+        let open = self.gates.stand.waves;
+        match self.turns.of_routers() {
+            Some(first) if self.next_wave().is_some_and(|next| next < first) => (open, first),
+            Some(first) => (open.max(first), u32::MAX),
+            None => (open, u32::MAX),
+        }
+    }
+
+    fn group_of_wave(&self, wave: u32) -> Group {
+        if self.turns.is_of_routers(wave) { Group::Routers } else { Group::Agents }
+    }
+
+    /// Of a hybrid: the first wave in which routers have, or had, their turn.
+    pub fn first_of_routers(&self) -> Option<u32> {
+        if !self.gates.levels.is_hybrid() {
+            return None;
+        }
+        let is_router = |part: &Assignment| part.group(&self.strategy) == Group::Routers;
+        let routers = self.assignments.iter().filter(|(_, part)| is_router(part));
+        routers.map(|(child, _)| self.first_wave(*child)).min()
+    }
+
     /// The wave in which a member had, or has, its first turn.
     pub fn first_wave(&self, child: ChildKey) -> u32 {
         let first = self.managers.get(&child).and_then(|planned| planned.quotas.first());
@@ -252,7 +280,8 @@ impl Release {
         }
         let order: Vec<ChildKey> = self.assignments.keys().copied().collect();
         let waves: Vec<u32> = order.iter().map(|child| self.first_wave(*child)).collect();
-        self.turns = Turns::new(&order, &waves, self.managers.by_key());
+        let routers = self.first_of_routers();
+        self.turns = Turns::new(&order, &waves, self.managers.by_key()).parted(routers);
         self.left_out = left_out;
     }
 

@@ -13,7 +13,7 @@ use heart::{
         turnout::{self, SilenceLimits, Turnouts},
     },
 };
-use language::Strategy;
+use language::{Group, Strategy};
 use model::{ChildKey, FEATURE_INTERIM, Now, ReleaseKey, tenant};
 use wire::api::{
     self, PlannedAlpha, PlannedChild, PlannedExclusion, PlannedGroup, PlannedWave, WithoutSurface,
@@ -96,6 +96,14 @@ pub fn plan(
     };
     let by_wave = plan.by_wave();
     let waves = plan.waves.iter().zip(by_wave).enumerate();
+    let routers_from = plan.routers.as_ref().map(|routers| routers.waves_before);
+    let of_group =
+        |at: usize| routers_from.map(|first| if at < first { Group::Agents } else { Group::Routers });
+    // Counts are of each group.
+    let before = |at: usize| match (of_group(at), routers_from.and_then(|first| first.checked_sub(1))) {
+        (Some(Group::Routers), Some(last)) => plan.waves.get(last).map_or(0, |wave| wave.agents),
+        _ => 0,
+    };
     let form = api::Plan {
         id: strategy.id.to_string(),
         order: strategy.rollout.as_ref().map(|rollout| rollout.order.word().name().to_owned()),
@@ -111,10 +119,11 @@ pub fn plan(
         waves: waves
             .map(|(at, (wave, (children, agents)))| PlannedWave {
                 wave: at as u32 + 1,
+                group: of_group(at).map(|group| group.name().to_owned()),
                 amount: wave.amount.to_string(),
                 children,
                 agents,
-                agents_so_far: wave.agents,
+                agents_so_far: wave.agents - before(at),
             })
             .collect(),
         alpha: alpha(strategy),
@@ -176,7 +185,7 @@ fn without_surface(state: &Snapshot, strategy: &Strategy) -> Option<WithoutSurfa
 }
 
 fn partial(strategy: &Strategy, plan: &Plan) -> u32 {
-    plan.parts.iter().filter(|part| plan::Part(**part).lacks(strategy) > 0).count() as u32
+    plan.parts.iter().filter(|part| plan::Part(**part).lacks_of_its_own(strategy) > 0).count() as u32
 }
 
 /// Most managers that are named.

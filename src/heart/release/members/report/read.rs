@@ -127,7 +127,8 @@ fn unnamed(walk: &Walk<'_>, name: OfferName, piece: Piece, digest: u64) -> Slot 
         let last = assignment.marks().last().filter(|mark| mark.digest == digest);
         return last.map_or(assignment.slot, |mark| mark.slot);
     }
-    let path = walk.strategy().success_path();
+    let first = walk.strategy().first_stage_of(assignment.group(walk.strategy()));
+    let path = walk.strategy().success_path_from(first);
     let before = |attempt: u16| attempt >= name.attempt && attempt < assignment.named;
     let is_current = name.attempt == assignment.named;
     let ended = |stage: &usize| {
@@ -167,11 +168,12 @@ pub(in crate::release::members) fn find_slot(
         Piece::Whole => None,
     };
     let found = strategy.stages.iter().position(|other| other.name == stage)?;
+    let group = assignment.group(strategy);
     let is_listed = match slot {
         Some(only) => only == found,
-        // It walks the whole graph, and says so of each stage.
-        None if assignment.is_in_place() => true,
-        None => strategy.success_path().contains(&found),
+        // It walks the whole graph of its group, and says so of each stage.
+        None if assignment.is_in_place() => strategy.group_of_stage(found) == group,
+        None => strategy.success_path_from(strategy.first_stage_of(group)).contains(&found),
     };
     is_listed.then_some(Slot::stage(found))
 }

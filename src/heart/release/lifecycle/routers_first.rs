@@ -1,0 +1,67 @@
+//! The way back of a hybrid release: its routers first, and then its agents.
+//!
+//! Rule: once a hybrid is taken back, no agent is told to undo anything before each router that may lead calls by this release has
+//! proven that it doesn't. A router proves it with the result of its undo, which it gives when it was read back at the stable variation
+//! and has drained (or its drain deadline passed, which it shows); or it reports that a stage ended at the stable variation.
+//!
+//! Every undo is owed from the moment of the roll-back, to agents and routers alike, so that what is unproven is counted and stored as in
+//! any release. What is held back is that an agent is *told*: by a poll, and by the end of a stage that it has in hand. When the last
+//! router has proven its way back, or is forgotten, [`Change::RoutersBack`] says so of the release once and for all: the
+//! undos are shown, and their time begins anew. It is a fact that is stored, so after a restart nobody is told earlier.
+//!
+//! Counter-example: a router is away for good. Its undo is overdue in time, and so are those of the agents that wait for it: the release
+//! ends unproven, and what it owes is shown. The agents go on serving what this router may still send calls to, until it is
+//! back, or an operator forgets it. To let them go back earlier would lose these calls.
+//!
+//! Deliberately not here: an agent that fails by itself while the release goes on is taken back at once, as in any
+//! release: the others go on, and so do the calls.
+
+use super::Change as CourseChange;
+use crate::release::{
+    assignment::{Assignment, Fact, Undo},
+    change::Change,
+    state::{End, Release, ReleaseState},
+};
+use model::Now;
+
+impl Release {
+    /// Whether an agent must not be told of this undo yet.
+    pub fn holds_undo(&self, undo: &Undo) -> bool {
+        !self.gates.levels.leads_services(undo.functions) && self.holds_agents()
+    }
+
+    /// Whether an agent that has something in hand must not be told yet that it was taken back.
+    pub fn holds_back(&self, assignment: &Assignment) -> bool {
+        !self.gates.levels.leads_services(assignment.current_functions(&self.strategy)) && self.holds_agents()
+    }
+
+    /// Whether its agents wait for its routers on the way back.
+    pub fn holds_agents(&self) -> bool {
+        self.gates.levels.is_hybrid() && self.is_taken_back() && !self.are_routers_back()
+    }
+
+    const fn is_taken_back(&self) -> bool {
+        match self.state {
+            ReleaseState::RollingBack { .. }
+            | ReleaseState::Over { end: End::RolledBack | End::Aborted, .. } => true,
+            ReleaseState::Planned
+            | ReleaseState::Running
+            | ReleaseState::Paused(_)
+            | ReleaseState::AwaitingApproval { .. }
+            | ReleaseState::Over {
+                end: End::Done | End::DoneWithFailures | End::NoParticipants | End::Untested,
+                ..
+            } => false,
+        }
+    }
+
+    fn are_routers_back(&self) -> bool {
+        self.facts.iter().rev().any(|dated| dated.fact == Fact::RoutersBack)
+    }
+}
+
+/// That the routers of a release are back, if agents wait for that.
+pub(in crate::release) fn routers_back(release: &Release, now: Now) -> Option<Change> {
+    let is_back = release.holds_agents() && release.counts.routers_undoing == 0 && release.counts.undoing > 0;
+    is_back.then_some(Change::Lifecycle(CourseChange::RoutersBack { release: release.key, now }))
+}
