@@ -11,7 +11,7 @@ use std::{
 
 use choirmaster_agent::{run, runtime::process::cgroup::Cgroups, settings::Runtimes};
 use proxy::{
-    Limits, Proxy,
+    Kind, Limits, Listen, Proxy,
     control::{self, desk::Desk},
 };
 use serde_json::{Value, json};
@@ -134,10 +134,11 @@ async fn shares_calls_and_targets_of_each_variation_are_told_as_they_are() {
     let root = tempfile::Builder::new().prefix("told").tempdir().unwrap();
     let proxy = Proxy::start(1, Limits::default()).unwrap();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = proxy.listen(&listener).unwrap().port();
+    let address = proxy.listen(&listener).unwrap();
+    let (port, listen) = (address.port(), vec![Listen { kind: Kind::Plain, address }]);
     let state = root.path().join("proxy");
     fs::create_dir(&state).unwrap();
-    let desk = Arc::new(Desk::new(proxy, &state, Vec::new(), "0.0.0-test").unwrap());
+    let desk = Arc::new(Desk::new(proxy, &state, listen, "0.0.0-test").unwrap());
     let socket = UnixListener::bind(root.path().join("proxy.sock")).unwrap();
     desk.open();
     let serving = tokio::spawn(control::serve(socket, Arc::clone(&desk)));
