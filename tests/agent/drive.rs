@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Without a manager or a proxy that answers.
-fn settings(folder: &Path, runtimes: Runtimes) -> Settings {
+pub fn settings(folder: &Path, runtimes: Runtimes) -> Settings {
     let manager = Manager {
         url: "http://127.0.0.1:1".to_owned(),
         join_token_file: None,

@@ -20,6 +20,7 @@ mod process;
 mod runners;
 mod scripted;
 mod tinyfaas;
+mod told;
 mod wasm;
 mod webhook;
 mod world;

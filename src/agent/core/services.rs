@@ -31,6 +31,9 @@ pub struct LedService {
     /// A release is in hand.
     #[serde(default)]
     pub is_tried: bool,
+    /// A stage of the release in hand asks how many targets are healthy.
+    #[serde(default)]
+    asks_for_health: bool,
     /// The offer that shared it out last.
     #[serde(default)]
     pub offer: String,
@@ -44,7 +47,16 @@ impl LedService {
     fn new(service: Service, offer: &str) -> Self {
         let runs = vec![(0, BUCKETS, Variation::STABLE.0)];
         let (salt, split) = (String::new(), String::new());
-        Self { service, runs, salt, split, is_tried: false, offer: offer.to_owned(), before: None }
+        Self {
+            service,
+            runs,
+            salt,
+            split,
+            is_tried: false,
+            asks_for_health: false,
+            offer: offer.to_owned(),
+            before: None,
+        }
     }
 
     fn table(&self) -> Option<Table> {
@@ -102,11 +114,18 @@ impl LedService {
         beside.max_by_key(|(_, share)| **share).map_or(0, |(at, _)| at)
     }
 
+    /// Whether targets are looked at also where nothing is said of that. Of UDP nobody could tell.
+    fn looks_at_all(&self) -> bool {
+        let is_udp = self.service.ports.iter().any(|listen| listen.protocol == wanted::Protocol::Udp);
+        self.is_tried && self.asks_for_health && !is_udp
+    }
+
     /// What decides how it is told, without what it was before, and where it comes from.
     fn bare(&self) -> Self {
-        let Self { service, runs, salt, split, is_tried, offer: _, before: _ } = self;
+        let Self { service, runs, salt, split, is_tried, asks_for_health, offer: _, before: _ } = self;
         let (service, runs, salt, split) = (service.clone(), runs.clone(), salt.clone(), split.clone());
-        Self { service, runs, salt, split, is_tried: *is_tried, offer: String::new(), before: None }
+        let (is_tried, asks_for_health) = (*is_tried, *asks_for_health);
+        Self { service, runs, salt, split, is_tried, asks_for_health, offer: String::new(), before: None }
     }
 
     /// As whatever splits calls, and knows these functions, is told.
@@ -119,7 +138,13 @@ impl LedService {
         let serving = self.serving().filter(|_| !self.is_tried);
         let is_shown = |at: usize| serving.is_none_or(|serving| serving == at);
         let shown = service.variations.iter().enumerate().filter(|(at, _)| is_shown(*at));
-        let variations: Vec<_> = shown.map(|(_, variation)| variation.clone()).collect();
+        let mut variations: Vec<_> = shown.map(|(_, variation)| variation.clone()).collect();
+        if self.looks_at_all() {
+            // Nobody tells how many are healthy of targets that nobody looks at: of these a connection is asked.
+            variations.iter_mut().skip(1).for_each(|variation| {
+                variation.health.get_or_insert_default();
+            });
+        }
         let alone =
             || Table::from_runs(1, &[Run { from: 0, to: BUCKETS, variation: Variation::STABLE }]).ok();
         let table = serving.map_or_else(|| self.table(), |_| alone());
@@ -156,8 +181,7 @@ impl Core {
     /// What keeps the offer from being begun, for people.
     pub(super) fn begin_services(&mut self) -> Result<(), String> {
         let Some(Offer { id, services, stages, .. }) = &self.offer else { return Ok(()) };
-        let services: Vec<Service> = services.iter().map(|service| looked_at(service, stages)).collect();
-        for service in &services {
+        for service in services {
             service.check().map_err(|error| error.to_string())?;
             if let Some(led) = self.state.services.get(service.name())
                 && !is_undo(stages)
@@ -166,7 +190,7 @@ impl Core {
                 check_stable(led, service)?;
             }
         }
-        for service in &services {
+        for service in services {
             let name = service.name().to_owned();
             let is_other = |led: &LedService| check_stable(led, service).is_err();
             if is_undo(stages) && self.state.services.get(&name).is_some_and(is_other) {
@@ -179,6 +203,7 @@ impl Core {
             led.service = service.clone();
             led.offer.clone_from(id);
             led.is_tried = true;
+            led.asks_for_health = asks_for_health(stages);
             led.before = known.map(Box::new);
             self.state.services.insert(name, led);
         }
@@ -224,6 +249,7 @@ impl Core {
         for name in self.names_of_services() {
             if let Some(led) = self.state.services.get_mut(&name) {
                 led.is_tried = false;
+                led.asks_for_health = false;
                 led.before = None;
             }
         }
@@ -283,18 +309,9 @@ impl Core {
     }
 }
 
-/// A service as it is led: where a stage asks how many targets are healthy, somebody has to look, and a connection is asked of those
-/// of which nothing else is said. Of UDP nobody can tell.
-fn looked_at(service: &Service, stages: &[OfferStage]) -> Service {
-    let mut service = service.clone();
-    let asks = |of: &OfferStage| of.stage.healthy_targets.is_some_and(|least| least > 0);
-    let is_udp = service.ports.iter().any(|listen| listen.protocol == wanted::Protocol::Udp);
-    if stages.iter().any(asks) && !is_udp {
-        for variation in service.variations.iter_mut().skip(1) {
-            variation.health.get_or_insert_default();
-        }
-    }
-    service
+/// Whether a stage asks how many targets of a service are healthy.
+fn asks_for_health(stages: &[OfferStage]) -> bool {
+    stages.iter().any(|of| of.stage.healthy_targets.is_some_and(|least| least > 0))
 }
 
 /// Whether an offer only gives everything back to the stable variations.
