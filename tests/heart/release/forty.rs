@@ -1,13 +1,19 @@
 //! Forty routers of one service, each in an area of its own: who has its turn when, and what a few bad ones bring about.
 
+use std::sync::Arc;
+
 use heart::{
     children::Profile,
     release::{
-        command::{Command, Reply},
+        command::{Command, Refusal, Reply},
         members,
     },
+    traffic::{self, Report, Service, Told, Variation},
 };
-use model::{Capabilities, Leads, StageStatus};
+use model::{
+    Capabilities, Leads, StageStatus,
+    traffic::{LedForm, LedVariation, RouterPhase, TargetCount},
+};
 
 use super::world::{World, summary};
 
@@ -136,4 +142,68 @@ fn as_many_may_fail_as_the_limit_says_and_with_one_more_all_take_everything_back
     }
     assert_eq!(world.ended(), ["RolledBack, 0 unconfirmed"]);
     assert!(routers.iter().all(|router| !world.runs(router, "service/checkout").starts_with("new")));
+}
+
+/// A router says that it stands so: everything to one of the two variations, as this offer has left it.
+fn stands(world: &mut World, router: &str, serving: usize, offer: &str) {
+    let each = ["A", "B"].into_iter().enumerate();
+    let variations = each.clone().map(|(at, name)| Variation {
+        name: name.to_owned(),
+        wanted: if at == serving { 10_000 } else { 0 },
+        seen: None,
+        targets: TargetCount { healthy: 1, total: 1 },
+        draining: None,
+        calls: None,
+        errors: None,
+        histogram: None,
+    });
+    let led = each.map(|(at, name)| LedVariation {
+        name: name.to_owned(),
+        targets: vec![format!("127.0.0.1:{}", at + 1)],
+        health: None,
+    });
+    let service = Service {
+        led: Arc::new(LedForm { variations: led.collect(), ..LedForm::default() }),
+        offer: Some(offer.to_owned()),
+        is_standing: true,
+        ..Service::told("checkout".to_owned(), variations.collect())
+    };
+    let told = Told {
+        kind: "nginx".to_owned(),
+        version: None,
+        phase: RouterPhase::Idle,
+        trouble: None,
+        is_reached: true,
+        repairs: 0,
+        untold: 0,
+    };
+    let report = Report { told, services: vec![service], drifts: Vec::new(), answers: Vec::new() };
+    let command = traffic::Command::Report { child: router.to_owned(), report: Box::new(report) };
+    world.command(&Command::Traffic(command)).unwrap();
+}
+
+#[test]
+fn what_a_router_said_before_its_release_was_over_refuses_no_release_that_follows() {
+    let mut world = World::new();
+    let router = fleet(&mut world).swap_remove(0);
+    let alone = format!("order: global_incremental}}\ntarget: {{children: [{router}]");
+    stands(&mut world, &router, 0, "earlier");
+    world.submit(&strategy(&alone));
+    passes_all(&mut world, &router);
+    assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
+
+    // B serves, and the router hasn't said so yet. The next release begins with it.
+    let from_b = |id: &str| {
+        let text = strategy(&alone).replace("id: r\n", &format!("id: {id}\n"));
+        let swapped =
+            text.replace("name: A,", "name: B2,").replace("name: B,", "name: A,").replace("B2", "B");
+        let swapped = swapped.replace("127.0.0.1:1", "127.0.0.1:x").replace("127.0.0.1:2", "127.0.0.1:1");
+        swapped.replace("127.0.0.1:x", "127.0.0.1:2").replace("{A: ", "{B: ").replace(", B: ", ", A: ")
+    };
+    world.submit_text(&from_b("next")).unwrap();
+    world.abort("next");
+    stands(&mut world, &router, 1, "r");
+    let refused = world.submit_text(&strategy(&alone).replace("id: r\n", "id: again\n").replace("B,", "C,"));
+    assert!(matches!(refused, Err(Refusal::OtherBase(_))), "{refused:?}");
+    world.submit_text(&from_b("last")).unwrap();
 }

@@ -1,6 +1,7 @@
 //! A release of a service begins with what serves now: else whoever goes back would go somewhere nobody has been.
 
 use crate::{
+    children::Variant,
     plan,
     release::{
         command::{OtherBase, Refusal},
@@ -9,7 +10,7 @@ use crate::{
     traffic::Standing,
 };
 use language::{Base, Service, Strategy};
-use model::{ReleaseKey, traffic::LedVariation};
+use model::{ChildKey, ReleaseKey, traffic::LedVariation};
 
 /// Refuses a release whose stable variation isn't what serves now, at a router that takes part and of which that is known.
 ///
@@ -25,7 +26,7 @@ pub(super) fn check(state: &State, strategy: &Strategy, key: ReleaseKey) -> Resu
     for service in known {
         for (child, _, led) in state.traffic.of_service(service.name()) {
             let Some(standing) = led.standing.as_deref() else { continue };
-            if plan.members.binary_search(&child).is_err() {
+            if plan.members.binary_search(&child).is_err() || is_outdated(state, child, service, standing) {
                 continue;
             }
             let router = || state.children.get(child).map(|child| child.id.as_str().to_owned());
@@ -36,6 +37,14 @@ pub(super) fn check(state: &State, strategy: &Strategy, key: ReleaseKey) -> Resu
         }
     }
     Ok(())
+}
+
+/// Whether a later release has been rolled out there than the one by which the router said last that it stands: it has told its
+/// result, and its next report is on its way.
+fn is_outdated(state: &State, child: ChildKey, service: &Service, standing: &Standing) -> bool {
+    let told = standing.release.as_ref().and_then(|id| state.known.get(id)).map(|known| known.key);
+    let ended = state.deployment(child, service.key()).filter(|ended| ended.variant == Variant::New);
+    ended.is_some_and(|ended| told != Some(ended.release))
 }
 
 /// The stable variation and what serves, in words, where these are not the same targets.
