@@ -162,6 +162,7 @@ fn whoever_may_pause_a_release_has_the_name_that_it_had() {
         PausedBy::Limit => [(true, "limit")],
         PausedBy::Unproven => [(true, "unproven")],
         PausedBy::Analysis => [(false, "analysis")],
+        PausedBy::Agent => [(false, "agent")],
     });
     by.hold(|(by_limit, by)| {
         let state = format!(r#"{{"state":"Paused","reason":"r","by_limit":{by_limit},"by":"{by}"}}"#);
@@ -183,6 +184,7 @@ fn every_cause_of_an_end_has_the_name_that_it_had() {
         Cause::Parent => ["above"],
         Cause::Disowned => ["disowned"],
         Cause::Children => ["children"],
+        Cause::Health => ["health"],
     });
     causes.hold(|cause| {
         let ending = format!(r#""ending":{{"cause":"{cause}","text":"t"}},"#);
