@@ -116,7 +116,7 @@ impl Core {
         let StageHealth::Unknown(why) = self.stage_health() else { return true };
         let since_ms = *self.world.unknown_since_ms.get_or_insert(now.ms);
         if now.ms.saturating_sub(since_ms) >= UNKNOWN_MS {
-            self.meet(format!("for {} now: {why}", show_millis(UNKNOWN_MS)), now);
+            self.meet(&format!("for {} now: {why}", show_millis(UNKNOWN_MS)), now);
         }
         false
     }

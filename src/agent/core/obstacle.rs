@@ -33,14 +33,14 @@ impl Core {
         let mismatch = testing.counts.mismatch(alpha, testing.elapsed_ms, tells_in_flight);
         if let Some(mismatch) = mismatch {
             let text = format!("{}: {mismatch}", testing.counts.service());
-            self.meet(text, now);
+            self.meet(&text, now);
         }
     }
 
     /// Something that a person has to look at. The first of a stage counts.
-    pub(super) fn meet(&mut self, obstacle: String, now: Now) {
+    pub(super) fn meet(&mut self, obstacle: &str, now: Now) {
         let Some(testing) = self.testing_mut().filter(|testing| testing.obstacle.is_none()) else { return };
-        testing.obstacle = Some(obstacle.clone());
+        testing.obstacle = Some(obstacle.to_owned());
         self.world.met_ms = now.ms;
         self.warn(format!("the release is to be paused: {obstacle}"));
         self.dirty();

@@ -10,7 +10,7 @@
 //! that doesn't, it is taken to be what comes in as long as the longest call of the variation took, or a call that timed out may take.
 
 use analysis::mismatch::{Mismatch, SharedOut};
-use proxy::ledger::{Interval, Tally};
+use proxy::ledger::{Interval, Tally, Times};
 use serde::{Deserialize, Serialize};
 use traffic::Failure;
 
@@ -93,7 +93,7 @@ impl Shares {
     fn note_longest(&mut self, which: usize, variations: usize, tally: &Tally) {
         self.longest_ms.resize(variations, 0);
         let times = [&tally.times, &tally.client_error_times];
-        let longest_us = times.into_iter().filter_map(|times| times.range_us()).map(|[_, most]| most).max();
+        let longest_us = times.into_iter().filter_map(Times::range_us).map(|[_, most]| most).max();
         let timed_out = tally.failed[Failure::TimedOut as usize] > 0;
         let longest_ms = longest_us.map_or(0, |us| u64::from(us).div_ceil(1_000));
         let longest_ms = if timed_out { longest_ms.max(LONGEST_WAIT_MS) } else { longest_ms };

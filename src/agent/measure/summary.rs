@@ -88,16 +88,12 @@ impl StageCounts {
         };
         let of = |(which, name): (usize, &String)| {
             let side = self.of(which);
-            let strata = match &parts.groups {
-                Some(groups) => groups
-                    .0
-                    .iter()
-                    .filter_map(|(group, sides)| of_part(which, 0, Some(*group), sides))
-                    .collect(),
-                None => {
-                    let cut = parts.intervals.iter().filter(|(interval, _)| **interval > 0);
-                    cut.filter_map(|(interval, sides)| of_part(which, *interval, None, sides)).collect()
-                }
+            let strata = if let Some(groups) = &parts.groups {
+                let each = groups.0.iter();
+                each.filter_map(|(group, sides)| of_part(which, 0, Some(*group), sides)).collect()
+            } else {
+                let cut = parts.intervals.iter().filter(|(interval, _)| **interval > 0);
+                cut.filter_map(|(interval, sides)| of_part(which, *interval, None, sides)).collect()
             };
             VariationForm {
                 name: name.clone(),
