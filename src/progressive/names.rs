@@ -60,16 +60,18 @@ impl Names {
     }
 }
 
-/// The id of the release that people call so: the same for the same name, and another for each other.
+/// The id of the release that people call so, of at most so many bytes: the same for the same name, and another for each other.
 #[must_use]
-pub fn release_id(name: &str) -> Option<ReleaseId> {
+pub fn release_id(name: &str, longest: usize) -> Option<ReleaseId> {
+    let longest = longest.min(MAX_RELEASE_ID_LEN);
     let may_stand = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '~' | '-');
     let plain: String = name.chars().map(|c| if may_stand(c) { c } else { '-' }).collect();
-    if plain == name && name.len() <= MAX_RELEASE_ID_LEN {
+    if plain == name && name.len() <= longest {
         return ReleaseId::parse(name).ok();
     }
     let digest = Uuid::of(Kind::Release, &[name]).to_string();
     let digest = digest.get(..8)?;
-    let start: String = plain.trim_matches('-').chars().take(MAX_RELEASE_ID_LEN - digest.len() - 1).collect();
+    let start: String =
+        plain.trim_matches('-').chars().take(longest.saturating_sub(digest.len() + 1)).collect();
     ReleaseId::parse(&if start.is_empty() { digest.to_owned() } else { format!("{start}-{digest}") }).ok()
 }

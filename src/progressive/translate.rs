@@ -42,6 +42,8 @@ pub struct Bound {
     pub versions: Vec<VersionSpec>,
     /// Of each variation.
     pub groups: Vec<Option<TargetGroupSpec>>,
+    /// Longest id that the release may have, in bytes: a tenant's have less room.
+    pub longest_id: usize,
 }
 
 /// What a body means.
@@ -56,7 +58,7 @@ pub struct Translated {
 ///
 /// The first field that can't be taken.
 pub fn translate(body: &NewABRelease, bound: &Bound, known: &RolloutTemplates) -> Result<Translated, Fault> {
-    let id = release_id(&body.name).filter(|_| !body.name.chars().any(char::is_control));
+    let id = release_id(&body.name, bound.longest_id).filter(|_| !body.name.chars().any(char::is_control));
     let id =
         id.ok_or_else(|| Fault::new("name", "it has at least one character, and no control characters"))?;
     check_variations(body)?;

@@ -5,4 +5,5 @@ mod course;
 mod names;
 mod player;
 mod table;
+mod tenants;
 mod views;
