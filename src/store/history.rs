@@ -11,7 +11,7 @@ use super::{
     rows::{
         AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, DeploymentRow, MembersRow, OutboxId, OverRow,
         PrecedentRow, RegisteredRow, ReleaseRow, ServiceReleaseRow, StageResultRow, TrafficHistoryRow,
-        WallMs,
+        UserRow, WallMs,
     },
     session::{Arg, Sessions},
     tables::{FromRow, columns, part},
@@ -126,6 +126,12 @@ pub(crate) const BYTES_OF: &str = "SELECT CAST(
 pub(crate) const AWAITING: &str =
     concat!("SELECT ", part!(OutboxId), " FROM outbox WHERE kind = $1 ORDER BY id LIMIT $2");
 
+pub(crate) const USERS: &str = concat!(
+    "SELECT ",
+    columns!(UserRow),
+    " FROM users WHERE tenant = $1 AND name > $2 ORDER BY name LIMIT $3"
+);
+
 pub(crate) const REGISTERED: &str = concat!(
     "SELECT ",
     columns!(RegisteredRow),
@@ -169,6 +175,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     OVER,
     BYTES_OF,
     AWAITING,
+    USERS,
     REGISTERED,
     REGISTERED_ONE,
     SERVICE_RELEASE,
@@ -380,6 +387,15 @@ impl Reader for History {
                 None => self.all(AUDIT, &after).await,
             }
         })
+    }
+
+    fn users<'a>(
+        &'a self,
+        tenant: &'a str,
+        after: &'a str,
+        limit: u32,
+    ) -> BoxFuture<'a, Result<Vec<UserRow>, StoreError>> {
+        Box::pin(async move { self.all(USERS, &[Arg::Text(tenant), Arg::Text(after), page(limit)]).await })
     }
 
     fn registered<'a>(

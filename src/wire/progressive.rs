@@ -181,7 +181,13 @@ pub struct HealthMetrics {
     /// Milliseconds; `null`: no call succeeded, or how times were spread isn't known.
     #[serde(rename = "latencyP50")]
     pub latency_p50: Option<f64>,
-    /// Milliseconds; `null`: no call succeeded, or how times were spread isn't known.
+    /// Likewise.
+    #[serde(rename = "latencyP90")]
+    pub latency_p90: Option<f64>,
+    /// Likewise.
+    #[serde(rename = "latencyP95")]
+    pub latency_p95: Option<f64>,
+    /// Likewise.
     #[serde(rename = "latencyP99")]
     pub latency_p99: Option<f64>,
 }

@@ -8,7 +8,7 @@ mod traffic;
 
 pub use self::plan::{
     Plan, PlannedAlpha, PlannedChild, PlannedCondition, PlannedExclusion, PlannedGroup, PlannedMetric,
-    PlannedPoint, PlannedWave, WithoutSurface,
+    PlannedPoint, PlannedStage, PlannedWave, WithoutSurface,
 };
 
 pub use self::traffic::{
@@ -212,6 +212,9 @@ pub struct StageOverview {
     pub function: String,
     /// Percent of calls that the new version gets.
     pub new_traffic: u8,
+    /// Of a service: percent of calls that each variation gets.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub shares: BTreeMap<String, f64>,
     /// Status → children whose current stage this is.
     pub children: BTreeMap<String, u32>,
     /// The same of the agents below managers, if that was asked for.
@@ -363,6 +366,8 @@ pub struct TenantRoom {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Tenant {
     pub name: String,
+    /// UUID, as `tenantId` of A/B releases.
+    pub id: String,
     pub created: String,
     /// Children that operators labelled `tenant=NAME`.
     pub children: TenantRoom,
@@ -370,6 +375,20 @@ pub struct Tenant {
     pub releases: TenantRoom,
     /// Bytes of the strategies and functions of all its releases that the store has.
     pub bytes: TenantRoom,
+    /// Whoever has a token of the tenant, or did something for it; the first 1,000 by name. Absent in lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub users: Option<Vec<TenantUser>>,
+}
+
+/// Somebody who acts for a tenant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TenantUser {
+    /// As the audit trail names them.
+    pub name: String,
+    /// UUID, as `createdBy` of A/B releases.
+    pub id: String,
+    /// When they were first known.
+    pub since: String,
 }
 
 /// How much a tenant may have; what is left out stays as it is, or is what is usual: 10,000 children, 100 releases, 1 GiB.

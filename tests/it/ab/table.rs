@@ -75,6 +75,8 @@ const FIELDS: &[Row] = &[
     ("HealthMetrics", "successRate", "number", "percent of calls", "no calls", "what_was_measured_is_the_share_of_calls_and_quantiles_of_their_times"),
     ("HealthMetrics", "errorRate", "number", "percent of calls", "no calls", "what_was_measured_is_the_share_of_calls_and_quantiles_of_their_times"),
     ("HealthMetrics", "latencyP50", "number", "milliseconds", "no times", "what_was_measured_is_the_share_of_calls_and_quantiles_of_their_times"),
+    ("HealthMetrics", "latencyP90", "number", "milliseconds", "no times", "times_are_of_all_children_together_in_calls_and_views"),
+    ("HealthMetrics", "latencyP95", "number", "milliseconds", "no times", "times_are_of_all_children_together_in_calls_and_views"),
     ("HealthMetrics", "latencyP99", "number", "milliseconds", "no times", "what_was_measured_is_the_share_of_calls_and_quantiles_of_their_times"),
     ("TrafficDistribution", "backends", "array", "", "never", "every_field_is_shown_as_the_table_says"),
     ("TrafficDistribution", "timestamp", "string", "RFC 3339", "never", "every_field_is_shown_as_the_table_says"),
@@ -132,13 +134,31 @@ const FIELDS: &[Row] = &[
     ("release.canary_stages", "started_at", "timestamptz", "", "nobody has begun it", "the_views_say_what_the_calls_say_in_every_status"),
     ("release.canary_stages", "completed_at", "timestamptz", "", "until it has passed, failed, or was left out", "the_views_say_what_the_calls_say_in_every_status"),
     ("release.canary_stages", "health_result", "jsonb", "", "nothing was measured", "the_views_say_what_the_calls_say_in_every_status"),
+    ("release.tenants", "id", "uuid", "", "never", "every_column_is_there_under_its_name"),
+    ("release.tenants", "name", "text", "", "never", "every_column_is_there_under_its_name"),
+    ("release.tenants", "created_at", "timestamptz", "", "never", "every_column_is_there_under_its_name"),
+    ("release.tenants", "max_children", "bigint", "children", "who is bound to no tenant", "every_column_is_there_under_its_name"),
+    ("release.tenants", "max_releases", "bigint", "releases", "who is bound to no tenant", "every_column_is_there_under_its_name"),
+    ("release.tenants", "max_bytes", "bigint", "bytes", "who is bound to no tenant", "every_column_is_there_under_its_name"),
+    ("release.tenants", "is_deleted", "boolean", "", "never", "every_column_is_there_under_its_name"),
+    ("release.users", "id", "uuid", "", "never", "every_column_is_there_under_its_name"),
+    ("release.users", "tenant_id", "uuid", "", "never", "every_column_is_there_under_its_name"),
+    ("release.users", "name", "text", "", "never", "every_column_is_there_under_its_name"),
+    ("release.users", "created_at", "timestamptz", "", "never", "every_column_is_there_under_its_name"),
+    ("release.environments", "id", "uuid", "", "never", "every_column_is_there_under_its_name"),
+    ("release.environments", "tenant_id", "uuid", "", "never", "every_column_is_there_under_its_name"),
+    ("release.environments", "name", "text", "", "never", "every_column_is_there_under_its_name"),
+    ("release.environments", "detail", "jsonb", "", "never", "every_column_is_there_under_its_name"),
+    ("release.environments", "created_at", "timestamptz", "", "nobody registered it", "every_column_is_there_under_its_name"),
+    ("release.environments", "removed_at", "timestamptz", "", "it was not removed", "every_column_is_there_under_its_name"),
 ];
 
-const SOURCES: [&str; 5] = [
+const SOURCES: [&str; 6] = [
     include_str!("calls.rs"),
     include_str!("course.rs"),
     include_str!("names.rs"),
     include_str!("table.rs"),
+    include_str!("tenants.rs"),
     include_str!("views.rs"),
 ];
 

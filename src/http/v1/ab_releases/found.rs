@@ -190,6 +190,8 @@ pub(super) fn metrics(found: &Measured) -> HealthMetrics {
         success_rate: rate(found.calls - found.errors.min(found.calls)),
         error_rate: rate(found.errors),
         latency_p50: quantile(found, 0.5),
+        latency_p90: quantile(found, 0.9),
+        latency_p95: quantile(found, 0.95),
         latency_p99: quantile(found, 0.99),
     }
 }
