@@ -120,6 +120,7 @@ pub fn plan(
         alpha: alpha(strategy),
         takes: Vec::new(),
         conditions: Vec::new(),
+        stages: super::stages::of(strategy),
         excluded: plan
             .excluded
             .iter()
