@@ -3,14 +3,21 @@
 
 use std::collections::BTreeMap;
 
-use language::Strategy;
+use language::{MAX_ANNOTATION_BYTES, Strategy};
 use model::{MAX_RELEASE_ID_LEN, ReleaseId};
 
 use super::{Kind, Uuid};
 
-const ENVIRONMENT: &str = "environment";
+pub(super) const ENVIRONMENT: &str = "environment";
 const VERSION: &str = "version/";
 const GROUP: &str = "target-group/";
+
+/// Of a release to agents: which variation each version of its function is.
+pub(super) const BASE: &str = "variation/base_version";
+pub(super) const NEW: &str = "variation/new_version";
+
+/// Of a release to agents: how the share of the new variation grows, by name or written out.
+const ROLLOUT: &str = "rollout-strategy";
 
 /// What a release refers to by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -20,6 +27,10 @@ pub struct Names {
     pub versions: BTreeMap<String, String>,
     /// By variation.
     pub groups: BTreeMap<String, String>,
+    /// Of a release to agents: its stable variation and its new one.
+    pub pair: Option<(String, String)>,
+    /// Of a release to agents: how the share grows, as it may stand under `strategy:`.
+    pub rollout: Option<String>,
 }
 
 impl Names {
@@ -34,6 +45,8 @@ impl Names {
             environment: strategy.annotations.get(ENVIRONMENT).cloned(),
             versions: below(VERSION),
             groups: below(GROUP),
+            pair: strategy.annotations.get(BASE).cloned().zip(strategy.annotations.get(NEW).cloned()),
+            rollout: strategy.annotations.get(ROLLOUT).cloned(),
         }
     }
 
@@ -45,7 +58,14 @@ impl Names {
             names.iter().map(pair).collect::<Vec<_>>()
         };
         let environment = self.environment.iter().map(|name| (ENVIRONMENT.to_owned(), name.clone()));
-        environment.chain(keyed(VERSION, &self.versions)).chain(keyed(GROUP, &self.groups)).collect()
+        let pair = self
+            .pair
+            .iter()
+            .flat_map(|(base, new)| [(BASE.to_owned(), base.clone()), (NEW.to_owned(), new.clone())]);
+        let rollout = self.rollout.iter().filter(|text| text.len() <= MAX_ANNOTATION_BYTES);
+        let rollout = rollout.map(|text| (ROLLOUT.to_owned(), text.clone()));
+        let named = keyed(VERSION, &self.versions).into_iter().chain(keyed(GROUP, &self.groups));
+        environment.chain(named).chain(pair).chain(rollout).collect()
     }
 
     /// Whether a release refers to what is registered under this name.

@@ -126,6 +126,13 @@ pub(crate) const BYTES_OF: &str = "SELECT CAST(
 pub(crate) const AWAITING: &str =
     concat!("SELECT ", part!(OutboxId), " FROM outbox WHERE kind = $1 ORDER BY id LIMIT $2");
 
+pub(crate) const ARCHIVE_OF: &str = concat!(
+    "SELECT ",
+    columns!(ArchiveRow),
+    " FROM archives WHERE digest = $2 AND EXISTS (SELECT 1 FROM releases
+        WHERE archive = $2 AND substr(id, 1, length(CAST($1 AS text))) = CAST($1 AS text))"
+);
+
 pub(crate) const USERS: &str = concat!(
     "SELECT ",
     columns!(UserRow),
@@ -175,6 +182,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     OVER,
     BYTES_OF,
     AWAITING,
+    ARCHIVE_OF,
     USERS,
     REGISTERED,
     REGISTERED_ONE,
@@ -286,6 +294,18 @@ impl Reader for History {
         Box::pin(async move {
             let rows: Vec<OutboxId> = self.all(AWAITING, &[Arg::Text(kind), page(limit)]).await?;
             Ok(rows.into_iter().map(|row| row.id).collect())
+        })
+    }
+
+    fn archive_of<'a>(
+        &'a self,
+        prefix: &'a str,
+        digest: &'a [u8],
+    ) -> BoxFuture<'a, Result<Option<Bytes>, StoreError>> {
+        Box::pin(async move {
+            let row: Option<ArchiveRow> =
+                self.one(ARCHIVE_OF, &[Arg::Text(prefix), Arg::Bytes(digest)]).await?;
+            Ok(row.map(|row| row.bytes))
         })
     }
 

@@ -271,6 +271,12 @@ pub trait Reader: Send + Sync + fmt::Debug {
     fn over(&self, after: Option<u32>, limit: u32) -> BoxFuture<'_, Result<Vec<OverRow>, StoreError>>;
     /// The effects of this kind that wait to be carried out, the oldest first: their ids; `limit` 1 to [`MAX_PAGE`].
     fn awaiting<'a>(&'a self, kind: &'a str, limit: u32) -> BoxFuture<'a, Result<Vec<u64>, StoreError>>;
+    /// An archive that a release has whose id begins so; `None`: there is none.
+    fn archive_of<'a>(
+        &'a self,
+        prefix: &'a str,
+        digest: &'a [u8],
+    ) -> BoxFuture<'a, Result<Option<Bytes>, StoreError>>;
     fn archive<'a>(&'a self, digest: &'a [u8]) -> BoxFuture<'a, Result<Option<Bytes>, StoreError>>;
     fn members(&self, release_key: u32) -> BoxFuture<'_, Result<Vec<MembersRow>, StoreError>>;
     fn assignment(

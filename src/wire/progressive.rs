@@ -162,7 +162,7 @@ pub struct CanaryStage {
 #[serde(rename_all = "camelCase")]
 pub struct HealthResult {
     pub healthy: bool,
-    /// Healthy targets × 100 / targets; `null`: no router tells.
+    /// Healthy targets × 100 / targets, of the stage that is under way; `null`: no router tells, or it has passed.
     pub health_percentage: Option<f64>,
     pub metrics: HealthMetrics,
     /// Calls.
@@ -399,6 +399,8 @@ pub struct EnvironmentSpec {
     /// Labels of the routers that lead its calls; empty: all that know how.
     #[serde(default)]
     pub routers: BTreeMap<String, String>,
+    /// Empty: no router leads calls there; agents of a target group share them out themselves.
+    #[serde(default)]
     pub ports: Vec<EnvironmentPort>,
     #[serde(default)]
     pub defaults: EnvironmentDefaults,

@@ -36,8 +36,8 @@ struct New {
     /// The service that is released there
     #[arg(long, value_name = "SERVICE")]
     service: String,
-    /// A port at which it takes calls, of HTTP if nothing else is said (repeatable)
-    #[arg(long, value_name = "PORT[:HTTP|HTTPS|TCP|UDP]", required = true, value_parser = port)]
+    /// A port at which it takes calls, of HTTP if nothing else is said (repeatable); none: agents share the calls out
+    #[arg(long, value_name = "PORT[:HTTP|HTTPS|TCP|UDP]", value_parser = port)]
     port: Vec<EnvironmentPort>,
     /// A label of the routers that lead its calls (repeatable); without any, all that know how
     #[arg(long, value_name = "KEY=VALUE", value_parser = label)]
@@ -133,5 +133,9 @@ fn ports(spec: &EnvironmentSpec) -> String {
 }
 
 fn routers(spec: &EnvironmentSpec) -> String {
-    if spec.routers.is_empty() { "all".to_owned() } else { labels(&spec.routers) }
+    match (spec.ports.is_empty(), spec.routers.is_empty()) {
+        (true, _) => "none".to_owned(),
+        (false, true) => "all".to_owned(),
+        (false, false) => labels(&spec.routers),
+    }
 }

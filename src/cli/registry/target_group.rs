@@ -35,22 +35,29 @@ enum Command {
 struct New {
     #[arg(value_name = "NAME")]
     name: String,
+    #[command(flatten)]
+    who: Who,
+    #[command(flatten)]
+    how: Registering,
+}
+
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct Who {
     /// A label of its agents, all of which must be an agent's (repeatable)
-    #[arg(long, value_name = "KEY=VALUE", value_parser = label, required_unless_present = "address")]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = label)]
     label: Vec<(String, String)>,
     /// Where a variation runs (repeatable)
     #[arg(long, value_name = "HOST:PORT")]
     address: Vec<String>,
-    #[command(flatten)]
-    how: Registering,
 }
 
 impl New {
     fn spec(&self) -> TargetGroupSpec {
         TargetGroupSpec {
             name: self.name.clone(),
-            labels: self.label.iter().cloned().collect(),
-            addresses: self.address.clone(),
+            labels: self.who.label.iter().cloned().collect(),
+            addresses: self.who.address.clone(),
         }
     }
 }

@@ -116,9 +116,10 @@ fn frame(detail: &ReleaseDetail, children: &[ReleaseChild], now: Timestamp) -> V
     for stage in &detail.stages {
         let here: Vec<String> =
             stage.children.iter().map(|(status, count)| format!("{count} {status}")).collect();
-        let shares = match stage.shares.is_empty() {
-            true => format!("{} % new", stage.new_traffic),
-            false => show::one_line(&show::percents(&stage.shares)),
+        let shares = if stage.shares.is_empty() {
+            format!("{} % new", stage.new_traffic)
+        } else {
+            show::one_line(&show::percents(&stage.shares))
         };
         lines.push(format!("  {} ({shares})  {}", show::one_line(&stage.name), here.join(", ")));
     }

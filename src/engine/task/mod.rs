@@ -169,7 +169,9 @@ impl Task {
             }
             Envelope::Know { known, stored } => {
                 round.changed = true;
-                known.into_iter().for_each(|known| round.touched.know(known, now.wall_ms));
+                for known in known {
+                    round.touched.know(known, now.wall_ms);
+                }
                 round.stored.push(stored);
             }
             Envelope::Stop(done) => round.stop = Some(done),

@@ -1,5 +1,6 @@
 //! Progressive delivery: every call, field, state and event of that interface, on real managers with routers that are played.
 
+mod agents;
 mod calls;
 mod course;
 mod names;

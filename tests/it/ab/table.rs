@@ -38,7 +38,7 @@ const FIELDS: &[Row] = &[
     ("Variation", "targetGroupId", "string", "UUID", "no group is named", "the_views_say_what_the_calls_say_in_every_status"),
     ("Variation", "targetGroup", "string", "name", "no group is named", "every_field_is_shown_as_the_table_says"),
     ("Variation", "trafficPercentage", "number", "percent", "never", "the_views_say_what_the_calls_say_in_every_status"),
-    ("Variation", "deploymentJobId", "string", "id of an offer", "no runtime deploys it", "every_field_is_shown_as_the_table_says"),
+    ("Variation", "deploymentJobId", "string", "id of an offer", "no runtime deploys it", "agents_of_a_group_deploy_and_share_out_and_the_release_is_shown_as_every_other"),
     ("TrafficSplit", "type", "string", "word", "never", "sticky_keys_are_cookies_headers_or_addresses"),
     ("TrafficSplit", "percentages", "object", "percent", "never", "a_release_goes_through_its_statuses_and_stages_and_ends_promoted"),
     ("TrafficSplit", "stickyKey", "string", "cookie:, header: or address", "absent: each call by itself", "sticky_keys_are_cookies_headers_or_addresses"),
@@ -68,7 +68,7 @@ const FIELDS: &[Row] = &[
     ("CanaryStage", "completedAt", "string", "RFC 3339", "until it has passed, failed, or was left out", "the_views_say_what_the_calls_say_in_every_status"),
     ("CanaryStage", "healthResult", "object", "", "nothing was measured", "what_was_measured_is_the_share_of_calls_and_quantiles_of_their_times"),
     ("HealthResult", "healthy", "boolean", "", "never", "what_was_measured_is_the_share_of_calls_and_quantiles_of_their_times"),
-    ("HealthResult", "healthPercentage", "number", "percent of targets", "no router tells", "what_was_measured_is_the_share_of_calls_and_quantiles_of_their_times"),
+    ("HealthResult", "healthPercentage", "number", "percent of targets", "no router tells, or the stage has passed", "what_routers_read_back_and_count_is_shown_by_router_and_over_all"),
     ("HealthResult", "metrics", "object", "", "never", "what_was_measured_is_the_share_of_calls_and_quantiles_of_their_times"),
     ("HealthResult", "samples", "integer", "calls", "never", "what_was_measured_is_the_share_of_calls_and_quantiles_of_their_times"),
     ("HealthResult", "evaluatedAt", "string", "RFC 3339", "never", "what_was_measured_is_the_share_of_calls_and_quantiles_of_their_times"),
@@ -153,7 +153,8 @@ const FIELDS: &[Row] = &[
     ("release.environments", "removed_at", "timestamptz", "", "it was not removed", "every_column_is_there_under_its_name"),
 ];
 
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
+    include_str!("agents.rs"),
     include_str!("calls.rs"),
     include_str!("course.rs"),
     include_str!("names.rs"),

@@ -94,7 +94,7 @@ async fn rows(place: &Place, view: &'static str, order: &'static str) -> Vec<Val
 }
 
 /// What a row says beside what the call answers.
-async fn agree(place: &Place, player: &Player) {
+pub async fn agree(place: &Place, player: &Player) {
     let shown = player.shown("r").await;
     let [row] = &rows(place, "ab_releases", "id").await[..] else { panic!() };
     for (column, key) in [

@@ -7,7 +7,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 
-use super::found::find;
+use super::{content, found::find};
 use crate::{
     Context,
     auth::CallingOperator,
@@ -59,7 +59,8 @@ pub(super) async fn handle(
     let by = acting(caller.as_deref(), note)?;
     let bound = bind(&ctx, &scope, &body).await?;
     let translated = translate(&body, &bound, &ctx.settings.site.strategies)?;
-    let (upload, preparing, binding) = (Upload::made(translated.text), ctx.clone(), scope.clone());
+    let files = content::of(&ctx, &scope, &bound).await?;
+    let (upload, preparing, binding) = (Upload::made(translated.text, files), ctx.clone(), scope.clone());
     let prepared = ctx.in_turn(move || submit::prepare(&upload, &preparing, &binding)).await??;
     let mut submission = prepared.submission;
     submission.deferred = true;

@@ -132,7 +132,7 @@ impl Shared {
         self.world.send(request.header("content-type", "application/yaml").body(yaml.to_owned())).await
     }
 
-    async fn submit(&self, who: &str, yaml: &str) -> Answer {
+    pub async fn submit(&self, who: &str, yaml: &str) -> Answer {
         self.yaml(who, "/release", yaml).await
     }
 
