@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 const NOW: Now = Now { wall_ms: 1_700_000_000_000, served_ms: 1_000 };
 
-fn record(key: u32) -> Box<Child> {
+fn record(key: u32) -> Child {
     let registration = Registration {
         id: ChildId::parse(&format!("child-{key}")).unwrap(),
         key: ChildKey(key),
@@ -20,7 +20,7 @@ fn record(key: u32) -> Box<Child> {
         profile: None,
         live: heart::children::registration::Live::default(),
     };
-    Box::new(Child::new(registration, NOW))
+    Child::new(registration, NOW)
 }
 
 #[derive(Default)]
@@ -36,7 +36,7 @@ impl Known {
 
     fn arrives(&mut self, key: u32) {
         let (child, arrival) = (ChildKey(key), Arrival::Registered);
-        self.change(&Change::Arrived { child, arrival, record: record(key) });
+        self.change(&Change::Arrived { child, arrival, record: Box::new(record(key)) });
     }
 
     fn label(&mut self, key: u32, tenant: Option<&str>) {

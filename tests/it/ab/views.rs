@@ -151,7 +151,7 @@ pub async fn agree(place: &Place, player: &Player) {
                 let (row, shown) = (row["metrics"][key].as_f64(), shown["metrics"][key].as_f64());
                 match (row, shown) {
                     (Some(row), Some(shown)) => {
-                        assert!((row - shown).abs() < 1e-9 * shown, "{key}: {row} {shown}")
+                        assert!((row - shown).abs() < 1e-9 * shown, "{key}: {row} {shown}");
                     }
                     (row, shown) => assert_eq!(row, shown, "{key}"),
                 }
