@@ -298,6 +298,34 @@ impl Client {
     }
 }
 
+impl Client {
+    /// The entries of a list that is a plain array in the order of names, up to a limit, and whether there are more.
+    pub async fn list_by_name<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        limit: usize,
+        name: impl Fn(&T) -> &str,
+    ) -> Result<(Vec<T>, bool), CallError> {
+        let mut items: Vec<T> = Vec::new();
+        loop {
+            // One more than is wanted tells whether there are more.
+            let size = limit.saturating_add(1).saturating_sub(items.len()).min(PAGE);
+            let (text, after) = (size.to_string(), items.last().map(|last| name(last).to_owned()));
+            let query = [("limit", Some(&*text)), ("after", after.as_deref())];
+            let query: Vec<(&str, &str)> =
+                query.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
+            let page: Vec<T> = self.get(path, &query).await?;
+            let is_last = page.len() < size;
+            items.extend(page);
+            if is_last || items.len() > limit {
+                let more = items.len() > limit;
+                items.truncate(limit);
+                return Ok((items, more));
+            }
+        }
+    }
+}
+
 /// How many items a list may have, as somebody writes it.
 pub fn most(text: &str) -> Result<usize, String> {
     let most = text.parse().ok().filter(|most| *most > 0);

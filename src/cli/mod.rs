@@ -25,6 +25,7 @@ pub mod outcome;
 pub mod plan;
 pub mod printable;
 pub mod proxy;
+pub mod registry;
 pub mod release;
 pub mod routing;
 pub mod schema;
@@ -90,6 +91,9 @@ pub enum Command {
     Router(routing::router::Args),
     Service(routing::service::Args),
     Traffic(routing::traffic::Args),
+    Environment(registry::environment::Args),
+    TargetGroup(registry::target_group::Args),
+    Version(registry::version::Args),
     Audit(audit::Args),
     Tenant(tenant::Args),
     #[cfg(feature = "manager")]
@@ -119,6 +123,9 @@ impl Command {
             | Self::Router(_)
             | Self::Service(_)
             | Self::Traffic(_)
+            | Self::Environment(_)
+            | Self::TargetGroup(_)
+            | Self::Version(_)
             | Self::Audit(_)
             | Self::Tenant(_)
             | Self::Proxy(_)
@@ -181,6 +188,9 @@ async fn run(command: Command) -> Result<u8, Failure> {
         Command::Router(args) => routing::router::run(args, &mut out).await,
         Command::Service(args) => routing::service::run(args, &mut out).await,
         Command::Traffic(args) => routing::traffic::run(args, &mut out).await,
+        Command::Environment(args) => registry::environment::run(args, &mut out).await,
+        Command::TargetGroup(args) => registry::target_group::run(args, &mut out).await,
+        Command::Version(args) => registry::version::run(args, &mut out).await,
         Command::Audit(args) => audit::run(&args, &mut out).await,
         Command::Tenant(args) => tenant::run(args, &mut out).await,
         #[cfg(feature = "manager")]

@@ -117,6 +117,9 @@ impl PlanRequest<'_> {
 fn text_of(plan: &Plan, all: bool) -> String {
     let mut text = summary(plan);
     text.push_str(&remarks(plan));
+    if !plan.stages.is_empty() {
+        text.extend(["\n".to_owned(), stages(plan)]);
+    }
     if !plan.waves.is_empty() {
         text.extend(["\n".to_owned(), waves(plan)]);
     }
@@ -195,6 +198,14 @@ fn remarks(plan: &Plan) -> String {
         )]);
     }
     text
+}
+
+fn stages(plan: &Plan) -> String {
+    let rows = plan.stages.iter().map(|stage| {
+        let shares = show::percents(&stage.shares);
+        vec![stage.stage.clone(), show::subject(&stage.changes), shares, format!("{} %", stage.moved)]
+    });
+    show::table(&["STAGE", "CHANGES", "CALLS GO TO", "USERS MOVED"], rows)
 }
 
 fn waves(plan: &Plan) -> String {

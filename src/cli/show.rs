@@ -126,6 +126,21 @@ pub fn ago(time: Option<&str>, now: Timestamp) -> String {
     if text.is_empty() { "-".to_owned() } else { format!("{text} ago") }
 }
 
+/// What a release changes, as people call it: a function by its name, a service as `service NAME`.
+pub fn subject(key: &str) -> String {
+    key.strip_prefix("service/").map_or_else(|| key.to_owned(), |name| format!("service {name}"))
+}
+
+/// The same of several, in one line.
+pub fn subjects(keys: &[String], between: &str) -> String {
+    keys.iter().map(|key| subject(key)).collect::<Vec<_>>().join(between)
+}
+
+/// `A 90 %, B 10 %`.
+pub fn percents(shares: &std::collections::BTreeMap<String, f64>) -> String {
+    shares.iter().map(|(name, share)| format!("{name} {share} %")).collect::<Vec<_>>().join(", ")
+}
+
 /// `12:03:04`, of a time in UTC.
 pub fn clock(time: Timestamp) -> String {
     let text = time.to_string();

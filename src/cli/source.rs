@@ -36,6 +36,8 @@ pub struct Wanted {
 /// Where functions come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Functions {
+    /// Of services alone no functions change.
+    None,
     OfManager,
     Zip(PathBuf),
     /// The folder that contains those which the strategy names.
@@ -46,6 +48,7 @@ impl Functions {
     /// For people.
     pub fn name(&self) -> String {
         match self {
+            Self::None => "none".to_owned(),
             Self::OfManager => "those of the manager".to_owned(),
             Self::Zip(path) => path.display().to_string(),
             Self::Folder(path) => format!("the folders in {}", path.display()),
@@ -74,6 +77,7 @@ impl Source {
         let functions = match wanted {
             Wanted { functions: Some(path), .. } if path.is_dir() => Functions::Folder(path.clone()),
             Wanted { functions: Some(path), .. } => Functions::Zip(path.clone()),
+            Wanted { .. } if has_none(&text) => Functions::None,
             Wanted { functions_of_manager: true, .. } => Functions::OfManager,
             Wanted { .. } if file == "-" => Functions::OfManager,
             Wanted { .. } => beside(&file, &text, folder.is_some())?,
@@ -85,7 +89,7 @@ impl Source {
     /// the manager has them.
     pub fn archive(&self) -> Result<Option<Vec<u8>>, Failure> {
         match &self.functions {
-            Functions::OfManager => Ok(None),
+            Functions::None | Functions::OfManager => Ok(None),
             Functions::Zip(path) => {
                 let read = std::fs::read(path);
                 Ok(Some(read.map_err(|error| Unfound::unread(path, error))?))
@@ -158,6 +162,16 @@ pub fn read_strategy(file: &str) -> Result<Vec<u8>, Unfound> {
     read.map(|_| text).map_err(|error| Unfound::unread(Path::new(file), error))
 }
 
+/// Whether a strategy changes services alone. One with faults, or that names a template which only the manager has, is
+/// told by how its lines begin.
+fn has_none(text: &[u8]) -> bool {
+    if let Some(strategy) = language::check_bytes(text).strategy {
+        return strategy.functions.is_empty();
+    }
+    let has = |key: &[u8]| text.split(|byte| *byte == b'\n').any(|line| line.starts_with(key));
+    has(b"services:") && !has(b"functions:")
+}
+
 /// The functions beside a strategy. `is_whole`: it was named by its folder, which is to hold everything.
 fn beside(file: &str, text: &[u8], is_whole: bool) -> Result<Functions, Unfound> {
     let folder = match Path::new(file).parent() {
@@ -198,7 +212,12 @@ fn candidates(folder: &Path, strategy: &Strategy) -> io::Result<Vec<Functions>> 
     Ok(found)
 }
 
-/// A line about where functions come from.
+/// A line about where functions come from; empty where none change.
 pub fn line(functions: &Functions) -> String {
-    format!("  functions: {}\n", show::one_line(&functions.name()))
+    match functions {
+        Functions::None => String::new(),
+        Functions::OfManager | Functions::Zip(_) | Functions::Folder(_) => {
+            format!("  functions: {}\n", show::one_line(&functions.name()))
+        }
+    }
 }

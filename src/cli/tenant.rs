@@ -123,7 +123,7 @@ async fn list(common: &Common, out: &mut impl Write) -> Result<u8, Failure> {
 fn table(tenants: &[Tenant]) -> String {
     let of = |TenantRoom { used, limit }: TenantRoom| format!("{used} of {limit}");
     let rows = tenants.iter().map(|tenant| {
-        let Tenant { name, created, children, releases, bytes } = tenant;
+        let Tenant { name, created, children, releases, bytes, .. } = tenant;
         vec![name.clone(), of(*children), of(*releases), of(*bytes), created.clone()]
     });
     show::table(&["NAME", "CHILDREN", "RELEASES", "BYTES", "CREATED"], rows)
@@ -138,14 +138,18 @@ async fn one(name: &str, common: &Common, out: &mut impl Write) -> Result<u8, Fa
     }
     writeln!(out, "{}", tenant.name)?;
     let room = |TenantRoom { used, limit }: TenantRoom| format!("{used} of {limit}");
+    let users = tenant.users.unwrap_or_default();
+    let users = users.iter().map(|user| user.name.as_str()).collect::<Vec<_>>().join(", ");
     let fields = [
+        ("id", tenant.id.clone()),
         ("created", tenant.created.clone()),
         ("children", room(tenant.children)),
         ("releases", format!("{} unfinished", room(tenant.releases))),
         ("bytes", room(tenant.bytes)),
+        ("users", users),
     ];
-    for (what, value) in fields {
-        writeln!(out, "  {what:<10} {}", show::one_line(&value))?;
+    for (what, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
+        writeln!(out, "  {what:<10} {}", show::one_line(value))?;
     }
     Ok(0)
 }

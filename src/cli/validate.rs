@@ -161,6 +161,7 @@ fn missing(source: &Source, strategy: &Strategy, checked: &Checked) -> Vec<Diagn
             let called = path.display().to_string();
             missing_in_folder(path, &called, Severity::Error, strategy, places)
         }
+        Functions::None => Vec::new(),
         Functions::OfManager => {
             let here = Path::new(".");
             let some = language::functions::paths(strategy).any(|path| here.join(path).is_dir());

@@ -26,6 +26,7 @@ mod handle;
 pub mod joining;
 pub mod judging;
 pub mod kept;
+pub mod known;
 mod load;
 mod mailbox;
 pub mod measured;

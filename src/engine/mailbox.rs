@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use super::{audit::Actor, effect::Entry, kept::Setting};
+use super::{audit::Actor, effect::Entry, kept::Setting, known::Known};
 use heart::release::{
     command::{Command, Refusal, Reply},
     state::Snapshot,
@@ -99,6 +99,11 @@ pub(super) enum Envelope {
         event: (Actor, String),
         /// The release that names it.
         in_use: oneshot::Sender<ReleaseId>,
+        stored: oneshot::Sender<()>,
+    },
+    /// Whoever is named is known from now on; who was before stays as they were.
+    Know {
+        known: Vec<Known>,
         stored: oneshot::Sender<()>,
     },
     Stop(oneshot::Sender<()>),

@@ -16,6 +16,7 @@ mod health;
 pub mod host;
 mod in_process;
 mod joins;
+mod known;
 mod metrics;
 pub mod openapi;
 pub mod problem;

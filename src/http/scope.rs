@@ -5,7 +5,7 @@
 //! its mark: whatever is sent to a tenant goes through [`Unmarker`], so that no handler has to think of it. What the tenant is not to see at all,
 //! handlers leave out.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use axum::{
     extract::FromRequestParts,
@@ -14,9 +14,9 @@ use axum::{
 
 use super::{Context, auth::CallingOperator, context::Settings, problem::Problem, room::NoRoom};
 use engine::EngineError;
-use heart::children::Child;
+use heart::{children::Child, release::state::Snapshot, traffic::Router};
 use language::{MAX_TARGET_LABELS, Strategy};
-use model::{TENANT_LABEL, TenantName, tenant};
+use model::{ChildKey, TENANT_LABEL, TenantName, tenant};
 use wire::api;
 
 pub use model::tenant::ANOTHERS;
@@ -109,6 +109,25 @@ impl Scope {
     /// Whether the caller sees a child. A child is the tenant's of whom an operator said so by a label.
     pub fn sees_child(&self, child: &Child) -> bool {
         self.tenant().is_none_or(|own| child.tenant() == Some(own.as_str()))
+    }
+
+    /// The routers of children that the caller sees, in order of birth, only keys above `after`. For a tenant it walks over its own children
+    /// alone.
+    pub fn routers<'s>(
+        &'s self,
+        state: &'s Snapshot,
+        after: Option<ChildKey>,
+    ) -> Box<dyn Iterator<Item = (ChildKey, &'s Child, &'s Arc<Router>)> + 's> {
+        match self {
+            Self::Everything => {
+                let known = state.traffic.after(after);
+                Box::new(known.filter_map(|(key, router)| Some((key, state.children.get(key)?, router))))
+            }
+            Self::Tenant(own) => {
+                let own = state.children.after_of(own.as_str(), after);
+                Box::new(own.filter_map(|(key, child)| Some((key, child, state.traffic.get(key)?))))
+            }
+        }
     }
 
     /// Whether the caller sees a child below a manager below, which has these labels there.

@@ -7,6 +7,8 @@
 //!
 //! Pure: the time and all names come as arguments. Not here: what is registered, and who may ask.
 
+mod about;
+mod agents;
 mod course;
 mod ids;
 mod names;
@@ -17,6 +19,7 @@ mod show;
 mod strategies;
 mod translate;
 
+pub use about::{shares_of, subject_of, variation_of};
 pub use course::{Course, Phase, StageCourse, StageState, Status};
 pub use ids::{DEFAULT_TENANT, Kind, Uuid, tenant_of};
 pub use names::{Names, release_id};

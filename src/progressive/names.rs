@@ -3,14 +3,21 @@
 
 use std::collections::BTreeMap;
 
-use language::Strategy;
+use language::{MAX_ANNOTATION_BYTES, Strategy};
 use model::{MAX_RELEASE_ID_LEN, ReleaseId};
 
 use super::{Kind, Uuid};
 
-const ENVIRONMENT: &str = "environment";
+pub(super) const ENVIRONMENT: &str = "environment";
 const VERSION: &str = "version/";
 const GROUP: &str = "target-group/";
+
+/// Of a release to agents: which variation each version of its function is.
+pub(super) const BASE: &str = "variation/base_version";
+pub(super) const NEW: &str = "variation/new_version";
+
+/// Of a release to agents: how the share of the new variation grows, by name or written out.
+const ROLLOUT: &str = "rollout-strategy";
 
 /// What a release refers to by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -20,6 +27,10 @@ pub struct Names {
     pub versions: BTreeMap<String, String>,
     /// By variation.
     pub groups: BTreeMap<String, String>,
+    /// Of a release to agents: its stable variation and its new one.
+    pub pair: Option<(String, String)>,
+    /// Of a release to agents: how the share grows, as it may stand under `strategy:`.
+    pub rollout: Option<String>,
 }
 
 impl Names {
@@ -34,6 +45,8 @@ impl Names {
             environment: strategy.annotations.get(ENVIRONMENT).cloned(),
             versions: below(VERSION),
             groups: below(GROUP),
+            pair: strategy.annotations.get(BASE).cloned().zip(strategy.annotations.get(NEW).cloned()),
+            rollout: strategy.annotations.get(ROLLOUT).cloned(),
         }
     }
 
@@ -45,7 +58,14 @@ impl Names {
             names.iter().map(pair).collect::<Vec<_>>()
         };
         let environment = self.environment.iter().map(|name| (ENVIRONMENT.to_owned(), name.clone()));
-        environment.chain(keyed(VERSION, &self.versions)).chain(keyed(GROUP, &self.groups)).collect()
+        let pair = self
+            .pair
+            .iter()
+            .flat_map(|(base, new)| [(BASE.to_owned(), base.clone()), (NEW.to_owned(), new.clone())]);
+        let rollout = self.rollout.iter().filter(|text| text.len() <= MAX_ANNOTATION_BYTES);
+        let rollout = rollout.map(|text| (ROLLOUT.to_owned(), text.clone()));
+        let named = keyed(VERSION, &self.versions).into_iter().chain(keyed(GROUP, &self.groups));
+        environment.chain(named).chain(pair).chain(rollout).collect()
     }
 
     /// Whether a release refers to what is registered under this name.
@@ -60,16 +80,18 @@ impl Names {
     }
 }
 
-/// The id of the release that people call so: the same for the same name, and another for each other.
+/// The id of the release that people call so, of at most so many bytes: the same for the same name, and another for each other.
 #[must_use]
-pub fn release_id(name: &str) -> Option<ReleaseId> {
+pub fn release_id(name: &str, longest: usize) -> Option<ReleaseId> {
+    let longest = longest.min(MAX_RELEASE_ID_LEN);
     let may_stand = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '~' | '-');
     let plain: String = name.chars().map(|c| if may_stand(c) { c } else { '-' }).collect();
-    if plain == name && name.len() <= MAX_RELEASE_ID_LEN {
+    if plain == name && name.len() <= longest {
         return ReleaseId::parse(name).ok();
     }
     let digest = Uuid::of(Kind::Release, &[name]).to_string();
     let digest = digest.get(..8)?;
-    let start: String = plain.trim_matches('-').chars().take(MAX_RELEASE_ID_LEN - digest.len() - 1).collect();
+    let start: String =
+        plain.trim_matches('-').chars().take(longest.saturating_sub(digest.len() + 1)).collect();
     ReleaseId::parse(&if start.is_empty() { digest.to_owned() } else { format!("{start}-{digest}") }).ok()
 }

@@ -6,10 +6,11 @@ use wire::progressive::{HeaderMatch, RolloutStrategy, TrafficSplit};
 
 use super::{
     Kind, Names, Uuid,
+    about::{shares_of, subject_of, variation_of},
     shares::percent,
     strategies::{approved_behind, shown_strategy, strategy_of},
 };
-use language::{Strategy, Subject, rollout_template_of};
+use language::{Service, Sticky, Strategy, Subject, rollout_template_of};
 
 /// What is written down of a release when it is submitted, in one column of JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,6 +38,9 @@ pub struct RecordedVariation {
     pub target_group_id: Option<String>,
     pub target_group: Option<String>,
     pub targets: u32,
+    /// Agents deploy it, by the offer of the release.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deployed: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -56,26 +60,34 @@ pub struct RecordedStage {
 }
 
 impl Recorded {
-    /// Of the first service of a strategy; `None`: it has none. `text` is what is kept of the strategy.
+    /// Of what this interface shows of a strategy; `None`: nothing. `text` is what is kept of the strategy.
     #[must_use]
     pub fn of(strategy: &Strategy, text: &str, tenant: &str) -> Option<Self> {
-        let service = strategy.services.first()?;
-        let subject = strategy.functions.len();
+        let subject = subject_of(strategy)?;
+        let service = strategy.services.first();
+        let called = service.map_or_else(|| strategy.subject_key(subject).unwrap_or_default(), Service::name);
         let names = Names::of(strategy);
         let release = Uuid::of(Kind::Release, &[tenant, strategy.id.as_str()]);
         let id = |kind, name: &str| Uuid::of(kind, &[tenant, name]).to_string();
-        let variation = |one: &traffic::wanted::Variation| {
-            let name = one.name.to_string();
+        let variation = |(name, targets): (String, u32)| {
             let (version, group) = (names.versions.get(&name).cloned(), names.groups.get(&name).cloned());
-            let unregistered = || Uuid::of(Kind::Version, &[tenant, service.name(), &name]).to_string();
+            let unregistered = || Uuid::of(Kind::Version, &[tenant, called, &name]).to_string();
             RecordedVariation {
                 release_id: version.as_ref().map_or_else(unregistered, |name| id(Kind::Version, name)),
                 target_group_id: group.as_ref().map(|name| id(Kind::TargetGroup, name)),
                 version,
                 target_group: group,
-                targets: one.targets.len() as u32,
+                targets,
+                deployed: service.is_none() && variation_of(strategy, 1) == Some(name.as_str()),
                 name,
             }
+        };
+        let variations: Vec<(String, u32)> = match service {
+            Some(service) => {
+                let all = service.variations.iter();
+                all.map(|one| (one.name.to_string(), one.targets.len() as u32)).collect()
+            }
+            None => (0..2).filter_map(|at| Some((variation_of(strategy, at)?.to_owned(), 0))).collect(),
         };
         let own = strategy.stages.iter().zip(0_u8..).filter(|(stage, _)| stage.subject == subject);
         let stages: Vec<RecordedStage> = own
@@ -84,23 +96,24 @@ impl Recorded {
                 id: Uuid::of_stage(release, number).to_string(),
                 name: stage.name.clone(),
                 place,
-                shares: stage.shares.clone(),
-                traffic_percentage: percent(stage.shares.iter().skip(1).sum()),
+                shares: shares_of(stage),
+                traffic_percentage: percent(shares_of(stage).iter().skip(1).sum()),
                 health_threshold: stage.healthy_targets.map(percent),
                 duration_seconds: stage.min_duration.as_secs_f64(),
                 require_approval: approved_behind(strategy, usize::from(place)),
             })
             .collect();
-        let rollout_strategy = match rollout_template_of(text) {
+        let asked = names.rollout.as_ref().map(|rollout| format!("strategy: {rollout}\n"));
+        let rollout_strategy = match rollout_template_of(asked.as_deref().unwrap_or(text)) {
             Some(template) => shown_strategy(&template, &strategy.name),
             None => strategy_of(strategy, &stages),
         };
         Some(Self {
             release: strategy.id.to_string(),
             name: strategy.name.clone(),
-            environment: names.environment.unwrap_or_else(|| service.name().to_owned()),
-            variations: service.variations.iter().map(variation).collect(),
-            traffic_split: split(strategy)?,
+            environment: names.environment.clone().unwrap_or_else(|| called.to_owned()),
+            variations: variations.into_iter().map(variation).collect(),
+            traffic_split: split(strategy, subject)?,
             rollout_strategy,
             stages,
         })
@@ -124,14 +137,26 @@ fn alone(variations: usize, which: usize) -> Vec<u16> {
 }
 
 /// By what calls are told apart.
-fn split(strategy: &Strategy) -> Option<TrafficSplit> {
-    let Some(Subject::Service(service)) = strategy.subject(strategy.functions.len()) else { return None };
-    let sticky_key = service.sticky.as_ref().map(|sticky| match sticky {
-        StickyTo::Cookie(name) => format!("cookie:{name}"),
-        StickyTo::Header(name) => format!("header:{name}"),
-        StickyTo::Address => "address".to_owned(),
-    });
-    let header_match = service.rule.as_ref().map(|rule| HeaderMatch {
+fn split(strategy: &Strategy, subject: usize) -> Option<TrafficSplit> {
+    let (sticky_key, rule) = match strategy.subject(subject)? {
+        Subject::Service(service) => (
+            service.sticky.as_ref().map(|sticky| match sticky {
+                StickyTo::Cookie(name) => format!("cookie:{name}"),
+                StickyTo::Header(name) => format!("header:{name}"),
+                StickyTo::Address => "address".to_owned(),
+            }),
+            service.rule.as_ref().map(|rule| (service, rule)),
+        ),
+        Subject::Function(function) => (
+            function.sticky.as_ref().map(|sticky| match sticky {
+                Sticky::Cookie(name) => format!("cookie:{name}"),
+                Sticky::Header(name) => format!("header:{name}"),
+                Sticky::Address => "address".to_owned(),
+            }),
+            None,
+        ),
+    };
+    let header_match = rule.map(|(service, rule)| HeaderMatch {
         header: rule.name.to_string(),
         values: rule
             .values

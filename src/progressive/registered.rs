@@ -23,8 +23,18 @@ pub fn check_environment(spec: &EnvironmentSpec) -> Result<(), Fault> {
     word("name", &spec.name)?;
     word("service", &spec.service)?;
     labels("routers", spec.routers.iter())?;
-    if spec.ports.is_empty() || spec.ports.len() > MAX_LISTENS {
-        return Err(Fault::new("ports", format!("an environment has 1 to {MAX_LISTENS} ports")));
+    if spec.ports.len() > MAX_LISTENS {
+        return Err(Fault::new("ports", format!("an environment has at most {MAX_LISTENS} ports")));
+    }
+    if spec.ports.is_empty() && !spec.routers.is_empty() {
+        return Err(Fault::new(
+            "ports",
+            "routers need to know where the service takes calls: at least one port",
+        ));
+    }
+    if spec.ports.is_empty() && spec.defaults.health_check.is_some() {
+        let why = "routers look at targets, and without ports there are none";
+        return Err(Fault::new("defaults.healthCheck", why));
     }
     for (at, port) in spec.ports.iter().enumerate() {
         let field = format!("ports[{at}]");

@@ -48,7 +48,7 @@ pub fn show(
         target_group_id: variation.target_group_id.clone(),
         target_group: variation.target_group.clone(),
         traffic_percentage: percent(*share),
-        deployment_job_id: None,
+        deployment_job_id: variation.deployed.then(|| release.to_owned()),
     });
     ABRelease {
         id: id.to_string(),

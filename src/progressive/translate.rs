@@ -15,7 +15,7 @@ use wire::progressive::{
 };
 
 use super::{
-    Names, release_id,
+    Names, agents, release_id,
     shares::{WHOLE, apportion, hundredths},
 };
 
@@ -42,6 +42,8 @@ pub struct Bound {
     pub versions: Vec<VersionSpec>,
     /// Of each variation.
     pub groups: Vec<Option<TargetGroupSpec>>,
+    /// Longest id that the release may have, in bytes: a tenant's have less room.
+    pub longest_id: usize,
 }
 
 /// What a body means.
@@ -56,37 +58,57 @@ pub struct Translated {
 ///
 /// The first field that can't be taken.
 pub fn translate(body: &NewABRelease, bound: &Bound, known: &RolloutTemplates) -> Result<Translated, Fault> {
-    let id = release_id(&body.name).filter(|_| !body.name.chars().any(char::is_control));
+    let id = release_id(&body.name, bound.longest_id).filter(|_| !body.name.chars().any(char::is_control));
     let id =
         id.ok_or_else(|| Fault::new("name", "it has at least one character, and no control characters"))?;
     check_variations(body)?;
     let template = read_strategy(&body.rollout_strategy, known)?;
     let split = body.traffic_split.clone().unwrap_or_else(|| split_of(&bound.environment));
     let shares = percentages(body, &split, &template)?;
-    let service = service(body, bound, &split)?;
-    let names = Names {
-        environment: Some(bound.environment.name.clone()),
-        versions: named(body, bound.versions.iter().map(|version| Some(&version.name))),
-        groups: named(body, bound.groups.iter().map(|group| group.as_ref().map(|group| &group.name))),
-    };
+    let of_agents = bound.environment.ports.is_empty();
     let mut rollout = Map::new();
     if let Some(soak) = bound.environment.defaults.soak_seconds {
         rollout.insert("soak".to_owned(), json!(format!("{soak}s")));
     }
+    let middle = if of_agents {
+        agents::text(body, bound, &split, &template, &mut rollout)?
+    } else {
+        of_routers(body, bound, (&split, &shares), (&template, known), &mut rollout)?
+    };
+    let pair = body.variations.first().zip(body.variations.get(1)).filter(|_| of_agents);
+    let names = Names {
+        pair: pair.map(|(base, new)| (base.name.clone(), new.name.clone())),
+        rollout: of_agents.then(|| strategy_of(&template, known).to_string()),
+        environment: Some(bound.environment.name.clone()),
+        versions: named(body, bound.versions.iter().map(|version| Some(&version.name))),
+        groups: named(body, bound.groups.iter().map(|group| group.as_ref().map(|group| &group.name))),
+    };
     let mut text =
         format!("id: {id}\nname: {}\nannotations: {}\n", json!(body.name), json!(names.annotations()));
-    text += &service;
-    if body.variations.len() == 2 {
-        text += &strategy_line(&template, known);
-    } else {
-        let (stages, lead) = template.spelled_out(|traffic| shares_of(body, &shares, traffic));
-        let _ = writeln!(text, "stages: {}", Value::Array(stages));
-        rollout.extend(lead.as_object().cloned().unwrap_or_default());
-    }
+    text += &middle;
     if !rollout.is_empty() {
         let _ = writeln!(text, "rollout: {}", Value::Object(rollout));
     }
     Ok(Translated { id, text })
+}
+
+/// The part of the text that says what routers lead where, and how the share grows.
+fn of_routers(
+    body: &NewABRelease,
+    bound: &Bound,
+    (split, shares): (&TrafficSplit, &[u16]),
+    (template, known): (&RolloutTemplate, &RolloutTemplates),
+    rollout: &mut Map<String, Value>,
+) -> Result<String, Fault> {
+    let mut text = service(body, bound, split)?;
+    if body.variations.len() == 2 {
+        let _ = writeln!(text, "strategy: {}", strategy_of(template, known));
+    } else {
+        let (stages, lead) = template.spelled_out(|traffic| shares_of(body, shares, traffic));
+        let _ = writeln!(text, "stages: {}", Value::Array(stages));
+        rollout.extend(lead.as_object().cloned().unwrap_or_default());
+    }
+    Ok(text)
 }
 
 fn named<'n>(
@@ -319,15 +341,7 @@ fn told_apart(body: &NewABRelease, split: &TrafficSplit) -> Result<Vec<(&'static
         _ => return Err(Fault::new("trafficSplit.type", "it is percentage, sticky or header")),
     }
     if let Some(key) = &split.sticky_key {
-        let sticky = sticky_of(key).map_err(|why| Fault::new("trafficSplit.stickyKey", why))?;
-        found.push((
-            "sticky",
-            match sticky {
-                StickyTo::Cookie(name) => json!({"cookie": name.to_string()}),
-                StickyTo::Header(name) => json!({"header": name.to_string()}),
-                StickyTo::Address => json!("address"),
-            },
-        ));
+        found.push(("sticky", sticky_form(key)?));
     }
     if let Some(rule) = &split.header_match {
         let header = rule.header.parse::<HeaderName>();
@@ -341,6 +355,16 @@ fn told_apart(body: &NewABRelease, split: &TrafficSplit) -> Result<Vec<(&'static
         found.push(("header", json!({"name": rule.header, "values": rule.values})));
     }
     Ok(found)
+}
+
+/// A sticky key as a strategy has it.
+pub(super) fn sticky_form(key: &str) -> Result<Value, Fault> {
+    let sticky = sticky_of(key).map_err(|why| Fault::new("trafficSplit.stickyKey", why))?;
+    Ok(match sticky {
+        StickyTo::Cookie(name) => json!({"cookie": name.to_string()}),
+        StickyTo::Header(name) => json!({"header": name.to_string()}),
+        StickyTo::Address => json!("address"),
+    })
 }
 
 /// `cookie:NAME`, `header:NAME`, `address`; a bare name is that of a cookie.
@@ -379,8 +403,8 @@ fn targets(at: usize, bound: &Bound) -> Result<&[String], Fault> {
     };
     if group.addresses.is_empty() {
         let why = format!(
-            "target group {} is of agents, by labels: versions are deployed to agents by a strategy with functions; here name a group with addresses",
-            group.name
+            "target group {} is of agents, by labels, which share calls themselves: release to them in an environment without ports; environment {} has routers, which need a group with addresses",
+            group.name, bound.environment.name
         );
         return Err(Fault::new(field("targetGroupId"), why));
     }
@@ -400,12 +424,12 @@ fn targets(at: usize, bound: &Bound) -> Result<&[String], Fault> {
 }
 
 /// By its name where the manager has it under that; else written out.
-fn strategy_line(template: &RolloutTemplate, known: &RolloutTemplates) -> String {
+fn strategy_of(template: &RolloutTemplate, known: &RolloutTemplates) -> Value {
     let same = |other: &&RolloutTemplate| {
         **other == RolloutTemplate { description: other.description.clone(), ..template.clone() }
     };
     match known.get(&template.name).filter(same) {
-        Some(known) => format!("strategy: {}\n", json!(known.name)),
-        None => format!("strategy: {}\n", template.written_out()),
+        Some(known) => json!(known.name),
+        None => template.written_out(),
     }
 }

@@ -43,6 +43,8 @@ macro_rules! every_table {
             outbox Outbox(OutboxRow) insert alone [id] from outbox [kind, at_ms, payload, served_ms];
             settings Setting(SettingRow) upsert alone [name] from settings [value, at_ms];
             pointers Pointer(PointerRow) insert alone [pointer_key] from pointers [at_ms, detail];
+            tenants Tenant(TenantRow) keep alone [name] from tenants [id, at_ms];
+            users User(UserRow) keep alone [tenant, name] from users [id, at_ms];
             registered Registered(RegisteredRow) upsert alone [tenant, kind, name] from registered
                 [id, detail, at_ms, actor, removed_ms];
             service_releases ServiceRelease(ServiceReleaseRow) upsert releases [release_key] from service_releases

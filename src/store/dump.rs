@@ -6,7 +6,8 @@ use super::{
     rows::{
         AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, LeaseRow,
         LedServiceRow, MembersRow, OutboxRow, PointerRow, PrecedentRow, RegisteredRow, ReleaseRow,
-        RouterOrderRow, RouterRow, ServiceReleaseRow, SettingRow, StageResultRow, TrafficHistoryRow, Writes,
+        RouterOrderRow, RouterRow, ServiceReleaseRow, SettingRow, StageResultRow, TenantRow,
+        TrafficHistoryRow, UserRow, Writes,
     },
     session::{Arg, Columns, Session},
     tables::{FromRow, Stored, columns, part},

@@ -11,7 +11,7 @@ use super::{
     rows::{
         AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, DeploymentRow, MembersRow, OutboxId, OverRow,
         PrecedentRow, RegisteredRow, ReleaseRow, ServiceReleaseRow, StageResultRow, TrafficHistoryRow,
-        WallMs,
+        UserRow, WallMs,
     },
     session::{Arg, Sessions},
     tables::{FromRow, columns, part},
@@ -126,6 +126,19 @@ pub(crate) const BYTES_OF: &str = "SELECT CAST(
 pub(crate) const AWAITING: &str =
     concat!("SELECT ", part!(OutboxId), " FROM outbox WHERE kind = $1 ORDER BY id LIMIT $2");
 
+pub(crate) const ARCHIVE_OF: &str = concat!(
+    "SELECT ",
+    columns!(ArchiveRow),
+    " FROM archives WHERE digest = $2 AND EXISTS (SELECT 1 FROM releases
+        WHERE archive = $2 AND substr(id, 1, length(CAST($1 AS text))) = CAST($1 AS text))"
+);
+
+pub(crate) const USERS: &str = concat!(
+    "SELECT ",
+    columns!(UserRow),
+    " FROM users WHERE tenant = $1 AND name > $2 ORDER BY name LIMIT $3"
+);
+
 pub(crate) const REGISTERED: &str = concat!(
     "SELECT ",
     columns!(RegisteredRow),
@@ -169,6 +182,8 @@ pub(crate) const STATEMENTS: &[&str] = &[
     OVER,
     BYTES_OF,
     AWAITING,
+    ARCHIVE_OF,
+    USERS,
     REGISTERED,
     REGISTERED_ONE,
     SERVICE_RELEASE,
@@ -282,6 +297,18 @@ impl Reader for History {
         })
     }
 
+    fn archive_of<'a>(
+        &'a self,
+        prefix: &'a str,
+        digest: &'a [u8],
+    ) -> BoxFuture<'a, Result<Option<Bytes>, StoreError>> {
+        Box::pin(async move {
+            let row: Option<ArchiveRow> =
+                self.one(ARCHIVE_OF, &[Arg::Text(prefix), Arg::Bytes(digest)]).await?;
+            Ok(row.map(|row| row.bytes))
+        })
+    }
+
     fn archive<'a>(&'a self, digest: &'a [u8]) -> BoxFuture<'a, Result<Option<Bytes>, StoreError>> {
         Box::pin(async move {
             let row: Option<ArchiveRow> = self.one(ARCHIVE, &[Arg::Bytes(digest)]).await?;
@@ -380,6 +407,15 @@ impl Reader for History {
                 None => self.all(AUDIT, &after).await,
             }
         })
+    }
+
+    fn users<'a>(
+        &'a self,
+        tenant: &'a str,
+        after: &'a str,
+        limit: u32,
+    ) -> BoxFuture<'a, Result<Vec<UserRow>, StoreError>> {
+        Box::pin(async move { self.all(USERS, &[Arg::Text(tenant), Arg::Text(after), page(limit)]).await })
     }
 
     fn registered<'a>(

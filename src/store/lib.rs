@@ -58,7 +58,7 @@ pub mod tried_alone {
 use rows::{
     AnalysisRunRow, AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow, LedServiceRow,
     MembersRow, OutboxRow, OverRow, PointerRow, PrecedentRow, RegisteredRow, ReleaseRow, RouterOrderRow,
-    RouterRow, ServiceReleaseRow, SettingRow, StageResultRow, TrafficHistoryRow, WallMs,
+    RouterRow, ServiceReleaseRow, SettingRow, StageResultRow, TrafficHistoryRow, UserRow, WallMs,
 };
 
 /// A lease that was not renewed for this long may be taken by another manager; its holder has stopped answering.
@@ -271,6 +271,12 @@ pub trait Reader: Send + Sync + fmt::Debug {
     fn over(&self, after: Option<u32>, limit: u32) -> BoxFuture<'_, Result<Vec<OverRow>, StoreError>>;
     /// The effects of this kind that wait to be carried out, the oldest first: their ids; `limit` 1 to [`MAX_PAGE`].
     fn awaiting<'a>(&'a self, kind: &'a str, limit: u32) -> BoxFuture<'a, Result<Vec<u64>, StoreError>>;
+    /// An archive that a release has whose id begins so; `None`: there is none.
+    fn archive_of<'a>(
+        &'a self,
+        prefix: &'a str,
+        digest: &'a [u8],
+    ) -> BoxFuture<'a, Result<Option<Bytes>, StoreError>>;
     fn archive<'a>(&'a self, digest: &'a [u8]) -> BoxFuture<'a, Result<Option<Bytes>, StoreError>>;
     fn members(&self, release_key: u32) -> BoxFuture<'_, Result<Vec<MembersRow>, StoreError>>;
     fn assignment(
@@ -306,6 +312,13 @@ pub trait Reader: Send + Sync + fmt::Debug {
         filter: &'a DeploymentFilter,
     ) -> BoxFuture<'a, Result<Vec<DeploymentRow>, StoreError>>;
     fn audit<'a>(&'a self, filter: &'a AuditFilter) -> BoxFuture<'a, Result<Vec<AuditRow>, StoreError>>;
+    /// The users of a tenant, by name: only names after `after`; `limit` 1 to [`MAX_PAGE`].
+    fn users<'a>(
+        &'a self,
+        tenant: &'a str,
+        after: &'a str,
+        limit: u32,
+    ) -> BoxFuture<'a, Result<Vec<UserRow>, StoreError>>;
     /// What is registered of a kind, by name: only names after `after`, and none that was removed; `limit` 1 to [`MAX_PAGE`].
     fn registered<'a>(
         &'a self,

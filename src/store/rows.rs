@@ -233,6 +233,28 @@ pub struct PointerRow {
     pub detail: String,
 }
 
+/// `tenants`: who shares a manager, or once did; who is bound to none is one of them. Primary key name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TenantRow {
+    pub name: String,
+    /// UUID, unique.
+    pub id: String,
+    /// When it was first known.
+    pub at_ms: WallMs,
+}
+
+/// `users`: who was named by the configuration, or did something. Primary key `(tenant, name)`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserRow {
+    /// The name of a tenant.
+    pub tenant: String,
+    pub name: String,
+    /// UUID, unique.
+    pub id: String,
+    /// When they were first known.
+    pub at_ms: WallMs,
+}
+
 /// `registered`: what releases of services may name. Primary key `(tenant, kind, name)`. What was removed stays as long as releases
 /// may have named it: so no release loses its environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

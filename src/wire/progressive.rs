@@ -162,7 +162,7 @@ pub struct CanaryStage {
 #[serde(rename_all = "camelCase")]
 pub struct HealthResult {
     pub healthy: bool,
-    /// Healthy targets × 100 / targets; `null`: no router tells.
+    /// Healthy targets × 100 / targets, of the stage that is under way; `null`: no router tells, or it has passed.
     pub health_percentage: Option<f64>,
     pub metrics: HealthMetrics,
     /// Calls.
@@ -181,7 +181,13 @@ pub struct HealthMetrics {
     /// Milliseconds; `null`: no call succeeded, or how times were spread isn't known.
     #[serde(rename = "latencyP50")]
     pub latency_p50: Option<f64>,
-    /// Milliseconds; `null`: no call succeeded, or how times were spread isn't known.
+    /// Likewise.
+    #[serde(rename = "latencyP90")]
+    pub latency_p90: Option<f64>,
+    /// Likewise.
+    #[serde(rename = "latencyP95")]
+    pub latency_p95: Option<f64>,
+    /// Likewise.
     #[serde(rename = "latencyP99")]
     pub latency_p99: Option<f64>,
 }
@@ -393,6 +399,8 @@ pub struct EnvironmentSpec {
     /// Labels of the routers that lead its calls; empty: all that know how.
     #[serde(default)]
     pub routers: BTreeMap<String, String>,
+    /// Empty: no router leads calls there; agents of a target group share them out themselves.
+    #[serde(default)]
     pub ports: Vec<EnvironmentPort>,
     #[serde(default)]
     pub defaults: EnvironmentDefaults,

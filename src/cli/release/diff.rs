@@ -112,7 +112,7 @@ fn from_file(named: &str, args: &Args) -> Result<Side, Failure> {
         return Err(Failure::user(format!("{file} has faults\n\n{}", faults.join("\n\n"))));
     };
     let functions = match &source.functions {
-        Functions::OfManager => None,
+        Functions::None | Functions::OfManager => None,
         Functions::Zip(path) => {
             let zip = source.archive()?.unwrap_or_default();
             Some((path, functions::from_upload(&zip, &strategy, &Limits::default())))

@@ -57,11 +57,11 @@ fn plain(releases: &[Release]) -> String {
             super::progress::state(release),
             format!("{}/{}", counts.done + counts.failed_status, counts.participants),
             counts.succeeded.to_string(),
-            release.functions.join(","),
+            show::subjects(&release.functions, ","),
             show::ago(Some(&release.submitted), now),
             show::between(release.started.as_deref(), release.ended.as_deref(), now),
             release.name.clone(),
         ]
     });
-    show::table(&["ID", "STATE", "OVER", "SUCCEEDED", "FUNCTIONS", "SUBMITTED", "TOOK", "NAME"], rows)
+    show::table(&["ID", "STATE", "OVER", "SUCCEEDED", "CHANGES", "SUBMITTED", "TOOK", "NAME"], rows)
 }

@@ -116,12 +116,12 @@ fn frame(detail: &ReleaseDetail, children: &[ReleaseChild], now: Timestamp) -> V
     for stage in &detail.stages {
         let here: Vec<String> =
             stage.children.iter().map(|(status, count)| format!("{count} {status}")).collect();
-        lines.push(format!(
-            "  {} ({} % new)  {}",
-            show::one_line(&stage.name),
-            stage.new_traffic,
-            here.join(", ")
-        ));
+        let shares = if stage.shares.is_empty() {
+            format!("{} % new", stage.new_traffic)
+        } else {
+            show::one_line(&show::percents(&stage.shares))
+        };
+        lines.push(format!("  {} ({shares})  {}", show::one_line(&stage.name), here.join(", ")));
     }
     for analysis in &detail.analyses {
         let verdict = analysis.verdict.as_deref().unwrap_or(&analysis.state);

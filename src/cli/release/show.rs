@@ -106,7 +106,7 @@ fn overview(detail: &ReleaseDetail, now: Timestamp) -> String {
         field("note", &line(&why.note));
     }
     field("waits for", &show::one_line(release.waits_for.as_deref().unwrap_or_default()));
-    field("functions", &release.functions.join(", "));
+    field("changes", &show::subjects(&release.functions, ", "));
     if release.attempt > 1 {
         field("attempt", &release.attempt.to_string());
     }
@@ -133,13 +133,17 @@ fn overview(detail: &ReleaseDetail, now: Timestamp) -> String {
         vec![
             stage.name.clone(),
             stage.kind.clone(),
-            stage.function.clone(),
-            format!("{} %", stage.new_traffic),
+            show::subject(&stage.function),
+            if stage.shares.is_empty() {
+                format!("{} %", stage.new_traffic)
+            } else {
+                show::percents(&stage.shares)
+            },
             children.join(", "),
         ]
     });
     text.push('\n');
-    text.push_str(&show::table(&["STAGE", "TYPE", "FUNCTION", "NEW", "CHILDREN"], stages));
+    text.push_str(&show::table(&["STAGE", "TYPE", "CHANGES", "NEW", "CHILDREN"], stages));
     text.push_str(&parts_below(detail));
     text.push_str(&analyses(&detail.analyses));
     text

@@ -1,7 +1,7 @@
 //! What changes of a release of a service are called in the words of progressive delivery, beside their own names: the same for each
 //! release, however it was submitted.
 
-use ::progressive::percent;
+use ::progressive::{percent, shares_of, subject_of, variation_of};
 
 use super::event::Event;
 use heart::release::{
@@ -13,7 +13,7 @@ use heart::release::{
 
 /// The changes are applied already.
 pub(super) fn events<'a>(change: &'a Change, release: &'a Release) -> Vec<Event<'a>> {
-    if release.strategy.services.is_empty() {
+    if subject_of(&release.strategy).is_none() {
         return Vec::new();
     }
     match change {
@@ -114,7 +114,7 @@ fn last_begun(release: &Release, before: Option<u8>) -> Option<u8> {
 
 /// Its number among the stages of the first service.
 fn number_of(release: &Release, stage: u8) -> Option<u32> {
-    let subject = release.strategy.functions.len();
+    let subject = subject_of(&release.strategy)?;
     let own = release.strategy.stages.iter().zip(0_u8..).filter(|(stage, _)| stage.subject == subject);
     own.zip(1..).find(|((_, place), _)| *place == stage).map(|(_, number)| number)
 }
@@ -125,10 +125,9 @@ fn name(release: &Release, stage: u8) -> &str {
 
 fn share(release: &Release, stage: u8) -> f64 {
     let stage = release.strategy.stages.get(usize::from(stage));
-    stage.map_or(0.0, |stage| percent(stage.shares.iter().skip(1).sum()))
+    stage.map_or(0.0, |stage| percent(shares_of(stage).iter().skip(1).sum()))
 }
 
 fn variation(release: &Release, which: usize) -> &str {
-    let service = release.strategy.services.first();
-    service.and_then(|service| service.variations.get(which)).map_or("?", |variation| variation.name.as_str())
+    variation_of(&release.strategy, which).unwrap_or("?")
 }

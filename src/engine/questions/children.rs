@@ -14,7 +14,7 @@ use heart::{
     plan::{Bounds, Entry},
     release::{command::Seen, state::Snapshot, waits::Look},
 };
-use model::{ChildKey, Cordon, Now, TENANT_LABEL};
+use model::{ChildKey, Cordon, Now, TENANT_LABEL, TenantName};
 use wire::{
     api::{Child, Page},
     question::MAX_ANSWER_ENTRIES,
@@ -75,7 +75,7 @@ impl QuestionKind for ChildrenOf {
             let limit = (wanted.limit as usize).clamp(1, MAX_ANSWER_ENTRIES);
             let after = wanted.after.map(ChildKey);
             let all = |_: &Record, child: Child| Some(child);
-            let page = page(&asked.engine, wanted.filter, after, limit, all).await;
+            let page = page(&asked.engine, wanted.filter, None, after, limit, all).await;
             return page.map_err(|error| error.to_string());
         }
         below_within(&asked.engine, wanted, asked.left_below()).await
@@ -98,34 +98,41 @@ async fn below_within(
     said.map_err(|why| why.to_string())
 }
 
-/// A page of this manager's own, oldest first. `admit` may leave a child out, or say more of it.
+/// A page of this manager's own, oldest first: of this tenant's, where one is named. `admit` may leave a child out, or say more of it.
 pub async fn page(
     engine: &Engine,
     filter: Filter,
+    tenant: Option<TenantName>,
     after: Option<ChildKey>,
     limit: usize,
     admit: impl Fn(&Record, Child) -> Option<Child> + Send + 'static,
 ) -> Result<Page<Child>, EngineError> {
     let (seen, now) = (Arc::clone(&engine.view().children), engine.clock().now());
-    let take = move |state: &Snapshot| take(state, &seen, now, after, limit, &filter, &admit);
+    let take = move |state: &Snapshot| {
+        let look = Look { state, seen: &*seen, now, since: seen.listening_since() };
+        // Whoever asks for the label of a tenant asks for that tenant's.
+        let by_label = || filter.label.as_ref().filter(|(key, _)| key == TENANT_LABEL);
+        let tenant = tenant.as_ref().map(TenantName::as_str);
+        match tenant.or_else(|| by_label().map(|(_, name)| name.as_str())) {
+            Some(tenant) => take(&look, state.children.after_of(tenant, after), limit, &filter, &admit),
+            None => take(&look, state.children.after(after), limit, &filter, &admit),
+        }
+    };
     engine.read_apart(LOOK_PATIENCE, take).await
 }
 
-fn take(
-    state: &Snapshot,
-    seen: &Children,
-    now: Now,
-    after: Option<ChildKey>,
+fn take<'c>(
+    look: &Look<'_, Children>,
+    children: impl Iterator<Item = (ChildKey, &'c Record)>,
     limit: usize,
     filter: &Filter,
     admit: &impl Fn(&Record, Child) -> Option<Child>,
 ) -> Page<Child> {
-    let look = Look { state, seen, now, since: seen.listening_since() };
     let mut items = Vec::new();
-    let mut rest = giving_way(state.children.after(after)).peekable();
+    let mut rest = giving_way(children).peekable();
     while let Some((key, record)) = rest.next() {
-        if filter.wants(seen, now, key, record) {
-            items.extend(admit(record, child(&look, key, record)));
+        if filter.wants(look.seen, look.now, key, record) {
+            items.extend(admit(record, child(look, key, record)));
         }
         if items.len() >= limit {
             return Page { items, next: rest.peek().map(|_| key.0.to_string()) };

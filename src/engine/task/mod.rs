@@ -24,6 +24,7 @@ use super::{
     clock::{Clock, ClockSource},
     gather::Gathering,
     joining::revoked,
+    known::Known,
     load::Loading,
     mailbox::{By, Decided, EngineError, Envelope},
     outbox::Effects,
@@ -161,8 +162,16 @@ impl Task {
                     return;
                 }
                 round.changed = true;
+                round.touched.know(Known::acting(&row.tenant, &actor), now.wall_ms);
                 round.touched.register(row);
                 round.touched.event(&actor, event);
+                round.stored.push(stored);
+            }
+            Envelope::Know { known, stored } => {
+                round.changed = true;
+                for known in known {
+                    round.touched.know(known, now.wall_ms);
+                }
                 round.stored.push(stored);
             }
             Envelope::Stop(done) => round.stop = Some(done),

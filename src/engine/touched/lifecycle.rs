@@ -1,7 +1,7 @@
 //! What changes of a release's life touch, and whom its end is told.
 
 use super::Touched;
-use crate::{audit::Actor, effect::Entry, ended::ended, stored::Times};
+use crate::{audit::Actor, effect::Entry, ended::ended, known::Known, stored::Times};
 use heart::release::{
     lifecycle::{Change, Submitted},
     state::{End, State},
@@ -40,7 +40,7 @@ impl Touched {
             | Change::RoutersBack { release, .. } => self.touch_whole(*release),
             Change::Submitted { release, submitted, .. } => {
                 self.releases.insert(*release);
-                self.record_service(*release, submitted, actor);
+                self.record_service(*release, submitted, actor, now);
             }
             Change::Replanned { release, .. } | Change::FaultNoted { release, .. } => {
                 self.releases.insert(*release);
@@ -76,7 +76,7 @@ impl Touched {
     }
 
     /// Writes down what of a release of a service can't change any more.
-    fn record_service(&mut self, key: ReleaseKey, submitted: &Submitted, actor: &Actor) {
+    fn record_service(&mut self, key: ReleaseKey, submitted: &Submitted, actor: &Actor, now: Now) {
         let tenant = tenant_of(submitted.id.as_str());
         let Some(recorded) = Recorded::of(&submitted.strategy, &submitted.text, tenant) else { return };
         let Some(form) = self.json(&recorded) else { return };
@@ -95,6 +95,7 @@ impl Touched {
             actor: by,
             form,
         };
+        self.named.note(Known::acting(tenant, actor), now.wall_ms);
         self.service_releases.insert(key, row);
     }
 

@@ -23,6 +23,7 @@ use super::{
     audit,
     effect::Entry,
     kept::Setting,
+    known::{Known, Named},
     rows::{
         assignment_row, audit_rows, child_row, member_rows, outbox_rows, pointer_rows, release_row,
         removed_row, tombstone,
@@ -34,7 +35,7 @@ use model::{ChildKey, Now, ReleaseId, ReleaseKey};
 use store::StoreError;
 use store::rows::{
     AnalysisRunRow, DeploymentRow, PrecedentRow, RegisteredRow, ServiceReleaseRow, SettingRow,
-    StageResultRow, Writes,
+    StageResultRow, WallMs, Writes,
 };
 
 /// What a batch has touched so far.
@@ -56,6 +57,7 @@ pub(super) struct Touched {
     runs: BTreeSet<(ReleaseKey, u8)>,
     precedents: BTreeMap<(String, ReleaseKey), PrecedentRow>,
     service_releases: BTreeMap<ReleaseKey, ServiceReleaseRow>,
+    named: Named,
     registered: BTreeMap<(String, String, String), RegisteredRow>,
     deployments: BTreeMap<(ChildKey, String), DeploymentRow>,
     audit: BTreeMap<(Option<ReleaseKey>, String), Vec<String>>,
@@ -121,6 +123,9 @@ impl Touched {
 
     /// Keeps something of this manager itself; the last of a name counts.
     pub fn keep(&mut self, setting: &Setting) {
+        if let Setting::Tenant(tenant) = setting {
+            self.named.note(Known { tenant: tenant.name.to_string(), user: None }, tenant.created_ms);
+        }
         match setting.value() {
             Ok(value) => drop(self.settings.insert(setting.name(), value)),
             Err(error) => self.unwritable = Some(error),
@@ -130,6 +135,11 @@ impl Touched {
     /// Writes what may be named by releases; the last of a name counts.
     pub fn register(&mut self, row: RegisteredRow) {
         self.registered.insert((row.tenant.clone(), row.kind.clone(), row.name.clone()), row);
+    }
+
+    /// Takes note of a tenant, or of a user.
+    pub fn know(&mut self, known: Known, at_ms: WallMs) {
+        self.named.note(known, at_ms);
     }
 
     /// Takes note of something that is no change of the state.
@@ -200,6 +210,7 @@ impl Touched {
             }
         }
         writes.service_releases = self.service_releases.into_values().collect();
+        (writes.tenants, writes.users) = self.named.rows();
         writes.registered = self.registered.into_values().collect();
         writes.precedents = self.precedents.into_values().collect();
         writes.deployments = self.deployments.into_values().collect();

@@ -74,8 +74,8 @@ impl Books {
         }
         self.count_unproven(&record, 1);
         let before = children.table.get(key).and_then(|child| child.tenant().map(str::to_owned));
-        children.count_for_tenant(before.as_deref(), false);
-        children.count_for_tenant(record.tenant(), true);
+        children.tenants.remove(before.as_deref(), key);
+        children.tenants.insert(record.tenant(), key);
         children.table.insert(key, record);
     }
 
@@ -170,7 +170,7 @@ impl Books {
     fn forget(&mut self, children: &mut Children, key: ChildKey) {
         children.areas.remove(key);
         if let Some(child) = children.table.remove(key) {
-            children.count_for_tenant(child.tenant(), false);
+            children.tenants.remove(child.tenant(), key);
             self.count_unproven(&child, -1);
             if let Some(place) = places::place(&child) {
                 self.places.remove(place, key);
@@ -183,8 +183,8 @@ impl Books {
 fn label_child(children: &mut Children, key: ChildKey, label: &str, value: Option<&str>) {
     if label == TENANT_LABEL {
         let before = children.table.get(key).and_then(|child| child.tenant().map(str::to_owned));
-        children.count_for_tenant(before.as_deref(), false);
-        children.count_for_tenant(value, true);
+        children.tenants.remove(before.as_deref(), key);
+        children.tenants.insert(value, key);
     }
     let Some(child) = children.table.get_mut(key) else { return };
     let labels = child.labels.get_or_insert_default();

@@ -8,7 +8,8 @@
 //! Invariants:
 //! - numbers of children are never used again;
 //! - who is planned for is in the index of areas, and nobody else: a child whose place another has taken is not;
-//! - no command walks over all children.
+//! - no command walks over all children;
+//! - a child is in the index of its tenant, and in no other's.
 //!
 //! Deliberately not here: last-seen times (see [`crate::release::command::Seen`]); what to do about a poll, a successor or
 //! a ghost, which depends on the releases that they have a part in (`release::decide`).
@@ -26,8 +27,9 @@ pub mod places;
 pub mod recheck;
 pub mod registration;
 mod table;
+mod tenants;
 
-use std::{collections::BTreeMap, ops::Deref, sync::Arc, time::Duration};
+use std::{ops::Deref, time::Duration};
 
 pub use absence::{Absence, Absences};
 pub use books::Books;
@@ -53,8 +55,7 @@ pub const REPLACED_FOR: Duration = Duration::from_hours(1);
 pub struct Children {
     table: Table,
     areas: AreaIndex,
-    /// How many each tenant has.
-    tenants: Arc<BTreeMap<Box<str>, u32>>,
+    tenants: tenants::Tenants,
 }
 
 impl Deref for Children {
@@ -73,18 +74,16 @@ impl Children {
 
     /// How many children a tenant has.
     pub fn of_tenant(&self, tenant: &str) -> u32 {
-        self.tenants.get(tenant).copied().unwrap_or_default()
+        self.tenants.count(tenant)
     }
 
-    /// Counts a child for its tenant from now on, or no longer.
-    fn count_for_tenant(&mut self, tenant: Option<&str>, is_there: bool) {
-        let Some(tenant) = tenant else { return };
-        let tenants = Arc::make_mut(&mut self.tenants);
-        let count = tenants.entry(tenant.into()).or_default();
-        *count = if is_there { count.saturating_add(1) } else { count.saturating_sub(1) };
-        if *count == 0 {
-            tenants.remove(tenant);
-        }
+    /// The children of a tenant in order of birth, only keys above `after`. Walks over no others.
+    pub fn after_of(
+        &self,
+        tenant: &str,
+        after: Option<ChildKey>,
+    ) -> impl Iterator<Item = (ChildKey, &Child)> {
+        self.tenants.after(tenant, after).filter_map(|key| Some((key, self.table.get(key)?)))
     }
 
     /// Takes note that this number was given.

@@ -14,6 +14,7 @@ use crate::{
     auth::CallingOperator,
     context::PATIENCE,
     extract::acting,
+    known,
     problem::Problem,
     scope::Scope,
     v1::{page, tenant::tenant_of, time::rfc3339},
@@ -252,8 +253,11 @@ async fn write<S: Spec>(ctx: &Context, row: RegisteredRow, by: By) -> Result<(),
     }
 }
 
-/// Registers what the configuration names. What can't be changed, as a release that is not over names it, stays as it was.
+/// Registers what the configuration names, and writes down whom it names. What can't be changed, as a release that is not over names it, stays as it was.
 pub async fn register_all(ctx: Context, all: Registrations) {
+    if let Err(error) = known::of_configuration(&ctx).await {
+        tracing::warn!(%error, "tenants and users of the configuration are not written down");
+    }
     let Registrations { environments, target_groups, versions } = all;
     register_each(&ctx, environments).await;
     register_each(&ctx, target_groups).await;

@@ -153,6 +153,27 @@ pub struct Unpacked {
     pub programs: BTreeSet<String>,
 }
 
+/// Packs the folders that a strategy names, of what was unpacked of other archives.
+///
+/// # Errors
+///
+/// Those of folders that are missing, and of what is more than a submission may have.
+pub fn from_files(
+    unpacked: &Unpacked,
+    strategy: &Strategy,
+    limits: &Limits,
+) -> Result<Archive, ArchiveError> {
+    let count = unpacked.files.len();
+    if count > limits.entries {
+        return Err(ArchiveError::TooManyEntries { count, max: limits.entries });
+    }
+    let bytes: u64 = unpacked.files.values().map(|content| content.len() as u64).sum();
+    if bytes > limits.unpacked_bytes {
+        return Err(ArchiveError::TooLarge { max: limits.unpacked_bytes });
+    }
+    finish(&unpacked.files, strategy, |_| false)
+}
+
 /// The folders that a strategy names: function, version, path.
 fn folders(strategy: &Strategy) -> impl Iterator<Item = (&Function, &'static str, &Version)> {
     let versions = |f| [(f, "base_version", version(f, true)), (f, "new_version", version(f, false))];

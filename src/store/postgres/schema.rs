@@ -6,7 +6,7 @@ use super::error::store_error;
 use crate::StoreError;
 
 /// The steps: after the first `n` the version is `n`.
-const MIGRATIONS: [&str; 9] = [
+const MIGRATIONS: [&str; 11] = [
     include_str!("../../../migrations/postgres/0001_initial.sql"),
     include_str!("../../../migrations/postgres/0002_analysis.sql"),
     include_str!("../../../migrations/postgres/0060_serving_time.sql"),
@@ -16,6 +16,8 @@ const MIGRATIONS: [&str; 9] = [
     include_str!("../../../migrations/postgres/0091_settings_and_pointers.sql"),
     include_str!("../../../migrations/postgres/0100_traffic.sql"),
     include_str!("../../../migrations/postgres/0110_service_releases.sql"),
+    include_str!("../../../migrations/postgres/0120_tenants_and_users.sql"),
+    include_str!("../../../migrations/postgres/0121_latencies.sql"),
 ];
 
 /// The version this program writes.

@@ -8,7 +8,7 @@ use super::{connect::BUSY_TIMEOUT, error::store_error};
 use crate::StoreError;
 
 /// The steps: after the first `n` the version is `n`.
-const MIGRATIONS: [&str; 9] = [
+const MIGRATIONS: [&str; 11] = [
     include_str!("../../../migrations/sqlite/0001_initial.sql"),
     include_str!("../../../migrations/sqlite/0002_analysis.sql"),
     include_str!("../../../migrations/sqlite/0060_serving_time.sql"),
@@ -18,6 +18,8 @@ const MIGRATIONS: [&str; 9] = [
     include_str!("../../../migrations/sqlite/0091_settings_and_pointers.sql"),
     include_str!("../../../migrations/sqlite/0100_traffic.sql"),
     include_str!("../../../migrations/sqlite/0110_service_releases.sql"),
+    include_str!("../../../migrations/sqlite/0120_tenants_and_users.sql"),
+    include_str!("../../../migrations/sqlite/0121_latencies.sql"),
 ];
 
 /// The version this program writes.
@@ -43,6 +45,8 @@ pub const SET_VERSION: [&str; MIGRATIONS.len()] = [
     "PRAGMA user_version = 7",
     "PRAGMA user_version = 8",
     "PRAGMA user_version = 9",
+    "PRAGMA user_version = 10",
+    "PRAGMA user_version = 11",
 ];
 
 /// Looks at the file without changing a byte of it: its version, 0 if there is nothing yet.

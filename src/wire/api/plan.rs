@@ -1,5 +1,7 @@
 //! What a release would do, before anything happens: `POST /api/v1/plan`.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -78,6 +80,18 @@ pub struct PlannedCondition {
     pub warning: Option<String>,
 }
 
+/// A stage of a service.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlannedStage {
+    pub stage: String,
+    /// `service/NAME`.
+    pub changes: String,
+    /// Percent of calls that each variation gets.
+    pub shares: BTreeMap<String, f64>,
+    /// Percent of users who get another variation than in the stage before; everybody else stays where they are.
+    pub moved: f64,
+}
+
 /// `POST /api/v1/plan`: what a release would do, before anything happens.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Plan {
@@ -118,6 +132,9 @@ pub struct Plan {
     /// What chance does to plain conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<PlannedCondition>,
+    /// The stages of services, templates expanded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<PlannedStage>,
     pub excluded: Vec<PlannedExclusion>,
     /// Unfinished releases that change the same functions and go first.
     pub waits_for: Vec<String>,

@@ -1,3 +1,4 @@
 //! What the heart knows of children.
 
 mod open;
+mod tenants;

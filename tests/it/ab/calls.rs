@@ -274,8 +274,8 @@ async fn what_is_registered_is_listed_shown_changed_and_removed_while_nothing_op
     let before = player.shown("r").await;
     assert_eq!(world.call("DELETE", "/api/v1/environments/shop-prod").await.status, 204);
     assert_eq!(player.shown("r").await, before, "what it was released in stays with it");
-    let Player { world, router } = player;
-    let player = Player { world: world.restart().await, router };
+    let Player { world, router, capabilities } = player;
+    let player = Player { world: world.restart().await, router, capabilities };
     assert_eq!(player.shown("r").await, before, "and after a restart");
     assert_eq!(
         player.world.get("/api/v1/versions/v41").await.ok().json()["targets"],

@@ -177,6 +177,19 @@ async fn what_routers_read_back_and_count_is_shown_by_router_and_over_all() {
     assert_eq!((&last["from"]["B"], &last["to"]["B"]), (&json!(0.0), &json!(10.0)));
     assert_eq!((&last["wanted"]["B"], &last["seen"]["B"]), (&json!(10.0), &json!(10.0)));
     assert_eq!(last["measured"], json!({"A": 90.0, "B": 10.0}), "what came of the shares before");
+    player.reports("r", "10 %", 2, 10).await.ok();
+    let health = async || player.shown("r").await["stages"][0]["healthResult"].clone();
+    assert_eq!(
+        (&health().await["healthPercentage"], &health().await["healthy"]),
+        (&json!(100.0), &json!(true))
+    );
+    let mut ill = told_by_router(&player.router, 1_000);
+    ill["services"][0]["variations"][1]["targets"]["healthy"] = json!(0);
+    player.world.post("/traffic", &ill).await.ok();
+    assert_eq!(
+        (&health().await["healthPercentage"], &health().await["healthy"]),
+        (&json!(0.0), &json!(false))
+    );
     player.world.stop().await;
 }
 

@@ -20,12 +20,13 @@ fn ids_are_uuids_of_version_5_and_stay_what_they_were() {
 
 #[test]
 fn names_become_ids_of_releases_that_differ_as_they_do() {
-    assert_eq!(release_id("checkout-42").unwrap().as_str(), "checkout-42");
-    let (a, b) = (release_id("a b").unwrap(), release_id("a,b").unwrap());
+    assert_eq!(release_id("checkout-42", 48).unwrap().as_str(), "checkout-42");
+    let (a, b) = (release_id("a b", 48).unwrap(), release_id("a,b", 48).unwrap());
     assert!(a.as_str().starts_with("a-b-") && b.as_str().starts_with("a-b-") && a != b, "{a} {b}");
-    let long = release_id(&"x".repeat(300)).unwrap();
-    assert!(long.as_str().len() <= 48);
-    assert!(release_id("…").is_some());
+    let long = release_id(&"x".repeat(300), 42).unwrap();
+    assert_eq!(long.as_str().len(), 42);
+    assert_ne!(release_id(&"x".repeat(43), 42), release_id(&"x".repeat(44), 42));
+    assert!(release_id("…", 48).is_some());
 }
 
 #[test]

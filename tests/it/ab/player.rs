@@ -27,6 +27,8 @@ pub fn body(name: &str, strategy: &Value) -> Value {
 pub struct Player {
     pub world: World,
     pub router: String,
+    /// What that says of itself.
+    pub capabilities: Value,
 }
 
 impl Player {
@@ -39,7 +41,8 @@ impl Player {
     }
 
     async fn of(world: World) -> Self {
-        let mut player = Self { world, router: String::new() };
+        let capabilities = json!({"leads": "whole", "routers": ["embedded"]});
+        let mut player = Self { world, router: String::new(), capabilities };
         player.router = player.polls().await.0;
         player.polls().await;
         let environment = json!({"name": "shop-prod", "service": "checkout", "routers": {},
@@ -56,7 +59,7 @@ impl Player {
     pub async fn polls(&self) -> (String, String) {
         let area: Value = serde_json::from_str(AREA).unwrap();
         let body = json!({"id": self.router, "geographic_area": area, "number_of_children": 0, "kind": "agent",
-            "capabilities": {"leads": "whole", "routers": ["embedded"]}});
+            "capabilities": self.capabilities});
         let answer = self.world.post("/poll", &body).await.ok().json();
         (answer["id"].as_str().unwrap().to_owned(), answer["new_release"].as_str().unwrap().to_owned())
     }

@@ -1,10 +1,16 @@
 //! Tables of that interface are views: each column, its type, and what must hold of the rows, on either store.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 use sqlx::{Connection as _, PgConnection, Row as _, SqliteConnection};
 
 use super::player::{Player, body, two_stages};
-use crate::store::place::{Kind, Place};
+use crate::{
+    http::tenants::Shared,
+    own::wait::wait_until,
+    store::place::{Kind, Place},
+};
 
 /// Columns with their types on Postgres.
 const AB_RELEASES: [(&str, &str); 12] = [
@@ -33,6 +39,26 @@ const CANARY_STAGES: [(&str, &str); 11] = [
     ("started_at", "timestamp with time zone"),
     ("completed_at", "timestamp with time zone"),
     ("health_result", "jsonb"),
+];
+
+const TENANTS: [(&str, &str); 7] = [
+    ("id", "uuid"),
+    ("name", "text"),
+    ("created_at", "timestamp with time zone"),
+    ("max_children", "bigint"),
+    ("max_releases", "bigint"),
+    ("max_bytes", "bigint"),
+    ("is_deleted", "boolean"),
+];
+const USERS: [(&str, &str); 4] =
+    [("id", "uuid"), ("tenant_id", "uuid"), ("name", "text"), ("created_at", "timestamp with time zone")];
+const ENVIRONMENTS: [(&str, &str); 6] = [
+    ("id", "uuid"),
+    ("tenant_id", "uuid"),
+    ("name", "text"),
+    ("detail", "jsonb"),
+    ("created_at", "timestamp with time zone"),
+    ("removed_at", "timestamp with time zone"),
 ];
 
 /// The rows of a query as one JSON array of objects.
@@ -68,7 +94,7 @@ async fn rows(place: &Place, view: &'static str, order: &'static str) -> Vec<Val
 }
 
 /// What a row says beside what the call answers.
-async fn agree(place: &Place, player: &Player) {
+pub async fn agree(place: &Place, player: &Player) {
     let shown = player.shown("r").await;
     let [row] = &rows(place, "ab_releases", "id").await[..] else { panic!() };
     for (column, key) in [
@@ -121,6 +147,15 @@ async fn agree(place: &Place, player: &Player) {
             for key in ["successRate", "errorRate"] {
                 assert_eq!(like(&row["metrics"][key]), like(&shown["metrics"][key]), "{key}");
             }
+            for key in ["latencyP50", "latencyP90", "latencyP95", "latencyP99"] {
+                let (row, shown) = (row["metrics"][key].as_f64(), shown["metrics"][key].as_f64());
+                match (row, shown) {
+                    (Some(row), Some(shown)) => {
+                        assert!((row - shown).abs() < 1e-9 * shown, "{key}: {row} {shown}");
+                    }
+                    (row, shown) => assert_eq!(row, shown, "{key}"),
+                }
+            }
         }
     }
     assert_eq!(stages.len(), shown["stages"].as_array().unwrap().len());
@@ -152,12 +187,129 @@ async fn hold(place: &Place, release: &Value, stages: &[Value]) {
     keys.dedup();
     assert_eq!(keys.len(), stages.len());
     assert!(stages.iter().all(|stage| stage["ab_release_id"] == release["id"]));
-    for (view, column) in
-        [("tenants", "tenant_id"), ("environments", "environment_id"), ("users", "created_by")]
-    {
+    let referred = [("tenants", "tenant_id"), ("environments", "environment_id"), ("users", "created_by")];
+    for (view, column) in referred {
         let there = rows(place, view, "id").await;
         assert_eq!(there.iter().filter(|row| row["id"] == release[column]).count(), 1, "{column} in {view}");
+        let ids: BTreeSet<&str> = there.iter().map(|row| row["id"].as_str().unwrap()).collect();
+        assert_eq!(ids.len(), there.len(), "ids of {view} are unique");
     }
+    let tenants = rows(place, "tenants", "id").await;
+    for view in ["environments", "users", "ab_releases"] {
+        for row in rows(place, view, "id").await {
+            assert!(tenants.iter().any(|tenant| tenant["id"] == row["tenant_id"]), "{view}: {row:#}");
+        }
+    }
+}
+
+/// A router with times of its own for the new version's calls.
+async fn told_by(player: &Player, times: Value) {
+    let mut summary = crate::world::summary("10 %", 2);
+    (summary["f2_calls"], summary["f2_errors"], summary["f2_err_rate"]) =
+        (json!(1_000), json!(0), json!(0.0));
+    for (key, value) in times.as_object().unwrap() {
+        summary[key] = value.clone();
+    }
+    let body =
+        json!({"id": player.router, "release_id": "r", "stage_summaries": [summary], "next_stage": ""});
+    player.world.post("/result", &body).await.ok();
+}
+
+async fn times_are_of_all_children_together_in_calls_and_views(place: &Place) {
+    let mut player = Player::at(place).await;
+    let first = player.router.clone();
+    player.router = String::new();
+    player.router = player.polls().await.0;
+    player.polls().await;
+    let second = player.router.clone();
+    player.create(&body("r", &two_stages())).await.ok();
+    player.act("r", "start", &Value::Null).await.ok();
+    let sketch = |counts: Value, first: i64| {
+        json!({"mapping": {"gamma": 1.01, "indexOffset": 0.0}, "zeroCount": 3.0,
+            "positiveValues": {"contiguousBinCounts": counts, "contiguousBinIndexOffset": first}})
+    };
+    for (router, times) in [
+        (first, json!({"f2_histogram": sketch(json!([600.0, 0.0, 300.0]), 100)})),
+        (second, json!({"f2_values": {"exact": [[0.0, 5], [7.5, 40], [90.25, 7]]}})),
+    ] {
+        player.router = router;
+        player.begins("r").await;
+        told_by(&player, times).await;
+    }
+    agree(place, &player).await;
+    let metrics = player.shown("r").await["stages"][0]["healthResult"]["metrics"].clone();
+    let at = |key: &str| metrics[key].as_f64().unwrap();
+    // Of 955 times 8 are 0, then 600 from 1.01^100, 300 from 1.01^102, 40 of 7.5 ms and 7 of 90 ms.
+    let edge = |bucket: f64| 1.01_f64.powf(bucket);
+    let within = |key: &str, low: f64, high: f64| {
+        assert!((edge(low)..=edge(high)).contains(&at(key)), "{key}: {metrics:#}");
+    };
+    within("latencyP50", 100.0, 101.0);
+    within("latencyP90", 102.0, 103.0);
+    within("latencyP95", 102.0, 103.0);
+    assert!((7.4..7.6).contains(&at("latencyP99")), "{metrics:#}");
+    // What was counted in other buckets can't be added to that, and nothing is said.
+    let other = json!({"mapping": {"gamma": 1.5}, "positiveValues": {"contiguousBinCounts": [9.0]}});
+    told_by(&player, json!({"f2_histogram": other})).await;
+    agree(place, &player).await;
+    assert!(player.shown("r").await["stages"][0]["healthResult"]["metrics"]["latencyP99"].is_null());
+    player.world.stop().await;
+}
+
+async fn a_tenant_that_is_deleted_stays_what_it_was_for_what_it_did(place: &Place) {
+    let shared = Shared::with(|options| options.store.clone_from(&place.url)).await;
+    // Whom the configuration names is known, where the tenant is there; and whoever did something.
+    let names = async || -> Vec<String> {
+        rows(place, "users", "name")
+            .await
+            .iter()
+            .map(|row| row["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    wait_until("the configuration is written down", async || names().await.len() == 7).await;
+    assert_eq!(
+        names().await,
+        ["acme/abe", "acme/ann", "acme/otto", "acme/vic", "root", "umbra/uma", "watch"]
+    );
+    let environment = json!({"name": "shop-prod", "service": "checkout", "ports": [{"port": 8080}]});
+    shared.post("ann", "/api/v1/environments", &environment).await.ok();
+    for (name, target) in [("v41", "127.0.0.1:9101"), ("v42", "127.0.0.1:9111")] {
+        let version = json!({"name": name, "targets": [target]});
+        shared.post("ann", "/api/v1/versions", &version).await.ok();
+    }
+    let created = shared.post("ann", "/api/v1/ab-releases", &body("r", &two_stages())).await.ok().json();
+    shared.post("ann", "/api/v1/ab-releases/r/rollback", &json!({})).await.ok();
+    let shown = shared.get("ann", "/api/v1/tenants/acme").await.ok().json();
+    assert_eq!(shown["id"], created["tenantId"]);
+    let users = shown["users"].as_array().unwrap();
+    assert!(
+        users.iter().any(|user| user["name"] == "acme/ann" && user["id"] == created["createdBy"]),
+        "{users:?}"
+    );
+    let trail = async || {
+        let all = shared.get("root", "/api/v1/audit?limit=1000").await.ok().json();
+        all["items"].as_array().unwrap().len()
+    };
+    let before = (rows(place, "users", "id").await, rows(place, "ab_releases", "id").await, trail().await);
+    shared.call("root", "DELETE", "/api/v1/tenants/acme").await.ok();
+    let after = (rows(place, "users", "id").await, rows(place, "ab_releases", "id").await, trail().await);
+    assert_eq!((&after.0, &after.1), (&before.0, &before.1));
+    assert_eq!(after.2, before.2 + 1, "nothing left the trail, and the deletion stands in it");
+    let tenants = rows(place, "tenants", "name").await;
+    let told = |row: &Value| (row["name"].as_str().unwrap().to_owned(), like(&row["is_deleted"]));
+    let truth = |truth: bool| {
+        if place.kind == Kind::Postgres { json!(truth) } else { json!(f64::from(u8::from(truth))) }
+    };
+    assert_eq!(
+        tenants.iter().map(told).collect::<Vec<_>>(),
+        [
+            ("acme".to_owned(), truth(true)),
+            ("umbra".to_owned(), truth(false)),
+            ("~".to_owned(), truth(false))
+        ]
+    );
+    hold(place, &after.1[0], &rows(place, "canary_stages", "stage_number").await).await;
+    shared.world.stop().await;
 }
 
 async fn the_views_say_what_the_calls_say_in_every_status(place: &Place) {
@@ -197,7 +349,13 @@ async fn the_views_say_so_as_well_when_a_release_is_taken_back(place: &Place) {
 
 async fn every_column_is_there_under_its_name(place: &Place) {
     let player = Player::at(place).await;
-    for (view, columns) in [("ab_releases", &AB_RELEASES[..]), ("canary_stages", &CANARY_STAGES[..])] {
+    for (view, columns) in [
+        ("ab_releases", &AB_RELEASES[..]),
+        ("canary_stages", &CANARY_STAGES[..]),
+        ("tenants", &TENANTS[..]),
+        ("users", &USERS[..]),
+        ("environments", &ENVIRONMENTS[..]),
+    ] {
         let found: Vec<(String, String)> = match place.kind {
             Kind::Postgres => {
                 let mut conn = PgConnection::connect(&place.url).await.unwrap();
@@ -227,4 +385,6 @@ crate::store::place::stories!(
     the_views_say_what_the_calls_say_in_every_status,
     the_views_say_so_as_well_when_a_release_is_taken_back,
     every_column_is_there_under_its_name,
+    times_are_of_all_children_together_in_calls_and_views,
+    a_tenant_that_is_deleted_stays_what_it_was_for_what_it_did,
 );

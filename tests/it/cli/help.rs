@@ -16,28 +16,32 @@ fn the_help_names_every_command() {
     Usage: choirmaster <COMMAND>
 
     Commands:
-      serve        Run the release manager
-      demo         Show what it does: a manager with 20 simulated children, then a tree of managers, and
-                   sample releases one after the other; then real functions on two real agents
-      validate     Check release strategies and report every fault with its place
-      schema       Print the JSON Schema of a release strategy
-      plan         Show who would take part in a release and in which wave, and why the others would not
-      analyse      Judge a canary against a baseline, on samples in files
-      release      Submit, watch and steer releases
-      children     Look at the children, and decide what they take part in
-      deployments  Show which version of which function runs at which child
-      router       Look at routers, and have them checked, repaired or reloaded
-      service      Look at services, take one over that a router leads already, or take one out
-      traffic      Show who gets what: as wanted, as routers were seen to do, and as calls were counted
-      audit        Show the audit trail, oldest first
-      tenant       Say who shares the manager, and how much of it each may take
-      store        Look into a store, back it up, or move it to another database
-      fleet        Run simulated children against a release manager, or a whole tree of managers with
-                   children
-      proxy        Share calls among the versions of services, by a table, and lose none
-      agent        Run functions beside a node, take releases from a manager, and take back what is bad
-      completions  Print the completions of a shell
-      help         Print this message or the help of the given subcommand(s)
+      serve         Run the release manager
+      demo          Show what it does: a manager with 20 simulated children, then a tree of managers,
+                    and sample releases one after the other; then real functions on two real agents
+      validate      Check release strategies and report every fault with its place
+      schema        Print the JSON Schema of a release strategy
+      plan          Show who would take part in a release and in which wave, and why the others would
+                    not
+      analyse       Judge a canary against a baseline, on samples in files
+      release       Submit, watch and steer releases
+      children      Look at the children, and decide what they take part in
+      deployments   Show which version of which function runs at which child
+      router        Look at routers, and have them checked, repaired or reloaded
+      service       Look at services, take one over that a router leads already, or take one out
+      traffic       Show who gets what: as wanted, as routers were seen to do, and as calls were counted
+      environment   Say where services take calls, by names that A/B releases use
+      target-group  Say who runs variations, by names that A/B releases use
+      version       Say which versions there are, by names that A/B releases use
+      audit         Show the audit trail, oldest first
+      tenant        Say who shares the manager, and how much of it each may take
+      store         Look into a store, back it up, or move it to another database
+      fleet         Run simulated children against a release manager, or a whole tree of managers with
+                    children
+      proxy         Share calls among the versions of services, by a table, and lose none
+      agent         Run functions beside a node, take releases from a manager, and take back what is bad
+      completions   Print the completions of a shell
+      help          Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help     Print help
@@ -99,6 +103,9 @@ fn every_command_has_a_help_and_those_that_wait_tell_their_exit_codes() {
         "children",
         "deployments",
         "audit",
+        "environment",
+        "target-group",
+        "version",
         "tenant",
         "store",
         "fleet",

@@ -58,9 +58,11 @@ async fn tenants_are_cared_for_from_the_command_line() {
     (0)
     $ tenant show acme
     acme
+      id         58c5620e-6883-53d8-aac2-ee495bfa2d22
       children   0 of 5
       releases   0 of 20 unfinished
       bytes      0 of 1073741824
+      users      acme/vic
     (0)
     $ tenant show umbra
     error: tenant umbra is not known

@@ -20,7 +20,7 @@ mod slow;
 mod steering;
 mod submit;
 mod survey;
-mod tenants;
+pub mod tenants;
 mod traffic;
 mod wait;
 mod watching;

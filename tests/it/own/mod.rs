@@ -41,7 +41,7 @@ mod stages;
 mod steering;
 mod stopped;
 #[path = "../../shared/loss/wait.rs"]
-mod wait;
+pub mod wait;
 mod wrong;
 
 use crate::fleet::manager as reference;

@@ -366,12 +366,17 @@ async fn without_service_releases(place: &Place) {
     place
         .sql(match place.kind {
             Kind::Sqlite => {
-                "DROP VIEW release_canary_stages; DROP VIEW release_stage_health; DROP VIEW release_stage_course;
+                "DROP VIEW release_canary_stages; DROP VIEW release_stage_health; DROP VIEW release_stage_latencies;
+                 DROP VIEW release_stage_buckets; DROP VIEW release_stage_reports; DROP VIEW release_stage_course;
                  DROP VIEW release_ab_releases; DROP VIEW release_shares; DROP VIEW release_course;
                  DROP VIEW release_stage_times; DROP VIEW release_environments; DROP VIEW release_users;
-                 DROP VIEW release_tenants; DROP TABLE service_releases; DROP TABLE registered"
+                 DROP VIEW release_tenants; DROP TABLE service_releases; DROP TABLE registered; DROP TABLE tenants;
+                 DROP TABLE users"
             }
-            Kind::Postgres => "DROP SCHEMA release CASCADE; DROP TABLE service_releases; DROP TABLE registered",
+            Kind::Postgres => {
+                "DROP SCHEMA release CASCADE; DROP TABLE service_releases; DROP TABLE registered; DROP TABLE tenants;
+                 DROP TABLE users"
+            }
         })
         .await;
 }

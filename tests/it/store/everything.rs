@@ -12,7 +12,7 @@ use store::{
     rows::{
         AnalysisRunRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, LedServiceRow, MembersRow,
         OutboxRow, PointerRow, PrecedentRow, RegisteredRow, ReleaseRow, RouterOrderRow, RouterRow,
-        ServiceReleaseRow, SettingRow, StageResultRow, TrafficHistoryRow, Writes,
+        ServiceReleaseRow, SettingRow, StageResultRow, TrafficHistoryRow, UserRow, Writes,
     },
 };
 
@@ -32,6 +32,7 @@ pub struct Everything {
     pub settings: BTreeMap<String, SettingRow>,
     pub pointers: BTreeMap<u64, PointerRow>,
     /// By id.
+    pub users: BTreeMap<(String, String), UserRow>,
     pub registered: BTreeMap<String, RegisteredRow>,
     pub service_releases: BTreeMap<u32, ServiceReleaseRow>,
     pub routers: BTreeMap<u32, RouterRow>,
@@ -84,6 +85,10 @@ impl Everything {
         }
         self.settings.extend(writes.settings.iter().map(|row| (row.name.clone(), row.clone())));
         self.pointers.extend(writes.pointers.iter().map(|row| (row.pointer_key, row.clone())));
+        // The first row stays.
+        for row in &writes.users {
+            self.users.entry((row.tenant.clone(), row.name.clone())).or_insert_with(|| row.clone());
+        }
         self.registered.extend(writes.registered.iter().map(|row| (row.id.clone(), row.clone())));
         self.service_releases
             .extend(writes.service_releases.iter().map(|row| (row.release_key, row.clone())));
@@ -137,6 +142,16 @@ impl Everything {
 
     /// Rows one by one, and each list in pages of two.
     async fn read_services(&mut self, reader: &dyn Reader, known: &Self) {
+        for tenant in ["t", "u"] {
+            let mut after = String::new();
+            loop {
+                let page = reader.users(tenant, &after, 2).await.unwrap();
+                assert!(page.is_sorted_by_key(|row| row.name.clone()));
+                let Some(last) = page.last() else { break };
+                after.clone_from(&last.name);
+                self.users.extend(page.into_iter().map(|row| ((row.tenant.clone(), row.name.clone()), row)));
+            }
+        }
         for id in known.registered.keys() {
             self.registered.extend(reader.registered_one(id).await.unwrap().map(|row| (id.clone(), row)));
         }

@@ -2,7 +2,7 @@
 
 use sha2::{Digest as _, Sha256};
 use store::{
-    rows::{PointerRow, SettingRow, Writes},
+    rows::{PointerRow, SettingRow, TenantRow, UserRow, Writes},
     transfer::Progress,
     tried_alone::ImportFile,
 };
@@ -45,6 +45,37 @@ fn an_export_in_which_everything_lay_in_the_outbox_has_settings_and_pointers() {
     assert_eq!(writes.pointers, [PointerRow { pointer_key: 4, at_ms: 3, detail: pointer }]);
     let left: Vec<u64> = writes.outbox.iter().map(|row| row.id).collect();
     assert_eq!(left, [6]);
+}
+
+#[test]
+fn whoever_releases_of_services_name_is_known_after_an_import_of_before_they_were_written_down() {
+    let release = |key: u32, at: u64| {
+        format!(
+            r#"{{"release":{{"release_key":{key},"id":"r{key}","state":"Done","open":false,"digest":"","archive":"","strategy":"","functions":"[]","submitted_ms":{at},"updated_ms":9,"ended_ms":9,"detail":"{{}}"}}}}"#
+        )
+    };
+    let service = |key: u32, actor: &str| {
+        format!(
+            r#"{{"service_release":{{"release_key":{key},"id":"u{key}","tenant":"acme","tenant_id":"id of acme","environment":"e","environment_id":"id of e","actor":"{actor}","actor_id":"id of {actor}","form":"{{}}"}}}}"#
+        )
+    };
+    let rows = [release(1, 30), release(2, 20), service(1, "ann"), service(2, "ann"), service(2, "otto")];
+    let (head, lease) = (BEFORE.lines().next().unwrap(), BEFORE.lines().nth(1).unwrap());
+    let of = |version: &str| {
+        let head = head.replace(r#""version":2"#, version);
+        read(&format!("{head}\n{lease}\n{}\n", rows.join("\n")))
+    };
+    let before = of(r#""version":4"#);
+    let acme = TenantRow { name: "acme".to_owned(), id: "id of acme".to_owned(), at_ms: 20 };
+    let user = |name: &str| UserRow {
+        tenant: "acme".to_owned(),
+        name: name.to_owned(),
+        id: format!("id of {name}"),
+        at_ms: 20,
+    };
+    assert_eq!((before.tenants, before.users), (vec![acme], vec![user("ann"), user("otto")]));
+    let since = of(r#""version":5"#);
+    assert_eq!((since.tenants.len(), since.users.len(), since.service_releases.len()), (0, 0, 3));
 }
 
 #[test]

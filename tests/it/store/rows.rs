@@ -9,7 +9,8 @@ use store::{
     rows::{
         AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow,
         LedServiceRow, MembersRow, OutboxRow, PointerRow, PrecedentRow, RegisteredRow, ReleaseRow,
-        RouterOrderRow, RouterRow, ServiceReleaseRow, SettingRow, StageResultRow, TrafficHistoryRow, Writes,
+        RouterOrderRow, RouterRow, ServiceReleaseRow, SettingRow, StageResultRow, TenantRow,
+        TrafficHistoryRow, UserRow, Writes,
     },
 };
 
@@ -271,6 +272,18 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn any_tenant()(name in prop_oneof![Just("t"), Just("u")], at_ms in any::<i64>()) -> TenantRow {
+        TenantRow { name: name.to_owned(), id: format!("id of {name}"), at_ms }
+    }
+}
+
+prop_compose! {
+    fn any_user()(tenant in prop_oneof![Just("t"), Just("u")], name in 0_u32..6, at_ms in any::<i64>()) -> UserRow {
+        UserRow { tenant: tenant.to_owned(), name: format!("user {name}"), id: format!("id of {name} of {tenant}"), at_ms }
+    }
+}
+
+prop_compose! {
     fn any_service_release()(release_key in key(), environment in text(), actor in option::of(text()), form in text())
         -> ServiceReleaseRow {
         ServiceReleaseRow { release_key, id: format!("id of {release_key}"), tenant: "t".to_owned(),
@@ -294,6 +307,8 @@ pub fn any_batches() -> impl Strategy<Value = Vec<Writes>> {
                 unique(any_setting(), |row| row.name.clone()),
                 unique(any_registered(), |row| row.name.clone()),
                 unique(any_service_release(), |row| row.release_key),
+                unique(any_tenant(), |row| row.name.clone()),
+                unique(any_user(), |row| (row.tenant.clone(), row.name.clone())),
             ),
         ),
         unique(any_analysis_run(), |row| (row.release_key, row.block)),
@@ -319,9 +334,10 @@ pub fn any_batches() -> impl Strategy<Value = Vec<Writes>> {
         if let Some((gone, seen, releases, archives, members, beside, runs, precedents, traffic)) = rare {
             (writes.routers, writes.led_services, writes.router_orders, writes.traffic_history) = traffic;
             let ((outbox, done), (pointers, pointers_gone), settings) = beside;
-            let (settings, registered, service_releases) = settings;
+            let (settings, registered, service_releases, tenants, users) = settings;
             (writes.pointers, writes.pointers_gone, writes.settings) = (pointers, pointers_gone, settings);
             (writes.registered, writes.service_releases) = (registered, service_releases);
+            (writes.tenants, writes.users) = (tenants, users);
             writes.analysis_runs = runs;
             writes.precedents = precedents;
             writes.children_gone = gone;

@@ -87,7 +87,7 @@ async fn a_file_that_was_cut_or_changed_is_refused_and_leaves_the_store_empty() 
     damaged.push(text.replace("child-2", "child-3").into_bytes());
     let without_a_row: Vec<_> = text.split_inclusive('\n').filter(|line| !line.contains("child-2")).collect();
     damaged.push(without_a_row.concat().into_bytes());
-    damaged.push(text.replace(r#""version":4"#, r#""version":5"#).into_bytes());
+    damaged.push(text.replace(r#""version":5"#, r#""version":6"#).into_bytes());
     for kind in [Kind::Sqlite, Kind::Postgres] {
         Place::with(kind, async |place| {
             for file in &damaged {
@@ -166,7 +166,9 @@ async fn the_commands_move_a_store_and_tell_of_it() {
         service_releases  0
         settings          0
         stage_results     0
+        tenants           0
         traffic_history   0
+        users             0
         ");
         let (code, told) = command(&["info", "--store", &copy, "--json"]).await;
         assert_eq!(

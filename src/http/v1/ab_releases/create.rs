@@ -7,7 +7,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 
-use super::found::find;
+use super::{content, found::find};
 use crate::{
     Context,
     auth::CallingOperator,
@@ -24,6 +24,7 @@ use crate::{
 };
 use engine::EngineError;
 use heart::release::command::Reply;
+use model::{MAX_RELEASE_ID_LEN, TenantName};
 use progressive::{Bound, Fault, translate};
 use wire::{
     api::{self, Note},
@@ -56,10 +57,10 @@ pub(super) async fn handle(
 ) -> Result<Response, Problem> {
     let Some(body) = body else { return Err(Problem::bad_request("the body must be JSON")) };
     let by = acting(caller.as_deref(), note)?;
-    let tenant = tenant_of(&scope);
-    let bound = bind(&ctx, tenant, &body).await?;
+    let bound = bind(&ctx, &scope, &body).await?;
     let translated = translate(&body, &bound, &ctx.settings.site.strategies)?;
-    let (upload, preparing, binding) = (Upload::made(translated.text), ctx.clone(), scope.clone());
+    let files = content::of(&ctx, &scope, &bound).await?;
+    let (upload, preparing, binding) = (Upload::made(translated.text, files), ctx.clone(), scope.clone());
     let prepared = ctx.in_turn(move || submit::prepare(&upload, &preparing, &binding)).await??;
     let mut submission = prepared.submission;
     submission.deferred = true;
@@ -84,7 +85,8 @@ pub(super) async fn handle(
 }
 
 /// Looks up what a body names.
-async fn bind(ctx: &Context, tenant: &str, body: &NewABRelease) -> Result<Bound, Problem> {
+async fn bind(ctx: &Context, scope: &Scope, body: &NewABRelease) -> Result<Bound, Problem> {
+    let tenant = tenant_of(scope);
     let unknown = |field: String, what: &str, named: &str| {
         let named: String = named.chars().filter(|c| !c.is_control()).take(100).collect();
         Problem::from(Fault::new(field, format!("there is no {what} {named:?}")))
@@ -106,5 +108,6 @@ async fn bind(ctx: &Context, tenant: &str, body: &NewABRelease) -> Result<Bound,
             }
         });
     }
-    Ok(Bound { environment, versions, groups })
+    let longest_id = scope.tenant().map_or(MAX_RELEASE_ID_LEN, TenantName::max_release_id_len);
+    Ok(Bound { environment, versions, groups, longest_id })
 }

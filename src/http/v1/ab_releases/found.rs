@@ -9,10 +9,13 @@ use engine::{
     measured::{Measured, StageMeasured},
     stored,
 };
-use heart::release::{
-    assignment::Dated,
-    precedent::Timed,
-    state::{Release, ReleaseState},
+use heart::{
+    release::{
+        assignment::Dated,
+        precedent::Timed,
+        state::{Release, ReleaseState, Snapshot},
+    },
+    traffic,
 };
 use language::{Metric, Stage, Statistic, Strategy};
 use model::ReleaseKey;
@@ -146,13 +149,39 @@ impl Found {
 
     pub async fn whole(&self, ctx: &Context) -> Result<ABRelease, Problem> {
         let measured = self.measured(ctx).await?;
-        let health = self.recorded.stages.iter().map(|stage| {
+        let current = self.now.course().current(&self.recorded);
+        let targets = if current.is_some() { self.healthy_now(ctx).await? } else { None };
+        let health = self.recorded.stages.iter().enumerate().map(|(at, stage)| {
             let found = measured.get(&stage.place)?;
             let told = self.now.strategy.stages.get(usize::from(stage.place))?;
-            health_of(told, found)
+            let health = health_of(told, found)?;
+            // Of stages that have passed nobody tells any more.
+            let health_percentage = targets.filter(|_| current == Some(at));
+            let is_low =
+                health_percentage.zip(stage.health_threshold).is_some_and(|(now, least)| now < least);
+            Some(HealthResult { health_percentage, healthy: health.healthy && !is_low, ..health })
         });
         let health = health.collect();
         Ok(progressive::show(&self.recorded, &self.now.course(), self.shown(), Some(health)))
+    }
+}
+
+impl Found {
+    /// How much of the new variation's targets its routers see healthy, in percent; `None`: no router tells, or has it from this release.
+    async fn healthy_now(&self, ctx: &Context) -> Result<Option<f64>, Problem> {
+        let key = ReleaseKey(self.row.release_key);
+        let Some(new) = self.recorded.variations.get(1).map(|variation| variation.name.clone()) else {
+            return Ok(None);
+        };
+        let look = move |state: &Snapshot| {
+            let members = state.release(key)?.assignments.range(..);
+            let routers = members.filter_map(|(child, _)| state.traffic.get(*child));
+            let services = routers.flat_map(|router| router.services()).filter(|service| service.is_of(key));
+            let sums = traffic::sums(services.map(AsRef::as_ref));
+            let sum = sums.into_iter().find(|sum| sum.variation == new && sum.targets > 0)?;
+            Some(f64::from(sum.healthy) * 100.0 / f64::from(sum.targets))
+        };
+        Ok(ctx.engine.read_apart(PATIENCE, look).await?)
     }
 }
 
@@ -190,6 +219,8 @@ pub(super) fn metrics(found: &Measured) -> HealthMetrics {
         success_rate: rate(found.calls - found.errors.min(found.calls)),
         error_rate: rate(found.errors),
         latency_p50: quantile(found, 0.5),
+        latency_p90: quantile(found, 0.9),
+        latency_p95: quantile(found, 0.95),
         latency_p99: quantile(found, 0.99),
     }
 }

@@ -2,6 +2,7 @@
 
 mod act;
 mod advance;
+mod content;
 mod create;
 mod found;
 mod health;

@@ -107,11 +107,13 @@ pub(super) async fn handle(
         // Without an area of its own, nobody is outside of it.
         return page::answer(|| Page::<Child> { items: Vec::new(), next: None }).await;
     }
+    let tenant = scope.tenant().cloned();
     let admit = move |record: &Record, child: Child| {
         let outside = own.as_deref().is_some_and(|own| own.is_outside(record.area.as_deref()));
         let is_wanted = (outside || !only_outside) && scope.sees_child(record);
         is_wanted.then(|| scope.child(Child { outside, ..child }))
     };
-    let page = children::page(&ctx.engine, filter, after.map(ChildKey), limit as usize, admit).await?;
+    let page =
+        children::page(&ctx.engine, filter, tenant, after.map(ChildKey), limit as usize, admit).await?;
     page::answer(move || page).await
 }

@@ -129,6 +129,7 @@ pub fn plan(
         alpha: alpha(strategy),
         takes: Vec::new(),
         conditions: Vec::new(),
+        stages: super::stages::of(strategy),
         excluded: plan
             .excluded
             .iter()

@@ -4,6 +4,7 @@ mod bases;
 mod form;
 mod history;
 mod make;
+mod stages;
 
 use axum::extract::DefaultBodyLimit;
 use utoipa_axum::{

@@ -16,7 +16,7 @@ use heart::release::{
     state::{Counts, End, Release, ReleaseState, Snapshot},
     waits,
 };
-use language::{StageKind, Strategy};
+use language::{Stage, StageKind, Strategy, Subject};
 use model::{Exclusion, Now};
 use store::rows::{AnalysisRunRow, ReleaseRow};
 use wire::api;
@@ -229,10 +229,18 @@ fn stages(strategy: &Strategy, from_above: bool) -> Vec<api::StageOverview> {
             },
             function: strategy.subject_key(stage.subject).unwrap_or_default().to_owned(),
             new_traffic: stage.new_traffic,
+            shares: shares(strategy, stage),
             children: BTreeMap::new(),
             agents_below: BTreeMap::new(),
         })
         .collect()
+}
+
+/// What each variation gets, in percent; nothing of a function.
+fn shares(strategy: &Strategy, stage: &Stage) -> BTreeMap<String, f64> {
+    let Some(Subject::Service(service)) = strategy.subject(stage.subject) else { return BTreeMap::new() };
+    let all = service.variations.iter().zip(&stage.shares);
+    all.map(|(variation, share)| (variation.name.to_string(), progressive::percent(*share))).collect()
 }
 
 fn mark_skipped(stages: &mut [api::StageOverview], facts: &[Dated]) {

@@ -183,9 +183,10 @@ pub fn prepare(upload: &Upload, ctx: &Context, scope: &Scope) -> Result<Prepared
     let strategy = scope.bind(strategy)?;
     let goes_up = ctx.forwarding.of(&strategy)?.is_some();
     let limits = &settings.archive_limits;
-    let archive = match &upload.functions {
-        Some(zip) => functions::from_upload(zip, &strategy, limits),
-        None => functions::from_folder(&scope.functions_root(settings), &strategy, limits),
+    let archive = match (&upload.functions, &upload.files) {
+        (Some(zip), _) => functions::from_upload(zip, &strategy, limits),
+        (None, Some(files)) => functions::from_files(files, &strategy, limits),
+        (None, None) => functions::from_folder(&scope.functions_root(settings), &strategy, limits),
     };
     let archive = archive.map_err(|error| unpacked(error, upload, ctx, scope, &strategy, &checked.places))?;
     // It was checked as text, so this loses nothing.
@@ -213,7 +214,7 @@ fn unpacked(
     strategy: &Strategy,
     places: &TextPlaces,
 ) -> Problem {
-    if !matches!(error, ArchiveError::Missing { .. }) {
+    if !matches!(error, ArchiveError::Missing { .. }) || upload.files.is_some() {
         return error.into();
     }
     let missing = if let Some(zip) = &upload.functions {

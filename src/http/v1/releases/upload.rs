@@ -16,7 +16,10 @@ use crate::{
     problem::Problem,
 };
 use engine::EngineError;
-use language::{MAX_STRATEGY_BYTES, functions::MAX_UPLOAD_BYTES};
+use language::{
+    MAX_STRATEGY_BYTES,
+    functions::{MAX_UPLOAD_BYTES, Unpacked},
+};
 
 /// Largest body of a submission, in bytes: the largest strategy and zip, and what multipart puts around them.
 pub const MAX_BODY_BYTES: usize = MAX_UPLOAD_BYTES as usize + MAX_STRATEGY_BYTES + 64 * 1024;
@@ -30,14 +33,16 @@ pub struct Upload {
     pub strategy: Bytes,
     /// A zip.
     pub functions: Option<Bytes>,
+    /// What was unpacked of archives that the manager has; it takes the place of a zip.
+    pub files: Option<Unpacked>,
     /// The memory that they take.
     _accounts: [Arc<Account>; 2],
 }
 
 impl Upload {
     /// A strategy that this manager has made itself.
-    pub(in crate::v1) fn made(strategy: String) -> Self {
-        Self { strategy: strategy.into(), functions: None, _accounts: Default::default() }
+    pub(in crate::v1) fn made(strategy: String, files: Option<Unpacked>) -> Self {
+        Self { strategy: strategy.into(), functions: None, files, _accounts: Default::default() }
     }
 }
 
@@ -57,7 +62,7 @@ pub async fn read(ctx: &Context, request: Request) -> Result<Upload, Problem> {
         None => AnyBody::new(Charged::new(body, memory, account)),
     });
     match parts(ctx, request).await {
-        Ok((strategy, functions)) => Ok(Upload { strategy, functions, _accounts: accounts }),
+        Ok((strategy, functions)) => Ok(Upload { strategy, functions, files: None, _accounts: accounts }),
         Err(_) if accounts.iter().any(|account| account.was_refused()) => Err(EngineError::Busy.into()),
         Err(problem) => Err(problem),
     }

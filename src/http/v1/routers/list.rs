@@ -55,9 +55,7 @@ pub(super) async fn handle(
             phase.is_none_or(|phase| router.phase == phase)
                 && parameters.service.as_deref().is_none_or(|name| router.service(name).is_some())
         };
-        let wanted = state.traffic.after(after.map(ChildKey)).filter(|(_, router)| is_wanted(router));
-        let known = wanted.filter_map(|(key, router)| Some((key, state.children.get(key)?, router)));
-        let known = known.filter(|(_, child, _)| scope.sees_child(child));
+        let known = scope.routers(state, after.map(ChildKey)).filter(|(.., router)| is_wanted(router));
         let mut found: Vec<(ChildKey, Router)> = known
             .take(limit + 1)
             .map(|(key, child, router)| (key, look.router(key, child, router)))

@@ -39,8 +39,7 @@ pub(super) async fn handle(
     let after = parameters.after.unwrap_or_default();
     let page = ctx.engine.read_apart(PATIENCE, move |state| {
         let mut by_name: BTreeMap<&str, Vec<&traffic::Service>> = BTreeMap::new();
-        let is_seen = |key| state.children.get(key).is_some_and(|child| scope.sees_child(child));
-        for (_, router) in state.traffic.iter().filter(|(key, _)| is_seen(*key)) {
+        for (.., router) in scope.routers(state, None) {
             for service in router.services().filter(|service| service.name.as_str() > after.as_str()) {
                 by_name.entry(&service.name).or_default().push(service);
             }

@@ -17,12 +17,9 @@ pub(super) async fn handle(
 ) -> Result<Json<ServiceDetail>, Problem> {
     let wanted = name.clone();
     let found = ctx.engine.read_apart(PATIENCE, move |state| {
-        let of = state.traffic.of_service(&wanted);
+        let of = scope.routers(state, None);
         let of: Vec<(&str, &traffic::Service)> = of
-            .filter_map(|(key, _, service)| {
-                let child = state.children.get(key).filter(|child| scope.sees_child(child))?;
-                Some((child.id.as_str(), service.as_ref()))
-            })
+            .filter_map(|(_, child, router)| Some((child.id.as_str(), router.service(&wanted)?.as_ref())))
             .collect();
         let services: Vec<&traffic::Service> = of.iter().map(|(_, service)| *service).collect();
         let by_router = of.iter().map(|(router, service)| form::routed(router, service)).collect();

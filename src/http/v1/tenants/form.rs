@@ -5,7 +5,9 @@ use axum::http::StatusCode;
 use crate::{Context, context::PATIENCE, problem::Problem, scope::Scope, v1::time::rfc3339};
 use engine::tenants::{Limits, Tenant, unfinished};
 use model::TenantName;
-use wire::api::{self, TenantLimits, TenantRoom};
+use progressive::{Kind, Uuid};
+use store::{MAX_PAGE, rows::UserRow};
+use wire::api::{self, TenantLimits, TenantRoom, TenantUser};
 
 /// Most that a limit may be: beyond that a number has another value in a client that knows only floating points.
 pub const MAX_LIMIT: u64 = 1_000_000_000_000_000;
@@ -19,13 +21,24 @@ pub async fn shown(ctx: &Context, tenant: Tenant) -> Result<api::Tenant, Problem
     let (children, releases) = ctx.engine.read(PATIENCE, look).await?;
     let bytes = ctx.engine.reader().bytes_of(&tenant.name.prefix()).await?;
     let limits = tenant.limits;
+    let id = Uuid::of(Kind::Tenant, &[tenant.name.as_str()]).to_string();
     Ok(api::Tenant {
+        id,
+        users: None,
         name: tenant.name.to_string(),
         created: rfc3339(tenant.created_ms),
         children: TenantRoom { used: u64::from(children), limit: limits.children },
         releases: TenantRoom { used: releases, limit: limits.releases },
         bytes: TenantRoom { used: bytes, limit: limits.bytes },
     })
+}
+
+/// The same with its users.
+pub async fn whole(ctx: &Context, tenant: Tenant) -> Result<api::Tenant, Problem> {
+    let rows = ctx.engine.reader().users(tenant.name.as_str(), "", MAX_PAGE).await?;
+    let user = |row: UserRow| TenantUser { name: row.name, id: row.id, since: rfc3339(row.at_ms) };
+    let users = Some(rows.into_iter().map(user).collect());
+    Ok(api::Tenant { users, ..shown(ctx, tenant).await? })
 }
 
 /// Limits, changed where something is said of them.

@@ -61,7 +61,15 @@ async fn a_tenant_is_shown_with_what_it_has() {
     let mut shown = shared.get("ann", "/api/v1/tenants/acme").await.ok().json();
     assert!(shown["bytes"]["used"].take().as_u64().unwrap() > 1_000);
     shown["created"] = json!("then");
-    insta::assert_snapshot!(shown, @r#"{"bytes":{"limit":1073741824,"used":null},"children":{"limit":10000,"used":2},"created":"then","name":"acme","releases":{"limit":100,"used":1}}"#);
+    let users: Vec<String> = shown["users"]
+        .take()
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|user| user["name"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(users, ["acme/abe", "acme/ann", "acme/otto", "acme/vic"], "whoever has a token of it");
+    insta::assert_snapshot!(shown, @r#"{"bytes":{"limit":1073741824,"used":null},"children":{"limit":10000,"used":2},"created":"then","id":"58c5620e-6883-53d8-aac2-ee495bfa2d22","name":"acme","releases":{"limit":100,"used":1},"users":null}"#);
     // It goes with what is gone.
     let label = format!("/api/v1/children/{child}/labels/tenant");
     shared.call("root", "DELETE", &label).await.ok();

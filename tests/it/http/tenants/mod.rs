@@ -73,18 +73,18 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// A manager with the tenants acme and umbra.
-struct Shared {
-    world: World,
+pub struct Shared {
+    pub world: World,
     /// The manager's folder of functions.
     functions: TempDir,
 }
 
 impl Shared {
-    async fn start() -> Self {
+    pub async fn start() -> Self {
         Self::with(|_| ()).await
     }
 
-    async fn with(change: impl FnOnce(&mut Options)) -> Self {
+    pub async fn with(change: impl FnOnce(&mut Options)) -> Self {
         let functions = tempfile::tempdir().unwrap();
         let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("fns");
         for of in ["", "tenants/acme", "tenants/umbra"] {
@@ -105,20 +105,25 @@ impl Shared {
         shared
     }
 
+    /// Somebody's token.
+    pub fn secret(name: &str) -> &'static str {
+        secret(name)
+    }
+
     /// A call with somebody's token.
-    async fn call(&self, who: &str, method: &str, path: &str) -> Answer {
+    pub async fn call(&self, who: &str, method: &str, path: &str) -> Answer {
         self.world.send(self.world.request(method, path).bearer_auth(secret(who))).await
     }
 
-    async fn get(&self, who: &str, path: &str) -> Answer {
+    pub async fn get(&self, who: &str, path: &str) -> Answer {
         self.call(who, "GET", path).await
     }
 
-    async fn send(&self, who: &str, method: &str, path: &str, body: &Value) -> Answer {
+    pub async fn send(&self, who: &str, method: &str, path: &str, body: &Value) -> Answer {
         self.world.send(self.world.request(method, path).bearer_auth(secret(who)).json(body)).await
     }
 
-    async fn post(&self, who: &str, path: &str, body: &Value) -> Answer {
+    pub async fn post(&self, who: &str, path: &str, body: &Value) -> Answer {
         self.send(who, "POST", path, body).await
     }
 
@@ -127,7 +132,7 @@ impl Shared {
         self.world.send(request.header("content-type", "application/yaml").body(yaml.to_owned())).await
     }
 
-    async fn submit(&self, who: &str, yaml: &str) -> Answer {
+    pub async fn submit(&self, who: &str, yaml: &str) -> Answer {
         self.yaml(who, "/release", yaml).await
     }
 
@@ -140,7 +145,7 @@ impl Shared {
     }
 
     /// The ids of the items of a list.
-    async fn ids(&self, who: &str, path: &str) -> Vec<String> {
+    pub async fn ids(&self, who: &str, path: &str) -> Vec<String> {
         let page = self.get(who, path).await.ok().json();
         assert_eq!(page["next"], Value::Null, "{page}");
         page["items"].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap().to_owned()).collect()

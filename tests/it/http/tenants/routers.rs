@@ -57,7 +57,13 @@ async fn a_tenant_sees_its_own_routers_and_what_they_lead() {
     ] {
         assert_eq!(shared.get("ann", &path).await.status, status, "{path}");
     }
-    let order = shared.post("ann", &format!("/api/v1/routers/{own}/repair"), &json!({})).await;
-    assert_eq!(order.status, 403, "orders are for operators of the whole manager");
+    let order = shared.post("ann", &format!("/api/v1/routers/{own}/repair"), &json!({})).await.ok().json();
+    assert_eq!(order["what"], "repair");
+    let shown = shared.get("ann", &format!("/api/v1/routers/{own}/orders/{}", order["number"])).await.ok();
+    assert_eq!(shown.json(), order);
+    for order in ["repair", "reload", "check"] {
+        let refused = shared.post("ann", &format!("/api/v1/routers/{other}/{order}"), &json!({})).await;
+        assert_eq!(refused.status, 404, "{order}");
+    }
     shared.world.stop().await;
 }

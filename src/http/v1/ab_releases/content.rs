@@ -1,0 +1,59 @@
+//! What versions consist of that agents are to run: folders of archives that earlier releases brought along.
+
+use axum::http::StatusCode;
+
+use crate::{Context, problem::Problem, scope::Scope};
+use language::functions::{self, Unpacked};
+use model::TenantName;
+use progressive::{Bound, Fault};
+
+/// The folders of both versions of a release to agents; `None`: routers lead it, and what it is made of runs already.
+pub(super) async fn of(ctx: &Context, scope: &Scope, bound: &Bound) -> Result<Option<Unpacked>, Problem> {
+    if !bound.environment.ports.is_empty() {
+        return Ok(None);
+    }
+    // Of others' releases a tenant knows nothing, whatever digests it can name.
+    let prefix = scope.tenant().map_or_else(String::new, TenantName::prefix);
+    let mut parts = Vec::new();
+    for (at, version) in bound.versions.iter().enumerate() {
+        let Some((digest, path)) = version.digest.as_deref().zip(version.path.clone()) else { continue };
+        let archive = ctx.engine.reader().archive_of(&prefix, &bytes(digest)).await?;
+        let archive = archive.ok_or_else(|| {
+            let why = format!(
+                "no release has brought the archive {digest} of version {} along: submit one with it first, and register the functions_digest that `release show --json` tells",
+                version.name
+            );
+            Fault::new(format!("variations[{at}].releaseId"), why)
+        })?;
+        parts.push((archive, path));
+    }
+    let limits = ctx.settings.archive_limits.clone();
+    let unpack = move || {
+        let mut all = Unpacked::default();
+        for (archive, folder) in parts {
+            let is_below = |path: &str| path.strip_prefix(&*folder).is_some_and(|rest| rest.starts_with('/'));
+            let Unpacked { files, programs } = functions::unpack(&archive, is_below, &limits)?;
+            if files.is_empty() {
+                return Ok(Err(folder));
+            }
+            all.files.extend(files);
+            all.programs.extend(programs);
+        }
+        Ok::<_, functions::ArchiveError>(Ok(all))
+    };
+    let unpacked = ctx.in_turn(unpack).await?.map_err(|error| {
+        tracing::error!(%error, "an archive of the store can't be unpacked");
+        Problem::plain(StatusCode::INTERNAL_SERVER_ERROR, "an archive of the store can't be unpacked")
+    })?;
+    unpacked.map(Some).map_err(|folder| {
+        let at = bound.versions.iter().position(|version| version.path.as_ref() == Some(&folder));
+        let field = format!("variations[{}].releaseId", at.unwrap_or_default());
+        Fault::new(field, format!("its archive has no folder {folder:?}, or nothing is in it")).into()
+    })
+}
+
+/// Of hexadecimal digits, which were checked when the version was registered.
+fn bytes(digest: &str) -> Vec<u8> {
+    let digits: Vec<u8> = digest.chars().filter_map(|c| c.to_digit(16)).map(|digit| digit as u8).collect();
+    digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect()
+}
