@@ -21,11 +21,13 @@ use StageStatus::{Completed, Failure, SuccessWaiting};
 
 const ROUTERS: usize = 40;
 
+fn router() -> Capabilities {
+    Capabilities { leads: Leads::Whole, routers: vec!["nginx".to_owned()], ..Capabilities::default() }
+}
+
 /// Routers by their distance from the west, the nearest first. They came in another order.
 fn fleet(world: &mut World) -> Vec<String> {
-    let capabilities =
-        Capabilities { leads: Leads::Whole, routers: vec!["nginx".to_owned()], ..Capabilities::default() };
-    let profile = Profile { capabilities, ..Profile::default() };
+    let profile = Profile { capabilities: router(), ..Profile::default() };
     let mut routers = vec![String::new(); ROUTERS];
     for number in 0..ROUTERS {
         // 7 and 40 have no divisor in common, so each place comes once.
@@ -185,16 +187,18 @@ fn stands(world: &mut World, router: &str, serving: usize, offer: &str) {
 #[test]
 fn what_a_router_said_before_its_release_was_over_refuses_no_release_that_follows() {
     let mut world = World::new();
-    let router = fleet(&mut world).swap_remove(0);
-    let alone = format!("order: global_incremental}}\ntarget: {{children: [{router}]");
+    let profile = Profile { capabilities: router(), ..Profile::default() };
+    let (router, _) = world.poll_as("", "north", Some(profile.clone()));
+    world.poll_as(&router, "north", Some(profile));
+    let alone = "order: global_incremental";
     stands(&mut world, &router, 0, "earlier");
-    world.submit(&strategy(&alone));
+    world.submit(&strategy(alone));
     passes_all(&mut world, &router);
     assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
 
     // B serves, and the router hasn't said so yet. The next release begins with it.
     let from_b = |id: &str| {
-        let text = strategy(&alone).replace("id: r\n", &format!("id: {id}\n"));
+        let text = strategy(alone).replace("id: r\n", &format!("id: {id}\n"));
         let swapped =
             text.replace("name: A,", "name: B2,").replace("name: B,", "name: A,").replace("B2", "B");
         let swapped = swapped.replace("127.0.0.1:1", "127.0.0.1:x").replace("127.0.0.1:2", "127.0.0.1:1");
@@ -203,7 +207,7 @@ fn what_a_router_said_before_its_release_was_over_refuses_no_release_that_follow
     world.submit_text(&from_b("next")).unwrap();
     world.abort("next");
     stands(&mut world, &router, 1, "r");
-    let refused = world.submit_text(&strategy(&alone).replace("id: r\n", "id: again\n").replace("B,", "C,"));
+    let refused = world.submit_text(&strategy(alone).replace("id: r\n", "id: again\n").replace("B,", "C,"));
     assert!(matches!(refused, Err(Refusal::OtherBase(_))), "{refused:?}");
     world.submit_text(&from_b("last")).unwrap();
 }
