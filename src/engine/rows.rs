@@ -212,7 +212,7 @@ pub(super) fn release_row(release: &Release, wall_ms: WallMs) -> Result<ReleaseR
 pub(super) fn member_rows(release: &Release) -> impl Iterator<Item = MembersRow> + '_ {
     let of = |key: &ChildKey| {
         let part = release.assignments.get(key);
-        let lacks = part.map_or(0, |part| part.lacks().0);
+        let lacks = part.map_or(0, |part| part.lacks_in(&release.strategy).0);
         let in_place = part.is_some_and(Assignment::is_in_place);
         PackedPart { wave: release.first_wave(*key), lacks, in_place }
     };

@@ -82,10 +82,10 @@ impl Strategy {
 
     /// With which stages somebody begins: one, or in a hybrid one of each group.
     pub(super) fn beginnings(&self) -> Vec<usize> {
-        match self.is_hybrid() {
-            true => Group::ALL.into_iter().map(|group| self.first_stage_of(group)).collect(),
-            false => vec![0],
+        if !self.is_hybrid() {
+            return vec![0];
         }
+        Group::ALL.into_iter().map(|group| self.first_stage_of(group)).collect()
     }
 
     /// What is a group's of a hybrid strategy: a strategy of functions or of services, with nothing of the other. Another strategy

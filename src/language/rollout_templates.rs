@@ -336,12 +336,13 @@ pub(crate) fn expand(root: &mut Node, known: &RolloutTemplates, findings: &mut F
     let stages = stages(&template, &names, [&stable, &new], value.at);
     let NodeKind::Mapping(pairs) = &mut root.kind else { return None };
     pairs.retain(|(key, _)| !matches!(&key.kind, NodeKind::Scalar(key) if key == KEY));
-    match pairs.iter_mut().find(|(key, _)| matches!(&key.kind, NodeKind::Scalar(key) if key == "stages")) {
-        Some((_, Node { kind: NodeKind::Sequence(own), .. })) => own.extend(stages),
-        Some(_) | None => {
-            let kind = NodeKind::Sequence(stages);
-            pairs.push((text("stages", value.at), Node { at: value.at, kind }));
-        }
+    let written =
+        |(key, _): &&mut (Node, Node)| matches!(&key.kind, NodeKind::Scalar(key) if key == "stages");
+    if let Some((_, Node { kind: NodeKind::Sequence(own), .. })) = pairs.iter_mut().find(written) {
+        own.extend(stages);
+    } else {
+        let kind = NodeKind::Sequence(stages);
+        pairs.push((text("stages", value.at), Node { at: value.at, kind }));
     }
     lead(root, &template, &names, value.at);
     used

@@ -194,7 +194,7 @@ fn while_no_router_has_begun_agents_go_back_at_once() {
     crew.world.take(&first);
     crew.world.take(&second);
     crew.world.report(&second, "h", summary("Canary", Failure)).unwrap();
-    assert_eq!(crew.asks(&first, "h", "Canary").0, true);
+    assert!(crew.asks(&first, "h", "Canary").0);
     assert_eq!(crew.world.poll(&first), "h.undo");
     crew.goes_back(&first);
     assert_eq!(crew.world.ended(), ["RolledBack, 0 unconfirmed"]);

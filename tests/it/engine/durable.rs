@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use sqlx::{Connection as _, SqliteConnection};
 use store::DeploymentFilter;
 
-const AREA: &str = r#"{"type":"Polygon","coordinates":[[[13.34,52.49],[13.47,52.49],[13.47,52.55],[13.34,52.55],[13.34,52.49]]]}"#;
+pub const AREA: &str = r#"{"type":"Polygon","coordinates":[[[13.34,52.49],[13.47,52.49],[13.47,52.55],[13.34,52.55],[13.34,52.49]]]}"#;
 
 pub async fn start(folder: &Path) -> Manager {
     let store = format!("sqlite://{}", folder.join("choir.db").display());

@@ -6,6 +6,7 @@ pub mod durable;
 mod faulty;
 mod gather;
 mod history;
+mod hybrid;
 mod pace;
 mod pauses;
 mod recall;

@@ -96,6 +96,8 @@ fn every_reason_to_take_no_part_has_the_name_that_it_had() {
         Exclusion::Owes => ["owes"],
         Exclusion::Successor => ["successor"],
         Exclusion::Replaced => ["replaced"],
+        Exclusion::Below => ["below"],
+        Exclusion::Alone => ["alone"],
     });
     reasons.hold(|why| {
         let text = format!(

@@ -57,9 +57,12 @@ impl State {
         let old = instead_of.and_then(|old| release.assignments.get(&old));
         let own = old.map(|old| old.wave).filter(|wave| *wave < release.gates.stand.waves);
         let of_agents = release.gates.levels.leads_services(lacks);
-        let wave = own.unwrap_or_else(|| match of_agents && release.turns.of_routers().is_some() {
-            true => release.turns.join_agents(child),
-            false => release.turns.join(&release.members, child, alone),
+        let wave = own.unwrap_or_else(|| {
+            if of_agents && release.turns.of_routers().is_some() {
+                release.turns.join_agents(child)
+            } else {
+                release.turns.join(&release.members, child, alone)
+            }
         });
         // Those barriers that others are on their way to have begun without it, unless it comes for one of them.
         let is_late = instead_of.is_none() && wave < release.gates.stand.waves;

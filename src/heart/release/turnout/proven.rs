@@ -86,17 +86,19 @@ impl Release {
     /// Agents for whom it was planned, or of a hybrid those of a group. No manager takes part in one.
     pub(in crate::release) fn planned_of(&self, group: Group) -> u32 {
         let (from, to) = self.turns.waves_of(group);
-        match self.gates.levels.is_hybrid() {
-            true => self.turns.between(from, to).len() as u32,
-            false => self.agents_planned(),
+        if self.gates.levels.is_hybrid() {
+            self.turns.between(from, to).len() as u32
+        } else {
+            self.agents_planned()
         }
     }
 
     fn opened_of(&self, group: Group) -> u32 {
         let (from, to) = self.turns.waves_of(group);
-        match self.gates.levels.is_hybrid() {
-            true => self.turns.between(from, to.min(self.gates.stand.waves).max(from)).len() as u32,
-            false => self.agents_opened(),
+        if self.gates.levels.is_hybrid() {
+            self.turns.between(from, to.min(self.gates.stand.waves).max(from)).len() as u32
+        } else {
+            self.agents_opened()
         }
     }
 
