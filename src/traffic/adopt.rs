@@ -52,7 +52,9 @@ impl Adopted {
             let _ = writeln!(text, "{line}");
         };
         line("# Into the router's own configuration:");
-        router.iter().for_each(|one| line(one));
+        for one in router {
+            line(one);
+        }
         line(&format!(
             "# Out of it, once a release of the lines below is submitted, which waits for the ports: {replaced}"
         ));

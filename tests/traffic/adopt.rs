@@ -8,7 +8,7 @@ use choirmaster_traffic::{
 
 const OURS: &str = "/etc/nginx/choirmaster.conf";
 
-const PRINTED: &str = r#"# configuration file /etc/nginx/nginx.conf:
+const PRINTED: &str = "# configuration file /etc/nginx/nginx.conf:
 user www-data;
 events { worker_connections 768; }
 http {
@@ -36,7 +36,7 @@ server { listen 81; return 404; }
 
 # configuration file /etc/nginx/choirmaster.conf:
 server { listen 8090; server_name ours; location / { proxy_pass http://cm_1f00_0; } }
-"#;
+";
 
 #[test]
 fn nginx_serves_what_its_operator_wrote() {
