@@ -66,6 +66,9 @@ pub trait Router: fmt::Debug + Send + Sync {
     /// How many connections it has to a variation still: what a drain waits for. None where it doesn't tell.
     fn connections<'a>(&'a self, service: &'a str, variation: &'a str) -> Answer<'a, Option<u64>>;
 
+    /// The lines by which a service is led that it serves today by its operator's own configuration. Nothing is changed.
+    fn adopt<'a>(&'a self, service: &'a str) -> Answer<'a, String>;
+
     /// How many calls it says have ended, so that it is seen which of them have no line in its log.
     fn totals(&self) -> Answer<'_, Totals> {
         Box::pin(async { Ok(Totals::Untold) })

@@ -110,7 +110,7 @@ impl LogPath {
 }
 
 /// Sockets among which lines are spread. In each only `net.unix.max_dgram_qlen` lines wait at once, which is 10 unless it is set.
-pub const LANES: usize = 8;
+pub const LANES: usize = 16;
 
 /// It isn't a line of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

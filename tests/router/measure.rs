@@ -58,6 +58,10 @@ impl Router for Told {
         Self::none()
     }
 
+    fn adopt<'a>(&'a self, _: &'a str) -> Answer<'a, String> {
+        Box::pin(async { Err(RouterError::Unable { router: "nobody", what: "nothing".to_owned() }) })
+    }
+
     fn connections<'a>(&'a self, _service: &'a str, _variation: &'a str) -> Answer<'a, Option<u64>> {
         Self::none()
     }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
+mod adopt;
 #[path = "../shared/cases.rs"]
 mod cases;
 mod choices;

@@ -32,6 +32,9 @@ const BETWEEN: Duration = Duration::from_millis(250);
 const AGAIN: Duration = Duration::from_secs(1);
 const AGAIN_AT_LAST: Duration = Duration::from_mins(1);
 
+/// How long it is waited for calls to end that go on when a service is led no more: meanwhile nothing else is told.
+const EMPTIED_WITHIN: Duration = Duration::from_secs(20);
+
 /// Tells until it is dropped.
 #[derive(Debug)]
 pub struct Teller {
@@ -164,8 +167,8 @@ impl Telling {
             Err(_) => Err("it took too long".to_owned()),
         };
         let (ok, text, left_over) = match done {
-            Ok(Done { refused: Some(refused), left_over }) => (false, refused, left_over),
-            Ok(Done { refused: None, left_over }) => (true, String::new(), left_over),
+            Ok(Done { refused: Some(refused), left_over, .. }) => (false, refused, left_over),
+            Ok(Done { refused: None, left_over, text }) => (true, text, left_over),
             Err(why) => (false, why, Vec::new()),
         };
         tracing::info!(order = order.what.name(), ok, "an order of the manager's was carried out: {text}");
@@ -175,13 +178,41 @@ impl Telling {
         OrderAnswer { number: order.number, ok, text, left_over }
     }
 
+    /// The variations of a service that is led.
+    fn variations(&self, service: &str) -> Vec<String> {
+        let wanted = self.tools.front.view().wanted;
+        let led = wanted.as_ref().and_then(|wanted| wanted.service(service));
+        led.into_iter().flat_map(|led| &led.variations).map(|one| one.name.to_string()).collect()
+    }
+
+    /// Waits until the calls have ended that went on when a service was led no more, and says how many did not.
+    async fn emptied(&self, service: &str, variations: Vec<String>) -> String {
+        let mut text = Vec::new();
+        for variation in variations {
+            let front = &self.tools.front;
+            let Ok(left) = timeout(EMPTIED_WITHIN, front.empty(service, &variation)).await else {
+                text.push(format!("calls to {variation} go on"));
+                continue;
+            };
+            match left {
+                Ok(Some(0)) => {}
+                // Each call of the proxy's has what it needs until it ends.
+                Ok(None) if front.kind() == router::Kind::Embedded => {}
+                Ok(Some(left)) => text.push(format!("{left} calls to {variation} did not end in time")),
+                Ok(None) => text.push(format!("whether calls to {variation} go on can't be told")),
+                Err(trouble) => text.push(format!("{variation}: {}", trouble.text)),
+            }
+        }
+        text.join("; ")
+    }
+
     async fn done(&self, order: &OrderForm) -> Result<Done, String> {
         let front = &self.tools.front;
         match order.what {
             OrderWhat::Check => {
                 let checked = front.check(order.config.as_deref().map(Path::new)).await;
                 let checked = checked.map_err(|trouble| trouble.text)?;
-                Ok(Done { refused: checked.refused, left_over: checked.left_over })
+                Ok(Done { refused: checked.refused, left_over: checked.left_over, ..Done::default() })
             }
             OrderWhat::Repair => {
                 front.repair().await.map(|()| Done::default()).map_err(|trouble| trouble.text)
@@ -191,14 +222,19 @@ impl Telling {
             }
             OrderWhat::Retire => {
                 let name = order.service.clone().ok_or("it names no service")?;
+                let held = self.variations(&name);
                 let (answer, retired) = oneshot::channel();
                 let ends = || "the agent ends".to_owned();
-                self.driver.send(Order::Retire { name, answer }).await.map_err(|_| ends())?;
+                self.driver.send(Order::Retire { name: name.clone(), answer }).await.map_err(|_| ends())?;
                 let retired = retired.await.map_err(|_| ends())?;
-                retired.map(|_| Done::default()).map_err(|refused| refused.to_string())
+                retired.map_err(|refused| refused.to_string())?;
+                let text = self.emptied(&name, held).await;
+                Ok(Done { text, ..Done::default() })
             }
             OrderWhat::Adopt => {
-                Err("this agent can't read what a router does that it doesn't lead".to_owned())
+                let name = order.service.as_deref().ok_or("it names no service")?;
+                let text = front.adopt(name).await.map_err(|trouble| trouble.text)?;
+                Ok(Done { text, ..Done::default() })
             }
         }
     }
@@ -207,6 +243,8 @@ impl Telling {
 /// What came of an order.
 #[derive(Debug, Default)]
 struct Done {
+    /// What is to be read of it.
+    text: String,
     refused: Option<String>,
     left_over: Vec<String>,
 }

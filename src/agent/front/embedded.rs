@@ -22,6 +22,7 @@ use router::{Checked, Kind, lead::Phase};
 use tokio::time::{Instant, sleep, timeout};
 use traffic::{
     HashFunction, Variation as Which,
+    adopt::AdoptError,
     seen::{Seen, SeenService, SeenTarget, SeenVariation},
     wanted::{Number, Protocol, Service, StickyTo, Target, Wanted},
 };
@@ -278,6 +279,21 @@ impl Front for Embedded {
     /// It does what it was told last, and keeps that: whatever else is in force was told by somebody, and is replaced.
     fn repair(&self) -> Answer<'_, Result<(), Trouble>> {
         Box::pin(async { self.look_now().await.map(drop) })
+    }
+
+    /// Its tables are told by whoever leads it, and it has no configuration of an operator's: what it serves is led.
+    fn adopt<'a>(&'a self, service: &'a str) -> Answer<'a, Result<String, Trouble>> {
+        Box::pin(async move {
+            let seen = self.view().seen;
+            let known: Vec<String> = seen.iter().flat_map(|seen| seen.services.keys().cloned()).collect();
+            let name = service.to_owned();
+            let error = if known.contains(&name) {
+                AdoptError::Led { name }
+            } else {
+                AdoptError::Unknown { name, known }
+            };
+            Err(Trouble::refused(error.to_string()))
+        })
     }
 
     fn reload(&self) -> Answer<'_, Result<(), Trouble>> {

@@ -84,6 +84,9 @@ pub trait Front: fmt::Debug + Send + Sync {
     /// Whether it takes its configuration as it is, or another one beside our part of it; and what is ours there that nothing wants.
     fn check<'a>(&'a self, config: Option<&'a Path>) -> Answer<'a, Result<Checked, Trouble>>;
 
+    /// The lines by which a service is led that it serves today by its operator's own configuration. Nothing is changed.
+    fn adopt<'a>(&'a self, service: &'a str) -> Answer<'a, Result<String, Trouble>>;
+
     /// Has what is wanted put in force again, whatever it was left alone for.
     fn repair(&self) -> Answer<'_, Result<(), Trouble>>;
 

@@ -362,6 +362,12 @@ impl Front for Routed {
         })
     }
 
+    fn adopt<'a>(&'a self, service: &'a str) -> Answer<'a, Result<String, Trouble>> {
+        Box::pin(async move {
+            self.router.adopt(service).await.map_err(|error| Trouble::refused(error.to_string()))
+        })
+    }
+
     fn repair(&self) -> Answer<'_, Result<(), Trouble>> {
         Box::pin(async { self.lead.repair().await.map_err(ended) })
     }

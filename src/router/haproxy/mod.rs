@@ -20,6 +20,7 @@
 //! of the file `.newest` (the newest number that was ever applied), `.lock`, and while a new one is being brought into force
 //! `.candidate` and `.before`.
 
+mod adopt;
 mod apply;
 mod files;
 mod process;
@@ -190,6 +191,10 @@ impl Router for Haproxy {
 
     fn connections<'a>(&'a self, service: &'a str, variation: &'a str) -> Answer<'a, Option<u64>> {
         Box::pin(process::connections(self, service, variation))
+    }
+
+    fn adopt<'a>(&'a self, service: &'a str) -> Answer<'a, String> {
+        Box::pin(self.adopt_now(service))
     }
 
     fn totals(&self) -> Answer<'_, Totals> {

@@ -28,6 +28,7 @@
 //! Files are written in place and not by a thread of their own: they are small, and whoever drops an answer knows that nothing of it
 //! goes on.
 
+mod adopt;
 mod apply;
 mod ask;
 mod files;
@@ -266,6 +267,10 @@ impl Router for Nginx {
     /// In steps: at least so many.
     fn connections<'a>(&'a self, service: &'a str, variation: &'a str) -> Answer<'a, Option<u64>> {
         Box::pin(self.connections_now(service, variation))
+    }
+
+    fn adopt<'a>(&'a self, service: &'a str) -> Answer<'a, String> {
+        Box::pin(self.adopt_now(service))
     }
 
     fn totals(&self) -> Answer<'_, Totals> {

@@ -1,6 +1,11 @@
 //! The nginx that runs: its own check of a configuration, and having it load that anew.
 
-use std::{fs, io, path::Path, process::Stdio, time::Duration};
+use std::{
+    fs, io,
+    path::Path,
+    process::{Output, Stdio},
+    time::Duration,
+};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tokio::{process::Command, time::timeout};
@@ -19,6 +24,17 @@ pub async fn examine(settings: &Settings, config: &Path, disk: &Disk) -> Result<
     command.arg("-t").arg("-q").arg("-c").arg(config);
     let (is_good, said) = run(command, &settings.program, disk).await?;
     Ok((!is_good).then_some(said))
+}
+
+/// The configuration with all that it includes, as nginx prints it once it took it.
+pub async fn print(settings: &Settings, disk: &Disk) -> Result<String, RouterError> {
+    let mut command = Command::new(&settings.program);
+    command.arg("-T").arg("-q").arg("-c").arg(&settings.config);
+    let ended = end_of(command, &settings.program, disk).await?;
+    if !ended.status.success() {
+        return Err(RouterError::Refused { router: NGINX, said: said_by(&ended) });
+    }
+    Ok(String::from_utf8_lossy(&ended.stdout).into_owned())
 }
 
 /// Tells it to load its configuration anew; whether it does is seen by asking.
@@ -57,7 +73,12 @@ fn master(file: &Path) -> Option<Pid> {
 }
 
 /// Whether it ended well, and the end of what it said.
-async fn run(mut command: Command, program: &Path, disk: &Disk) -> Result<(bool, String), RouterError> {
+async fn run(command: Command, program: &Path, disk: &Disk) -> Result<(bool, String), RouterError> {
+    let ended = end_of(command, program, disk).await?;
+    Ok((ended.status.success(), said_by(&ended)))
+}
+
+async fn end_of(mut command: Command, program: &Path, disk: &Disk) -> Result<Output, RouterError> {
     let failed = |source| RouterError::Program { program: program.to_owned(), source };
     disk.step().map_err(failed)?;
     command.stdin(Stdio::null()).kill_on_drop(true);
@@ -65,10 +86,14 @@ async fn run(mut command: Command, program: &Path, disk: &Disk) -> Result<(bool,
         let doing = format!("running {}", program.display());
         return Err(RouterError::Silent { router: NGINX, within: LONGEST, doing });
     };
-    let ended = ended.map_err(failed)?;
-    let said = String::from_utf8_lossy(&[ended.stdout, ended.stderr].concat()).trim().to_owned();
+    ended.map_err(failed)
+}
+
+/// The end of what it said.
+fn said_by(ended: &Output) -> String {
+    let both = [ended.stdout.as_slice(), ended.stderr.as_slice()].concat();
+    let said = String::from_utf8_lossy(&both).trim().to_owned();
     let skipped = said.chars().count().saturating_sub(MOST_SAID);
     let said: String = said.chars().skip(skipped).collect();
-    let said = if said.is_empty() { format!("it ended with {}", ended.status) } else { said };
-    Ok((ended.status.success(), said))
+    if said.is_empty() { format!("it ended with {}", ended.status) } else { said }
 }

@@ -49,6 +49,7 @@
 //! headers and cookies, targets, paths. Values of headers may hold anything printable, and are written in hexadecimal digits
 //! alone. So nothing here has to be quoted, and nothing that somebody chose ends a word, a line or a command.
 
+mod adopt;
 mod command;
 mod digest;
 mod disk;
@@ -59,6 +60,7 @@ mod section;
 mod seen;
 
 pub use self::{
+    adopt::{adopt, has_socket},
     command::{
         Fault, Info, SHOW_ENDED, SHOW_INFO, SHOW_LOAD, SHOW_MAPS, SHOW_SERVERS, add, commit, entries_of,
         info_of, maps_of, obeyed, prepare, set, show_load_of, show_map, version_of,

@@ -42,6 +42,7 @@
 //!
 //! Deliberately not here: health of targets beyond nginx's own `max_fails`; TLS, TCP and UDP.
 
+mod adopt;
 mod buckets;
 mod parse;
 mod render;
@@ -50,6 +51,7 @@ mod words;
 use std::net::{IpAddr, SocketAddr};
 
 pub use self::{
+    adopt::adopt,
     buckets::{Changes, as_answered, bucket_name, changes, lookups, table_of},
     parse::{Header, ParseError, ParsedService, header, parse, with_load},
     render::{Place, RenderError, Rendered, render},

@@ -86,6 +86,10 @@ impl Router for FakeRouter {
         Box::pin(async { Ok(()) })
     }
 
+    fn adopt<'a>(&'a self, _: &'a str) -> Answer<'a, String> {
+        Box::pin(async { Err(RouterError::Unable { router: "nobody", what: "nothing".to_owned() }) })
+    }
+
     fn connections<'a>(&'a self, _: &'a str, _: &'a str) -> Answer<'a, Option<u64>> {
         Box::pin(async { Ok(self.inside().connections) })
     }

@@ -95,7 +95,7 @@ async fn a_call_whose_body_is_still_sent_counts_where_it_will_go() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_drain_ends_with_the_last_call_and_not_with_its_deadline() {
-    const NEVER: Duration = Duration::from_secs(86_400);
+    const NEVER: Duration = Duration::from_hours(24);
     let real = RealNginx::start().await;
     let router = real.open();
     let stable = Backend::start("A").await;

@@ -1,5 +1,6 @@
 //! nginx as the system's package has it.
 
+mod adopt;
 mod drain;
 mod loss;
 mod memory;

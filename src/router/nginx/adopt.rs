@@ -1,0 +1,35 @@
+//! What nginx serves today by its operator's own configuration.
+
+use traffic::{
+    adopt::AdoptError,
+    nginx::{adopt, parse},
+};
+
+use super::{Include, NGINX, Nginx, process};
+use crate::RouterError;
+
+impl Nginx {
+    pub(super) async fn adopt_now(&self, service: &str) -> Result<String, RouterError> {
+        let unable = |error: AdoptError| RouterError::Unable { router: NGINX, what: error.to_string() };
+        let (include, settings) = (&self.settings.include, &self.settings);
+        let ours = Include::read(include)?.and_then(|there| parse(&there.text).ok()).unwrap_or_default();
+        if ours.iter().any(|led| led.name.as_str() == service) {
+            return Err(unable(AdoptError::Led { name: service.to_owned() }));
+        }
+        let printed = process::print(settings, &self.disk).await?;
+        let include = include.display().to_string();
+        let found = adopt(&printed, &include, service).map_err(unable)?;
+        let mut router = Vec::new();
+        let is_included =
+            |line: &str| line.trim_start().starts_with(&format!("# configuration file {include}"));
+        if printed.lines().any(is_included) {
+            router.push(format!("# nothing: {include} is included already"));
+        } else {
+            router
+                .push(format!("include {include};   # within http {{ … }}, with an empty file of that name"));
+        }
+        let ports: Vec<String> = found.listens.iter().map(|(_, port)| port.to_string()).collect();
+        let replaced = format!("the server {{ … }} that listens at {}", ports.join(", "));
+        Ok(found.lines(&router, &replaced))
+    }
+}

@@ -1,0 +1,94 @@
+//! What a router does for a service today by its operator's own configuration, and the lines by which it is led from then on.
+
+use std::{collections::BTreeSet, fmt::Write as _, net::IpAddr};
+
+use crate::wanted::{Protocol, Target};
+
+/// A service as an operator's configuration has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Adopted {
+    /// As the configuration calls it.
+    pub name: String,
+    /// Where it takes calls; none of an address: all of them.
+    pub listens: BTreeSet<(Option<IpAddr>, u16)>,
+    pub protocol: Protocol,
+    /// Where its calls go.
+    pub targets: Vec<Target>,
+    /// What it has that a service that is led has not, or not so: a line each.
+    pub beside: Vec<String>,
+}
+
+/// Why nothing can be told of it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AdoptError {
+    #[error("its configuration can't be read: {0}")]
+    Unreadable(String),
+    #[error("its configuration has no service {name:?}; it has {}", list(known))]
+    Unknown { name: String, known: Vec<String> },
+    #[error("{name} is led already: `choirmaster service show {name}` says what stands")]
+    Led { name: String },
+    #[error("{name} leads to no target that has an address or a name with a port")]
+    NoTargets { name: String },
+}
+
+/// The most names that are told.
+const KNOWN: usize = 32;
+
+fn list(names: &[String]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        names => names.iter().take(KNOWN).cloned().collect::<Vec<_>>().join(", "),
+    }
+}
+
+impl Adopted {
+    /// The lines. `router`: what its own configuration needs, a line each; `replaced`: what is to be taken out of it, so that the ports
+    /// are free.
+    #[must_use]
+    pub fn lines(&self, router: &[String], replaced: &str) -> String {
+        let mut text = String::new();
+        let mut line = |line: &str| {
+            // Writing into a string can't fail.
+            let _ = writeln!(text, "{line}");
+        };
+        line("# Into the router's own configuration:");
+        for one in router {
+            line(one);
+        }
+        line(&format!(
+            "# Out of it, once a release of the lines below is submitted, which waits for the ports: {replaced}"
+        ));
+        line("# Into a strategy, whose first variation is what serves today:");
+        line("services:");
+        line(&format!("  - name: {}", name_of(&self.name)));
+        let ports: BTreeSet<u16> = self.listens.iter().map(|(_, port)| *port).collect();
+        let protocol = match self.protocol {
+            Protocol::Http => "HTTP",
+            Protocol::Https => "HTTPS",
+            Protocol::Tcp => "TCP",
+            Protocol::Udp => "UDP",
+        };
+        let ports: Vec<String> =
+            ports.iter().map(|port| format!("{{port: {port}, protocol: {protocol}}}")).collect();
+        line(&format!("    ports: [{}]", ports.join(", ")));
+        let targets: Vec<String> = self.targets.iter().map(|target| format!("\"{target}\"")).collect();
+        line("    variations:");
+        line(&format!("      - {{name: stable, targets: [{}]}}", targets.join(", ")));
+        line("      - {name: new, targets: [\"HOST:PORT\"]}   # what is to be released");
+        for one in &self.beside {
+            line(&format!("# Not taken over: {one}"));
+        }
+        text
+    }
+}
+
+/// A name that a service may have, from one of a router's.
+#[must_use]
+pub fn name_of(name: &str) -> String {
+    let letters = name.chars().map(|letter| match letter {
+        letter if letter.is_ascii_alphanumeric() || "._-".contains(letter) => letter,
+        _ => '-',
+    });
+    let name: String = letters.skip_while(|letter| !letter.is_ascii_alphanumeric()).take(63).collect();
+    if name.is_empty() { "service".to_owned() } else { name }
+}

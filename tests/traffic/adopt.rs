@@ -1,0 +1,134 @@
+//! What a router does by its operator's own configuration, read from that.
+
+use choirmaster_traffic::{
+    adopt::{AdoptError, name_of},
+    haproxy, nginx,
+    wanted::{Name, Protocol},
+};
+
+const OURS: &str = "/etc/nginx/choirmaster.conf";
+
+const PRINTED: &str = "# configuration file /etc/nginx/nginx.conf:
+user www-data;
+events { worker_connections 768; }
+http {
+    upstream shop {
+        least_conn;
+        server 127.0.0.1:9101;
+        server backend.example:9102 weight=3;
+    }
+    include /etc/nginx/sites/*;
+    include /etc/nginx/choirmaster.conf;
+}
+stream { server { listen 5432; proxy_pass 127.0.0.1:5433; } }
+
+# configuration file /etc/nginx/sites/shop:
+server {
+    listen 8080;
+    listen [::]:8080;
+    server_name shop.example www.shop.example;
+    client_max_body_size 10m;
+    location / { proxy_pass http://shop/; proxy_read_timeout 5s; }
+    location /api { proxy_pass http://127.0.0.1:9200; }
+}
+server { listen 127.0.0.1:8443 ssl; server_name pay; location / { proxy_pass http://10.0.0.1; } }
+server { listen 81; return 404; }
+
+# configuration file /etc/nginx/choirmaster.conf:
+server { listen 8090; server_name ours; location / { proxy_pass http://cm_1f00_0; } }
+";
+
+#[test]
+fn nginx_serves_what_its_operator_wrote() {
+    let by_name = nginx::adopt(PRINTED, OURS, "shop.example").unwrap();
+    assert_eq!(by_name.protocol, Protocol::Http);
+    let ports: Vec<u16> = by_name.listens.iter().map(|(_, port)| *port).collect();
+    assert_eq!(ports, [8080, 8080]);
+    let targets: Vec<String> = by_name.targets.iter().map(ToString::to_string).collect();
+    assert_eq!(targets, ["127.0.0.1:9101", "backend.example:9102", "127.0.0.1:9200"]);
+    assert_eq!(
+        by_name.beside,
+        [
+            "its paths go to 2 places; the targets of all are listed",
+            "least_conn",
+            "server backend.example:9102 weight=3",
+            "client_max_body_size 10m",
+            "proxy_read_timeout 5s, in location /",
+        ]
+    );
+    for name in ["shop", "8080", "www.shop.example"] {
+        assert_eq!(nginx::adopt(PRINTED, OURS, name).unwrap().targets, by_name.targets, "{name}");
+    }
+    let secured = nginx::adopt(PRINTED, OURS, "pay").unwrap();
+    assert_eq!(
+        (secured.protocol, secured.targets[0].to_string()),
+        (Protocol::Https, "10.0.0.1:80".to_owned())
+    );
+}
+
+#[test]
+fn what_nginx_doesnt_serve_is_refused_by_name() {
+    let refused = |name| nginx::adopt(PRINTED, OURS, name).unwrap_err();
+    let AdoptError::Unknown { known, .. } = refused("ours") else { panic!("it is led") };
+    assert_eq!(known, ["80", "8080", "81", "8443", "pay", "shop.example", "www.shop.example"][1..]);
+    assert_eq!(refused("81"), AdoptError::NoTargets { name: "81".to_owned() });
+    let broken = "# configuration file /a:\nserver { listen 80; location / { \n";
+    assert_eq!(nginx::adopt(broken, OURS, "80"), Err(AdoptError::Unreadable("/a".to_owned())));
+    for cut in (0..PRINTED.len()).filter(|at| PRINTED.is_char_boundary(*at)) {
+        let _ = nginx::adopt(&PRINTED[..cut], OURS, "shop.example");
+    }
+}
+
+const CONFIG: &str = "\
+global
+    stats socket /run/haproxy/admin.sock mode 660 level admin
+defaults
+    mode http
+    timeout client 10s
+frontend www   # of the shop
+    bind *:8080,127.0.0.1:8081
+    acl is_api path_beg /api
+    use_backend api if is_api
+    default_backend web
+backend web
+    balance roundrobin
+    server one 127.0.0.1:9101 check inter 2s
+    server two 127.0.0.1:9102
+backend api
+    server one 127.0.0.1:9201
+listen database
+    mode tcp
+    bind :5432
+    server primary 10.0.0.1:5432
+";
+
+#[test]
+fn haproxy_serves_what_its_operator_wrote() {
+    let www = haproxy::adopt(CONFIG, "www").unwrap();
+    let targets: Vec<String> = www.targets.iter().map(ToString::to_string).collect();
+    assert_eq!(targets, ["127.0.0.1:9201", "127.0.0.1:9101", "127.0.0.1:9102"]);
+    assert_eq!(www.listens.iter().map(|(_, port)| *port).collect::<Vec<_>>(), [8080, 8081]);
+    assert_eq!(www.protocol, Protocol::Http);
+    assert_eq!(
+        www.beside,
+        [
+            "use_backend api for some calls; the targets of all are listed",
+            "acl is_api path_beg /api, in www",
+            "server 127.0.0.1:9101 check inter 2s",
+        ]
+    );
+    assert_eq!(haproxy::adopt(CONFIG, "web").unwrap().targets, www.targets);
+    let database = haproxy::adopt(CONFIG, "database").unwrap();
+    assert_eq!((database.protocol, database.targets[0].port), (Protocol::Tcp, 5432));
+    let unknown = haproxy::adopt(CONFIG, "mail").unwrap_err();
+    assert_eq!(unknown.to_string(), "its configuration has no service \"mail\"; it has www, database");
+    assert!(haproxy::has_socket(CONFIG, "/run/haproxy/admin.sock"));
+    assert!(!haproxy::has_socket(CONFIG, "/run/haproxy/other.sock"));
+}
+
+#[test]
+fn a_service_may_have_the_name_that_is_printed() {
+    for name in ["shop", "_", "*.example", "a b\"c", "", "-.", "ä", &"x".repeat(99)] {
+        assert!(name_of(name).parse::<Name>().is_ok(), "{name}: {}", name_of(name));
+    }
+}
