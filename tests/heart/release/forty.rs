@@ -152,7 +152,7 @@ fn stands(world: &mut World, router: &str, serving: usize, offer: &str) {
     let variations = each.clone().map(|(at, name)| Variation {
         name: name.to_owned(),
         wanted: if at == serving { 10_000 } else { 0 },
-        seen: None,
+        seen: Some(if at == serving { 10_000 } else { 0 }),
         targets: TargetCount { healthy: 1, total: 1 },
         draining: None,
         calls: None,
@@ -207,7 +207,9 @@ fn what_a_router_said_before_its_release_was_over_refuses_no_release_that_follow
     world.submit_text(&from_b("next")).unwrap();
     world.abort("next");
     stands(&mut world, &router, 1, "r");
-    let refused = world.submit_text(&strategy(alone).replace("id: r\n", "id: again\n").replace("B,", "C,"));
+    let refused = world.submit_text(
+        &strategy(alone).replace("id: r\n", "id: again\n").replace("127.0.0.1:2", "127.0.0.1:3"),
+    );
     assert!(matches!(refused, Err(Refusal::OtherBase(_))), "{refused:?}");
     world.submit_text(&from_b("last")).unwrap();
 }
