@@ -54,6 +54,14 @@ struct Settled {
     lost: u64,
 }
 
+impl Settled {
+    /// Calls of the process that had no line then; none where it wasn't there.
+    fn missing(&self, process: u32, look: &Look) -> Option<u64> {
+        let ended = look.ended.get(&process)?.saturating_sub(self.ended_before);
+        Some(ended.saturating_sub(look.lines(process).saturating_sub(self.received_before)))
+    }
+}
+
 impl Losses {
     /// A line came that is among what a process counts.
     pub fn came(&mut self, process: Option<u32>) {
@@ -67,6 +75,15 @@ impl Losses {
 
     pub fn received(&self) -> BTreeMap<u32, u64> {
         self.received.clone()
+    }
+
+    /// Whether no call is without a line that wasn't so when this was settled last.
+    pub fn are_all_there(&self, look: &Look) -> bool {
+        let is_there = |process: &u32| match self.settled.get(process) {
+            Some(settled) => settled.missing(*process, look) <= Some(settled.lost),
+            None => !self.has_looked || Settled::default().missing(*process, look) == Some(0),
+        };
+        look.ended.keys().all(is_there)
     }
 
     /// What was lost since this was asked last, by looks at totals and lines one after the other.
@@ -88,11 +105,8 @@ impl Losses {
                 continue;
             }
             settled.ended = ended;
-            let missing = |look: &Look| {
-                let ended = look.ended.get(&process)?.saturating_sub(settled.ended_before);
-                Some(ended.saturating_sub(look.lines(process).saturating_sub(settled.received_before)))
-            };
-            let missing = looks.iter().filter_map(missing).min().unwrap_or_default();
+            let missing =
+                looks.iter().filter_map(|look| settled.missing(process, look)).min().unwrap_or_default();
             lost += missing.saturating_sub(settled.lost);
             settled.lost = settled.lost.max(missing);
         }

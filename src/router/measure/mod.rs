@@ -59,8 +59,16 @@ pub const STEP_US: u32 = 1_000;
 /// The part of an interval's calls that may be missing: above, nothing is said of it.
 pub const MOST_LOST: f64 = 0.01;
 
-/// Between two looks at a router's totals, of which the better counts: a call that ends between the total and the line is no lost one.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+/// Before each look at a router's totals and the lines, until no line is missing; the best of them counts. A call that ends between the
+/// total and its line is no lost one, nor is one whose line waits because this program isn't scheduled.
+const LOOKS_AFTER: [Duration; 6] = [
+    Duration::ZERO,
+    Duration::from_millis(20),
+    Duration::from_millis(50),
+    Duration::from_millis(100),
+    Duration::from_millis(200),
+    Duration::from_millis(400),
+];
 
 /// So long it is waited for a router's totals before what came meanwhile is not measured.
 const LONGEST_UNTOLD: Duration = Duration::from_secs(30);
@@ -316,14 +324,19 @@ async fn close_intervals(measure: Weak<Measure>, router: Weak<dyn Router>) {
 
 /// What was lost until now; none where the router can't be asked.
 async fn look(measure: &Measure, router: &dyn Router) -> Option<losses::Verdict> {
-    let mut looks = Vec::with_capacity(2);
-    for pause in [Duration::ZERO, BETWEEN_LOOKS] {
+    let mut looks = Vec::new();
+    for pause in LOOKS_AFTER {
         sleep(pause).await;
         match router.totals().await {
             Ok(Totals::Untold) => return Some(losses::Verdict::Untold),
             Ok(Totals::Ended(ended)) => {
-                let received = measure.inside().losses.received();
-                looks.push(losses::Look { ended, received });
+                let inside = measure.inside();
+                let look = losses::Look { ended, received: inside.losses.received() };
+                let is_last = inside.losses.are_all_there(&look);
+                looks.push(look);
+                if is_last {
+                    break;
+                }
             }
             Err(error) => {
                 tracing::debug!(%error, "the router's totals aren't known");

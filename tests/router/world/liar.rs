@@ -6,6 +6,8 @@ use tokio::{
     task::JoinHandle,
 };
 
+use crate::loss::wait::wait_until;
+
 /// Where a router answers the questions of whoever leads it.
 #[derive(Debug, Clone)]
 pub enum Door {
@@ -41,7 +43,14 @@ impl Liar {
     pub async fn start(door: &Door, lie: Lie) -> Self {
         match door {
             Door::Tcp(at) => {
-                let listener = TcpListener::bind(at).await.unwrap();
+                // Somebody's connection may have the port for a moment.
+                let mut listener = None;
+                wait_until("the port is free", async || {
+                    listener = TcpListener::bind(at).await.ok();
+                    listener.is_some()
+                })
+                .await;
+                let listener = listener.unwrap();
                 Self(tokio::spawn(async move {
                     while let Ok((stream, _)) = listener.accept().await {
                         tokio::spawn(answer(stream, lie));
