@@ -168,12 +168,10 @@ impl Release {
 /// Where every wave waits only for the one before, it is the wave that soaks; else it is the stage.
 fn soak(rollout: &Rollout, gate: Gate) -> std::time::Duration {
     match (&rollout.order, gate) {
-        // The routers of a hybrid: in these orders nobody else has a wave of their own.
-        (Order::GlobalIncremental | Order::Parallel, Gate::Wave(_)) => rollout.soak,
+        // Where all have their turn at once, the routers of a hybrid have a wave of their own.
+        (_, Gate::Wave(_)) => rollout.soak,
         (Order::GlobalIncremental, Gate::Level(level)) if level > 0 => rollout.soak,
-        (Order::Waves(_) | Order::LocationSequential { .. }, Gate::Wave(_)) => rollout.soak,
-        (Order::GlobalIncremental | Order::Parallel, Gate::Level(_))
-        | (Order::Waves(_) | Order::LocationSequential { .. }, Gate::Level(_)) => std::time::Duration::ZERO,
+        (_, Gate::Level(_)) => std::time::Duration::ZERO,
     }
 }
 
