@@ -22,7 +22,8 @@ use serde_json::value::RawValue;
 
 use language::MAX_STRATEGY_BYTES;
 use model::{
-    Capabilities, ChildKind, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_ROUTERS, FEATURE_VALUES, FEATURE_WINNER, Leads,
+    Capabilities, ChildKind, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_ROUTERS, FEATURE_VALUES,
+    FEATURE_WINNER, Leads,
 };
 use uplink::{Caller, MAX_ANSWER_BYTES, Span};
 use wire::{

@@ -152,7 +152,9 @@ pub async fn promote(args: &Promote, out: &mut impl Write) -> Result<u8, Failure
     let path = ["api", "v1", "releases", id, "promote"];
     let (done, query) = match &args.variation {
         None => (format!("{id}: everything is open"), None),
-        Some(variation) => (format!("{id}: {variation} is promoted"), Some(("variation", variation.as_str()))),
+        Some(variation) => {
+            (format!("{id}: {variation} is promoted"), Some(("variation", variation.as_str())))
+        }
     };
     act_with(&args.target, &path, query.as_slice(), &done, out).await
 }

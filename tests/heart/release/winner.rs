@@ -170,7 +170,8 @@ fn who_can_not_be_told_is_named_and_who_comes_later_ends_nothing() {
     assert_eq!(asks(&mut world, &routers[0], "little"), (true, c()));
     world.abort("s");
     let (child, offer, stage) = (late.clone(), "s".to_owned(), "little".to_owned());
-    let answer = world.command(&Command::Members(members::Command::EndStage { child, offer, stage })).unwrap();
+    let answer =
+        world.command(&Command::Members(members::Command::EndStage { child, offer, stage })).unwrap();
     assert!(matches!(answer, Reply::EndStage { rollback: true, .. }), "{answer:?}");
 }
 

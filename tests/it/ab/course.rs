@@ -261,12 +261,17 @@ async fn a_third_variation_is_promoted_also_over_a_restart_and_is_the_active_one
     assert_eq!(told_winner(&player, "10.00 %").await, "C");
     assert_eq!(told_winner(&player, "100.00 %").await, "C");
     let shown = player.shown("r").await;
-    assert_eq!((&shown["status"], &shown["activeVariation"]), (&json!("completed"), &json!("C")), "{shown:#}");
+    assert_eq!(
+        (&shown["status"], &shown["activeVariation"]),
+        (&json!("completed"), &json!("C")),
+        "{shown:#}"
+    );
     assert_eq!(shown["trafficSplit"]["percentages"], json!({"A": 0.0, "B": 0.0, "C": 100.0}));
     let kinds = player.kinds("r").await;
     assert_eq!(kinds.iter().filter(|kind| *kind == "winner_chosen").count(), 1, "{kinds:?}");
     let trail = player.world.get("/api/v1/audit?release=r&limit=1000").await.ok().json();
-    let events = trail["items"].as_array().unwrap().iter().flat_map(|entry| entry["events"].as_array().unwrap());
+    let events =
+        trail["items"].as_array().unwrap().iter().flat_map(|entry| entry["events"].as_array().unwrap());
     let told: Vec<&Value> = events.filter(|event| event["event"] == "ab.promoted").collect();
     assert_eq!(told.len(), 1);
     assert_eq!(told[0]["variation"], "C");
@@ -278,11 +283,11 @@ async fn a_variation_is_promoted_by_our_own_call_too() {
     let mut player = Player::start().await;
     three_under_way(&mut player).await;
     let promote = |variation: &str| format!("/api/v1/releases/r/promote?variation={variation}");
-    assert_eq!(player.world.post(&promote("D"), &Value::Null).await.status, 422);
-    player.world.post(&promote("C"), &Value::Null).await.ok();
+    assert_eq!(player.world.post(&promote("D"), &json!({})).await.status, 422);
+    player.world.post(&promote("C"), &json!({})).await.ok();
     assert_eq!(told_winner(&player, "10.00 %").await, "C");
     // Of the stable one it is a roll-back.
-    player.world.post(&promote("A"), &Value::Null).await.ok();
+    player.world.post(&promote("A"), &json!({})).await.ok();
     let shown = player.shown("r").await;
     assert_eq!((&shown["phase"], &shown["activeVariation"]), (&json!("rolling_back"), &json!("A")));
     player.world.stop().await;

@@ -59,9 +59,9 @@ async fn is_stable(ctx: &Context, id: &str, variation: &str) -> Result<bool, Pro
     let (id, variation) = (id.to_owned(), variation.to_owned());
     let look = move |state: &heart::release::state::Snapshot| {
         let mut releases = state.releases.values();
-        let stable = releases
-            .find(|release| release.id.as_str() == id)
-            .and_then(|release| release.strategy.services.first()?.variations.first().map(|one| one.name.to_string()));
+        let stable = releases.find(|release| release.id.as_str() == id).and_then(|release| {
+            release.strategy.services.first()?.variations.first().map(|one| one.name.to_string())
+        });
         stable.is_some_and(|stable| stable == variation)
     };
     Ok(ctx.engine.read(PATIENCE, look).await?)

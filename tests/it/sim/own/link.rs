@@ -146,7 +146,11 @@ fn refused(act: &Act, refusal: &Refusal, took_ms: u64) -> Event {
             stage: stage.clone(),
             skipped: skipped.clone(),
             took_ms,
-            answer: Ok(EndStageAnswer { end_stage: true, then: Some(Then::Rollback), ..EndStageAnswer::default() }),
+            answer: Ok(EndStageAnswer {
+                end_stage: true,
+                then: Some(Then::Rollback),
+                ..EndStageAnswer::default()
+            }),
         },
         act => {
             let trouble = match refusal {
