@@ -48,6 +48,7 @@ pub const SET_VERSION: [&str; MIGRATIONS.len()] = [
     "PRAGMA user_version = 9",
     "PRAGMA user_version = 10",
     "PRAGMA user_version = 11",
+    "PRAGMA user_version = 12",
 ];
 
 /// Looks at the file without changing a byte of it: its version, 0 if there is nothing yet.
