@@ -102,6 +102,8 @@ fn about(command: &Command) -> About<'_> {
         Command::Rollout(command) => match command {
             rollout::Command::Approve { release }
             | rollout::Command::Promote { release }
+            | rollout::Command::ChooseWinner { release, .. }
+            | rollout::Command::PromoteVariation { release, .. }
             | rollout::Command::Extend { release } => About::Release(release),
             rollout::Command::Turnout(_) => About::NoRelease,
         },

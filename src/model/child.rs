@@ -87,6 +87,9 @@ pub const FEATURE_TRAFFIC: &str = "traffic";
 /// What a router does is told, and asked, over `POST /traffic`.
 pub const FEATURE_ROUTERS: &str = "routers";
 
+/// An agent that is told, beside that a stage may end, which variation of a service is to serve alone in the end.
+pub const FEATURE_WINNER: &str = "winner";
+
 /// A manager that reads strategies of services.
 pub const FEATURE_SERVICES: &str = "services";
 

@@ -179,13 +179,26 @@ impl Course<'_> {
         self.state.is_over()
     }
 
+    /// The place of the variation that serves alone if the release goes well: the one that somebody chose, else the one that the stages
+    /// lead to.
+    #[must_use]
+    pub fn winner(&self, recorded: &Recorded) -> usize {
+        self.chosen_winner().unwrap_or_else(|| recorded.ends_with())
+    }
+
+    /// The one that somebody chose.
+    #[must_use]
+    pub fn chosen_winner(&self) -> Option<usize> {
+        self.facts.iter().rev().find_map(|dated| dated.fact.winner()).map(usize::from)
+    }
+
     /// What each variation gets by what the release has come to, in units of 0.01 %.
     #[must_use]
     pub fn shares(&self, recorded: &Recorded) -> Vec<u16> {
         match self.state {
             ReleaseState::Planned | ReleaseState::RollingBack { .. } => recorded.all_stable(),
             ReleaseState::Over { end, .. } => match end {
-                End::Done | End::DoneWithFailures => recorded.all_new(),
+                End::Done | End::DoneWithFailures => recorded.all_to(self.winner(recorded)),
                 End::RolledBack | End::Aborted | End::NoParticipants | End::Untested => recorded.all_stable(),
             },
             ReleaseState::Running | ReleaseState::Paused(_) | ReleaseState::AwaitingApproval { .. } => {

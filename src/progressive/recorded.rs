@@ -122,13 +122,21 @@ impl Recorded {
     /// Everything goes to the stable variation.
     #[must_use]
     pub fn all_stable(&self) -> Vec<u16> {
-        alone(self.variations.len(), 0)
+        self.all_to(0)
     }
 
-    /// Everything goes to the one that is promoted.
+    /// Everything goes to one.
     #[must_use]
-    pub fn all_new(&self) -> Vec<u16> {
-        alone(self.variations.len(), 1)
+    pub fn all_to(&self, which: usize) -> Vec<u16> {
+        alone(self.variations.len(), which)
+    }
+
+    /// The place of the variation that the stages lead to: beside the stable one it has most in the last; of equals the first.
+    #[must_use]
+    pub fn ends_with(&self) -> usize {
+        let last = self.stages.last().map(|stage| stage.shares.as_slice()).unwrap_or_default();
+        let beside = last.iter().enumerate().skip(1).rev();
+        beside.max_by_key(|(_, share)| **share).map_or(1, |(at, _)| at)
     }
 }
 

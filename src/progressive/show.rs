@@ -40,7 +40,7 @@ pub fn show(
     let id = Uuid::of(Kind::Release, &[tenant, release]);
     let shares = course.shares(recorded);
     let status = course.status(recorded);
-    let active = usize::from(status == Status::Completed);
+    let active = if status == Status::Completed { course.winner(recorded) } else { 0 };
     let variations = recorded.variations.iter().zip(&shares).map(|(variation, share)| Variation {
         name: variation.name.clone(),
         release_id: variation.release_id.clone(),

@@ -77,6 +77,7 @@ impl Core {
                 run: self.state.count,
                 phase: Phase::Fetching,
                 skipped: std::collections::BTreeSet::new(),
+                winner: None,
                 begun: 0,
             });
             self.dirty();
@@ -163,6 +164,10 @@ impl Core {
             let before = work.skipped.len();
             work.skipped.extend(answer.skip.into_iter().filter(|name| !name.is_empty()));
             self.is_dirty |= work.skipped.len() != before;
+            if answer.winner.is_some() && work.winner != answer.winner {
+                work.winner = answer.winner;
+                self.is_dirty = true;
+            }
         }
         let is_back = answer.then == Some(Then::Rollback);
         if answer.end_stage && is_back && self.is_between() {

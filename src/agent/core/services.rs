@@ -5,7 +5,7 @@
 //! of one has ended; afterwards only the one that serves is.
 
 use language::{
-    Action, Base, Service,
+    Action, Base, Service, Stage,
     offer::{Offer, OfferStage},
 };
 use serde::{Deserialize, Serialize};
@@ -107,8 +107,13 @@ impl LedService {
         self.shares().iter().position(|share| *share == BUCKETS)
     }
 
-    /// The one that is to serve alone once a release has gone well: of those beside the stable one that which has most.
-    fn winner(&self) -> usize {
+    /// The one that is to serve alone once a release has gone well: the one that was chosen, else of those beside the stable one that
+    /// which has most.
+    fn winner(&self, chosen: Option<&str>) -> usize {
+        let is_chosen = |one: &wanted::Variation| chosen == Some(one.name.as_str());
+        if let Some(chosen) = self.service.variations.iter().position(is_chosen) {
+            return chosen;
+        }
         let shares = self.shares();
         let beside = shares.iter().enumerate().skip(1).rev();
         beside.max_by_key(|(_, share)| **share).map_or(0, |(at, _)| at)
@@ -210,6 +215,15 @@ impl Core {
         Ok(())
     }
 
+    /// What a stage that begins gives the variations of a service. One that is passed over on the way to a chosen winner moves nobody:
+    /// its shares may be those of another.
+    pub(super) fn shares_in(&self, name: &str, stage: &Stage) -> Vec<u16> {
+        let work = self.state.work.as_ref().filter(|work| work.winner.is_some());
+        let is_passed_over = work.is_some_and(|work| work.skipped.contains(&stage.name));
+        let led = self.state.services.get(name).filter(|_| is_passed_over);
+        led.map_or_else(|| stage.shares.clone(), LedService::shares)
+    }
+
     /// Shares a service's calls out as a stage says.
     pub(super) fn share_service(&mut self, name: &str, shares: &[u16], split: &str, salt: &str) {
         let offer = self.offer.as_ref().map(|offer| offer.id.as_str());
@@ -226,9 +240,10 @@ impl Core {
     /// Gives all calls of the offer's services to those that have won, or back to the stable ones. They stay in the table until
     /// the release is over.
     pub(super) fn decide_services(&mut self, is_rollout: bool) {
+        let chosen = self.state.work.as_ref().and_then(|work| work.winner.clone());
         for name in self.names_of_services() {
             if let Some(led) = self.state.services.get_mut(&name) {
-                let winner = if is_rollout { led.winner() } else { 0 };
+                let winner = if is_rollout { led.winner(chosen.as_deref()) } else { 0 };
                 led.give_all_to(winner);
             }
         }

@@ -153,6 +153,9 @@ pub struct Work {
     /// Stages of which it was told that they are passed over.
     #[serde(default)]
     pub skipped: BTreeSet<String>,
+    /// The variation that the manager wants to serve alone in the end; `None`: the one that has most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub winner: Option<String>,
     /// How many stages were begun.
     #[serde(default)]
     pub begun: u32,

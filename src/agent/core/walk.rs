@@ -140,7 +140,7 @@ impl Core {
         });
         let name = walk.testing.as_ref().map_or("", |testing| testing.counts.service()).to_owned();
         let text = format!("stage {} of {}: {} % of {name}", stage.name, offer.id, stage.new_traffic);
-        let (shares, salt) = (stage.shares.clone(), offer.salt.clone());
+        let (shares, salt) = (self.shares_in(&name, stage), offer.salt.clone());
         match candidate {
             Some(candidate) => {
                 if let Some(served) = self.state.functions.get_mut(&name) {

@@ -22,7 +22,8 @@ use serde_json::value::RawValue;
 
 use language::MAX_STRATEGY_BYTES;
 use model::{
-    Capabilities, ChildKind, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_ROUTERS, FEATURE_VALUES, Leads,
+    Capabilities, ChildKind, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_ROUTERS, FEATURE_VALUES,
+    FEATURE_WINNER, Leads,
 };
 use uplink::{Caller, MAX_ANSWER_BYTES, Span};
 use wire::{
@@ -228,7 +229,7 @@ fn capabilities(about: &About) -> Capabilities {
     Capabilities {
         runtimes: Some(about.runtimes.clone()),
         labels: about.labels.clone(),
-        features: [FEATURE_INTERIM, FEATURE_VALUES, FEATURE_GROUPS, FEATURE_ROUTERS]
+        features: [FEATURE_INTERIM, FEATURE_VALUES, FEATURE_GROUPS, FEATURE_ROUTERS, FEATURE_WINNER]
             .map(str::to_owned)
             .into(),
         leads: Leads::Whole,

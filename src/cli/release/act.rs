@@ -60,7 +60,10 @@ pub struct Approve {
 #[derive(Debug, clap::Args)]
 pub struct Promote {
     #[command(flatten)]
-    pub target: ReleaseTarget,
+    target: ReleaseTarget,
+    /// Have this variation of its service serve alone in the end, whatever the stages say; the stable one: take everything back
+    #[arg(long, value_name = "NAME")]
+    variation: Option<String>,
 }
 
 /// Take in the children that could take part and were not there when a release started
@@ -142,6 +145,18 @@ pub async fn run(
 ) -> Result<u8, Failure> {
     let path = ["api", "v1", "releases", &target.id, verb];
     act(target, &path, &format!("{}: {done}", target.id), out).await
+}
+
+pub async fn promote(args: &Promote, out: &mut impl Write) -> Result<u8, Failure> {
+    let id = &args.target.id;
+    let path = ["api", "v1", "releases", id, "promote"];
+    let (done, query) = match &args.variation {
+        None => (format!("{id}: everything is open"), None),
+        Some(variation) => {
+            (format!("{id}: {variation} is promoted"), Some(("variation", variation.as_str())))
+        }
+    };
+    act_with(&args.target, &path, query.as_slice(), &done, out).await
 }
 
 pub async fn skip(args: &Skip, out: &mut impl Write) -> Result<u8, Failure> {

@@ -81,7 +81,7 @@ pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
         Command::Resume(args) => act::run(&args.target, "resume", "resumed", out).await,
         Command::Abort(args) => act::run(&args.target, "abort", "aborted", out).await,
         Command::Approve(args) => act::run(&args.target, "approve", "approved", out).await,
-        Command::Promote(args) => act::run(&args.target, "promote", "everything is open", out).await,
+        Command::Promote(args) => act::promote(&args, out).await,
         Command::Extend(args) => act::run(&args.target, "extend", "extended", out).await,
         Command::ExtendAnalysis(args) => act::extend_analysis(&args, out).await,
         Command::Skip(args) => act::skip(&args, out).await,

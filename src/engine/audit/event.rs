@@ -207,6 +207,11 @@ pub(super) enum Event<'a> {
         release: &'a str,
         stage: &'a str,
     },
+    /// It is to serve alone in the end, whatever the stages say.
+    WinnerChosen {
+        release: &'a str,
+        variation: &'a str,
+    },
     /// Agents without calls get the new version too: the others have passed.
     UntestedRolledOut {
         release: &'a str,

@@ -61,7 +61,8 @@ fn ended(release: &Release, end: End, unconfirmed: u32) -> Vec<Event<'_>> {
     let id = release.id.as_str();
     let last = last_begun(release, None);
     let has_failed = || last.map(|stage| failed(release, stage)).into_iter();
-    let promoted = Event::AbPromoted { release: id, variation: variation(release, 1) };
+    let winner = release.winner().unwrap_or(1);
+    let promoted = Event::AbPromoted { release: id, variation: variation(release, winner) };
     let rolled_back = Event::AbRolledBack { release: id, variation: variation(release, 0), unconfirmed };
     match end {
         End::Done => last.and_then(|stage| passed(release, stage)).into_iter().chain([promoted]).collect(),

@@ -33,6 +33,14 @@ pub(super) fn event<'a>(
         Change::WavesPlanned { moved, left_out, .. } => {
             Event::WavesPlanned { release: release_id, moved: moved.len(), left_out: *left_out }
         }
+        Change::WinnerChosen { variation, .. } => {
+            let service = release.and_then(|release| release.strategy.services.first());
+            let variation = service.and_then(|service| service.variations.get(usize::from(*variation)));
+            Event::WinnerChosen {
+                release: release_id,
+                variation: variation.map_or("?", |variation| variation.name.as_str()),
+            }
+        }
         Change::TurnoutAsked { .. } => return None,
     })
 }

@@ -151,6 +151,9 @@ enum FactForm {
         #[serde(with = "PieceForm")]
         then: Piece,
     },
+    WinnerChosen {
+        variation: u8,
+    },
     Aborted,
     RoutersBack,
     Retried,

@@ -11,7 +11,8 @@ impl Touched {
             Change::GateReached { release, .. }
             | Change::GateLeft { release }
             | Change::ApprovalAsked { release, .. }
-            | Change::Approved { release, .. } => {
+            | Change::Approved { release, .. }
+            | Change::WinnerChosen { release, .. } => {
                 self.releases.insert(*release);
             }
             Change::WavesOpened { release, from, to, .. } => {

@@ -117,6 +117,8 @@ pub enum Reply {
         rollback: bool,
         /// A manager: stages that are passed over.
         skip: Vec<String>,
+        /// An agent: the variation that is to serve alone in the end, whatever the stages say.
+        winner: Option<String>,
     },
     /// The parent will hear when a release is taken back; if it is already, how many agents have not confirmed that.
     TakenBack {
@@ -187,6 +189,10 @@ pub enum Refusal {
     AnothersConflict,
     #[error("release {release} is {state}: {why}")]
     WrongState { release: ReleaseId, state: &'static str, why: &'static str },
+    #[error("release {release} has no variation {variation:?}")]
+    UnknownVariation { release: ReleaseId, variation: String },
+    #[error("variation {variation} of release {release} can't be promoted: {why}")]
+    CanNotWin { release: ReleaseId, variation: String, why: String },
     #[error("release {release} came from the manager above, which decides on {what}: do it there")]
     HeldByParent { release: ReleaseId, what: String },
     #[error("child {child} has no part in release {release}")]

@@ -41,7 +41,8 @@ const NOT_YET: &[u8] = b"{\"end_stage\":false}\n";
         agents with a whole strategy add which stages they know to be `skipped`."),
     responses(
         (status = 200, description = "`end_stage`: true once it may; to whoever has a whole strategy also \
-            `then: rollback`, and the names of stages to `skip`.", content_type = "application/json",
+            `then: rollback`, the names of stages to `skip`, and to an agent with the feature `winner` the variation of its service \
+            that is to serve alone in the end, if an operator chose it.", content_type = "application/json",
             body = Object),
         (status = 400, description = "Malformed.", content_type = "text/plain", body = String),
         (status = 404, description = "No such stage, or never offered. A child or a release that is not known at all, \
@@ -72,7 +73,7 @@ pub(super) async fn handle(
     // In a box, so that calls that are answered at once carry nothing of it around.
     let answer = Box::pin(slowly(&ctx, &request, wait)).await?;
     Ok(json(match answer {
-        EndStageAnswer { end_stage, then: None, skip } if skip.is_empty() => {
+        EndStageAnswer { end_stage, then: None, skip, winner: None } if skip.is_empty() => {
             Bytes::from_static(if end_stage { END } else { NOT_YET })
         }
         for_manager => written(&for_manager)?.into(),
@@ -158,9 +159,9 @@ async fn ask(ctx: &Context, request: &EndStageRequest<'_>) -> Result<EndStageAns
         stage: request.stage_name.to_string(),
     });
     match ctx.engine.call(command, By::CHILD, PATIENCE).await {
-        Ok(Reply::EndStage { end, rollback, skip }) => {
+        Ok(Reply::EndStage { end, rollback, skip, winner }) => {
             let then = rollback.then_some(Then::Rollback);
-            Ok(EndStageAnswer { end_stage: end || rollback, then, skip })
+            Ok(EndStageAnswer { end_stage: end || rollback, then, skip, winner })
         }
         Ok(_) => Err(EngineError::Failed.into()),
         Err(EngineError::Refused(Refusal::UnknownStage { offer, stage })) => {

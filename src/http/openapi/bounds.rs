@@ -40,6 +40,7 @@ fn of(name: &str, operation: &str) -> Option<Value> {
         ("wait", _) => json!({"pattern": DURATION}),
         ("for", "extend_analysis") => json!({"pattern": WITHIN_A_DAY}),
         ("calls", "extend_analysis") => json!({"minimum": 1, "maximum": MAX_HISTOGRAM_CALLS}),
+        ("variation", "promote_release") => json!({}),
         ("silent_for", _) => json!({"pattern": SILENCE}),
         ("by", _) => json!({"minLength": 1, "maxLength": MAX_OPERATOR_CHARS, "pattern": PRINTABLE}),
         ("note", _) => json!({"maxLength": MAX_NOTE_CHARS, "pattern": NO_NUL}),

@@ -212,6 +212,7 @@ fn ended() -> Value {
             "end_stage": {"type": "boolean"},
             "then": {"enum": ["rollback"]},
             "skip": {"type": "array", "items": {"type": "string"}},
+            "winner": {"type": "string"},
         },
     })
 }

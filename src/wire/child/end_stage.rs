@@ -38,6 +38,10 @@ pub struct EndStageAnswer {
     /// The stages that a manager is to pass over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skip: Vec<String>,
+    /// The variation of its service that an agent is to have serve alone once its last stage has ended well, whatever the stages say.
+    /// Told to those only that name the feature.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub winner: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

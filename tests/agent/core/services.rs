@@ -142,3 +142,70 @@ fn what_the_manager_takes_back_while_the_proxy_has_not_taken_the_next_shares_goe
     });
     assert_eq!(world.ended().last().map(|ended| ended.2.as_str()), Some("rollback"));
 }
+
+/// Three variations, the second of which the stages lead to.
+fn three(world: &mut World) {
+    let text = offer("r1", 80, ["A", "B"])
+        .replace("stages:\n", "      - {name: C, targets: [\"127.0.0.1:9067\"]}\nstages:\n")
+        .replace("{A: 90, B: 10}", "{A: 80, B: 15, C: 5}")
+        .replace("{A: 50, B: 50}", "{A: 0, B: 90, C: 10}")
+        .replace("type: Traffic", "type: WaitForSignal");
+    world.offers.push(("r1".to_owned(), text));
+}
+
+fn wins(variation: &str, skip: &[&str]) -> Option<wire::EndStageAnswer> {
+    let skip = skip.iter().map(|stage| (*stage).to_owned()).collect();
+    Some(wire::EndStageAnswer {
+        end_stage: true,
+        skip,
+        winner: Some(variation.to_owned()),
+        ..wire::EndStageAnswer::default()
+    })
+}
+
+#[test]
+fn the_variation_that_the_manager_chose_wins_after_a_kill_at_any_step_too() {
+    let mut world = World::new();
+    three(&mut world);
+    world.signal(None);
+    world.until("the stages decide", |world| serving(world) == Some((80, "B".to_owned())));
+    for steps in 0..60 {
+        let mut world = World::new();
+        three(&mut world);
+        world.end = wins("C", &[]);
+        world.steps(steps);
+        world.kill();
+        world.until("it serves alone", |world| {
+            let serving = serving(world);
+            assert!(serving.as_ref().is_none_or(|(_, name)| name != "B"), "{steps}");
+            serving == Some((80, "C".to_owned()))
+        });
+    }
+}
+
+#[test]
+fn stages_that_are_passed_over_on_the_way_to_another_winner_give_their_own_nothing_more() {
+    let mut world = World::new();
+    three(&mut world);
+    world.until("it is tried", |world| {
+        world.core.state().services.get("shop").is_some_and(|led| led.shares() == [8_000, 1_500, 500])
+    });
+    world.end = wins("C", &["little", "half"]);
+    let mut seen = std::collections::BTreeSet::new();
+    world.until("it serves alone", |world| {
+        seen.insert(world.core.state().services["shop"].shares());
+        serving(world) == Some((80, "C".to_owned()))
+    });
+    let seen: Vec<_> = seen.into_iter().collect();
+    assert_eq!(seen, [[0, 0, 10_000], [8_000, 1_500, 500]]);
+}
+
+#[test]
+fn a_chosen_winner_that_does_not_answer_gives_everything_back() {
+    let mut world = World::new();
+    three(&mut world);
+    world.silent.insert("C".to_owned());
+    world.end = wins("C", &[]);
+    world.until("it serves alone", |world| serving(world) == Some((80, "A".to_owned())));
+    assert_eq!(world.ended().last().unwrap().2, "rollback");
+}

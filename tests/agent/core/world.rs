@@ -535,7 +535,7 @@ impl World {
 
     /// The signal at the end of a stage, for those that wait for it or are to be taken back.
     pub fn signal(&mut self, then: Option<Then>) {
-        self.end = Some(EndStageAnswer { end_stage: true, then, skip: Vec::new() });
+        self.end = Some(EndStageAnswer { end_stage: true, then, ..EndStageAnswer::default() });
     }
 
     /// What was told of stages that ended.

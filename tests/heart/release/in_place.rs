@@ -42,7 +42,7 @@ fn world_with(text: &str) -> (World, String) {
 fn asks(world: &mut World, child: &str, offer: &str, stage: &str) -> (bool, bool, Vec<String>) {
     let (child, offer, stage) = (child.to_owned(), offer.to_owned(), stage.to_owned());
     match world.command(&Command::Members(members::Command::EndStage { child, offer, stage })).unwrap() {
-        Reply::EndStage { end, rollback, skip } => (end, rollback, skip),
+        Reply::EndStage { end, rollback, skip, winner: _ } => (end, rollback, skip),
         other => panic!("{other:?}"),
     }
 }

@@ -35,4 +35,5 @@ mod told;
 mod turnout;
 mod untested;
 mod waits;
+mod winner;
 pub mod world;

@@ -298,7 +298,14 @@ async fn three_variations_share_as_they_are_told_and_the_second_gets_everything(
     let shown = player.shown("r").await;
     assert_eq!(shown["trafficSplit"]["percentages"], json!({"A": 90.0, "B": 7.5, "C": 2.5}), "{shown:#}");
     let other = player.act("r", "promote", &json!({"variation": "C"})).await;
-    assert_eq!(other.status, 409, "{}", other.text());
+    let why = format!("{} can't be told which variation wins", player.router);
+    assert!(
+        other.problem().starts_with("409 /problems/wrong-state: variation C of release r can't"),
+        "{}",
+        other.text()
+    );
+    assert!(other.text().contains(&why), "{}", other.text());
+    assert_eq!(player.shown("r").await["activeVariation"], "A");
     player.world.stop().await;
 }
 

@@ -227,6 +227,72 @@ async fn stages_are_advanced_forward_alone_and_promotion_skips_what_is_left() {
     player.world.stop().await;
 }
 
+/// A release of three variations whose stages lead to the second; its router can be told that another one wins.
+async fn three_under_way(player: &mut Player) {
+    player.capabilities["features"] = json!(["winner"]);
+    player.polls().await;
+    let mut three = body("r", &two_stages());
+    three["variations"].as_array_mut().unwrap().push(json!({"name": "C", "releaseId": "v43"}));
+    let version = json!({"name": "v43", "targets": ["127.0.0.1:9121"]});
+    player.world.post("/api/v1/versions", &version).await.ok();
+    three["trafficSplit"]["percentages"] = json!({"A": 90, "B": 7.5, "C": 2.5});
+    player.create(&three).await.ok();
+    player.act("r", "start", &Value::Null).await.ok();
+    player.begins("r").await;
+}
+
+/// Ends a stage and answers what it is told of who wins.
+async fn told_winner(player: &Player, stage: &str) -> Value {
+    player.reports("r", stage, 2, 10).await.ok();
+    let answer = player.world.end_stage(&player.router, "r", stage).await.ok().json();
+    assert_eq!(answer["end_stage"], true, "{stage}");
+    player.reports("r", stage, 4, 10).await.ok();
+    answer["winner"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_third_variation_is_promoted_also_over_a_restart_and_is_the_active_one_then() {
+    let mut player = Player::start().await;
+    three_under_way(&mut player).await;
+    let promoted = player.act("r", "promote", &json!({"variation": "C"})).await.ok().json();
+    assert_eq!(promoted["activeVariation"], "A", "it has not taken over");
+    let Player { world, router, capabilities } = player;
+    let player = Player { world: world.restart().await, router, capabilities };
+    assert_eq!(told_winner(&player, "10.00 %").await, "C");
+    assert_eq!(told_winner(&player, "100.00 %").await, "C");
+    let shown = player.shown("r").await;
+    assert_eq!(
+        (&shown["status"], &shown["activeVariation"]),
+        (&json!("completed"), &json!("C")),
+        "{shown:#}"
+    );
+    assert_eq!(shown["trafficSplit"]["percentages"], json!({"A": 0.0, "B": 0.0, "C": 100.0}));
+    let kinds = player.kinds("r").await;
+    assert_eq!(kinds.iter().filter(|kind| *kind == "winner_chosen").count(), 1, "{kinds:?}");
+    let trail = player.world.get("/api/v1/audit?release=r&limit=1000").await.ok().json();
+    let events =
+        trail["items"].as_array().unwrap().iter().flat_map(|entry| entry["events"].as_array().unwrap());
+    let told: Vec<&Value> = events.filter(|event| event["event"] == "ab.promoted").collect();
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0]["variation"], "C");
+    player.world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_variation_is_promoted_by_our_own_call_too() {
+    let mut player = Player::start().await;
+    three_under_way(&mut player).await;
+    let promote = |variation: &str| format!("/api/v1/releases/r/promote?variation={variation}");
+    assert_eq!(player.world.post(&promote("D"), &json!({})).await.status, 422);
+    player.world.post(&promote("C"), &json!({})).await.ok();
+    assert_eq!(told_winner(&player, "10.00 %").await, "C");
+    // Of the stable one it is a roll-back.
+    player.world.post(&promote("A"), &json!({})).await.ok();
+    let shown = player.shown("r").await;
+    assert_eq!((&shown["phase"], &shown["activeVariation"]), (&json!("rolling_back"), &json!("A")));
+    player.world.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_auto_advance_each_stage_but_the_last_waits_for_somebody() {
     let player = Player::start().await;

@@ -119,6 +119,7 @@ fn every_fact_of_a_release_has_the_name_that_it_had() {
             r#""stage_skipped","stage":1,"then":{"rollout":0}"#,
             r#""stage_skipped","stage":1,"then":"whole""#,
         ],
+        Fact::WinnerChosen { .. } => [r#""winner_chosen","variation":2"#],
         Fact::Aborted => [r#""aborted""#],
         Fact::RoutersBack => [r#""routers_back""#],
         Fact::Retried => [r#""retried""#],

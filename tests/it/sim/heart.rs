@@ -323,7 +323,7 @@ fn bend_answer(flaw: Flaw, answer: Result<Reply, NoReply>) -> Result<Reply, NoRe
         }
         (Flaw::PassesOverAll, Ok(Reply::EndStage { rollback: false, .. })) => {
             let skip = NAMES.map(str::to_owned).to_vec();
-            Ok(Reply::EndStage { end: true, rollback: false, skip })
+            Ok(Reply::EndStage { end: true, rollback: false, skip, winner: None })
         }
         (_, answer) => answer,
     }

@@ -432,7 +432,7 @@ impl World {
                     features: self.features(),
                     ..Polled::default()
                 })),
-                Ok(Reply::EndStage { end, rollback, skip }) => {
+                Ok(Reply::EndStage { end, rollback, skip, winner: _ }) => {
                     Ok(Answer::EndStage { end, undo: rollback, skip })
                 }
                 Ok(Reply::Stored) => Ok(Answer::Reported),

@@ -94,8 +94,17 @@ fn answers_are_written_as_children_read_them() {
     insta::assert_snapshot!(serde_json::to_string(&answer).unwrap(), @r#"{"id":"a","new_release":"21.2"}"#);
     let plain = EndStageAnswer::default();
     insta::assert_snapshot!(serde_json::to_string(&plain).unwrap(), @r#"{"end_stage":false}"#);
-    let back = EndStageAnswer { end_stage: true, then: Some(Then::Rollback), skip: Vec::new() };
+    let back = EndStageAnswer { end_stage: true, then: Some(Then::Rollback), ..EndStageAnswer::default() };
     insta::assert_snapshot!(serde_json::to_string(&back).unwrap(), @r#"{"end_stage":true,"then":"rollback"}"#);
+    let won = EndStageAnswer {
+        end_stage: true,
+        skip: vec!["half".to_owned()],
+        winner: Some("C".to_owned()),
+        ..EndStageAnswer::default()
+    };
+    let written = serde_json::to_string(&won).unwrap();
+    insta::assert_snapshot!(written, @r#"{"end_stage":true,"skip":["half"],"winner":"C"}"#);
+    assert_eq!(serde_json::from_str::<EndStageAnswer>(&written).unwrap(), won);
 }
 
 #[test]

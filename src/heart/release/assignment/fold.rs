@@ -27,6 +27,8 @@ impl Assignment {
                 }
             }
             Fact::StageSkipped { stage, then } => self.pass_over(stage, then, strategy, dated.at),
+            // Who walks through the release hears it when it may end a stage.
+            Fact::WinnerChosen { .. } => {}
             Fact::UntestedRolledOut => self.roll_out_untested(dated.at),
             Fact::Aborted => self.abort(dated.at),
             Fact::RoutersBack => self.ask_anew(dated.at),

@@ -145,6 +145,24 @@ impl Fact {
             | Self::Opened { .. }
             | Self::StageEnded { .. }
             | Self::UntestedRolledOut
+            | Self::WinnerChosen { .. }
+            | Self::Aborted
+            | Self::RoutersBack
+            | Self::Retried => None,
+        }
+    }
+}
+
+impl Fact {
+    /// The variation that somebody chose by this to serve alone in the end, by its place in the strategy.
+    pub const fn winner(self) -> Option<u8> {
+        match self {
+            Self::WinnerChosen { variation } => Some(variation),
+            Self::Resumed { .. }
+            | Self::Opened { .. }
+            | Self::StageEnded { .. }
+            | Self::UntestedRolledOut
+            | Self::StageSkipped { .. }
             | Self::Aborted
             | Self::RoutersBack
             | Self::Retried => None,
@@ -173,6 +191,11 @@ pub enum Fact {
     StageSkipped {
         stage: u8,
         then: Piece,
+    },
+    /// An operator wants this variation of the release's service, by its place in the strategy, to serve alone in the end. The last
+    /// such fact counts.
+    WinnerChosen {
+        variation: u8,
     },
     Aborted,
     /// The routers of a hybrid that is taken back have proven that they are back: its agents follow.

@@ -27,7 +27,8 @@ pub(in crate::release) fn decide(state: &State, child: &str, offer: &str, stage:
         let given = walk.assignment.undo().is_some_and(|undo| number <= undo.number);
         let known = given && stage == render::UNDO_STAGE;
         return if known {
-            Decision::new(walk.changes, Reply::EndStage { end: true, rollback: false, skip: Vec::new() })
+            let (skip, winner) = (Vec::new(), None);
+            Decision::new(walk.changes, Reply::EndStage { end: true, rollback: false, skip, winner })
         } else {
             Decision { changes: walk.changes, answer: Err(unknown().into()) }
         };
@@ -44,7 +45,10 @@ pub(in crate::release) fn decide(state: &State, child: &str, offer: &str, stage:
     let rollback = !waits && is_taken_back(&walk.assignment, call.name);
     let walks = walk.assignment.is_whole() || walk.assignment.is_in_place();
     let skip = if walks { walk.release.skipped_names() } else { Vec::new() };
-    Decision::new(walk.changes, Reply::EndStage { end, rollback, skip })
+    let winner = walk.release.winner_for(state, walk.child).filter(|_| walk.assignment.is_in_place());
+    // It would have another one win than the others do.
+    let end = end && !walk.release.knows_no_winner(state, walk.child, &walk.assignment);
+    Decision::new(walk.changes, Reply::EndStage { end, rollback, skip, winner })
 }
 
 /// Whether a child that still walks through this is to take it back. A manager that was told to continue it with another

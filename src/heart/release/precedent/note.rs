@@ -88,6 +88,7 @@ impl<'c> Timing<'c> {
                 | rollout::Change::ApprovalAsked { .. }
                 | rollout::Change::Approved { .. }
                 | rollout::Change::TurnoutAsked { .. }
+                | rollout::Change::WinnerChosen { .. }
                 | rollout::Change::WavesPlanned { .. } => Self::No,
             },
             Change::Members(change) => match change {

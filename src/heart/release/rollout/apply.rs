@@ -15,6 +15,9 @@ use model::{Now, ReleaseKey};
 /// Folds one change in.
 pub(in crate::release) fn apply(state: &mut State, change: &Change) {
     match change {
+        Change::WinnerChosen { release, variation, now } => {
+            state.fold(*release, Fact::WinnerChosen { variation: *variation }, *now);
+        }
         Change::GateReached { release, gate, now } => state.with_release(*release, |release| {
             let at = release.at(*now);
             release.gates.stand.reached = Some(Reached { gate: *gate, at, approved: false });

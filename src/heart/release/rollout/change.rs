@@ -56,6 +56,12 @@ pub enum Change {
         level: u8,
         now: Now,
     },
+    /// This variation of its service is to serve alone in the end, by its place in the strategy.
+    WinnerChosen {
+        release: ReleaseKey,
+        variation: u8,
+        now: Now,
+    },
 }
 
 impl Change {
@@ -69,7 +75,8 @@ impl Change {
             | Self::TurnoutAsked { release, .. }
             | Self::WavesPlanned { release, .. }
             | Self::WavesOpened { release, .. }
-            | Self::LevelOpened { release, .. } => *release,
+            | Self::LevelOpened { release, .. }
+            | Self::WinnerChosen { release, .. } => *release,
         }
     }
 }

@@ -9,6 +9,10 @@ pub enum Command {
     Approve { release: String },
     /// Opens everything that is held back, at once.
     Promote { release: String },
+    /// Has a variation of the release's service, by its name, serve alone in the end, whatever the stages say. Opens nothing.
+    ChooseWinner { release: String, variation: String },
+    /// Both at once, or nothing.
+    PromoteVariation { release: String, variation: String },
     /// Takes in every child that could take part and was not there when the release started.
     Extend { release: String },
     /// Managers below said who can take part.

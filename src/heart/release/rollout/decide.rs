@@ -1,6 +1,6 @@
 //! What operators open in a release that is led, and what opens with what managers below said.
 
-use super::Command;
+use super::{Command, winner};
 use crate::release::{
     change::Change,
     command::{Decision, NoReply, Reply, Seen},
@@ -18,6 +18,10 @@ pub(in crate::release) fn decide(state: &State, seen: &dyn Seen, command: &Comma
     match command {
         Command::Approve { release } => approve(state, release, now).into(),
         Command::Promote { release } => promote(state, release, now).into(),
+        Command::ChooseWinner { release, variation } => winner::decide(state, release, variation, now).into(),
+        Command::PromoteVariation { release, variation } => {
+            promote_variation(state, release, variation, now).into()
+        }
         Command::Extend { release } => extend(state, seen, release, now).into(),
         Command::Turnout(told) => turnout(state, seen, told, now),
     }
@@ -81,6 +85,13 @@ fn promote(state: &State, id: &str, now: Now) -> Result<Decision, NoReply> {
         Some(gate) => Err(held(release, release.gate_name(gate))),
         None => Ok(Decision::new(changes, Reply::Done)),
     }
+}
+
+fn promote_variation(state: &State, id: &str, variation: &str, now: Now) -> Result<Decision, NoReply> {
+    let chosen = winner::decide(state, id, variation, now)?;
+    let mut promoted = promote(state, id, now)?;
+    promoted.changes.splice(0..0, chosen.changes);
+    Ok(promoted)
 }
 
 impl Release {

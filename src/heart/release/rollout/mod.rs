@@ -4,6 +4,7 @@ mod apply;
 mod change;
 mod command;
 mod decide;
+mod winner;
 
 pub(super) use apply::apply;
 pub use change::Change;

@@ -47,6 +47,15 @@ pub(super) fn approve(found: &Found) -> Command {
     Command::Rollout(rollout::Command::Approve { release: found.recorded.release.clone() })
 }
 
+/// Has a variation serve alone in the end, unless that is what the stages lead to anyway.
+pub(super) fn choose_winner(found: &Found, which: usize) -> Option<Command> {
+    let course = found.now.course();
+    let is_to_win = course.winner(&found.recorded) == which;
+    let release = found.recorded.release.clone();
+    let variation = found.recorded.variations.get(which)?.name.clone();
+    (!is_to_win).then_some(Command::Rollout(rollout::Command::ChooseWinner { release, variation }))
+}
+
 pub(super) fn roll_back(found: &Found, by: &By) -> Command {
     let (note, by) = (by.note.clone(), Some(by.actor.name()));
     Command::Lifecycle(lifecycle::Command::Abort { release: found.recorded.release.clone(), note, by })

@@ -1,9 +1,9 @@
 //! `POST /api/v1/ab-releases/{id}/promote`.
 
-use axum::{Extension, Json, extract::State, http::StatusCode};
+use axum::{Extension, Json, extract::State};
 
 use super::{
-    act::{act, resume, roll_back, skip, under_way},
+    act::{act, choose_winner, resume, roll_back, skip, under_way},
     found::find,
 };
 use crate::{
@@ -27,7 +27,8 @@ use wire::{
     responses(
         (status = 200, body = ABRelease, description = "It is promoted, or on its way."),
         (status = 409, body = api::Problem, content_type = "application/problem+json",
-            description = "It is not under way, or its strategy ends with another variation."),
+            description = "It is not under way; or another variation than the strategy ends with can't win any more, or not at one of its routers: the detail \
+                names it."),
         (status = 422, body = api::Problem, content_type = "application/problem+json", description = "No such variation."),
     ))]
 pub(super) async fn handle(
@@ -48,19 +49,15 @@ pub(super) async fn handle(
     under_way(&found, "promoted")?;
     let commands = match which {
         0 => vec![roll_back(&found, &by)],
-        1 => {
+        // Before anything opens: so nobody has another one take over.
+        which => {
             let current = found.now.course().current(&found.recorded).unwrap_or_default();
             let release = found.recorded.release.clone();
+            let chosen = choose_winner(&found, which);
             let paused = found.now.state.pause().map(|_| resume(&found));
             let all = Command::Rollout(rollout::Command::Promote { release });
             let skipped = skip(&found, current..found.recorded.stages.len());
-            paused.into_iter().chain(skipped).chain([all]).collect()
-        }
-        _ => {
-            let ends_with = found.recorded.variations.get(1).map_or("", |one| one.name.as_str());
-            let detail =
-                format!("the strategy of this release ends with {ends_with}: create one for {variation}");
-            return Err(Problem::new(StatusCode::CONFLICT, "wrong-state", detail));
+            chosen.into_iter().chain(paused).chain(skipped).chain([all]).collect()
         }
     };
     act(&ctx, &found, commands, by).await

@@ -1,30 +1,68 @@
 //! `POST /api/v1/releases/{id}/promote`.
 
 use axum::{Json, extract::State};
+use serde::Deserialize;
 
 use super::act::act;
 use crate::{
     Context,
-    extract::{Acting, Path},
+    context::PATIENCE,
+    extract::{Acting, Path, Query},
     problem::Problem,
 };
-use heart::release::{command::Command, rollout};
+use engine::By;
+use heart::release::{command::Command, lifecycle, rollout};
 use wire::api::{self, Note, Release};
 
-/// Opens what is left of waves, stages, soaks and approvals at once. Limits hold.
+#[derive(Debug, Deserialize)]
+pub(super) struct Parameters {
+    variation: Option<String>,
+}
+
+/// Opens what is left of waves, stages, soaks and approvals at once. Limits hold. A variation of its service that is named serves alone
+/// in the end, whatever the stages say; if it is the stable one, everything is taken back.
 #[utoipa::path(post, path = "/api/v1/releases/{id}/promote", operation_id = "promote_release", tag = "releases",
-    params(("id" = String, Path, description = "The id of the strategy.")),
+    params(
+        ("id" = String, Path, description = "The id of the strategy."),
+        ("variation" = Option<String>, Query, description = "The name of the variation that is to serve alone in the end; \
+            left out: the one that the stages lead to."),
+    ),
     request_body(content = Option<Note>),
     responses(
         (status = 200, body = Release, description = "It goes on, or did so already."),
         (status = 409, body = api::Problem, content_type = "application/problem+json",
-            description = "It does not run."),
+            description = "It does not run; or the variation can't win any more, or not at one of its routers: the detail names it."),
+        (status = 422, body = api::Problem, content_type = "application/problem+json", description = "No such variation."),
     ))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
     Path(id): Path<String>,
+    Query(Parameters { variation }): Query<Parameters>,
     Acting(by): Acting,
 ) -> Result<Json<Release>, Problem> {
-    let command = Command::Rollout(rollout::Command::Promote { release: id.clone() });
+    let release = id.clone();
+    let command = match variation {
+        None => Command::Rollout(rollout::Command::Promote { release }),
+        Some(variation) if is_stable(&ctx, &id, &variation).await? => roll_back(release, &by),
+        Some(variation) => Command::Rollout(rollout::Command::PromoteVariation { release, variation }),
+    };
     act(&ctx, &id, command, by).await
+}
+
+fn roll_back(release: String, by: &By) -> Command {
+    let (note, by) = (by.note.clone(), Some(by.actor.name()));
+    Command::Lifecycle(lifecycle::Command::Abort { release, note, by })
+}
+
+/// Whether a release in memory has this as the stable variation of its service.
+async fn is_stable(ctx: &Context, id: &str, variation: &str) -> Result<bool, Problem> {
+    let (id, variation) = (id.to_owned(), variation.to_owned());
+    let look = move |state: &heart::release::state::Snapshot| {
+        let mut releases = state.releases.values();
+        let stable = releases.find(|release| release.id.as_str() == id).and_then(|release| {
+            release.strategy.services.first()?.variations.first().map(|one| one.name.to_string())
+        });
+        stable.is_some_and(|stable| stable == variation)
+    };
+    Ok(ctx.engine.read(PATIENCE, look).await?)
 }

@@ -115,14 +115,14 @@ pub(super) fn event(act: &Act, response: Response, took_ms: u64, time_ms: i64) -
             let polled = Polled { id: child.as_str().to_owned(), offer, reads };
             Event::Polled { took_ms, answer: Ok(polled) }
         }
-        (Act::EndStage { offer, stage, skipped }, Reply::EndStage { end, rollback, skip }) => {
+        (Act::EndStage { offer, stage, skipped }, Reply::EndStage { end, rollback, skip, winner }) => {
             let then = rollback.then_some(Then::Rollback);
             Event::EndStage {
                 offer: offer.clone(),
                 stage: stage.clone(),
                 skipped: skipped.clone(),
                 took_ms,
-                answer: Ok(EndStageAnswer { end_stage: end || rollback, then, skip }),
+                answer: Ok(EndStageAnswer { end_stage: end || rollback, then, skip, winner }),
             }
         }
         (Act::Send(number), Reply::Stored) => Event::Sent { number: *number, answer: Ok(None) },
@@ -146,7 +146,11 @@ fn refused(act: &Act, refusal: &Refusal, took_ms: u64) -> Event {
             stage: stage.clone(),
             skipped: skipped.clone(),
             took_ms,
-            answer: Ok(EndStageAnswer { end_stage: true, then: Some(Then::Rollback), skip: Vec::new() }),
+            answer: Ok(EndStageAnswer {
+                end_stage: true,
+                then: Some(Then::Rollback),
+                ..EndStageAnswer::default()
+            }),
         },
         act => {
             let trouble = match refusal {
