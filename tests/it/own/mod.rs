@@ -16,6 +16,7 @@ mod canaries;
 mod counted;
 mod deposed;
 mod five;
+mod hybrid;
 mod inside;
 mod kills;
 #[allow(dead_code, reason = "the tests of the proxy use more of it")]

@@ -81,6 +81,10 @@ pub enum Flaw {
     SaltsByOffer,
     /// Invariant 19: an own agent that starts anew gives its buckets to others.
     ShufflesBuckets,
+    /// Invariant 21: routers have their turn together with the agents.
+    RoutersAtOnce,
+    /// Invariant 22: it is taken for granted that routers are back.
+    AgentsGoBackFirst,
     /// Invariant 20: the shares of the first and the last stage are swapped on their way to own agents.
     SwapsShares,
 }
@@ -280,6 +284,22 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
             changes.extend(
                 silent.map(|child| Change::Children(children::Change::Replaced { child, by: child, now })),
             );
+        }
+        Flaw::RoutersAtOnce => {
+            let early = state.releases.values().find_map(|release| {
+                let first = release.first_of_routers().filter(|_| release.is_running())?;
+                let open = release.gates.stand.waves;
+                (open < first).then_some((release.key, open, first))
+            });
+            changes.extend(early.map(|(release, from, to)| {
+                Change::Rollout(rollout::Change::WavesOpened { release, from, to, now })
+            }));
+        }
+        Flaw::AgentsGoBackFirst => {
+            let waits = state.releases.values().find(|release| release.holds_agents());
+            changes.extend(waits.map(|release| {
+                Change::Lifecycle(lifecycle::Change::RoutersBack { release: release.key, now })
+            }));
         }
         Flaw::ForgetsCommits
         | Flaw::KeepsWhatWasSent

@@ -36,6 +36,8 @@
 //! | 18 no release is stored as taken back while a router that is not in debt gives its variations anything | `World::check_proven` | `NoUndo` |
 //! | 19 all routers draw the same users in every attempt at a release, and nobody moves back while shares grow | `Led::note`, `Followed::look` | `SaltsByOffer`, `ShufflesBuckets` |
 //! | 20 the shares of a service are those of the stage that is led | `led::check_ordered` | `SwapsShares` |
+//! | 21 in a release of functions and services no variation has a share before the agents are done | `World::check_shared` | `RoutersAtOnce` |
+//! | 22 of such a release no agent undoes anything before each router is back | `World::check_routers_back` | `AgentsGoBackFirst` |
 //!
 //! Routers lead services with one or two of them in a release, each with up to four variations ([`services`]). Of these 15 holds as
 //! well: of each bucket of a table. A router may refuse the shares of a stage.
@@ -82,6 +84,9 @@ const FLEET_SEEDS: u64 = 24;
 
 /// Those with routers.
 const ROUTER_SEEDS: u64 = 24;
+
+/// Those with agents and routers in one release.
+const HYBRID_SEEDS: u64 = 24;
 
 /// Seeds among which a flaw must show.
 const SEEDS_FOR_A_FLAW: u64 = 600;
@@ -148,6 +153,11 @@ fn whatever_happens_to_own_agents_the_invariants_hold() {
 #[test]
 fn whatever_happens_to_releases_of_services_the_invariants_hold() {
     assert_holds(&reports(&seeds(ROUTER_SEEDS), Crew::Routers), "whatever_happens_to_releases_of");
+}
+
+#[test]
+fn whatever_happens_to_releases_of_functions_and_services_the_invariants_hold() {
+    assert_holds(&reports(&seeds(HYBRID_SEEDS), Crew::Hybrid), "whatever_happens_to_releases_of_functions");
 }
 
 /// Deployed and own agents, and a manager below with own ones, all in the same releases, of which some go well and some are taken back.
@@ -357,6 +367,16 @@ mod routers {
     fn show_that_what_an_agent_decided_was_not_saved() {
         assert_caught(Flaw::SavesLate, &[15, 16]);
     }
+}
+
+#[test]
+fn routers_that_do_not_wait_for_the_agents_are_noticed() {
+    assert_caught_with(Crew::Hybrid, Flaw::RoutersAtOnce, &[21]);
+}
+
+#[test]
+fn agents_that_go_back_before_the_routers_are_noticed() {
+    assert_caught_with(Crew::Hybrid, Flaw::AgentsGoBackFirst, &[22]);
 }
 
 /// What is wrong with a manager shows where there are own agents alone.

@@ -38,6 +38,14 @@ impl World {
         let planned = if self.crew == Crew::Routers {
             let serving = self.serving();
             services::draw(&mut self.dice, self.submitted, self.places, &serving)
+        } else if self.crew == Crew::Hybrid {
+            let serving = self.serving();
+            let (dice, number, places) = (&mut self.dice, self.submitted, self.places);
+            match dice.below(4) {
+                0 => services::draw(dice, number, places, &serving),
+                1 => plans::draw(dice, number, places),
+                _ => services::draw_hybrid(dice, number, places, &serving),
+            }
         } else {
             plans::draw(&mut self.dice, self.submitted, self.places)
         };

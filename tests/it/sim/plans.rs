@@ -1,6 +1,8 @@
 //! Random small strategies.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, ops::Range};
+
+use language::Group;
 
 use super::{dice::Dice, services::PlannedService};
 use crate::releases::{AB, WAIT, strategy_text};
@@ -19,11 +21,27 @@ pub struct Planned {
     /// Success leads from each stage to the next, and every failure to the base version.
     pub is_straight: bool,
     pub stages: usize,
+    /// Of a release of functions and services: the first stage of a service; those of the function stand before it.
+    pub first_of_routers: Option<usize>,
     /// Services that it shares out; none: it is of a function.
     pub services: Vec<PlannedService>,
 }
 
 impl Planned {
+    /// The stages that a group walks through.
+    pub fn stages_of(&self, group: Group) -> Range<usize> {
+        match (self.first_of_routers, group) {
+            (None, _) => 0..self.stages,
+            (Some(first), Group::Agents) => 0..first,
+            (Some(first), Group::Routers) => first..self.stages,
+        }
+    }
+
+    /// Whether its roll-out begins with this stage, for agents or for routers.
+    pub fn is_rollout(&self, stage: usize) -> bool {
+        stage == self.stages || Some(stage) == self.first_of_routers
+    }
+
     /// Whether a stage may be ended before its minima are met, for want of calls.
     pub fn may_end_early(&self) -> bool {
         self.led.as_ref().is_some_and(|led| led.may_end_early)
@@ -73,7 +91,7 @@ pub fn draw(dice: &mut Dice, number: usize, places: usize) -> Planned {
         })
         .collect();
     let text = strategy_text(&id, &extra, &[function], &rows);
-    Planned { id, text, target, led, is_straight, stages, services: Vec::new() }
+    Planned { id, text, target, led, is_straight, stages, first_of_routers: None, services: Vec::new() }
 }
 
 /// Deadlines, what becomes of others in the way, and for whom it is.
@@ -97,11 +115,17 @@ pub(super) fn draw_whom(dice: &mut Dice, places: usize) -> (String, Option<(usiz
 }
 
 fn draw_led(dice: &mut Dice, extra: &mut String) -> Led {
-    draw_led_by(dice, extra, &["parallel", "location_sequential", "global_incremental", "waves"])
+    let orders = ["parallel", "location_sequential", "global_incremental", "waves"];
+    draw_led_by(dice, extra, &orders, &["leave", "rollout"])
 }
 
-/// `orders`: in which of these.
-pub(super) fn draw_led_by(dice: &mut Dice, extra: &mut String, orders: &[&'static str]) -> Led {
+/// `orders`: in which of these. `untested`: what becomes of those without calls.
+pub(super) fn draw_led_by(
+    dice: &mut Dice,
+    extra: &mut String,
+    orders: &[&'static str],
+    untested: &[&'static str],
+) -> Led {
     let order = dice.pick(orders);
     let mut led = Led { order, soak_ms: 0, approval: None, waves: Vec::new(), may_end_early: false };
     let _ = write!(extra, "rollout: {{order: {order}");
@@ -141,7 +165,7 @@ pub(super) fn draw_led_by(dice: &mut Dice, extra: &mut String, orders: &[&'stati
     let _ = write!(extra, ", max_failed: {limit}, max_timed_out: {late}, on_failure: {then}");
     if dice.chance(0.7) {
         let no_calls = dice.pick(&["after 5s", "after 20s", "after 1m", "never"]);
-        let untested = dice.pick(&["leave", "rollout"]);
+        let untested = dice.pick(untested);
         let most = dice.pick(&["0", "1", "100%", "100%"]);
         let _ = write!(extra, ", no_calls: {no_calls}, untested: {untested}, max_untested: {most}");
         led.may_end_early = no_calls != "never";

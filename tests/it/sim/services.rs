@@ -72,14 +72,39 @@ pub fn brought_by(variation: &str) -> Option<String> {
 
 /// `serving`: what the last release has left, by service.
 pub fn draw(dice: &mut Dice, number: usize, places: usize, serving: &BTreeMap<&str, String>) -> Planned {
+    let orders = ["global_incremental", "global_incremental", "waves", "location_sequential", "parallel"];
+    draw_with(dice, number, places, serving, (None, &orders))
+}
+
+/// The same, of a function as well, which has the first stage.
+pub fn draw_hybrid(
+    dice: &mut Dice,
+    number: usize,
+    places: usize,
+    serving: &BTreeMap<&str, String>,
+) -> Planned {
+    let function = dice.pick(&["a", "a", "b"]);
+    draw_with(dice, number, places, serving, (Some(function), &["global_incremental", "parallel"]))
+}
+
+fn draw_with(
+    dice: &mut Dice,
+    number: usize,
+    places: usize,
+    serving: &BTreeMap<&str, String>,
+    (function, orders): (Option<&str>, &[&'static str]),
+) -> Planned {
     let id = format!("r{number}");
     let (mut extra, target) = plans::draw_whom(dice, places);
-    let orders = ["global_incremental", "global_incremental", "waves", "location_sequential", "parallel"];
-    let led = dice.chance(0.9).then(|| plans::draw_led_by(dice, &mut extra, &orders));
+    // Somebody has to say when the routers begin.
+    let is_led = dice.chance(0.9) || function.is_some();
+    // A service isn't given to a variation that nobody has tried.
+    let led = is_led.then(|| plans::draw_led_by(dice, &mut extra, orders, &["leave"]));
     let both = dice.chance(0.35);
-    let first = dice.below(2);
-    let chosen: Vec<_> = if both { SERVICES.to_vec() } else { vec![SERVICES[first]] };
-    let stages = chosen.len().max(1 + dice.below(3));
+    let one = dice.below(2);
+    let chosen: Vec<_> = if both { SERVICES.to_vec() } else { vec![SERVICES[one]] };
+    let first = usize::from(function.is_some());
+    let stages = first + chosen.len().max(1 + dice.below(3 - first));
     let mut services: Vec<PlannedService> = chosen
         .iter()
         .map(|(name, _)| {
@@ -95,8 +120,8 @@ pub fn draw(dice: &mut Dice, number: usize, places: usize, serving: &BTreeMap<&s
             }
         })
         .collect();
-    for stage in 0..stages {
-        let which = if stage < services.len() { stage } else { dice.below(services.len()) };
+    for stage in first..stages {
+        let which = if stage - first < services.len() { stage - first } else { dice.below(services.len()) };
         let service = &mut services[which];
         let mut shares = service.shares_in(stage);
         for at in 1..shares.len() {
@@ -106,12 +131,27 @@ pub fn draw(dice: &mut Dice, number: usize, places: usize, serving: &BTreeMap<&s
         }
         service.shares[stage] = Some(shares);
     }
-    let text = text(dice, &id, &extra, &services);
-    Planned { id, text, target, led, is_straight: true, stages, services }
+    let text = text(dice, &id, &extra, function, &services);
+    let first_of_routers = function.map(|_| first);
+    Planned { id, text, target, led, is_straight: true, stages, first_of_routers, services }
 }
 
-fn text(dice: &mut Dice, id: &str, extra: &str, services: &[PlannedService]) -> String {
-    let mut text = format!("id: {id}\nname: {id}\n{extra}services:\n");
+fn text(
+    dice: &mut Dice,
+    id: &str,
+    extra: &str,
+    function: Option<&str>,
+    services: &[PlannedService],
+) -> String {
+    let mut text = format!("id: {id}\nname: {id}\n{extra}");
+    if let Some(name) = function {
+        let _ = write!(
+            text,
+            "functions:\n  - name: {name}\n    base_version: {{path: fns/{name}_base, env: nodejs}}\n    \
+             new_version: {{path: fns/{name}_new, env: nodejs}}\n"
+        );
+    }
+    text.push_str("services:\n");
     let salted = dice.chance(0.15);
     for PlannedService { name, variations, .. } in services {
         let port = SERVICES.iter().find(|(of, _)| of == name).map_or(0, |(_, port)| *port);
@@ -125,6 +165,17 @@ fn text(dice: &mut Dice, id: &str, extra: &str, services: &[PlannedService]) -> 
         }
     }
     text.push_str("stages:\n");
+    if let Some(name) = function {
+        let (kind, next) = (dice.pick(&["A/B", "WaitForSignal"]), dice.pick(&[NAMES[1], "rollout"]));
+        let _ = write!(
+            text,
+            "  - name: {}\n    type: {kind}\n    func_name: {name}\n    variants:\n      - {{name: base_version, \
+             trafficPercentage: 90}}\n      - {{name: new_version, trafficPercentage: 10}}\n    metrics_conditions:\n      \
+             - {{name: errorRate, threshold: \"<0.1\"}}\n    end_conditions:\n      - {{name: minDuration, threshold: 5s}}\n      \
+             - {{name: minCalls, threshold: \"10\"}}\n    end_action: {{onSuccess: {next}, onFailure: rollback}}\n",
+            NAMES[0]
+        );
+    }
     let stages = services[0].shares.len();
     for (at, stage) in NAMES.iter().enumerate().take(stages) {
         let Some((service, shares)) = services.iter().find_map(|of| Some((of, of.shares[at].as_ref()?)))

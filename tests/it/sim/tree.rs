@@ -26,6 +26,11 @@ impl Tree {
         tree
     }
 
+    /// One manager, and at least two agents.
+    pub fn row(dice: &mut Dice) -> Self {
+        Self { parents: vec![None], homes: vec![0; 2 + dice.below(4)] }
+    }
+
     /// Some agents, and a manager below which are others.
     pub fn fleet() -> Self {
         Self { parents: vec![None, Some(0)], homes: vec![0, 0, 0, 0, 1, 1, 1] }

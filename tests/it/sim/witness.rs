@@ -18,7 +18,7 @@ use heart::{
         state::{End, Release, ReleaseState},
     },
 };
-use language::Untested;
+use language::{Group, Untested};
 use model::{ChildKey, ChildStatus, Outcome, ReleaseKey, StageStatus};
 
 use super::{
@@ -394,7 +394,8 @@ impl Witness {
                 }
             }
             What::Began if matches!(deed.form, Form::InPlace { .. }) => {
-                if let Some(stage) = deed.stage.filter(|stage| *stage > 0) {
+                let first = planned.stages_of(group(deed.form)).start;
+                if let Some(stage) = deed.stage.filter(|stage| *stage > first) {
                     self.check_barrier(manager, release, &planned, deed, stage, at);
                 }
             }
@@ -444,14 +445,15 @@ impl Witness {
         deed: &Deed,
         at: u64,
     ) {
-        self.check_barrier(manager, release, planned, deed, planned.stages, at);
+        let mut stages = planned.stages_of(group(deed.form));
+        self.check_barrier(manager, release, planned, deed, stages.end, at);
         let has_run = |stage: usize| {
             let name = release.strategy.stages[stage].name.clone();
             self.skipped.contains(&(release.id.as_str().to_owned(), name))
                 || self.completed.contains(&(deed.release, deed.child.clone(), stage))
         };
         let is_excused = is_last_of_untested(release, manager.state.children.key(&deed.child));
-        if planned.is_straight && !is_excused && !(0..planned.stages).all(has_run) {
+        if planned.is_straight && !is_excused && !stages.all(has_run) {
             self.wrong(10, format!("{} rolls {} out untested", deed.child, deed.offer));
         }
     }
@@ -528,7 +530,7 @@ impl Witness {
         at: u64,
     ) {
         let Some(led) = planned.led.as_ref().filter(|_| planned.is_straight) else { return };
-        let rollout = stage == planned.stages;
+        let rollout = stage == planned.stages_of(group(deed.form)).end;
         let approved = rollout && led.approval == Some("before_rollout");
         let global = led.order == "global_incremental";
         if !global && !approved {
@@ -567,7 +569,9 @@ impl Witness {
         self.opened.insert((release.key, wave, stage));
         if approved {
             // Who begins anew comes to the same barrier as the wave that is under way.
-            let waves = self.opened.iter().filter(|(of, _, at)| *of == release.key && *at == planned.stages);
+            let is_gate =
+                |(of, _, at): &&(ReleaseKey, u32, usize)| *of == release.key && planned.is_rollout(*at);
+            let waves = self.opened.iter().filter(is_gate);
             let gates = if self.retried.contains(&release.key) { 1 } else { waves.count() };
             self.check_approvals(release, gates);
         }
@@ -583,6 +587,11 @@ impl Witness {
     /// Whether the child was told to end a stage for want of calls. It may get them before it hears of it.
     pub fn was_idle(&self, release: ReleaseKey, child: &str) -> bool {
         self.idle.contains(&(release, child.to_owned()))
+    }
+
+    /// Whether somebody runs a release for good.
+    pub fn is_proven(&self, release: ReleaseKey) -> bool {
+        self.proven.contains(&release)
     }
 
     /// Whether a child was over in a release at any time.
@@ -636,6 +645,22 @@ impl Witness {
                 );
             }
         }
+    }
+}
+
+/// Whose stages an offer has.
+fn group(form: Form) -> Group {
+    match form {
+        Form::InPlace { group, .. } => group,
+        Form::Full
+        | Form::Whole
+        | Form::Stage { .. }
+        | Form::ReportedStage { .. }
+        | Form::StageByItself { .. }
+        | Form::Rollout { .. }
+        | Form::Undo { .. }
+        | Form::UndoOf { .. }
+        | Form::Withdrawn => Group::Agents,
     }
 }
 

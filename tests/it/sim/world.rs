@@ -13,7 +13,7 @@ use super::{
     links::Line,
     manager::Manager,
     overseer::{Overseer, View, is_taken_back},
-    own::{Happening, Led, Own},
+    own::{Groups, Happening, Led, Own},
     tree::Tree,
     turnout::{Kind, Turnout},
     witness::{Violation, Witness},
@@ -138,6 +138,8 @@ pub struct World {
     pub(super) owns: Vec<Own>,
     /// What is seen of services at all routers.
     pub(super) led: Led,
+    /// What is seen of releases of functions and services.
+    pub(super) groups: Groups,
     /// The driver of own agents sleeps for so long at least, in milliseconds.
     pub(super) own_pace_ms: u64,
     /// All agents, of whatever kind: each has a place in the row.
@@ -166,6 +168,8 @@ pub enum Crew {
     Own,
     /// Own agents alone, which lead the calls of services.
     Routers,
+    /// Own agents alone: some run functions, and the others lead the calls of services.
+    Hybrid,
     /// Own and deployed agents below the root, and a manager there with own and deployed agents.
     Fleet,
 }
@@ -181,14 +185,18 @@ impl World {
             until: 1_000 * dice.between(120, 480),
         };
         let mishap = dice.pick(&[0.0, 0.05, 0.2]);
-        let tree = if crew == Crew::Fleet { Tree::fleet() } else { Tree::draw(&mut dice) };
+        let tree = match crew {
+            Crew::Fleet => Tree::fleet(),
+            Crew::Hybrid => Tree::row(&mut dice),
+            Crew::Deployed | Crew::Mixed | Crew::Own | Crew::Routers => Tree::draw(&mut dice),
+        };
         let Tree { parents, homes } = tree;
         let mut fate = Dice::new(seed ^ OWN_DICE);
         let share = fate.pick(&[0.3, 0.6, 1.0]);
         let draw = |(place, _): (usize, &usize)| match crew {
             Crew::Deployed => false,
             Crew::Mixed => fate.chance(share) || place == 0,
-            Crew::Own | Crew::Routers => true,
+            Crew::Own | Crew::Routers | Crew::Hybrid => true,
             Crew::Fleet => place % 2 == 0,
         };
         let is_own: Vec<bool> = homes.iter().enumerate().map(draw).collect();
@@ -217,6 +225,7 @@ impl World {
             agents: deployed.iter().map(|(place, home)| Agent::new(*home, *place, mishap)).collect(),
             owns: owns.iter().map(|(place, home)| Own::new(*home, *place, mishap)).collect(),
             led: Led::default(),
+            groups: Groups::default(),
             own_pace_ms: fate.pick(&[100, 300, 700]),
             places: homes.len(),
             crew,
@@ -231,7 +240,7 @@ impl World {
             shown: SHOWN,
         };
         for own in &mut world.owns {
-            own.is_router = crew == Crew::Routers;
+            own.is_router = crew == Crew::Routers || crew == Crew::Hybrid && own.place % 2 == 1;
         }
         world.make_alike();
         world.schedule();

@@ -8,7 +8,7 @@ use heart::release::command::{Form, Refusal, Reply};
 
 use super::{Flight, Handed, Happening, fate, led, link, watch};
 use crate::sim::{
-    agent::What,
+    agent::{Deed, What},
     call::{Caller, Request, Response},
     heart::Flaw,
     overseer::View,
@@ -204,7 +204,8 @@ impl World {
         self.own_found(index)
     }
 
-    fn own_did(&mut self, index: usize, deed: &crate::sim::agent::Deed) {
+    fn own_did(&mut self, index: usize, deed: &Deed) {
+        let deed = &self.in_the_whole(deed);
         let (manager, place) = (self.owns[index].parent, self.owns[index].place);
         self.tell(|| {
             format!(
@@ -214,6 +215,7 @@ impl World {
         });
         let kind = if manager == 0 { Kind::Own } else { Kind::OwnBelow };
         self.note_turnout(manager, kind, deed);
+        self.check_routers_back(index, deed);
         if self.is_tree {
             let view = View { managers: &self.managers, links: &self.links, witnesses: &self.witnesses };
             self.overseer.did(view, manager, deed, place, self.at);

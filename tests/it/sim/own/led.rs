@@ -259,7 +259,7 @@ fn whom(service: &ServiceForm) -> Vec<String> {
 }
 
 /// Variations that get something at a router, really.
-fn served(own: &Own) -> impl Iterator<Item = (String, String)> {
+pub(super) fn served(own: &Own) -> impl Iterator<Item = (String, String)> {
     let services = own.proxy.form().services.into_iter().filter(is_led);
     services.flat_map(|service| {
         let of = by_name(&service).into_iter().filter(|(_, share)| *share > 0);
@@ -313,6 +313,9 @@ impl World {
 
     fn judge_router(&mut self, index: usize) -> Result<(), String> {
         let own = &self.owns[index];
+        if !own.is_router {
+            return Ok(());
+        }
         let (Some(id), manager) = (own.id().map(str::to_owned), own.parent) else { return Ok(()) };
         let served: Vec<(String, String)> = served(own).collect();
         let Some(state) = own.state() else { return Ok(()) };

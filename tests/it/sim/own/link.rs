@@ -58,7 +58,9 @@ pub(super) fn request(own: &Own, act: &Act, errand: &Errand) -> Option<Request> 
 fn poll(own: &Own) -> Poll {
     let features = [FEATURE_INTERIM, FEATURE_VALUES].map(str::to_owned).into();
     let routers = own.is_router.then(|| "embedded".to_owned()).into_iter().collect();
-    let capabilities = Capabilities { leads: Leads::Whole, features, routers, ..Capabilities::default() };
+    let runtimes = own.is_router.then(Vec::new);
+    let capabilities =
+        Capabilities { leads: Leads::Whole, features, routers, runtimes, ..Capabilities::default() };
     Poll {
         child: own.id().map(|id| ChildId::parse(id).unwrap()),
         fresh: ChildId::parse("unset").unwrap(),

@@ -132,6 +132,7 @@ impl World {
         };
         own.watched.note_table(&own.proxy, &own.runtime, self.at);
         own.watched.follow(&own.proxy);
+        self.check_shared(index);
         applied
     }
 

@@ -12,6 +12,7 @@
 
 mod drive;
 mod fate;
+mod groups;
 mod led;
 mod link;
 mod machine;
@@ -27,7 +28,7 @@ use heart::release::command::Offer;
 use model::ReleaseKey;
 use traffic::HashFunction;
 
-pub use self::led::Led;
+pub use self::{groups::Groups, led::Led};
 use self::{proxy::Proxy, runtime::Runtime, watch::Watched};
 use super::{agent::Agent, call::Response, heart::Flaw};
 

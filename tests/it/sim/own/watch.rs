@@ -234,7 +234,6 @@ impl Watched {
             self.check_in_force(handed, &owed.next, scene);
             self.check_services_in_force(&owed.offer, &owed.next, scene);
             self.check_counts(&owed.summary, scene.proxy);
-            self.decided = None;
         }
     }
 
@@ -340,9 +339,15 @@ impl Watched {
 
     /// A result counts the calls under the shares of its stage, each once.
     fn check_counts(&mut self, summary: &StageSummary, proxy: &Proxy) {
-        let Some(Decided { split, stable, least }) = self.decided.clone() else { return };
+        // The next stage may be decided before this one is told.
+        let is_it =
+            |decided: &mut Decided| summary.stage_name.as_deref() == Some(led::stage_of(&decided.split));
+        let Some(Decided { split, stable, least }) = self.decided.take_if(is_it) else { return };
         let is_torn = proxy.torn.contains(&split);
-        let said = [summary.f1_calls, summary.f2_calls].into_iter().zip(least);
+        // Of more than two each is told by its name.
+        let others = summary.variations.iter().skip(1).map(|variation| variation.calls);
+        let others = if summary.variations.is_empty() { summary.f2_calls } else { Some(others.sum()) };
+        let said = [summary.f1_calls, others].into_iter().zip(least);
         for ((said, least), truth) in said.zip(truth(proxy, &split, &stable)) {
             let Some(said) = said else { continue };
             if said > truth.ended || (said < least && !is_torn) {
