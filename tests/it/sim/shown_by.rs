@@ -3,7 +3,8 @@
 
 use super::{heart::Flaw, world::Crew};
 
-const SHOWN_BY: &[(Crew, Flaw, u64)] = &[(Crew::Hybrid, Flaw::AgentsGoBackFirst, 273)];
+const SHOWN_BY: &[(Crew, Flaw, u64)] =
+    &[(Crew::Hybrid, Flaw::AgentsGoBackFirst, 273), (Crew::Hybrid, Flaw::RoutersAtOnce, 408)];
 
 /// The seed to be tried first.
 pub fn seed(crew: Crew, flaw: Flaw) -> Option<u64> {
