@@ -40,7 +40,6 @@ fn of(name: &str, operation: &str) -> Option<Value> {
         ("wait", _) => json!({"pattern": DURATION}),
         ("for", "extend_analysis") => json!({"pattern": WITHIN_A_DAY}),
         ("calls", "extend_analysis") => json!({"minimum": 1, "maximum": MAX_HISTOGRAM_CALLS}),
-        ("variation", "promote_release") => json!({}),
         ("silent_for", _) => json!({"pattern": SILENCE}),
         ("by", _) => json!({"minLength": 1, "maxLength": MAX_OPERATOR_CHARS, "pattern": PRINTABLE}),
         ("note", _) => json!({"maxLength": MAX_NOTE_CHARS, "pattern": NO_NUL}),
@@ -49,7 +48,7 @@ fn of(name: &str, operation: &str) -> Option<Value> {
         ("after", "list_services" | "list_environments" | "list_target_groups" | "list_versions") => {
             json!({})
         }
-        ("environmentId", _) => json!({}),
+        ("environmentId", _) | ("variation", "promote_release") => json!({}),
         ("phase", "list_routers") => json!({"enum": RouterPhase::ALL.map(RouterPhase::name)}),
         ("number", "show_router_order") => json!({"minimum": 0}),
         ("after", _) => json!({"pattern": NUMBER}),

@@ -153,14 +153,14 @@ fn three(world: &mut World) {
     world.offers.push(("r1".to_owned(), text));
 }
 
-fn wins(variation: &str, skip: &[&str]) -> Option<wire::EndStageAnswer> {
+fn wins(variation: &str, skip: &[&str]) -> wire::EndStageAnswer {
     let skip = skip.iter().map(|stage| (*stage).to_owned()).collect();
-    Some(wire::EndStageAnswer {
+    wire::EndStageAnswer {
         end_stage: true,
         skip,
         winner: Some(variation.to_owned()),
         ..wire::EndStageAnswer::default()
-    })
+    }
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn the_variation_that_the_manager_chose_wins_after_a_kill_at_any_step_too() {
     for steps in 0..60 {
         let mut world = World::new();
         three(&mut world);
-        world.end = wins("C", &[]);
+        world.end = Some(wins("C", &[]));
         world.steps(steps);
         world.kill();
         world.until("it serves alone", |world| {
@@ -190,7 +190,7 @@ fn stages_that_are_passed_over_on_the_way_to_another_winner_give_their_own_nothi
     world.until("it is tried", |world| {
         world.core.state().services.get("shop").is_some_and(|led| led.shares() == [8_000, 1_500, 500])
     });
-    world.end = wins("C", &["little", "half"]);
+    world.end = Some(wins("C", &["little", "half"]));
     let mut seen = std::collections::BTreeSet::new();
     world.until("it serves alone", |world| {
         seen.insert(world.core.state().services["shop"].shares());
@@ -205,7 +205,7 @@ fn a_chosen_winner_that_does_not_answer_gives_everything_back() {
     let mut world = World::new();
     three(&mut world);
     world.silent.insert("C".to_owned());
-    world.end = wins("C", &[]);
+    world.end = Some(wins("C", &[]));
     world.until("it serves alone", |world| serving(world) == Some((80, "A".to_owned())));
     assert_eq!(world.ended().last().unwrap().2, "rollback");
 }
