@@ -246,7 +246,7 @@ fn a_router_that_is_away_holds_the_agents_until_it_is_back_and_the_release_ends_
     let [here, away] = [crew.routers[0].clone(), crew.routers[1].clone()];
     crew.goes_back(&here);
     for _ in 0..40 {
-        crew.world.pass(Duration::from_secs(60));
+        crew.world.pass(Duration::from_mins(1));
         for agent in crew.agents.clone() {
             assert_eq!(crew.world.poll(&agent), "");
         }
@@ -286,10 +286,10 @@ fn time_to_go_back_begins_for_agents_when_they_are_told() {
     crew.goes_back(&routers[0]);
     // Nearly as long as an undo may take.
     for _ in 0..29 {
-        crew.world.pass(Duration::from_secs(60));
+        crew.world.pass(Duration::from_mins(1));
     }
     crew.goes_back(&routers[1]);
-    crew.world.pass(Duration::from_secs(20 * 60));
+    crew.world.pass(Duration::from_mins(20));
     assert_eq!(crew.world.state_of("h"), "RollingBack");
     for agent in crew.agents.clone() {
         crew.goes_back(&agent);
@@ -590,7 +590,6 @@ impl Witness {
                 self.crew.world.pass(Duration::from_secs(*seconds));
             }
             Deed::Abort if self.crew.world.release("h").is_under_way() => self.crew.world.abort("h"),
-            Deed::Abort => {}
             Deed::Retry => {
                 let _ = self.crew.world.retry("h");
             }
@@ -603,7 +602,7 @@ impl Witness {
                 let _ = self.crew.world.command(&Command::Rollout(promote));
             }
             Deed::Resume if self.crew.world.release("h").is_paused() => self.crew.world.resume("h"),
-            Deed::Resume => {}
+            Deed::Abort | Deed::Resume => {}
             Deed::Comes(true) => {
                 let router = child(&mut self.crew.world, &router_profile());
                 self.crew.routers.push(router);
@@ -668,4 +667,42 @@ fn no_router_begins_unproven_where_the_first_of_them_is_gone() {
     crew.world.resume("h");
     assert_eq!(crew.offers(), [[""], [""]]);
     assert_eq!(crew.world.state_of("h"), "Paused");
+}
+
+#[test]
+fn a_router_that_comes_in_the_place_of_another_is_one() {
+    let mut witness =
+        Witness { crew: Crew::new("on_failure: rollback"), told: BTreeSet::new(), proven: BTreeSet::new() };
+    let acts = |child: usize| Deed::Acts(child, Completed);
+    let deeds = [
+        acts(6),
+        acts(6),
+        Deed::Pass(61),
+        Deed::Comes(true),
+        Deed::Forget(3),
+        acts(3),
+        acts(3),
+        acts(3),
+        acts(6),
+    ];
+    for deed in &deeds {
+        witness.carry_out(deed);
+    }
+}
+
+#[test]
+fn a_router_does_not_take_the_place_of_an_agent_that_is_gone() {
+    for profile in [router_profile(), own_profile()] {
+        let mut crew = Crew::new("on_failure: rollback");
+        let agent = crew.agents[1].clone();
+        crew.world.take(&agent);
+        crew.world.pass(Duration::from_mins(20));
+        let mut newcomer = profile.clone();
+        newcomer.name = Some("newcomer".to_owned());
+        let newcomer = child(&mut crew.world, &newcomer);
+        let forget = children::Command::Forget { child: agent.clone(), even_if_it_owes: true };
+        let reply = crew.world.command(&Command::Children(forget));
+        let offered = crew.world.poll(&newcomer);
+        assert_eq!(offered.contains("undo"), profile == own_profile(), "{offered} after {reply:?}");
+    }
 }

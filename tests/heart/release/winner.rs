@@ -84,10 +84,6 @@ fn asks(world: &mut World, child: &str, stage: &str) -> (bool, Option<String>) {
     }
 }
 
-fn c() -> Option<String> {
-    Some("C".to_owned())
-}
-
 fn all_report(world: &mut World, routers: &[String], stage: &str, status: StageStatus) {
     for router in routers {
         world.report(router, "s", summary(stage, status)).unwrap();
@@ -103,9 +99,17 @@ fn no_router_may_end_its_last_stage_without_having_heard_who_wins() {
     assert_eq!(world.release("s").winner(), Some(2));
     for stage in ["little", "half"] {
         for router in &routers {
-            assert_eq!(asks(&mut world, router, stage), (false, c()), "it has not what it needs");
+            assert_eq!(
+                asks(&mut world, router, stage),
+                (false, Some("C".to_owned())),
+                "it has not what it needs"
+            );
             world.report(router, "s", summary(stage, SuccessWaiting)).unwrap();
-            assert_eq!(asks(&mut world, router, stage), (true, c()), "nothing holds it any more");
+            assert_eq!(
+                asks(&mut world, router, stage),
+                (true, Some("C".to_owned())),
+                "nothing holds it any more"
+            );
             world.report(router, "s", summary(stage, Completed)).unwrap();
         }
     }
@@ -119,7 +123,11 @@ fn it_opens_nothing_by_itself_and_is_said_twice_with_one_fact() {
     choose(&mut world, "C").unwrap();
     assert_eq!(world.release("s").facts.len(), 1);
     world.report(&routers[0], "s", summary("little", SuccessWaiting)).unwrap();
-    assert_eq!(asks(&mut world, &routers[0], "little"), (false, c()), "the other has not come there");
+    assert_eq!(
+        asks(&mut world, &routers[0], "little"),
+        (false, Some("C".to_owned())),
+        "the other has not come there"
+    );
     // As long as nobody ends the last stage it can be another one.
     choose(&mut world, "B").unwrap();
     assert_eq!(asks(&mut world, &routers[0], "little"), (false, Some("B".to_owned())));
@@ -167,7 +175,7 @@ fn who_can_not_be_told_is_named_and_who_comes_later_ends_nothing() {
     world.report(&late, "s", summary("little", SuccessWaiting)).unwrap();
     assert_eq!(asks(&mut world, &late, "little"), (false, None), "it would have B win");
     world.report(&routers[0], "s", summary("little", SuccessWaiting)).unwrap();
-    assert_eq!(asks(&mut world, &routers[0], "little"), (true, c()));
+    assert_eq!(asks(&mut world, &routers[0], "little"), (true, Some("C".to_owned())));
     world.abort("s");
     let (child, offer, stage) = (late.clone(), "s".to_owned(), "little".to_owned());
     let answer =
@@ -189,7 +197,7 @@ fn one_router_that_fails_takes_all_back_to_the_stable_one() {
     promote(&mut world, "C").unwrap();
     for stage in ["little", "half"] {
         world.report(&routers[0], "s", summary(stage, SuccessWaiting)).unwrap();
-        assert_eq!(asks(&mut world, &routers[0], stage), (true, c()));
+        assert_eq!(asks(&mut world, &routers[0], stage), (true, Some("C".to_owned())));
         world.report(&routers[0], "s", summary(stage, Completed)).unwrap();
     }
     all_report(&mut world, &routers[1..], "little", Failure);

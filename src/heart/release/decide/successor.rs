@@ -253,9 +253,17 @@ fn is_free(state: &State, child: ChildKey) -> bool {
 }
 
 /// Whether one may stand where the other stood. Nobody does where a child stands that has a token of its own: it comes back
-/// under its own id.
+/// under its own id. Nor does one that leads other routers, or runs something else: it is another program on the same machine.
 fn may_follow(state: &State, old: &Child, newcomer: &Child) -> bool {
-    are_same(old, newcomer) && !state.settings.proven.contains(old.id.as_str())
+    are_same(old, newcomer)
+        && abilities(old) == abilities(newcomer)
+        && !state.settings.proven.contains(old.id.as_str())
+}
+
+/// The kinds of routers that a child leads, and what it runs, as far as it says so.
+fn abilities(child: &Child) -> (&[String], Option<&[String]>) {
+    let known = child.profile.as_deref().map(|profile| &profile.capabilities);
+    (known.map_or(&[], |known| &known.routers), known.and_then(|known| known.runtimes.as_deref()))
 }
 
 fn was_replaced(state: &State, child: ChildKey) -> bool {
@@ -341,7 +349,7 @@ pub(in crate::release) fn replace(walk: &mut Walk<'_>, newcomer: ChildKey, now: 
 fn begin_for(walk: &mut Walk<'_>, newcomer: ChildKey, now: Now) {
     let (release, instead_of) = (walk.release.key, Some(walk.child));
     // The same machine, as far as is known: it runs what that one ran.
-    let lacks = walk.assignment.lacks();
+    let lacks = walk.assignment.lacks_in(&walk.release.strategy);
     let Some(own) = walk.release.assignments.get(&newcomer) else {
         walk.changes.push(Change::Members(members::Change::Joined {
             release,
