@@ -64,7 +64,7 @@ async fn a_poll_says_what_the_agent_is_and_learns_what_the_manager_reads() {
         json!({
             "runtimes": ["nodejs", "python"],
             "labels": {"env": "prod"},
-            "features": ["interim", "values", "groups", "routers"],
+            "features": ["interim", "values", "groups", "routers", "winner"],
             "leads": "whole",
             "routers": ["embedded"],
         })

@@ -258,8 +258,8 @@ async fn a_third_variation_is_promoted_also_over_a_restart_and_is_the_active_one
     assert_eq!(promoted["activeVariation"], "A", "it has not taken over");
     let Player { world, router, capabilities } = player;
     let player = Player { world: world.restart().await, router, capabilities };
-    assert_eq!(told_winner(&player, "10.00 %").await, "C");
-    assert_eq!(told_winner(&player, "100.00 %").await, "C");
+    assert_eq!(told_winner(&player, "10 %").await, "C");
+    assert_eq!(told_winner(&player, "100 %").await, "C");
     let shown = player.shown("r").await;
     assert_eq!(
         (&shown["status"], &shown["activeVariation"]),
@@ -285,7 +285,7 @@ async fn a_variation_is_promoted_by_our_own_call_too() {
     let promote = |variation: &str| format!("/api/v1/releases/r/promote?variation={variation}");
     assert_eq!(player.world.post(&promote("D"), &json!({})).await.status, 422);
     player.world.post(&promote("C"), &json!({})).await.ok();
-    assert_eq!(told_winner(&player, "10.00 %").await, "C");
+    assert_eq!(told_winner(&player, "10 %").await, "C");
     // Of the stable one it is a roll-back.
     player.world.post(&promote("A"), &json!({})).await.ok();
     let shown = player.shown("r").await;

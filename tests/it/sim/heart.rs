@@ -289,7 +289,7 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
             let early = state.releases.values().find_map(|release| {
                 let first = release.first_of_routers().filter(|_| release.is_running())?;
                 let open = release.gates.stand.waves;
-                (open < first).then_some((release.key, open, first))
+                (open <= first).then_some((release.key, open, first + 1))
             });
             changes.extend(early.map(|(release, from, to)| {
                 Change::Rollout(rollout::Change::WavesOpened { release, from, to, now })

@@ -3,8 +3,19 @@
 
 use super::{heart::Flaw, world::Crew};
 
-const SHOWN_BY: &[(Crew, Flaw, u64)] =
-    &[(Crew::Hybrid, Flaw::AgentsGoBackFirst, 273), (Crew::Hybrid, Flaw::RoutersAtOnce, 408)];
+const SHOWN_BY: &[(Crew, Flaw, u64)] = &[
+    (Crew::Deployed, Flaw::ForgetsUndoOfParent, 187),
+    (Crew::Deployed, Flaw::HandsOutWhole, 21),
+    (Crew::Deployed, Flaw::NoUndo, 103),
+    (Crew::Deployed, Flaw::OpensBelow, 8),
+    (Crew::Deployed, Flaw::RefusesWithdrawn, 109),
+    (Crew::Hybrid, Flaw::AgentsGoBackFirst, 273),
+    (Crew::Own, Flaw::NoUndo, 14),
+    (Crew::Own, Flaw::OpensBelow, 10),
+    (Crew::Own, Flaw::PassesOverAll, 8),
+    (Crew::Own, Flaw::RefusesWithdrawn, 53),
+    (Crew::Routers, Flaw::SaltsByOffer, 21),
+];
 
 /// The seed to be tried first.
 pub fn seed(crew: Crew, flaw: Flaw) -> Option<u64> {
