@@ -136,6 +136,13 @@ impl Manager {
         assert!((200..300).contains(&status), "{what}: {status} {text}");
     }
 
+    /// Approves of what a release comes to next, once it asks for it.
+    pub async fn approve(&self, release: &str) {
+        self.until(&format!("/api/v1/releases/{release}"), |shown| shown["state"] == "AwaitingApproval")
+            .await;
+        self.act(release, "approve").await;
+    }
+
     /// `None`: nobody answers, or there is no such thing.
     pub async fn get(&self, path: &str) -> Option<Value> {
         let answer = self.http.get(format!("{}{path}", self.url())).send().await.ok()?;

@@ -284,15 +284,27 @@ services:
 
 /// `10 %`, then `50 %`, each as long as this.
 pub fn two_stages(duration: &str) -> String {
-    let stage = |name: &str, of_a: u8, next: &str| {
-        let of_b = 100 - of_a;
-        format!(
-            "  - name: {name}\n    type: WaitForSignal\n    shares: {{A: {of_a}, B: {of_b}}}\n    metrics_conditions: [{{name: errorRate, \
-             threshold: \"<0.02\"}}]\n    end_conditions: [{{name: minDuration, threshold: {duration}}}, {{name: minCalls, threshold: \
-             \"50\"}}]\n    end_action: {{onSuccess: {next}, onFailure: rollback}}\n"
-        )
-    };
-    format!("stages:\n{}{}", stage("little", 90, "half"), stage("half", 50, "rollout"))
+    let stages = [stage("little", 10, duration, "half"), stage("half", 50, duration, "rollout")];
+    format!("stages:\n{}", stages.concat())
+}
+
+/// `10 %`, `50 %` and all of it, the latter two once somebody approves of them: each lasts until the test has seen what it wants to see.
+pub fn approved_stages() -> String {
+    let shares = [
+        stage("little", 10, "100ms", "half"),
+        stage("half", 50, "100ms", "all"),
+        stage("all", 100, "100ms", "rollout"),
+    ];
+    format!("stages:\n{}rollout: {{approval: {{stages: [half, all]}}}}\n", shares.concat())
+}
+
+fn stage(name: &str, of_b: u8, duration: &str, next: &str) -> String {
+    let of_a = 100 - of_b;
+    format!(
+        "  - name: {name}\n    type: WaitForSignal\n    shares: {{A: {of_a}, B: {of_b}}}\n    metrics_conditions: [{{name: errorRate, \
+         threshold: \"<0.02\"}}]\n    end_conditions: [{{name: minDuration, threshold: {duration}}}, {{name: minCalls, threshold: \
+         \"50\"}}]\n    end_action: {{onSuccess: {next}, onFailure: rollback}}\n"
+    )
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -306,14 +318,16 @@ async fn a_service_is_released_on_two_routers_as_on_one_and_no_call_is_lost() {
     users.round().await;
     assert_eq!((users.of(0, 'A').len(), users.of(1, 'A').len(), world.b.calls()), (USERS, USERS, 0));
 
-    world.manager().submit(&world.of_both("checkout-1", &two_stages("1500ms"))).await;
+    world.manager().submit(&world.of_both("checkout-1", &approved_stages())).await;
     world.shares([9_000, 1_000]).await;
     let little = users.same(0).await;
     assert!((1..USERS / 3).contains(&little.len()), "{little:?}");
+    world.manager().approve("checkout-1").await;
     world.shares([5_000, 5_000]).await;
     let half = users.same(little.len()).await;
     assert!(half.is_superset(&little), "{little:?} {half:?}");
 
+    world.manager().approve("checkout-1").await;
     let ended = world.manager().ended("checkout-1").await;
     assert_eq!(ended["state"], "Done", "{ended:#}");
     world.shares([0, 10_000]).await;

@@ -14,7 +14,7 @@ use serde_json::Value;
 use self::place::Place;
 use super::{
     node::Node,
-    services::{Backend, USERS, Users, two_stages},
+    services::{Backend, USERS, Users, approved_stages, two_stages},
     site::Site,
 };
 
@@ -95,7 +95,7 @@ async fn a_service_is_released_behind_nginx_and_haproxy_and_an_agent_that_is_kil
     let users = world.serving().await;
     assert_eq!((users.of(0, 'A').len(), users.of(1, 'A').len(), world.b.calls()), (USERS, USERS, 0));
 
-    world.submit("checkout-1", &two_stages("15s")).await;
+    world.submit("checkout-1", &approved_stages()).await;
     world.seen(Some(9_000), Some(1_000)).await;
     users.round().await;
     let little = [users.of(0, 'B'), users.of(1, 'B')];
@@ -108,12 +108,14 @@ async fn a_service_is_released_behind_nginx_and_haproxy_and_an_agent_that_is_kil
     users.round().await;
     assert_eq!([users.of(0, 'B'), users.of(1, 'B')], little, "nobody moves");
 
+    world.site.manager.approve("checkout-1").await;
     world.seen(Some(5_000), Some(5_000)).await;
     users.round().await;
     for (router, little) in little.iter().enumerate() {
         let half = users.of(router, 'B');
         assert!(half.is_superset(little) && half.len() > little.len(), "{little:?} {half:?}");
     }
+    world.site.manager.approve("checkout-1").await;
     let ended = world.site.manager.ended("checkout-1").await;
     assert_eq!(ended["state"], "Done", "{ended:#}");
     world.seen(None, Some(10_000)).await;
