@@ -21,6 +21,9 @@ pub enum Kind {
     Haproxy,
 }
 
+/// Kinds that are asked for and that there is no adapter for; `custom` is a webhook.
+const NOT_YET: [&str; 5] = ["traefik", "envoy", "aws_alb", "webhook", "custom"];
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouterKeys {
     kind: Kind,
@@ -108,11 +111,18 @@ impl RouterKeys {
 }
 
 impl Parsed for Kind {
+    /// `router.nginx` is what others call nginx.
     fn take(&mut self, text: &str) -> Result<(), String> {
-        *self = match text {
+        let kind = text.strip_prefix("router.").unwrap_or(text);
+        *self = match kind {
             "embedded" => Self::Embedded,
             "nginx" => Self::Nginx,
             "haproxy" => Self::Haproxy,
+            _ if NOT_YET.contains(&kind) => {
+                return Err(format!(
+                    "{text}: no agent leads such a router so far; embedded, nginx and haproxy are led"
+                ));
+            }
             _ => return Err(format!("{text:?} is neither embedded nor nginx nor haproxy")),
         };
         Ok(())

@@ -54,12 +54,19 @@ fn a_router_of_somebody_elses_is_led_in_place_of_the_proxy() {
     let haproxy = led(&[("router.kind", "haproxy"), ("haproxy.master_socket", "")]);
     let LedKind::Haproxy(read) = haproxy.kind else { panic!("{haproxy:?}") };
     assert_eq!((read.master_socket, read.pid), (None, PathBuf::from("/run/haproxy.pid")));
+    // Others write the kind so.
+    assert!(matches!(led(&[("router.kind", "router.haproxy")]).kind, LedKind::Haproxy(_)));
 }
 
 #[test]
 fn what_cannot_be_a_setting_of_a_router_is_said() {
     for (keys, said) in [
         (&[("router.kind", "apache")][..], "\"apache\" is neither embedded nor nginx nor haproxy"),
+        (
+            &[("router.kind", "router.custom")],
+            "router.custom: no agent leads such a router so far; embedded, nginx and haproxy are led",
+        ),
+        (&[("router.kind", "traefik")], "traefik: no agent leads such a router so far"),
         (&[("router.on_drift", "fight")], "\"fight\" is neither repair nor pause nor accept"),
         (&[("router.ports", "8000-80")], "is neither a port nor a range of ports"),
         (&[("router.ports", "0")], "is neither a port nor a range of ports"),
