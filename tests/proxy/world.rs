@@ -14,7 +14,7 @@ use tokio::{
 };
 
 /// How long a test waits for what has to come. Whoever waits for longer waits for ever.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A proxy on a free port.
 pub struct Running {

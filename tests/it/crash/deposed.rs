@@ -25,10 +25,10 @@ const PAIRS: usize = 6;
 const TAKE_OVER: Duration = Duration::from_secs(40);
 
 /// A leader that has woken ends within this time.
-const END: Duration = Duration::from_secs(20);
+const END: Duration = Duration::from_mins(1);
 
 /// Longest wait for something that is about to happen.
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_mins(1);
 
 const AREA: &str =
     r#"{"type":"Polygon","coordinates":[[[13.34,52.49],[13.47,52.49],[13.47,52.55],[13.34,52.49]]]}"#;

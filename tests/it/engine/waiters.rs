@@ -14,7 +14,7 @@ use model::ChildKey;
 use tokio::time::timeout;
 
 /// Far longer than a wake-up takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Rounds of publishing and waiting: whoever loses a wake-up in one of a million does so here now and then.
 const ROUNDS: u64 = 30_000;

@@ -32,7 +32,7 @@ use crate::{
     world::World,
 };
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 const CHILD: &str = "below";
 const ROOT: &str = "4d1a26b5b4974b5eab9f220892c7a468";

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{tree::levels::look_until, world::World};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 struct Earlier<'a> {
     root: &'a World,

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Longest wait for what a test expects.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 const AGENTS: usize = 4;
 

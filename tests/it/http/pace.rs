@@ -11,7 +11,7 @@ use tokio::{
 use crate::world::{AREA, STAGE, World, strategy};
 
 /// Longest wait for what a test expects.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(40);
 
 /// A poll that waits; what it is offered in the end.
 fn waits(world: &World, id: &str) -> JoinHandle<String> {

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::world::{AREA, STAGE, World, strategy};
 
 /// Far longer than anything here takes, and far shorter than [`LONG`].
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(40);
 
 /// A waiting call looks again when the lease would end if it were not renewed, 8 to 10 s after its last look: whose wake-up
 /// is lost is answered then, and not before.

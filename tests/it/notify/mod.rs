@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Longest wait for what is to happen.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_mins(1);
 
 /// A webhook that fails so often before it takes a call.
 struct Hook {

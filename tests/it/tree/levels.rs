@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::world::{STAGE, World, strategy};
 
 /// Longest wait for what a test expects.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 pub const AGENTS: usize = 6;
 
