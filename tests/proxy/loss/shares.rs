@@ -19,7 +19,7 @@ const USERS: u32 = 100_000;
 const PARTS: u32 = 20;
 /// Where it is set, all of them are made.
 const ALL: &str = "CHOIRMASTER_TEST_ALL_CHANGES";
-/// By how many points shares of all users may be off.
+/// By how many points shares of all users may be off with two variations.
 const POINTS_OFF: f64 = 0.2;
 const NAMES: [&str; 3] = ["A", "B", "C"];
 const SALT: &str = "release-7";
@@ -118,6 +118,15 @@ async fn variations(at: std::net::SocketAddr, users: u32) -> Vec<u8> {
     of
 }
 
+/// By how many points the share of users may be off. Users are drawn by their keys: the two variations that are promised are held to their
+/// word, of which fewer users keep less, and any others to four standard deviations of a fair draw.
+fn most_off(wanted: f64, variations: usize, users: u32) -> f64 {
+    if variations == 2 {
+        return POINTS_OFF * f64::from(USERS / users).sqrt();
+    }
+    4.0 * (wanted * (100.0 - wanted) / f64::from(users)).sqrt()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exactly_those_users_move_who_must_and_shares_of_users_are_those_wanted() {
     let two: &[&[u16]] = &[&[9_500, 500], &[9_000, 1_000], &[5_000, 5_000], &[9_000, 1_000], &[10_000, 0]];
@@ -129,7 +138,6 @@ async fn exactly_those_users_move_who_must_and_shares_of_users_are_those_wanted(
         &[10_000, 0, 0],
     ];
     let users = part_of(USERS);
-    let off = POINTS_OFF * f64::from(USERS / users).sqrt();
     let sticky = serde_json::json!({"header": "X-User"});
     for steps in [two, three] {
         let folder = tempfile::tempdir().unwrap();
@@ -153,6 +161,7 @@ async fn exactly_those_users_move_who_must_and_shares_of_users_are_those_wanted(
                 let have = of.iter().fold(0_u32, |have, one| have + u32::from(*one == which));
                 let (points, wanted) =
                     (100.0 * f64::from(have) / f64::from(users), f64::from(*wanted) / 100.0);
+                let off = most_off(wanted, hundredths.len(), users);
                 assert!((points - wanted).abs() <= off, "{points} % of users have {which}: {hundredths:?}");
             }
             table = Some(next);
