@@ -139,7 +139,9 @@ async fn read(engine: &Engine, due: &Due, pairs: &BTreeSet<Pair>) -> Result<Vec<
             let classes = Arc::clone(&classes);
             let adding = spawn_blocking(move || {
                 let attempts = attempts(&rows, &members, slot, &strategy)?;
-                merged.iter_mut().for_each(|merged| merged.add(&attempts, &strategy, &classes));
+                for one in &mut merged {
+                    one.add(&attempts, &strategy, &classes);
+                }
                 Ok::<_, StoreError>(merged)
             });
             let added = adding.await.map_err(|error| {
