@@ -136,6 +136,11 @@ impl Histogram {
         self.gamma
     }
 
+    /// By how much buckets are moved: bucket i begins at γ^(i − offset).
+    pub fn offset(&self) -> f64 {
+        self.offset
+    }
+
     pub fn count(&self) -> u64 {
         self.zero + self.zero_free()
     }

@@ -199,8 +199,7 @@ fn agents(child: &Child) -> String {
 }
 
 fn labels(child: &Child) -> String {
-    let pairs: Vec<String> = child.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    show::or_dash(Some(&pairs.join(",")))
+    show::or_dash(Some(&show::labels(&child.labels, ",")))
 }
 
 async fn one(id: &str, common: &Common, out: &mut impl Write) -> Result<u8, Failure> {

@@ -1,6 +1,9 @@
 //! How things look: tables, times, counts, JSON.
 
-use std::io::{self, Write};
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+};
 
 use comfy_table::{ContentArrangement, Table, presets};
 use jiff::Timestamp;
@@ -136,8 +139,13 @@ pub fn subjects(keys: &[String], between: &str) -> String {
     keys.iter().map(|key| subject(key)).collect::<Vec<_>>().join(between)
 }
 
+/// `tier=edge, zone=a`, as labels are written on the command line.
+pub fn labels(all: &BTreeMap<String, String>, between: &str) -> String {
+    all.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(between)
+}
+
 /// `A 90 %, B 10 %`.
-pub fn percents(shares: &std::collections::BTreeMap<String, f64>) -> String {
+pub fn percents(shares: &BTreeMap<String, f64>) -> String {
     shares.iter().map(|(name, share)| format!("{name} {share} %")).collect::<Vec<_>>().join(", ")
 }
 

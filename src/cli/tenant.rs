@@ -120,11 +120,15 @@ async fn list(common: &Common, out: &mut impl Write) -> Result<u8, Failure> {
     Ok(0)
 }
 
+/// `3 of 500`.
+fn room(TenantRoom { used, limit }: TenantRoom) -> String {
+    format!("{used} of {limit}")
+}
+
 fn table(tenants: &[Tenant]) -> String {
-    let of = |TenantRoom { used, limit }: TenantRoom| format!("{used} of {limit}");
     let rows = tenants.iter().map(|tenant| {
         let Tenant { name, created, children, releases, bytes, .. } = tenant;
-        vec![name.clone(), of(*children), of(*releases), of(*bytes), created.clone()]
+        vec![name.clone(), room(*children), room(*releases), room(*bytes), created.clone()]
     });
     show::table(&["NAME", "CHILDREN", "RELEASES", "BYTES", "CREATED"], rows)
 }
@@ -137,7 +141,6 @@ async fn one(name: &str, common: &Common, out: &mut impl Write) -> Result<u8, Fa
         return Ok(0);
     }
     writeln!(out, "{}", tenant.name)?;
-    let room = |TenantRoom { used, limit }: TenantRoom| format!("{used} of {limit}");
     let users = tenant.users.unwrap_or_default();
     let users = users.iter().map(|user| user.name.as_str()).collect::<Vec<_>>().join(", ");
     let fields = [

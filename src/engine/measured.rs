@@ -1,6 +1,6 @@
 //! What the children of a release measured in its stages, all of them together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map::Entry};
 
 use super::{Engine, stored};
 use analysis::Histogram;
@@ -17,8 +17,7 @@ use store::{MAX_PAGE, StoreError};
 pub struct Measured {
     pub calls: u64,
     pub errors: u64,
-    /// Times of successful calls, in milliseconds; `None`: nobody told how they were spread.
-    pub times: Option<Histogram>,
+    pub times: Times,
 }
 
 /// Of one stage, by the last report of each child.
@@ -38,20 +37,54 @@ impl Measured {
     fn add(&mut self, calls: Option<u64>, errors: Option<u64>, times: Option<Histogram>) {
         self.calls += calls.unwrap_or_default();
         self.errors += errors.unwrap_or_default();
-        match (&mut self.times, times) {
-            // Those of another form can't be told apart from these any more, so nothing is said of either.
-            (Some(all), Some(times)) => {
-                if all.merge(&times).is_err() {
-                    self.times = None;
-                }
-            }
-            (all @ None, times) => *all = times,
-            (Some(_), None) => {}
+        if let Some(times) = times {
+            self.times.add(&times);
         }
+    }
+
+    /// Adds what was measured of another version.
+    pub fn add_all(&mut self, other: &Self) {
+        self.add(Some(other.calls), Some(other.errors), None);
+        other.times.0.values().for_each(|times| self.times.add(times));
+    }
+}
+
+/// Times of successful calls, in milliseconds, as children counted them. What was counted in buckets of one kind adds up exactly, and
+/// what was counted in others can't be added to it: then what is said is of the kind in which most were counted.
+#[derive(Debug, Clone, Default)]
+pub struct Times(BTreeMap<Kind, Histogram>);
+
+/// Base and offset of buckets, by their bits: of bases, which are above 1, the finest comes first.
+type Kind = (u64, u64);
+
+impl Times {
+    pub(crate) fn add(&mut self, times: &Histogram) {
+        match self.0.entry((times.gamma().to_bits(), times.offset().to_bits())) {
+            // They are of one kind; what was too much for a bucket is left out.
+            Entry::Occupied(mut all) => drop(all.get_mut().merge(times)),
+            Entry::Vacant(vacant) => drop(vacant.insert(times.clone())),
+        }
+    }
+
+    /// The quantile `q`, from 0 to 1; `None`: nobody told how times were spread.
+    #[must_use]
+    pub fn quantile(&self, q: f64) -> Option<f64> {
+        // Of as many the finest buckets count, which is what the store's views say too.
+        self.0.values().rev().max_by_key(|times| times.count())?.quantile(q)
     }
 }
 
 impl StageMeasured {
+    /// Of the variation that has this place, the stable one first, and this name; `None`: no child told anything of it.
+    #[must_use]
+    pub fn variation(&self, at: usize, name: &str) -> Option<&Measured> {
+        match at {
+            0 => Some(&self.base),
+            1 => Some(&self.new),
+            _ => self.variations.get(name),
+        }
+    }
+
     fn add(&mut self, summary: &Summary, status: StageStatus, at_ms: i64) {
         let times = |values: &Option<Box<analysis::Values>>, reported: &Option<Box<Reported>>| match (
             values,

@@ -5,8 +5,14 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    analysis::Analysis, condition::Condition, from_parent::FromParent, retry::Retry, rollout::Rollout,
-    service::Service, sticky::Sticky, target::Target,
+    analysis::{Analysis, Pair},
+    condition::Condition,
+    from_parent::FromParent,
+    retry::Retry,
+    rollout::Rollout,
+    service::Service,
+    sticky::Sticky,
+    target::Target,
 };
 use model::{ReleaseId, TENANT_LABEL};
 
@@ -246,6 +252,25 @@ impl Strategy {
             target.labels.insert(TENANT_LABEL.to_owned(), tenant.to_owned());
         }
         self.id = id;
+    }
+
+    /// The same, where the stages of services that have these two variations share calls out among these alone: what is reported of two
+    /// versions is what these had.
+    #[must_use]
+    pub fn of_pair(&self, pair: &Pair) -> Self {
+        let mut two = self.clone();
+        for stage in &mut two.stages {
+            let Some(Subject::Service(service)) = self.subject(stage.subject) else { continue };
+            let share = |name: &Option<String>, usual: usize| {
+                let place =
+                    |name: &String| service.variations.iter().position(|one| one.name.as_str() == name);
+                stage.shares.get(name.as_ref().map_or(Some(usual), place)?).copied()
+            };
+            if let (Some(baseline), Some(canary)) = (share(&pair.baseline, 0), share(&pair.canary, 1)) {
+                stage.shares = vec![baseline, canary];
+            }
+        }
+        two
     }
 
     /// By what earlier releases of a subject are found: those of a tenant are compared with the tenant's own.

@@ -5,7 +5,7 @@ use std::{collections::HashMap, time::Duration};
 use traffic::BUCKETS;
 
 use super::{
-    analysis::Analysis,
+    analysis::{Analysis, judge_each_variation},
     diagnostic::{nearest, quoted},
     fields::Located,
     findings::Findings,
@@ -43,7 +43,7 @@ pub(super) fn strategy(draft: StrategyDraft, findings: &mut Findings<'_>) -> Opt
         let order = if moves_as_one { Order::GlobalIncremental } else { Order::Parallel };
         (led || moves_as_one).then(|| Rollout { order, ..Rollout::default() })
     });
-    let strategy = Strategy {
+    let mut strategy = Strategy {
         id: draft.id?,
         name: draft.name?,
         kind: draft.kind,
@@ -61,6 +61,8 @@ pub(super) fn strategy(draft: StrategyDraft, findings: &mut Findings<'_>) -> Opt
     if strategy.subjects_count() == 0 || strategy.stages.is_empty() {
         return None;
     }
+    let place = |stage: usize| body.places.get(stage).map_or(draft.stage_deadline_at, |place| place.stage);
+    judge_each_variation(&mut strategy, place, findings);
     if body.is_sound {
         warnings(&strategy, &body.places, draft.stage_deadline_at, findings);
     }

@@ -101,8 +101,9 @@ pub struct HealthCheckForm {
 /// How many targets a variation has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TargetCount {
-    /// Of those that are checked, the healthy ones; one that isn't checked counts as healthy.
-    pub healthy: u32,
+    /// Of those the healthy ones; `None`: nobody looks at them.
+    #[serde(default)]
+    pub healthy: Option<u32>,
     pub total: u32,
 }
 

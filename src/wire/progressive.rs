@@ -210,7 +210,7 @@ pub struct BackendShare {
     /// The least and the most that was read back of a router, in percent; `null`: no router tells.
     pub lowest: Option<f64>,
     pub highest: Option<f64>,
-    /// `null`: no router tells.
+    /// `null`: no router looks at them.
     pub healthy_targets: Option<u32>,
     pub total_targets: u32,
 }

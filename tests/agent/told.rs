@@ -173,7 +173,7 @@ async fn shares_calls_and_targets_of_each_variation_are_told_as_they_are() {
     assert_eq!(each(&service, "wanted"), [json!(5_000), json!(2_500), json!(2_500)]);
     // Nobody looks at those of A, which has a name, and of C.
     let targets = each(&service, "targets");
-    assert_eq!([&targets[0], &targets[2]], [&json!({"healthy": 1, "total": 1}); 2]);
+    assert_eq!([&targets[0], &targets[2]], [&json!({"healthy": null, "total": 1}); 2]);
     assert_eq!(service["led"]["variations"][0]["targets"][0], json!(format!("localhost:{}", a.port)));
 
     for _ in 0..CALLS {

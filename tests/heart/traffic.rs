@@ -110,7 +110,7 @@ fn service(name: &str, b: u16, calls: u64) -> Service {
         name: name.to_owned(),
         wanted: share,
         seen: Some(share),
-        targets: TargetCount { healthy: 1, total: 1 },
+        targets: TargetCount { healthy: Some(1), total: 1 },
         draining: None,
         calls: Some(calls),
         errors: Some(0),
@@ -215,11 +215,11 @@ fn a_drift_that_is_told_again_is_known() {
 fn sums_tell_the_lowest_and_the_highest_and_count_each_target_once() {
     let (one, mut other) = (service("checkout", 1_000, 90), service("checkout", 0, 10));
     other.variations[1].seen = None;
-    other.variations[1].targets.healthy = 0;
+    other.variations[1].targets.healthy = Some(0);
     let all = sums([&one, &other]);
     let b = &all[1];
     assert_eq!((b.wanted, b.seen, b.calls, b.unproven), ((0, 1_000), Some((1_000, 1_000)), 100, 1));
-    assert_eq!((b.healthy, b.targets, all[0].healthy), (0, 1, 1));
+    assert_eq!((b.healthy, b.targets, all[0].healthy), (Some(0), 1, Some(1)));
 }
 
 #[derive(Debug, Clone)]
@@ -310,4 +310,32 @@ fn a_router_that_changes_all_the_time_is_slowed_down() {
     let next = u32::try_from(taken).unwrap();
     assert!(world.tell(&shares(next)).is_ok());
     assert!(world.tell(&shares(next + 1)).is_err());
+}
+
+#[test]
+fn how_many_targets_are_healthy_is_unknown_where_no_router_looks() {
+    let of = |healthy: Option<u32>| {
+        let mut service = service("checkout", 1_000, 1);
+        service.variations[1].targets.healthy = healthy;
+        service
+    };
+    let healthy = |routers: &[Option<u32>]| {
+        let services: Vec<Service> = routers.iter().copied().map(of).collect();
+        let sums = sums(&services);
+        (sums[1].healthy, sums[1].healthy_percent())
+    };
+    assert_eq!(healthy(&[None]), (None, None));
+    assert_eq!(healthy(&[None, None]), (None, None));
+    assert_eq!(healthy(&[Some(1)]), (Some(1), Some(100.0)));
+    assert_eq!(healthy(&[None, Some(0)]), (Some(0), Some(0.0)), "the same targets: one that looks is enough");
+    let mut world = World::new();
+    world.tell(&report(vec![of(Some(0))])).unwrap();
+    let is_health = |change: &&Change| matches!(change, Change::Traffic(traffic::Change::Health { .. }));
+    let told = |report: &Report| traffic::Command::Report {
+        child: ROUTER.to_owned(),
+        report: Box::new(report.clone()),
+    };
+    let (changes, answer) = world.command(&Command::Traffic(told(&report(vec![of(None)]))));
+    answer.unwrap();
+    assert_eq!(changes.iter().filter(is_health).count(), 0, "nobody knows that there is one again");
 }

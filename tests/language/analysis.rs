@@ -753,10 +753,10 @@ fn every_fault_of_a_block_says_what_to_write() {
      36 |         - {name: latency, provider: children, metric: responseTime, strategy: CANARY_BASELINE, query: up, canaryArgs: {a: b}, floor: 1%, runVariation: 3%}
         |                                                                                                       ^
       help: leave query out
-    36:119: error: canaryArgs has a meaning only with a configured provider: children report, and take no questions
+    36:119: error: canaryArgs has a, and children are asked for nothing but a variation
      36 |         - {name: latency, provider: children, metric: responseTime, strategy: CANARY_BASELINE, query: up, canaryArgs: {a: b}, floor: 1%, runVariation: 3%}
         |                                                                                                                       ^
-      help: leave canaryArgs out
+      help: write canaryArgs: {variation: B}, or leave it out
     36:134: error: floor has a meaning only with provider: children and metric: errorRate
      36 |         - {name: latency, provider: children, metric: responseTime, strategy: CANARY_BASELINE, query: up, canaryArgs: {a: b}, floor: 1%, runVariation: 3%}
         |                                                                                                                                      ^
@@ -776,7 +776,7 @@ fn every_fault_of_a_block_says_what_to_write() {
     36:70: error: children report of the base version only what it did beside the new one, which is CANARY_BASELINE; of CANARY_PRIMARY they know nothing
      36 |         - {name: a, provider: children, metric: errorRate, strategy: CANARY_PRIMARY}
         |                                                                      ^
-      help: write strategy: CANARY_BASELINE
+      help: write strategy: CANARY_BASELINE, or, of a service that runs the stable version a second time, which variation is which: primaryArgs: {variation: A}, canaryArgs: {variation: B}
     36:70: warning: CANARY_PRIMARY compares a fresh canary with a primary that has run for long, and is of another size
      36 |         - {name: a, provider: children, metric: errorRate, strategy: CANARY_PRIMARY}
         |                                                                      ^

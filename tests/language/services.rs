@@ -1,8 +1,8 @@
 //! Services: what is read, what is refused, and what is handed on.
 
 use language::{
-    Action, HashFunction, RolloutTemplates, Salt, Site, StageKind, Strategy, Subject, check, check_at,
-    check_from_parent, check_stored, offer, render, render_full, schema::StrategyForm,
+    Action, HashFunction, RolloutTemplates, Salt, Site, StageKind, Strategy, Subject, analysis::Pair, check,
+    check_at, check_from_parent, check_stored, offer, render, render_full, schema::StrategyForm,
 };
 use traffic::{
     Variation,
@@ -298,5 +298,97 @@ fn each_slip_is_named() {
         assert_ne!(changed, OF_THREE, "{from}");
         assert!(rendered(&changed).contains(says), "{to}: {}", rendered(&changed));
         assert!(check(&changed).strategy.is_none(), "{to}");
+    }
+}
+
+/// Two stages of three variations, the second of which is judged by these metrics; in its first stage B has nothing.
+fn judged_by(metrics: &str) -> String {
+    let block = format!(
+        "    shares: {{A: 80, B: 10, C: 10}}\n    analysis: {{duration: 10m, interval: 1m, metrics: [{metrics}]}}\n"
+    );
+    let judged = OF_THREE.replacen("    shares: {B: 60, C: 40}\n    healthy_targets: 50\n", &block, 1);
+    assert_ne!(judged, OF_THREE);
+    judged
+}
+
+const ERRORS: &str = "{name: errors, provider: children, metric: errorRate, strategy: CANARY_BASELINE";
+
+/// Each metric of the last stage, with the variations that it names.
+fn pairs(text: &str) -> Vec<(String, Option<Pair>)> {
+    let strategy = load(text);
+    let analysis = strategy.stages.last().unwrap().analysis.clone().unwrap();
+    analysis.metrics.into_iter().map(|metric| (metric.name, metric.pair)).collect()
+}
+
+fn pair(baseline: Option<&str>, canary: Option<&str>) -> Option<Pair> {
+    Some(Pair { baseline: baseline.map(str::to_owned), canary: canary.map(str::to_owned) })
+}
+
+#[test]
+fn each_new_variation_of_what_children_report_is_judged_and_has_its_part_of_alpha() {
+    let text = judged_by(&format!("{ERRORS}}}"));
+    let condition = "metrics_conditions: errorRate < 0.02";
+    let found = pairs(&text);
+    let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names.len(), 4, "{names:?}");
+    assert_eq!((names[0], names[2]), ("errors", "errors, C"), "{names:?}");
+    assert!(names[1].starts_with(&condition[..19]) && names[3].ends_with(", C"), "{names:?}");
+    let of: Vec<&Option<Pair>> = found.iter().map(|(_, pair)| pair).collect();
+    let of_c = pair(None, Some("C"));
+    assert_eq!(of, [&None, &None, &of_c, &of_c]);
+    let shares: Vec<f64> = load(&text).alpha_shares().iter().map(|share| share.alpha).collect();
+    assert_eq!(shares, [0.025, 0.025], "both comparisons together have what one has else");
+    // A variation without calls is not judged: C stands in the place of B then.
+    let alone = text.replacen("{A: 80, B: 10, C: 10}", "{A: 80, C: 20}", 1);
+    assert_eq!(pairs(&alone), [("errors".to_owned(), of_c.clone()), (names[1].to_owned(), of_c)]);
+    let stored = check_stored(&text).strategy.unwrap();
+    assert_eq!(stored, load(&text), "it is the same when it is read again");
+}
+
+#[test]
+fn a_metric_of_what_children_report_may_name_its_variations() {
+    let of = |metric: &str| pairs(&judged_by(metric)).remove(0).1;
+    let primary = ERRORS.replace("CANARY_BASELINE", "CANARY_PRIMARY");
+    assert_eq!(of(&format!("{ERRORS}, baselineArgs: {{variation: C}}}}")), pair(Some("C"), None));
+    assert_eq!(of(&format!("{ERRORS}, canaryArgs: {{variation: C}}}}")), pair(None, Some("C")));
+    assert_eq!(
+        of(&format!("{primary}, canaryArgs: {{variation: C}}, primaryArgs: {{variation: A}}}}")),
+        pair(Some("A"), Some("C"))
+    );
+    assert_eq!(
+        of(&format!("{ERRORS}, baselineArgs: {{variation: A}}, canaryArgs: {{variation: B}}}}")),
+        None,
+        "these are what is told of two versions"
+    );
+    let no_calls = |metric: &str| judged_by(metric).replacen("{A: 80, B: 10, C: 10}", "{A: 80, C: 20}", 1);
+    for (text, says) in [
+        (
+            judged_by(&format!("{ERRORS}, canaryArgs: {{variation: D}}}}")),
+            "names \"D\", and what is judged has no such",
+        ),
+        (
+            judged_by(&format!("{ERRORS}, canaryArgs: {{variation: A}}}}")),
+            "judges what it compares with, or the stable",
+        ),
+        (
+            judged_by(&format!("{ERRORS}, baselineArgs: {{variation: B}}}}")),
+            "judges what it compares with, or the stable",
+        ),
+        (
+            judged_by(&format!("{ERRORS}, canaryArgs: {{job: B}}}}")),
+            "canaryArgs has job, and children are asked",
+        ),
+        (
+            judged_by(&format!("{ERRORS}, primaryArgs: {{variation: A}}}}")),
+            "primaryArgs has a meaning only with strategy",
+        ),
+        (judged_by(&format!("{primary}}}")), "of CANARY_PRIMARY they know nothing"),
+        (
+            no_calls(&format!("{ERRORS}, canaryArgs: {{variation: B}}}}")),
+            "is about \"B\", which gets no calls in the stage",
+        ),
+    ] {
+        assert!(rendered(&text).contains(says), "{says}: {}", rendered(&text));
+        assert!(check(&text).strategy.is_none(), "{says}");
     }
 }

@@ -97,7 +97,7 @@ fn service(led: &LedService, core: &Core, front: &dyn Front, view: &View) -> Opt
             wanted: variant.hundredths.min(WHOLE),
             seen: view.share(name, of.name.as_str()),
             targets: TargetCount {
-                healthy: view.healthy(name, of.name.as_str()).unwrap_or(total).min(total),
+                healthy: view.healthy(name, of.name.as_str()).map(|healthy| healthy.min(total)),
                 total,
             },
             draining: drain.map(|one| one.left.map_or(-1, |left| i64::try_from(left).unwrap_or(i64::MAX))),

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::Subcommand;
 
-use super::{Gone, Many, One, Registered, Registering, label, labels, list, one, register, remove, seconds};
+use super::{Gone, Many, One, Registered, Registering, label, list, one, register, remove, seconds};
 use crate::cli::{failure::Failure, show};
 use wire::progressive::{Environment, EnvironmentDefaults, EnvironmentPort, EnvironmentSpec, HealthCheck};
 
@@ -136,6 +136,6 @@ fn routers(spec: &EnvironmentSpec) -> String {
     match (spec.ports.is_empty(), spec.routers.is_empty()) {
         (true, _) => "none".to_owned(),
         (false, true) => "all".to_owned(),
-        (false, false) => labels(&spec.routers),
+        (false, false) => show::labels(&spec.routers, ", "),
     }
 }

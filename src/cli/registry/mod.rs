@@ -5,7 +5,7 @@ pub mod environment;
 pub mod target_group;
 pub mod version;
 
-use std::{collections::BTreeMap, io::Write};
+use std::io::Write;
 
 use reqwest::Method;
 use serde::{Serialize, de::DeserializeOwned};
@@ -103,12 +103,7 @@ async fn register<R: Registered>(
     out: &mut impl Write,
 ) -> Result<u8, Failure> {
     let client = Client::new(&how.connection)?;
-    let noted = how.noted.body();
-    let mut request = client.request(Method::POST, &path::<R>()).json(spec);
-    let query = [("by", noted.by), ("note", noted.note)];
-    for (name, value) in query.iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
-        request = request.query(&[(name, value)]);
-    }
+    let request = client.request(Method::POST, &path::<R>()).query(&how.noted.body()).json(spec);
     let made: R = client.post(request).await?;
     shown(&made, how.json, out)
 }
@@ -142,11 +137,6 @@ fn label(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
     pair.map(|(key, value)| (key.to_owned(), value.to_owned()))
         .ok_or_else(|| "it looks like tier=edge".to_owned())
-}
-
-/// `tier=edge, zone=a`.
-fn labels(all: &BTreeMap<String, String>) -> String {
-    all.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(", ")
 }
 
 /// A duration, in seconds.

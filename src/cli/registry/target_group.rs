@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::Subcommand;
 
-use super::{Gone, Many, One, Registered, Registering, label, labels, list, one, register, remove};
+use super::{Gone, Many, One, Registered, Registering, label, list, one, register, remove};
 use crate::cli::{failure::Failure, show};
 use wire::progressive::{TargetGroup, TargetGroupSpec};
 
@@ -81,10 +81,14 @@ impl Registered for TargetGroup {
     }
     fn row(&self) -> Vec<String> {
         let TargetGroupSpec { name, labels: of, addresses } = &self.spec;
-        vec![name.clone(), show::or_dash(Some(&labels(of))), show::or_dash(Some(&addresses.join(", ")))]
+        vec![
+            name.clone(),
+            show::or_dash(Some(&show::labels(of, ", "))),
+            show::or_dash(Some(&addresses.join(", "))),
+        ]
     }
     fn fields(&self) -> Vec<(&'static str, String)> {
-        vec![("agents", labels(&self.spec.labels)), ("addresses", self.spec.addresses.join(", "))]
+        vec![("agents", show::labels(&self.spec.labels, ", ")), ("addresses", self.spec.addresses.join(", "))]
     }
     fn entry(&self) -> (&str, &str, Option<&str>) {
         (&self.id, &self.created_at, self.created_by.as_deref())

@@ -113,12 +113,7 @@ pub(super) async fn send(
     if how.no_start {
         request = request.query(&[("start", "false")]);
     }
-    let noted = how.noted.body();
-    let query = [("by", noted.by), ("note", noted.note)];
-    for (name, value) in query.iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
-        request = request.query(&[(name, value)]);
-    }
-    client.post(body(request, text, archive)).await
+    client.post(body(request.query(&how.noted.body()), text, archive)).await
 }
 
 /// A strategy as a body, with its functions if they are sent along.

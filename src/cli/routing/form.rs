@@ -30,6 +30,11 @@ fn errors(errors: u64, calls: u64) -> String {
     if calls == 0 { "-".to_owned() } else { format!("{errors} of {calls}") }
 }
 
+/// `1 of 2`.
+fn healthy(healthy: Option<u32>, targets: u32) -> String {
+    healthy.map_or_else(|| format!("unknown of {targets}"), |healthy| format!("{healthy} of {targets}"))
+}
+
 /// The variations of a service over all its routers.
 pub fn sums(variations: &[ServiceVariationSum]) -> String {
     let rows = variations.iter().map(|one| {
@@ -39,7 +44,7 @@ pub fn sums(variations: &[ServiceVariationSum]) -> String {
             one.seen.map_or_else(|| "-".to_owned(), range),
             known(one.measured),
             errors(one.errors, one.calls),
-            format!("{} of {}", one.healthy_targets, one.total_targets),
+            healthy(one.healthy_targets, one.total_targets),
         ]
     });
     show::table(&["VARIATION", "WANTED", "SEEN", "MEASURED", "ERRORS", "HEALTHY"], rows)
@@ -61,7 +66,7 @@ pub fn by_router(routed: &[RoutedService]) -> String {
             known(one.seen),
             known(one.measured),
             errors(one.errors.unwrap_or_default(), one.calls.unwrap_or_default()),
-            format!("{} of {}", one.healthy_targets, one.total_targets),
+            healthy(one.healthy_targets, one.total_targets),
             show::or_dash(drained.as_deref()),
         ]
     };

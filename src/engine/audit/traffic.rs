@@ -33,15 +33,13 @@ pub(super) fn event<'a>(change: &'a Change, child_id: &'a str) -> Option<Event<'
             seen: &drift.seen,
             then: drift.then.name(),
         },
-        Change::Health { service, variation, targets, .. } if targets.healthy == 0 => {
-            Event::VariationUnhealthy { router, service, variation, targets: targets.total }
-        }
-        Change::Health { service, variation, targets, .. } => Event::VariationHealthy {
-            router,
-            service,
-            variation,
-            healthy: targets.healthy,
-            targets: targets.total,
+        Change::Health { service, variation, targets, .. } => match targets.healthy {
+            None | Some(0) => {
+                Event::VariationUnhealthy { router, service, variation, targets: targets.total }
+            }
+            Some(healthy) => {
+                Event::VariationHealthy { router, service, variation, healthy, targets: targets.total }
+            }
         },
         Change::Stood { phase, is_reached, trouble, .. } => Event::RouterStood {
             router,

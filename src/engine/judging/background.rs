@@ -26,22 +26,27 @@ pub(super) async fn look(
     mut found: Metered,
 ) -> Result<Metered, String> {
     if metric.is_judged_on_the_way() {
-        let so_far =
-            ranges::so_far(reports.merged(engine, due).await?, of, metric, &due.strategy, found.clone());
+        let merged = reports.merged(engine, due, metric.pair.as_ref()).await?;
+        let so_far = ranges::so_far(merged, of, metric, &due.strategy, found.clone());
         if so_far.verdict.is_some() {
             return Ok(so_far);
         }
     }
-    let news = read_news(engine, due, &mut found).await?;
+    let news = read_news(engine, due, metric, &mut found).await?;
     Ok(measure(&news, of, metric, &found))
 }
 
 /// What came since the last look, of whom this is known so far. It takes note of how far it has read.
-async fn read_news(engine: &Engine, due: &Due, found: &mut Metered) -> Result<Vec<StageReport>, String> {
+async fn read_news(
+    engine: &Engine,
+    due: &Due,
+    metric: &Metric,
+    found: &mut Metered,
+) -> Result<Vec<StageReport>, String> {
     let from = found.until_ms[0].unwrap_or(i64::MIN);
     // What has this very instant may not be stored yet.
     let until = due.now.wall_ms.max(from);
-    let reports = children::read(engine, due, Some(from..until)).await?;
+    let reports = children::read(engine, due, metric.pair.as_ref(), Some(from..until)).await?;
     found.until_ms[0] = Some(until);
     found.errors = 0;
     Ok(reports)

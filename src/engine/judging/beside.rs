@@ -25,7 +25,7 @@ pub(super) async fn compare_versions(
     if due.is_last && !due.is_gathered {
         return Ok(found);
     }
-    let merged = reports.merged(engine, due).await?;
+    let merged = reports.merged(engine, due, metric.pair.as_ref()).await?;
     let is_first = found.judgement.is_none();
     let ends = analysis.duration.is_some();
     if ends && is_first && due.is_last {
@@ -94,7 +94,10 @@ pub(super) async fn compare_with_previous(
         Ok(previous) => previous,
         Err(nothing) => return Ok(ended(found, Verdict::NoData, nothing)),
     };
-    let strata = children::strata_since(engine, &previous.release, reports, of, &due.strategy).await?;
+    let strata = {
+        let meant = (of, look.metric.pair.as_ref());
+        children::strata_since(engine, &previous.release, reports, meant, &due.strategy).await?
+    };
     let Some(strata) = strata else {
         let sentence = format!("release {} is not kept any more", previous.release);
         return Ok(ended(found, Verdict::NoData, sentence));

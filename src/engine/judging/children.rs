@@ -19,7 +19,7 @@ use heart::release::{
 };
 use language::{
     Stage, Strategy,
-    analysis::{ChildMetric, Metric, Rule},
+    analysis::{ChildMetric, Metric, Pair, Rule},
 };
 use model::{ChildKey, ReleaseKey, StageStatus};
 use store::{StoreError, rows::StageResultRow};
@@ -73,6 +73,7 @@ pub(super) fn explain_unread_reports(engine: &Engine, release: ReleaseKey, error
 pub(super) async fn read(
     engine: &Engine,
     due: &Due,
+    pair: Option<&Pair>,
     final_in: Option<Range<i64>>,
 ) -> Result<Vec<StageReport>, String> {
     let (mut reports, mut after) = (Vec::new(), None);
@@ -82,6 +83,7 @@ pub(super) async fn read(
             release: due.release,
             strategy: &due.strategy,
             slot: due.whose.slot,
+            pair,
             final_in: final_in.as_ref(),
         };
         reports.extend(of.read_some(engine, &members).await?);
@@ -98,6 +100,8 @@ struct Wanted<'a> {
     strategy: &'a Strategy,
     /// `None`: of all stages.
     slot: Option<Slot>,
+    /// Of which variations; reports that tell nothing of them are none.
+    pair: Option<&'a Pair>,
     /// Only those that became final in this time.
     final_in: Option<&'a Range<i64>>,
 }
@@ -131,7 +135,11 @@ impl Wanted<'_> {
             if !is_meant || members.binary_search(&child).is_err() || !is_counted(row, self.final_in)? {
                 continue;
             }
-            let summary = stored::summary(row)?;
+            let told = stored::summary(row)?;
+            let Some(summary) = self.pair.map_or_else(|| Some(told.clone()), |pair| told.of_pair(pair))
+            else {
+                continue;
+            };
             // A manager's later waves report the earlier ones once more: what is added to would count twice.
             let says_again = summary.agents.is_some() && row.attempt > 1 && self.final_in.is_some();
             if !says_again {
@@ -150,7 +158,7 @@ pub(super) async fn strata_since(
     engine: &Engine,
     earlier: &str,
     reports: &[StageReport],
-    of: ChildMetric,
+    (of, pair): (ChildMetric, Option<&Pair>),
     strategy: &Strategy,
 ) -> Result<Option<Vec<Stratum>>, String> {
     let unread = |error: StoreError| explain_unread(engine, earlier, "the earlier release", &error);
@@ -160,7 +168,7 @@ pub(super) async fn strata_since(
     let mut members: Vec<ChildKey> = reports.iter().map(|report| report.child).collect();
     members.sort_unstable();
     members.dedup();
-    let wanted = Wanted { release: ReleaseKey(key), strategy: &before, slot: None, final_in: None };
+    let wanted = Wanted { release: ReleaseKey(key), strategy: &before, slot: None, pair, final_in: None };
     let earlier = wanted.read_all(engine, &members).await?;
     let earlier: BTreeMap<(ChildKey, &str), &StageReport> = earlier
         .iter()

@@ -8,7 +8,11 @@
 //! Times are ranked apart by how fast children were before the release, where that is known (`release::classes`): a part is
 //! then (stage, split, class), and waits between looks until there is enough of it.
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use tokio::{sync::OnceCell, task::spawn_blocking};
 
@@ -27,7 +31,10 @@ use heart::release::{
     strata::{Key, Sides, Strata},
     summary::Summary,
 };
-use language::{Stage, Strategy, analysis::ChildMetric};
+use language::{
+    Stage, Strategy,
+    analysis::{ChildMetric, Metric, Pair},
+};
 use model::{ChildKey, StageStatus};
 use store::{StoreError, rows::StageResultRow};
 
@@ -36,11 +43,17 @@ const MAX_STRATA: usize = 10_000;
 
 /// What children reported, merged; read once a look, whichever of its metrics needs it first.
 #[derive(Debug, Default)]
-pub(super) struct Reports(OnceCell<Result<Merged, String>>);
+pub(super) struct Reports {
+    /// Variations that metrics name.
+    pairs: BTreeSet<Pair>,
+    merged: OnceCell<Result<Vec<Merged>, String>>,
+}
 
 /// What all of them reported so far.
 #[derive(Debug, Default)]
 pub(super) struct Merged {
+    /// Of which variations, and how they share calls; `None`: the stable one and the first beside it.
+    pair: Option<(Pair, Strategy)>,
     /// By index in the strategy.
     stages: BTreeMap<u8, Strata>,
     /// Somebody reports while a stage goes on.
@@ -74,8 +87,16 @@ impl Untaken {
 }
 
 impl Reports {
-    pub async fn merged(&self, engine: &Engine, due: &Due) -> Result<&Merged, String> {
-        self.0.get_or_init(|| read(engine, due)).await.as_ref().map_err(Clone::clone)
+    /// For a look at these metrics.
+    pub fn of(metrics: &[Metric]) -> Self {
+        Self { pairs: metrics.iter().filter_map(|metric| metric.pair.clone()).collect(), ..Self::default() }
+    }
+
+    pub async fn merged(&self, engine: &Engine, due: &Due, pair: Option<&Pair>) -> Result<&Merged, String> {
+        let all = self.merged.get_or_init(|| read(engine, due, &self.pairs)).await;
+        let all = all.as_ref().map_err(Clone::clone)?;
+        let found = all.iter().find(|merged| merged.pair.as_ref().map(|(pair, _)| pair) == pair);
+        found.ok_or_else(|| "nobody reads what children report of these variations".to_owned())
     }
 }
 
@@ -101,9 +122,15 @@ async fn classes(engine: &Engine, due: &Due) -> Result<Vec<Arc<Classes>>, String
 }
 
 /// Reads slice by slice, and adds up each apart from the tasks that answer calls.
-async fn read(engine: &Engine, due: &Due) -> Result<Merged, String> {
+async fn read(engine: &Engine, due: &Due, pairs: &BTreeSet<Pair>) -> Result<Vec<Merged>, String> {
     let classes = Arc::new(classes(engine, due).await?);
-    let (mut merged, mut after) = (Merged { is_classed: is_classed(due), ..Merged::default() }, None);
+    let of = |pair: Option<&Pair>| Merged {
+        pair: pair.map(|pair| (pair.clone(), due.strategy.of_pair(pair))),
+        is_classed: is_classed(due),
+        ..Merged::default()
+    };
+    let mut merged: Vec<Merged> = pairs.iter().map(Some).chain([None]).map(of).collect();
+    let mut after = None;
     loop {
         let (members, more) = children::find_members(engine, due, after).await?;
         if let (Some(first), Some(last)) = (members.first(), members.last()) {
@@ -111,7 +138,11 @@ async fn read(engine: &Engine, due: &Due) -> Result<Merged, String> {
             let (strategy, slot) = (due.strategy.clone(), due.whose.slot);
             let classes = Arc::clone(&classes);
             let adding = spawn_blocking(move || {
-                merged.add(&rows, &members, slot, &strategy, &classes).map(|()| merged)
+                let attempts = attempts(&rows, &members, slot, &strategy)?;
+                for one in &mut merged {
+                    one.add(&attempts, &strategy, &classes);
+                }
+                Ok::<_, StoreError>(merged)
             });
             let added = adding.await.map_err(|error| {
                 tracing::error!(%error, release = due.id, "the reports of children could not be added up");
@@ -126,52 +157,63 @@ async fn read(engine: &Engine, due: &Due) -> Result<Merged, String> {
     }
 }
 
+/// What each child reported of each stage that counts, its attempts one after the other.
+type Attempts = BTreeMap<(u32, Slot), Vec<Summary>>;
+
+/// Of some children.
+fn attempts(
+    rows: &[StageResultRow],
+    members: &[ChildKey],
+    slot: Option<Slot>,
+    strategy: &Strategy,
+) -> Result<Attempts, StoreError> {
+    let mut attempts = Attempts::new();
+    for row in rows.iter().filter(|row| members.binary_search(&ChildKey(row.child_key)).is_ok()) {
+        let of = stored::slot_of(row, strategy)?;
+        if of.stage_index().is_none() || slot.is_some_and(|slot| slot != of) {
+            continue;
+        }
+        let summary = stored::summary(row)?;
+        let of_child = attempts.entry((row.child_key, of)).or_default();
+        // A try that got no call of the new version was no test, but its calls were shared out like all others. What
+        // else was tried before is replaced: a manager says it once more, and who was told to try again starts afresh.
+        of_child.retain(|before| before.agents.is_none() && before.has_no_calls());
+        of_child.push(summary);
+    }
+    Ok(attempts)
+}
+
 impl Merged {
     /// Adds what some children reported.
-    fn add(
-        &mut self,
-        rows: &[StageResultRow],
-        members: &[ChildKey],
-        slot: Option<Slot>,
-        strategy: &Strategy,
-        classes: &[Arc<Classes>],
-    ) -> Result<(), StoreError> {
-        let mut found: BTreeMap<u8, Vec<Summary>> = BTreeMap::new();
+    fn add(&mut self, attempts: &Attempts, strategy: &Strategy, classes: &[Arc<Classes>]) {
+        let mut found: BTreeMap<u8, Vec<Cow<'_, Summary>>> = BTreeMap::new();
         let mut class_of: BTreeMap<u8, Vec<Option<u8>>> = BTreeMap::new();
-        // The attempts of a child in a stage follow one another, the latest last.
-        let mut attempts: BTreeMap<(u32, Slot), Vec<Summary>> = BTreeMap::new();
-        for row in rows.iter().filter(|row| members.binary_search(&ChildKey(row.child_key)).is_ok()) {
-            let of = stored::slot_of(row, strategy)?;
-            if of.stage_index().is_none() || slot.is_some_and(|slot| slot != of) {
-                continue;
-            }
-            let summary = stored::summary(row)?;
-            let of_child = attempts.entry((row.child_key, of)).or_default();
-            // A try that got no call of the new version was no test, but its calls were shared out like all others. What
-            // else was tried before is replaced: a manager says it once more, and who was told to try again starts afresh.
-            of_child.retain(|before| before.agents.is_none() && before.has_no_calls());
-            of_child.push(summary);
-        }
-        for ((child, of), summaries) in attempts {
+        let strategy = self.pair.as_ref().map_or(strategy, |(_, strategy)| strategy);
+        for ((child, of), told) in attempts {
             // Of roll-outs nothing was kept above.
             let Some(index) = of.stage_index() else { continue };
-            self.off.note(ChildKey(child), &summaries, &strategy.stages[index]);
+            let meant = |summary| match &self.pair {
+                None => Some(Cow::Borrowed(summary)),
+                Some((pair, _)) => Summary::of_pair(summary, pair).map(Cow::Owned),
+            };
+            let summaries: Vec<Cow<'_, Summary>> = told.iter().filter_map(meant).collect();
+            self.off.note(ChildKey(*child), &summaries, &strategy.stages[index]);
             self.is_interim |= summaries.iter().any(|summary| summary.status == StageStatus::InProgress);
-            let class = classes.get(index).and_then(|classes| classes.of(ChildKey(child)));
+            let class = classes.get(index).and_then(|classes| classes.of(ChildKey(*child)));
             class_of.entry(index as u8).or_default().extend(summaries.iter().map(|_| class));
             found.entry(index as u8).or_default().extend(summaries);
         }
         for (index, summaries) in found {
             let stage = &strategy.stages[usize::from(index)];
-            if let Some(told) = measured::effects(&summaries, stage.new_traffic) {
+            if let Some(told) = measured::effects(summaries.iter().map(AsRef::as_ref), stage.new_traffic) {
                 self.effects.entry(index).or_default().add(&told);
             }
-            let each = summaries.iter().zip(class_of.remove(&index).unwrap_or_default());
+            let classes = class_of.remove(&index).unwrap_or_default();
+            let each = summaries.iter().map(AsRef::as_ref).zip(classes);
             let strata = Strata::classed(each, stage.new_traffic);
             let strata = if self.is_classed { strata } else { strata.without_classes() };
             self.stages.entry(index).or_default().merge(&strata);
         }
-        Ok(())
     }
 
     /// Both versions side by side, part by part.
@@ -237,7 +279,8 @@ impl Merged {
             .map_err(|why| Untaken::Unreadable(stored::bad_run(due.release, due.run.block, why)))?;
         let before = found.strata.len();
         let mut few = Vec::new();
-        for (part, now) in self.parts(of, &due.strategy) {
+        let strategy = self.pair.as_ref().map_or(&*due.strategy, |(_, strategy)| strategy);
+        for (part, now) in self.parts(of, strategy) {
             let new = match taken.get(&part) {
                 None => Some((now.baseline.clone(), now.canary.clone(), now.calls)),
                 Some(taken) => taken.left_of(&now),

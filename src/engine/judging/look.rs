@@ -16,7 +16,7 @@ use ports::provider::Registry;
 pub(super) async fn make(engine: &Engine, registry: &Registry, due: &Due) -> Look {
     let analysis = due.strategy.analyses().nth(usize::from(due.run.block)).map(|(_, analysis)| analysis);
     let metrics = analysis.map(|analysis| analysis.metrics.as_slice()).unwrap_or_default();
-    let reports = Reports::default();
+    let reports = Reports::of(metrics);
     let metrics = match analysis {
         Some(analysis) => {
             let look = |metric| MetricLook { engine, registry, due, reports: &reports, analysis, metric };
@@ -56,7 +56,7 @@ async fn close_early(
     if !is_early || !can_be || left().next().is_none() || !found.iter().any(Metered::passes_early) {
         return found;
     }
-    let (at_the_end, reports) = (due.at_an_early_end(), Reports::default());
+    let (at_the_end, reports) = (due.at_an_early_end(), Reports::of(&analysis.metrics));
     let each = analysis.metrics.iter().zip(&found).enumerate().map(|(at, (metric, found))| {
         let (at_the_end, reports, is_left) = (&at_the_end, &reports, is_left(&(metric, found)));
         async move {
@@ -92,27 +92,29 @@ async fn look_at(look: MetricLook<'_>, at: usize) -> Metered {
         (MetricSource::Children(of), None)
             if !due.is_last && analysis.duration.is_some() && metric.is_judged_on_the_way() =>
         {
-            let merged = reports.merged(engine, due).await;
+            let merged = reports.merged(engine, due, metric.pair.as_ref()).await;
             merged.map(|merged| ranges::so_far(merged, *of, metric, &due.strategy, before.clone()))
         }
         (MetricSource::Children(_), _) if !due.is_gathered => Ok(before.clone()),
         (MetricSource::Children(of), _) if analysis.duration.is_none() => {
             background::look(engine, due, reports, *of, metric, before.clone()).await
         }
-        (MetricSource::Children(of), design) => match (children::read(engine, due, None).await, design) {
-            (Err(why), _) => Err(why),
-            (Ok(reports), Some(Ok(design))) => {
-                beside::compare_with_previous(&look, *of, &reports, design, before.clone()).await
+        (MetricSource::Children(of), design) => {
+            match (children::read(engine, due, metric.pair.as_ref(), None).await, design) {
+                (Err(why), _) => Err(why),
+                (Ok(reports), Some(Ok(design))) => {
+                    beside::compare_with_previous(&look, *of, &reports, design, before.clone()).await
+                }
+                (Ok(reports), _) => Ok(match &metric.rule {
+                    Rule::Condition(condition) => {
+                        conditions::judge(&reports, condition, metric.failure_limit, before.clone())
+                    }
+                    Rule::Threshold { .. } | Rule::Compare(_) => {
+                        children::measure(&reports, *of, metric, before.clone())
+                    }
+                }),
             }
-            (Ok(reports), _) => Ok(match &metric.rule {
-                Rule::Condition(condition) => {
-                    conditions::judge(&reports, condition, metric.failure_limit, before.clone())
-                }
-                Rule::Threshold { .. } | Rule::Compare(_) => {
-                    children::measure(&reports, *of, metric, before.clone())
-                }
-            }),
-        },
+        }
     };
     found.map_or_else(|why| note_error(before, &why, analysis), refuse_unstorable)
 }

@@ -1,7 +1,7 @@
 //! The children whose calls were shared out furthest from what was ordered: to be looked at, not judged by. In a large
 //! fleet some are off by chance.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use crate::Engine;
 use analysis::split::{ChildSplit, Split};
@@ -36,7 +36,7 @@ fn calls_of(summary: &Summary, ordered: u8) -> Vec<(Key, [u64; 2])> {
 
 impl Off {
     /// Takes note of what a child reported of a stage.
-    pub fn note(&mut self, child: ChildKey, summaries: &[Summary], stage: &Stage) {
+    pub fn note(&mut self, child: ChildKey, summaries: &[Cow<'_, Summary>], stage: &Stage) {
         let mut splits: BTreeMap<Key, Split> = BTreeMap::new();
         for summary in summaries {
             for (key, calls) in calls_of(summary, stage.new_traffic) {

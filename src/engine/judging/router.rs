@@ -13,7 +13,8 @@
 //!
 //! Counts are those of the shares in force, and begin anew with others: no value spans a change of shares, nor one of the routers.
 //! What was counted before the first look is a value if the shares came into force within what is looked at. A value comes only
-//! with newer counts than the one before, and without calls there is none.
+//! with newer counts than the one before, and without calls there is none. Where no router looks at the targets, nobody knows how many
+//! are healthy: then there is no value either.
 
 use std::{
     collections::HashMap,
@@ -23,8 +24,7 @@ use std::{
 
 use futures_util::future::BoxFuture;
 
-use crate::Engine;
-use analysis::Histogram;
+use crate::{Engine, measured::Times};
 use heart::{release::state::Snapshot, traffic::sums};
 use language::analysis::Escape;
 use model::ChildKey;
@@ -74,9 +74,10 @@ struct Sample {
     shares: Vec<(ChildKey, u64, u64)>,
     calls: u64,
     errors: u64,
-    times: Option<Histogram>,
-    healthy: u32,
-    targets: u32,
+    times: Times,
+    /// `None`: nobody looks.
+    healthy: Option<u32>,
+    healthy_percent: Option<f64>,
 }
 
 /// By query: what was found when it was looked last.
@@ -160,26 +161,20 @@ fn sample(state: &Snapshot, service: &str, variation: &str) -> Option<Sample> {
         found.calls = found.calls.saturating_add(one.calls.unwrap_or_default());
         found.errors = found.errors.saturating_add(one.errors.unwrap_or_default());
         if let Some(times) = &one.histogram {
-            match &mut found.times {
-                None => found.times = Some(times.as_ref().clone()),
-                // Of another resolution: what can't be put together is left out.
-                Some(all) => drop(all.merge(times)),
-            }
+            found.times.add(times);
         }
     }
     let sums = sums(of.iter().map(|(_, _, service)| service.as_ref()));
     let sum = sums.into_iter().find(|sum| is_meant(&sum.variation))?;
-    (found.healthy, found.targets) = (sum.healthy, sum.targets);
+    (found.healthy, found.healthy_percent) = (sum.healthy, sum.healthy_percent());
     Some(found)
 }
 
 /// The value now; none: there is nothing newer than before, or nothing was called.
 fn value(asked: Quantity, now: &Sample, before: Option<&Sample>, window: Window) -> Option<f64> {
     match asked {
-        Quantity::HealthyTargets => return Some(f64::from(now.healthy)),
-        Quantity::HealthyPercent => {
-            return (now.targets > 0).then(|| f64::from(now.healthy) * 100.0 / f64::from(now.targets));
-        }
+        Quantity::HealthyTargets => return now.healthy.map(f64::from),
+        Quantity::HealthyPercent => return now.healthy_percent,
         Quantity::Requests | Quantity::ErrorRate | Quantity::Time(_) => {}
     }
     if before.is_some_and(|before| before.at_ms >= now.at_ms) {
@@ -203,7 +198,7 @@ fn value(asked: Quantity, now: &Sample, before: Option<&Sample>, window: Window)
             Some(calls as f64 * 1_000.0 / ms as f64)
         }
         Quantity::ErrorRate => Some(errors as f64 / calls as f64),
-        Quantity::Time(percent) => now.times.as_ref()?.quantile(f64::from(percent) / 100.0),
+        Quantity::Time(percent) => now.times.quantile(f64::from(percent) / 100.0),
         Quantity::HealthyTargets | Quantity::HealthyPercent => None,
     }
 }

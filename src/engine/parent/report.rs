@@ -185,11 +185,10 @@ impl Subtree {
     fn add(&mut self, summaries: Vec<(Summary, Option<u8>)>, split: u8, is_classed: bool) {
         let strata = Strata::classed(summaries.iter().map(|(summary, class)| (summary, *class)), split);
         self.strata.merge(&if is_classed { strata } else { strata.without_classes() });
-        let summaries: Vec<Summary> = summaries.into_iter().map(|(summary, _)| summary).collect();
-        if let Some(told) = measured::effects(&summaries, split) {
+        if let Some(told) = measured::effects(summaries.iter().map(|(summary, _)| summary), split) {
             self.effects.get_or_insert_default().add(&told);
         }
-        let bare = |summary| Summary { strata: Vec::new(), ..summary };
+        let bare = |(summary, _)| Summary { strata: Vec::new(), ..summary };
         self.summaries.extend(summaries.into_iter().map(bare));
     }
 

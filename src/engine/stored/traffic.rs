@@ -71,7 +71,7 @@ struct VariationForm {
     name: String,
     wanted: u16,
     seen: Option<u16>,
-    healthy: u32,
+    healthy: Option<u32>,
     targets: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     draining: Option<DrainForm>,

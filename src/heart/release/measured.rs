@@ -27,7 +27,7 @@ pub fn samples(sides: &Sides, of: ChildMetric) -> Option<[Sample; 2]> {
 
 /// How much the children differ of whom these are the reports of a stage that gives the new version `split` percent of the
 /// calls. A manager says it of its own children; one that doesn't counts as one child. `None`: nobody measured both versions.
-pub fn effects(summaries: &[Summary], split: u8) -> Option<EffectsTold> {
+pub fn effects<'s>(summaries: impl IntoIterator<Item = &'s Summary>, split: u8) -> Option<EffectsTold> {
     let mut all = EffectsTold::default();
     for summary in summaries {
         match &summary.effects {

@@ -176,9 +176,10 @@ impl Taking<'_> {
         for variation in &now.variations {
             let known =
                 before.and_then(|one| one.variations.iter().find(|known| known.name == variation.name));
-            let is_down = variation.targets.healthy == 0 && variation.targets.total > 0;
-            let was_down = known.is_some_and(|known| known.targets.healthy == 0 && known.targets.total > 0);
-            if is_down != was_down {
+            let has_none = |of: &super::Variation| of.targets.healthy == Some(0) && of.targets.total > 0;
+            let (is_down, was_down) = (has_none(variation), known.is_some_and(has_none));
+            // Where nobody looks any more, nobody knows that there is one again.
+            if is_down != was_down && variation.targets.healthy.is_some() {
                 self.news.push(Change::Health {
                     child: self.key,
                     release: now.release.as_ref().map(|(key, _)| *key),

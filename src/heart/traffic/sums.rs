@@ -19,17 +19,27 @@ pub struct Sum {
     /// Under the shares that are in force at each.
     pub calls: u64,
     pub errors: u64,
-    /// Targets, each once, however many routers send calls there; of those, how many the router sees healthy that sees fewest.
-    pub healthy: u32,
+    /// Of the targets, how many the router sees healthy that sees fewest; none: there are some that no router looks at.
+    pub healthy: Option<u32>,
+    /// Each once, however many routers send calls there.
     pub targets: u32,
     /// Routers that drain it.
     pub draining: u32,
 }
 
+impl Sum {
+    /// How many of the targets are healthy, in percent; none: nobody looks, or there are none.
+    #[must_use]
+    pub fn healthy_percent(&self) -> Option<f64> {
+        let healthy = self.healthy.filter(|_| self.targets > 0)?;
+        Some(f64::from(healthy) * 100.0 / f64::from(self.targets))
+    }
+}
+
 /// The variations of a service over all its routers, in the order in which they are met.
 pub fn sums<'a>(services: impl IntoIterator<Item = &'a Service>) -> Vec<Sum> {
     let mut sums: Vec<Sum> = Vec::new();
-    let mut targets: BTreeMap<String, BTreeMap<Vec<&'a str>, u32>> = BTreeMap::new();
+    let mut targets: BTreeMap<String, BTreeMap<Vec<&'a str>, Option<u32>>> = BTreeMap::new();
     for service in services {
         for (at, variation) in service.variations.iter().enumerate() {
             let place = sums.iter().position(|sum| sum.variation == variation.name);
@@ -55,14 +65,16 @@ pub fn sums<'a>(services: impl IntoIterator<Item = &'a Service>) -> Vec<Sum> {
             named.sort_unstable();
             let healthy = variation.targets.healthy;
             let of = targets.entry(variation.name.clone()).or_default();
-            of.entry(named).and_modify(|least| *least = healthy.min(*least)).or_insert(healthy);
+            let least = of.entry(named).or_default();
+            *least = (*least).into_iter().chain(healthy).min();
         }
     }
     for sum in &mut sums {
         let Some(of) = targets.get(&sum.variation) else { continue };
         let each: BTreeSet<&str> = of.keys().flatten().copied().collect();
         sum.targets = u32::try_from(each.len()).unwrap_or(u32::MAX);
-        sum.healthy = of.values().copied().fold(0, u32::saturating_add).min(sum.targets);
+        let healthy = of.values().try_fold(0_u32, |sum, healthy| Some(sum.saturating_add((*healthy)?)));
+        sum.healthy = healthy.map(|healthy| healthy.min(sum.targets));
     }
     sums
 }

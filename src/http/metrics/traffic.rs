@@ -87,12 +87,14 @@ pub fn write(text: &mut MetricsText, found: &TrafficNumbers) {
             }
         }
     }
-    let help = "Targets of a variation that are healthy.";
+    let help = "Targets of a variation that are healthy, where a router looks at them.";
     let mut family = text.family("service_healthy_targets", MetricKind::Gauge, help);
     for (service, sums) in &found.services {
         for sum in sums {
             let labels = [("service", service.as_str()), ("variation", sum.variation.as_str())];
-            family.sample("", &labels, sum.healthy);
+            if let Some(healthy) = sum.healthy {
+                family.sample("", &labels, healthy);
+            }
         }
     }
 }

@@ -239,6 +239,7 @@ impl AnalysisDraft {
                     Judged::ResponseTime(_) => ChildMetric::ResponseTime,
                 }),
                 rule: Rule::Condition(condition.clone()),
+                pair: None,
                 failure_limit: self.failure_limit,
                 dry_run: self.dry_run,
                 interval: None,

@@ -13,6 +13,7 @@ mod amount;
 mod block;
 pub(super) mod form;
 mod metric;
+mod pairs;
 pub mod providers;
 mod query;
 mod schedule;
@@ -26,12 +27,13 @@ pub use self::{
     spec::{
         Analysis, CHILDREN, ChildMetric, Comparison, DEFAULT_ALPHA, DEFAULT_CONSECUTIVE_ERRORS,
         DEFAULT_FLOOR, DEFAULT_TOLERANCE, Deviation, Extend, MAX_ALPHA, MAX_EXTENSION, MAX_LIMIT, MAX_LOOKS,
-        MAX_METRICS, MAX_TOLERANCE, MAX_WEIGHT, MIN_INTERVAL, Metric, MetricSource, ProviderQuery, ROUTER,
-        Reference, Rule, Tolerance, Unclear,
+        MAX_METRICS, MAX_TOLERANCE, MAX_WEIGHT, MIN_INTERVAL, Metric, MetricSource, Pair, ProviderQuery,
+        ROUTER, Reference, Rule, Tolerance, Unclear,
     },
     templates::{MAX_TEMPLATES, Templates},
 };
 pub(super) use self::{
     block::{AnalysisDraft, read},
+    pairs::judge_each_variation,
     schedule::AnalysisPlace,
 };

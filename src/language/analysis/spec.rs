@@ -101,6 +101,10 @@ pub struct Metric {
     pub name: String,
     pub source: MetricSource,
     pub rule: Rule,
+    /// Of `children`: which variations of a service are meant; `None`: the stable one and the first beside it, which are all there
+    /// are of most services.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pair: Option<Pair>,
     /// So many measurements outside of the expected range, or crossings of the boundary, are borne; of a condition, so
     /// many children.
     pub failure_limit: u32,
@@ -109,6 +113,17 @@ pub struct Metric {
     /// Between two looks at it, where that isn't the block's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Duration>,
+}
+
+/// Two variations of a service, one of which is judged.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Pair {
+    /// Which it is compared with; `None`: the stable one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<String>,
+    /// Which is judged; `None`: the first beside the stable one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary: Option<String>,
 }
 
 /// Who is asked for the values.

@@ -6,7 +6,7 @@ use super::error::store_error;
 use crate::StoreError;
 
 /// The steps: after the first `n` the version is `n`.
-const MIGRATIONS: [&str; 12] = [
+const MIGRATIONS: [&str; 13] = [
     include_str!("../../../migrations/postgres/0001_initial.sql"),
     include_str!("../../../migrations/postgres/0002_analysis.sql"),
     include_str!("../../../migrations/postgres/0060_serving_time.sql"),
@@ -19,6 +19,7 @@ const MIGRATIONS: [&str; 12] = [
     include_str!("../../../migrations/postgres/0120_tenants_and_users.sql"),
     include_str!("../../../migrations/postgres/0121_latencies.sql"),
     include_str!("../../../migrations/postgres/0130_winner.sql"),
+    include_str!("../../../migrations/postgres/0140_every_variation.sql"),
 ];
 
 /// The version this program writes.

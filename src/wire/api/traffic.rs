@@ -88,7 +88,8 @@ pub struct RoutedVariation {
     pub measured: Option<f64>,
     pub calls: Option<u64>,
     pub errors: Option<u64>,
-    pub healthy_targets: u32,
+    /// `None`: nobody looks at them.
+    pub healthy_targets: Option<u32>,
     pub total_targets: u32,
     pub draining: Option<DrainedVariation>,
 }
@@ -243,8 +244,9 @@ pub struct ServiceVariationSum {
     pub measured: Option<f64>,
     pub calls: u64,
     pub errors: u64,
+    /// `None`: there are some that no router looks at.
+    pub healthy_targets: Option<u32>,
     /// Each target counts once, however many routers send calls there.
-    pub healthy_targets: u32,
     pub total_targets: u32,
     /// Routers that drain it.
     pub draining: u32,

@@ -248,7 +248,7 @@ impl VariationReport {
         if self.seen.is_some_and(|seen| seen > WHOLE) {
             return fault("`seen` is more than 10000");
         }
-        if self.targets.healthy > self.targets.total {
+        if self.targets.healthy.is_some_and(|healthy| healthy > self.targets.total) {
             return fault("more targets are healthy than there are");
         }
         if self.draining.is_some_and(|left| left < -1) {

@@ -153,7 +153,7 @@ fn stands(world: &mut World, router: &str, serving: usize, offer: &str) {
         name: name.to_owned(),
         wanted: if at == serving { 10_000 } else { 0 },
         seen: Some(if at == serving { 10_000 } else { 0 }),
-        targets: TargetCount { healthy: 1, total: 1 },
+        targets: TargetCount { healthy: Some(1), total: 1 },
         draining: None,
         calls: None,
         errors: None,

@@ -248,11 +248,111 @@ async fn times_are_of_all_children_together_in_calls_and_views(place: &Place) {
     within("latencyP90", 102.0, 103.0);
     within("latencyP95", 102.0, 103.0);
     assert!((7.4..7.6).contains(&at("latencyP99")), "{metrics:#}");
-    // What was counted in other buckets can't be added to that, and nothing is said.
-    let other = json!({"mapping": {"gamma": 1.5}, "positiveValues": {"contiguousBinCounts": [9.0]}});
-    told_by(&player, json!({"f2_histogram": other})).await;
+    player.world.stop().await;
+}
+
+/// Once the third child's times were shown as all there are: those of the first two could not be added up.
+async fn times_in_buckets_of_several_kinds_are_of_the_kind_in_which_most_were_counted(place: &Place) {
+    let mut player = Player::at(place).await;
+    let mut routers = vec![player.router.clone()];
+    for _ in 0..2 {
+        player.router = String::new();
+        player.router = player.polls().await.0;
+        player.polls().await;
+        routers.push(player.router.clone());
+    }
+    player.create(&body("r", &two_stages())).await.ok();
+    player.act("r", "start", &Value::Null).await.ok();
+    let sketch = |gamma: f64, bucket: i64, count: f64| {
+        json!({"mapping": {"gamma": gamma, "indexOffset": 0.0},
+            "positiveValues": {"contiguousBinCounts": [count], "contiguousBinIndexOffset": bucket}})
+    };
+    let told = [sketch(1.01, 100, 600.0), sketch(1.5, 10, 500.0), sketch(1.01, 200, 300.0)];
+    for (router, times) in routers.iter().zip(told) {
+        player.router.clone_from(router);
+        player.begins("r").await;
+        told_by(&player, json!({"f2_histogram": times})).await;
+        agree(place, &player).await;
+    }
+    let median = async |player: &Player| {
+        let shown = player.shown("r").await;
+        shown["stages"][0]["healthResult"]["metrics"]["latencyP50"].as_f64().unwrap()
+    };
+    let within =
+        |value: f64, base: f64, bucket: i32| (base.powi(bucket)..=base.powi(bucket + 1)).contains(&value);
+    assert!(within(median(&player).await, 1.01, 100), "900 of 1,400 were counted in such buckets");
+    told_by(&player, json!({"f2_histogram": sketch(1.5, 10, 300.0)})).await;
     agree(place, &player).await;
-    assert!(player.shown("r").await["stages"][0]["healthResult"]["metrics"]["latencyP99"].is_null());
+    assert!(within(median(&player).await, 1.5, 10), "800 of 1,400 are in these now");
+    player.world.stop().await;
+}
+
+/// B does well and C doesn't: what is said of a stage is of both, and as good as that of the worse.
+async fn each_new_variation_counts_in_the_health_of_a_stage_in_calls_and_views(place: &Place) {
+    let player = Player::at(place).await;
+    let version = json!({"name": "v43", "targets": ["127.0.0.1:9121"]});
+    player.world.post("/api/v1/versions?by=ops", &version).await.ok();
+    let mut three = body("r", &two_stages());
+    three["variations"].as_array_mut().unwrap().push(json!({"name": "C", "releaseId": "v43"}));
+    three["trafficSplit"]["percentages"] = json!({"A": 90, "B": 5, "C": 5});
+    player.create(&three).await.ok();
+    player.act("r", "start", &Value::Null).await.ok();
+    player.begins("r").await;
+    let times = |bucket: i64, count: u64| {
+        json!({"mapping": {"gamma": 1.01, "indexOffset": 0.0},
+            "positiveValues": {"contiguousBinCounts": [count], "contiguousBinIndexOffset": bucket}})
+    };
+    let variation = |name: &str, calls: u64, errors: u64, bucket: i64| json!({"name": name, "calls": calls, "errors": errors, "histogram": times(bucket, calls - errors)});
+    let all = |errors: u64| {
+        let each =
+            [variation("A", 9_000, 9, 100), variation("B", 500, 0, 100), variation("C", 500, errors, 300)];
+        json!({"f2_calls": 500, "f2_histogram": times(100, 500), "variations": each})
+    };
+    told_by(&player, all(5)).await;
+    agree(place, &player).await;
+    let stage = async || player.shown("r").await["stages"][0]["healthResult"].clone();
+    let result = stage().await;
+    assert_eq!(
+        (&result["samples"], &result["metrics"]["errorRate"]),
+        (&json!(1_000), &json!(0.5)),
+        "{result:#}"
+    );
+    let slow = result["metrics"]["latencyP90"].as_f64().unwrap();
+    assert!((1.01_f64.powi(300)..=1.01_f64.powi(301)).contains(&slow), "times of C count too: {result:#}");
+    let health = player.world.get("/api/v1/ab-releases/r/health").await.ok().json();
+    let samples: Vec<&Value> =
+        health["variations"].as_array().unwrap().iter().map(|of| &of["samples"]).collect();
+    assert_eq!(samples[1..], [&json!(500), &json!(500)], "{health:#}");
+    assert_eq!(result["healthy"], true);
+    told_by(&player, all(100)).await;
+    let result = stage().await;
+    assert_eq!(
+        (&result["healthy"], &result["metrics"]["errorRate"]),
+        (&json!(false), &json!(10.0)),
+        "{result:#}"
+    );
+    // All targets of B are healthy, half of C's, and nobody looks at A's.
+    let told = |name: &str, share: u16, healthy: Value| json!({"name": name, "wanted": share, "seen": share, "targets": {"healthy": healthy, "total": 2}, "calls": 0, "errors": 0});
+    let target = |name: &str, port: u16| json!({"name": name, "targets": [format!("127.0.0.1:{port}"), format!("127.0.0.1:{}", port + 1)]});
+    let service = json!({
+        "name": "checkout", "epoch": 0, "generation": 7, "offer": "r", "seen_ago_ms": 5, "measured_ms": 60_000,
+        "variations": [told("A", 9_000, Value::Null), told("B", 500, json!(2)), told("C", 500, json!(1))],
+        "led": {"ports": [{"port": 8080, "protocol": "HTTP"}],
+            "variations": [target("A", 9101), target("B", 9111), target("C", 9121)]},
+    });
+    let report = json!({"id": player.router, "services": [service],
+        "router": {"kind": "nginx", "version": "1.26.0", "phase": "in_force", "reached": true}});
+    player.world.post("/traffic", &report).await.ok();
+    let result = stage().await;
+    assert_eq!(
+        (&result["healthPercentage"], &result["healthy"]),
+        (&json!(50.0), &json!(false)),
+        "{result:#}"
+    );
+    let traffic = player.world.get("/api/v1/ab-releases/r/traffic").await.ok().json();
+    let backends = traffic["currentSplit"]["backends"].as_array().unwrap();
+    let healthy: Vec<&Value> = backends.iter().map(|of| &of["healthyTargets"]).collect();
+    assert_eq!(healthy, [&Value::Null, &json!(2), &json!(1)], "nobody looks at A's: {traffic:#}");
     player.world.stop().await;
 }
 
@@ -386,5 +486,7 @@ crate::store::place::stories!(
     the_views_say_so_as_well_when_a_release_is_taken_back,
     every_column_is_there_under_its_name,
     times_are_of_all_children_together_in_calls_and_views,
+    times_in_buckets_of_several_kinds_are_of_the_kind_in_which_most_were_counted,
+    each_new_variation_counts_in_the_health_of_a_stage_in_calls_and_views,
     a_tenant_that_is_deleted_stays_what_it_was_for_what_it_did,
 );

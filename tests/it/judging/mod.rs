@@ -14,6 +14,7 @@ mod sticky;
 mod tree;
 mod tree_children;
 mod unreadable;
+mod variations;
 mod whole;
 
 use std::{

@@ -367,7 +367,8 @@ async fn without_service_releases(place: &Place) {
         .sql(match place.kind {
             Kind::Sqlite => {
                 "DROP VIEW release_canary_stages; DROP VIEW release_stage_health; DROP VIEW release_stage_latencies;
-                 DROP VIEW release_stage_buckets; DROP VIEW release_stage_reports; DROP VIEW release_stage_course;
+                 DROP VIEW release_stage_buckets; DROP VIEW release_stage_new_versions; DROP VIEW release_stage_reports;
+                 DROP VIEW release_stage_course;
                  DROP VIEW release_ab_releases; DROP VIEW release_shares; DROP VIEW release_course;
                  DROP VIEW release_stage_times; DROP VIEW release_environments; DROP VIEW release_users;
                  DROP VIEW release_tenants; DROP TABLE service_releases; DROP TABLE registered; DROP TABLE tenants;

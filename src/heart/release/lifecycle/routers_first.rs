@@ -20,7 +20,7 @@ use super::Change as CourseChange;
 use crate::release::{
     assignment::{Assignment, Fact, Undo},
     change::Change,
-    state::{End, Release, ReleaseState},
+    state::Release,
 };
 use model::Now;
 
@@ -37,22 +37,7 @@ impl Release {
 
     /// Whether its agents wait for its routers on the way back.
     pub fn holds_agents(&self) -> bool {
-        self.gates.levels.is_hybrid() && self.is_taken_back() && !self.are_routers_back()
-    }
-
-    const fn is_taken_back(&self) -> bool {
-        match self.state {
-            ReleaseState::RollingBack { .. }
-            | ReleaseState::Over { end: End::RolledBack | End::Aborted, .. } => true,
-            ReleaseState::Planned
-            | ReleaseState::Running
-            | ReleaseState::Paused(_)
-            | ReleaseState::AwaitingApproval { .. }
-            | ReleaseState::Over {
-                end: End::Done | End::DoneWithFailures | End::NoParticipants | End::Untested,
-                ..
-            } => false,
-        }
+        self.gates.levels.is_hybrid() && self.state.is_taken_back() && !self.are_routers_back()
     }
 
     fn are_routers_back(&self) -> bool {

@@ -157,20 +157,13 @@ fn undo(state: &State, id: &str, offer: &str, now: Now) -> Result<Decision, NoRe
         // It came from elsewhere and is only called the same.
         return Ok(Decision::unchanged(Reply::TakenBack { is_under_way: false, unconfirmed: 0 }));
     };
-    let mut changes = match release.state {
-        ReleaseState::RollingBack { .. } => Vec::new(),
-        ReleaseState::Over { end: End::RolledBack | End::Aborted, unconfirmed } => {
-            return Ok(Decision::unchanged(Reply::TakenBack { is_under_way: false, unconfirmed }));
-        }
-        ReleaseState::Planned
-        | ReleaseState::Running
-        | ReleaseState::Paused(_)
-        | ReleaseState::AwaitingApproval { .. }
-        | ReleaseState::Over {
-            end: End::Done | End::DoneWithFailures | End::NoParticipants | End::Untested,
-            ..
-        } => take_back(state, release, now),
-    };
+    let is_taken_back = release.state.is_taken_back();
+    if let ReleaseState::Over { unconfirmed, .. } = release.state
+        && is_taken_back
+    {
+        return Ok(Decision::unchanged(Reply::TakenBack { is_under_way: false, unconfirmed }));
+    }
+    let mut changes = if is_taken_back { Vec::new() } else { take_back(state, release, now) };
     if !parent.undos.iter().any(|awaited| awaited == offer) {
         changes.insert(0, awaited(release.key, offer));
     }

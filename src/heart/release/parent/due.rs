@@ -51,9 +51,9 @@ pub(in crate::release) fn due(release: &Release, now: Now) -> Vec<StateChange> {
 
 /// The orders to take a release back that can be answered now: no other release is still being taken back by the same.
 pub(in crate::release) fn undone(state: &State, release: &Release) -> Vec<StateChange> {
-    let ReleaseState::Over { end: End::RolledBack | End::Aborted, .. } = release.state else {
+    if !(release.state.is_over() && release.state.is_taken_back()) {
         return Vec::new();
-    };
+    }
     let awaited = release.parent.iter().flat_map(|parent| &parent.undos);
     let others = |offer: &String| {
         let is_same = |other: &&Release| {

@@ -129,6 +129,21 @@ impl ReleaseState {
         }
     }
 
+    /// Whether its children go back to what was before it, or were told to in the end.
+    pub const fn is_taken_back(&self) -> bool {
+        match self {
+            Self::RollingBack { .. } | Self::Over { end: End::RolledBack | End::Aborted, .. } => true,
+            Self::Planned
+            | Self::Running
+            | Self::Paused(_)
+            | Self::AwaitingApproval { .. }
+            | Self::Over {
+                end: End::Done | End::DoneWithFailures | End::NoParticipants | End::Untested,
+                ..
+            } => false,
+        }
+    }
+
     pub const fn pause(&self) -> Option<&Pause> {
         match self {
             Self::Paused(pause) => Some(pause),

@@ -2,6 +2,7 @@
 //!
 //! Deliberately not here: how any of it is written, to be kept or to be told a parent.
 
+mod pair;
 mod stratum;
 mod times;
 mod variation;

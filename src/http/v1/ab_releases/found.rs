@@ -15,11 +15,11 @@ use heart::{
         precedent::Timed,
         state::{Release, ReleaseState, Snapshot},
     },
-    traffic,
+    traffic::{Sum, sums},
 };
 use language::{Metric, Stage, Statistic, Strategy};
 use model::ReleaseKey;
-use progressive::{Course, Kind, Recorded, Shown, Uuid};
+use progressive::{Course, Kind, Recorded, RecordedVariation, Shown, Uuid};
 use store::rows::{ReleaseRow, ServiceReleaseRow};
 use wire::progressive::{ABRelease, HealthMetrics, HealthResult};
 
@@ -154,7 +154,7 @@ impl Found {
         let health = self.recorded.stages.iter().enumerate().map(|(at, stage)| {
             let found = measured.get(&stage.place)?;
             let told = self.now.strategy.stages.get(usize::from(stage.place))?;
-            let health = health_of(told, found)?;
+            let health = health_of(told, found, &self.recorded.variations)?;
             // Of stages that have passed nobody tells any more.
             let health_percentage = targets.filter(|_| current == Some(at));
             let is_low =
@@ -167,31 +167,34 @@ impl Found {
 }
 
 impl Found {
-    /// How much of the new variation's targets its routers see healthy, in percent; `None`: no router tells, or has it from this release.
+    /// How much of a new variation's targets its routers see healthy, in percent, of the one that does worst; `None`: no router looks, or
+    /// has it from this release.
     async fn healthy_now(&self, ctx: &Context) -> Result<Option<f64>, Problem> {
         let key = ReleaseKey(self.row.release_key);
-        let Some(new) = self.recorded.variations.get(1).map(|variation| variation.name.clone()) else {
-            return Ok(None);
-        };
+        let new: Vec<String> = self.recorded.variations.iter().skip(1).map(|one| one.name.clone()).collect();
         let look = move |state: &Snapshot| {
             let members = state.release(key)?.assignments.range(..);
             let routers = members.filter_map(|(child, _)| state.traffic.get(*child));
             let services = routers.flat_map(|router| router.services()).filter(|service| service.is_of(key));
-            let sums = traffic::sums(services.map(AsRef::as_ref));
-            let sum = sums.into_iter().find(|sum| sum.variation == new && sum.targets > 0)?;
-            Some(f64::from(sum.healthy) * 100.0 / f64::from(sum.targets))
+            let sums = sums(services.map(AsRef::as_ref));
+            let told = sums.iter().filter(|sum| new.contains(&sum.variation));
+            told.filter_map(Sum::healthy_percent).min_by(f64::total_cmp)
         };
         Ok(ctx.engine.read_apart(PATIENCE, look).await?)
     }
 }
 
-/// How the new version did; `None`: it had no calls, which says nothing.
-fn health_of(stage: &Stage, found: &StageMeasured) -> Option<HealthResult> {
-    (found.new.calls > 0).then(|| HealthResult {
-        healthy: !found.has_failed && holds(stage, &found.new),
+/// How the new variations did: what was measured of all of them together, which is healthy where each of them is. `None`: they had no
+/// calls, which says nothing.
+fn health_of(stage: &Stage, found: &StageMeasured, variations: &[RecordedVariation]) -> Option<HealthResult> {
+    let new = || variations.iter().enumerate().skip(1).filter_map(|(at, one)| found.variation(at, &one.name));
+    let mut all = Measured::default();
+    new().for_each(|one| all.add_all(one));
+    (all.calls > 0).then(|| HealthResult {
+        healthy: !found.has_failed && new().all(|one| holds(stage, one)),
         health_percentage: None,
-        metrics: metrics(&found.new),
-        samples: found.new.calls,
+        metrics: metrics(&all),
+        samples: all.calls,
         evaluated_at: rfc3339(found.at_ms),
     })
 }
@@ -210,7 +213,7 @@ pub(super) fn holds(stage: &Stage, found: &Measured) -> bool {
 }
 
 fn quantile(found: &Measured, q: f64) -> Option<f64> {
-    found.times.as_ref()?.quantile(q)
+    found.times.quantile(q)
 }
 
 pub(super) fn metrics(found: &Measured) -> HealthMetrics {

@@ -27,11 +27,7 @@ pub(super) async fn handle(
         None => (None, &nothing),
     };
     let variations = found.recorded.variations.iter().enumerate().map(|(at, variation)| {
-        let of = match at {
-            0 => &told.base,
-            1 => &told.new,
-            _ => told.variations.get(&variation.name).unwrap_or(&nothing.new),
-        };
+        let of = told.variation(at, &variation.name).unwrap_or(&nothing.new);
         let has_failed = at == 1 && told.has_failed && told.variations.is_empty();
         let is_bad = at > 0 && (has_failed || stage.is_some_and(|stage| !holds(stage, of)));
         let health_status = match (is_bad, of.calls) {

@@ -59,7 +59,7 @@ pub(super) async fn handle(
             weight: shares.get(&variation.name).copied().unwrap_or_default(),
             lowest: seen.map(|(lowest, _)| percent(lowest)),
             highest: seen.map(|(_, highest)| percent(highest)),
-            healthy_targets: sum.map(|sum| sum.healthy),
+            healthy_targets: sum.and_then(|sum| sum.healthy),
             total_targets: sum.map_or(variation.targets, |sum| sum.targets),
         }
     });

@@ -10,7 +10,7 @@ pub(super) use self::keys::{KEYS, MetricKeys};
 use self::{
     keys::{Given, Named},
     rule::{read_comparison, read_threshold},
-    source::read_source,
+    source::{pair_of, read_source},
 };
 use super::{
     schedule::{AnalysisPlace, Schedule, report_never_passed},
@@ -61,5 +61,7 @@ pub(super) fn read_metric(
         report_never_passed("failureLimit", failure_limit, looks, at, findings);
     }
     let interval = around.schedule.unlike(own);
-    Some(Metric { name: name?, source: source?, rule: rule?, failure_limit, dry_run, interval })
+    let pair = strategy.and_then(|strategy| pair_of(values, strategy));
+    let pair = pair.filter(|_| matches!(source, Some(MetricSource::Children(_))));
+    Some(Metric { name: name?, source: source?, rule: rule?, pair, failure_limit, dry_run, interval })
 }

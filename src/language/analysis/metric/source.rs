@@ -10,7 +10,7 @@ use crate::{
     analysis::{
         query::{self, Escape, Query, QueryArgs, Variable, Variant},
         schedule::AnalysisPlace,
-        spec::{CHILDREN, ChildMetric, MetricSource, ProviderQuery},
+        spec::{CHILDREN, ChildMetric, MetricSource, Pair, ProviderQuery},
     },
     diagnostic::nearest,
     fields::Located,
@@ -76,19 +76,25 @@ fn read_child_metric(
     let keys = [
         ("query", values.query.at()),
         ("jsonPath", values.json_path.at()),
-        ("baselineArgs", values.baseline_args.at()),
-        ("canaryArgs", values.canary_args.at()),
-        ("primaryArgs", values.primary_args.at()),
         ("appArgs", values.app_args.at()),
     ];
     for (key, at) in keys {
         let why = "a configured provider: children report, and take no questions";
         report_no_effect(key, at, why, &format!("leave {key} out"), findings);
     }
-    if let (Some(Named::Primary), Some(at)) = (strategy, values.strategy.at()) {
+    if let Some(strategy) = strategy.filter(|strategy| *strategy != Named::Previous) {
+        report_foreign_args(values, strategy, findings);
+    }
+    check_variation_args(values, strategy, findings);
+    if let (Some(Named::Primary), Some(at), Given::No) =
+        (strategy, values.strategy.at(), &values.primary_args)
+    {
         let message = "children report of the base version only what it did beside the new one, \
                        which is CANARY_BASELINE; of CANARY_PRIMARY they know nothing";
-        findings.error(at, "contradiction", message).fix("write strategy: CANARY_BASELINE");
+        findings.error(at, "contradiction", message).fix(
+            "write strategy: CANARY_BASELINE, or, of a service that runs the stable version a second time, which variation is which: \
+             primaryArgs: {variation: A}, canaryArgs: {variation: B}",
+        );
     }
     if let (Some(Named::Baseline), AnalysisPlace::Stage { new_traffic: Some(share @ (0 | 100)) }) =
         (strategy, around.place)
@@ -107,6 +113,40 @@ fn read_child_metric(
             .fix("write metric: responseTime or metric: errorRate");
     }
     values.metric.value().copied()
+}
+
+/// The argument by which a side is named where children are asked.
+const VARIATION: &str = "variation";
+
+/// Children tell variations of a service apart, and know of no other argument; what they told of an earlier release is of the judged one.
+fn check_variation_args(values: &MetricKeys, strategy: Option<Named>, findings: &mut Findings<'_>) {
+    for side in [Variant::Baseline, Variant::Canary, Variant::Primary] {
+        let (key, given) = (args_key(side), given_args(values, side));
+        if strategy == Some(Named::Previous) && side != Variant::Canary {
+            let why = "a configured provider: children are asked for the same variation both times";
+            report_no_effect(key, given.at(), why, &format!("leave {key} out"), findings);
+            continue;
+        }
+        let Given::Yes(args) = given else { continue };
+        for name in args.value.keys().filter(|name| *name != VARIATION) {
+            let message = format!("{key} has {name}, and children are asked for nothing but a variation");
+            findings
+                .error(args.at, "no-effect", message)
+                .fix(format!("write {key}: {{{VARIATION}: B}}, or leave it out"));
+        }
+    }
+}
+
+/// The variations that the sides of a metric name; `None`: none is named.
+pub(super) fn pair_of(values: &MetricKeys, strategy: Named) -> Option<Pair> {
+    let named = |side: Variant| given_args(values, side).value()?.get(VARIATION).cloned();
+    let baseline = match strategy {
+        Named::Baseline => named(Variant::Baseline),
+        Named::Primary => named(Variant::Primary),
+        Named::Threshold | Named::Previous => None,
+    };
+    let pair = Pair { baseline, canary: named(Variant::Canary) };
+    (pair != Pair::default()).then_some(pair)
 }
 
 /// The variants whose numbers a strategy asks for.
