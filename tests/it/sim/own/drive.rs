@@ -195,6 +195,7 @@ impl World {
             proxy: &own.proxy,
             runtime: &own.runtime,
             handed: &own.handed,
+            chosen: &self.overseer.chosen,
             at: self.at,
         };
         let deeds = own.watched.look(&scene);
@@ -243,6 +244,7 @@ impl World {
                 proxy: &own.proxy,
                 runtime: &own.runtime,
                 handed: &own.handed,
+                chosen: &self.overseer.chosen,
                 at,
             };
             let table = ::agent::front::table_form(table);
@@ -291,6 +293,9 @@ impl World {
             (&mut event, flaw)
         {
             *answer = Ok(None);
+        }
+        if let (Event::EndStage { answer: Ok(answer), .. }, Some(Flaw::ForgetsChoice)) = (&mut event, flaw) {
+            answer.winner = None;
         }
         self.note_signal(index, &event);
         let own = &mut self.owns[index];
