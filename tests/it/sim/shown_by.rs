@@ -14,7 +14,9 @@ const SHOWN_BY: &[(Crew, Flaw, u64)] = &[
     (Crew::Own, Flaw::OpensBelow, 10),
     (Crew::Own, Flaw::PassesOverAll, 8),
     (Crew::Own, Flaw::RefusesWithdrawn, 53),
-    (Crew::Routers, Flaw::SaltsByOffer, 21),
+    (Crew::Routers, Flaw::BarrierOneEarly, 18),
+    (Crew::Routers, Flaw::ForgetsChoice, 26),
+    (Crew::Routers, Flaw::SaltsByOffer, 15),
 ];
 
 /// The seed to be tried first.

@@ -216,6 +216,7 @@ impl World {
         });
         let kind = if manager == 0 { Kind::Own } else { Kind::OwnBelow };
         self.note_turnout(manager, kind, deed);
+        self.note_went_over(index, deed);
         self.check_routers_back(index, deed);
         if self.is_tree {
             let view = View { managers: &self.managers, links: &self.links, witnesses: &self.witnesses };

@@ -22,6 +22,7 @@ use traffic::{Bucket, HashFunction};
 
 use super::{Own, proxy, watch::Scene};
 use crate::sim::{
+    agent::{Deed, What},
     heart::Flaw,
     overseer::is_taken_back,
     services::{WHOLE, brought_by},
@@ -50,6 +51,8 @@ type Runs = Vec<(u16, u16, u8)>;
 pub struct Led {
     /// By release and service.
     salts: BTreeMap<(String, String), String>,
+    /// When a router gave all to the winner of a release, by the router's index and the release.
+    went_over: BTreeMap<(usize, String), u64>,
     /// By release, service, stage and shares.
     runs: BTreeMap<(String, String, String, Vec<u16>), Runs>,
 }
@@ -275,6 +278,17 @@ pub(super) fn served(own: &Own) -> impl Iterator<Item = (String, String)> {
 }
 
 impl World {
+    /// A router has given all to the winner of a release.
+    pub(super) fn note_went_over(&mut self, index: usize, deed: &Deed) {
+        if deed.what != What::RolledOut || !self.owns[index].is_router {
+            return;
+        }
+        let root = self.overseer.root_of(&self.managers, self.owns[index].parent, deed.release);
+        if let Some(root) = root {
+            self.led.went_over.insert((index, root), self.at);
+        }
+    }
+
     /// The root has stored which variation an operator chose.
     pub(in crate::sim) fn note_chosen(&mut self, manager: usize, changes: &[Change]) {
         let found = |key: &ReleaseKey| Some(self.managers[0].release(*key)?.id.to_string());
@@ -376,11 +390,12 @@ impl World {
                 continue;
             }
             let planned = &self.overseer.planned[&root];
-            let ended = release.ended.map_or(0, |ended| ended.served_ms);
+            // A release that is tried again ends once more, and routers that are done take no part in that.
+            let over = self.led.went_over.get(&(index, root.clone())).copied().unwrap_or_default();
             for service in &planned.services {
                 let entry = last.entry(service.name).or_insert((0, String::new(), String::new()));
-                if ended >= entry.0 {
-                    *entry = (ended, root.clone(), self.overseer.winner(&root, service));
+                if over >= entry.0 {
+                    *entry = (over, root.clone(), self.overseer.winner(&root, service));
                 }
             }
         }
