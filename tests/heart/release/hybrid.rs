@@ -392,7 +392,7 @@ fn without_one_of_the_groups_nothing_is_released() {
     site(&mut world, Below::Routers, 3);
     world.submit(&strategy(""));
     assert_eq!(world.ended(), ["NoParticipants, 0 unconfirmed"]);
-    assert_eq!(world.release("h").excluded.to_vec(), [(model::Exclusion::Alone, 2)]);
+    assert_eq!(world.release("h").excluded, [(model::Exclusion::Alone, 2)]);
 }
 
 #[test]

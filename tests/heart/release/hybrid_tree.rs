@@ -308,7 +308,7 @@ fn a_manager_is_with_the_routers_where_an_operator_gave_it_their_label_and_what_
         for child in
             [(labelled, &mixed), (true, &router)].iter().filter(|(is, _)| *is).map(|(_, child)| child)
         {
-            let (id, key, value) = (child.to_string(), "env".to_owned(), Some("prod".to_owned()));
+            let (id, key, value) = ((*child).clone(), "env".to_owned(), Some("prod".to_owned()));
             let label = children::Command::Label { child: id, key, value };
             world.command(&Command::Children(label)).unwrap();
         }

@@ -9,7 +9,7 @@ const SHOWN_BY: &[(Crew, Flaw, u64)] = &[
     (Crew::Deployed, Flaw::NoUndo, 103),
     (Crew::Deployed, Flaw::OpensBelow, 8),
     (Crew::Deployed, Flaw::RefusesWithdrawn, 109),
-    (Crew::Hybrid, Flaw::AgentsGoBackFirst, 273),
+    (Crew::Hybrid, Flaw::AgentsGoBackFirst, 280),
     (Crew::Own, Flaw::NoUndo, 14),
     (Crew::Own, Flaw::OpensBelow, 10),
     (Crew::Own, Flaw::PassesOverAll, 8),
