@@ -38,6 +38,15 @@ impl Group {
     /// In the order in which they have their turn.
     pub const ALL: [Self; 2] = [Self::Agents, Self::Routers];
 
+    /// The one that it is not.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Agents => Self::Routers,
+            Self::Routers => Self::Agents,
+        }
+    }
+
     /// For people.
     #[must_use]
     pub const fn name(self) -> &'static str {

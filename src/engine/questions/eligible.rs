@@ -3,7 +3,7 @@
 //! A child that fits is counted only if it fits as a whole: area, labels and runtimes of the same child. One that has
 //! nothing in hand anywhere and has not called for a while is counted as silent, apart from the live ones.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -141,7 +141,7 @@ struct ManagerBelow {
     id: String,
     agents: u32,
     /// GeoJSON.
-    area: Option<std::sync::Arc<str>>,
+    area: Option<Arc<str>>,
 }
 
 /// An agent that fits.
@@ -223,17 +223,28 @@ impl Fits {
     }
 }
 
+/// A manager below that is asked for a release.
+#[derive(Debug)]
+pub struct AskedManager {
+    pub key: ChildKey,
+    /// GeoJSON.
+    pub area: Option<Arc<str>>,
+    /// That it said it has.
+    pub agents: u32,
+    pub wanted: Arc<EligibleWanted>,
+}
+
 /// Asks managers below this one for a release, each of them with the part of the target that concerns it. Those that don't
 /// answer are `None`.
 pub async fn of_managers(
     engine: &Engine,
-    wanted: &EligibleWanted,
-    managers: Vec<(ChildKey, Option<std::sync::Arc<str>>, u32)>,
+    managers: Vec<AskedManager>,
     time: Duration,
 ) -> BTreeMap<ChildKey, Option<Able>> {
-    let agents: BTreeMap<ChildKey, u32> = managers.iter().map(|(key, _, agents)| (*key, *agents)).collect();
-    let body = |(key, area, _): (ChildKey, Option<std::sync::Arc<str>>, u32)| {
-        (key, EligibleWanted { needs: wanted.needs.clipped_to(area.as_deref()), ..wanted.clone() })
+    let agents: BTreeMap<ChildKey, u32> = managers.iter().map(|asked| (asked.key, asked.agents)).collect();
+    let body = |AskedManager { key, area, wanted, .. }: AskedManager| {
+        let needs = wanted.needs.clipped_to(area.as_deref());
+        (key, EligibleWanted { needs, limits: wanted.limits })
     };
     let answers = ask_all::<Eligible>(engine, managers.into_iter().map(body).collect(), time).await;
     let within = |key: ChildKey, able: Able| able.within(agents.get(&key).copied().unwrap_or_default());

@@ -10,19 +10,21 @@ use tokio::{task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    eligible::{self, Able, EligibleWanted},
+    eligible::{self, Able, AskedManager, EligibleWanted},
     kind,
 };
 use crate::{By, Engine, EngineError, audit::Actor};
 use heart::{
+    plan,
     plan::{Needs, Turnout},
     release::{
         command::Command,
         rollout,
-        state::{Release, Snapshot},
+        state::Snapshot,
         turnout::{ASKED_FOR, SilenceLimits, Told, Turnouts},
     },
 };
+use language::{Group, Strategy};
 use model::{ChildKey, ReleaseKey};
 
 /// What was said must be there before the release goes on without.
@@ -33,9 +35,6 @@ const AT_LEAST: Duration = Duration::from_secs(5);
 
 /// How long the engine has to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// A manager that is asked, its area, and the agents that it said it has.
-type AskedManager = (ChildKey, Option<Arc<str>>, u32);
 
 /// Asks for every release that waits, until `stop` or until the engine is gone.
 pub fn run(engine: Engine, stop: CancellationToken) -> BoxFuture<'static, ()> {
@@ -85,10 +84,10 @@ async fn ask_and_tell(engine: &Engine, (key, until): (ReleaseKey, u64)) {
     let time = left.min(ASKED_FOR).saturating_sub(KEPT);
     let found = engine.read_apart(PATIENCE, move |state| {
         let release = state.release(key)?;
-        Some((wanted(release), candidates(state, release.asked(state))))
+        Some(candidates(state, &release.strategy, release.asked(state)))
     });
-    let Ok(Some((wanted, managers))) = found.await else { return };
-    let turnouts = ask_able(engine, &wanted, managers, time).await.0;
+    let Ok(Some(managers)) = found.await else { return };
+    let turnouts = ask_able(engine, managers, time).await.0;
     let told = Told { release: key, until, turnouts };
     let by = By { actor: Actor::Timer, note: None };
     if let Err(error) =
@@ -98,17 +97,21 @@ async fn ask_and_tell(engine: &Engine, (key, until): (ReleaseKey, u64)) {
     }
 }
 
-fn wanted(release: &Release) -> EligibleWanted {
-    EligibleWanted {
-        needs: Needs::of(&release.strategy),
-        limits: SilenceLimits::of_strategy(&release.strategy),
-    }
-}
-
-fn candidates(state: &Snapshot, managers: Vec<ChildKey>) -> Vec<AskedManager> {
+/// Each is asked for what its group of a hybrid needs.
+fn candidates(state: &Snapshot, strategy: &Strategy, managers: Vec<ChildKey>) -> Vec<AskedManager> {
+    let wanted = |group| {
+        let (needs, limits) = (Needs::of_group(strategy, group), SilenceLimits::of_strategy(strategy));
+        Arc::new(EligibleWanted { needs, limits })
+    };
+    let [of_agents, of_routers] = Group::ALL.map(wanted);
     let one = |key: ChildKey| {
         let child = state.children.get(key)?;
-        Some((key, child.area.clone(), child.counted_agents()))
+        let wanted = match plan::group_of(strategy, state, key) {
+            Group::Agents => &of_agents,
+            Group::Routers => &of_routers,
+        };
+        let (area, agents) = (child.area.clone(), child.counted_agents());
+        Some(AskedManager { key, area, agents, wanted: Arc::clone(wanted) })
     };
     managers.into_iter().filter_map(one).collect()
 }
@@ -117,30 +120,25 @@ fn candidates(state: &Snapshot, managers: Vec<ChildKey>) -> Vec<AskedManager> {
 pub async fn of_release(engine: &Engine, release: String) -> Result<Turnouts, EngineError> {
     let found = engine.read(PATIENCE, move |state| {
         let release = state.release_by_id(&release)?;
-        Some((wanted(release), candidates(state, release.to_ask(state))))
+        Some(candidates(state, &release.strategy, release.to_ask(state)))
     });
-    let Some((wanted, managers)) = found.await? else { return Ok(Turnouts::new()) };
-    Ok(ask_able(engine, &wanted, managers, ASKED_FOR.saturating_sub(KEPT)).await.0)
+    let Some(managers) = found.await? else { return Ok(Turnouts::new()) };
+    Ok(ask_able(engine, managers, ASKED_FOR.saturating_sub(KEPT)).await.0)
 }
 
 /// What managers below say who would take part in a release; and those that say nothing.
 pub async fn of_managers(
     engine: &Engine,
-    wanted: &EligibleWanted,
+    strategy: Arc<Strategy>,
     managers: Vec<ChildKey>,
 ) -> Result<(Turnouts, Vec<ChildKey>), EngineError> {
-    let managers = engine.read(PATIENCE, move |state| candidates(state, managers)).await?;
-    Ok(ask_able(engine, wanted, managers, kind::PATIENCE).await)
+    let managers = engine.read(PATIENCE, move |state| candidates(state, &strategy, managers)).await?;
+    Ok(ask_able(engine, managers, kind::PATIENCE).await)
 }
 
 /// What managers say, and those that say nothing.
-async fn ask_able(
-    engine: &Engine,
-    wanted: &EligibleWanted,
-    managers: Vec<AskedManager>,
-    time: Duration,
-) -> (Turnouts, Vec<ChildKey>) {
-    let said = eligible::of_managers(engine, wanted, managers, time).await;
+async fn ask_able(engine: &Engine, managers: Vec<AskedManager>, time: Duration) -> (Turnouts, Vec<ChildKey>) {
+    let said = eligible::of_managers(engine, managers, time).await;
     let unheard = said.iter().filter(|(_, able)| able.is_none()).map(|(key, _)| *key).collect();
     let told = said.into_iter().filter_map(|(key, able)| Some((key, turnout(&able?))));
     (told.collect(), unheard)

@@ -12,8 +12,8 @@
 //! - A hybrid release, of functions and services, has two groups: agents run its functions, routers lead its services, and nobody is in
 //!   both. Waves, counts and percents are of each group by itself, the routers' behind the agents'. A router is whom a `routers:`
 //!   selector names by its labels, or who leads a router and doesn't run the functions. Without either group there is no
-//!   release. A manager below is in none: it doesn't say what of both is below it, and no two managers can agree on
-//!   who is back first, so it is left out, with that reason.
+//!   release. A manager below is in one of them, too: with the routers, if an operator gave it the labels of such a selector or nobody below it
+//!   runs any of the functions, else with the agents. What it has of the other group takes no part.
 //!
 //! Not here: what is offered to whom and when (the heart decides), liveness, whether a child is busy: it is told,
 //! but keeps nobody out.
@@ -46,7 +46,7 @@ pub use kept::KeptCover;
 pub use needs::Needs;
 pub use order::{Filled, cut, metres_from};
 pub use planned::{Half, Plan, Routers, Tally, Wave};
-pub use planning::{able, fit, plan, plan_of, why_not};
+pub use planning::{able, fit, group_of, plan, plan_of, why_not};
 pub use shape::{Bounds, Shape};
 pub use stops::stops;
 pub use turnout::Turnout;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::clipped;
-use language::{MAX_FUNCTIONS, MAX_TARGET_LABELS, MAX_TARGET_POSITIONS, Strategy, Target};
+use language::{Group, MAX_FUNCTIONS, MAX_TARGET_LABELS, MAX_TARGET_POSITIONS, Strategy, Target};
 use model::area::check_polygon;
 
 /// Longest name of a runtime or a function, in bytes.
@@ -26,6 +26,11 @@ impl Needs {
         let functions = strategy.subject_keys().map(str::to_owned).collect();
         let target = strategy.target.clone();
         Self { target, runtimes: runtimes.collect(), routers: routers.collect(), functions }
+    }
+
+    /// The same for a group of a hybrid; of another strategy, all.
+    pub fn of_group(strategy: &Strategy, group: Group) -> Self {
+        if strategy.is_hybrid() { Self::of(&strategy.of_group(group)) } else { Self::of(strategy) }
     }
 
     /// For whoever is below a child with this area (GeoJSON).

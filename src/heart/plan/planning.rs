@@ -161,6 +161,14 @@ pub fn fit(
     Some(judge(strategy, fleet, cover, child, &candidate)?.map(|(part, _)| part))
 }
 
+/// In which group of a hybrid a child has its part, wherever it lies; of another strategy there is one.
+pub fn group_of(strategy: &Strategy, fleet: &impl Fleet, child: ChildKey) -> Group {
+    match fit(strategy, fleet, None, child) {
+        Some(Ok(part)) if strategy.is_hybrid() => part.group(strategy),
+        Some(Ok(_) | Err(_)) | None => Group::Agents,
+    }
+}
+
 fn judge(
     strategy: &Strategy,
     fleet: &impl Fleet,

@@ -26,8 +26,6 @@ pub enum Why {
     Router(u16),
     /// It has not proven that it is back from an earlier release of one of the functions.
     Owes,
-    /// It is a manager, and a hybrid is led by whoever has its agents and routers for children.
-    Below,
     /// Nobody of the other group of a hybrid takes part, which is this one.
     Alone(Group),
 }
@@ -44,7 +42,6 @@ impl Why {
             Self::Runtime(..) => Exclusion::Runtime,
             Self::Router(_) => Exclusion::Router,
             Self::Owes => Exclusion::Owes,
-            Self::Below => Exclusion::Below,
             Self::Alone(_) => Exclusion::Alone,
         }
     }
@@ -57,7 +54,6 @@ impl Why {
             Self::Cordoned => "cordoned".to_owned(),
             Self::NobodyBelow => "nobody below can take part".to_owned(),
             Self::Owes => "has not proven that it is back from an earlier release".to_owned(),
-            Self::Below => Exclusion::Below.to_string(),
             Self::Alone(group) => {
                 format!("takes no part alone: there are no {} for this release", group.name())
             }
@@ -92,6 +88,11 @@ impl Part {
     pub fn group(self, strategy: &Strategy) -> Group {
         let is_agents = self.0 & strategy.subjects_of(Group::Agents) != 0;
         if is_agents { Group::Agents } else { Group::Routers }
+    }
+
+    /// The subjects of a hybrid that are the other group's, as a set of indices; of another strategy none.
+    pub fn of_others(self, strategy: &Strategy) -> u64 {
+        if strategy.is_hybrid() { strategy.subjects_of(self.group(strategy).other()) } else { 0 }
     }
 
     /// The subjects of a strategy that it has nothing to do with, as a set of indices.
@@ -193,8 +194,22 @@ impl<'s> Rules<'s> {
         Ok(part)
     }
 
-    /// In which group of a hybrid a child is.
+    /// In which group of a hybrid a child is. A manager is with the routers if an operator gave it the labels that these are chosen by, or if
+    /// nobody below it runs any of the functions, and with the agents else: it doesn't say which of its children has which label.
     fn group(&self, strategy: &Strategy, child: &Candidate<'_>) -> Group {
+        let is_function = |(at, _): &(usize, &Need<'_>)| strategy.group_of(*at) == Group::Agents;
+        if child.is_manager {
+            let mut functions = self.needs.iter().enumerate().filter(is_function);
+            let runs_any = functions.any(|(at, need)| need.lacks(child, at).is_none());
+            let has = |(key, value): (&String, &String)| {
+                child.labels.and_then(|labels| labels.get(key)).is_some_and(|given| given == value)
+            };
+            let is_named = self.needs.iter().any(|need| match need {
+                Need::Router(labels) => !labels.is_empty() && labels.iter().all(has),
+                Need::Runtimes(_) => false,
+            });
+            return if runs_any && !is_named { Group::Agents } else { Group::Routers };
+        }
         let Some(capabilities) = child.capabilities.filter(|capabilities| !capabilities.routers.is_empty())
         else {
             return Group::Agents;
@@ -206,7 +221,6 @@ impl<'s> Rules<'s> {
         };
         let needs = || self.needs.iter().enumerate();
         let is_named = needs().any(|(at, need)| of_routers(need) && !lacks((at, need)));
-        let is_function = |(at, _): &(usize, &Need<'_>)| strategy.group_of(*at) == Group::Agents;
         // Who says nothing of runtimes and leads a router is one.
         let runs = capabilities.runtimes.is_some() && !needs().filter(is_function).any(lacks);
         if is_named || !runs { Group::Routers } else { Group::Agents }
@@ -231,9 +245,6 @@ impl<'s> Rules<'s> {
             return Err(Why::Cordoned);
         }
         let hybrid = self.strategy.filter(|strategy| strategy.is_hybrid());
-        if hybrid.is_some() && child.is_manager {
-            return Err(Why::Below);
-        }
         let anybody = Target::default();
         // Whether it lies in the area is judged for all children together.
         let Target { area: _, labels, partial } = self.target.unwrap_or(&anybody);

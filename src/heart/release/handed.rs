@@ -1,6 +1,9 @@
 //! What a manager below is handed: one offer with the whole strategy, which it walks for its own children. Where its agents
 //! are spread over several waves it is handed an offer for each, and each continues the one before.
 //!
+//! Of a hybrid release it is handed what its group does: a plain release of functions or of services. It knows nothing of the other
+//! group, which begins, and goes back, when this manager says so.
+//!
 //! Invariant: what is told of limits are numbers of agents, so that nobody below has to know who else takes part.
 //!
 //! Deliberately not here: how a release from above is led (`parent`), the text itself (`language::render_full`).
@@ -43,7 +46,15 @@ impl Release {
             strategy.rollout = Some(self.rollout_for(rollout, &manager.planned));
             strategy.from_parent = Some(self.said_beside(rollout, assignment, manager));
         }
-        strategy
+        if !self.strategy.is_hybrid() {
+            return strategy;
+        }
+        let mut part = strategy.of_group(assignment.group(&self.strategy));
+        let names: Vec<&str> = part.stages.iter().map(|stage| stage.name.as_str()).collect();
+        if let Some(said) = &mut part.from_parent {
+            said.interim.retain(|(stage, _)| names.contains(&stage.as_str()));
+        }
+        part
     }
 
     fn said_beside(&self, rollout: &Rollout, assignment: &Assignment, manager: &Whole) -> FromParent {

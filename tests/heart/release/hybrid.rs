@@ -14,12 +14,15 @@ use language::Group;
 use model::{Capabilities, ChildStatus, Leads, StageStatus};
 use proptest::prelude::*;
 
-use super::world::{World, manager, summary};
+use super::{
+    hybrid_tree::{Below, of_agents, site},
+    world::{World, summary},
+};
 use language::render::{ROLLOUT_STAGE, UNDO_STAGE};
 
 use StageStatus::{Completed, Failure, SuccessWaiting};
 
-fn strategy(rollout: &str) -> String {
+pub(super) fn strategy(rollout: &str) -> String {
     format!(
         r#"id: h
 name: checkout
@@ -55,7 +58,7 @@ stages:
     )
 }
 
-fn router_profile() -> Profile {
+pub(super) fn router_profile() -> Profile {
     let capabilities = Capabilities {
         leads: Leads::Whole,
         routers: vec!["nginx".to_owned()],
@@ -65,7 +68,7 @@ fn router_profile() -> Profile {
     Profile { capabilities, ..Profile::default() }
 }
 
-fn own_profile() -> Profile {
+pub(super) fn own_profile() -> Profile {
     // An agent of ours has a proxy in front of its versions, and says so.
     let capabilities = Capabilities {
         leads: Leads::Whole,
@@ -76,7 +79,7 @@ fn own_profile() -> Profile {
     Profile { capabilities, ..Profile::default() }
 }
 
-fn child(world: &mut World, profile: &Profile) -> String {
+pub(super) fn child(world: &mut World, profile: &Profile) -> String {
     let (id, _) = world.poll_as("", "north", Some(profile.clone()));
     world.poll_as(&id, "north", Some(profile.clone()));
     id
@@ -102,6 +105,15 @@ impl Crew {
         let routers = vec![child(&mut world, &router_profile()), child(&mut world, &router_profile())];
         let agents = vec![world.child("north"), child(&mut world, &own_profile())];
         Self { world, agents, routers }
+    }
+
+    /// With a manager below for each group.
+    fn with_managers(rollout: &str) -> Self {
+        let mut crew = Self::before(rollout);
+        crew.agents.push(site(&mut crew.world, Below::Agents, 3));
+        crew.routers.push(site(&mut crew.world, Below::Routers, 2));
+        crew.world.submit(&strategy(rollout));
+        crew
     }
 
     fn offers(&mut self) -> [Vec<String>; 2] {
@@ -374,27 +386,13 @@ fn what_an_operator_promotes_is_first_the_agents_and_then_the_routers() {
 }
 
 #[test]
-fn without_one_of_the_groups_nothing_is_released_and_managers_take_no_part() {
+fn without_one_of_the_groups_nothing_is_released() {
     let mut world = World::new();
     child(&mut world, &router_profile());
-    let (id, _) = world.poll_with("", "north", Some(manager()), 3);
-    world.poll_as(&id, "north", Some(manager()));
+    site(&mut world, Below::Routers, 3);
     world.submit(&strategy(""));
     assert_eq!(world.ended(), ["NoParticipants, 0 unconfirmed"]);
-    let mut excluded = world.release("h").excluded.clone();
-    excluded.sort_by_key(|(why, _)| why.to_string());
-    insta::assert_debug_snapshot!(excluded, @r"
-    [
-        (
-            Below,
-            1,
-        ),
-        (
-            Alone,
-            1,
-        ),
-    ]
-    ");
+    assert_eq!(world.release("h").excluded, [(model::Exclusion::Alone, 2)]);
 }
 
 #[test]
@@ -515,7 +513,10 @@ impl Witness {
         {
             return;
         }
-        let owes = |router: &&String| self.part(router).is_some_and(|part| !part.may_run_new().is_empty());
+        let owes = |router: &&String| {
+            self.part(router)
+                .is_some_and(|part| !part.may_run_new().is_empty() || part.agents().unconfirmed > 0)
+        };
         let is_there = |router: &&String| self.crew.world.state.children.key(router).is_some();
         let owing: Vec<_> = self.told.iter().filter(owes).filter(is_there).collect();
         assert_eq!(owing, [""; 0], "{agent} is told to undo");
@@ -542,6 +543,8 @@ impl Witness {
                 Form::Stage { .. } | Form::Rollout { .. } | Form::Undo { .. } => {
                     assert!(!is_router || matches!(form, Form::Undo { .. }), "{child}: {form:?}");
                 }
+                Form::Full if is_router => self.router_begins(child),
+                Form::Full | Form::UndoOf { .. } => {}
                 other => panic!("{child}: {other:?}"),
             }
             return;
@@ -549,7 +552,17 @@ impl Witness {
         let Some(part) = self.part(child) else { return };
         if let Some(undo) = part.pending_undo().filter(|undo| undo.fetched) {
             let id = heart::release::offer::OfferName::undo(undo.number).id("h");
-            let _ = self.crew.world.report(child, &id, summary(UNDO_STAGE, Completed));
+            // Of a manager: somebody below it has not proven it yet.
+            let left = u32::from(status == Failure && part.is_whole());
+            let said = of_agents(&part, UNDO_STAGE, Completed, left);
+            let _ = self.crew.world.report(child, &id, said);
+        } else if part.is_whole() && part.status.is_over() && part.agents().unconfirmed > 0 {
+            let number = part.whole().map_or(0, |whole| whole.recounts) + 1;
+            let slot = part.marks().last().and_then(|mark| mark.slot.stage_index()).unwrap_or_default();
+            let stage = self.crew.world.release("h").strategy.stages[slot].name.clone();
+            let said = of_agents(&part, &stage, Completed, 0);
+            let said = heart::release::summary::Summary { recount: Some(number), ..said };
+            let _ = self.crew.world.report(child, &part.offer_name().id("h"), said);
         } else if part.status == ChildStatus::Doing && part.fetched {
             let stage = part
                 .slot
@@ -560,7 +573,7 @@ impl Witness {
             let is_rollout = stage == ROLLOUT_STAGE;
             let may = is_rollout || self.crew.asks(child, &id, &stage).0;
             let status = if status == Completed && !may { SuccessWaiting } else { status };
-            let taken = self.crew.world.report(child, &id, summary(&stage, status));
+            let taken = self.crew.world.report(child, &id, of_agents(&part, &stage, status, 0));
             if taken.is_ok() && status == Completed && !is_router {
                 self.proven.insert(child.to_owned());
             }
@@ -646,8 +659,10 @@ proptest! {
             Just("order: parallel, on_failure: continue, late_joiners: include, approval: before_rollout"),
             Just("order: global_incremental, min_succeeded: 100%, max_failed: 50%, max_in_progress: 1"),
         ],
+        is_tree in any::<bool>(),
     ) {
-        let mut witness = Witness { crew: Crew::new(rollout), told: BTreeSet::new(), proven: BTreeSet::new() };
+        let crew = if is_tree { Crew::with_managers(rollout) } else { Crew::new(rollout) };
+        let mut witness = Witness { crew, told: BTreeSet::new(), proven: BTreeSet::new() };
         for deed in &deeds {
             witness.carry_out(deed);
         }

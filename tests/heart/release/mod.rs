@@ -9,6 +9,7 @@ mod frozen;
 mod gates;
 mod history;
 mod hybrid;
+mod hybrid_tree;
 mod in_place;
 mod led;
 mod local;

@@ -43,16 +43,16 @@ fn waves(base: &str, new: &str) -> String {
     text
 }
 
-/// A manager below that of the site, which has no functions of its own.
-async fn manager_below(site: &Site) -> Manager {
+/// A manager of this name below that of the site, which has no functions of its own.
+pub(super) async fn manager_below(site: &Site, name: &str) -> Manager {
     let set = [format!("parent.url={}", site.manager.url()), "parent.poll=50ms".to_owned()];
     let empty = site.folder().join("no-functions");
     std::fs::create_dir_all(&empty).unwrap();
-    Manager::start(&site.folder().join("middle"), &empty, &set).await
+    Manager::start(&site.folder().join(name), &empty, &set).await
 }
 
 /// Whether the manager of the site knows that there are so many agents below a manager below it.
-fn has_agents_below(children: &Value, agents: u64) -> bool {
+pub(super) fn has_agents_below(children: &Value, agents: u64) -> bool {
     let all = children["items"].as_array().cloned().unwrap_or_default();
     all.iter().any(|child| child["kind"] == "rm" && child["agents"] == agents)
 }
@@ -61,7 +61,7 @@ fn has_agents_below(children: &Value, agents: u64) -> bool {
 async fn a_mixed_fleet_runs_waves_with(canary: Behaviour, errors: f64) -> (String, Vec<Value>) {
     let mut site = Site::start().await;
     let set = ["agent.keep_base=60s"];
-    let middle = manager_below(&site).await;
+    let middle = manager_below(&site, "middle").await;
     let nodes = [
         site.node("edge-1", &set).await,
         site.node("edge-2", &set).await,
@@ -139,7 +139,7 @@ async fn own_agents_deployed_ones_and_a_manager_below_go_back_with_a_bad_release
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_own_agent_under_a_manager_below_another_one_runs_what_that_one_releases() {
     let mut site = Site::start().await;
-    let middle = manager_below(&site).await;
+    let middle = manager_below(&site, "middle").await;
     let node = site.node_below(&middle, "edge", &["agent.keep_base=0s"]).await;
     middle.knows(1).await;
     site.manager.until("/api/v1/children", |listed| has_agents_below(listed, 1)).await;

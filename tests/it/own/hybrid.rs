@@ -8,6 +8,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
+    beside::{has_agents_below, manager_below},
+    manager::Manager,
     node::{Load, Node},
     services::{Backend, Users},
     serving::{Behaviour::Good, free_address},
@@ -27,6 +29,8 @@ struct World {
     b: Backend,
     base: String,
     new: String,
+    /// Managers between that of the site and the two.
+    below: Vec<Manager>,
 }
 
 /// A call by a proxy's log, in microseconds since 1970.
@@ -56,18 +60,45 @@ async fn stable(agent: &Node) -> String {
 
 /// `keep_base`: how long agents run a replaced version on.
 async fn world(keep_base: &str) -> World {
+    world_with(keep_base, false).await
+}
+
+/// `is_tree`: each of the two is below a manager of its own.
+async fn world_with(keep_base: &str, is_tree: bool) -> World {
     let mut site = Site::start().await;
-    let agent = site.node("agent", &[&format!("agent.keep_base={keep_base}")]).await;
+    let mut below = Vec::new();
     let at = SocketAddr::from(([127, 0, 9, 1], free_address().port()));
     let folder = site.folder().join("router");
-    let mut router = Node::of(&folder, "router", &site.manager.url(), &["agent.labels=env=prod"]);
-    router.listens_also(at);
-    router.come_back();
-    router.until_it_answers().await;
+    let begin = async |manager: &Manager| {
+        let mut router = Node::of(&folder, "router", &manager.url(), &["agent.labels=env=prod"]);
+        router.listens_also(at);
+        router.come_back();
+        router.until_it_answers().await;
+        router
+    };
+    let set = [&*format!("agent.keep_base={keep_base}")];
+    let (agent, router) = if is_tree {
+        let edge = manager_below(&site, "edge").await;
+        let router = begin(&edge).await;
+        let listed = site.manager.until("/api/v1/children", |listed| has_agents_below(listed, 1)).await;
+        // It runs functions as well, and somebody has to say what it is for.
+        site.manager.label(listed["items"][0]["id"].as_str().unwrap(), "env", "prod").await;
+        let middle = manager_below(&site, "middle").await;
+        let agent = site.node_below(&middle, "agent", &set).await;
+        let have_agents = |listed: &Value| {
+            let all = listed["items"].as_array().cloned().unwrap_or_default();
+            all.len() == 2 && all.iter().all(|child| child["kind"] == "rm" && child["agents"] == 1)
+        };
+        site.manager.until("/api/v1/children", have_agents).await;
+        below.extend([edge, middle]);
+        (agent, router)
+    } else {
+        (site.node("agent", &set).await, begin(&site.manager).await)
+    };
     site.manager.knows(2).await;
     let (base, new) = (site.version(Good), site.version(Good));
     agent.add(&site.content(&base));
-    World { site, agent, router, at, a: Backend::start('A'), b: Backend::start('B'), base, new }
+    World { site, agent, router, at, a: Backend::start('A'), b: Backend::start('B'), base, new, below }
 }
 
 impl World {
@@ -172,7 +203,15 @@ stages:
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_new_version_of_the_function_serves_before_any_user_gets_the_new_variation() {
-    let world = world("0s").await;
+    goes_well(world("0s").await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn below_two_managers_the_new_version_of_the_function_serves_before_any_user_gets_the_new_variation() {
+    goes_well(world_with("0s", true).await).await;
+}
+
+async fn goes_well(world: World) {
     let (load, base) = world.begin("1500ms").await;
     let users = world.users().await;
     let ended = world.site.manager.ended("h").await;
@@ -191,7 +230,17 @@ async fn the_new_version_of_the_function_serves_before_any_user_gets_the_new_var
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_variation_that_fails_gets_no_call_any_more_before_the_function_goes_back_to_its_base_version() {
-    let world = world("10m").await;
+    goes_back(world("10m").await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn below_two_managers_a_variation_that_fails_gets_no_call_any_more_before_the_function_goes_back() {
+    let world = world_with("10m", true).await;
+    assert_eq!(world.below.len(), 2);
+    goes_back(world).await;
+}
+
+async fn goes_back(world: World) {
     let (load, base) = world.begin("20s").await;
     let served: Vec<u32> = world.site.running(&world.base).iter().map(|one| one.pid).collect();
     world.b.is_bad.store(true, std::sync::atomic::Ordering::Relaxed);

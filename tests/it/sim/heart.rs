@@ -16,7 +16,7 @@ use heart::{
         waiting_offer,
     },
 };
-use model::{ChildKey, ChildKind, Now, StageStatus};
+use model::{ChildKey, ChildKind, ChildStatus, Now, StageStatus};
 
 use super::plans::NAMES;
 
@@ -85,6 +85,10 @@ pub enum Flaw {
     RoutersAtOnce,
     /// Invariant 22: it is taken for granted that routers are back.
     AgentsGoBackFirst,
+    /// Invariant 23: an own agent hears nothing of which variation an operator chose.
+    ForgetsChoice,
+    /// Invariant 23: a variation is chosen when another one has taken over somewhere.
+    ChoosesLate,
     /// Invariant 20: the shares of the first and the last stage are swapped on their way to own agents.
     SwapsShares,
 }
@@ -301,7 +305,22 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
                 Change::Lifecycle(lifecycle::Change::RoutersBack { release: release.key, now })
             }));
         }
+        Flaw::ChoosesLate => {
+            let late = state.releases.values().find_map(|release| {
+                let [service] = &release.strategy.services[..] else { return None };
+                let subject = release.strategy.functions.len();
+                let is_done =
+                    |part: &Assignment| part.status == ChildStatus::Done && part.rolled_out.contains(subject);
+                let some = release.is_running() && release.assignments.values().any(is_done);
+                let other = (1..service.variations.len()).find(|at| release.winner() != Some(*at))?;
+                (some && release.chosen_winner().is_none()).then_some((release.key, other as u8))
+            });
+            changes.extend(late.map(|(release, variation)| {
+                Change::Rollout(rollout::Change::WinnerChosen { release, variation, now })
+            }));
+        }
         Flaw::ForgetsCommits
+        | Flaw::ForgetsChoice
         | Flaw::KeepsWhatWasSent
         | Flaw::NoTick
         | Flaw::RollsOutAtOnce

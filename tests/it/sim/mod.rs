@@ -38,6 +38,7 @@
 //! | 20 the shares of a service are those of the stage that is led | `led::check_ordered` | `SwapsShares` |
 //! | 21 in a release of functions and services no variation has a share before the agents are done | `World::check_shared` | `RoutersAtOnce` |
 //! | 22 of such a release no agent undoes anything before each router is back | `World::check_routers_back` | `AgentsGoBackFirst` |
+//! | 23 whom an operator chose to win serves alone in the end, wherever the release went well | `World::judge_routers`, and 20 | `ForgetsChoice`, `ChoosesLate` |
 //!
 //! Routers lead services with one or two of them in a release, each with up to four variations ([`services`]). Of these 15 holds as
 //! well: of each bucket of a table. A router may refuse the shares of a stage.
@@ -356,6 +357,16 @@ mod routers {
     fn show_calls_by_a_table_that_was_not_handed_out() {
         assert_caught(Flaw::DistortsTable, &[15]);
         assert_caught(Flaw::KeepsOldTable, &[15]);
+    }
+
+    #[test]
+    fn show_a_choice_that_a_router_does_not_hear_of() {
+        assert_caught(Flaw::ForgetsChoice, &[20, 23]);
+    }
+
+    #[test]
+    fn show_a_choice_that_comes_too_late() {
+        assert_caught(Flaw::ChoosesLate, &[23]);
     }
 
     #[test]

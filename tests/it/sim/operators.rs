@@ -76,8 +76,9 @@ impl World {
             })
             .collect();
         ended.sort_by_key(|(at, _)| *at);
-        let services = ended.iter().flat_map(|(_, planned)| &planned.services);
-        services.map(|service| (service.name, service.variations[service.winner()].clone())).collect()
+        let services =
+            ended.iter().flat_map(|(_, planned)| planned.services.iter().map(|of| (planned.id.as_str(), of)));
+        services.map(|(id, service)| (service.name, self.overseer.winner(id, service))).collect()
     }
 
     fn meddle(&mut self) -> Option<Command> {
@@ -104,8 +105,12 @@ impl World {
             self.witnesses[0].resumed.insert(release.clone());
             return Some(Command::Lifecycle(lifecycle::Command::Resume { release }));
         }
-        // Who leads own agents does more.
-        let deeds = if self.owns.is_empty() { 12 } else { 15 };
+        // Who leads own agents does more, and who leads services most.
+        let deeds = match self.crew {
+            Crew::Routers | Crew::Hybrid => 18,
+            Crew::Deployed | Crew::Mixed | Crew::Own | Crew::Fleet if self.owns.is_empty() => 12,
+            Crew::Deployed | Crew::Mixed | Crew::Own | Crew::Fleet => 15,
+        };
         match self.dice.below(deeds) {
             0 => Some(Command::Lifecycle(lifecycle::Command::Abort {
                 release,
@@ -147,8 +152,22 @@ impl World {
                 self.overseer.promoted.insert(release.clone());
                 Some(Command::Rollout(rollout::Command::Promote { release }))
             }
+            15..18 => self.choose_winner(release),
             _ => None,
         }
+    }
+
+    /// An operator wants another variation to win than the stages lead to, at once or in the end.
+    fn choose_winner(&mut self, release: String) -> Option<Command> {
+        let [service] = &self.overseer.planned.get(&release)?.services[..] else { return None };
+        let new = service.variations.len() - 1;
+        let variation = service.variations[1 + self.dice.below(new)].clone();
+        if self.dice.chance(0.8) {
+            return Some(Command::Rollout(rollout::Command::ChooseWinner { release, variation }));
+        }
+        self.witnesses[0].promoted.insert(release.clone());
+        self.overseer.promoted.insert(release.clone());
+        Some(Command::Rollout(rollout::Command::PromoteVariation { release, variation }))
     }
 
     /// An operator of a manager below.

@@ -20,6 +20,7 @@ use super::{
     links::Line,
     manager::{Manager, Pending},
     plans::{NAMES, Planned},
+    services::PlannedService,
     witness::{Violation, Witness, harm, is_last_of_untested, wants_untested},
 };
 
@@ -65,6 +66,8 @@ pub struct Overseer {
     pub skipped: BTreeSet<(String, String)>,
     /// Root releases of which an operator opened all that was held back.
     pub promoted: BTreeSet<String>,
+    /// Of root releases, the variation of the service that an operator chose and the root has stored.
+    pub chosen: BTreeMap<String, usize>,
     /// Which manager a child is.
     pub known_as: HashMap<Child, usize>,
     origins: HashMap<(usize, ReleaseKey), Origin>,
@@ -87,6 +90,12 @@ impl Overseer {
 
     pub fn wrong(&mut self, invariant: u8, text: String) {
         self.found.get_or_insert(Violation { invariant, text });
+    }
+
+    /// The variation of a service that serves alone when a root release has gone well.
+    pub fn winner(&self, root: &str, service: &PlannedService) -> String {
+        let winner = self.chosen.get(root).copied().unwrap_or_else(|| service.winner());
+        service.variations[winner].clone()
     }
 
     fn origin(&mut self, managers: &[Manager], manager: usize, key: ReleaseKey) -> Option<Origin> {

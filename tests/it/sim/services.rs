@@ -84,7 +84,13 @@ pub fn draw_hybrid(
     serving: &BTreeMap<&str, String>,
 ) -> Planned {
     let function = dice.pick(&["a", "a", "b"]);
-    draw_with(dice, number, places, serving, (Some(function), &["global_incremental", "parallel"]))
+    draw_with(
+        dice,
+        number,
+        places,
+        serving,
+        (Some(function), &["global_incremental", "parallel", "waves", "location_sequential"]),
+    )
 }
 
 fn draw_with(

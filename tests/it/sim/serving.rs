@@ -70,6 +70,7 @@ impl World {
         }
         self.witnesses[manager].committed(&self.managers[manager], &changes, self.at);
         self.check_replaced(manager, &changes);
+        self.note_chosen(manager, &changes);
         self.check_proven(manager, &changes);
         if self.is_tree {
             self.overseer.committed(&self.managers, manager, &changes);

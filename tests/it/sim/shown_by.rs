@@ -9,12 +9,14 @@ const SHOWN_BY: &[(Crew, Flaw, u64)] = &[
     (Crew::Deployed, Flaw::NoUndo, 103),
     (Crew::Deployed, Flaw::OpensBelow, 8),
     (Crew::Deployed, Flaw::RefusesWithdrawn, 109),
-    (Crew::Hybrid, Flaw::AgentsGoBackFirst, 273),
+    (Crew::Hybrid, Flaw::AgentsGoBackFirst, 280),
     (Crew::Own, Flaw::NoUndo, 14),
     (Crew::Own, Flaw::OpensBelow, 10),
     (Crew::Own, Flaw::PassesOverAll, 8),
     (Crew::Own, Flaw::RefusesWithdrawn, 53),
-    (Crew::Routers, Flaw::SaltsByOffer, 21),
+    (Crew::Routers, Flaw::BarrierOneEarly, 18),
+    (Crew::Routers, Flaw::ForgetsChoice, 26),
+    (Crew::Routers, Flaw::SaltsByOffer, 15),
 ];
 
 /// The seed to be tried first.

@@ -467,15 +467,22 @@ impl Witness {
         };
         let Some(key) = manager.state.children.key(&deed.child) else { return };
         let Ok(place) = release.members.binary_search(&key) else { return };
-        let wave = release.assignments[&release.members[place]].wave;
+        let part = &release.assignments[&release.members[place]];
+        let (wave, of) = (part.wave, part.group(&release.strategy));
         if wave == 0 || self.begun.contains(&(release.key, wave)) || self.is_promoted(release) {
             return;
         }
+        // Of a release of functions and services each group is counted by itself, and the waves of routers come after all of agents.
+        let is_hybrid = planned.first_of_routers.is_some();
+        let parts = release.members.iter().map(|member| &release.assignments[member]);
+        let group: Vec<&Assignment> =
+            parts.filter(|part| !is_hybrid || part.group(&release.strategy) == of).collect();
+        let first = release.first_of_routers().filter(|_| of == Group::Routers).unwrap_or_default();
         let mut most = 0;
-        for size in led.waves.iter().take(wave as usize) {
-            most = size.of(release.members.len()).max(most + 1);
+        for size in led.waves.iter().take(wave.saturating_sub(first) as usize) {
+            most = size.of(group.len()).max(most + 1);
         }
-        let before = release.members.iter().filter(|member| release.assignments[member].wave < wave).count();
+        let before = group.iter().filter(|part| part.wave < wave).count();
         if led.order == "waves" && before > most {
             return self.wrong(3, format!("{}: {before} have their turn before wave {wave}", release.id));
         }

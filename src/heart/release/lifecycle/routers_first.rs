@@ -13,6 +13,16 @@
 //! ends unproven, and what it owes is shown. The agents go on serving what this router may still send calls to, until it is
 //! back, or an operator forgets it. To let them go back earlier would lose these calls.
 //!
+//! **Over a tree.** A manager below takes part with its agents or with its routers, and is handed what is that group's alone: a plain
+//! release of functions, or of services. So it holds nobody back and needs to know nothing of this; the order of the groups is
+//! this manager's, over everybody below it. No router anywhere is offered anything before each manager of the agents' group
+//! has said that all below it have ended; and a manager of the routers' group proves with the result of its undo, or with that
+//! of a part which it took back by itself, that all below it are back, but for those that it counts as unconfirmed. While
+//! there is one of those no agent is told, neither by a poll here nor by the order to a manager to take its part back.
+//!
+//! Counter-example: two managers with agents and routers of their own, each of which would lead the whole strategy over them. The one
+//! that fails first takes its own routers back and then its agents, to which the routers of the other still send calls.
+//!
 //! Deliberately not here: an agent that fails by itself while the release goes on is taken back at once, as in any
 //! release: the others go on, and so do the calls.
 
@@ -47,6 +57,9 @@ impl Release {
 
 /// That the routers of a release are back, if agents wait for that.
 pub(in crate::release) fn routers_back(release: &Release, now: Now) -> Option<Change> {
-    let is_back = release.holds_agents() && release.counts.routers_undoing == 0 && release.counts.undoing > 0;
+    let counts = &release.counts;
+    // A manager answers for the routers below it, and says how many of them have not proven it.
+    let are_back = counts.routers_undoing == 0 && counts.routers.unconfirmed == 0;
+    let is_back = release.holds_agents() && are_back && counts.undoing > 0;
     is_back.then_some(Change::Lifecycle(CourseChange::RoutersBack { release: release.key, now }))
 }

@@ -63,14 +63,15 @@ fn managers(state: &State, plan: &Plan) -> BTreeMap<ChildKey, Planned> {
     plan.members.iter().enumerate().filter_map(planned).collect()
 }
 
-/// The functions that each member does not run; nothing where all run all. A manager below sees to it for its own children.
+/// The functions that each member does not run; nothing where all run all. A manager below sees to it for its own children, and of a
+/// hybrid has nothing to do with what is the other group's.
 fn lacks(strategy: &Strategy, plan: &Plan, managers: &BTreeMap<ChildKey, Planned>) -> Vec<FunctionSet> {
     if plan.parts.is_empty() {
         return Vec::new();
     }
     let lacks = |(at, child): (usize, &ChildKey)| {
-        let runs_all = managers.contains_key(child);
-        if runs_all { FunctionSet::EMPTY } else { FunctionSet(plan.part(at).lacks(strategy)) }
+        let (part, is_manager) = (plan.part(at), managers.contains_key(child));
+        FunctionSet(if is_manager { part.of_others(strategy) } else { part.lacks(strategy) })
     };
     plan.members.iter().enumerate().map(lacks).collect()
 }
@@ -103,8 +104,9 @@ pub(in crate::release) fn is_in_place(
 pub(in crate::release) fn lacks_of(state: &Snapshot, release: &Release, child: ChildKey) -> FunctionSet {
     let is_manager = state.children.get(child).is_some_and(|record| record.kind().is_manager());
     match plan::fit(&release.strategy, state, None, child) {
-        Some(Ok(part)) if !is_manager => FunctionSet(part.lacks(&release.strategy)),
-        _ => FunctionSet::EMPTY,
+        Some(Ok(part)) if is_manager => FunctionSet(part.of_others(&release.strategy)),
+        Some(Ok(part)) => FunctionSet(part.lacks(&release.strategy)),
+        Some(Err(_)) | None => FunctionSet::EMPTY,
     }
 }
 

@@ -83,23 +83,37 @@ impl Release {
         }
     }
 
-    /// Agents for whom it was planned, or of a hybrid those of a group. No manager takes part in one.
+    /// Agents for whom it was planned, or of a hybrid those of a group.
     pub(in crate::release) fn planned_of(&self, group: Group) -> u32 {
         let (from, to) = self.turns.waves_of(group);
-        if self.gates.levels.is_hybrid() {
-            self.turns.between(from, to).len() as u32
-        } else {
-            self.agents_planned()
-        }
+        if self.gates.levels.is_hybrid() { self.agents_between(from, to) } else { self.agents_planned() }
     }
 
     fn opened_of(&self, group: Group) -> u32 {
         let (from, to) = self.turns.waves_of(group);
         if self.gates.levels.is_hybrid() {
-            self.turns.between(from, to.min(self.gates.stand.waves).max(from)).len() as u32
+            self.agents_between(from, to.min(self.gates.stand.waves).max(from))
         } else {
             self.agents_opened()
         }
+    }
+
+    /// Agents of a hybrid whose turn is in the waves from one number, with which a group begins, to below another.
+    fn agents_between(&self, from: u32, to: u32) -> u32 {
+        let (mut managers, mut below) = (0, 0_u32);
+        let theirs = self.managers.iter().filter(|(child, _)| (from..to).contains(&self.first_wave(**child)));
+        for (child, planned) in theirs {
+            // As often as it has a turn, with the agents that have theirs then.
+            let turns = planned.quotas.iter().filter(|(wave, _)| *wave < to).count().max(1);
+            managers += turns;
+            below = below.saturating_add(match planned.quotas.is_empty() {
+                true if self.assignments.contains_key(child) => planned.agents,
+                true => 0,
+                false => planned.done_before(to),
+            });
+        }
+        let turns = self.turns.between(from, to).len().saturating_sub(managers) as u32;
+        turns.saturating_add(below)
     }
 
     /// Agents that have come to the next barrier.

@@ -29,14 +29,8 @@ use crate::{
         },
     },
 };
-use engine::{EngineError, questions, questions::eligible::EligibleWanted};
-use heart::{
-    plan::Needs,
-    release::{
-        state,
-        turnout::{SilenceLimits, Turnouts},
-    },
-};
+use engine::{EngineError, questions};
+use heart::release::{state, turnout::Turnouts};
 use language::{Diagnostic, Strategy};
 use model::ChildKey;
 use wire::api::{self, Plan};
@@ -133,8 +127,8 @@ async fn turnouts(ctx: &Context, strategy: &Arc<Strategy>) -> Result<(Turnouts, 
     let planned = Arc::clone(strategy);
     let (able, unable) =
         ctx.engine.read_apart(PATIENCE, move |state| form::managers(state, &planned)).await?;
-    let wanted = EligibleWanted { needs: Needs::of(strategy), limits: SilenceLimits::of_strategy(strategy) };
-    let (told, mut unheard) = questions::turnout::of_managers(&ctx.engine, &wanted, able).await?;
+    let (told, mut unheard) =
+        questions::turnout::of_managers(&ctx.engine, Arc::clone(strategy), able).await?;
     unheard.extend(unable);
     Ok((told, unheard))
 }

@@ -195,6 +195,7 @@ impl World {
             proxy: &own.proxy,
             runtime: &own.runtime,
             handed: &own.handed,
+            chosen: &self.overseer.chosen,
             at: self.at,
         };
         let deeds = own.watched.look(&scene);
@@ -215,6 +216,7 @@ impl World {
         });
         let kind = if manager == 0 { Kind::Own } else { Kind::OwnBelow };
         self.note_turnout(manager, kind, deed);
+        self.note_went_over(index, deed);
         self.check_routers_back(index, deed);
         if self.is_tree {
             let view = View { managers: &self.managers, links: &self.links, witnesses: &self.witnesses };
@@ -243,6 +245,7 @@ impl World {
                 proxy: &own.proxy,
                 runtime: &own.runtime,
                 handed: &own.handed,
+                chosen: &self.overseer.chosen,
                 at,
             };
             let table = ::agent::front::table_form(table);
@@ -291,6 +294,9 @@ impl World {
             (&mut event, flaw)
         {
             *answer = Ok(None);
+        }
+        if let (Event::EndStage { answer: Ok(answer), .. }, Some(Flaw::ForgetsChoice)) = (&mut event, flaw) {
+            answer.winner = None;
         }
         self.note_signal(index, &event);
         let own = &mut self.owns[index];

@@ -5,7 +5,7 @@
 //! - All routers draw the same users by the same shares, in every attempt at a release: salt and buckets are one for all.
 //! - While shares only grow, nobody whom a variation has is given to another one.
 //! - A release that is stored as taken back is one whose variations get nothing at any router that was not let off.
-//! - In the end a router does what the store says.
+//! - In the end a router does what the store says; where an operator chose the winner, that one serves alone wherever the release went well.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,15 @@ use ::proxy::form::{HashForm, ServiceForm, TableForm};
 use heart::release::{
     change::Change,
     command::Form,
-    lifecycle,
+    lifecycle, rollout,
     state::{End, Release, ReleaseState},
 };
-use model::Outcome;
+use model::{Outcome, ReleaseKey};
 use traffic::{Bucket, HashFunction};
 
 use super::{Own, proxy, watch::Scene};
 use crate::sim::{
+    agent::{Deed, What},
     heart::Flaw,
     overseer::is_taken_back,
     services::{WHOLE, brought_by},
@@ -37,6 +38,9 @@ pub const STAYS: u8 = 19;
 /// No share is another than the stage that is led says.
 pub const ORDERED: u8 = 20;
 
+/// Whom an operator chose serves alone in the end, everywhere.
+pub const CHOSEN: u8 = 23;
+
 /// Users that are looked at, at each router.
 const USERS: u16 = 40;
 
@@ -47,6 +51,8 @@ type Runs = Vec<(u16, u16, u8)>;
 pub struct Led {
     /// By release and service.
     salts: BTreeMap<(String, String), String>,
+    /// When a router gave all to the winner of a release, by the router's index and the release.
+    went_over: BTreeMap<(usize, String), u64>,
     /// By release, service, stage and shares.
     runs: BTreeMap<(String, String, String, Vec<u16>), Runs>,
 }
@@ -154,7 +160,11 @@ fn ordered(service: &ServiceForm, scene: &Scene<'_>) -> Result<Option<BTreeMap<S
         let mut own = strategy.stages.iter().take(stage + 1).filter(|stage| stage.subject == subject);
         own.next_back().map(|stage| stage.shares.clone())
     };
+    let root = of.variations.get(1).and_then(|one| brought_by(one.name.as_str()));
     let winner = || {
+        if let Some(chosen) = root.as_ref().and_then(|root| scene.chosen.get(root)) {
+            return *chosen;
+        }
         let last = until(strategy.stages.len()).unwrap_or_default();
         let best = last.iter().skip(1).max().copied();
         last.iter().skip(1).position(|share| Some(*share) == best).map_or(1, |at| at + 1)
@@ -268,6 +278,36 @@ pub(super) fn served(own: &Own) -> impl Iterator<Item = (String, String)> {
 }
 
 impl World {
+    /// A router has given all to the winner of a release.
+    pub(super) fn note_went_over(&mut self, index: usize, deed: &Deed) {
+        if deed.what != What::RolledOut || !self.owns[index].is_router {
+            return;
+        }
+        let root = self.overseer.root_of(&self.managers, self.owns[index].parent, deed.release);
+        if let Some(root) = root {
+            self.led.went_over.insert((index, root), self.at);
+        }
+    }
+
+    /// The root has stored which variation an operator chose.
+    pub(in crate::sim) fn note_chosen(&mut self, manager: usize, changes: &[Change]) {
+        let found = |key: &ReleaseKey| Some(self.managers[0].release(*key)?.id.to_string());
+        for change in changes.iter().filter(|_| manager == 0) {
+            match change {
+                Change::Rollout(rollout::Change::WinnerChosen { release, variation, .. }) => {
+                    let Some(id) = found(release) else { continue };
+                    self.overseer.chosen.insert(id, usize::from(*variation));
+                }
+                // It is as it was when it was submitted.
+                Change::Lifecycle(lifecycle::Change::Replanned { release, .. }) => {
+                    let Some(id) = found(release) else { continue };
+                    self.overseer.chosen.remove(&id);
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// Whatever is stored as taken back gets nothing any more at routers that are not in debt.
     pub(in crate::sim) fn check_proven(&mut self, manager: usize, changes: &[Change]) {
         for change in changes {
@@ -305,13 +345,13 @@ impl World {
             if !self.owns[index].is_idle() {
                 continue;
             }
-            if let Err(why) = self.judge_router(index) {
-                self.overseer.wrong(ENDS, format!("own agent {index}: {why}"));
+            if let Err((invariant, why)) = self.judge_router(index) {
+                self.overseer.wrong(invariant, format!("own agent {index}: {why}"));
             }
         }
     }
 
-    fn judge_router(&mut self, index: usize) -> Result<(), String> {
+    fn judge_router(&mut self, index: usize) -> Result<(), (u8, String)> {
         let own = &self.owns[index];
         if !own.is_router {
             return Ok(());
@@ -323,9 +363,8 @@ impl World {
             let of: Vec<_> = served.iter().filter(|(service, _)| service == name).collect();
             let alone = led.serving().map(|at| led.service.variations[at].name.to_string());
             if led.is_tried || alone.is_none() || of.len() != 1 || alone.as_deref() != Some(&of[0].1) {
-                return Err(format!(
-                    "{name} is {led:?}, nothing is in hand, and its proxy gives it to {of:?}"
-                ));
+                let text = format!("{name} is {led:?}, nothing is in hand, and its proxy gives it to {of:?}");
+                return Err((ENDS, text));
             }
         }
         let Some(child) = self.managers[manager].state.children.key(&id) else { return Ok(()) };
@@ -351,19 +390,21 @@ impl World {
                 continue;
             }
             let planned = &self.overseer.planned[&root];
-            let ended = release.ended.map_or(0, |ended| ended.served_ms);
+            // A release that is tried again ends once more, and routers that are done take no part in that.
+            let over = self.led.went_over.get(&(index, root.clone())).copied().unwrap_or_default();
             for service in &planned.services {
                 let entry = last.entry(service.name).or_insert((0, String::new(), String::new()));
-                if ended >= entry.0 {
-                    *entry = (ended, root.clone(), service.variations[service.winner()].clone());
+                if over >= entry.0 {
+                    *entry = (over, root.clone(), self.overseer.winner(&root, service));
                 }
             }
         }
         for (service, (_, release, winner)) in last {
             if !served.iter().any(|(of, name)| of == service && *name == winner) {
-                return Err(format!(
-                    "{release} succeeded here with {winner}, and {service} is served by {served:?}"
-                ));
+                let invariant = if self.overseer.chosen.contains_key(&release) { CHOSEN } else { ENDS };
+                let text =
+                    format!("{release} succeeded here with {winner}, and {service} is served by {served:?}");
+                return Err((invariant, text));
             }
         }
         Ok(())

@@ -16,7 +16,7 @@ use heart::{
     },
 };
 use language::offer;
-use model::{Capabilities, ChildId, ChildKind, FEATURE_INTERIM, FEATURE_VALUES, Leads};
+use model::{Capabilities, ChildId, ChildKind, FEATURE_INTERIM, FEATURE_VALUES, FEATURE_WINNER, Leads};
 use wire::{EndStageAnswer, ManagerTime, ResultRequest, StageSummary, Then};
 
 use super::{Handed, Own};
@@ -56,7 +56,7 @@ pub(super) fn request(own: &Own, act: &Act, errand: &Errand) -> Option<Request> 
 }
 
 fn poll(own: &Own) -> Poll {
-    let features = [FEATURE_INTERIM, FEATURE_VALUES].map(str::to_owned).into();
+    let features = [FEATURE_INTERIM, FEATURE_VALUES, FEATURE_WINNER].map(str::to_owned).into();
     let routers = own.is_router.then(|| "embedded".to_owned()).into_iter().collect();
     let runtimes = own.is_router.then(Vec::new);
     let capabilities =

@@ -113,6 +113,8 @@ pub struct Scene<'a> {
     pub proxy: &'a Proxy,
     pub runtime: &'a Runtime,
     pub handed: &'a BTreeMap<String, Handed>,
+    /// The variations that operators chose, by release.
+    pub chosen: &'a BTreeMap<String, usize>,
     pub at: u64,
 }
 
