@@ -9,10 +9,11 @@ use serde_json::Value;
 
 use super::{
     node::{Load, Node},
-    services::{Backend, Users},
+    routers::service,
     serving::{Behaviour::Good, free_address},
     site::{FUNCTION, Site},
     stages::{habits, nothing_is_left_but},
+    users::{Backend, Users},
     wait::wait_until,
 };
 
@@ -59,10 +60,7 @@ async fn world(keep_base: &str) -> World {
     let mut site = Site::start().await;
     let agent = site.node("agent", &[&format!("agent.keep_base={keep_base}")]).await;
     let at = SocketAddr::from(([127, 0, 9, 1], free_address().port()));
-    let folder = site.folder().join("router");
-    let mut router = Node::of(&folder, "router", &site.manager.url(), &["agent.labels=env=prod"]);
-    router.listens_also(at);
-    router.come_back();
+    let router = Node::router(site.folder(), "router", &site.manager.url(), at);
     router.until_it_answers().await;
     site.manager.knows(2).await;
     let (base, new) = (site.version(Good), site.version(Good));
@@ -73,8 +71,8 @@ async fn world(keep_base: &str) -> World {
 impl World {
     /// The router's only stage lasts so long.
     fn strategy(&self, duration: &str) -> String {
-        let (base, new, port) = (&self.base, &self.new, self.at.port());
-        let (a, b) = (self.a.at, self.b.at);
+        let (base, new) = (&self.base, &self.new);
+        let service = service(self.at.port(), [("A", self.a.at), ("B", self.b.at)]);
         format!(
             r#"id: h
 name: checkout with its function
@@ -83,15 +81,7 @@ functions:
     base_version: {{path: fns/{base}, env: program}}
     new_version: {{path: fns/{new}, env: program}}
     retry: failed
-services:
-  - name: checkout
-    routers: {{labels: {{env: prod}}}}
-    ports: [{{port: {port}}}]
-    sticky: {{header: X-User}}
-    variations:
-      - {{name: A, targets: ["{a}"]}}
-      - {{name: B, targets: ["{b}"]}}
-rollout: {{max_failed: 0, max_timed_out: 0, on_failure: rollback}}
+{service}rollout: {{max_failed: 0, max_timed_out: 0, on_failure: rollback}}
 stages:
   - name: half
     type: A/B
@@ -192,7 +182,7 @@ async fn the_new_version_of_the_function_serves_before_any_user_gets_the_new_var
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_variation_that_fails_gets_no_call_any_more_before_the_function_goes_back_to_its_base_version() {
     let world = world("10m").await;
-    let (load, base) = world.begin("20s").await;
+    let (load, base) = world.begin("10m").await;
     let served: Vec<u32> = world.site.running(&world.base).iter().map(|one| one.pid).collect();
     world.b.is_bad.store(true, std::sync::atomic::Ordering::Relaxed);
     let users = world.users().await;

@@ -64,7 +64,7 @@ pub trait Real: Sized + Send + Sync {
 /// Waits until the router does what it is to do, and fails with what is different if it never does.
 pub async fn comes_true(router: &Arc<dyn Router>, wanted: &Wanted) {
     let mut last = String::new();
-    for _ in 0..500 {
+    for _ in 0..6_000 {
         match router.read().await {
             Ok(seen) => {
                 let differ = differences(wanted, &seen);
