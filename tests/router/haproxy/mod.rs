@@ -12,6 +12,6 @@ mod socket;
 mod structure;
 mod tcp;
 
-use self::real::RealHaproxy;
+pub use self::real::RealHaproxy;
 
 crate::conformance::conformance! { RealHaproxy }
