@@ -150,7 +150,8 @@ fn variation(name: &str, targets: &[SocketAddr]) -> Variation {
 }
 
 fn request(path: &str, fields: &[(&str, &str)]) -> String {
-    let fields: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let fields: Vec<String> = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let fields = fields.concat();
     format!("GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n{fields}\r\n")
 }
 

@@ -1,6 +1,5 @@
 //! `HAProxy` as the system's package has it.
 
-mod adopt;
 mod drain;
 mod hashes;
 mod health;
