@@ -95,12 +95,12 @@ impl Kind {
         }
     }
 
-    /// What it can do. The README's table is printed from this by a test that tries each.
+    /// What it can do. Tests try each, and compare the README's table with what they find.
     #[must_use]
     pub fn can(self) -> &'static Can {
         match self {
             Self::Embedded => &Can {
-                protocols: &[Protocol::Http, Protocol::Https],
+                protocols: &[Protocol::Http, Protocol::Https, Protocol::Tcp, Protocol::Udp],
                 sticky: StickyBy { cookie: true, header: true, address: true },
                 rule: true,
                 counts_connections: true,

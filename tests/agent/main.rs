@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that meets an error is to end there")]
 
+mod abilities;
 mod alarms;
 mod calls;
 mod conformance;

@@ -81,15 +81,10 @@ fn the_stages_are_of_agents_and_then_of_routers() {
 fn each_group_has_a_strategy_without_anything_of_the_other() {
     let strategy = load(HYBRID);
     let (agents, routers) = (strategy.of_group(Group::Agents), strategy.of_group(Group::Routers));
-    insta::assert_snapshot!(table(&agents) + "\n" + &table(&routers), @r#"
-    agents  sieve            Canary  10 → Half, rollback
-    agents  sieve            Half    50 → rollout, rollback
-
-    routers service/checkout 10 %    10 → 25 %, rollback
-    routers service/checkout 25 %    25 → 50 %, rollback
-    routers service/checkout 50 %    50 → 100 %, rollback
-    routers service/checkout 100 %  100 → rollout, rollback
-    "#);
+    assert_eq!(table(&agents) + &table(&routers), table(&strategy));
+    for (part, group) in [(&agents, Group::Agents), (&routers, Group::Routers)] {
+        assert!(table(part).lines().all(|line| line.starts_with(group.name())), "{}", table(part));
+    }
     for (part, has, lacks) in [(&agents, "sieve", "checkout:"), (&routers, "shares:", "func_name")] {
         assert!(!part.is_hybrid());
         let text = render_full::in_place(part, "checkout-42", false);

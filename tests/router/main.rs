@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 #![allow(async_fn_in_trait, reason = "of tests alone")]
 
+mod abilities;
 mod conformance;
 mod haproxy;
 mod health;

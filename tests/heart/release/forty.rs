@@ -15,7 +15,7 @@ use model::{
     traffic::{LedForm, LedVariation, RouterPhase, TargetCount},
 };
 
-use super::world::{World, summary};
+use super::world::{World, checkout, summary, traffic_stage};
 
 use StageStatus::{Completed, Failure, SuccessWaiting};
 
@@ -44,19 +44,10 @@ fn fleet(world: &mut World) -> Vec<String> {
 }
 
 fn strategy(rollout: &str) -> String {
-    let stage = |name: &str, of_b: u8, next: &str| {
-        format!(
-            "  - name: {name}\n    type: Traffic\n    shares: {{A: {}, B: {of_b}}}\n    metrics_conditions: [{{name: errorRate, \
-             threshold: \"<0.02\"}}]\n    end_action: {{onSuccess: {next}, onFailure: rollback}}\n",
-            100 - of_b
-        )
-    };
-    format!(
-        "id: r\nname: checkout\nservices:\n  - name: checkout\n    ports: [{{port: 8080}}]\n    variations:\n      - {{name: A, targets: \
-         [\"127.0.0.1:1\"]}}\n      - {{name: B, targets: [\"127.0.0.1:2\"]}}\nrollout: {{{rollout}}}\nstages:\n{}{}",
-        stage("little", 10, "half"),
-        stage("half", 50, "rollout")
-    )
+    let service = checkout(&["A", "B"]);
+    let little = traffic_stage("little", "A: 90, B: 10", "half");
+    let half = traffic_stage("half", "A: 50, B: 50", "rollout");
+    format!("id: r\nname: checkout\n{service}rollout: {{{rollout}}}\nstages:\n{little}{half}")
 }
 
 /// Those of them that are offered the release now.

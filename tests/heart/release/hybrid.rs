@@ -16,13 +16,16 @@ use proptest::prelude::*;
 
 use super::{
     hybrid_tree::{Below, of_agents, site},
-    world::{World, summary},
+    world::{World, checkout, summary, traffic_stage},
 };
 use language::render::{ROLLOUT_STAGE, UNDO_STAGE};
 
 use StageStatus::{Completed, Failure, SuccessWaiting};
 
 pub(super) fn strategy(rollout: &str) -> String {
+    let service = checkout(&["A", "B"]);
+    let little = traffic_stage("little", "A: 90, B: 10", "half");
+    let half = traffic_stage("half", "A: 50, B: 50", "rollout");
     format!(
         r#"id: h
 name: checkout
@@ -30,13 +33,7 @@ functions:
   - name: a
     base_version: {{path: fns/a_base, env: nodejs}}
     new_version: {{path: fns/a_new, env: nodejs}}
-services:
-  - name: checkout
-    ports: [{{port: 8080}}]
-    variations:
-      - {{name: A, targets: ["127.0.0.1:1"]}}
-      - {{name: B, targets: ["127.0.0.1:2"]}}
-rollout: {{{rollout}}}
+{service}rollout: {{{rollout}}}
 stages:
   - name: Canary
     type: A/B
@@ -44,17 +41,7 @@ stages:
     variants: [{{name: base_version, trafficPercentage: 90}}, {{name: new_version, trafficPercentage: 10}}]
     metrics_conditions: [{{name: errorRate, threshold: "<0.02"}}]
     end_action: {{onSuccess: little}}
-  - name: little
-    type: Traffic
-    shares: {{A: 90, B: 10}}
-    metrics_conditions: [{{name: errorRate, threshold: "<0.02"}}]
-    end_action: {{onSuccess: half}}
-  - name: half
-    type: Traffic
-    shares: {{A: 50, B: 50}}
-    metrics_conditions: [{{name: errorRate, threshold: "<0.02"}}]
-    end_action: {{onSuccess: rollout}}
-"#
+{little}{half}"#
     )
 }
 

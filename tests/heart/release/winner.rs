@@ -9,35 +9,15 @@ use heart::{
 };
 use model::{Capabilities, ChildStatus, FEATURE_WINNER, Leads, StageStatus};
 
-use super::world::{World, canary, summary};
+use super::world::{World, canary, checkout, summary, traffic_stage};
 
 use StageStatus::{Completed, Failure, SuccessWaiting};
 
 fn strategy(rollout: &str) -> String {
-    format!(
-        r#"id: s
-name: checkout
-services:
-  - name: checkout
-    ports: [{{port: 8080}}]
-    variations:
-      - {{name: A, targets: ["127.0.0.1:1"]}}
-      - {{name: B, targets: ["127.0.0.1:2"]}}
-      - {{name: C, targets: ["127.0.0.1:3"]}}
-rollout: {{{rollout}}}
-stages:
-  - name: little
-    type: Traffic
-    shares: {{A: 80, B: 15, C: 5}}
-    metrics_conditions: [{{name: errorRate, threshold: "<0.02"}}]
-    end_action: {{onSuccess: half}}
-  - name: half
-    type: Traffic
-    shares: {{A: 40, B: 50, C: 10}}
-    metrics_conditions: [{{name: errorRate, threshold: "<0.02"}}]
-    end_action: {{onSuccess: rollout}}
-"#
-    )
+    let service = checkout(&["A", "B", "C"]);
+    let little = traffic_stage("little", "A: 80, B: 15, C: 5", "half");
+    let half = traffic_stage("half", "A: 40, B: 50, C: 10", "rollout");
+    format!("id: s\nname: checkout\n{service}rollout: {{{rollout}}}\nstages:\n{little}{half}")
 }
 
 fn router(world: &mut World, features: &[&str]) -> String {

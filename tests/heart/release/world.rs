@@ -468,6 +468,23 @@ pub fn forked(id: &str, function: &str) -> String {
     strategy_text(id, "", &[function], &stages)
 }
 
+/// The part of a strategy that names a service with these variations.
+pub fn checkout(variations: &[&str]) -> String {
+    let variation = |(number, name): (usize, &&str)| {
+        format!("      - {{name: {name}, targets: [\"127.0.0.1:{}\"]}}\n", number + 1)
+    };
+    let variations: String = variations.iter().enumerate().map(variation).collect();
+    format!("services:\n  - name: checkout\n    ports: [{{port: 8080}}]\n    variations:\n{variations}")
+}
+
+/// A stage of such a service, with these shares in percent.
+pub fn traffic_stage(name: &str, shares: &str, next: &str) -> String {
+    format!(
+        "  - name: {name}\n    type: Traffic\n    shares: {{{shares}}}\n    metrics_conditions: [{{name: errorRate, threshold: \
+         \"<0.02\"}}]\n    end_action: {{onSuccess: {next}, onFailure: rollback}}\n"
+    )
+}
+
 pub fn two_functions(id: &str, first: &str, second: &str) -> String {
     let stages = [["One", WAIT, first, "Two", "rollback"], ["Two", WAIT, second, "rollout", "rollback"]];
     strategy_text(id, "", &[first, second], &stages)

@@ -287,14 +287,7 @@ async fn what_is_registered_is_listed_shown_changed_and_removed_while_nothing_op
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_variations_share_as_they_are_told_and_the_second_gets_everything() {
     let player = Player::start().await;
-    let mut three = body("r", &two_stages());
-    three["variations"].as_array_mut().unwrap().push(json!({"name": "C", "releaseId": "v43"}));
-    let version = json!({"name": "v43", "targets": ["127.0.0.1:9121"]});
-    player.world.post("/api/v1/versions", &version).await.ok();
-    three["trafficSplit"]["percentages"] = json!({"A": 90, "B": 7.5, "C": 2.5});
-    player.create(&three).await.ok();
-    player.act("r", "start", &Value::Null).await.ok();
-    player.begins("r").await;
+    player.three_under_way().await;
     let shown = player.shown("r").await;
     assert_eq!(shown["trafficSplit"]["percentages"], json!({"A": 90.0, "B": 7.5, "C": 2.5}), "{shown:#}");
     let other = player.act("r", "promote", &json!({"variation": "C"})).await;

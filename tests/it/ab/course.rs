@@ -227,18 +227,11 @@ async fn stages_are_advanced_forward_alone_and_promotion_skips_what_is_left() {
     player.world.stop().await;
 }
 
-/// A release of three variations whose stages lead to the second; its router can be told that another one wins.
-async fn three_under_way(player: &mut Player) {
+/// A release of three variations whose router can be told that another one wins than its stages lead to.
+async fn three_to_choose_from(player: &mut Player) {
     player.capabilities["features"] = json!(["winner"]);
     player.polls().await;
-    let mut three = body("r", &two_stages());
-    three["variations"].as_array_mut().unwrap().push(json!({"name": "C", "releaseId": "v43"}));
-    let version = json!({"name": "v43", "targets": ["127.0.0.1:9121"]});
-    player.world.post("/api/v1/versions", &version).await.ok();
-    three["trafficSplit"]["percentages"] = json!({"A": 90, "B": 7.5, "C": 2.5});
-    player.create(&three).await.ok();
-    player.act("r", "start", &Value::Null).await.ok();
-    player.begins("r").await;
+    player.three_under_way().await;
 }
 
 /// Ends a stage and answers what it is told of who wins.
@@ -253,7 +246,7 @@ async fn told_winner(player: &Player, stage: &str) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_third_variation_is_promoted_also_over_a_restart_and_is_the_active_one_then() {
     let mut player = Player::start().await;
-    three_under_way(&mut player).await;
+    three_to_choose_from(&mut player).await;
     let promoted = player.act("r", "promote", &json!({"variation": "C"})).await.ok().json();
     assert_eq!(promoted["activeVariation"], "A", "it has not taken over");
     let Player { world, router, capabilities } = player;
@@ -281,7 +274,7 @@ async fn a_third_variation_is_promoted_also_over_a_restart_and_is_the_active_one
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_variation_is_promoted_by_our_own_call_too() {
     let mut player = Player::start().await;
-    three_under_way(&mut player).await;
+    three_to_choose_from(&mut player).await;
     let promote = |variation: &str| format!("/api/v1/releases/r/promote?variation={variation}");
     assert_eq!(player.world.post(&promote("D"), &json!({})).await.status, 422);
     player.world.post(&promote("C"), &json!({})).await.ok();

@@ -68,6 +68,18 @@ impl Player {
         self.world.post("/api/v1/ab-releases?by=ann", body).await
     }
 
+    /// A release of three variations whose stages lead to the second, in its first stage.
+    pub async fn three_under_way(&self) {
+        let mut three = body("r", &two_stages());
+        three["variations"].as_array_mut().unwrap().push(json!({"name": "C", "releaseId": "v43"}));
+        let version = json!({"name": "v43", "targets": ["127.0.0.1:9121"]});
+        self.world.post("/api/v1/versions", &version).await.ok();
+        three["trafficSplit"]["percentages"] = json!({"A": 90, "B": 7.5, "C": 2.5});
+        self.create(&three).await.ok();
+        self.act("r", "start", &Value::Null).await.ok();
+        self.begins("r").await;
+    }
+
     pub async fn act(&self, id: &str, what: &str, body: &Value) -> Answer {
         self.world.post(&format!("/api/v1/ab-releases/{id}/{what}"), body).await
     }

@@ -3,31 +3,10 @@
 use serde_json::{Value, json};
 
 use super::player::{body, two_stages};
-use crate::{
-    http::tenants::Shared,
-    world::{AREA, Answer},
-};
+use crate::http::tenants::{Shared, told};
 
 /// Two who know nothing of each other, each with an operator.
 const WHO: [(&str, &str, u16); 2] = [("ann", "acme", 9_100), ("uma", "umbra", 9_200)];
-
-/// A router of a tenant; it leads what releases give it.
-async fn router_of(shared: &Shared, tenant: &str) -> String {
-    let area: Value = serde_json::from_str(AREA).unwrap();
-    let poll = |id: &str| {
-        json!({"id": id, "geographic_area": area, "number_of_children": 0, "kind": "agent",
-            "capabilities": {"leads": "whole", "routers": ["embedded"]}})
-    };
-    let answer = shared.world.post("/poll", &poll("")).await.ok().json();
-    let id = answer["id"].as_str().unwrap().to_owned();
-    shared.world.post("/poll", &poll(&id)).await.ok();
-    let path = format!("/api/v1/children/{id}/labels/tenant");
-    shared.send("root", "PUT", &path, &json!({"value": tenant})).await.ok();
-    let told =
-        json!({"id": id, "router": {"kind": "embedded", "phase": "idle", "reached": true}, "services": []});
-    shared.world.post("/traffic", &told).await.ok();
-    id
-}
 
 /// What both register, each with targets of their own.
 async fn register(shared: &Shared, who: &str, port: u16) {
@@ -54,7 +33,7 @@ impl Two {
         let mut routers = Vec::new();
         let mut releases = Vec::new();
         for (who, tenant, port) in WHO {
-            routers.push(router_of(&shared, tenant).await);
+            routers.push(shared.router_of(tenant, "embedded", &json!([])).await);
             register(&shared, who, port).await;
             let created = shared.post(who, "/api/v1/ab-releases", &body("checkout-42", &two_stages())).await;
             assert_eq!(created.status, 201, "{}", created.text());
@@ -62,18 +41,6 @@ impl Two {
         }
         Self { shared, routers: routers.try_into().unwrap(), releases: releases.try_into().unwrap() }
     }
-}
-
-/// An answer but for the time, with the id that was asked for taken out.
-fn told(answer: &Answer, asked: &str) -> String {
-    let mut headers: Vec<String> = answer
-        .headers
-        .iter()
-        .filter(|(name, _)| *name != "date")
-        .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
-        .collect();
-    headers.sort();
-    format!("{}\n{}\n{}", answer.status, headers.join("\n"), answer.text()).replace(asked, "ID")
 }
 
 fn names(listed: &Value) -> Vec<&str> {
@@ -149,7 +116,7 @@ async fn what_is_anothers_is_as_unknown_as_what_is_nobodys() {
         };
         let (hidden, absent) = (call(&id).await, call(nobody).await);
         assert_eq!(hidden.status, 404, "{method} {path}: {}", hidden.text());
-        assert_eq!(told(&hidden, &id), told(&absent, nobody), "{method} {path}");
+        assert_eq!(told(&hidden, &[&id]), told(&absent, &[nobody]), "{method} {path}");
     }
     // A body names what is another's as it names what isn't there.
     let environment = shared.get("uma", "/api/v1/environments/shop-prod").await.ok().json();

@@ -3,12 +3,9 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{
-    five::{Five, five},
-    services::Users,
-};
+use super::{routers::Routers, users::Users};
 
-const ROUTERS: usize = 2;
+const ROUTERS: u8 = 2;
 
 /// One call of so many fails: 0.1 % and 2 %.
 const RARELY: u64 = 1_000;
@@ -46,19 +43,19 @@ stages:
 ";
 
 /// Routers at which each call is given to either variation, whoever calls.
-async fn routers() -> Five {
-    let world = five(ROUTERS, &[]).await;
+async fn routers() -> Routers {
+    let world = Routers::start(ROUTERS, &[]).await;
     world.a.fails_one_in.store(RARELY, Ordering::Relaxed);
     world.b.fails_one_in.store(RARELY, Ordering::Relaxed);
     world
 }
 
-impl Five {
+impl Routers {
     async fn begin(&self, id: &str, stages: &str) -> Users {
-        let text = self.strategy(id, "", stages).replace("    sticky: {header: X-User}\n", "");
+        let text = self.strategy(id, stages).replace("    sticky: {header: X-User}\n", "");
         self.site.manager.submit(&text).await;
-        self.gives(&[0, 1], TENTH).await;
-        Users::call(&self.routers)
+        self.all_give(TENTH).await;
+        Users::call(&self.at)
     }
 
     /// The calls that each variation has had, once users were answered again.
@@ -82,7 +79,7 @@ async fn a_canary_with_two_percent_errors_beside_a_tenth_is_taken_back_by_itself
     let users = world.begin("bad", COMPARED).await;
     let ended = world.site.manager.ended("bad").await;
     assert_eq!(ended["state"], "RolledBack", "{ended:#}");
-    world.gives(&[0, 1], 0).await;
+    world.all_give(0).await;
     users.round().await;
     assert_eq!(world.had(&users).await[1], 0, "what was taken back gets no call");
     assert!(ended.to_string().contains("errors"), "it is said by what: {ended:#}");
@@ -95,7 +92,7 @@ async fn a_canary_that_fails_as_rarely_as_what_it_replaces_is_promoted() {
     let users = world.begin("good", COMPARED).await;
     let ended = world.site.manager.ended("good").await;
     assert_eq!(ended["state"], "Done", "{ended:#}");
-    world.gives(&[0, 1], 10_000).await;
+    world.all_give(10_000).await;
     users.round().await;
     assert_eq!(world.had(&users).await[0], 0, "what was replaced gets no call");
     felt(users).await;
@@ -109,13 +106,13 @@ async fn a_canary_that_goes_bad_while_the_manager_is_away_is_taken_back_and_the_
     world.site.manager.kill();
     assert!(world.had(&users).await[1] > 0, "it is tried on");
     world.b.fails_one_in.store(OFTEN, Ordering::Relaxed);
-    world.gives(&[0, 1], 0).await;
+    world.all_give(0).await;
     users.round().await;
     assert_eq!(world.had(&users).await[1], 0, "what was taken back gets no call");
     world.site.manager.come_back().await;
     let ended = world.site.manager.ended("alone").await;
     assert_eq!(ended["state"], "RolledBack", "{ended:#}");
-    world.gives(&[0, 1], 0).await;
+    world.all_give(0).await;
     assert_eq!(world.had(&users).await[1], 0);
     felt(users).await;
 }

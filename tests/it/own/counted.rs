@@ -11,6 +11,9 @@ use super::{ledger::Counted, node::Node, wait::wait_until};
 /// Well within the life of any proxy.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// After so many looks that found nothing new, what is missing never comes.
+const LAST_LOOKS: u32 = 1_000;
+
 const SENT_AGAIN: &str = "choirmaster_proxy_sent_again_total{";
 
 /// Looks at a proxy while it is called.
@@ -71,9 +74,10 @@ impl Counting {
         // Lines of a proxy that was killed are gone with it, which whoever killed it takes into account.
         let mut looks = 0;
         wait_until("all calls are written down", async || {
-            text = fs::read_to_string(&self.log).unwrap_or_default();
-            looks += 1;
-            text.lines().count() >= calls || looks > 500
+            let now = fs::read_to_string(&self.log).unwrap_or_default();
+            looks = if now == text { looks + 1 } else { 0 };
+            text = now;
+            text.lines().count() >= calls || looks > LAST_LOOKS
         })
         .await;
         // One more look at what was sent again.
@@ -106,6 +110,11 @@ impl Lines {
     /// Calls whose callers got an error.
     pub fn errors(&self) -> usize {
         self.lines.iter().filter(|line| line["status"].as_u64().is_some_and(|status| status >= 500)).count()
+    }
+
+    /// Calls that were given to another version than that with this digest.
+    pub fn of_all_but(&self, digest: &str) -> impl Iterator<Item = &Value> {
+        self.lines.iter().filter(move |line| line["version"] != digest)
     }
 
     /// Calls that were given to either variation of a version with this digest.

@@ -14,23 +14,26 @@ use tokio::{
 };
 
 use super::{
-    five::{five, stage},
     node::Node,
     processes,
+    routers::{Routers, all_to, approved_stages, strategy, two_stages},
     scale::Scale,
-    services::{Backend, Users},
     serving::free_address,
+    users::{Backend, Users},
 };
 use crate::{
     crash::server::{Server, Start, tail},
     store::place::{Kind, Place},
 };
 
-const ROUTERS: usize = 2;
+const ROUTERS: u8 = 2;
 
 /// So many, or all of them where they are asked for.
 const KILLS: u64 = 3;
 const ALL_KILLS: u64 = 50;
+
+/// Of a rollout.
+const IN_STEP: &str = "order: global_incremental, on_failure: rollback";
 
 /// All shares, in units of 0.01 %.
 const WHOLE: u16 = 10_000;
@@ -41,31 +44,23 @@ const TAKE_OVER: Duration = Duration::from_mins(1);
 /// Longest wait for the end of a release.
 const END: Duration = Duration::from_mins(2);
 
-fn two_stages() -> String {
-    let lead = "rollout: {order: global_incremental, on_failure: rollback}\nstages:\n";
-    format!(
-        "{lead}{}{}",
-        stage("little", "10", "90", "300ms", "half"),
-        stage("half", "50", "50", "300ms", "rollout")
-    )
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn routers_end_at_what_the_store_says_whenever_the_manager_is_killed() {
     let Scale { part, .. } = Scale::find();
     let mut chance = fastrand::Rng::with_seed(part);
-    let mut world = five(ROUTERS, &[]).await;
-    world.site.manager.submit(&world.strategy("first", "", &stage_of_all("A"))).await;
+    let mut world = Routers::start(ROUTERS, &[]).await;
+    world.submit("first", &all_to("A")).await;
     world.site.manager.ended("first").await;
-    world.gives(&[0, 1], 0).await;
-    let users = Users::call(&world.routers);
+    world.all_give(0).await;
+    let users = Users::call(&world.at);
     let (mut kills, mut number, mut ends) = (0, 0, Vec::new());
     let mut is_swapped = false;
     let enough = if std::env::var_os("CHOIRMASTER_TEST_ALL_KILLS").is_some() { ALL_KILLS } else { KILLS };
     while kills < enough {
         number += 1;
         let id = format!("release-{number}");
-        let text = world.strategy(&id, "", &two_stages());
+        let stages = two_stages("300ms");
+        let text = world.strategy(&id, &format!("rollout: {{{IN_STEP}}}\n{stages}"));
         // What serves is the stable one, whatever it is called.
         let text = if is_swapped { swapped(&text, &world.a, &world.b) } else { text };
         world.site.manager.submit(&text).await;
@@ -96,20 +91,13 @@ async fn routers_end_at_what_the_store_says_whenever_the_manager_is_killed() {
         world.serve_alone(if is_swapped { "B" } else { "A" }).await;
         users.round().await;
         let (wins, loses) = if is_swapped { ('B', 'A') } else { ('A', 'B') };
-        for router in 0..ROUTERS {
+        for router in 0..usize::from(ROUTERS) {
             assert_eq!(users.of(router, loses).len(), 0, "{wins} serves at {router} after {ended:#}");
         }
         ends.push(state);
     }
     users.end().await;
     eprintln!("part {part}: {kills} kills through {number} releases, which ended {ends:?}");
-}
-
-/// Everything to one of them, which is there before any other.
-fn stage_of_all(name: &str) -> String {
-    format!(
-        "stages:\n  - name: as it is\n    type: Traffic\n    shares: {{{name}: 100}}\n    end_action: {{onSuccess: rollback}}\n"
-    )
 }
 
 /// The same strategy with B as what is stable.
@@ -123,7 +111,7 @@ fn swapped(text: &str, a: &Backend, b: &Backend) -> String {
         .replace("shares: {\u{1}: ", "shares: {B: ")
 }
 
-impl super::five::Five {
+impl Routers {
     /// Waits until the proxies themselves say that this variation has everything.
     async fn serve_alone(&self, name: &str) {
         for node in &self.nodes {
@@ -182,11 +170,20 @@ impl Asked {
         answer.json().await.unwrap()
     }
 
-    async fn post(&self, path: &str, body: String) {
-        let request = self.http.post(format!("http://{}{path}", self.at));
-        let answer = request.header("content-type", "application/yaml").body(body).send().await.unwrap();
-        let status = answer.status();
-        assert!(status.is_success(), "{path}: {status} {}", answer.text().await.unwrap());
+    async fn submit(&self, text: String) {
+        let request = self.http.post(format!("http://{}/release", self.at));
+        Self::is_done(request.header("content-type", "application/yaml").body(text)).await;
+    }
+
+    async fn act(&self, what: &str) {
+        let request = self.http.post(format!("http://{}/api/v1/releases/r/{what}", self.at));
+        Self::is_done(request.json(&json!({"by": "tester"}))).await;
+    }
+
+    async fn is_done(request: reqwest::RequestBuilder) {
+        let answer = request.send().await.unwrap();
+        let (of, status) = (answer.url().path().to_owned(), answer.status());
+        assert!(status.is_success(), "{of}: {status} {}", answer.text().await.unwrap());
     }
 }
 
@@ -201,28 +198,21 @@ async fn in_the_middle_of_a_change(place: &Place) {
     let port = free_address().port();
     let at = SocketAddr::from(([127, 0, 6, 1], port));
     let manager = format!("http://{}", way.at);
-    let mut node = Node::of(&folder.path().join("router"), "router", &manager, &["agent.labels=env=prod"]);
-    node.listens_also(at);
-    node.come_back();
+    let node = Node::router(folder.path(), "router", &manager, at);
     node.until_it_answers().await;
     let (a, b) = (Backend::start('A'), Backend::start('B'));
     let _ = rustls::crypto::ring::default_provider().install_default();
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let mut asked = Asked { http, at: leader.address };
-    let text = format!(
-        "id: r\nname: r\nservices:\n  - name: checkout\n    ports: [{{port: {port}}}]\n    sticky: {{header: X-User}}\n    variations:\n      \
-         - {{name: A, targets: [\"{}\"]}}\n      - {{name: B, targets: [\"{}\"]}}\n{}",
-        a.at,
-        b.at,
-        two_stages().replace("300ms", "2s")
-    );
+    let stages = approved_stages(&format!("{IN_STEP}, "));
+    let text = strategy("r", port, [("A", a.at), ("B", b.at)], &stages);
     super::wait::wait_until("the leader knows the router", async || {
         let answer = asked.http.get(format!("http://{}/api/v1/children", asked.at)).send().await.unwrap();
         let listed: Value = answer.json().await.unwrap();
         listed["items"].as_array().is_some_and(|all| all.len() == 1)
     })
     .await;
-    asked.post("/release", text).await;
+    asked.submit(text).await;
     let begun = |share: u16| {
         node.until("it is tried", move |status| {
             status.services.first().is_some_and(|service| service.variations[1].share == share)
@@ -237,16 +227,18 @@ async fn in_the_middle_of_a_change(place: &Place) {
     .await;
     let users = Users::call(&[at]);
     users.round().await;
-    // It was told to go on, or is about to be: whatever is on its way comes when the leader leads no more.
+    super::wait::wait_until("it asks for the next stage", async || {
+        asked.release("r").await["state"] == "AwaitingApproval"
+    })
+    .await;
+    asked.act("approve").await;
+    // The router was told to go on, or is about to be: whatever is on its way comes when the leader leads no more.
     tell(&leader, Signal::STOP);
     let taken = timeout(TAKE_OVER, waiting).await.expect("the standby does not take over").unwrap();
     let next = taken.unwrap_or_else(|status| panic!("it ended: {status}\n{}", tail(&standby.log)));
     asked.at = next.address;
     way.leader.send_replace(next.address);
-    let abort = json!({"by": "tester"}).to_string();
-    let request = asked.http.post(format!("http://{}/api/v1/releases/r/abort", next.address));
-    let answer = request.header("content-type", "application/json").body(abort).send().await.unwrap();
-    assert!(answer.status().is_success(), "{}", answer.status());
+    asked.act("abort").await;
     tell(&leader, Signal::CONT);
     let ended = async {
         loop {

@@ -3,94 +3,25 @@
 use serde_json::Value;
 
 use super::{
-    node::Node,
-    services::{Backend, Users},
-    serving::free_address,
-    site::Site,
+    routers::{Routers, approved_stages},
+    users::Users,
 };
-use std::net::SocketAddr;
 
-const ROUTERS: usize = 5;
+const ROUTERS: u8 = 5;
 
 /// The one that refuses says so long before.
 const STAGE_DEADLINE: &str = "stage_deadline: 2m\n";
 
-/// Routers with a name each, behind one port at addresses of their own.
-pub struct Five {
-    pub site: Site,
-    pub nodes: Vec<Node>,
-    pub routers: Vec<SocketAddr>,
-    port: u16,
-    pub a: Backend,
-    pub b: Backend,
-}
-
-pub async fn five(number: usize, manager: &[String]) -> Five {
-    let site = Site::with(manager).await;
-    let port = free_address().port();
-    let (mut nodes, mut routers) = (Vec::new(), Vec::new());
-    for place in 1..=number {
-        let at = SocketAddr::from(([127, 0, 5, place as u8], port));
-        let name = format!("router-{place}");
-        let folder = site.folder().join(&name);
-        let mut node = Node::of(&folder, &name, &site.manager.url(), &["agent.labels=env=prod"]);
-        node.listens_also(at);
-        node.come_back();
-        nodes.push(node);
-        routers.push(at);
-    }
-    for node in &nodes {
-        node.until_it_answers().await;
-    }
-    site.manager.knows(number).await;
-    Five { site, nodes, routers, port, a: Backend::start('A'), b: Backend::start('B') }
-}
-
-impl Five {
-    /// `more`: keys of the strategy, each with its line's end.
-    pub fn strategy(&self, id: &str, more: &str, stages: &str) -> String {
-        let (port, a, b) = (self.port, self.a.at, self.b.at);
-        format!(
-            "id: {id}\nname: {id}\n{more}services:\n  - name: checkout\n    routers: {{labels: {{env: prod}}}}\n    ports: [{{port: {port}}}]\n    \
-             sticky: {{header: X-User}}\n    variations:\n      - {{name: A, targets: [\"{a}\"]}}\n      - {{name: B, targets: [\"{b}\"]}}\n{stages}"
-        )
-    }
-
-    /// Waits until each of them says that it gives B so much, in units of 0.01 %.
-    pub async fn gives(&self, nodes: &[usize], of_b: u16) {
-        for node in nodes {
-            self.nodes[*node]
-                .until(&format!("it gives {of_b} to B"), |status| {
-                    let service = status.services.first();
-                    service.is_some_and(|service| service.variations[1].share == of_b)
-                })
-                .await;
-            // What the agent wants is one thing, and what its proxy does another.
-            self.nodes[*node]
-                .until_proxy(&format!("its table gives {of_b} to B"), |status| {
-                    let service = status.services.iter().find(|service| service.name == "checkout");
-                    service.is_some_and(|service| {
-                        let b = service.variations.iter().find(|variation| variation.name == "B");
-                        b.map_or(0, |b| b.share) == of_b
-                    })
-                })
-                .await;
-        }
-    }
-}
-
-/// A stage that waits for its signal, and has so much of B, in percent.
-pub fn stage(name: &str, of_b: &str, of_a: &str, duration: &str, next: &str) -> String {
-    format!(
-        "  - name: {name}\n    type: WaitForSignal\n    shares: {{A: {of_a}, B: {of_b}}}\n    metrics_conditions: [{{name: errorRate, threshold: \
-         \"<0.02\"}}]\n    end_conditions: [{{name: minDuration, threshold: {duration}}}, {{name: minCalls, threshold: \"20\"}}]\n    end_action: \
-         {{onSuccess: {next}, onFailure: rollback}}\n"
-    )
-}
-
-/// Stands between the agent and its proxy on the proxy's socket: tables that give B half are refused.
+/// Stands between the agent and its proxy on the proxy's socket: tables that give B half are refused, for good once that is said and
+/// until then for the moment.
 mod refusing {
-    use std::{path::Path, sync::Arc};
+    use std::{
+        path::Path,
+        sync::{
+            Arc,
+            atomic::{AtomicBool, Ordering},
+        },
+    };
 
     use tokio::{
         io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -102,6 +33,7 @@ mod refusing {
     const REFUSED: &str = "[5000,10000,0]";
 
     pub struct Between {
+        is_for_good: Arc<AtomicBool>,
         _serving: JoinSet<()>,
     }
 
@@ -112,27 +44,36 @@ mod refusing {
             std::fs::rename(socket, &behind).unwrap();
             let listener = UnixListener::bind(socket).unwrap();
             let behind: Arc<Path> = behind.into();
+            let is_for_good = Arc::<AtomicBool>::default();
+            let for_good = Arc::clone(&is_for_good);
             let mut serving = JoinSet::new();
             serving.spawn(async move {
                 let mut passing = JoinSet::new();
                 while let Ok((stream, _)) = listener.accept().await {
-                    passing.spawn(pass(stream, Arc::clone(&behind)));
+                    passing.spawn(pass(stream, Arc::clone(&behind), Arc::clone(&for_good)));
                 }
             });
-            Self { _serving: serving }
+            Self { is_for_good, _serving: serving }
+        }
+
+        pub fn refuses_for_good(&self) {
+            self.is_for_good.store(true, Ordering::Relaxed);
         }
     }
 
     /// One request after the other, each answered by the proxy or refused.
-    async fn pass(mut caller: UnixStream, behind: Arc<Path>) {
+    async fn pass(mut caller: UnixStream, behind: Arc<Path>, is_for_good: Arc<AtomicBool>) {
         let Ok(mut proxy) = UnixStream::connect(&behind).await else { return };
         while let Some(message) = message(&mut caller).await {
             let text = String::from_utf8_lossy(&message).into_owned();
             if text.starts_with("PUT /table") && text.contains(REFUSED) {
                 let body = "{\"error\": \"there is no room for this table\"}";
                 let length = body.len();
+                let is_for_good = is_for_good.load(Ordering::Relaxed);
+                let status =
+                    if is_for_good { "422 Unprocessable Content" } else { "503 Service Unavailable" };
                 let answer = format!(
-                    "HTTP/1.1 422 Unprocessable Content\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+                    "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
                 );
                 if caller.write_all(answer.as_bytes()).await.is_err() {
                     return;
@@ -171,23 +112,22 @@ mod refusing {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_one_of_five_routers_refuses_the_second_stage_all_five_end_at_nothing() {
-    let world = five(ROUTERS, &[]).await;
-    let all: Vec<usize> = (0..ROUTERS).collect();
-    let stages = format!(
-        "rollout: {{order: global_incremental, max_failed: 0, max_timed_out: 0, on_failure: rollback}}\nstages:\n{}{}",
-        stage("little", "10", "90", "1s", "half"),
-        stage("half", "50", "50", "1s", "rollout")
-    );
-    let _between = refusing::Between::begin(&world.nodes[3].folder.join("proxy.sock"));
-    world.site.manager.submit(&world.strategy("r", STAGE_DEADLINE, &stages)).await;
-    world.gives(&all, 1_000).await;
-    let users = Users::call(&world.routers);
+    let world = Routers::start(ROUTERS, &[]).await;
+    let all = 0..usize::from(ROUTERS);
+    let stages =
+        approved_stages("order: global_incremental, max_failed: 0, max_timed_out: 0, on_failure: rollback, ");
+    let between = refusing::Between::begin(&world.nodes[3].folder.join("proxy.sock"));
+    world.submit("r", &format!("{STAGE_DEADLINE}{stages}")).await;
+    world.all_give(1_000).await;
+    let users = Users::call(&world.at);
     users.round().await;
     let little = users.of(0, 'B');
     assert!(!little.is_empty(), "somebody is to get B");
-    assert!(all.iter().all(|router| users.of(*router, 'B') == little), "the same users everywhere");
+    assert!(all.clone().all(|router| users.of(router, 'B') == little), "the same users everywhere");
     // Those that can do the second stage, while the fourth can't.
-    world.gives(&[0, 1, 2, 4], 5_000).await;
+    world.site.manager.approve("r").await;
+    world.give(&[0, 1, 2, 4], 5_000).await;
+    between.refuses_for_good();
     let ended = world.site.manager.ended("r").await;
     assert_eq!(ended["state"], "RolledBack", "{ended:#}");
     users.round().await;

@@ -11,10 +11,11 @@ use super::{
     beside::{has_agents_below, manager_below},
     manager::Manager,
     node::{Load, Node},
-    services::{Backend, Users},
+    routers::service,
     serving::{Behaviour::Good, free_address},
     site::{FUNCTION, Site},
     stages::{habits, nothing_is_left_but},
+    users::{Backend, Users},
     wait::wait_until,
 };
 
@@ -68,11 +69,9 @@ async fn world_with(keep_base: &str, is_tree: bool) -> World {
     let mut site = Site::start().await;
     let mut below = Vec::new();
     let at = SocketAddr::from(([127, 0, 9, 1], free_address().port()));
-    let folder = site.folder().join("router");
+    let folder = site.folder().to_owned();
     let begin = async |manager: &Manager| {
-        let mut router = Node::of(&folder, "router", &manager.url(), &["agent.labels=env=prod"]);
-        router.listens_also(at);
-        router.come_back();
+        let router = Node::router(&folder, "router", &manager.url(), at);
         router.until_it_answers().await;
         router
     };
@@ -104,8 +103,8 @@ async fn world_with(keep_base: &str, is_tree: bool) -> World {
 impl World {
     /// The router's only stage lasts so long.
     fn strategy(&self, duration: &str) -> String {
-        let (base, new, port) = (&self.base, &self.new, self.at.port());
-        let (a, b) = (self.a.at, self.b.at);
+        let (base, new) = (&self.base, &self.new);
+        let service = service(self.at.port(), [("A", self.a.at), ("B", self.b.at)]);
         format!(
             r#"id: h
 name: checkout with its function
@@ -114,15 +113,7 @@ functions:
     base_version: {{path: fns/{base}, env: program}}
     new_version: {{path: fns/{new}, env: program}}
     retry: failed
-services:
-  - name: checkout
-    routers: {{labels: {{env: prod}}}}
-    ports: [{{port: {port}}}]
-    sticky: {{header: X-User}}
-    variations:
-      - {{name: A, targets: ["{a}"]}}
-      - {{name: B, targets: ["{b}"]}}
-rollout: {{max_failed: 0, max_timed_out: 0, on_failure: rollback}}
+{service}rollout: {{max_failed: 0, max_timed_out: 0, on_failure: rollback}}
 stages:
   - name: half
     type: A/B
@@ -241,7 +232,7 @@ async fn below_two_managers_a_variation_that_fails_gets_no_call_any_more_before_
 }
 
 async fn goes_back(world: World) {
-    let (load, base) = world.begin("20s").await;
+    let (load, base) = world.begin("10m").await;
     let served: Vec<u32> = world.site.running(&world.base).iter().map(|one| one.pid).collect();
     world.b.is_bad.store(true, std::sync::atomic::Ordering::Relaxed);
     let users = world.users().await;

@@ -6,9 +6,10 @@ use agent::control::{client::Client, form::Status};
 use proxy::control::{client::Client as ProxyClient, form::Status as ProxyStatus};
 
 use super::{
-    services::{Backend, Users, strategy, two_stages},
+    routers::{strategy, two_stages},
     serving::free_address,
     site::Site,
+    users::{Backend, Users},
     wait::wait_until,
 };
 

@@ -31,6 +31,7 @@ mod node;
 mod processes;
 mod releases;
 mod routed;
+mod routers;
 #[path = "../../shared/loss/scale.rs"]
 mod scale;
 mod services;
@@ -41,6 +42,7 @@ mod site;
 mod stages;
 mod steering;
 mod stopped;
+mod users;
 #[path = "../../shared/loss/wait.rs"]
 pub mod wait;
 mod wrong;

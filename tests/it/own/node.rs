@@ -86,10 +86,13 @@ impl Node {
         }
     }
 
-    /// Its proxy, which doesn't run yet, takes calls here, too.
-    pub fn listens_also(&mut self, at: SocketAddr) {
-        let flag = self.arguments.iter().position(|argument| argument == "--listen").unwrap();
-        self.arguments[flag + 1] = format!("{},{at}", self.at);
+    /// One that leads services, whose proxy takes calls here as well. It runs, and may not answer yet.
+    pub fn router(site: &Path, name: &str, manager: &str, at: SocketAddr) -> Self {
+        let mut node = Self::of(&site.join(name), name, manager, &["agent.labels=env=prod"]);
+        let flag = node.arguments.iter().position(|argument| argument == "--listen").unwrap();
+        node.arguments[flag + 1] = format!("{},{at}", node.at);
+        node.come_back();
+        node
     }
 
     /// The program, without the variables of whoever runs the test.

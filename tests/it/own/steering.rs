@@ -16,6 +16,13 @@ use super::{
 /// No stage of these lasts to its end.
 const LONG: u64 = 600_000;
 
+/// The first of these lasts until it is skipped.
+const LONG_FIRST: [Stage; 3] = [
+    Stage { kind: Kind::Wait, share: 10, milliseconds: LONG },
+    Stage { kind: Kind::Wait, share: 30, milliseconds: 400 },
+    Stage { kind: Kind::Wait, share: 50, milliseconds: 400 },
+];
+
 struct World {
     site: Site,
     node: Node,
@@ -24,19 +31,27 @@ struct World {
     new: String,
 }
 
-/// A release under load, whose first stage has begun.
-async fn begun(stages: &[Stage], canary: super::serving::Behaviour, is_bad: bool) -> World {
+/// A node with a base version that nobody calls, and a new one.
+async fn quiet(canary: super::serving::Behaviour) -> (Site, Node, [String; 2]) {
     let mut site = Site::start().await;
     let node = site.node("edge", &["agent.keep_base=0s"]).await;
     site.manager.knows(1).await;
     let (base, new) = (site.version(Good), site.version(canary));
-    if is_bad {
-        site.turn(&new, true);
-    }
     node.add(&site.content(&base));
-    let load = node.call(&habits()).await;
-    site.manager.submit(&strategy("r", [&base, &new], stages, "")).await;
+    (site, node, [base, new])
+}
+
+/// Its release begins with its first stage.
+async fn submit(site: &Site, node: &Node, [base, new]: [&str; 2], stages: &[Stage]) {
+    site.manager.submit(&strategy("r", [base, new], stages, "")).await;
     node.until("a stage is run", |status| status.functions[0].candidate.is_some()).await;
+}
+
+/// A release under load, whose first stage has begun.
+async fn begun(stages: &[Stage]) -> World {
+    let (site, node, [base, new]) = quiet(Good).await;
+    let load = node.call(&habits()).await;
+    submit(&site, &node, [&base, &new], stages).await;
     World { site, node, load, base, new }
 }
 
@@ -56,6 +71,12 @@ impl World {
         ended["state"].as_str().unwrap().to_owned()
     }
 
+    async fn skip_first(&self) {
+        let (status, text) =
+            self.site.manager.order("/api/v1/releases/r/stages/s0/skip", &json!({"by": "tester"})).await;
+        assert!((200..300).contains(&status), "{status} {text}");
+    }
+
     /// Waits until the stage of this name is run.
     async fn stage(&self, name: &str) {
         let is_it = |status: &agent::control::form::Status| {
@@ -67,7 +88,7 @@ impl World {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_that_is_aborted_leaves_the_base_version_alone() {
-    let world = begun(&stages(Kind::Wait, &[10, 50], LONG), Good, false).await;
+    let world = begun(&stages(Kind::Wait, &[10, 50], LONG)).await;
     world.site.manager.act("r", "abort").await;
     assert_eq!(world.state().await, "Aborted");
     let base = world.base.clone();
@@ -76,9 +97,13 @@ async fn a_release_that_is_aborted_leaves_the_base_version_alone() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_that_is_paused_goes_on_once_it_is_resumed() {
-    let world = begun(&stages(Kind::Wait, &[10, 50], 500), Good, false).await;
-    world.site.manager.act("r", "pause").await;
-    assert_eq!(world.site.manager.state("r").await.as_deref(), Some("Paused"));
+    let (site, node, [base, new]) = quiet(Good).await;
+    submit(&site, &node, [&base, &new], &stages(Kind::Wait, &[50, 50], 100)).await;
+    site.manager.act("r", "pause").await;
+    assert_eq!(site.manager.state("r").await.as_deref(), Some("Paused"));
+    // Only now come the calls that the stage needs for its end.
+    let load = node.call(&habits()).await;
+    let world = World { site, node, load, base, new };
     world.load.more_calls(400).await;
     assert!(!world.site.manager.is_over("r").await);
     world.site.manager.act("r", "resume").await;
@@ -89,12 +114,9 @@ async fn a_release_that_is_paused_goes_on_once_it_is_resumed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stage_that_is_skipped_gives_way_to_the_next_one() {
-    let long = Stage { kind: Kind::Wait, share: 10, milliseconds: LONG };
-    let world = begun(&[&[long][..], &stages(Kind::Wait, &[30, 50], 400)].concat(), Good, false).await;
+    let world = begun(&LONG_FIRST).await;
     world.stage("s0").await;
-    let (status, text) =
-        world.site.manager.order("/api/v1/releases/r/stages/s0/skip", &json!({"by": "tester"})).await;
-    assert!((200..300).contains(&status), "{status} {text}");
+    world.skip_first().await;
     assert_eq!(world.state().await, "Done");
     let new = world.new.clone();
     world.ends_with(&new).await;
@@ -135,7 +157,11 @@ async fn a_release_whose_second_wave_waits_for_approval_goes_on_once_it_is_promo
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_that_failed_is_tried_again() {
-    let world = begun(&stages(Kind::Wait, &[50], 500), Turning, true).await;
+    let (site, node, [base, new]) = quiet(Turning).await;
+    site.turn(&new, true);
+    submit(&site, &node, [&base, &new], &stages(Kind::Wait, &[50], 500)).await;
+    let load = node.call(&habits()).await;
+    let world = World { site, node, load, base, new };
     assert_ne!(world.state().await, "Done");
     world.node.is_at_rest().await;
     world.site.turn(&world.new, false);
@@ -147,7 +173,7 @@ async fn a_release_that_failed_is_tried_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_agent_that_is_told_to_end_leaves_all_that_serves_and_the_next_one_adopts_it() {
-    let mut world = begun(&stages(Kind::Wait, &[20, 50], 1_500), Good, false).await;
+    let mut world = begun(&LONG_FIRST).await;
     let pids = |world: &World| {
         [&world.base, &world.new]
             .map(|version| world.site.running(version).iter().map(|one| one.pid).collect::<Vec<_>>())
@@ -158,6 +184,8 @@ async fn an_agent_that_is_told_to_end_leaves_all_that_serves_and_the_next_one_ad
     assert_eq!(pids(&world), before);
     assert_eq!(world.node.proxy_processes().len(), proxies);
     world.node.come_back();
+    world.node.until_it_answers().await;
+    world.skip_first().await;
     assert_eq!(world.state().await, "Done");
     let adopted: Vec<u32> = world.site.running(&world.new).iter().map(|one| one.pid).collect();
     assert_eq!(adopted, before[1]);

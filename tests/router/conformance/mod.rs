@@ -1,6 +1,8 @@
 //! What each kind of router has to do, whatever it is written in. `conformance!` makes the tests of one.
 
+pub mod adopts;
 pub mod choices;
+pub mod drains;
 pub mod faults;
 pub mod measured;
 pub mod state;
@@ -18,6 +20,8 @@ pub trait Real: Sized + Send + Sync {
     const KIND: Kind;
     /// The function by which it draws users.
     const HASH: HashFunction;
+    /// How the lines of an adopted service say that ours come to its configuration.
+    const LED_BY: &'static str;
 
     async fn start() -> Self;
 
@@ -46,6 +50,9 @@ pub trait Real: Sized + Send + Sync {
     /// Makes the router's own check refuse its configuration, through a part that isn't ours; and mends it.
     fn spoil(&self, is_spoiled: bool);
 
+    /// Has its operator's configuration, which it reads at its next start, serve this from a target at a port of the loopback address.
+    fn serve_besides(&self, name: &str, port: u16, target: &str);
+
     /// Files of the router that aren't ours.
     fn of_others(&self) -> BTreeMap<PathBuf, Vec<u8>>;
 
@@ -64,7 +71,7 @@ pub trait Real: Sized + Send + Sync {
 /// Waits until the router does what it is to do, and fails with what is different if it never does.
 pub async fn comes_true(router: &Arc<dyn Router>, wanted: &Wanted) {
     let mut last = String::new();
-    for _ in 0..500 {
+    for _ in 0..6_000 {
         match router.read().await {
             Ok(seen) => {
                 let differ = differences(wanted, &seen);
@@ -109,6 +116,8 @@ macro_rules! conformance {
             state::what_belongs_to_others_stays_as_it_is
             state::what_was_changed_by_hand_is_seen_and_repaired
             state::what_was_left_over_is_listed
+            adopts::a_service_of_the_operators_is_adopted_from_its_configuration
+            drains::calls_that_go_on_are_counted_also_in_processes_that_were_replaced
             faults::a_router_that_was_killed_comes_back_with_what_it_was_told
             faults::whoever_is_killed_in_the_middle_is_followed_by_one_that_ends_it
             faults::an_answer_that_nobody_waits_for_any_more_does_no_harm

@@ -1,6 +1,5 @@
 //! `HAProxy` as the system's package has it.
 
-mod adopt;
 mod drain;
 mod hashes;
 mod health;
@@ -12,6 +11,6 @@ mod socket;
 mod structure;
 mod tcp;
 
-use self::real::RealHaproxy;
+pub use self::real::RealHaproxy;
 
 crate::conformance::conformance! { RealHaproxy }

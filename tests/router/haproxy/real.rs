@@ -121,6 +121,7 @@ impl Drop for RealHaproxy {
 impl Real for RealHaproxy {
     const KIND: Kind = Kind::Haproxy;
     const HASH: HashFunction = HashFunction::Xxh32;
+    const LED_BY: &'static str = "as the last -f";
 
     async fn start() -> Self {
         let mut real = Self { folder: tempfile::tempdir().unwrap(), master: None };
@@ -184,6 +185,12 @@ impl Real for RealHaproxy {
 
     fn spoil(&self, is_spoiled: bool) {
         self.write_operators(if is_spoiled { "frontend spoiled\n    nonsense here\n" } else { "" });
+    }
+
+    fn serve_besides(&self, name: &str, port: u16, target: &str) {
+        self.write_operators(&format!(
+            "\nfrontend {name}\n  mode http\n  bind 127.0.0.1:{port}\n  default_backend web\nbackend web\n  mode http\n  server one {target}\n"
+        ));
     }
 
     fn of_others(&self) -> BTreeMap<PathBuf, Vec<u8>> {

@@ -5,12 +5,16 @@ use std::time::Duration;
 use choirmaster_router::lead::{DriveSettings, Fact, Lead};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
 };
 
 use super::real::RealNginx;
 use crate::{
-    conformance::{Real as _, done, state::with_shares},
+    conformance::{
+        Real as _, done,
+        drains::{all_to_b, begin, end},
+        state::with_shares,
+    },
     loss::wait::wait_until,
     names::Scripted,
     world::{
@@ -20,56 +24,6 @@ use crate::{
         wants::{HEADER, service, wanted},
     },
 };
-
-/// A call that goes on, and its other end.
-async fn begin(port: u16, target: &TcpListener) -> (TcpStream, TcpStream) {
-    let mut here = TcpStream::connect(at(port)).await.unwrap();
-    here.write_all(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n").await.unwrap();
-    let (mut there, _) = target.accept().await.unwrap();
-    there.read_exact(&mut [0]).await.unwrap();
-    (here, there)
-}
-
-async fn end((mut here, mut there): (TcpStream, TcpStream)) {
-    there.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await.unwrap();
-    let mut answer = vec![0; 1_024];
-    let length = here.read(&mut answer).await.unwrap();
-    assert!(answer[..length].starts_with(b"HTTP/1.1 200 "));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_that_go_on_are_counted_also_in_workers_that_were_replaced() {
-    let real = RealNginx::start().await;
-    let router = real.open();
-    let stable = Backend::start("A").await;
-    let listener = TcpListener::bind(at(0)).await.unwrap();
-    let backends = [stable, Backend::elsewhere("B", listener.local_addr().unwrap())];
-    let port = free_port();
-    let mut spec = service("checkout", port, &backends, &[0, 10_000]);
-    spec.sticky = None;
-    done(&router, &wanted(1, &[&spec])).await;
-    let count = async |variation| router.connections("checkout", variation).await.unwrap();
-    assert_eq!((count("A").await, count("B").await), (Some(0), Some(0)));
-    let first = begin(port, &listener).await;
-    let second = begin(port, &listener).await;
-    assert_eq!((count("A").await, count("B").await), (Some(0), Some(2)));
-
-    let next = with_shares(&spec, &[10_000, 0]);
-    assert!(!done(&router, &wanted(2, &[&next])).await.was_reloaded);
-    assert_eq!(count("B").await, Some(2), "a change of shares cuts nothing");
-    router.reload().await.unwrap();
-    assert_eq!(count("B").await, Some(2), "nor does a reload, and they are seen where they are");
-    end(first).await;
-    wait_until("one is left", async || count("B").await == Some(1)).await;
-    // Also once the variation is gone from what is wanted.
-    let mut alone = next.clone();
-    alone.variations.truncate(1);
-    alone.table = traffic::Table::new(&traffic::Shares::new([10_000]).unwrap());
-    assert!(done(&router, &wanted(3, &[&alone])).await.was_reloaded);
-    assert_eq!(count("B").await, Some(1));
-    end(second).await;
-    wait_until("none is left", async || count("B").await == Some(0)).await;
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_whose_body_is_still_sent_counts_where_it_will_go() {
@@ -98,12 +52,8 @@ async fn a_drain_ends_with_the_last_call_and_not_with_its_deadline() {
     const NEVER: Duration = Duration::from_hours(24);
     let real = RealNginx::start().await;
     let router = real.open();
-    let stable = Backend::start("A").await;
-    let listener = TcpListener::bind(at(0)).await.unwrap();
-    let backends = [stable, Backend::elsewhere("B", listener.local_addr().unwrap())];
-    let port = free_port();
-    let mut spec = service("checkout", port, &backends, &[0, 10_000]);
-    spec.sticky = None;
+    let (spec, _stable, listener) = all_to_b::<RealNginx>().await;
+    let port = spec.listens[0].port;
     let settings = DriveSettings::of(&*router);
     let lead = Lead::start(router.clone(), std::sync::Arc::new(Scripted::default()), settings);
     let mut facts = lead.facts();

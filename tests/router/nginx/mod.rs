@@ -7,6 +7,6 @@ mod memory;
 mod quoting;
 mod real;
 
-use crate::conformance::conformance;
+pub use self::real::RealNginx;
 
-conformance!(real::RealNginx);
+crate::conformance::conformance! { RealNginx }

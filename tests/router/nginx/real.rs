@@ -122,6 +122,7 @@ impl Drop for RealNginx {
 impl Real for RealNginx {
     const KIND: Kind = Kind::Nginx;
     const HASH: HashFunction = HashFunction::Murmur2;
+    const LED_BY: &'static str = "is included already";
 
     async fn start() -> Self {
         Self::start_with(2, "").await
@@ -181,6 +182,15 @@ impl Real for RealNginx {
         let path = self.path("others.conf");
         let text = fs::read_to_string(&path).unwrap().replace(NONSENSE, "");
         fs::write(path, if is_spoiled { text + NONSENSE } else { text }).unwrap();
+    }
+
+    fn serve_besides(&self, name: &str, port: u16, target: &str) {
+        let path = self.path("others.conf");
+        let text = fs::read_to_string(&path).unwrap();
+        let own = format!(
+            "upstream {name} {{ server {target}; }}\nserver {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://{name}; }} }}\n"
+        );
+        fs::write(&path, text + &own).unwrap();
     }
 
     fn of_others(&self) -> BTreeMap<PathBuf, Vec<u8>> {

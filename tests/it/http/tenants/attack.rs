@@ -3,24 +3,8 @@
 use http::rights::ROUTES;
 use serde_json::{Value, json};
 
-use super::Shared;
-use crate::world::{Answer, strategy};
-
-/// An answer but for the time, with the id that was asked for taken out.
-fn told(answer: &Answer, asked: &[&str]) -> String {
-    let mut headers: Vec<String> = answer
-        .headers
-        .iter()
-        .filter(|(name, _)| *name != "date")
-        .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
-        .collect();
-    headers.sort();
-    let mut text = format!("{}\n{}\n{}", answer.status, headers.join("\n"), answer.text());
-    for id in asked {
-        text = text.replace(id, "ID");
-    }
-    text
-}
+use super::{Shared, told};
+use crate::world::strategy;
 
 /// Bodies that get past the look at what was sent.
 fn bodies(method: &str, path: &str) -> Vec<Value> {

@@ -18,7 +18,7 @@ use model::{Role, TenantName};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::world::{Answer, World};
+use crate::world::{AREA, Answer, World};
 
 /// Whose token is whose: name, secret, tenant, roles.
 const TOKENS: &[(&str, &str, Option<&str>, &[Role])] = &[
@@ -70,6 +70,22 @@ fn copy(from: &Path, to: &Path) {
             fs::copy(entry.path(), to).unwrap();
         }
     }
+}
+
+/// An answer but for the time, with the ids that were asked for taken out.
+pub fn told(answer: &Answer, asked: &[&str]) -> String {
+    let mut headers: Vec<String> = answer
+        .headers
+        .iter()
+        .filter(|(name, _)| *name != "date")
+        .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+        .collect();
+    headers.sort();
+    let mut text = format!("{}\n{}\n{}", answer.status, headers.join("\n"), answer.text());
+    for id in asked {
+        text = text.replace(id, "ID");
+    }
+    text
 }
 
 /// A manager with the tenants acme and umbra.
@@ -142,6 +158,24 @@ impl Shared {
         let path = format!("/api/v1/children/{child}/labels/tenant");
         self.send("root", "PUT", &path, &json!({"value": tenant})).await.ok();
         child
+    }
+
+    /// A router of a tenant, and what it leads.
+    pub async fn router_of(&self, tenant: &str, kind: &str, services: &Value) -> String {
+        let area: Value = serde_json::from_str(AREA).unwrap();
+        let poll = |id: &str| {
+            json!({"id": id, "geographic_area": area, "number_of_children": 0, "kind": "agent", "name": format!("of {tenant}"),
+                "capabilities": {"leads": "whole", "routers": [kind]}})
+        };
+        let answer = self.world.post("/poll", &poll("")).await.ok().json();
+        let id = answer["id"].as_str().unwrap().to_owned();
+        self.world.post("/poll", &poll(&id)).await.ok();
+        let path = format!("/api/v1/children/{id}/labels/tenant");
+        self.send("root", "PUT", &path, &json!({"value": tenant})).await.ok();
+        let phase = if services == &json!([]) { "idle" } else { "in_force" };
+        let router = json!({"kind": kind, "phase": phase, "reached": true});
+        self.world.post("/traffic", &json!({"id": id, "router": router, "services": services})).await.ok();
+        id
     }
 
     /// The ids of the items of a list.

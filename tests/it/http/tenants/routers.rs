@@ -3,41 +3,24 @@
 use serde_json::{Value, json};
 
 use super::Shared;
-use crate::world::AREA;
 
-/// A router of a tenant, which leads a service of this name.
-async fn router_of(shared: &Shared, tenant: &str, service: &str) -> String {
-    let area: Value = serde_json::from_str(AREA).unwrap();
-    let poll = |id: &str| {
-        json!({"id": id, "geographic_area": area, "number_of_children": 0, "kind": "agent", "name": format!("of {tenant}"),
-            "capabilities": {"leads": "whole", "routers": ["nginx"]}})
-    };
-    let answer = shared.world.post("/poll", &poll("")).await.ok().json();
-    let id = answer["id"].as_str().unwrap().to_owned();
-    shared.world.post("/poll", &poll(&id)).await.ok();
-    let path = format!("/api/v1/children/{id}/labels/tenant");
-    shared.send("root", "PUT", &path, &json!({"value": tenant})).await.ok();
+/// A service of this name that a router leads.
+fn led(service: &str) -> Value {
     let variation = |name: &str, share: u16| json!({"name": name, "wanted": share, "seen": share, "targets": {"healthy": 1, "total": 1}});
-    let told = json!({
-        "id": id,
-        "router": {"kind": "nginx", "phase": "in_force", "reached": true},
-        "services": [{
-            "name": service, "epoch": 1, "generation": 1, "seen_ago_ms": 5,
-            "variations": [variation("A", 9_000), variation("B", 1_000)],
-            "led": {"ports": [{"port": 8080, "protocol": "HTTP"}], "variations": [
-                {"name": "A", "targets": [format!("127.0.0.1:9101")]}, {"name": "B", "targets": ["127.0.0.1:9111"]}]},
-        }],
-    });
-    shared.world.post("/traffic", &told).await.ok();
-    id
+    json!([{
+        "name": service, "epoch": 1, "generation": 1, "seen_ago_ms": 5,
+        "variations": [variation("A", 9_000), variation("B", 1_000)],
+        "led": {"ports": [{"port": 8080, "protocol": "HTTP"}], "variations": [
+            {"name": "A", "targets": ["127.0.0.1:9101"]}, {"name": "B", "targets": ["127.0.0.1:9111"]}]},
+    }])
 }
 
 #[tokio::test]
 async fn a_tenant_sees_its_own_routers_and_what_they_lead() {
     let shared = Shared::start().await;
-    let own = router_of(&shared, "acme", "checkout").await;
-    let other = router_of(&shared, "umbra", "checkout").await;
-    router_of(&shared, "umbra", "secret").await;
+    let own = shared.router_of("acme", "nginx", &led("checkout")).await;
+    let other = shared.router_of("umbra", "nginx", &led("checkout")).await;
+    shared.router_of("umbra", "nginx", &led("secret")).await;
     assert_eq!(shared.ids("ann", "/api/v1/routers").await, [own.as_str()]);
     assert_eq!(shared.ids("root", "/api/v1/routers").await.len(), 3);
     assert_eq!(shared.ids("ann", "/api/v1/routers?service=secret").await, [""; 0]);

@@ -1,6 +1,7 @@
 //! Services behind routers of others, each of which an own agent leads: an nginx and an `HAProxy` side by side.
 
 mod place;
+mod retired;
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -14,8 +15,9 @@ use serde_json::Value;
 use self::place::Place;
 use super::{
     node::Node,
-    services::{Backend, USERS, Users, approved_stages, two_stages},
+    routers::{all_to, approved_stages, strategy, two_stages},
     site::Site,
+    users::{Backend, USERS, Users},
 };
 
 /// A manager, an nginx and an `HAProxy` that have the same port of different addresses, an agent beside each, and two variations.
@@ -30,13 +32,18 @@ struct World {
 }
 
 async fn world() -> World {
+    world_that_drains("300ms").await
+}
+
+/// What has no share any more may have so long for its calls.
+async fn world_that_drains(within: &str) -> World {
     let site = Site::start().await;
     let port = super::serving::free_address().port();
     let (mut nodes, mut places, mut routers) = (Vec::new(), Vec::new(), Vec::new());
     for (number, kind) in (1..).zip(["nginx", "haproxy"]) {
         let address = Ipv4Addr::new(127, 0, 0, number);
         let place = Place::start(kind, &site.folder().join(format!("of-{kind}")), address).await;
-        let settings = place.settings();
+        let settings = place.settings(within);
         let mut set: Vec<&str> = settings.iter().map(String::as_str).collect();
         set.push("agent.labels=env=prod");
         nodes.push(Node::start(&site.folder().join(kind), kind, &site.manager.url(), &set).await);
@@ -49,23 +56,14 @@ async fn world() -> World {
 }
 
 impl World {
-    fn strategy(&self, id: &str, stages: &str) -> String {
-        let (port, a, b) = (self.routers[0].port(), self.a.at, self.b.at);
-        format!(
-            "id: {id}\nname: checkout\nservices:\n  - name: checkout\n    routers: {{labels: {{env: prod}}}}\n    ports: [{{port: {port}}}]\n    \
-             sticky: {{header: X-User}}\n    variations:\n      - {{name: A, targets: [\"{a}\"]}}\n      - {{name: B, targets: \
-             [\"{b}\"]}}\n{stages}"
-        )
-    }
-
-    async fn submit(&self, id: &str, stages: &str) {
-        self.site.manager.submit(&self.strategy(id, stages)).await;
+    async fn submit(&self, id: &str, rest: &str) {
+        let text = strategy(id, self.routers[0].port(), [("A", self.a.at), ("B", self.b.at)], rest);
+        self.site.manager.submit(&text).await;
     }
 
     /// All calls go to what is stable, and users call.
     async fn serving(&self) -> Users {
-        let as_it_is = "stages:\n  - name: as it is\n    type: Traffic\n    shares: {A: 100}\n    end_action: {onSuccess: rollback}\n";
-        self.submit("as-it-is", as_it_is).await;
+        self.submit("as-it-is", &all_to("A")).await;
         self.site.manager.ended("as-it-is").await;
         self.seen(Some(10_000), None).await;
         // nginx closes connections that wait for the next call when it loads its configuration.
@@ -95,7 +93,7 @@ async fn a_service_is_released_behind_nginx_and_haproxy_and_an_agent_that_is_kil
     let users = world.serving().await;
     assert_eq!((users.of(0, 'A').len(), users.of(1, 'A').len(), world.b.calls()), (USERS, USERS, 0));
 
-    world.submit("checkout-1", &approved_stages()).await;
+    world.submit("checkout-1", &approved_stages("")).await;
     world.seen(Some(9_000), Some(1_000)).await;
     users.round().await;
     let little = [users.of(0, 'B'), users.of(1, 'B')];
@@ -140,10 +138,11 @@ async fn a_service_is_released_behind_nginx_and_haproxy_and_an_agent_that_is_kil
 async fn a_router_that_refuses_the_second_stage_takes_all_of_them_back() {
     let world = world().await;
     let users = world.serving().await;
-    world.submit("refused", &two_stages("10s")).await;
+    world.submit("refused", &approved_stages("")).await;
     world.seen(Some(9_000), Some(1_000)).await;
     users.round().await;
     world.places[0].obstruct(true);
+    world.site.manager.approve("refused").await;
     // Its trouble is told, and nothing was opened: who is stable serves on.
     let status = world.nodes[0]
         .until("it can't be told", |status| {

@@ -52,7 +52,7 @@ impl Place {
         let temp = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
         let temp = temp.map(|what| format!("  {what}_temp_path {at}/{what};\n")).concat();
         let config = format!(
-            "{user}daemon off;\nworker_processes 2;\npid {at}/pid;\nerror_log {at}/error.log;\nworker_shutdown_timeout 10s;\n\
+            "{user}daemon off;\nworker_processes 2;\npid {at}/pid;\nerror_log {at}/error.log;\nworker_shutdown_timeout 2m;\n\
              events {{ worker_connections 1000; }}\nhttp {{\n  access_log off;\n{temp}  include {at}/ours/choirmaster.conf;\n}}\n"
         );
         fs::write(self.file("main.conf"), config).unwrap();
@@ -80,11 +80,11 @@ impl Place {
         command.spawn().expect("there is haproxy")
     }
 
-    /// What is set of an agent beside it.
-    pub fn settings(&self) -> Vec<String> {
+    /// What is set of an agent beside it, which waits so long for the calls of what has no share any more.
+    pub fn settings(&self, drain: &str) -> Vec<String> {
         let file = |key: &str, name: &str| format!("{key}={}", self.file(name).display());
         let user = rustix::process::geteuid().as_raw();
-        let mut set = vec![format!("router.kind={}", self.kind), "router.drain=300ms".to_owned()];
+        let mut set = vec![format!("router.kind={}", self.kind), format!("router.drain={drain}")];
         set.extend([format!("{}.addresses={}", self.kind, self.at), format!("{}.user={user}", self.kind)]);
         if self.kind == "nginx" {
             set.extend([

@@ -1,0 +1,101 @@
+//! What the README's table says of nginx and `HAProxy` is what they do, and what the code says of them.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use choirmaster_router::{Measured, Router, RouterError};
+use traffic::{
+    HashFunction,
+    wanted::{Protocol, Wanted},
+};
+
+#[path = "../shared/abilities.rs"]
+mod tried;
+
+use crate::{
+    conformance::{Real, comes_true},
+    haproxy::RealHaproxy,
+    nginx::RealNginx,
+    world::place::{at, free_port},
+};
+
+/// A real router, with what leads it.
+struct Led<R> {
+    _real: R,
+    router: Arc<dyn Router>,
+    /// Of each protocol.
+    at: [SocketAddr; 4],
+}
+
+impl<R: Real> Led<R> {
+    async fn start() -> Self {
+        let real = R::start().await;
+        let router = real.open();
+        Self { _real: real, router, at: [(); 4].map(|()| at(free_port())) }
+    }
+}
+
+/// The head of its column.
+trait Named {
+    const NAME: &'static str;
+}
+
+impl Named for RealNginx {
+    const NAME: &'static str = "nginx";
+}
+
+impl Named for RealHaproxy {
+    const NAME: &'static str = "HAProxy";
+}
+
+impl<R: Real + Named> tried::Router for Led<R> {
+    const HASH: HashFunction = R::HASH;
+
+    fn at(&self, protocol: Protocol) -> SocketAddr {
+        self.at[protocol as usize]
+    }
+
+    async fn does(&self, wanted: &Wanted) -> Result<bool, String> {
+        match self.router.apply(wanted).await {
+            Ok(applied) => {
+                comes_true(&self.router, wanted).await;
+                Ok(applied.was_reloaded)
+            }
+            Err(RouterError::Unable { what, .. }) => Err(what),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    async fn going_on(&self, service: &str, variation: &str) -> Option<u64> {
+        self.router.connections(service, variation).await.unwrap()
+    }
+
+    async fn over_tls(&self, _: SocketAddr, _: &str) -> String {
+        panic!("no router of others is led for TLS")
+    }
+}
+
+async fn does_what_is_said<R: Real + Named>() {
+    let found = tried::try_all(&Led::<R>::start().await).await;
+    let can = R::KIND.can();
+    assert_eq!((&*found.protocols, found.rule), (can.protocols, can.rule));
+    assert_eq!(found.counts_connections, can.counts_connections);
+    let sticky =
+        [("cookie", can.sticky.cookie), ("header", can.sticky.header), ("address", can.sticky.address)];
+    assert!(sticky.iter().all(|(by, can)| found.sticky.contains(by) == *can), "{found:?} {can:?}");
+    // That it is counted so is tried in the conformance suite.
+    let counted = match can.measured {
+        Measured::Counters => "its counters, times in µs",
+        Measured::Log => "lines that it logs, times in ms",
+    };
+    tried::check(R::NAME, &found.cells(counted));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nginx_can_do_what_the_readme_and_the_code_say() {
+    does_what_is_said::<RealNginx>().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn haproxy_can_do_what_the_readme_and_the_code_say() {
+    does_what_is_said::<RealHaproxy>().await;
+}
