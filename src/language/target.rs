@@ -101,7 +101,18 @@ pub(super) fn read(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option
     Some(target)
 }
 
-pub(super) fn labels(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<BTreeMap<String, String>> {
+/// `{labels: {env: prod}}`, by which children are chosen for one function or service; `key` is where it stands.
+pub(super) fn selector(
+    key: &str,
+    entry: FieldEntry<'_>,
+    findings: &mut Findings<'_>,
+) -> Option<BTreeMap<String, String>> {
+    let fields = Fields::open(entry.node, key.to_owned(), &["labels"], findings)?;
+    let entry = fields.required("labels", "{env: prod}", findings)?;
+    labels(entry, findings)
+}
+
+fn labels(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<BTreeMap<String, String>> {
     let NodeKind::Mapping(pairs) = &entry.node.kind else {
         findings.error(entry.at, "wrong-type", "labels is not a mapping").fix("write labels: {tier: edge}");
         return None;
