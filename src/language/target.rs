@@ -124,7 +124,7 @@ fn labels(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<BTreeMap
     }
     if pairs.len() > MAX_TARGET_LABELS {
         let message =
-            format!("a target has {} labels, at most {MAX_TARGET_LABELS} are possible", pairs.len());
+            format!("there are {} labels, at most {MAX_TARGET_LABELS} are possible", pairs.len());
         findings.broken_rule(entry.at, "too-many", message).fix("ask for fewer");
     }
     let most = if findings.is_stored() { usize::MAX } else { MAX_TARGET_LABELS };

@@ -110,7 +110,7 @@ fn of_routers(
         let _ = writeln!(text, "functions: {}", json!([hybrid::function(bound, at)?]));
         stages.push(hybrid::stage(bound));
     }
-    text += &service(body, (bound, deployed), split)?;
+    text += &service(body, bound, split)?;
     let by_name = body.variations.len() == 2;
     if !by_name {
         let (spelled, lead) = template.spelled_out(|traffic| shares_of(body, shares, traffic));
@@ -314,11 +314,7 @@ fn shares_of(body: &NewABRelease, first: &[u16], traffic: u16) -> Value {
         .into()
 }
 
-fn service(
-    body: &NewABRelease,
-    (bound, deployed): (&Bound, Option<usize>),
-    split: &TrafficSplit,
-) -> Result<String, Fault> {
+fn service(body: &NewABRelease, bound: &Bound, split: &TrafficSplit) -> Result<String, Fault> {
     let environment = &bound.environment;
     let ports: Vec<Value> =
         environment.ports.iter().map(|port| json!({"port": port.port, "protocol": port.protocol})).collect();
@@ -332,7 +328,7 @@ fn service(
     }
     text += "    variations:\n";
     for (at, variation) in body.variations.iter().enumerate() {
-        let mut form = json!({"name": variation.name, "targets": targets(at, bound, deployed)?});
+        let mut form = json!({"name": variation.name, "targets": targets(at, bound)?});
         if let Some(HealthCheck { path, interval, timeout }) = &environment.defaults.health_check {
             let millis = |seconds: &f64| format!("{}ms", (seconds * 1_000.0).round());
             form["health"] = json!({"path": path, "interval": millis(interval), "timeout": millis(timeout)});
@@ -404,7 +400,7 @@ pub fn sticky_of(key: &str) -> Result<StickyTo, String> {
 }
 
 /// Where a variation listens: at the addresses of its group, else where its version does.
-fn targets(at: usize, bound: &Bound, deployed: Option<usize>) -> Result<&[String], Fault> {
+fn targets(at: usize, bound: &Bound) -> Result<&[String], Fault> {
     let field = |name: &str| format!("variations[{at}].{name}");
     let version = bound.versions.get(at).ok_or_else(|| Fault::new(field("releaseId"), "it is not there"))?;
     let group = bound.groups.get(at).and_then(Option::as_ref);
@@ -418,9 +414,8 @@ fn targets(at: usize, bound: &Bound, deployed: Option<usize>) -> Result<&[String
                 Err(Fault::new(field("targetGroupId"), why))
             }
             ([], Some(group)) => {
-                let runs = if deployed == Some(at) { "deployed" } else { "run" };
                 let why = format!(
-                    "version {} has no targets, and routers need to know where they find it once the agents of {} have {runs} it: register it with them",
+                    "version {} has no targets, and routers need to know where the agents of {} serve it: register it with them",
                     version.name, group.name
                 );
                 Err(Fault::new(field("releaseId"), why))

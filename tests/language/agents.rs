@@ -56,7 +56,7 @@ fn each_slip_is_named() {
         ("{labels: {tier: }}", "the label \"tier\" has no value"),
         ("{labels: {tier: a, tier: b}}", "labels has the key \"tier\" twice"),
         ("{label: {tier: edge}}", "agents has no key \"label\""),
-        (&format!("{{labels: {{{many}}}}}"), "65 labels, at most 64 are possible"),
+        (&format!("{{labels: {{{many}}}}}"), "there are 65 labels, at most 32 are possible"),
     ] {
         let text = agents(value);
         assert!(rendered(&text).contains(says), "{value}: {}", rendered(&text));

@@ -95,7 +95,21 @@ async fn agents_of_a_group_deploy_a_variation_before_any_router_gives_it_calls(p
     assert_eq!(created.status, 201, "{}", created.text());
     let shown = created.json();
     let text = crew.player.world.get("/api/v1/releases/r/strategy").await.ok().text();
-    insta::allow_duplicates! { insta::assert_snapshot!(text, @""); }
+    insta::allow_duplicates! { insta::assert_snapshot!(text, @r##"
+    id: r
+    name: "r"
+    annotations: {"environment":"both","target-group/B":"workers","variation/base_version":"A","variation/new_version":"B","version/A":"old","version/B":"new"}
+    functions: [{"agents":{"labels":{"tier":"batch"}},"base_version":{"env":"nodejs","path":"fns/sieve_base"},"name":"sieve","new_version":{"env":"nodejs","path":"fns/sieve_new"}}]
+    services:
+      - name: "sieve"
+        ports: [{"port":8080,"protocol":"HTTP"}]
+        sticky: {"cookie":"session"}
+        variations:
+          - {"name":"A","targets":["127.0.0.1:9101"]}
+          - {"name":"B","targets":["127.0.0.1:9111"]}
+    stages: [{"end_action":{"onFailure":"rollback","onSuccess":"rollout"},"func_name":"sieve","name":"deploy","type":"A/B","variants":[{"name":"base_version","trafficPercentage":100},{"name":"new_version","trafficPercentage":0}]}]
+    strategy: {"auto_advance":"true","interval":"30s","name":"mine","on_failure":"rollback","stages":[{"approval":"true","duration":"0s","healthy_targets":"95.00","traffic":"10.00"},{"approval":"false","duration":"0s","healthy_targets":"95.00","traffic":"100.00"}]}
+    "##); }
     assert_eq!(shown["variations"][0]["deploymentJobId"], Value::Null, "it runs already");
     assert_eq!(shown["variations"][1]["deploymentJobId"], "r", "the offer that deploys it");
     assert_eq!(shown["variations"][1]["targetGroup"], "workers");
@@ -231,7 +245,15 @@ async fn what_does_not_make_a_hybrid_is_refused_by_the_field() {
         let answer: Answer = player.create(&wrong).await;
         seen += &format!("{}\n", answer.problem());
     }
-    insta::assert_snapshot!(seen, @"");
+    insta::assert_snapshot!(seen, @r##"
+    422 /problems/invalid-field: `variations[1].releaseId`: version nowhere has no targets, and routers need to know where the agents of workers serve it: register it with them
+    422 /problems/invalid-field: `variations[0].releaseId`: version elsewhere names no archive by its digest, so agents have nothing to run
+    422 /problems/invalid-field: `variations[1].releaseId`: version elsewhere names no archive by its digest, so agents have nothing to run
+    422 /problems/invalid-field: `variations[1].releaseId`: its archive has no folder "fns/none", or nothing is in it
+    422 /problems/invalid-field: `variations[0].targetGroupId`: target group others is of agents, and the stable variation runs already: name the group whose agents deploy another one, or none
+    422 /problems/invalid-field: `variations[0].targetGroupId`: target group workers is of agents, and the stable variation runs already: name the group whose agents deploy another one, or none
+    422 /problems/invalid-field: `variations[2].targetGroupId`: agents deploy one variation of a release, and B is one: give C a target group with addresses
+    "##);
     // The group that runs both may be named at both, and the stable one may be where its group says.
     for (name, group) in [("s", "workers"), ("t", "fixed")] {
         let mut same = body(name);
