@@ -123,8 +123,7 @@ fn labels(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<BTreeMap
             .fix("name at least one, as in {tier: edge}, or leave labels out");
     }
     if pairs.len() > MAX_TARGET_LABELS {
-        let message =
-            format!("there are {} labels, at most {MAX_TARGET_LABELS} are possible", pairs.len());
+        let message = format!("there are {} labels, at most {MAX_TARGET_LABELS} are possible", pairs.len());
         findings.broken_rule(entry.at, "too-many", message).fix("ask for fewer");
     }
     let most = if findings.is_stored() { usize::MAX } else { MAX_TARGET_LABELS };

@@ -9,7 +9,11 @@ use language::{
 };
 use proptest::prelude::*;
 
-use super::{REFERENCE, load, render::{in_a_row, told}, samples};
+use super::{
+    REFERENCE, load,
+    render::{in_a_row, told},
+    samples,
+};
 
 /// What an agent that walks by itself is to read of a stage.
 fn in_place(stage: &Stage) -> Stage {
