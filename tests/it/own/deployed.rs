@@ -176,9 +176,10 @@ async fn an_agent_of_the_target_group_deploys_and_then_the_router_shifts_all_cal
     assert_eq!(stays.functions[0].stable.version, base, "who isn't of the group runs what it ran");
     assert_ne!(deploys.functions[0].stable.version, base);
     let traffic = world.look("traffic").await;
-    let routers = traffic["currentSplit"]["routers"].as_array().unwrap();
-    assert_eq!(routers.len(), 1, "agents are no routers: {traffic:#}");
-    assert_eq!(routers[0]["seen"], json!({"A": 0.0, "B": 100.0}), "{traffic:#}");
+    assert_eq!(traffic["currentSplit"]["backends"][1]["weight"], 100.0, "{traffic:#}");
+    let mut routers = traffic["history"].as_array().unwrap().iter().map(|entry| &entry["router"]);
+    let first = routers.next().unwrap();
+    assert!(!first.is_null() && routers.all(|router| router == first), "agents are no routers: {traffic:#}");
     let health = world.look("health").await;
     assert_eq!(health["variations"][1]["healthStatus"], "healthy", "{health:#}");
     let ledger = world.nothing_is_lost(calls).await;
