@@ -5,7 +5,7 @@
 
 mod services;
 
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use jiff::Timestamp;
 
@@ -24,6 +24,7 @@ pub fn whole(strategy: &Strategy) -> String {
     push_deadlines(&mut text, &strategy.deadlines);
     for (at, function) in strategy.functions.iter().enumerate() {
         push_function(&mut text, function, &function.new, at == 0);
+        push_selector(&mut text, "agents", &function.agents);
         push_routing(&mut text, function);
     }
     services::push(&mut text, &strategy.services);
@@ -75,6 +76,15 @@ pub fn in_place(strategy: &Strategy, offer_id: &str, is_reported: bool) -> Strin
         push_from_parent(&mut text, &FromParent { local_alpha, salt, ..FromParent::default() });
     }
     text
+}
+
+/// By which labels children are chosen for one function or service.
+fn push_selector(text: &mut String, key: &str, labels: &BTreeMap<String, String>) {
+    if labels.is_empty() {
+        return;
+    }
+    let labels = labels.iter().map(|(key, value)| format!("{}: {}", quoted(key), quoted(value)));
+    let _ = writeln!(text, "    {key}: {{labels: {{{}}}}}", labels.collect::<Vec<_>>().join(", "));
 }
 
 /// How calls of a function are given to its versions.

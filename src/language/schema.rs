@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 pub use self::services::{
     HeaderRuleForm, HealthForm, PercentForm, PortForm, ProtocolForm, RolloutStrategyForm,
-    RolloutTemplateForm, RoutersForm, SaltForm, ServiceForm, TemplateStageForm, TruthForm, VariationForm,
+    RolloutTemplateForm, SaltForm, SelectorForm, ServiceForm, TemplateStageForm, TruthForm, VariationForm,
 };
 use super::analysis::form::{AnalysisForm, SharedForm};
 use model::area::{MAX_LATITUDE, MAX_LONGITUDE};
@@ -270,6 +270,8 @@ pub enum AmountForm {
 pub struct FunctionForm {
     /// tinyFaaS takes letters and digits only.
     pub name: Scalar,
+    /// Which agents run it; all that can, among those that take part, if absent.
+    pub agents: Option<SelectorForm>,
     pub base_version: VersionForm,
     pub new_version: VersionForm,
     /// By what all calls of one user stay with one version, where whoever routes the calls goes about it so; each call by

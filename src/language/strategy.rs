@@ -53,6 +53,9 @@ pub struct Strategy {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Function {
     pub name: String,
+    /// Labels of the agents that run it, all of which must be an agent's; empty: any that can.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub agents: BTreeMap<String, String>,
     pub base: Version,
     pub new: Version,
     /// By what calls stay with one version; `None`: each call goes to either.

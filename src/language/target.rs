@@ -101,7 +101,18 @@ pub(super) fn read(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option
     Some(target)
 }
 
-pub(super) fn labels(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<BTreeMap<String, String>> {
+/// `{labels: {env: prod}}`, by which children are chosen for one function or service; `key` is where it stands.
+pub(super) fn selector(
+    key: &str,
+    entry: FieldEntry<'_>,
+    findings: &mut Findings<'_>,
+) -> Option<BTreeMap<String, String>> {
+    let fields = Fields::open(entry.node, key.to_owned(), &["labels"], findings)?;
+    let entry = fields.required("labels", "{env: prod}", findings)?;
+    labels(entry, findings)
+}
+
+fn labels(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<BTreeMap<String, String>> {
     let NodeKind::Mapping(pairs) = &entry.node.kind else {
         findings.error(entry.at, "wrong-type", "labels is not a mapping").fix("write labels: {tier: edge}");
         return None;
@@ -112,8 +123,7 @@ pub(super) fn labels(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Opti
             .fix("name at least one, as in {tier: edge}, or leave labels out");
     }
     if pairs.len() > MAX_TARGET_LABELS {
-        let message =
-            format!("a target has {} labels, at most {MAX_TARGET_LABELS} are possible", pairs.len());
+        let message = format!("there are {} labels, at most {MAX_TARGET_LABELS} are possible", pairs.len());
         findings.broken_rule(entry.at, "too-many", message).fix("ask for fewer");
     }
     let most = if findings.is_stored() { usize::MAX } else { MAX_TARGET_LABELS };

@@ -301,7 +301,8 @@ fn function(draft: DraftFunction, findings: &mut Findings<'_>) -> Option<Functio
         let message = format!("both versions of {} are the same folder", quoted(&name.value));
         findings.warning(draft.at, "same-folder", message).fix("give new_version a folder of its own");
     }
-    Some(Function { name: name.value, base, new, sticky: draft.sticky, retry: draft.retry })
+    let DraftFunction { agents, sticky, retry, .. } = draft;
+    Some(Function { name: name.value, agents, base, new, sticky, retry })
 }
 
 /// What each variation gets, in the order of the service's.

@@ -93,6 +93,9 @@ pub const FEATURE_WINNER: &str = "winner";
 /// A manager that reads strategies of services.
 pub const FEATURE_SERVICES: &str = "services";
 
+/// A manager that reads by which labels the agents of a function are chosen.
+pub const FEATURE_AGENTS: &str = "agents";
+
 /// What a child can run, as it says itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -283,6 +286,8 @@ pub enum Exclusion {
     Runtime,
     /// It leads no router that a service asks for.
     Router,
+    /// It has not the labels by which a function chooses its agents.
+    Agent,
     /// It lies outside of the target's area.
     Outside,
     /// The target has an area, and the child's is not known.
@@ -316,6 +321,7 @@ impl fmt::Display for Exclusion {
             Self::Cordoned => "cordoned",
             Self::Runtime => "lacks a runtime that a function needs",
             Self::Router => "leads no router that a service asks for",
+            Self::Agent => "is not among the agents that a function asks for",
             Self::Outside => "outside the target's area",
             Self::NoArea => "its area is not known",
             Self::Label => "has not all labels of the target",

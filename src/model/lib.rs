@@ -23,7 +23,7 @@ pub mod time;
 pub mod traffic;
 
 pub use child::{
-    Capabilities, ChildKind, ChildStatus, Cordon, Exclusion, FEATURE_CLASSES, FEATURE_GROUPS,
+    Capabilities, ChildKind, ChildStatus, Cordon, Exclusion, FEATURE_AGENTS, FEATURE_CLASSES, FEATURE_GROUPS,
     FEATURE_INTERIM, FEATURE_QUESTIONS, FEATURE_ROUTERS, FEATURE_SERVICES, FEATURE_TRAFFIC, FEATURE_VALUES,
     FEATURE_WINNER, Leads, Outcome,
 };

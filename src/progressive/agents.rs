@@ -30,20 +30,7 @@ pub(super) fn text(
         return Err(Fault::new("variations", why));
     }
     let group = group(bound)?;
-    let version = |at: usize| {
-        let version = bound.versions.get(at);
-        version.ok_or_else(|| Fault::new(format!("variations[{at}].releaseId"), "it is not there")).and_then(
-            |version| folder(version).map_err(|why| Fault::new(format!("variations[{at}].releaseId"), why)),
-        )
-    };
-    let (base, new) = (version(0)?, version(1)?);
-    if base["path"] == new["path"] && bound.versions[0].digest != bound.versions[1].digest {
-        let why = format!(
-            "both versions are in the folder {}, of different archives: they need folders of different names",
-            new["path"]
-        );
-        return Err(Fault::new("variations[1].releaseId", why));
-    }
+    let [base, new] = folders(bound, 1)?;
     let service = &bound.environment.service;
     let mut function = json!({"name": service, "base_version": base, "new_version": new});
     if split.header_match.is_some() {
@@ -65,12 +52,40 @@ pub(super) fn text(
     Ok(text)
 }
 
+/// Where the stable version and the new one of this place are, as a strategy has them.
+///
+/// # Errors
+///
+/// The version that agents can't run.
+pub(super) fn folders(bound: &Bound, new: usize) -> Result<[Value; 2], Fault> {
+    let field = |at: usize| format!("variations[{at}].releaseId");
+    let version = |at: usize| {
+        let version = bound.versions.get(at).ok_or_else(|| Fault::new(field(at), "it is not there"))?;
+        let folder = folder(version).map_err(|why| Fault::new(field(at), why))?;
+        Ok::<_, Fault>((version, folder))
+    };
+    let ((stable, base), (tried, other)) = (version(0)?, version(new)?);
+    if base["path"] == other["path"] && stable.digest != tried.digest {
+        let why = format!(
+            "both versions are in the folder {}, of different archives: they need folders of different names",
+            other["path"]
+        );
+        return Err(Fault::new(field(new), why));
+    }
+    Ok([base, other])
+}
+
+/// The target group of a variation, if it is of agents.
+pub(super) fn group_of_agents(bound: &Bound, at: usize) -> Option<&TargetGroupSpec> {
+    bound.groups.get(at).and_then(Option::as_ref).filter(|group| !group.labels.is_empty())
+}
+
 /// The one group that runs both variations.
 fn group(bound: &Bound) -> Result<&TargetGroupSpec, Fault> {
     let of = |at: usize| bound.groups.get(at).and_then(Option::as_ref);
     let refused = |at: usize, why: String| Err(Fault::new(format!("variations[{at}].targetGroupId"), why));
     let named = &bound.environment.name;
-    let Some(group) = of(1).filter(|group| !group.labels.is_empty()) else {
+    let Some(group) = group_of_agents(bound, 1) else {
         let why = format!(
             "environment {named} has no ports, so no router leads calls there: name a target group with the labels of agents"
         );

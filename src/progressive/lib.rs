@@ -10,6 +10,7 @@
 mod about;
 mod agents;
 mod course;
+mod hybrid;
 mod ids;
 mod names;
 mod recorded;

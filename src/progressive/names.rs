@@ -12,7 +12,7 @@ pub(super) const ENVIRONMENT: &str = "environment";
 const VERSION: &str = "version/";
 const GROUP: &str = "target-group/";
 
-/// Of a release to agents: which variation each version of its function is.
+/// Of a release in which agents deploy something: which variation each version of its function is.
 pub(super) const BASE: &str = "variation/base_version";
 pub(super) const NEW: &str = "variation/new_version";
 
@@ -27,7 +27,7 @@ pub struct Names {
     pub versions: BTreeMap<String, String>,
     /// By variation.
     pub groups: BTreeMap<String, String>,
-    /// Of a release to agents: its stable variation and its new one.
+    /// Where agents deploy something: the stable variation, and the one that they deploy.
     pub pair: Option<(String, String)>,
     /// Of a release to agents: how the share grows, as it may stand under `strategy:`.
     pub rollout: Option<String>,

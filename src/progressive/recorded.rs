@@ -67,6 +67,7 @@ impl Recorded {
         let service = strategy.services.first();
         let called = service.map_or_else(|| strategy.subject_key(subject).unwrap_or_default(), Service::name);
         let names = Names::of(strategy);
+        let deployed = names.pair.as_ref().map(|(_, new)| new);
         let release = Uuid::of(Kind::Release, &[tenant, strategy.id.as_str()]);
         let id = |kind, name: &str| Uuid::of(kind, &[tenant, name]).to_string();
         let variation = |(name, targets): (String, u32)| {
@@ -78,7 +79,7 @@ impl Recorded {
                 version,
                 target_group: group,
                 targets,
-                deployed: service.is_none() && variation_of(strategy, 1) == Some(name.as_str()),
+                deployed: !strategy.functions.is_empty() && deployed == Some(&name),
                 name,
             }
         };

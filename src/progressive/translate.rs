@@ -15,7 +15,7 @@ use wire::progressive::{
 };
 
 use super::{
-    Names, agents, release_id,
+    Names, agents, hybrid, release_id,
     shares::{WHOLE, apportion, hundredths},
 };
 
@@ -52,6 +52,8 @@ pub struct Translated {
     pub id: ReleaseId,
     /// A strategy.
     pub text: String,
+    /// The places of the variations that agents run: the stable one, and the one that they deploy. `None`: what it is made of runs already.
+    pub at_agents: Option<[usize; 2]>,
 }
 
 /// # Errors
@@ -70,12 +72,15 @@ pub fn translate(body: &NewABRelease, bound: &Bound, known: &RolloutTemplates) -
     if let Some(soak) = bound.environment.defaults.soak_seconds {
         rollout.insert("soak".to_owned(), json!(format!("{soak}s")));
     }
-    let middle = if of_agents {
-        agents::text(body, bound, &split, &template, &mut rollout)?
+    let (middle, deployed) = if of_agents {
+        (agents::text(body, bound, &split, &template, &mut rollout)?, Some(1))
     } else {
-        of_routers(body, bound, (&split, &shares), (&template, known), &mut rollout)?
+        let deployed = hybrid::deployed(body, bound)?;
+        let said = (&split, &shares[..]);
+        (of_routers(body, (bound, deployed), said, (&template, known), &mut rollout)?, deployed)
     };
-    let pair = body.variations.first().zip(body.variations.get(1)).filter(|_| of_agents);
+    let new = deployed.and_then(|at| body.variations.get(at));
+    let pair = body.variations.first().zip(new);
     let names = Names {
         pair: pair.map(|(base, new)| (base.name.clone(), new.name.clone())),
         rollout: of_agents.then(|| strategy_of(&template, known).to_string()),
@@ -89,24 +94,34 @@ pub fn translate(body: &NewABRelease, bound: &Bound, known: &RolloutTemplates) -
     if !rollout.is_empty() {
         let _ = writeln!(text, "rollout: {}", Value::Object(rollout));
     }
-    Ok(Translated { id, text })
+    Ok(Translated { id, text, at_agents: deployed.map(|new| [0, new]) })
 }
 
-/// The part of the text that says what routers lead where, and how the share grows.
+/// The part of the text that says what routers lead where, and how the share grows; and what agents deploy before, if they do.
 fn of_routers(
     body: &NewABRelease,
-    bound: &Bound,
+    (bound, deployed): (&Bound, Option<usize>),
     (split, shares): (&TrafficSplit, &[u16]),
     (template, known): (&RolloutTemplate, &RolloutTemplates),
     rollout: &mut Map<String, Value>,
 ) -> Result<String, Fault> {
-    let mut text = service(body, bound, split)?;
-    if body.variations.len() == 2 {
-        let _ = writeln!(text, "strategy: {}", strategy_of(template, known));
-    } else {
-        let (stages, lead) = template.spelled_out(|traffic| shares_of(body, shares, traffic));
-        let _ = writeln!(text, "stages: {}", Value::Array(stages));
+    let (mut text, mut stages) = (String::new(), Vec::new());
+    if let Some(at) = deployed {
+        let _ = writeln!(text, "functions: {}", json!([hybrid::function(bound, at)?]));
+        stages.push(hybrid::stage(bound));
+    }
+    text += &service(body, bound, split)?;
+    let by_name = body.variations.len() == 2;
+    if !by_name {
+        let (spelled, lead) = template.spelled_out(|traffic| shares_of(body, shares, traffic));
+        stages.extend(spelled);
         rollout.extend(lead.as_object().cloned().unwrap_or_default());
+    }
+    if !stages.is_empty() {
+        let _ = writeln!(text, "stages: {}", Value::Array(stages));
+    }
+    if by_name {
+        let _ = writeln!(text, "strategy: {}", strategy_of(template, known));
     }
     Ok(text)
 }
@@ -389,25 +404,25 @@ fn targets(at: usize, bound: &Bound) -> Result<&[String], Fault> {
     let field = |name: &str| format!("variations[{at}].{name}");
     let version = bound.versions.get(at).ok_or_else(|| Fault::new(field("releaseId"), "it is not there"))?;
     let group = bound.groups.get(at).and_then(Option::as_ref);
-    let Some(group) = group else {
-        return match version.targets.as_slice() {
-            [] => {
+    let Some(group) = group.filter(|group| !group.addresses.is_empty()) else {
+        return match (version.targets.as_slice(), group) {
+            ([], None) => {
                 let why = format!(
                     "version {} has no targets: name a target group with the addresses at which it runs",
                     version.name
                 );
                 Err(Fault::new(field("targetGroupId"), why))
             }
-            targets => Ok(targets),
+            ([], Some(group)) => {
+                let why = format!(
+                    "version {} has no targets, and routers need to know where the agents of {} serve it: register it with them",
+                    version.name, group.name
+                );
+                Err(Fault::new(field("releaseId"), why))
+            }
+            (targets, _) => Ok(targets),
         };
     };
-    if group.addresses.is_empty() {
-        let why = format!(
-            "target group {} is of agents, by labels, which share calls themselves: release to them in an environment without ports; environment {} has routers, which need a group with addresses",
-            group.name, bound.environment.name
-        );
-        return Err(Fault::new(field("targetGroupId"), why));
-    }
     let of = |all: &[String]| {
         let mut all: Vec<Target> = all.iter().filter_map(|text| text.parse().ok()).collect();
         all.sort();

@@ -320,7 +320,8 @@ pub struct NewVariation {
     pub name: String,
     /// Of a registered version: its UUID or its name.
     pub release_id: String,
-    /// Of a target group: its UUID or its name.
+    /// Of a target group: its UUID or its name. One of agents, of a variation that is not the stable one: they deploy it before any router
+    /// gives it calls.
     #[serde(default)]
     pub target_group_id: Option<String>,
     /// If given, what `trafficSplit` says of it.
@@ -470,12 +471,12 @@ pub struct RegisteredVersion {
     pub spec: VersionSpec,
 }
 
-/// What is registered as a version: where it runs, or what it consists of.
+/// What is registered as a version: where it runs, what it consists of, or both.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct VersionSpec {
     pub name: String,
-    /// Hosts and ports at which it listens already.
+    /// Hosts and ports at which it listens already, or once agents have deployed it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<String>,
     /// SHA-256 of the archive of functions, hex.

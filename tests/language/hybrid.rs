@@ -163,6 +163,22 @@ fn what_would_let_calls_go_where_nobody_has_proven_anything_is_refused() {
 }
 
 #[test]
+fn agents_and_routers_are_chosen_each_by_labels_of_their_own() {
+    let strategy = load(
+        &with("  - name: sieve\n", "  - name: sieve\n    agents: {labels: {tier: batch}}\n")
+            .replace("  - name: checkout\n", "  - name: checkout\n    routers: {labels: {env: prod}}\n"),
+    );
+    let pair = |key: &str, value: &str| [(key.to_owned(), value.to_owned())].into();
+    assert_eq!(
+        (&strategy.functions[0].agents, &strategy.services[0].routers),
+        (&pair("tier", "batch"), &pair("env", "prod"))
+    );
+    assert_eq!(strategy.of_group(Group::Agents).functions, strategy.functions);
+    let text = render_full::whole(&strategy.of_group(Group::Agents));
+    assert_eq!(check_from_parent(text.as_bytes()).strategy.unwrap().functions, strategy.functions);
+}
+
+#[test]
 fn no_offer_has_both() {
     let whole = render_full::in_place(&load(HYBRID), "checkout-42", false);
     let faults = offer::read(&whole).unwrap_err();

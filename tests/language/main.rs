@@ -5,6 +5,7 @@
 
 extern crate choirmaster_language as language;
 
+mod agents;
 mod analysis;
 mod blocks;
 #[path = "../shared/cases.rs"]

@@ -9,7 +9,11 @@ use language::{
 };
 use proptest::prelude::*;
 
-use super::{REFERENCE, load, render::in_a_row, samples};
+use super::{
+    REFERENCE, load,
+    render::{in_a_row, told},
+    samples,
+};
 
 /// What an agent that walks by itself is to read of a stage.
 fn in_place(stage: &Stage) -> Stage {
@@ -54,7 +58,7 @@ proptest! {
         let text = render_full::in_place(&strategy, "o-1.r2", is_reported);
         let offer = read(&text);
         prop_assert_eq!(&offer.id, "o-1.r2");
-        prop_assert_eq!(&offer.functions, &strategy.functions);
+        prop_assert_eq!(&offer.functions, &told(&strategy));
         prop_assert_eq!(stages(&offer), strategy.stages.iter().map(in_place).collect::<Vec<_>>());
         let interim = is_reported.then_some(Interim { every_ms, cut_ms: every_ms * 3 });
         prop_assert!(offer.stages.iter().all(|stage| stage.interim == interim));

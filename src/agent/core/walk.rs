@@ -206,6 +206,12 @@ impl Core {
             self.world.unknown_since_ms = None;
             return;
         }
+        // Targets of which nothing is known yet get no calls, which is no failure of what is tried: it is waited for.
+        let asks_for_health = stage.new_traffic > 0 && stage.healthy_targets.is_some_and(|least| least > 0);
+        if !is_skipped && asks_for_health && !testing.counts.is_tested(stage) {
+            self.has_health(now);
+            return;
+        }
         let has_failed = !is_skipped && !testing.counts.conditions_hold(stage);
         let (ends_itself, announced) = (stage.kind == StageKind::AB, testing.announced);
         if !(is_skipped || has_failed || announced || self.has_health(now)) {

@@ -110,6 +110,10 @@ fn flat(strategy: &Strategy) -> IndexMap<String, String> {
     for function in &strategy.functions {
         let name = format!("function {:?}", function.name);
         put(name.clone(), &PRESENT);
+        if !function.agents.is_empty() {
+            let labels = function.agents.iter().map(|(key, value)| format!("{key}={value}"));
+            put(format!("{name}: agents"), &labels.collect::<Vec<_>>().join(", "));
+        }
         for (version, what) in [("base version", &function.base), ("new version", &function.new)] {
             put(format!("{name}: {version}"), &format!("{} ({})", what.path, what.env));
         }

@@ -15,8 +15,8 @@ use heart::{
 };
 use language::MAX_STRATEGY_BYTES;
 use model::{
-    ChildKind, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_SERVICES, FEATURE_TRAFFIC,
-    FEATURE_VALUES,
+    ChildKind, FEATURE_AGENTS, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_SERVICES,
+    FEATURE_TRAFFIC, FEATURE_VALUES,
 };
 use uplink::{Caller, LinkError, MAX_ANSWER_BYTES, Settings, Span};
 use wire::{
@@ -123,7 +123,14 @@ impl Parent {
 
 /// Those features of a parent that this manager has too.
 fn common(features: &[String]) -> Vec<String> {
-    let of_managers = [FEATURE_QUESTIONS, FEATURE_RETRY, FEATURE_CLASSES, FEATURE_TRAFFIC, FEATURE_SERVICES];
+    let of_managers = [
+        FEATURE_QUESTIONS,
+        FEATURE_RETRY,
+        FEATURE_CLASSES,
+        FEATURE_TRAFFIC,
+        FEATURE_SERVICES,
+        FEATURE_AGENTS,
+    ];
     let known = of_managers.into_iter().chain([FEATURE_INTERIM, FEATURE_VALUES, FEATURE_GROUPS]);
     known.filter(|known| features.iter().any(|feature| feature == known)).map(str::to_owned).collect()
 }

@@ -59,6 +59,8 @@ struct NeedsForm {
     target: Option<Target>,
     runtimes: Vec<[String; 2]>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    agents: Vec<BTreeMap<String, String>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     routers: Vec<BTreeMap<String, String>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     functions: Vec<String>,

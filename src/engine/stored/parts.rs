@@ -65,6 +65,7 @@ pub(super) enum ExclusionForm {
     Cordoned,
     Runtime,
     Router,
+    Agent,
     Outside,
     NoArea,
     Label,

@@ -9,11 +9,14 @@ use model::area::check_polygon;
 /// Longest name of a runtime or a function, in bytes.
 const MAX_RUNTIME_BYTES: usize = 256;
 
-/// A target, for each function the runtimes of its base and its new version, and for each service the labels of its routers.
+/// A target, for each function the runtimes of its base and its new version and the labels of its agents, and for each service the labels of
+/// its routers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Needs {
     pub target: Option<Target>,
     pub runtimes: Vec<[String; 2]>,
+    /// Of each function; empty: none asks for labels.
+    pub agents: Vec<BTreeMap<String, String>>,
     pub routers: Vec<BTreeMap<String, String>>,
     /// The names of both, functions first, by which it is known who has not come back from an earlier release of one.
     pub functions: Vec<String>,
@@ -22,10 +25,18 @@ pub struct Needs {
 impl Needs {
     pub fn of(strategy: &Strategy) -> Self {
         let runtimes = strategy.functions.iter().map(|f| [f.base.env.clone(), f.new.env.clone()]);
+        let asks = strategy.functions.iter().any(|function| !function.agents.is_empty());
+        let agents = strategy.functions.iter().filter(|_| asks).map(|function| function.agents.clone());
         let routers = strategy.services.iter().map(|service| service.routers.clone());
         let functions = strategy.subject_keys().map(str::to_owned).collect();
         let target = strategy.target.clone();
-        Self { target, runtimes: runtimes.collect(), routers: routers.collect(), functions }
+        Self {
+            target,
+            runtimes: runtimes.collect(),
+            agents: agents.collect(),
+            routers: routers.collect(),
+            functions,
+        }
     }
 
     /// The same for a group of a hybrid; of another strategy, all.
@@ -50,6 +61,10 @@ impl Needs {
         }
         if self.routers.iter().any(|labels| labels.len() > MAX_TARGET_LABELS) {
             return Err(format!("routers are asked for by at most {MAX_TARGET_LABELS} labels"));
+        }
+        let are_many = |labels: &BTreeMap<String, String>| labels.len() > MAX_TARGET_LABELS;
+        if self.agents.len() > self.runtimes.len() || self.agents.iter().any(are_many) {
+            return Err(format!("agents of a function are asked for by at most {MAX_TARGET_LABELS} labels"));
         }
         if self.runtimes.iter().flatten().any(|runtime| runtime.len() > MAX_RUNTIME_BYTES) {
             return Err(format!("the name of a runtime has at most {MAX_RUNTIME_BYTES} bytes"));

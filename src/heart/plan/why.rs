@@ -6,7 +6,7 @@ use geo::MultiPolygon;
 
 use super::{Candidate, Fleet, Needs};
 use language::{Action, Group, Partial, Strategy, Subject, Target, TargetArea};
-use model::{ChildKey, Cordon, Exclusion, FEATURE_SERVICES, TENANT_LABEL};
+use model::{ChildKey, Cordon, Exclusion, FEATURE_AGENTS, FEATURE_SERVICES, TENANT_LABEL};
 
 /// Why a child takes no part. The numbers are places in the strategy, so that reasons can be counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,6 +24,8 @@ pub enum Why {
     Runtime(u16, u8),
     /// It leads no router for this subject, which is a service.
     Router(u16),
+    /// It is not among the agents that this subject, a function, asks for.
+    Agent(u16),
     /// It has not proven that it is back from an earlier release of one of the functions.
     Owes,
     /// Nobody of the other group of a hybrid takes part, which is this one.
@@ -41,6 +43,7 @@ impl Why {
             Self::Label(_) => Exclusion::Label,
             Self::Runtime(..) => Exclusion::Runtime,
             Self::Router(_) => Exclusion::Router,
+            Self::Agent(_) => Exclusion::Agent,
             Self::Owes => Exclusion::Owes,
             Self::Alone(_) => Exclusion::Alone,
         }
@@ -67,6 +70,10 @@ impl Why {
                     Some(Subject::Function(_)) | None => None,
                 };
                 service.map_or_else(String::new, |service| format!("leads no router of {}", service.name()))
+            }
+            Self::Agent(function) => {
+                let function = strategy.functions.get(usize::from(function));
+                function.map_or_else(String::new, |f| format!("is not among the agents of {}", f.name))
             }
             Self::Runtime(function, version) => {
                 let function = strategy.functions.get(usize::from(function));
@@ -115,8 +122,8 @@ impl Part {
 /// What a subject needs of a child.
 #[derive(Clone, Copy)]
 enum Need<'s> {
-    /// The runtimes of both versions of a function.
-    Runtimes([&'s str; 2]),
+    /// The runtimes of both versions of a function, and these labels.
+    Agent { runtimes: [&'s str; 2], labels: Option<&'s BTreeMap<String, String>> },
     /// A router with these labels.
     Router(&'s BTreeMap<String, String>),
 }
@@ -125,7 +132,17 @@ impl Need<'_> {
     /// Why a child can't meet it; `at` is the subject's index.
     fn lacks(self, child: &Candidate<'_>, at: usize) -> Option<Why> {
         match self {
-            Self::Runtimes(runtimes) => {
+            Self::Agent { runtimes, labels } => {
+                let labels = labels.filter(|labels| !labels.is_empty());
+                let is_meant = |labels: &BTreeMap<String, String>| {
+                    // A manager that can't read them would refuse the strategy.
+                    let reads = !child.is_manager
+                        || child.capabilities.is_some_and(|capabilities| capabilities.has(FEATURE_AGENTS));
+                    reads && labels.iter().all(|(key, value)| may_have(child, key, value))
+                };
+                if !labels.is_none_or(is_meant) {
+                    return Some(Why::Agent(at as u16));
+                }
                 let runs = |env| child.capabilities.is_none_or(|capabilities| capabilities.runs(env));
                 let version = runtimes.iter().position(|env| !runs(env))?;
                 Some(Why::Runtime(at as u16, version as u8))
@@ -158,7 +175,10 @@ pub(super) struct Rules<'s> {
 impl<'s> Rules<'s> {
     pub fn new(strategy: &'s Strategy) -> Self {
         let needs = strategy.subjects().map(|subject| match subject {
-            Subject::Function(function) => Need::Runtimes([&function.base.env, &function.new.env]),
+            Subject::Function(function) => Need::Agent {
+                runtimes: [&function.base.env, &function.new.env],
+                labels: Some(&function.agents),
+            },
             Subject::Service(service) => Need::Router(&service.routers),
         });
         let (keys, target) = (strategy.subject_keys().collect(), strategy.target.as_ref());
@@ -167,9 +187,12 @@ impl<'s> Rules<'s> {
     }
 
     pub fn of(needs: &'s Needs) -> Self {
-        let runtimes = needs.runtimes.iter().map(|envs| Need::Runtimes(envs.each_ref().map(String::as_str)));
+        let agents = needs.runtimes.iter().enumerate().map(|(at, envs)| Need::Agent {
+            runtimes: envs.each_ref().map(String::as_str),
+            labels: needs.agents.get(at),
+        });
         let keys = needs.functions.iter().map(String::as_str).collect();
-        let all = runtimes.chain(needs.routers.iter().map(Need::Router)).collect();
+        let all = agents.chain(needs.routers.iter().map(Need::Router)).collect();
         Self { keys, needs: all, target: needs.target.as_ref(), strategy: None, tenant: None }
     }
 
@@ -217,7 +240,7 @@ impl<'s> Rules<'s> {
         let lacks = |(at, need): (usize, &Need<'_>)| need.lacks(child, at).is_some();
         let of_routers = |need: &Need<'_>| match need {
             Need::Router(labels) => !labels.is_empty(),
-            Need::Runtimes(_) => false,
+            Need::Agent { .. } => false,
         };
         let needs = || self.needs.iter().enumerate();
         let is_named = needs().any(|(at, need)| of_routers(need) && !lacks((at, need)));

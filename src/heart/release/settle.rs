@@ -104,7 +104,7 @@ fn end(state: &State, release: &Release, now: Now) -> Vec<Change> {
             End::DoneWithFailures
         }
         ReleaseState::Running if release.is_without_participants() => End::NoParticipants,
-        ReleaseState::Running if release.counts.agents.are_untested() => End::Untested,
+        ReleaseState::Running if release.counts.are_untested() => End::Untested,
         ReleaseState::Running => End::Done,
         ReleaseState::RollingBack { end, .. } => end,
         ReleaseState::Planned

@@ -36,8 +36,8 @@ use heart::{
     },
 };
 use model::{
-    ChildId, ChildKey, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_ROUTERS, FEATURE_SERVICES,
-    FEATURE_TRAFFIC, FEATURE_VALUES,
+    ChildId, ChildKey, FEATURE_AGENTS, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_ROUTERS,
+    FEATURE_SERVICES, FEATURE_TRAFFIC, FEATURE_VALUES,
 };
 use wire::{
     PollRequest,
@@ -225,9 +225,15 @@ async fn for_manager(ctx: &Context, manager: &PollingManager, plain: &[u8]) -> R
     };
     let key = shows_undo.filter(|_| manager.answers).map(|(key, _)| key);
     let questions = key.map(|key| questions(ctx, key)).unwrap_or_default();
-    let of_managers =
-        [FEATURE_QUESTIONS, FEATURE_RETRY, FEATURE_CLASSES, FEATURE_TRAFFIC, FEATURE_SERVICES].into_iter();
-    let features = of_managers.chain(AGENT_FEATURES).map(str::to_owned).collect();
+    let of_managers = [
+        FEATURE_QUESTIONS,
+        FEATURE_RETRY,
+        FEATURE_CLASSES,
+        FEATURE_TRAFFIC,
+        FEATURE_SERVICES,
+        FEATURE_AGENTS,
+    ];
+    let features = of_managers.into_iter().chain(AGENT_FEATURES).map(str::to_owned).collect();
     serde_json::to_vec(&PollAnswer { rm_ids, hold, features, questions, ..answer })
         .map_err(|error| unwritten(&error))
 }

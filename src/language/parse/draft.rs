@@ -44,6 +44,7 @@ pub(crate) struct StrategyDraft {
 pub(crate) struct DraftFunction {
     pub at: At,
     pub name: Option<Located<String>>,
+    pub agents: BTreeMap<String, String>,
     pub base: Option<Version>,
     pub new: Option<Version>,
     pub sticky: Option<Sticky>,

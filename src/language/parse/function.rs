@@ -1,4 +1,4 @@
-//! One function: its two versions, and by what its calls stay with one of them.
+//! One function: who runs it, its two versions, and by what its calls stay with one of them.
 
 use super::draft::DraftFunction;
 use crate::{
@@ -10,10 +10,11 @@ use crate::{
     reading::{read_name, read_scalar, title_of},
     retry, runtime, scalar, sticky,
     strategy::Version,
+    target,
 };
 
 pub(super) fn read_function(node: &Node, index: usize, findings: &mut Findings<'_>) -> Option<DraftFunction> {
-    let keys = ["name", "base_version", "new_version", "sticky", "retry"];
+    let keys = ["name", "agents", "base_version", "new_version", "sticky", "retry"];
     let fields = Fields::open(node, title_of("function", node, index), &keys, findings)?;
     let version = |key: &str, findings: &mut Findings<'_>| {
         let entry = fields.required(key, "and below it path: and env:", findings)?;
@@ -39,6 +40,10 @@ pub(super) fn read_function(node: &Node, index: usize, findings: &mut Findings<'
     Some(DraftFunction {
         at: fields.at(),
         name: fields.required("name", "sieve", findings).and_then(|e| read_name(e, findings)),
+        agents: fields
+            .filled("agents", "{labels: {tier: edge}}", findings)
+            .and_then(|entry| target::selector("agents", entry, findings))
+            .unwrap_or_default(),
         base: base.map(|(version, _)| version),
         new: new.map(|(version, _)| version),
         sticky: fields

@@ -41,7 +41,7 @@ pub(super) fn read_service(node: &Node, index: usize, findings: &mut Findings<'_
     let rule = rule.map(|entry| rule_of(entry, &names, findings));
     let ports = ports(&fields, findings);
     let routers = fields.filled("routers", "{labels: {env: prod}}", findings);
-    let routers = routers.map(|entry| routers_of(entry, findings));
+    let routers = routers.map(|entry| target::selector("routers", entry, findings));
     let sticky = fields.filled("sticky", "{cookie: session}", findings);
     let sticky = sticky.map(|entry| sticky_of(entry, findings));
     let salts = [("release", Salt::Release), ("service", Salt::Service)];
@@ -249,13 +249,6 @@ fn check_path(text: &str) -> Result<Box<str>, ScalarFault<Box<str>>> {
         format!("{} is no path of a check", quoted(text)),
         "write one that begins with /, as in /ready, without spaces, quotes, \\, braces, ; $ and #",
     ))
-}
-
-/// `{labels: {env: prod}}`.
-fn routers_of(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<BTreeMap<String, String>> {
-    let fields = Fields::open(entry.node, "routers".to_owned(), &["labels"], findings)?;
-    let entry = fields.required("labels", "{env: prod}", findings)?;
-    target::labels(entry, findings)
 }
 
 /// `{cookie: NAME}`, `{header: NAME}` or `address`.

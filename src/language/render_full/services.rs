@@ -23,10 +23,7 @@ pub(super) fn push(text: &mut String, services: &[Service]) {
 fn push_service(text: &mut String, service: &Service) {
     let Service { routers, ports, sticky, rule, variations, salt, hash, base, retry, .. } = service;
     let _ = writeln!(text, "  - name: {}", quoted(service.name()));
-    if !routers.is_empty() {
-        let labels = routers.iter().map(|(key, value)| format!("{}: {}", quoted(key), quoted(value)));
-        let _ = writeln!(text, "    routers: {{labels: {{{}}}}}", labels.collect::<Vec<_>>().join(", "));
-    }
+    super::push_selector(text, "routers", routers);
     let ports = ports.iter().map(|listen| {
         let protocol = match listen.protocol {
             Protocol::Http => "HTTP",

@@ -14,7 +14,7 @@ pub struct ServiceForm {
     /// At most 63 letters, digits and `. _ -`.
     pub name: Scalar,
     /// Which routers lead its calls; all that know how if absent.
-    pub routers: Option<RoutersForm>,
+    pub routers: Option<SelectorForm>,
     /// Where it takes calls.
     #[schemars(length(min = 1, max = 16))]
     pub ports: Vec<PortForm>,
@@ -40,8 +40,8 @@ pub struct ServiceForm {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct RoutersForm {
-    /// All of them must be a router's.
+pub struct SelectorForm {
+    /// All of them must be a child's: those of operators win over those that it reports.
     pub labels: BTreeMap<String, Scalar>,
 }
 

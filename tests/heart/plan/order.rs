@@ -142,3 +142,35 @@ fn a_hybrid_parts_agents_and_routers_and_gives_each_group_waves_of_its_own() {
     let alone = "takes no part alone: there are no routers for this release".to_owned();
     assert_eq!(super::reasons(&plan, &strategy), [(alone, 2)]);
 }
+
+#[test]
+fn agents_of_a_hybrid_are_those_with_the_labels_of_its_functions() {
+    let services = "services:\n  - name: shop\n    ports: [{port: 80}]\n    variations: [{name: A, targets: [\"a:1\"]}, {name: B, targets: \
+                    [\"b:1\"]}]\nstrategy: blue-green-instant\n";
+    let mut strategy = super::strategy(services);
+    strategy.functions[0].agents = [("tier".to_owned(), "batch".to_owned())].into();
+    let child = |id: &str, routers: &[&str], tier: &str| {
+        let capabilities = Capabilities {
+            routers: routers.iter().map(|kind| (*kind).to_owned()).collect(),
+            runtimes: Some(vec![strategy.functions[0].new.env.clone()]),
+            labels: [("tier".to_owned(), tier.to_owned())].into(),
+            ..Capabilities::default()
+        };
+        Child { capabilities: Some(capabilities), ..Child::nowhere(id) }
+    };
+    let list = vec![
+        child("agent", &[], "batch"),
+        child("agent with a proxy", &["embedded"], "batch"),
+        child("of another tier", &[], "web"),
+        child("proxy of another tier", &["embedded"], "web"),
+    ];
+    let (plan, children) = planned(&strategy, list);
+    let named = |is_router: bool| -> Vec<&str> {
+        let members = (0..plan.members.len()).filter(|at| plan.is_router(*at) == is_router);
+        members.map(|at| children.list[plan.members[at].0 as usize].id.as_str()).collect()
+    };
+    assert_eq!(named(false), ["agent", "agent with a proxy"]);
+    assert_eq!(named(true), ["proxy of another tier"], "who leads a router and is not to run the functions");
+    let why = "is not among the agents of sieve".to_owned();
+    assert_eq!(super::reasons(&plan, &strategy), [(why, 1)]);
+}

@@ -90,12 +90,13 @@ fn target() -> impl Strategy_<Value = Target> {
         })
 }
 
-/// Two functions: `nodejs`, and from `nodejs` to `python`.
-fn two_functions(target: Target) -> Strategy {
+/// Two functions: `nodejs`, and at these agents from `nodejs` to `python`.
+fn two_functions(target: Target, agents: BTreeMap<String, String>) -> Strategy {
     let mut strategy = strategy("");
     let mut second = strategy.functions[0].clone();
     "other".clone_into(&mut second.name);
     "python".clone_into(&mut second.new.env);
+    second.agents = agents;
     strategy.functions.push(second);
     strategy.target = Some(target);
     strategy
@@ -117,7 +118,10 @@ fn expected(child: &Child, area: Option<&Polygon>, strategy: &Strategy) -> Optio
     }
     let runs = |env: &str| child.capabilities.as_ref().is_none_or(|c| c.runs(env));
     let all = strategy.functions.len();
+    let is_meant =
+        |at: usize| strategy.functions[at].agents.iter().all(|(key, value)| labels.get(key) == Some(value));
     let can: Vec<usize> = (0..all)
+        .filter(|at| is_meant(*at))
         .filter(|at| runs(&strategy.functions[*at].base.env) && runs(&strategy.functions[*at].new.env))
         .collect();
     let enough = if target.partial == Partial::Allow { !can.is_empty() } else { can.len() == all };
@@ -146,9 +150,10 @@ proptest! {
     #[test]
     fn a_plan_is_what_the_rules_say_of_each_child(
         target in target(),
+        agents in prop::collection::btree_map("[ab]", "[xy]", 0..2),
         children in prop::collection::vec(child(), 0..30),
     ) {
-        let strategy = two_functions(target);
+        let strategy = two_functions(target, agents);
         let (list, areas): (Vec<_>, Vec<_>) = children.into_iter().unzip();
         let children = Children::new(list);
         let found = plan(&strategy, &children);

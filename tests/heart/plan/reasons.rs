@@ -64,6 +64,29 @@ fn each_child_that_is_left_out_has_its_reason() {
 }
 
 #[test]
+fn who_is_not_among_the_agents_of_a_function_has_that_as_its_reason() {
+    let mut strategy = strategy("");
+    strategy.functions[0].agents = BTreeMap::from([("tier".to_owned(), "batch".to_owned())]);
+    let python = Capabilities { runtimes: Some(vec!["python".to_owned()]), ..Capabilities::default() };
+    let list = vec![
+        labelled("of it", &[("tier", "batch"), ("zone", "north")]),
+        labelled("of another", &[("tier", "web")]),
+        labelled("unlabelled", &[]),
+        Child {
+            capabilities: Some(python.clone()),
+            ..labelled("of another, with python", &[("tier", "web")])
+        },
+        Child { capabilities: Some(python), ..labelled("with python", &[("tier", "batch")]) },
+    ];
+    let (plan, children) = planned(&strategy, list);
+    assert_eq!(members(&plan, &children), ["of it"]);
+    let expected = [("lacks runtime nodejs", 1), ("is not among the agents of sieve", 3)];
+    assert_eq!(reasons(&plan, &strategy), expected.map(|(why, count)| (why.to_owned(), count)));
+    let stored: Vec<Exclusion> = plan.excluded.iter().map(|(why, _)| why.exclusion()).collect();
+    assert_eq!(stored, [Exclusion::Runtime, Exclusion::Agent]);
+}
+
+#[test]
 fn a_label_that_operators_gave_wins_over_the_reported_one() {
     let strategy = strategy("target: {labels: {tier: edge}}");
     let reports = |value: &str| {

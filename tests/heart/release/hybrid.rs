@@ -8,6 +8,7 @@ use heart::{
         command::{Command, Form, Reply},
         members, rollout,
         state::ReleaseState,
+        summary::{Summary, Times},
     },
 };
 use language::Group;
@@ -380,6 +381,20 @@ fn without_one_of_the_groups_nothing_is_released() {
     world.submit(&strategy(""));
     assert_eq!(world.ended(), ["NoParticipants, 0 unconfirmed"]);
     assert_eq!(world.release("h").excluded, [(model::Exclusion::Alone, 2)]);
+}
+
+#[test]
+fn where_no_router_was_tested_the_release_is_not_done() {
+    let mut crew = Crew::new("");
+    crew.agents_succeed();
+    let routers = crew.routers.clone();
+    for router in &routers {
+        crew.world.take(router);
+        let none = Times { median: -1.0, minimum: -1.0, maximum: -1.0 };
+        let idle = Summary { f2_times_summary: none, ..summary("little", Failure) };
+        crew.world.report(router, "h", idle).unwrap();
+    }
+    assert_eq!(crew.world.ended(), ["Untested, 0 unconfirmed"]);
 }
 
 #[test]

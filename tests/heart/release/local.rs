@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use heart::{children::Profile, release::command::Form};
 use language::{Retry, Sticky, check_from_parent, offer, part_of_the, render_full};
-use model::{Capabilities, FEATURE_SERVICES, FEATURE_TRAFFIC, Leads, StageStatus};
+use model::{Capabilities, Exclusion, FEATURE_AGENTS, FEATURE_SERVICES, FEATURE_TRAFFIC, Leads, StageStatus};
 
 use super::world::{World, canary, manager, summary};
 
@@ -107,5 +107,32 @@ fn a_manager_below_is_told_what_it_understands_and_hands_each_agent_as_much() {
         if is_told {
             assert_eq!(read.local_alpha(3), 0.005 / 25.0, "whoever many are below it by then");
         }
+    }
+}
+
+#[test]
+fn a_manager_that_does_not_read_which_agents_run_a_function_takes_no_part() {
+    let of_agents = canary("7", "a").replacen(
+        "    base_version:",
+        "    agents: {labels: {tier: batch}}\n    base_version:",
+        1,
+    );
+    for (features, takes_part) in
+        [(&[FEATURE_TRAFFIC][..], false), (&[FEATURE_TRAFFIC, FEATURE_AGENTS], true)]
+    {
+        let mut world = World::new();
+        let below = manager_with(&mut world, features, 25);
+        world.submit(&of_agents);
+        let excluded = world.release("7").excluded.clone();
+        assert_eq!(excluded.is_empty(), takes_part, "{excluded:?}");
+        if !takes_part {
+            assert_eq!(excluded, [(Exclusion::Agent, 1)]);
+            assert_eq!(world.poll(&below), "");
+            continue;
+        }
+        let id = world.poll(&below);
+        let text = render_full::whole(&world.fetch(&below, &id).unwrap().strategy);
+        let read = check_from_parent(text.as_bytes()).strategy.unwrap();
+        assert_eq!(read.functions[0].agents, [("tier".to_owned(), "batch".to_owned())].into(), "{text}");
     }
 }

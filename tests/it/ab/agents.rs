@@ -156,11 +156,6 @@ async fn what_agents_cannot_do_is_refused_by_the_field_that_asks_for_it() {
     422 /problems/invalid-field: `rolloutStrategy.stages[0].trafficPercentage`: agents share calls out by whole percents, and prove a version by its calls: it is from 1 to 100
     422 /problems/invalid-field: `rolloutStrategy.stages[0].trafficPercentage`: agents share calls out by whole percents, and prove a version by its calls: it is from 1 to 100
     "##);
-    // Where routers lead the calls, agents by labels are no targets.
-    let mut led = super::player::body("r", &two_stages());
-    led["variations"][1]["targetGroupId"] = json!("workers");
-    let refused = player.create(&led).await;
-    assert!(refused.problem().starts_with("422 /problems/invalid-field: `variations[1].targetGroupId`: "));
     player.world.stop().await;
 }
 

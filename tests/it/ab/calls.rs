@@ -45,7 +45,7 @@ async fn every_field_that_cant_be_taken_is_named() {
         (
             "variations",
             json!([{"name": "A", "releaseId": "v41"}, {"name": "B", "releaseId": "v42", "targetGroupId": "edge"}]),
-            "variations[1].targetGroupId",
+            "variations[0].releaseId",
         ),
         (
             "variations",

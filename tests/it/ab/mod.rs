@@ -3,6 +3,7 @@
 mod agents;
 mod calls;
 mod course;
+mod hybrid;
 mod names;
 mod player;
 mod table;

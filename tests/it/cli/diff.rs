@@ -36,6 +36,19 @@ fn what_was_changed_is_named_with_both_values() {
 }
 
 #[test]
+fn which_agents_run_a_function_is_one_line() {
+    let of = |labels: &str| {
+        CANARY.replacen(
+            "    base_version:",
+            &format!("    agents: {{labels: {labels}}}\n    base_version:"),
+            1,
+        )
+    };
+    insta::assert_snapshot!(between(CANARY, &of("{tier: edge}")), @r#"+ function "sieve": agents: tier=edge"#);
+    insta::assert_snapshot!(between(&of("{tier: edge}"), &of("{tier: edge, zone: a}")), @r#"function "sieve": agents: tier=edge → tier=edge, zone=a"#);
+}
+
+#[test]
 fn a_stage_that_is_on_one_side_only_is_one_line() {
     let two_stage = include_str!("../../../releases/two-stage.yml").replace("id: two-stage", "id: canary");
     insta::assert_snapshot!(between(CANARY, &two_stage), @r#"

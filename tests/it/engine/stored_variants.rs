@@ -87,6 +87,7 @@ fn every_reason_to_take_no_part_has_the_name_that_it_had() {
         Exclusion::Cordoned => ["cordoned"],
         Exclusion::Runtime => ["runtime"],
         Exclusion::Router => ["router"],
+        Exclusion::Agent => ["agent"],
         Exclusion::Outside => ["outside"],
         Exclusion::NoArea => ["no_area"],
         Exclusion::Label => ["label"],

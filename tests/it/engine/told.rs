@@ -196,14 +196,16 @@ fn managers_below_are_asked_in_the_words_that_they_know() {
     let full = Needs {
         target: Some(target),
         runtimes: runtimes.clone(),
+        agents: vec![BTreeMap::from([("tier".to_owned(), "edge".to_owned())])],
         routers: Vec::new(),
         functions: vec!["f".to_owned()],
     };
-    let bare = Needs { target: None, runtimes, routers: Vec::new(), functions: Vec::new() };
+    let bare =
+        Needs { target: None, runtimes, agents: Vec::new(), routers: Vec::new(), functions: Vec::new() };
     let told = [
         (
             full,
-            r#"{"needs":{"target":{"area":[[[[1.0,2.0]]]],"labels":{"k":"v"},"partial":"allow"},"runtimes":[["a","b"]],"functions":["f"]},"silent_after_ms":7}"#,
+            r#"{"needs":{"target":{"area":[[[[1.0,2.0]]]],"labels":{"k":"v"},"partial":"allow"},"runtimes":[["a","b"]],"agents":[{"tier":"edge"}],"functions":["f"]},"silent_after_ms":7}"#,
         ),
         (bare, r#"{"needs":{"runtimes":[["a","b"]]},"silent_after_ms":7}"#),
     ];

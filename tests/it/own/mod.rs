@@ -14,6 +14,7 @@ mod beside;
 mod callers;
 mod canaries;
 mod counted;
+mod deployed;
 mod deposed;
 mod five;
 mod hybrid;

@@ -131,7 +131,7 @@ impl State {
             *unconfirmed = unproven;
             // Those that ended badly below, or were not tested, were tried again there.
             if matches!(end, End::DoneWithFailures | End::Untested) && is_repaired {
-                *end = if release.counts.agents.are_untested() { End::Untested } else { End::Done };
+                *end = if release.counts.are_untested() { End::Untested } else { End::Done };
                 (release.ending, release.first_fault) = (None, None);
             }
         }

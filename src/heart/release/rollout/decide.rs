@@ -96,7 +96,7 @@ fn promote_variation(state: &State, id: &str, variation: &str, now: Now) -> Resu
 
 impl Release {
     /// The level of the routers' first stage, while agents of a hybrid are to be done before.
-    fn agents_first(&self) -> Option<u8> {
+    pub fn agents_first(&self) -> Option<u8> {
         let (stand, routers) = (&self.gates.stand, self.gates.levels.routers()?);
         let is_theirs = self.turns.of_routers().is_some_and(|first| stand.waves <= first);
         // They are tried again together.

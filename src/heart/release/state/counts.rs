@@ -132,6 +132,12 @@ impl Counts {
         }
     }
 
+    /// Whether some were left untested, nobody succeeded, and nobody ended badly; of a hybrid, whether that is so of its routers, without whom
+    /// nobody gets what agents have deployed.
+    pub fn are_untested(&self) -> bool {
+        self.agents.are_untested() || self.routers.are_untested()
+    }
+
     /// How many ended how, in the order of [`Outcome::NAMES`], so that none can be left out.
     pub const fn by_outcome(&self) -> [u32; Outcome::NAMES.len()] {
         [

@@ -7,15 +7,20 @@ use language::functions::{self, Unpacked};
 use model::TenantName;
 use progressive::{Bound, Fault};
 
-/// The folders of both versions of a release to agents; `None`: routers lead it, and what it is made of runs already.
-pub(super) async fn of(ctx: &Context, scope: &Scope, bound: &Bound) -> Result<Option<Unpacked>, Problem> {
-    if !bound.environment.ports.is_empty() {
-        return Ok(None);
-    }
+/// The folders of both versions that agents run, which are of variations of these places; `None`: what the release is made of runs
+/// already.
+pub(super) async fn of(
+    ctx: &Context,
+    scope: &Scope,
+    bound: &Bound,
+    at_agents: Option<[usize; 2]>,
+) -> Result<Option<Unpacked>, Problem> {
+    let Some(at_agents) = at_agents else { return Ok(None) };
     // Of others' releases a tenant knows nothing, whatever digests it can name.
     let prefix = scope.tenant().map_or_else(String::new, TenantName::prefix);
     let mut parts = Vec::new();
-    for (at, version) in bound.versions.iter().enumerate() {
+    let versions = || at_agents.into_iter().filter_map(|at| Some((at, bound.versions.get(at)?)));
+    for (at, version) in versions() {
         let Some((digest, path)) = version.digest.as_deref().zip(version.path.clone()) else { continue };
         let archive = ctx.engine.reader().archive_of(&prefix, &bytes(digest)).await?;
         let archive = archive.ok_or_else(|| {
@@ -46,8 +51,8 @@ pub(super) async fn of(ctx: &Context, scope: &Scope, bound: &Bound) -> Result<Op
         Problem::plain(StatusCode::INTERNAL_SERVER_ERROR, "an archive of the store can't be unpacked")
     })?;
     unpacked.map(Some).map_err(|folder| {
-        let at = bound.versions.iter().position(|version| version.path.as_ref() == Some(&folder));
-        let field = format!("variations[{}].releaseId", at.unwrap_or_default());
+        let at = versions().find(|(_, version)| version.path.as_ref() == Some(&folder));
+        let field = format!("variations[{}].releaseId", at.map_or(0, |(at, _)| at));
         Fault::new(field, format!("its archive has no folder {folder:?}, or nothing is in it")).into()
     })
 }

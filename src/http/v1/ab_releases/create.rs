@@ -59,7 +59,7 @@ pub(super) async fn handle(
     let by = acting(caller.as_deref(), note)?;
     let bound = bind(&ctx, &scope, &body).await?;
     let translated = translate(&body, &bound, &ctx.settings.site.strategies)?;
-    let files = content::of(&ctx, &scope, &bound).await?;
+    let files = content::of(&ctx, &scope, &bound, translated.at_agents).await?;
     let (upload, preparing, binding) = (Upload::made(translated.text, files), ctx.clone(), scope.clone());
     let prepared = ctx.in_turn(move || submit::prepare(&upload, &preparing, &binding)).await??;
     let mut submission = prepared.submission;

@@ -1,19 +1,21 @@
 //! `POST /api/v1/ab-releases/{id}/promote`.
 
-use axum::{Extension, Json, extract::State};
+use axum::{Extension, Json, extract::State, http::StatusCode};
 
 use super::{
     act::{act, choose_winner, resume, roll_back, skip, under_way},
-    found::find,
+    found::{Found, find},
 };
 use crate::{
     Context,
     auth::CallingOperator,
+    context::PATIENCE,
     extract::{OptionalJson, Path, acting},
     problem::Problem,
     scope::Scope,
 };
-use heart::release::{command::Command, rollout};
+use heart::release::{command::Command, rollout, state::Snapshot};
+use model::ReleaseKey;
 use progressive::Fault;
 use wire::{
     api::{self, Note},
@@ -27,7 +29,7 @@ use wire::{
     responses(
         (status = 200, body = ABRelease, description = "It is promoted, or on its way."),
         (status = 409, body = api::Problem, content_type = "application/problem+json",
-            description = "It is not under way; or another variation than the strategy ends with can't win any more, or not at one of its routers: the detail \
+            description = "It is not under way; or agents are still deploying it; or another variation than the strategy ends with can't win any more, or not at one of its routers: the detail \
                 names it."),
         (status = 422, body = api::Problem, content_type = "application/problem+json", description = "No such variation."),
     ))]
@@ -51,6 +53,7 @@ pub(super) async fn handle(
         0 => vec![roll_back(&found, &by)],
         // Before anything opens: so nobody has another one take over.
         which => {
+            agents_are_done(&ctx, &found).await?;
             let current = found.now.course().current(&found.recorded).unwrap_or_default();
             let release = found.recorded.release.clone();
             let chosen = choose_winner(&found, which);
@@ -61,4 +64,17 @@ pub(super) async fn handle(
         }
     };
     act(&ctx, &found, commands, by).await
+}
+
+/// Refuses to give everything to what agents have not deployed yet, before anything else is done.
+async fn agents_are_done(ctx: &Context, found: &Found) -> Result<(), Problem> {
+    let key = ReleaseKey(found.row.release_key);
+    let awaits =
+        move |state: &Snapshot| state.release(key).is_some_and(|release| release.agents_first().is_some());
+    if !ctx.engine.read(PATIENCE, awaits).await? {
+        return Ok(());
+    }
+    let why = "its agents are still deploying: it is promoted when they are done";
+    let detail = format!("A/B release {} can't be promoted: {why}", found.recorded.release);
+    Err(Problem::new(StatusCode::CONFLICT, "wrong-state", detail))
 }

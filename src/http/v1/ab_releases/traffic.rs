@@ -15,11 +15,11 @@ use crate::{
 };
 use engine::stored;
 use heart::{
-    release::state::Snapshot,
+    release::{assignment::Assignment, state::Snapshot},
     traffic::{self, Variation, measured},
 };
 use model::ReleaseKey;
-use progressive::{Recorded, percent, share_of};
+use progressive::{Recorded, percent, share_of, subject_of};
 use store::TrafficFilter;
 use wire::{
     api::TrafficEntry,
@@ -77,7 +77,11 @@ pub(super) async fn handle(
 /// What each router has in hand.
 fn routers(state: &Snapshot, key: ReleaseKey, recorded: &Recorded) -> Vec<RouterShare> {
     let Some(release) = state.release(key) else { return Vec::new() };
-    let each = release.assignments.range(..).take(MAX_ROUTERS).filter_map(|(child, part)| {
+    let Some(subject) = subject_of(&release.strategy) else { return Vec::new() };
+    // In a hybrid there are agents, too, who give nobody's calls to variations.
+    let leads = |part: &Assignment| !part.lacks_in(&release.strategy).contains(subject);
+    let members = release.assignments.range(..).filter(|(_, part)| leads(part));
+    let each = members.take(MAX_ROUTERS).filter_map(|(child, part)| {
         let router = state.children.get(*child)?.id.as_str().to_owned();
         let place = part.slot.stage_index().filter(|_| part.fetched && !part.status.is_over());
         let stage = recorded.stages.iter().find(|stage| place == Some(usize::from(stage.place)));
