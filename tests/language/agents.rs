@@ -45,7 +45,7 @@ fn a_function_says_by_labels_which_agents_run_it() {
 
 #[test]
 fn each_slip_is_named() {
-    let many: String = (0..65).map(|at| format!("k{at}: v, ")).collect();
+    let many: String = (0..65).map(|at| format!("k{at}: v")).collect::<Vec<_>>().join(", ");
     for (value, says) in [
         ("", "agents of function \"sieve\" is empty"),
         ("{}", "agents lacks labels"),

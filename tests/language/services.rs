@@ -320,8 +320,8 @@ fn pairs(text: &str) -> Vec<(String, Option<Pair>)> {
     analysis.metrics.into_iter().map(|metric| (metric.name, metric.pair)).collect()
 }
 
-fn pair(baseline: Option<&str>, canary: Option<&str>) -> Option<Pair> {
-    Some(Pair { baseline: baseline.map(str::to_owned), canary: canary.map(str::to_owned) })
+fn pair(baseline: Option<&str>, canary: Option<&str>) -> Pair {
+    Pair { baseline: baseline.map(str::to_owned), canary: canary.map(str::to_owned) }
 }
 
 #[test]
@@ -334,7 +334,7 @@ fn each_new_variation_of_what_children_report_is_judged_and_has_its_part_of_alph
     assert_eq!((names[0], names[2]), ("errors", "errors, C"), "{names:?}");
     assert!(names[1].starts_with(&condition[..19]) && names[3].ends_with(", C"), "{names:?}");
     let of: Vec<&Option<Pair>> = found.iter().map(|(_, pair)| pair).collect();
-    let of_c = pair(None, Some("C"));
+    let of_c = Some(pair(None, Some("C")));
     assert_eq!(of, [&None, &None, &of_c, &of_c]);
     let shares: Vec<f64> = load(&text).alpha_shares().iter().map(|share| share.alpha).collect();
     assert_eq!(shares, [0.025, 0.025], "both comparisons together have what one has else");
@@ -349,11 +349,11 @@ fn each_new_variation_of_what_children_report_is_judged_and_has_its_part_of_alph
 fn a_metric_of_what_children_report_may_name_its_variations() {
     let of = |metric: &str| pairs(&judged_by(metric)).remove(0).1;
     let primary = ERRORS.replace("CANARY_BASELINE", "CANARY_PRIMARY");
-    assert_eq!(of(&format!("{ERRORS}, baselineArgs: {{variation: C}}}}")), pair(Some("C"), None));
-    assert_eq!(of(&format!("{ERRORS}, canaryArgs: {{variation: C}}}}")), pair(None, Some("C")));
+    assert_eq!(of(&format!("{ERRORS}, baselineArgs: {{variation: C}}}}")), Some(pair(Some("C"), None)));
+    assert_eq!(of(&format!("{ERRORS}, canaryArgs: {{variation: C}}}}")), Some(pair(None, Some("C"))));
     assert_eq!(
         of(&format!("{primary}, canaryArgs: {{variation: C}}, primaryArgs: {{variation: A}}}}")),
-        pair(Some("A"), Some("C"))
+        Some(pair(Some("A"), Some("C")))
     );
     assert_eq!(
         of(&format!("{ERRORS}, baselineArgs: {{variation: A}}, canaryArgs: {{variation: B}}}}")),

@@ -229,7 +229,7 @@ impl<'s> Rules<'s> {
             };
             let is_named = self.needs.iter().any(|need| match need {
                 Need::Router(labels) => !labels.is_empty() && labels.iter().all(has),
-                Need::Runtimes(_) => false,
+                Need::Agent { .. } => false,
             });
             return if runs_any && !is_named { Group::Agents } else { Group::Routers };
         }

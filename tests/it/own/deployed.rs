@@ -43,17 +43,14 @@ async fn world(new: impl FnOnce(&mut Site) -> String) -> World {
     let stays = site.node("stays", &["agent.labels=tier=web"]).await;
     let deploys = site.node("deploys", &["agent.labels=tier=batch"]).await;
     let at = SocketAddr::from(([127, 0, 9, 2], free_address().port()));
-    let folder = site.folder().join("router");
-    let mut router = Node::of(&folder, "router", &site.manager.url(), &["agent.labels=env=prod"]);
-    router.listens_also(at);
-    router.come_back();
+    let router = Node::router(site.folder(), "router", &site.manager.url(), at);
     router.until_it_answers().await;
     site.manager.knows(3).await;
     let (base, new) = (site.version(Good), new(&mut site));
     for agent in [&stays, &deploys] {
         agent.add(&site.content(&base));
     }
-    let world = World { site, stays, deploys, router, at, base, new };
+    let world = World { stays, deploys, router, at, base, new, site };
     world.register().await;
     world
 }
