@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use traffic::{
     HashFunction, Shares, Table,
-    wanted::{self, Listen, Name, Rule, ServiceError, ServiceSpec, StickyTo, Variation},
+    wanted::{self, Listen, Name, Protocol, Rule, ServiceError, ServiceSpec, StickyTo, Variation},
 };
 
 use super::retry::Retry;
@@ -136,5 +136,10 @@ impl Service {
     #[must_use]
     pub fn name(&self) -> &str {
         self.key.strip_prefix(PREFIX).unwrap_or(&self.key)
+    }
+
+    #[must_use]
+    pub fn protocol(&self) -> Protocol {
+        Protocol::of(&self.ports)
     }
 }

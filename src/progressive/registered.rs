@@ -149,11 +149,5 @@ fn targets(field: &str, all: &[String]) -> Result<(), Fault> {
 
 /// A protocol by its name.
 pub(super) fn protocol(text: &str) -> Option<Protocol> {
-    match text {
-        "HTTP" => Some(Protocol::Http),
-        "HTTPS" => Some(Protocol::Https),
-        "TCP" => Some(Protocol::Tcp),
-        "UDP" => Some(Protocol::Udp),
-        _ => None,
-    }
+    Protocol::ALL.into_iter().find(|protocol| protocol.name() == text)
 }

@@ -95,26 +95,29 @@ impl Kind {
         }
     }
 
-    /// What it can do. Tests try each, and compare the README's table with what they find.
+    /// What calls it leads.
+    #[must_use]
+    pub fn protocols(self) -> &'static [Protocol] {
+        Protocol::of_router(self.name()).unwrap_or_default()
+    }
+
+    /// What else it can do. Tests try each, and compare the README's table with what they find.
     #[must_use]
     pub fn can(self) -> &'static Can {
         match self {
             Self::Embedded => &Can {
-                protocols: &[Protocol::Http, Protocol::Https, Protocol::Tcp, Protocol::Udp],
                 sticky: StickyBy { cookie: true, header: true, address: true },
                 rule: true,
                 counts_connections: true,
                 measured: Measured::Counters,
             },
             Self::Nginx => &Can {
-                protocols: &[Protocol::Http],
                 sticky: StickyBy { cookie: true, header: true, address: true },
                 rule: true,
                 counts_connections: true,
                 measured: Measured::Log,
             },
             Self::Haproxy => &Can {
-                protocols: &[Protocol::Http, Protocol::Tcp],
                 sticky: StickyBy { cookie: true, header: true, address: true },
                 rule: true,
                 counts_connections: true,
@@ -124,10 +127,9 @@ impl Kind {
     }
 }
 
-/// What a kind of router can do.
+/// What a kind of router can do with the calls that it leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Can {
-    pub protocols: &'static [Protocol],
     pub sticky: StickyBy,
     /// A header can ask for a variation.
     pub rule: bool,

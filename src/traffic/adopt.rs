@@ -62,12 +62,7 @@ impl Adopted {
         line("services:");
         line(&format!("  - name: {}", name_of(&self.name)));
         let ports: BTreeSet<u16> = self.listens.iter().map(|(_, port)| *port).collect();
-        let protocol = match self.protocol {
-            Protocol::Http => "HTTP",
-            Protocol::Https => "HTTPS",
-            Protocol::Tcp => "TCP",
-            Protocol::Udp => "UDP",
-        };
+        let protocol = self.protocol.name();
         let ports: Vec<String> =
             ports.iter().map(|port| format!("{{port: {port}, protocol: {protocol}}}")).collect();
         line(&format!("    ports: [{}]", ports.join(", ")));

@@ -48,7 +48,7 @@ impl Found {
     pub fn cells(&self, counted: &str) -> Vec<(&'static str, String)> {
         let yes = |is_so: bool| if is_so { "yes" } else { "no" }.to_owned();
         let protocols: Vec<String> =
-            self.protocols.iter().map(|protocol| format!("{protocol:?}").to_uppercase()).collect();
+            self.protocols.iter().map(|protocol| protocol.name().to_owned()).collect();
         vec![
             ("takes", protocols.join(", ")),
             ("keeps users by", self.sticky.join(", ")),

@@ -121,7 +121,7 @@ impl LedService {
 
     /// Whether targets are looked at also where nothing is said of that. Of UDP nobody could tell.
     fn looks_at_all(&self) -> bool {
-        let is_udp = self.service.ports.iter().any(|listen| listen.protocol == wanted::Protocol::Udp);
+        let is_udp = self.service.protocol().is_udp();
         self.is_tried && self.asks_for_health && !is_udp
     }
 

@@ -158,11 +158,11 @@ impl Routed {
                     format!("port {} of {} is none that services may have here", listen.port, service.name);
                 return Err(Trouble::refused(text));
             }
-            if !kind.can().protocols.contains(&service.protocol()) {
+            if !kind.protocols().contains(&service.protocol()) {
                 let text = format!(
-                    "{} doesn't lead {:?}, which {} is",
+                    "{} doesn't lead {}, which {} is",
                     kind.name(),
-                    service.protocol(),
+                    service.protocol().name(),
                     service.name
                 );
                 return Err(Trouble::refused(text));

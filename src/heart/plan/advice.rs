@@ -43,9 +43,8 @@ pub fn advise(strategy: &Strategy, fleet: &impl Fleet, plan: &Plan) -> Advice {
 
 fn count_routers(fleet: &impl Fleet, plan: &Plan) -> BTreeMap<String, u32> {
     let mut found = BTreeMap::new();
-    let routers = |(at, _): &(usize, &ChildKey)| plan.routers.is_none() || plan.is_router(*at);
-    for (_, child) in plan.members.iter().enumerate().filter(routers) {
-        let candidate = fleet.candidate(*child).filter(|candidate| !candidate.is_manager);
+    for child in plan.leaders() {
+        let candidate = fleet.candidate(child).filter(|candidate| !candidate.is_manager);
         let kinds = candidate.and_then(|candidate| Some(&candidate.capabilities?.routers));
         for kind in kinds.into_iter().flatten() {
             if found.len() < MAX_KINDS || found.contains_key(kind) {

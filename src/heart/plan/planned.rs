@@ -89,6 +89,12 @@ impl Plan {
         self.routers.as_ref().is_some_and(|routers| routers.members.binary_search(&at).is_ok())
     }
 
+    /// The members that lead services; of a release without a group of routers of its own all of them.
+    pub fn leaders(&self) -> impl Iterator<Item = ChildKey> {
+        let leads = |(at, _): &(usize, &ChildKey)| self.routers.is_none() || self.is_router(*at);
+        self.members.iter().enumerate().filter(leads).map(|(_, child)| *child)
+    }
+
     /// The sequence of locations, of a hybrid first the agents' and then the routers'.
     pub fn sequence_by_group(&self) -> Vec<Half<'_>> {
         let routers = self.routers.as_ref().map_or(0, |routers| routers.members.len());

@@ -6,7 +6,7 @@ use super::{
     analysis, change::Change, lifecycle, members, offer::OfferName, parent, rollout, stages, state::Release,
 };
 use crate::{children, plan::Advice, traffic};
-use language::{Group, Strategy};
+use language::{Group, Protocol, Strategy};
 use model::{ChildId, ChildKey, Exclusion, ReleaseId, ReleaseKey};
 
 /// What is asked of the engine, by what it is about.
@@ -180,6 +180,8 @@ pub enum Refusal {
         .0.service, .0.stable, .0.router, .0.serving
     )]
     OtherBase(Box<OtherBase>),
+    #[error("router {router} is of kind {kind}, which leads no {}; {service} is that", .protocol.name())]
+    CanNotLead { router: String, kind: String, service: String, protocol: Protocol },
     #[error("unfinished releases change the same functions: {}", list(.0))]
     Conflict(Vec<ReleaseId>),
     #[error("child {child} has a part in release {release}: it changes its tenant when it has none")]

@@ -84,12 +84,7 @@ fn target_of(text: &str) -> Result<Target, ScalarFault<Target>> {
 
 fn ports(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Vec<Listen>> {
     let entry = fields.required("ports", "[{port: 8080, protocol: HTTP}]", findings)?;
-    let protocols = [
-        ("HTTP", Protocol::Http),
-        ("HTTPS", Protocol::Https),
-        ("TCP", Protocol::Tcp),
-        ("UDP", Protocol::Udp),
-    ];
+    let protocols = Protocol::ALL.map(|protocol| (protocol.name(), protocol));
     let items = entry.items(MAX_PORTS, findings);
     if items.is_empty() {
         findings

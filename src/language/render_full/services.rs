@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use traffic::wanted::{Health, Protocol, StickyTo, Variation};
+use traffic::wanted::{Health, StickyTo, Variation};
 
 use crate::{
     Base, Salt, Service, Stage, StageKind,
@@ -24,15 +24,8 @@ fn push_service(text: &mut String, service: &Service) {
     let Service { routers, ports, sticky, rule, variations, salt, hash, base, retry, .. } = service;
     let _ = writeln!(text, "  - name: {}", quoted(service.name()));
     super::push_selector(text, "routers", routers);
-    let ports = ports.iter().map(|listen| {
-        let protocol = match listen.protocol {
-            Protocol::Http => "HTTP",
-            Protocol::Https => "HTTPS",
-            Protocol::Tcp => "TCP",
-            Protocol::Udp => "UDP",
-        };
-        format!("{{port: {}, protocol: {protocol}}}", listen.port)
-    });
+    let ports =
+        ports.iter().map(|listen| format!("{{port: {}, protocol: {}}}", listen.port, listen.protocol.name()));
     let _ = writeln!(text, "    ports: [{}]", ports.collect::<Vec<_>>().join(", "));
     match sticky {
         None => {}

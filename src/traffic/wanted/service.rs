@@ -68,6 +68,36 @@ pub enum Protocol {
 }
 
 impl Protocol {
+    pub const ALL: [Self; 4] = [Self::Http, Self::Https, Self::Tcp, Self::Udp];
+
+    /// Those that a kind of router leads; `None` for a kind that nobody here knows.
+    #[must_use]
+    pub fn of_router(kind: &str) -> Option<&'static [Self]> {
+        match kind {
+            "embedded" => Some(&Self::ALL),
+            "nginx" => Some(&[Self::Http]),
+            "haproxy" => Some(&[Self::Http, Self::Tcp]),
+            _ => None,
+        }
+    }
+
+    /// That of a service which takes calls there.
+    #[must_use]
+    pub fn of(listens: &[Listen]) -> Self {
+        listens.iter().map(|listen| listen.protocol).max().unwrap_or(Self::Http)
+    }
+
+    /// As it is written in strategies.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Http => "HTTP",
+            Self::Https => "HTTPS",
+            Self::Tcp => "TCP",
+            Self::Udp => "UDP",
+        }
+    }
+
     #[must_use]
     pub fn is_udp(self) -> bool {
         self == Self::Udp
@@ -235,7 +265,7 @@ impl Service {
 
     #[must_use]
     pub fn protocol(&self) -> Protocol {
-        self.listens.iter().map(|listen| listen.protocol).max().unwrap_or(Protocol::Http)
+        Protocol::of(&self.listens)
     }
 }
 

@@ -386,6 +386,29 @@ async fn a_release_begins_with_what_serves_now_unless_it_says_otherwise() {
 }
 
 #[tokio::test]
+async fn a_release_of_what_a_router_cannot_lead_is_refused_by_its_name() {
+    let world = World::start().await;
+    let id = router(&world, "edge-1").await;
+    for protocol in ["HTTPS", "TCP", "UDP"] {
+        let text = release("r", "\"127.0.0.1:9101\"", "")
+            .replace("protocol: HTTP", &format!("protocol: {protocol}"));
+        for path in ["/release?dry_run=true", "/release"] {
+            assert_eq!(
+                world.submit_to(path, &text).await.problem().replace(&id, "ID"),
+                format!(
+                    "409 /problems/can-not-lead: router ID is of kind nginx, which leads no {protocol}; checkout is that"
+                )
+            );
+        }
+    }
+    // Others lead it, and who isn't meant is not asked.
+    let elsewhere = "    routers: {labels: {env: test}}\n";
+    let text = release("r", "\"127.0.0.1:9101\"", elsewhere).replace("protocol: HTTP", "protocol: UDP");
+    world.submit(&text).await.ok();
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn who_gets_what_by_a_release_is_shown_with_its_history_and_what_is_wrong_with_a_router() {
     let world = World::start().await;
     let id = router(&world, "edge-1").await;

@@ -2,7 +2,7 @@
 
 use crate::{
     children::Variant,
-    plan,
+    plan::Plan,
     release::{
         command::{OtherBase, Refusal},
         state::State,
@@ -13,16 +13,22 @@ use language::{Base, Service, Strategy};
 use model::{ChildKey, ReleaseKey, traffic::LedVariation};
 
 /// Refuses a release whose stable variation isn't what serves now, at a router that takes part and of which that is known.
+/// `plan`: who takes part, asked for only where that matters.
 ///
 /// While another release of a subject is not over, what serves once this one begins isn't known yet: then the agents alone refuse it.
-pub(super) fn check(state: &State, strategy: &Strategy, key: ReleaseKey) -> Result<(), Refusal> {
+pub(super) fn check<'p>(
+    state: &State,
+    strategy: &Strategy,
+    key: ReleaseKey,
+    plan: impl FnOnce() -> &'p Plan,
+) -> Result<(), Refusal> {
     let is_asked = |service: &&Service| service.base == Base::Serving;
     let mut known = strategy.services.iter().filter(is_asked).peekable();
     let is_known = known.peek().is_some() && !state.traffic.is_empty();
     if !is_known || state.conflicts(strategy, key).next().is_some() {
         return Ok(());
     }
-    let plan = plan::plan(strategy, &state.shared);
+    let plan = plan();
     for service in known {
         for (child, _, led) in state.traffic.of_service(service.name()) {
             let Some(standing) = led.standing.as_deref() else { continue };

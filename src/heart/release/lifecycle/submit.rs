@@ -1,8 +1,10 @@
 //! A developer submits a release.
 
+use std::cell::LazyCell;
+
 use super::{Change as CourseChange, Submitted, bases, roll_back::roll_back, takes_part::excluded};
 use crate::{
-    plan,
+    plan::{self, Unled},
     release::{
         change::Change,
         command::{Decision, Outlook, Refusal, Reply},
@@ -100,7 +102,14 @@ fn check(state: &State, submitted: &Submitted, key: ReleaseKey) -> Result<(), Re
     if state.unfinished_releases() >= limit {
         return Err(Refusal::Limit { what: "unfinished releases", limit });
     }
-    bases::check(state, &submitted.strategy, key)?;
+    let strategy = &*submitted.strategy;
+    let planned = LazyCell::new(|| plan::plan(strategy, &state.shared));
+    if let Some(unled) = plan::unled(strategy, &state.shared, || &planned) {
+        let Unled { service, protocol, router, kind } = unled;
+        let router = state.children.get(router).map(|child| child.id.to_string()).unwrap_or_default();
+        return Err(Refusal::CanNotLead { router, kind, service, protocol });
+    }
+    bases::check(state, strategy, key, || &planned)?;
     if submitted.deferred { Ok(()) } else { refuse_conflicts(state, &submitted.strategy, key) }
 }
 
