@@ -1,6 +1,6 @@
 //! The runtime `process`: the conformance suite, and what only it has.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration};
 
 use choirmaster_agent::runtime::{
     Fault, Order, Phase, Runtime, VersionId,
@@ -83,6 +83,30 @@ async fn nothing_is_left_behind_by_many_starts_and_stops() {
     println!("part 1: {starts} starts and stops; files and memory: {before:?}, then {after:?}");
     assert!(after.0 <= before.0 + MORE_FILES, "files and sockets: {before:?}, then {after:?}");
     assert!(after.1 <= before.1 + MORE_MEMORY, "memory: {before:?}, then {after:?}");
+}
+
+/// Whoever began to take it away may do so still, without being waited for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_that_is_given_up_at_any_moment_can_be_stopped_at_once() {
+    let world = ProcessWorld::new();
+    let runtime = world.open();
+    let mut all = tokio::task::JoinSet::new();
+    for number in 0..400 {
+        let (runtime, order) = (Arc::clone(&runtime), world.order(Behaviour::DiesAtOnce));
+        if all.len() == 8 {
+            all.join_next().await.unwrap().unwrap();
+        }
+        all.spawn(async move {
+            let (starter, version) = (Arc::clone(&runtime), order.version.clone());
+            let starting = tokio::spawn(async move { starter.start(&order).await.map(drop) });
+            tokio::time::sleep(Duration::from_micros(500) * number).await;
+            starting.abort();
+            let _ = starting.await;
+            runtime.stop(&version, GRACE).await.unwrap_or_else(|error| panic!("{number}: {error}"));
+        });
+    }
+    all.join_all().await;
+    assert_eq!(world.left_behind(), [""; 0]);
 }
 
 #[tokio::test]

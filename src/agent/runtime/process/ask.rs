@@ -33,7 +33,9 @@ pub(super) async fn status(run: &Run) -> Result<Status, Fault> {
 }
 
 /// Ends what a shim watches, and the shim. Where it doesn't answer, it is killed, and the kernel ends the function.
-pub(super) async fn stop(run: &Run, grace: Duration) -> Result<Held, Fault> {
+///
+/// `None`: somebody takes it away already, as one does who began to and is no longer waited for.
+pub(super) async fn stop(run: &Run, grace: Duration) -> Result<Option<Held>, Fault> {
     let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
     let asked = ask(run, &Ask::Stop { grace_ms }, grace.saturating_add(2 * PATIENCE)).await;
     if let Ok(Said::Stopped { left }) = asked {
@@ -46,8 +48,11 @@ pub(super) async fn stop(run: &Run, grace: Duration) -> Result<Held, Fault> {
     }
     let until = Instant::now() + GONE;
     loop {
-        if let Some(held) = run.take().map_err(Fault::io(format!("taking {}", run.folder().display())))? {
-            return Ok(held);
+        match run.take() {
+            Ok(None) => {}
+            Ok(held) => return Ok(held),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Fault::io(format!("taking {}", run.folder().display()))(error)),
         }
         if Instant::now() >= until {
             return Err(Fault::Silent(shim_of(run).await));

@@ -329,7 +329,11 @@ async fn end(run: &Run, grace: Duration) -> Result<(), Fault> {
     if is_watched(run).await? {
         let held = ask::stop(run, grace).await?;
         let run = run.clone();
-        blocking(move || clear::clear(&run, held)).await?;
+        let clear = move || match held {
+            Some(held) => clear::clear(&run, held),
+            None => clear::remove(run.folder()),
+        };
+        blocking(clear).await?;
     }
     Ok(())
 }
