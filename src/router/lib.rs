@@ -111,13 +111,7 @@ impl Kind {
                 counts_connections: true,
                 measured: Measured::Counters,
             },
-            Self::Nginx => &Can {
-                sticky: StickyBy { cookie: true, header: true, address: true },
-                rule: true,
-                counts_connections: true,
-                measured: Measured::Log,
-            },
-            Self::Haproxy => &Can {
+            Self::Nginx | Self::Haproxy => &Can {
                 sticky: StickyBy { cookie: true, header: true, address: true },
                 rule: true,
                 counts_connections: true,
