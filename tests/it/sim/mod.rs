@@ -84,10 +84,10 @@ const OWN_SEEDS: u64 = 24;
 const FLEET_SEEDS: u64 = 24;
 
 /// Those with routers.
-const ROUTER_SEEDS: u64 = 24;
+const ROUTER_SEEDS: u64 = 25;
 
 /// Those with agents and routers in one release.
-const HYBRID_SEEDS: u64 = 24;
+const HYBRID_SEEDS: u64 = 25;
 
 /// Seeds among which a flaw must show.
 const SEEDS_FOR_A_FLAW: u64 = 600;
