@@ -237,7 +237,7 @@ fn has_bad_area(state: &State, key: ChildKey) -> bool {
 }
 
 /// A release whose rows come in one after the other.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Building {
     pub release: Release,
     members: Vec<(ChildKey, PackedPart)>,
@@ -260,6 +260,9 @@ impl Building {
             archive: digest("releases", key, "archive", &row.archive)?,
             parent: detail.parent,
             state: detail.state,
+            revision: detail.revision,
+            // Earlier builds don't say: it may have been the last time that it moved.
+            acted: detail.acted.unwrap_or(detail.revision.number),
             clock: detail.clock,
             facts: detail.facts,
             submitted: detail.submitted,
@@ -300,6 +303,20 @@ impl Building {
         })?;
         self.members.extend(members.into_iter().zip(parts));
         Ok(())
+    }
+
+    /// The members that came in so far, in order of number: it has none then.
+    pub fn take_members(&mut self) -> Vec<(ChildKey, PackedPart)> {
+        let mut members = std::mem::take(&mut self.members);
+        members.sort_unstable_by_key(|(key, _)| *key);
+        members
+    }
+
+    /// The same with these members more.
+    pub fn with_members(&self, members: impl Iterator<Item = (ChildKey, PackedPart)>) -> Self {
+        let mut with = self.clone();
+        with.members.extend(members);
+        with
     }
 
     /// Forgets all members but one, if that is a member.

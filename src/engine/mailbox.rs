@@ -17,6 +17,9 @@ use store::rows::RegisteredRow;
 /// Commands that wait for the engine; more are refused until it has caught up.
 pub(super) const MAILBOX: usize = 16_384;
 
+/// The name in the audit trail of an operator who gave none.
+pub const UNNAMED: &str = "unnamed";
+
 /// Who asks, and what for.
 #[derive(Debug, Clone)]
 pub struct By {
@@ -27,6 +30,14 @@ pub struct By {
 
 impl By {
     pub const CHILD: Self = Self { actor: Actor::Child, note: None };
+
+    /// Whether an operator gave no name.
+    pub fn is_unnamed(&self) -> bool {
+        match &self.actor {
+            Actor::Operator(name) => name.rsplit('/').next() == Some(UNNAMED),
+            Actor::Child | Actor::Timer | Actor::Analysis | Actor::Parent => false,
+        }
+    }
 }
 
 /// Why there is no answer.

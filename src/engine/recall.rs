@@ -102,14 +102,16 @@ fn about(command: &Command) -> About<'_> {
         Command::Rollout(command) => match command {
             rollout::Command::Approve { release }
             | rollout::Command::Promote { release }
+            | rollout::Command::PromoteToGate { release }
             | rollout::Command::ChooseWinner { release, .. }
             | rollout::Command::PromoteVariation { release, .. }
             | rollout::Command::Extend { release } => About::Release(release),
             rollout::Command::Turnout(_) => About::NoRelease,
         },
-        Command::Stages(stages::Command::End { release, .. } | stages::Command::Skip { release, .. }) => {
-            About::Release(release)
-        }
+        // Of what is guarded the tag is to be looked at, also where nothing is left to do.
+        Command::Stages(stages::Command::End { release, .. } | stages::Command::Skip { release, .. })
+        | Command::Analysis(analysis::Command::Extend { release, .. })
+        | Command::Guarded { release, .. } => About::Release(release),
         Command::Parent(command) => match command {
             parent::Command::Skip { release, .. }
             | parent::Command::Continue { release, .. }
@@ -119,7 +121,6 @@ fn about(command: &Command) -> About<'_> {
             }
             parent::Command::NoteForwarded { .. } => About::NoRelease,
         },
-        Command::Analysis(analysis::Command::Extend { release, .. }) => About::Release(release),
         Command::Analysis(analysis::Command::Looked(_))
         | Command::Children(_)
         | Command::Traffic(_)

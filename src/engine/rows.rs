@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::{
+    audit::Told,
     effect::Owed,
     members::{PackedPart, SLICE_MEMBERS, pack, pack_parts},
     stored::{AssignmentDetail, ChildDetail, ReleaseDetail, form::Version, json},
@@ -25,7 +26,7 @@ use store::rows::{
 };
 
 pub(super) fn audit_rows(
-    audit: BTreeMap<(Option<ReleaseKey>, String), Vec<String>>,
+    audit: BTreeMap<(Option<ReleaseKey>, String), Vec<Told>>,
     seq: u64,
     now: Now,
 ) -> Vec<AuditRow> {
@@ -38,9 +39,15 @@ pub(super) fn audit_rows(
             at_ms: now.wall_ms,
             release_key: release.map(|key| key.0),
             actor,
-            events: format!("[{}]", events.join(",")),
+            steps: events.iter().all(|event| event.is_step),
+            events: format!("[{}]", joined(&events)),
         })
         .collect()
+}
+
+fn joined(events: &[Told]) -> String {
+    let texts: Vec<&str> = events.iter().map(|event| event.text.as_str()).collect();
+    texts.join(",")
 }
 
 /// Effects, and pointers, of one commit that fit its sequence number into one id.
@@ -169,6 +176,8 @@ pub(super) fn release_row(release: &Release, wall_ms: WallMs) -> Result<ReleaseR
     let detail = ReleaseDetail {
         version: Version::NOW,
         state: release.state.clone(),
+        revision: release.revision,
+        acted: (release.acted != release.revision.number).then_some(release.acted),
         clock: release.clock,
         facts: release.facts.clone(),
         submitted: release.submitted,

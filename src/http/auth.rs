@@ -58,7 +58,7 @@ pub struct ChildTokens {
 }
 
 /// What a token is good for.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Grant {
     /// `None`: the whole manager.
     pub tenant: Option<TenantName>,
@@ -144,7 +144,7 @@ fn place_of<'a>(all: impl Iterator<Item = &'a Token>, token: &Token) -> Option<u
 }
 
 /// The operator who calls, as the middleware found out.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct CallingOperator {
     /// The token's name; `None` where no token was needed and none was sent.
     pub name: Option<String>,

@@ -14,7 +14,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{address::Proxies, auth, joins::Joins, service_area::ServiceArea};
+use super::{address::Proxies, auth, joins::Joins, service_area::ServiceArea, v1::map::Maps};
 use engine::{Engine, EngineError, parent::forward::Forwarding, view::View};
 use language::{Site, functions};
 use model::{ManagerInstant, TenantName};
@@ -84,6 +84,8 @@ pub struct Parts {
     pub reporting: Arc<Semaphore>,
     /// Held while a tenant is made.
     pub tenancy: Mutex<()>,
+    /// Maps that somebody watches.
+    pub maps: Maps,
     /// Who wanted to join lately.
     pub joins: Joins,
     /// Cancelled when the manager stops: answers that have no end of their own end then.
@@ -112,6 +114,7 @@ impl Context {
             uploading_of: std::sync::Mutex::default(),
             reporting,
             tenancy: Mutex::default(),
+            maps: Maps::default(),
             joins: Joins::default(),
             stopping,
             forwarding,

@@ -10,7 +10,7 @@ use axum::{
 use serde::de::{DeserializeOwned, IntoDeserializer as _, value::SeqDeserializer};
 
 use super::{auth::CallingOperator, problem::Problem, scope::Scope};
-use engine::{By, audit::Actor};
+use engine::{By, UNNAMED, audit::Actor};
 use wire::api::{Note, OrderRequest, RetireRequest};
 
 /// Largest body of an operator's action, in bytes.
@@ -21,9 +21,6 @@ pub const MAX_NOTE_CHARS: usize = 1_000;
 
 /// Longest name of an operator, in characters.
 pub const MAX_OPERATOR_CHARS: usize = 64;
-
-/// The name in the audit trail of an operator who gave none.
-const UNNAMED: &str = "unnamed";
 
 /// The query of a request. Unknown parameters are refused where `T` does.
 #[derive(Debug)]

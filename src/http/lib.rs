@@ -19,6 +19,7 @@ mod joins;
 mod known;
 mod metrics;
 pub mod openapi;
+mod operators;
 pub mod problem;
 pub mod rights;
 mod room;
@@ -26,10 +27,12 @@ mod router;
 pub mod scope;
 pub mod serve;
 pub mod service_area;
+pub mod session;
 pub mod v1;
 
 pub use context::Context;
 pub use in_process::InProcess;
+pub use operators::Operators;
 /// Parts of the edge that tests try alone, without a server. Nobody else uses them.
 #[doc(hidden)]
 pub mod tried_alone {

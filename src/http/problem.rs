@@ -59,6 +59,7 @@ fn refused(refusal: &Refusal) -> (StatusCode, &'static str) {
         Refusal::HeldByParent { .. } => (StatusCode::CONFLICT, "held-above"),
         Refusal::HasPart { .. } => (StatusCode::CONFLICT, "has-part"),
         Refusal::Owes { .. } => (StatusCode::CONFLICT, "owes"),
+        Refusal::Changed { .. } => (StatusCode::PRECONDITION_FAILED, "changed"),
         Refusal::NothingToRetry(_) => (StatusCode::CONFLICT, "nothing-to-retry"),
         Refusal::Unfit { .. } => (StatusCode::CONFLICT, "unfit"),
         Refusal::TooManyAdopted { .. } => (StatusCode::TOO_MANY_REQUESTS, "limit"),
@@ -90,6 +91,11 @@ impl Problem {
     /// A problem of which the status says all.
     pub fn plain(status: StatusCode, detail: impl Into<String>) -> Self {
         Self { status, kind: None, detail: detail.into(), diagnostics: Vec::new() }
+    }
+
+    /// What it says.
+    pub fn into_detail(self) -> String {
+        self.detail
     }
 
     pub fn bad_request(detail: impl Into<String>) -> Self {
@@ -280,6 +286,7 @@ fn title(kind: &str) -> Option<&'static str> {
         "conflict" => "Unfinished releases are in the way",
         "wrong-state" => "Not in this state",
         "held-above" => "The manager above decides",
+        "changed" => "The release has changed since",
         "nothing-to-retry" => "Nothing to retry",
         "no-part" => "No part in the release",
         "no-offer" => "No offer for this child",

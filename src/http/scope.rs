@@ -25,7 +25,7 @@ pub use model::tenant::ANOTHERS;
 const TENANTS: &str = "tenants";
 
 /// What a caller sees and may touch.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// All that the manager has.
     Everything,

@@ -63,7 +63,7 @@ pub use raw::{MAX_ALIASES, MAX_DEPTH, MAX_NODES, MAX_STRATEGY_BYTES};
 pub use reading::MAX_NAME_BYTES;
 pub use retry::Retry;
 pub use rollout::{
-    Approval, ApprovalOf, LateJoiners, NO_CALLS, NoCalls, OnLimit, Order, OrderWord, Rollout, Untested,
+    Approval, ApprovalOf, LateJoiners, NO_CALLS, NoCalls, Notes, OnLimit, Order, OrderWord, Rollout, Untested,
 };
 pub use rollout_templates::{
     ERROR_RATE, MAX_ROLLOUT_TEMPLATES, MIN_CALLS, RolloutTemplate, RolloutTemplates, TemplateStage,

@@ -251,6 +251,8 @@ fn push_rollout(text: &mut String, strategy: &Strategy, rollout: &Rollout) {
         approval,
         late_joiners,
         start_ms,
+        // Who acts where it was planned says why.
+        notes: _,
         // The whole release is judged where it was planned.
         analysis: _,
     } = rollout;

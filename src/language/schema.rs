@@ -174,6 +174,9 @@ pub struct RolloutForm {
     pub approval_timeout: Option<DurationForm>,
     /// Whether children that appear after the start take part; `exclude` if absent.
     pub late_joiners: Option<LateJoinersForm>,
+    /// Whether whoever acts on the release, and doesn't just look, must say why; `optional` if absent. It holds where the strategy was
+    /// submitted: managers below don't ask.
+    pub notes: Option<NotesForm>,
     /// It starts then (RFC 3339); at once if absent.
     pub start: Option<String>,
     /// The manager judges the release while it runs.
@@ -215,6 +218,14 @@ pub enum OnLimitForm {
 pub enum LateJoinersForm {
     Exclude,
     Include,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NotesForm {
+    Optional,
+    /// Without a note nothing is done.
+    Required,
 }
 
 /// When somebody must say yes.

@@ -9,7 +9,7 @@ use super::{
     condition::Condition,
     from_parent::FromParent,
     retry::Retry,
-    rollout::Rollout,
+    rollout::{Notes, Rollout},
     service::Service,
     sticky::Sticky,
     target::Target,
@@ -202,6 +202,11 @@ impl Strategy {
     /// What digests are made over: the same for what means the same, however it was written.
     pub fn digest_form(&self) -> Result<Vec<u8>, NoForm> {
         Ok(serde_json::to_vec(self)?)
+    }
+
+    /// Whether whoever acts on the release has to say why.
+    pub fn wants_notes(&self) -> bool {
+        self.rollout.as_ref().is_some_and(|rollout| rollout.notes == Notes::Required)
     }
 
     /// Whether all calls of one user go to one version in a stage, or, without one, in any.

@@ -118,6 +118,9 @@ pub struct Capabilities {
     /// The kinds of routers that it leads, for releases of services. Who names none leads none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub routers: Vec<String>,
+    /// Of a manager: where people reach its own page, see [`crate::public_url`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub public_url: Option<Box<str>>,
 }
 
 impl Capabilities {

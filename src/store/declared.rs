@@ -39,7 +39,7 @@ macro_rules! every_table {
                 [id, ended_ms, times];
             deployments Deployment(DeploymentRow) upsert children [child_key, function] from deployments
                 [release_key, variant, path, at_ms];
-            audit Audit(AuditRow) insert alone [seq, idx] from audit [at_ms, release_key, actor, events];
+            audit Audit(AuditRow) insert alone [seq, idx] from audit [at_ms, release_key, actor, events, steps];
             outbox Outbox(OutboxRow) insert alone [id] from outbox [kind, at_ms, payload, served_ms];
             settings Setting(SettingRow) upsert alone [name] from settings [value, at_ms];
             pointers Pointer(PointerRow) insert alone [pointer_key] from pointers [at_ms, detail];

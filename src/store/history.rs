@@ -7,7 +7,8 @@ use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
 use super::{
-    AuditFilter, DeploymentFilter, MAX_PAGE, Reader, ReleaseFilter, ServiceFilter, StoreError, TrafficFilter,
+    AuditFilter, AuditOrder, DeploymentFilter, MAX_PAGE, Reader, ReleaseFilter, ServiceFilter, StoreError,
+    TrafficFilter,
     rows::{
         AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, DeploymentRow, MembersRow, OutboxId, OverRow,
         PrecedentRow, RegisteredRow, ReleaseRow, ServiceReleaseRow, StageResultRow, TrafficHistoryRow,
@@ -86,6 +87,18 @@ pub(crate) const AUDIT_OF_RELEASE: &str = concat!(
     "SELECT ",
     columns!(AuditRow),
     " FROM audit WHERE (seq, idx) > ($1, $2) AND release_key = $4 ORDER BY seq, idx LIMIT $3"
+);
+
+pub(crate) const TOLD: &str = concat!(
+    "SELECT ",
+    columns!(AuditRow),
+    " FROM audit WHERE (seq, idx) < ($1, $2) AND NOT steps ORDER BY seq DESC, idx DESC LIMIT $3"
+);
+
+pub(crate) const TOLD_OF_RELEASE: &str = concat!(
+    "SELECT ",
+    columns!(AuditRow),
+    " FROM audit WHERE (seq, idx) < ($1, $2) AND release_key = $4 AND NOT steps ORDER BY seq DESC, idx DESC LIMIT $3"
 );
 
 pub(crate) const AUDIT_END: &str =
@@ -175,6 +188,8 @@ pub(crate) const STATEMENTS: &[&str] = &[
     DEPLOYMENTS_OF_CHILD,
     AUDIT,
     AUDIT_OF_RELEASE,
+    TOLD,
+    TOLD_OF_RELEASE,
     AUDIT_END,
     TRAFFIC,
     TRAFFIC_OF_RELEASE,
@@ -254,10 +269,12 @@ impl Reader for History {
         filter: &'a ReleaseFilter,
     ) -> BoxFuture<'a, Result<Vec<ReleaseRow>, StoreError>> {
         Box::pin(async move {
+            // Names of states have no comma.
+            let states = (!filter.states.is_empty()).then(|| format!(",{},", filter.states.join(",")));
             let args = [
                 Arg::Int(filter.before.map_or(i64::MAX, i64::from)),
                 page(filter.limit),
-                Arg::OptText(filter.state.as_deref()),
+                Arg::OptText(states.as_deref()),
                 Arg::OptText(filter.function.as_deref()),
                 Arg::OptText(filter.prefix.as_deref()),
             ];
@@ -395,16 +412,18 @@ impl Reader for History {
 
     fn audit<'a>(&'a self, filter: &'a AuditFilter) -> BoxFuture<'a, Result<Vec<AuditRow>, StoreError>> {
         Box::pin(async move {
+            let (all, of_release, start) = match filter.order {
+                AuditOrder::OldestFirst => (AUDIT, AUDIT_OF_RELEASE, BEFORE_ALL),
+                AuditOrder::ToldNewestFirst => (TOLD, TOLD_OF_RELEASE, i64::MAX),
+            };
             // A sequence beyond what the store can hold has nothing after it.
-            let (seq, idx) = filter.after.map_or((BEFORE_ALL, BEFORE_ALL), |(seq, idx)| {
+            let (seq, idx) = filter.after.map_or((start, start), |(seq, idx)| {
                 (i64::try_from(seq).unwrap_or(i64::MAX), i64::from(idx))
             });
             let after = [Arg::Int(seq), Arg::Int(idx), page(filter.limit)];
             match filter.release_key {
-                Some(release_key) => {
-                    self.all(AUDIT_OF_RELEASE, &[&after[..], &[Arg::Int(release_key.into())]].concat()).await
-                }
-                None => self.all(AUDIT, &after).await,
+                Some(key) => self.all(of_release, &[&after[..], &[Arg::Int(key.into())]].concat()).await,
+                None => self.all(all, &after).await,
             }
         })
     }

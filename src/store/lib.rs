@@ -204,7 +204,8 @@ fn bounded(number: u64) -> i64 {
 pub struct ReleaseFilter {
     /// Only keys below this one: the page after.
     pub before: Option<u32>,
-    pub state: Option<String>,
+    /// Only in one of these states; empty: in any.
+    pub states: Vec<String>,
     /// Only those that change this function.
     pub function: Option<String>,
     /// Only those whose ids begin so.
@@ -226,10 +227,21 @@ pub struct ServiceFilter {
     pub limit: u32,
 }
 
-/// Which part of the audit trail to read, oldest first.
+/// In which order the audit trail is read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AuditOrder {
+    /// Everything, as it happened.
+    #[default]
+    OldestFirst,
+    /// Without rows that tell nothing but what single children did.
+    ToldNewestFirst,
+}
+
+/// Which part of the audit trail to read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AuditFilter {
-    /// Only rows after this (seq, idx).
+    pub order: AuditOrder,
+    /// Only rows that come after this (seq, idx) in that order.
     pub after: Option<(u64, u32)>,
     pub release_key: Option<u32>,
     /// 1 to [`MAX_PAGE`].

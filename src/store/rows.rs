@@ -185,6 +185,9 @@ pub struct AuditRow {
     pub actor: String,
     /// A JSON array of events: all that one commit did to one release by one actor.
     pub events: String,
+    /// Nothing but what single children did.
+    #[serde(default)]
+    pub steps: bool,
 }
 
 /// `outbox`: an effect that is still to be carried out. Primary key id.

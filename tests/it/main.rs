@@ -22,6 +22,7 @@ mod layers;
 mod model;
 mod notify;
 mod own;
+mod page;
 mod plan;
 mod provider;
 #[path = "../shared/random.rs"]

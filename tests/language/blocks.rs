@@ -3,8 +3,8 @@
 use std::{fmt::Write as _, time::Duration};
 
 use language::{
-    Amount, Approval, ApprovalOf, LateJoiners, NoCalls, OnLimit, Order, Partial, Rollout, Round, Untested,
-    check, check_submission,
+    Amount, Approval, ApprovalOf, LateJoiners, NoCalls, Notes, OnLimit, Order, Partial, Rollout, Round,
+    Untested, check, check_submission,
 };
 
 use super::{REFERENCE, load, rendered};
@@ -37,7 +37,7 @@ fn every_key_of_rollout_is_understood() {
         "order: waves, waves: [1, 0.5%, 10%, 500, 100%], max_failed: 2.5%, max_timed_out: 3, max_unreachable: 10%, \
          max_untested: 2, no_calls: after 1h30m, untested: rollout, on_failure: pause, min_succeeded: 5%, silent_after: 90s, \
          max_in_progress: 500, soak: 10m, approval: before_each_wave, approval_timeout: 1h, \
-         late_joiners: include, start: 2026-03-01T07:00:00+01:00",
+         late_joiners: include, notes: required, start: 2026-03-01T07:00:00+01:00",
     );
     let expected = Rollout {
         order: Order::Waves(vec![
@@ -60,6 +60,7 @@ fn every_key_of_rollout_is_understood() {
         soak: Duration::from_mins(10),
         approval: Some(Approval { of: ApprovalOf::Waves, timeout: Duration::from_hours(1) }),
         late_joiners: LateJoiners::Include,
+        notes: Notes::Required,
         start_ms: Some(1_772_344_800_000),
         analysis: None,
     };

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use reqwest::Method;
+use reqwest::{Method, header::IF_MATCH};
 
 use crate::cli::{
     client::{Client, Connection, Noted},
@@ -19,6 +19,9 @@ pub struct ReleaseTarget {
     id: String,
     #[command(flatten)]
     noted: Noted,
+    /// Only if the release is as you saw it, by the tag that `release show` prints
+    #[arg(long, value_name = "TAG")]
+    if_match: Option<String>,
     /// Print the release as it is afterwards, as JSON
     #[arg(long)]
     json: bool,
@@ -56,7 +59,9 @@ pub struct Approve {
     pub target: ReleaseTarget,
 }
 
-/// Open what is left of waves, stages, soaks and approvals at once; limits hold
+/// Open what is left of waves, stages, soaks and approvals, or only what comes next
+///
+/// Limits hold.
 #[derive(Debug, clap::Args)]
 pub struct Promote {
     #[command(flatten)]
@@ -64,6 +69,9 @@ pub struct Promote {
     /// Have this variation of its service serve alone in the end, whatever the stages say; the stable one: take everything back
     #[arg(long, value_name = "NAME")]
     variation: Option<String>,
+    /// Open only what comes next, be it a wave, a stage or an approval; what is behind it waits as before
+    #[arg(long, conflicts_with = "variation")]
+    to_gate: bool,
 }
 
 /// Take in the children that could take part and were not there when a release started
@@ -151,6 +159,7 @@ pub async fn promote(args: &Promote, out: &mut impl Write) -> Result<u8, Failure
     let id = &args.target.id;
     let path = ["api", "v1", "releases", id, "promote"];
     let (done, query) = match &args.variation {
+        None if args.to_gate => (format!("{id}: what came next is open"), Some(("to", "gate"))),
         None => (format!("{id}: everything is open"), None),
         Some(variation) => {
             (format!("{id}: {variation} is promoted"), Some(("variation", variation.as_str())))
@@ -212,6 +221,10 @@ async fn act_with(
 ) -> Result<u8, Failure> {
     let client = Client::new(&target.connection)?;
     let request = client.request(Method::POST, path).query(query).json(&target.noted.body());
+    let request = match &target.if_match {
+        None => request,
+        Some(tag) => request.header(IF_MATCH, format!("\"{}\"", tag.trim_matches('"'))),
+    };
     let release: Release = client.post(request).await?;
     if target.json {
         show::json(out, &release)?;

@@ -9,21 +9,38 @@ use crate::cli::{
     failure::Failure,
     show, terminal,
 };
-use wire::api::Release;
+use wire::api::ReleaseLine;
 
 /// List releases, newest first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  choirmaster release list --state Running\n  \
                         choirmaster release list --function sieve --json | jq -r '.[].id'")]
 pub struct Args {
-    /// Only releases in this state: Planned, Running, Paused, AwaitingApproval,
+    /// Only releases in this state, or in one of these, with commas between: Planned, Running, Paused, AwaitingApproval,
     /// RollingBack, Done, DoneWithFailures, DoneUntested, RolledBack, RolledBackUnproven, Aborted,
     /// NoParticipants
     #[arg(long, value_name = "STATE")]
     state: Option<String>,
-    /// Only releases that change this function
+    /// Only releases with this in their id or their name
+    #[arg(long, value_name = "PART")]
+    name: Option<String>,
+    /// Only releases that change this function, or this service
     #[arg(long, value_name = "NAME")]
     function: Option<String>,
+    /// Only releases whose target names this label: tier:edge
+    #[arg(long, value_name = "KEY:VALUE")]
+    label: Option<String>,
+    /// Only releases whose target reaches here: LATITUDE,LONGITUDE or
+    /// WEST,SOUTH,EAST,NORTH
+    #[arg(long, value_name = "PLACE", allow_hyphen_values = true)]
+    area: Option<String>,
+    /// In which order: submitted (newest first), state, name, progress; with a -
+    /// before it, the other way round
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    sort: Option<String>,
+    /// The releases of a manager below: the ids that lead to it, with a / between
+    #[arg(long, value_name = "MANAGERS")]
+    below: Option<String>,
     /// At most so many
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = client::most)]
     limit: usize,
@@ -37,20 +54,29 @@ pub struct Args {
 pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     let client = Client::new(&args.connection)?;
     let mut query = Vec::new();
-    query.extend(args.state.as_deref().map(|state| ("state", state)));
-    query.extend(args.function.as_deref().map(|function| ("function", function)));
+    let asked = [
+        ("state", &args.state),
+        ("name", &args.name),
+        ("function", &args.function),
+        ("label", &args.label),
+        ("area", &args.area),
+        ("sort", &args.sort),
+        ("below", &args.below),
+    ];
+    query.extend(asked.into_iter().filter_map(|(key, value)| Some((key, value.as_deref()?))));
     let found = client.list(&["api", "v1", "releases"], &query, args.limit).await?;
     show::list(out, &found, args.json, "no releases", text)?;
     Ok(0)
 }
 
-fn text(releases: &[Release]) -> String {
+fn text(releases: &[ReleaseLine]) -> String {
     terminal::painted(&plain(releases), terminal::colours(&std::io::stdout()))
 }
 
-fn plain(releases: &[Release]) -> String {
+fn plain(releases: &[ReleaseLine]) -> String {
     let now = Timestamp::now();
-    let rows = releases.iter().map(|release| {
+    let rows = releases.iter().map(|line| {
+        let release = &line.release;
         let counts = &release.counts;
         vec![
             release.id.clone(),

@@ -110,6 +110,7 @@ fn overview(detail: &ReleaseDetail, now: Timestamp) -> String {
     if release.attempt > 1 {
         field("attempt", &release.attempt.to_string());
     }
+    field("tag", &release.tag);
     field("submitted", &show::ago(Some(&release.submitted), now));
     field("took", &show::between(release.started.as_deref(), release.ended.as_deref(), now));
     field("children", &release.counts.participants.to_string());

@@ -191,6 +191,7 @@ impl Tree {
             name: Some(place.name.clone()),
             poll,
             service_area: None,
+            public_url: None,
             archive_limits: functions::Limits::default(),
             downloads: folder.join("parent"),
         });

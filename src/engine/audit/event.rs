@@ -374,6 +374,19 @@ pub(super) enum Event<'a> {
     },
 }
 
+/// What events are called that tell what a single child did on its way through a release.
+pub(super) const STEPS: [&str; 4] = ["child", "deployed", "late_result", "child_reported"];
+
+impl Event<'_> {
+    /// Whether its name is one of [`STEPS`].
+    pub(super) const fn is_step(&self) -> bool {
+        matches!(
+            self,
+            Self::Child { .. } | Self::Deployed { .. } | Self::LateResult { .. } | Self::ChildReported { .. }
+        )
+    }
+}
+
 /// Percentages by variation.
 #[derive(Debug)]
 pub(super) struct SharesTold<'a>(pub &'a [Share]);

@@ -30,6 +30,6 @@ pub(super) fn event<'a>(change: &'a Change, release_id: &'a str) -> Option<Event
         Change::Ended { end, unconfirmed, .. } => {
             Event::ReleaseEnded { release: release_id, end: *end, unconfirmed: *unconfirmed }
         }
-        Change::FaultNoted { .. } => return None,
+        Change::FaultNoted { .. } | Change::ActedOn { .. } => return None,
     })
 }

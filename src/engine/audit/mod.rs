@@ -9,7 +9,7 @@ mod parent;
 mod progressive;
 mod rollout;
 mod stages;
-mod step;
+pub(crate) mod step;
 mod traffic;
 mod words;
 
@@ -62,12 +62,21 @@ struct Noted<'a> {
     note: Option<&'a str>,
 }
 
+/// An event as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// JSON.
+    pub text: String,
+    /// What a single child did on its way through a release: most of what there is, and what people look for last.
+    pub is_step: bool,
+}
+
 /// The events of the changes that one command came to, each with its release. The changes are applied already.
 pub fn events(
     state: &State,
     changes: &[Change],
     note: Option<&str>,
-) -> Result<Vec<(Option<ReleaseKey>, String)>, StoreError> {
+) -> Result<Vec<(Option<ReleaseKey>, Told)>, StoreError> {
     // A child that was forgotten is no longer in the state; its last change has its id.
     let gone: Vec<(ChildKey, &str)> = changes
         .iter()
@@ -87,11 +96,18 @@ pub fn events(
             let release = change.release().and_then(|key| state.find(key));
             let of_service = release.map(|release| progressive::events(change, release)).unwrap_or_default();
             event(state, change, child_id).into_iter().chain(of_service).map(move |event| {
-                stored::json(&Noted { version: EventVersion::NOW, event, note })
-                    .map(|text| (change.trail(), text))
+                let is_step = event.is_step();
+                let text = stored::json(&Noted { version: EventVersion::NOW, event, note });
+                text.map(|text| (change.trail(), Told { text, is_step }))
             })
         })
         .collect()
+}
+
+/// Whether a stored event tells what a single child did on its way through a release.
+pub fn is_step(event: &serde_json::Value) -> bool {
+    let name = event.get("event").and_then(serde_json::Value::as_str);
+    name.is_some_and(|name| event::STEPS.contains(&name))
 }
 
 /// The event of a child that has joined.

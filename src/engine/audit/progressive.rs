@@ -50,6 +50,7 @@ fn of_life<'a>(change: &'a lifecycle::Change, release: &'a Release) -> Vec<Event
         lifecycle::Change::Paused { .. }
         | lifecycle::Change::Resumed { .. }
         | lifecycle::Change::FaultNoted { .. }
+        | lifecycle::Change::ActedOn { .. }
         | lifecycle::Change::RoutersBack { .. }
         | lifecycle::Change::Retried { .. }
         | lifecycle::Change::Replanned { .. }

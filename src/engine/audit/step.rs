@@ -1,6 +1,6 @@
 //! What each step of a child in a release is called in the trail, and what is said of it.
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::stored::{AgentsForm, FunctionSetForm, Maybe, PieceForm, SlotForm};
 use heart::release::{
@@ -20,43 +20,48 @@ impl Serialize for ToldStep<'_> {
     }
 }
 
-#[derive(Serialize)]
+/// A step as it was told; `None` for what can't be read.
+pub(crate) fn read(told: &serde_json::Value) -> Option<Step> {
+    StepForm::deserialize(told).ok()
+}
+
+#[derive(Serialize, Deserialize)]
 #[serde(remote = "Step", rename_all = "snake_case", tag = "step")]
 enum StepForm {
     Offered,
     Admitted,
     Fetched,
     Waiting {
-        #[serde(serialize_with = "SlotForm::serialize")]
+        #[serde(with = "SlotForm")]
         slot: Slot,
     },
     Signalled,
     SignalledIdle,
     StageAgain,
     Reported {
-        #[serde(serialize_with = "SlotForm::serialize")]
+        #[serde(with = "SlotForm")]
         slot: Slot,
         status: StageStatus,
         digest: u64,
-        #[serde(serialize_with = "ShowsForm::serialize")]
+        #[serde(with = "ShowsForm")]
         shows: Shows,
         why: Option<String>,
     },
     StageBegan {
-        #[serde(serialize_with = "SlotForm::serialize")]
+        #[serde(with = "SlotForm")]
         slot: Slot,
     },
     Counted {
-        #[serde(serialize_with = "AgentsForm::serialize")]
+        #[serde(with = "AgentsForm")]
         agents: Agents,
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         recount: Option<u32>,
     },
     NextWave {
         wave: u32,
     },
     NextOffer {
-        #[serde(serialize_with = "PieceForm::serialize")]
+        #[serde(with = "PieceForm")]
         piece: Piece,
     },
     Ended {
@@ -64,9 +69,9 @@ enum StepForm {
         outcome: Outcome,
     },
     Lacks {
-        #[serde(serialize_with = "FunctionSetForm::serialize")]
+        #[serde(with = "FunctionSetForm")]
         functions: FunctionSet,
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         in_place: bool,
     },
     Retried,
@@ -77,13 +82,13 @@ enum StepForm {
     },
     StandsInFor {
         predecessor: ChildKey,
-        #[serde(serialize_with = "FunctionSetForm::serialize")]
+        #[serde(with = "FunctionSetForm")]
         functions: FunctionSet,
         wave: u32,
     },
     Reinstated,
     UndoOffered {
-        #[serde(serialize_with = "FunctionSetForm::serialize")]
+        #[serde(with = "FunctionSetForm")]
         functions: FunctionSet,
     },
     UndoFetched,
@@ -93,16 +98,16 @@ enum StepForm {
     UndoOverdue,
     UndoDropped,
     Late {
-        #[serde(serialize_with = "Maybe::<SlotForm>::serialize")]
+        #[serde(with = "Maybe::<SlotForm>")]
         slot: Option<Slot>,
         status: StageStatus,
-        #[serde(serialize_with = "ShowsForm::serialize")]
+        #[serde(with = "ShowsForm")]
         shows: Shows,
         digest: u64,
     },
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(remote = "Shows", rename_all = "snake_case")]
 enum ShowsForm {
     Nothing,

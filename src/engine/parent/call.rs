@@ -27,6 +27,14 @@ use wire::{
 /// Largest answer to a poll of a parent that asks questions, in bytes.
 const MAX_ASKING_ANSWER_BYTES: usize = MAX_ANSWER_BYTES + MAX_QUESTION_BYTES;
 
+/// What a manager says of itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Own<'a> {
+    pub name: Option<&'a str>,
+    /// Where people reach its own page.
+    pub public_url: Option<&'a str>,
+}
+
 #[derive(Debug)]
 pub struct Parent {
     caller: Caller,
@@ -46,16 +54,16 @@ impl Parent {
         features.iter().any(|known| known == feature)
     }
 
-    pub async fn poll(&self, poll: &Poll, name: Option<&str>, below: &Below) -> Result<Polled, LinkError> {
+    pub async fn poll(&self, poll: &Poll, own: Own<'_>, below: &Below) -> Result<Polled, LinkError> {
         let area = below.area(poll.understood).map(<&RawValue>::deserialize_str).transpose()?;
         let body = PollRequest {
             geographic_area: area,
             id: poll.id.as_deref().map(Cow::Borrowed),
             number_of_children: below.agents(),
-            name: name.map(Cow::Borrowed),
+            name: own.name.map(Cow::Borrowed),
             nonce: None,
             kind: Some(ChildKind::Rm),
-            capabilities: below.capabilities(common(&poll.features)),
+            capabilities: below.capabilities(common(&poll.features), own.public_url),
             rm_ids: poll.rm_ids.clone(),
             held: poll.held.clone(),
         };

@@ -11,7 +11,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{CallTrouble, PATIENCE, ParentCaller};
+use super::{CallTrouble, PATIENCE, ParentCaller, call::Own};
 use crate::{
     By, Engine, EngineError,
     audit::Actor,
@@ -374,8 +374,9 @@ impl ParentCaller {
     async fn make(&self, call: Call, below: &Below, owed: Option<Arc<Owed>>) -> Result<Answer, CallTrouble> {
         match call {
             Call::Poll(poll) => {
-                let name = self.settings.name.as_deref();
-                Ok(Answer::Polled(self.parent.poll(&poll, name, below).await?))
+                let settings = &self.settings;
+                let own = Own { name: settings.name.as_deref(), public_url: settings.public_url.as_deref() };
+                Ok(Answer::Polled(self.parent.poll(&poll, own, below).await?))
             }
             Call::Take { id, offer, attempt } => {
                 self.take(&id, &offer, attempt).await?;

@@ -58,6 +58,8 @@ pub struct Settings {
     pub poll: Duration,
     /// GeoJSON of what this manager is there for: reported while it has no children.
     pub service_area: Option<String>,
+    /// Where people reach this manager's own page.
+    pub public_url: Option<String>,
     pub archive_limits: functions::Limits,
     /// The folder in which the parent's functions are gathered until they are whole; made where it is not there.
     pub downloads: PathBuf,

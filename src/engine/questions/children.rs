@@ -11,7 +11,7 @@ use super::{
 use crate::{Engine, EngineError, apart::giving_way, view::Children};
 use heart::{
     children::Child as Record,
-    plan::{Bounds, Entry},
+    plan::Middle,
     release::{command::Seen, state::Snapshot, waits::Look},
 };
 use model::{ChildKey, Cordon, Now, TENANT_LABEL, TenantName};
@@ -159,6 +159,7 @@ pub fn child<S: Seen + ?Sized>(look: &Look<'_, S>, key: ChildKey, record: &Recor
         releases: releases.map(|release| release.id.to_string()).collect(),
         doing: look.doing(key),
         outside: false,
+        public_url: None,
         area: None,
     }
 }
@@ -166,12 +167,13 @@ pub fn child<S: Seen + ?Sized>(look: &Look<'_, S>, key: ChildKey, record: &Recor
 /// The middle of a child's area in words, to some metres: `52.5200N 13.4050E`. It stays when the child comes back under
 /// another id.
 pub fn place(state: &Snapshot, key: ChildKey) -> Option<String> {
-    let Bounds { min, max } = state.children.areas().get(key).and_then(Entry::bounds)?;
-    let (north, east) = (f64::midpoint(min.y, max.y), f64::midpoint(min.x, max.x));
-    // Areas may lie a turn further east or west than where they are shown on maps.
-    let east = (east + 180.0).rem_euclid(360.0) - 180.0;
+    state.children.areas().middle(key).map(place_at)
+}
+
+/// The same of a middle that is known.
+pub fn place_at(Middle { north, east, .. }: Middle) -> String {
     let (ns, ew) = (if north < 0.0 { 'S' } else { 'N' }, if east < 0.0 { 'W' } else { 'E' });
-    Some(format!("{:.4}{ns} {:.4}{ew}", north.abs(), east.abs()))
+    format!("{:.4}{ns} {:.4}{ew}", north.abs(), east.abs())
 }
 
 /// Its labels: those of operators over those that it reports.

@@ -36,6 +36,8 @@ pub mod eligible;
 mod kind;
 pub mod part;
 pub mod path;
+pub mod releases;
+pub mod tree;
 pub mod turnout;
 
 use std::time::Duration;
@@ -54,6 +56,9 @@ pub async fn answer(engine: &Engine, kind: &str, body: &str, within: Duration) -
         eligible::Eligible::NAME => read_and_answer::<eligible::Eligible>(asked, body).await,
         children::ChildrenOf::NAME => read_and_answer::<children::ChildrenOf>(asked, body).await,
         deployments::DeploymentsOf::NAME => read_and_answer::<deployments::DeploymentsOf>(asked, body).await,
+        releases::ReleasesOf::NAME => read_and_answer::<releases::ReleasesOf>(asked, body).await,
+        releases::ReleaseOf::NAME => read_and_answer::<releases::ReleaseOf>(asked, body).await,
+        tree::TreeOf::NAME => read_and_answer::<tree::TreeOf>(asked, body).await,
         part::PartOf::NAME => read_and_answer::<part::PartOf>(asked, body).await,
         unknown => Err(format!("questions of the kind {unknown:?} are not known here")),
     };

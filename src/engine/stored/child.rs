@@ -64,6 +64,8 @@ struct CapabilitiesForm {
     leads: Leads,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     routers: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    public_url: Option<Box<str>>,
 }
 
 #[derive(Serialize, Deserialize)]

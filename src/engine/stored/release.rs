@@ -18,6 +18,7 @@ use heart::release::{
     parent::{ParentOffer, Said},
     pause::Pause,
     precedent::{Time, Timed},
+    revision::Revision,
     state::{Bad, Counts, End, Overtakes, ReleaseClock, ReleaseState},
 };
 use model::{ChildKey, Exclusion, Now, ReleaseKey, StageStatus};
@@ -28,6 +29,10 @@ pub struct ReleaseDetail {
     pub version: Version<1>,
     #[serde(with = "StateForm")]
     pub state: ReleaseState,
+    #[serde(default, skip_serializing_if = "is_unrevised", with = "RevisionForm")]
+    pub revision: Revision,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acted: Option<u32>,
     #[serde(with = "ClockForm")]
     pub clock: ReleaseClock,
     #[serde(with = "Each::<DatedForm>")]
@@ -83,6 +88,18 @@ pub struct ReleaseDetail {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Times(#[serde(with = "Each::<TimeForm>")] pub Vec<Time>);
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(remote = "Revision", default)]
+struct RevisionForm {
+    number: u32,
+    commit: u64,
+}
+
+/// As stores of earlier builds have it.
+fn is_unrevised(revision: &Revision) -> bool {
+    *revision == Revision::default()
+}
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "ReleaseState", tag = "state")]

@@ -202,6 +202,7 @@ impl Task {
             return Err(Refusal::Limit { what: "releases of one store", limit }.into());
         }
         Stats::count(&self.view.stats.commands);
+        self.state.commit = self.ledger.next_seq();
         let (changes, answer) = advance(&mut self.state, self.view.children.as_ref(), command, now);
         if !changes.is_empty() {
             round.changed |= changes.iter().any(is_stored);

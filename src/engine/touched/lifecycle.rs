@@ -42,7 +42,9 @@ impl Touched {
                 self.releases.insert(*release);
                 self.record_service(*release, submitted, actor, now);
             }
-            Change::Replanned { release, .. } | Change::FaultNoted { release, .. } => {
+            Change::Replanned { release, .. }
+            | Change::FaultNoted { release, .. }
+            | Change::ActedOn { release } => {
                 self.releases.insert(*release);
             }
             Change::Removed { release, id } => {
@@ -67,6 +69,7 @@ impl Touched {
             | Change::Aborted { .. }
             | Change::Paused { .. }
             | Change::Retried { .. }
+            | Change::ActedOn { .. }
             | Change::RoutersBack { .. }
             | Change::Submitted { .. }
             | Change::Replanned { .. }

@@ -20,7 +20,7 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    audit,
+    audit::{self, Told},
     effect::Entry,
     kept::Setting,
     known::{Known, Named},
@@ -60,7 +60,7 @@ pub(super) struct Touched {
     named: Named,
     registered: BTreeMap<(String, String, String), RegisteredRow>,
     deployments: BTreeMap<(ChildKey, String), DeploymentRow>,
-    audit: BTreeMap<(Option<ReleaseKey>, String), Vec<String>>,
+    audit: BTreeMap<(Option<ReleaseKey>, String), Vec<Told>>,
     outbox: Vec<(&'static str, String)>,
     settings: BTreeMap<Cow<'static, str>, String>,
     pointers: Vec<String>,
@@ -144,7 +144,8 @@ impl Touched {
 
     /// Takes note of something that is no change of the state.
     pub fn event(&mut self, actor: &audit::Actor, event: String) {
-        self.audit.entry((None, actor.name())).or_default().push(event);
+        let told = Told { text: event, is_step: false };
+        self.audit.entry((None, actor.name())).or_default().push(told);
     }
 
     fn note_one(&mut self, state: &State, change: &Change, actor: &audit::Actor, now: Now) {

@@ -31,8 +31,8 @@ use bytes::Bytes;
 use tokio::{sync::Notify, time::timeout};
 
 use crate::{
-    kept::Kept, open_questions::Questions, parent::lineage::Lineage, pointers::Pointers, stats::Stats,
-    tenants::Tenants, tokens::Tokens, waiters::Waiters,
+    kept::Kept, open_questions::Questions, parent::lineage::Lineage, pointers::Pointers,
+    questions::releases::Digests, stats::Stats, tenants::Tenants, tokens::Tokens, waiters::Waiters,
 };
 use heart::release::state::Snapshot;
 use model::ReleaseKey;
@@ -65,6 +65,8 @@ pub struct View {
     /// Of children that joined.
     pub tokens: Tokens,
     pub tenants: Tenants,
+    /// Of strategies of releases that are over, for lists.
+    pub digests: Digests,
     draining: AtomicBool,
     /// Whether the store has no space left.
     store_full: AtomicBool,
@@ -94,6 +96,7 @@ impl Default for View {
             pointers: Pointers::default(),
             tokens: Tokens::default(),
             tenants: Tenants::default(),
+            digests: Digests::default(),
             draining: AtomicBool::new(false),
             store_full: AtomicBool::new(false),
             recovered: Notify::new(),

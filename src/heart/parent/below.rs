@@ -126,11 +126,13 @@ impl Below {
 
     /// What can run below. `features`: those that both sides know; a parent that names none is told nothing that is not
     /// of its time.
-    pub fn capabilities(&self, features: Vec<String>) -> Option<Capabilities> {
+    /// `public_url`: where people reach this manager's own page.
+    pub fn capabilities(&self, features: Vec<String>, public_url: Option<&str>) -> Option<Capabilities> {
         let runtimes = self.runtimes.as_ref().map(|runtimes| runtimes.iter().cloned().collect());
         if runtimes.is_none() && features.is_empty() {
             return None;
         }
+        let public_url = public_url.filter(|_| !features.is_empty()).map(Box::from);
         let labels_below = self.labels.clone().filter(|_| !features.is_empty()).map(Box::new);
         // A manager has no labels of its own: what is known of those below it is said apart.
         let leads = Leads::default();
@@ -141,6 +143,7 @@ impl Below {
             features,
             leads,
             routers: Vec::new(),
+            public_url,
         })
     }
 }

@@ -12,6 +12,7 @@ use super::{
 };
 use model::{
     ChildKey,
+    globe::{self, Span},
     pages::{self, Pages},
     steps,
 };
@@ -29,6 +30,19 @@ pub struct Entry {
     pub agents: u32,
     /// Square kilometres of its area, 0 where it encloses nothing; negative where there is no child.
     km2: f32,
+}
+
+/// What spans so many degrees of longitude is wide: the middle of its box may be far from all of it.
+const WIDE: f64 = 180.0;
+
+/// The middle of an area, in degrees.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Middle {
+    /// From -180 up to 180.
+    pub east: f64,
+    pub north: f64,
+    /// It spans half the globe or more, so its middle says little.
+    pub is_wide: bool,
 }
 
 /// Entries on a page.
@@ -75,6 +89,8 @@ pub enum Place {
 #[derive(Debug, Clone, Default)]
 pub struct AreaIndex {
     entries: Pages<Entry, ON_A_PAGE>,
+    /// Of the few whose boxes are wide and whose parts lie together all the same, on both sides of the antimeridian: where they do.
+    parted: Pages<Option<Span>, ON_A_PAGE>,
     len: usize,
 }
 
@@ -90,7 +106,12 @@ impl AreaIndex {
     /// Takes a child in, or replaces what is known of it. A text that is no area counts as none.
     pub fn insert(&mut self, child: ChildKey, area: Option<&str>, agents: u32) {
         self.len += usize::from(self.get(child).is_none());
-        self.entries.put(child.0 as usize, entry(area, agents));
+        let shape = area.and_then(Shape::read);
+        match shape.as_ref().and_then(parted) {
+            Some(span) => self.parted.put(child.0 as usize, Some(span)),
+            None => drop(self.parted.take(child.0 as usize)),
+        }
+        self.entries.put(child.0 as usize, entry(shape.as_ref(), agents));
     }
 
     /// A child's area is another.
@@ -109,10 +130,20 @@ impl AreaIndex {
 
     pub fn remove(&mut self, child: ChildKey) {
         self.len -= usize::from(self.entries.take(child.0 as usize).is_some());
+        self.parted.take(child.0 as usize);
     }
 
     pub fn get(&self, child: ChildKey) -> Option<&Entry> {
         self.entries.get(child.0 as usize)
+    }
+
+    /// The middle of a child's area; `None` where no area is known.
+    pub fn middle(&self, child: ChildKey) -> Option<Middle> {
+        let Bounds { min, max } = self.get(child)?.bounds()?;
+        let parted = self.parted.get(child.0 as usize).copied().flatten();
+        let span = parted.unwrap_or(Span { west: min.x, east: max.x });
+        let north = f64::midpoint(min.y, max.y).clamp(-90.0, 90.0);
+        Some(Middle { east: span.middle(), north, is_wide: span.width() >= WIDE })
     }
 
     /// Every child in order of birth.
@@ -175,8 +206,20 @@ pub(super) fn place<'t>(
     }
 }
 
-fn entry(area: Option<&str>, agents: u32) -> Entry {
-    let Some(shape) = area.and_then(Shape::read) else {
+/// Where the parts of a shape lie that is wide as a whole: of one that was cut at the antimeridian (RFC 7946, section 3.1.9) the box around all
+/// goes around the globe. `None`: it isn't wide, or has no shorter way around.
+fn parted(shape: &Shape) -> Option<Span> {
+    let width = |bounds: &Bounds| bounds.max.x - bounds.min.x;
+    if width(shape.bounds()) < WIDE {
+        return None;
+    }
+    let parts = shape.exteriors().map(|ring| Bounds::of(ring.iter().copied()));
+    let span = globe::around(parts.map(|part| Span { west: part.min.x, east: part.max.x }))?;
+    (span.width() < width(shape.bounds())).then_some(span)
+}
+
+fn entry(shape: Option<&Shape>, agents: u32) -> Entry {
+    let Some(shape) = shape else {
         return Entry { bounds: [f32::NAN; 4], agents, km2: 0.0 };
     };
     let Bounds { min, max } = *shape.bounds();

@@ -42,7 +42,7 @@ pub use cover::{Cover, Lies};
 pub use drawn::drawn_apart;
 pub use edges::{Point, Segment};
 pub use fleet::{Candidate, Fleet};
-pub use index::{AreaIndex, ENTRY_BYTES, Entry, Place};
+pub use index::{AreaIndex, ENTRY_BYTES, Entry, Middle, Place};
 pub use kept::KeptCover;
 pub use leads::{Unled, unled};
 pub use needs::Needs;

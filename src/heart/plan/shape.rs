@@ -124,6 +124,11 @@ impl Shape {
         })
     }
 
+    /// The outlines of its polygons.
+    pub fn exteriors(&self) -> impl Iterator<Item = &[Point]> {
+        self.rings().filter(|(_, exterior)| *exterior).map(|(ring, _)| ring)
+    }
+
     pub fn segments(&self) -> impl Iterator<Item = Segment> {
         self.rings().flat_map(|(ring, _)| ring.windows(2).map(|pair| Segment { from: pair[0], to: pair[1] }))
     }

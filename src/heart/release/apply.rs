@@ -28,6 +28,7 @@ impl State {
             Change::Analysis(change) => analysis::apply(self, change),
             Change::Traffic(change) => traffic::apply(&mut self.shared.traffic, change),
         }
+        self.revise(change);
         if let Some(release) = change.release() {
             self.reschedule(release);
         }

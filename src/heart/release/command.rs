@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    analysis, change::Change, lifecycle, members, offer::OfferName, parent, rollout, stages, state::Release,
+    analysis, change::Change, lifecycle, members, offer::OfferName, parent, revision::Tag, rollout, stages,
+    state::Release,
 };
 use crate::{children, plan::Advice, traffic};
 use language::{Group, Protocol, Strategy};
@@ -21,6 +22,13 @@ pub enum Command {
     Analysis(analysis::Command),
     Traffic(traffic::Command),
 
+    /// A command about a release by somebody who has seen it with one of these tags. If none is the current one, it is refused with
+    /// [`Refusal::Changed`], and nothing happens; one that stops it is done unless somebody acted since.
+    Guarded {
+        release: String,
+        tags: Vec<Tag>,
+        then: Box<Command>,
+    },
     /// Time has passed: look at deadlines.
     Tick,
     /// A command about a release that had left memory, with that release as the store has it.
@@ -182,6 +190,8 @@ pub enum Refusal {
     OtherBase(Box<OtherBase>),
     #[error("router {router} is of kind {kind}, which leads no {}; {service} is that", .protocol.name())]
     CanNotLead { router: String, kind: String, service: String, protocol: Protocol },
+    #[error("release {release} is not the one that was seen: its tag is \"{current}\" now")]
+    Changed { release: ReleaseId, current: Tag },
     #[error("unfinished releases change the same functions: {}", list(.0))]
     Conflict(Vec<ReleaseId>),
     #[error("child {child} has a part in release {release}: it changes its tenant when it has none")]

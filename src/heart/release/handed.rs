@@ -16,7 +16,7 @@ use super::{
     state::Release,
 };
 use language::{
-    Amount, FromParent, Group, OnConflict, OnLimit, Order, Rollout, Round, Stage, StageKind, Strategy,
+    Amount, FromParent, Group, Notes, OnConflict, OnLimit, Order, Rollout, Round, Stage, StageKind, Strategy,
     part_of_the,
 };
 
@@ -128,6 +128,8 @@ impl Release {
             max_in_progress: rollout.max_in_progress.map(|most| share(most, planned.agents, all)),
             approval: None,
             late_joiners: rollout.late_joiners,
+            // Who acts where it was planned says why.
+            notes: Notes::Optional,
             start_ms: None,
             analysis: None,
         }

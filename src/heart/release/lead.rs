@@ -34,6 +34,14 @@ impl Release {
         reached.then_some(Gate::Level(stand.level))
     }
 
+    /// The gate that opens next, whether or not everybody has come to it; `None`: everything is open.
+    pub fn next_gate(&self) -> Option<Gate> {
+        let level = self.gates.stand.level;
+        self.gate_reached()
+            .or_else(|| (level <= self.top()).then_some(Gate::Level(level)))
+            .or_else(|| self.next_wave().map(Gate::Wave))
+    }
+
     /// Whether enough have passed their tests where that is all that the roll-out waits for. Managers are waited for: they
     /// say of all their agents together how they stand.
     fn has_proof_early(&self) -> bool {
@@ -183,7 +191,7 @@ pub(super) fn judge(state: &State, release: &Release, changes: &[&Change], now: 
     }
     // Where the limits are not to stop it, the approval still has its time.
     if rollout.on_failure != OnLimit::Continue
-        && let Some(passed) = passed(release, rollout)
+        && let Some(passed) = passed(release)
     {
         let ending = evidence(state, release, &passed, changes);
         return match rollout.on_failure {
@@ -258,39 +266,58 @@ fn step(state: &State, release: &Release, now: Now) -> Option<Change> {
     }
 }
 
-/// A limit that is passed.
-struct Passed {
-    key: &'static str,
-    limit: Amount,
-    most: u32,
-    count: u32,
-    accepted: u32,
+/// How near a release is to one of the limits of its strategy.
+#[derive(Debug, Clone, Copy)]
+pub struct Limited {
+    /// As the strategy has it: `max_failed`.
+    pub key: &'static str,
+    pub limit: Amount,
+    /// The limit in agents: so many may end like this.
+    pub most: u32,
+    /// Agents that did.
+    pub count: u32,
+    /// Those of them that somebody has accepted, by going on.
+    pub accepted: u32,
     of: fn(Bad) -> u32,
+}
+
+impl Limited {
+    pub const fn is_passed(&self) -> bool {
+        self.count.saturating_sub(self.accepted) > self.most
+    }
 }
 
 /// A limit by its name, and the agents it counts.
 type Limit = (&'static str, Amount, fn(Bad) -> u32);
 
-fn passed(release: &Release, rollout: &Rollout) -> Option<Passed> {
-    let planned = release.agents_planned();
-    let (bad, accepted) = (release.counts.bad(), release.accepted);
-    let limits: [Limit; 4] = [
-        ("max_failed", rollout.max_failed, |bad| bad.failed),
-        ("max_timed_out", rollout.max_timed_out, |bad| bad.timed_out),
-        ("max_unreachable", rollout.max_unreachable, |bad| bad.unreachable),
-        ("max_untested", rollout.max_untested, |bad| bad.untested),
-    ];
-    limits.into_iter().find_map(|(key, limit, of)| {
-        let most = limit.of(planned, Round::Down);
-        let (count, accepted) = (of(bad), of(accepted));
-        let passed = count.saturating_sub(accepted) > most;
-        passed.then_some(Passed { key, limit, most, count, accepted, of })
-    })
+impl Release {
+    /// How near it is to each limit of its strategy; none where nothing is led.
+    pub fn limits(&self) -> impl Iterator<Item = Limited> {
+        let planned = self.agents_planned();
+        let (bad, accepted) = (self.counts.bad(), self.accepted);
+        let of_rollout = |rollout: &Rollout| -> [Limit; 4] {
+            [
+                ("max_failed", rollout.max_failed, |bad| bad.failed),
+                ("max_timed_out", rollout.max_timed_out, |bad| bad.timed_out),
+                ("max_unreachable", rollout.max_unreachable, |bad| bad.unreachable),
+                ("max_untested", rollout.max_untested, |bad| bad.untested),
+            ]
+        };
+        let limits = self.strategy.rollout.as_ref().map(of_rollout);
+        limits.into_iter().flatten().map(move |(key, limit, of)| {
+            let most = limit.of(planned, Round::Down);
+            Limited { key, limit, most, count: of(bad), accepted: of(accepted), of }
+        })
+    }
+}
+
+fn passed(release: &Release) -> Option<Limited> {
+    release.limits().find(Limited::is_passed)
 }
 
 /// Which child it was, in which stage, with which numbers, and which limit: `agent-3 failed in stage Canary (errors
 /// 12.5 %, median 31 ms): 2 failed, max_failed is 1`.
-fn evidence(state: &State, release: &Release, passed: &Passed, changes: &[&Change]) -> Ending {
+fn evidence(state: &State, release: &Release, passed: &Limited, changes: &[&Change]) -> Ending {
     let fault = Fault::last(state, release, changes, |outcome| (passed.of)(Bad::counting(outcome)) > 0);
     let mut text = String::new();
     if let Some(fault) = &fault {

@@ -53,6 +53,15 @@ impl Snapshot {
         key: ReleaseKey,
         now: Now,
     ) -> impl Iterator<Item = &'a Release> {
+        self.conflicts(strategy, key).filter(move |other| is_ahead(other, key, now))
+    }
+
+    /// The same as [`State::conflicts`]. Looks through all releases.
+    pub fn conflicts<'a>(
+        &'a self,
+        strategy: &'a Strategy,
+        key: ReleaseKey,
+    ) -> impl Iterator<Item = &'a Release> {
         let shares = |other: &Release| {
             if !tenant::meet(other.id.tenant(), strategy.tenant()) {
                 return false;
@@ -61,7 +70,7 @@ impl Snapshot {
             keys.any(|key| strategy.subject_keys().any(|other| other == key))
         };
         let others = self.releases.values().filter(move |other| other.key != key && !other.state.is_over());
-        others.filter(move |other| shares(other) && is_ahead(other, key, now))
+        others.filter(move |other| shares(other))
     }
 }
 

@@ -69,6 +69,7 @@ const fn may_move_queue(change: &Change) -> bool {
             | lifecycle::Change::Paused { .. }
             | lifecycle::Change::Aborted { .. }
             | lifecycle::Change::FaultNoted { .. }
+            | lifecycle::Change::ActedOn { .. }
             | lifecycle::Change::Retried { .. }
             | lifecycle::Change::RoutersBack { .. }
             | lifecycle::Change::Removed { .. } => false,
@@ -150,6 +151,7 @@ impl Freed {
                 | lifecycle::Change::Started { .. }
                 | lifecycle::Change::Resumed { .. }
                 | lifecycle::Change::FaultNoted { .. }
+                | lifecycle::Change::ActedOn { .. }
                 | lifecycle::Change::Retried { .. }
                 | lifecycle::Change::RoutersBack { .. }
                 | lifecycle::Change::Replanned { .. }

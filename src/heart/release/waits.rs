@@ -323,7 +323,7 @@ impl<S: Seen + ?Sized> Look<'_, S> {
 }
 
 /// What only the parent can do.
-fn signal(release: &Release, gate: Gate) -> String {
+pub(super) fn signal(release: &Release, gate: Gate) -> String {
     match gate {
         Gate::Wave(_) => format!("the parent has to open {}", release.gate_name(gate)),
         Gate::Level(_) => "the parent has to end the stage".to_owned(),

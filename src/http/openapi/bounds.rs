@@ -6,8 +6,12 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     extract::{MAX_NOTE_CHARS, MAX_OPERATOR_CHARS},
-    v1::MAX_LIMIT,
+    v1::{
+        MAX_LIMIT,
+        releases::{actions, wanted::MAX_NAME_CHARS},
+    },
 };
+use engine::questions::releases::Sort;
 use heart::release::state::ReleaseState;
 use model::{ChildKind, ChildStatus, MAX_OFFER_ID_LEN, Outcome, traffic::RouterPhase};
 use progressive::Status;
@@ -30,7 +34,25 @@ const NO_NUL: &str = "^[^\\u0000]*$";
 /// Keys of pages; empty is the first one.
 const NUMBER: &str = "^[0-9]{0,9}$";
 const PLACE: &str = "^([0-9]{1,18}-[0-9]{1,9})?$";
+/// A look at a map: epoch and generation.
+const LOOK: &str = "^([0-9]{1,16}-[0-9]{1,9})?$";
+const WINDOW: &str = "^([0-9]{1,9}(-[0-9]{1,9}:[0-9]{1,4})?)?$";
 const DEPLOYMENT: &str = "^[0-9]{1,9}:[^\\u0000]*$";
+
+/// A point or a box in degrees.
+const AREA: &str = "^-?[0-9]{1,3}(\\.[0-9]{1,15})?(,-?[0-9]{1,3}(\\.[0-9]{1,15})?){1}((,-?[0-9]{1,3}(\\.[0-9]{1,15})?){2})?$";
+
+/// Four numbers of degrees.
+const BOX: &str = "^(-?[0-9]{1,3}(\\.[0-9]{1,15})?(,-?[0-9]{1,3}(\\.[0-9]{1,15})?){3})?$";
+
+/// Entity tags in their quotes, or `*`; none at all match nothing.
+const TAGS: &str = "^(\\*|(W/)?\"[!#-+\\u002d-\\u007e]*\"(,(W/)?\"[!#-+\\u002d-\\u007e]*\"){0,15})?$";
+
+/// Names of states, with commas between.
+fn states() -> String {
+    let one = ReleaseState::NAMES.join("|");
+    format!("^({one})(,({one}))*$")
+}
 
 /// The keywords that hold for a parameter of this name, in this operation.
 fn of(name: &str, operation: &str) -> Option<Value> {
@@ -50,16 +72,28 @@ fn of(name: &str, operation: &str) -> Option<Value> {
         }
         ("environmentId", _) | ("variation", "promote_release") => json!({}),
         ("phase", "list_routers") => json!({"enum": RouterPhase::ALL.map(RouterPhase::name)}),
+        ("after", "release_map_changes") => json!({"pattern": LOOK}),
+        ("Last-Event-ID", "release_map_changes") => json!({"pattern": LOOK, "maxLength": MAX_OFFER_ID_LEN}),
+        ("columns", "show_map_cells" | "show_release_map_cells") => json!({"minimum": 1, "maximum": 60}),
+        ("box", _) => json!({"pattern": BOX}),
+        ("If-Match", _) => json!({"pattern": TAGS}),
+        ("to", "promote_release") => json!({"enum": ["all", "gate"]}),
         ("number", "show_router_order") => json!({"minimum": 0}),
+        ("after", "list_releases") => json!({"pattern": WINDOW}),
         ("after", _) => json!({"pattern": NUMBER}),
         ("label", _) => json!({"pattern": "^[^:]*:"}),
         ("kind", _) => json!({"enum": ChildKind::NAMES}),
         ("cordon", _) => json!({"enum": ["open", "cordoned", "drained"]}),
         ("children", "plan_release") => json!({"enum": ["none", "participants", "all"]}),
         ("status", "list_ab_releases") => json!({"enum": Status::NAMES}),
-        ("state", "list_releases") => json!({"enum": ReleaseState::NAMES}),
+        ("state", "list_releases") => json!({"pattern": states()}),
+        ("action", "list_release_actions") => json!({"enum": actions::NAMES}),
+        ("sort", "list_releases") => json!({"enum": Sort::NAMES}),
+        ("name", "list_releases") => json!({"maxLength": MAX_NAME_CHARS}),
+        ("area", "list_releases") => json!({"pattern": AREA}),
         ("status", "list_release_children") => json!({"enum": statuses}),
         ("outcome", "list_release_children") => json!({"enum": Outcome::NAMES}),
+        ("wave", "list_release_children") => json!({"minimum": 1}),
         ("key", "label_child") => json!({"minLength": 1, "maxLength": MAX_LABEL_BYTES, "pattern": PRINTABLE}),
         ("childID" | "releaseID", "fetch_offer") => json!({"minLength": 1}),
         ("Last-Event-ID", _) => json!({"pattern": PLACE, "maxLength": MAX_OFFER_ID_LEN}),

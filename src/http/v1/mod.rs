@@ -10,6 +10,7 @@ mod callers;
 mod children;
 mod deployments;
 mod environments;
+pub mod map;
 mod page;
 mod plan;
 mod registry;
@@ -22,6 +23,7 @@ mod tenant;
 mod tenants;
 mod time;
 mod traffic;
+mod tree;
 mod versions;
 
 pub(super) use page::MAX_LIMIT;
@@ -48,4 +50,6 @@ pub fn router() -> OpenApiRouter<Context> {
         .merge(routers::router())
         .merge(services::router())
         .merge(traffic::router())
+        .merge(map::router())
+        .merge(tree::router())
 }

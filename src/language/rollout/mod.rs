@@ -45,6 +45,9 @@ pub struct Rollout {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
     pub late_joiners: LateJoiners,
+    /// Whether whoever acts on the release says why.
+    #[serde(default, skip_serializing_if = "Notes::is_optional")]
+    pub notes: Notes,
     /// It starts then, in milliseconds since 1970; `None`: at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_ms: Option<i64>,
@@ -100,6 +103,7 @@ impl Default for Rollout {
             soak: Duration::ZERO,
             approval: None,
             late_joiners: LateJoiners::Exclude,
+            notes: Notes::Optional,
             start_ms: None,
             analysis: None,
         }
@@ -262,6 +266,23 @@ pub enum LateJoiners {
     #[default]
     Exclude,
     Include,
+}
+
+/// Whether an action of a person has a note that says why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Notes {
+    #[default]
+    Optional,
+    /// Without one, nothing is done.
+    Required,
+}
+
+impl Notes {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+    const fn is_optional(&self) -> bool {
+        matches!(self, Self::Optional)
+    }
 }
 
 /// Somebody must say yes; no answer in time rolls the release back.

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Approval, ApprovalOf, LateJoiners, NoCalls, OnLimit, Order, OrderWord, Rollout, Untested};
+use super::{
+    Approval, ApprovalOf, LateJoiners, NoCalls, Notes, OnLimit, Order, OrderWord, Rollout, Untested,
+};
 use crate::{
     amount::{Amount, amount},
     analysis::{self, AnalysisDraft, AnalysisPlace},
@@ -32,7 +34,7 @@ pub(crate) struct RolloutDraft {
     pub analysis: Option<AnalysisDraft>,
 }
 
-const KEYS: [&str; 19] = [
+const KEYS: [&str; 20] = [
     "order",
     "start_at",
     "waves",
@@ -50,6 +52,7 @@ const KEYS: [&str; 19] = [
     "approval",
     "approval_timeout",
     "late_joiners",
+    "notes",
     "start",
     "analysis",
 ];
@@ -105,6 +108,10 @@ pub(crate) fn read(
     if let Some(entry) = fields.filled("late_joiners", "exclude", findings) {
         let known = [("exclude", LateJoiners::Exclude), ("include", LateJoiners::Include)];
         rollout.late_joiners = read_word(entry, "late_joiners", &known, findings).unwrap_or_default();
+    }
+    if let Some(entry) = fields.filled("notes", "required", findings) {
+        let known = [("optional", Notes::Optional), ("required", Notes::Required)];
+        rollout.notes = read_word(entry, "notes", &known, findings).unwrap_or_default();
     }
     if let Some(entry) = fields.filled("start", "2026-03-01T06:00:00Z", findings) {
         rollout.start_ms = read_scalar(entry, "bad-time", instant, findings);

@@ -6,7 +6,7 @@ use super::error::store_error;
 use crate::StoreError;
 
 /// The steps: after the first `n` the version is `n`.
-const MIGRATIONS: [&str; 13] = [
+const MIGRATIONS: [&str; 14] = [
     include_str!("../../../migrations/postgres/0001_initial.sql"),
     include_str!("../../../migrations/postgres/0002_analysis.sql"),
     include_str!("../../../migrations/postgres/0060_serving_time.sql"),
@@ -20,6 +20,7 @@ const MIGRATIONS: [&str; 13] = [
     include_str!("../../../migrations/postgres/0121_latencies.sql"),
     include_str!("../../../migrations/postgres/0130_winner.sql"),
     include_str!("../../../migrations/postgres/0140_every_variation.sql"),
+    include_str!("../../../migrations/postgres/0150_told.sql"),
 ];
 
 /// The version this program writes.

@@ -35,7 +35,8 @@ const NO_TIMEOUT: &str = "SET LOCAL statement_timeout = 0";
 pub(super) const RELEASES: &str = concat!(
     "SELECT ",
     columns!(ReleaseRow),
-    " FROM releases WHERE release_key < $1 AND state = COALESCE($3, state) AND state <> 'Removed'
+    " FROM releases WHERE release_key < $1 AND state <> 'Removed'
+      AND (CAST($3 AS text) IS NULL OR strpos($3, ',' || state || ',') > 0)
       AND (CAST($4 AS text) IS NULL OR jsonb_exists(functions::jsonb, $4))
       AND (CAST($5 AS text) IS NULL OR substr(id, 1, length($5)) = $5)
       ORDER BY release_key DESC LIMIT $2"

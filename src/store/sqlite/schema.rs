@@ -8,7 +8,7 @@ use super::{connect::BUSY_TIMEOUT, error::store_error};
 use crate::StoreError;
 
 /// The steps: after the first `n` the version is `n`.
-const MIGRATIONS: [&str; 13] = [
+const MIGRATIONS: [&str; 14] = [
     include_str!("../../../migrations/sqlite/0001_initial.sql"),
     include_str!("../../../migrations/sqlite/0002_analysis.sql"),
     include_str!("../../../migrations/sqlite/0060_serving_time.sql"),
@@ -22,6 +22,7 @@ const MIGRATIONS: [&str; 13] = [
     include_str!("../../../migrations/sqlite/0121_latencies.sql"),
     include_str!("../../../migrations/sqlite/0130_winner.sql"),
     include_str!("../../../migrations/sqlite/0140_every_variation.sql"),
+    include_str!("../../../migrations/sqlite/0150_told.sql"),
 ];
 
 /// The version this program writes.
@@ -51,6 +52,7 @@ pub const SET_VERSION: [&str; MIGRATIONS.len()] = [
     "PRAGMA user_version = 11",
     "PRAGMA user_version = 12",
     "PRAGMA user_version = 13",
+    "PRAGMA user_version = 14",
 ];
 
 /// Looks at the file without changing a byte of it: its version, 0 if there is nothing yet.

@@ -28,7 +28,8 @@ const ROW_BUFFER: usize = 256;
 pub(super) const RELEASES: &str = concat!(
     "SELECT ",
     columns!(ReleaseRow),
-    " FROM releases WHERE release_key < $1 AND state = COALESCE($3, state) AND state <> 'Removed'
+    " FROM releases WHERE release_key < $1 AND state <> 'Removed'
+      AND ($3 IS NULL OR instr($3, ',' || state || ',') > 0)
       AND ($4 IS NULL OR $4 IN (SELECT value FROM json_each(functions)))
       AND ($5 IS NULL OR substr(id, 1, length($5)) = $5)
       ORDER BY release_key DESC LIMIT $2"

@@ -3,10 +3,17 @@
 //! Times are RFC 3339 in UTC. Lists come in pages: `next` names the page after, `null` on the last one. Unknown
 //! fields are ignored by readers, so that fields can be added.
 
+mod actions;
+mod listed;
+mod map;
 mod plan;
 mod tenant;
 mod traffic;
+mod tree;
 
+pub use self::actions::{ReleaseAction, ReleaseActions};
+pub use self::listed::{OpenOf, Progress, ReleaseLine, ReleasePage};
+pub use self::map::{MapArea, MapAreas, MapCell, MapCells, MapChild, PlannedMap};
 pub use self::plan::{
     Plan, PlannedAlpha, PlannedChild, PlannedCondition, PlannedExclusion, PlannedGroup, PlannedMetric,
     PlannedPoint, PlannedStage, PlannedWave, WithoutSurface,
@@ -19,6 +26,8 @@ pub use self::traffic::{
     Service, ServiceDetail, ServiceTraffic, ServiceVariationSum, ShareRange, StandingState, TrafficDrift,
     TrafficEntry, TrafficMeasured,
 };
+
+pub use self::tree::{TreeLevel, TreeNode, TreeSum};
 
 use std::collections::BTreeMap;
 
@@ -71,6 +80,10 @@ pub struct Diagnostic {
 pub struct Release {
     pub id: String,
     pub name: String,
+    /// Changes whenever what is decided on changes: the state, what waits for approval, what is open, paused, skipped, tried again. Sent as
+    /// `If-Match: "TAG"` with an action, it keeps that from meeting another release than was seen. Counts may move while it stays.
+    #[serde(default)]
+    pub tag: String,
     /// `Planned`, `Running`, `Paused`, `AwaitingApproval`, `RollingBack`, `Done`, `DoneWithFailures`, `RolledBack`
     /// (proven everywhere), `RolledBackUnproven`, `Aborted`, `NoParticipants`,
     /// `DoneUntested` (nothing failed, and no agent got the calls that its test needs).
@@ -174,6 +187,12 @@ pub struct ReleaseDetail {
     /// The YAML as submitted.
     pub strategy: String,
     pub stages: Vec<StageOverview>,
+    /// Where there are several, and it is in the manager's memory: of very many, those around the last that is open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waves: Vec<WaveOverview>,
+    /// How near it is to what its strategy bears, while it is in the manager's memory.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<LimitOverview>,
     /// What judges it, and what that has found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub analyses: Vec<AnalysisOverview>,
@@ -219,6 +238,40 @@ pub struct StageOverview {
     /// The same of the agents below managers, if that was asked for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub agents_below: BTreeMap<String, u32>,
+    /// One line: who is waited for there, and how long still, or what it waits for to begin. `None`: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<String>,
+}
+
+/// A wave of a release, and how its children stand.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WaveOverview {
+    /// From 1.
+    pub number: u32,
+    /// `wave 2 of 3`, `location 4 of 20`, `wave 1 of 2 of the routers`.
+    pub name: String,
+    /// Whether its turn has come.
+    pub open: bool,
+    /// Children by how they stand, as on a map: `waiting`, `held`, `doing`, `done`, `failed`, `taking_back` and so on.
+    pub children: BTreeMap<String, u32>,
+    /// As that of a stage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<String>,
+}
+
+/// A limit of a strategy, and how near the release is to it, in agents.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LimitOverview {
+    /// `max_failed`, `max_timed_out`, `max_unreachable`, `max_untested`.
+    pub name: String,
+    /// As the strategy has it: `5%`, `3`.
+    pub limit: String,
+    /// So many may end like this; one more passes the limit.
+    pub most: u32,
+    /// So many did.
+    pub count: u32,
+    /// Of these, so many were accepted by going on after a limit was passed.
+    pub accepted: u32,
 }
 
 /// A block of analysis, and where its latest run stands.
@@ -273,10 +326,28 @@ pub struct MetricOverview {
     pub verdict: Option<String>,
     /// What the last look found, in words.
     pub found: String,
+    /// Between what the strategy has it; `None`: the conditions of a stage say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<MetricLimits>,
     /// What a comparison rests on: counts, quantiles, estimate, interval, p, boundary, alpha spent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub evidence: Option<serde_json::Value>,
+}
+
+/// What a metric must keep: at least one end is there.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MetricLimits {
+    /// What is held against them: the `ratio` of the new version to the other (1: the same), as a factor; their `difference`
+    /// (0: the same), or each `value` itself, both in the metric's unit.
+    pub of: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_least: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<f64>,
+    /// Of error rates: up to this share of calls, from 0 to 1, nothing fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<f64>,
 }
 
 /// A child in a release: `GET /api/v1/releases/{id}/children`.
@@ -348,6 +419,9 @@ pub struct Child {
     /// It lies outside of this manager's area, where that is known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub outside: bool,
+    /// Of a manager that says so: where people reach its own page; only when a single child is shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_url: Option<String>,
     /// GeoJSON; only when a single child is shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Diagnostic, is_zero};
+use super::{Diagnostic, PlannedMap, is_zero};
 
 /// The share of a metric in a release's alpha, the chance that a good release is stopped by mistake.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -142,6 +142,9 @@ pub struct Plan {
     pub children: Vec<PlannedChild>,
     /// To be sent as `after` for the page that follows.
     pub next: Option<String>,
+    /// Where they are, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub map: Option<PlannedMap>,
     /// Children whose areas have no surface, so that no target meets them. `None` where there are none, or no target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_surface: Option<WithoutSurface>,

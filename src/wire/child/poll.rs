@@ -89,7 +89,13 @@ fn check_ids(field: &str, ids: &[String]) -> Result<(), WireError> {
 /// Checks the limits of reported capabilities.
 fn check_capabilities(capabilities: &Capabilities) -> Result<(), WireError> {
     // How it leads is one of a few words, and checked where it is read.
-    let Capabilities { runtimes, labels, labels_below, features, leads: _, routers } = capabilities;
+    let Capabilities { runtimes, labels, labels_below, features, leads: _, routers, public_url } =
+        capabilities;
+    if let Some(url) = public_url {
+        // People are led there: nothing else than an address of a page may come in.
+        let why = |why| WireError::new(&format!("`capabilities.public_url` {why}"));
+        model::public_url::check(url).map_err(why)?;
+    }
     let runtimes = runtimes.as_deref().unwrap_or_default();
     at_most("capabilities.runtimes", runtimes.len(), MAX_RUNTIMES)?;
     at_most("capabilities.labels", labels.len(), MAX_LABELS)?;

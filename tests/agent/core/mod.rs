@@ -43,6 +43,20 @@ fn a_good_release_is_walked_through_in_place() {
     assert!(world.core.state().work.is_none());
 }
 
+#[test]
+fn calls_that_all_went_to_the_base_version_end_no_stage() {
+    let mut world = with_offer();
+    // A tenth of nine calls a step is none.
+    world.calls = 9;
+    world.until("the canary is tried", |world| world.share("hello") == 1_000);
+    world.steps(200);
+    assert!(world.told.is_empty(), "nobody has tested the new version: {:?}", world.told);
+    world.calls = 100;
+    world.until("it had a call", |world| !world.told.is_empty());
+    assert_eq!(world.told[0].status, StageStatus::SuccessWaiting);
+    assert!(last_summary(&world).f2_calls > Some(0));
+}
+
 /// A release whose last stage has ended well, and whose new version answers no more.
 fn died_before_it_takes_over() -> World {
     let mut world = with_offer();

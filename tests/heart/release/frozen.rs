@@ -5,7 +5,7 @@ use std::time::Duration;
 use heart::release::{
     change::Change,
     command::{Form, Refusal},
-    stages,
+    lifecycle, stages,
 };
 use language::render::{ROLLOUT_STAGE, UNDO_STAGE};
 use model::{ChildStatus, Outcome, StageStatus};
@@ -438,11 +438,11 @@ fn ending_a_stage_that_nobody_is_in_or_that_ends_itself_changes_nothing() {
     assert_eq!(world.changes, []);
     world.take(&child);
     world.end_now("7", "One").unwrap();
-    assert!(
-        matches!(world.changes[..], [Change::Stages(stages::Change::Ended { .. })]),
-        "{:?}",
-        world.changes
-    );
+    let [Change::Stages(stages::Change::Ended { .. }), Change::Lifecycle(lifecycle::Change::ActedOn { .. })] =
+        world.changes[..]
+    else {
+        panic!("{:?}", world.changes)
+    };
     world.report(&child, "7", summary("One", Completed)).unwrap();
     let refused = world.end_now("7", "Two");
     assert!(matches!(refused, Err(Refusal::WrongState { .. })), "{refused:?}");

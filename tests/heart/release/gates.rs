@@ -490,6 +490,52 @@ fn who_promotes_a_release_opens_all_that_is_left() {
 }
 
 #[test]
+fn who_promotes_to_the_next_gate_opens_what_comes_next_and_nothing_behind_it() {
+    let text = led("order: waves, waves: [1, 2, 100%], soak: 10m, approval: before_rollout", 1);
+    let (mut world, children) = world_of(3, &text);
+    let promote = Command::Rollout(rollout::Command::PromoteToGate { release: "7".to_owned() });
+    let gate = |world: &World| {
+        let release = world.release("7");
+        release.next_gate().map(|gate| release.gate_name(gate))
+    };
+    // Nobody has come to it yet.
+    assert_eq!(world.poll(&children[0]), "7");
+    assert_eq!(gate(&world).as_deref(), Some("the roll-out"));
+    world.command(&promote).unwrap();
+    assert_eq!(gate(&world).as_deref(), Some("wave 2 of 3"));
+    world.get_ready(&children[0], "One");
+    assert_eq!(world.state_of("7"), "Running", "nobody is asked");
+    end(&mut world, &children[0], "7", "One");
+    roll_out(&mut world, &children[0]);
+    // It soaks.
+    assert_eq!(world.poll(&children[1]), "");
+    world.command(&promote).unwrap();
+    assert_eq!((world.poll(&children[1]), world.poll(&children[2])), ("7".to_owned(), String::new()));
+    // What is behind it waits as before.
+    world.get_ready(&children[1], "One");
+    assert_eq!(world.state_of("7"), "AwaitingApproval");
+    assert_eq!(gate(&world).as_deref(), Some("the roll-out"));
+    world.command(&promote).unwrap();
+    assert_eq!((world.state_of("7"), gate(&world).as_deref()), ("Running", Some("wave 3 of 3")));
+    world.command(&promote).unwrap();
+    // The wave that is new meets all barriers anew, and once they are open nothing is left to promote.
+    assert_eq!(gate(&world).as_deref(), Some("the roll-out"));
+    world.command(&promote).unwrap();
+    assert_eq!(gate(&world), None);
+    let decided = world.command(&promote);
+    assert!(decided.is_ok() && gate(&world).is_none(), "said twice: {decided:?}");
+    for child in &children[1..] {
+        if *child == children[2] {
+            world.get_ready(child, "One");
+        }
+        end(&mut world, child, "7", "One");
+        roll_out(&mut world, child);
+    }
+    assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
+    assert!(world.command(&promote).is_err());
+}
+
+#[test]
 fn a_child_that_is_skipped_is_waited_for_no_more_and_one_that_failed_may_try_again_alone() {
     let text = led("order: global_incremental, on_failure: continue", 1);
     let (mut world, children) = world_of(3, &text);

@@ -448,6 +448,7 @@ enum Deed {
     Retry,
     RetryChild(usize),
     Promote,
+    PromoteToGate,
     Resume,
     Comes(bool),
     Forget(usize),
@@ -465,6 +466,7 @@ fn deed() -> impl Strategy<Value = Deed> {
         2 => Just(Deed::Retry),
         2 => child.clone().prop_map(Deed::RetryChild),
         2 => Just(Deed::Promote),
+        2 => Just(Deed::PromoteToGate),
         2 => Just(Deed::Resume),
         2 => any::<bool>().prop_map(Deed::Comes),
         1 => child.clone().prop_map(Deed::Forget),
@@ -614,6 +616,10 @@ impl Witness {
             }
             Deed::Promote => {
                 let promote = rollout::Command::Promote { release: "h".to_owned() };
+                let _ = self.crew.world.command(&Command::Rollout(promote));
+            }
+            Deed::PromoteToGate => {
+                let promote = rollout::Command::PromoteToGate { release: "h".to_owned() };
                 let _ = self.crew.world.command(&Command::Rollout(promote));
             }
             Deed::Resume if self.crew.world.release("h").is_paused() => self.crew.world.resume("h"),

@@ -26,6 +26,7 @@ mod prospect;
 mod queue;
 mod recount;
 mod replan;
+mod revision;
 mod rules;
 mod skip;
 mod steps;

@@ -55,6 +55,7 @@ enum Deed {
     Resume(usize),
     Approve(usize),
     Promote(usize),
+    PromoteToGate(usize),
     Extend(usize),
     SkipChild(usize, usize),
     RetryChild(usize, usize),
@@ -143,6 +144,7 @@ fn deed() -> impl Strategy<Value = Deed> {
         2 => release.clone().prop_map(Deed::Resume),
         3 => release.clone().prop_map(Deed::Approve),
         1 => (7..9_usize).prop_map(Deed::Promote),
+        1 => (7..9_usize).prop_map(Deed::PromoteToGate),
         2 => release.clone().prop_map(Deed::Extend),
         1 => (release.clone(), child.clone()).prop_map(|(release, child)| Deed::SkipChild(release, child)),
         1 => (release.clone(), child.clone()).prop_map(|(release, child)| Deed::RetryChild(release, child)),
@@ -319,6 +321,10 @@ impl Run {
             }
             Deed::Promote(index) => {
                 self.command(Command::Rollout(rollout::Command::Promote { release: release(*index) }));
+            }
+            Deed::PromoteToGate(index) => {
+                let release = release(*index);
+                self.command(Command::Rollout(rollout::Command::PromoteToGate { release }));
             }
             Deed::Extend(index) => {
                 self.command(Command::Rollout(rollout::Command::Extend { release: release(*index) }));

@@ -319,3 +319,18 @@ async fn sticky_keys_are_cookies_headers_or_addresses() {
     }
     player.world.stop().await;
 }
+
+/// Whichever interface somebody acts through.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_strategy_that_wants_notes_has_whoever_acts_say_why() {
+    let player = Player::start().await;
+    let text = "id: noted\nname: noted\nservices:\n  - name: checkout\n    routers: {labels: {env: prod}}\n    ports: [{port: 8080}]\n    \
+        variations: [{name: A, targets: [\"127.0.0.1:9101\"]}, {name: B, targets: [\"127.0.0.1:9111\"]}]\n\
+        strategy: canary-10-25-50-100\nrollout: {order: parallel, notes: required}\n";
+    player.world.submit(text).await.ok();
+    let answer = player.act("noted", "rollback", &json!({})).await;
+    assert_eq!((answer.status, &answer.json()["type"]), (422, &json!("/problems/note-required")));
+    // With one it is looked at, whatever comes of it.
+    let answer = player.act("noted", "rollback", &json!({"note": "it is odd"})).await;
+    assert_ne!(answer.json()["type"], "/problems/note-required", "{}", answer.text());
+}

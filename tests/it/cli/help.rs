@@ -75,7 +75,7 @@ fn the_help_of_release_names_every_verb() {
       abort            End a release and bring every child that may run the new version back to the base
                        version
       approve          Say yes to the wave, the stage or the roll-out that a release waits for
-      promote          Open what is left of waves, stages, soaks and approvals at once; limits hold
+      promote          Open what is left of waves, stages, soaks and approvals, or only what comes next
       extend           Take in the children that could take part and were not there when a release
                        started
       extend-analysis  Let an analysis that ended undecided go on

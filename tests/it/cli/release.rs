@@ -265,6 +265,7 @@ fn a_release_that_is_led_is_steered_from_the_command_line() {
     said += &steer(&["extend", "led"]);
     said += &steer(&["skip-stage", "led", "Canary"]);
     said += &steer(&["skip-stage", "led", "Canary 5 Percent"]);
+    said += &steer(&["promote", "led", "--to-gate", "--note", "seen enough"]);
     said += &steer(&["promote", "led"]);
     insta::assert_snapshot!(said.replace(child, "CHILD"), @r#"
     led: CHILD is taken out; it is AwaitingApproval (wave 2 of 2) now
@@ -272,6 +273,7 @@ fn a_release_that_is_led_is_steered_from_the_command_line() {
     led: extended; it is AwaitingApproval (wave 2 of 2) now
     error: led has no stage "Canary"
     led: stage "Canary 5 Percent" is skipped; it is AwaitingApproval (wave 2 of 2) now
+    led: what came next is open; it is Running now
     led: everything is open; it is Running now
     "#);
     assert_eq!(code(&run(folder.path(), ["release", "watch", "led", "--url", url])), 0);

@@ -4,6 +4,7 @@ mod analysis;
 mod documented;
 mod faults;
 mod precedence;
+mod public_url;
 mod secrets;
 
 use choirmaster::config::{Config, ConfigError, Flag};

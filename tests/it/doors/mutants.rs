@@ -24,6 +24,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
+use super::routes;
 use crate::world::{AREA, STAGE, World, strategy, summary};
 
 /// Requests of an ordinary run.
@@ -281,11 +282,15 @@ fn mutant(calls: &[Seed], strategies: &[Seed], dice: &mut Dice) -> Vec<u8> {
         _ => {}
     }
     mutate(&mut seed.body, kinds, dice);
-    // The one answer without an end.
-    if seed.target.contains("/events") {
+    // An answer without an end.
+    if is_endless(&seed.target) {
         "/healthz".clone_into(&mut seed.target);
     }
     framed(&seed)
+}
+
+fn is_endless(text: &str) -> bool {
+    routes::ENDLESS.iter().any(|path| text.contains(path))
 }
 
 /// An answer, as much of it as is looked at.
@@ -389,7 +394,7 @@ async fn attack(address: SocketAddr, kid: String, mut dice: Dice, count: u64) ->
         if is_whole {
             mutate(&mut request, &calls, &mut dice);
             let head = &request[..request.len().min(200)];
-            if String::from_utf8_lossy(head).contains("/events") {
+            if is_endless(&String::from_utf8_lossy(head)) {
                 continue;
             }
         }

@@ -22,8 +22,12 @@ pub const DOOR: (&str, &str) = ("POST", "/join");
 /// For whoever watches the process.
 pub const PROBES: [(&str, &str); 2] = [("GET", "/healthz"), ("GET", "/readyz")];
 
-/// The one answer without an end.
-pub const ENDLESS: &str = "/events";
+/// Answers without an end.
+pub const ENDLESS: [&str; 2] = ["/events", "/api/v1/map/changes"];
+
+pub fn is_endless(path: &str) -> bool {
+    ENDLESS.contains(&path)
+}
 
 /// A request in the name of a child.
 #[derive(Debug)]

@@ -264,7 +264,7 @@ fn told_step(step: &Step) -> String {
     let change = OfMember::Stepped { release, child, step, at: 5, summary: None };
     let mut events = audit::events(&State::default(), &[Change::Members(change)], None).unwrap();
     let (_, event) = events.remove(0);
-    event.strip_prefix(r#"{"event":"child","release":"?","child":"?","#).expect("a step").to_owned()
+    event.text.strip_prefix(r#"{"event":"child","release":"?","child":"?","#).expect("a step").to_owned()
 }
 
 #[test]

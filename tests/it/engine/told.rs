@@ -38,7 +38,7 @@ const RELEASE: ReleaseKey = ReleaseKey(4);
 fn event(change: Change, note: Option<&str>) -> String {
     let mut events = audit::events(&State::default(), &[change], note).unwrap();
     assert_eq!(events.len(), 1);
-    events.remove(0).1
+    events.remove(0).1.text
 }
 
 fn child(name: &str) -> Child {

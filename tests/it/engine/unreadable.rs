@@ -85,7 +85,7 @@ async fn an_event_of_the_first_version_is_shown_and_a_newer_one_is_unreadable_an
     assert_eq!(world.unreadable("audit").await, 1);
     let events = r#"[{"event":"a"},{"version":2,"event":"b"}]"#.to_owned();
     let (actor, release_key) = ("child".to_owned(), None);
-    let row = AuditRow { seq: 3, idx: 4, at_ms: 5, release_key, actor, events };
+    let row = AuditRow { seq: 3, idx: 4, at_ms: 5, release_key, actor, events, steps: false };
     let error = stored::events(&row).unwrap_err().to_string();
     let said = "table audit, key (3, 4), column events: its form has version 2, and this program knows those up to 1";
     assert!(error.contains(said), "{error}");

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::world::World;
 
 /// Longest wait for what a test expects.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 const AGENTS: usize = 5;
 

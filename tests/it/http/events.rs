@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use reqwest::Response;
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::world::{STAGE, World, strategy};
 
@@ -126,6 +126,60 @@ async fn one_release_can_be_followed() {
         world.get("/events?after=x").await.problem(),
         "400 about:blank: an event's id looks like 12-0"
     );
+    world.stop().await;
+}
+
+/// The place of the last entry.
+async fn end(world: &World) -> String {
+    trail(world, "").await.last().unwrap()["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn who_wants_to_hear_only_that_there_is_news_hears_it_seldom_and_up_to_the_last() {
+    let world = World::start().await;
+    let mut children = Vec::new();
+    for _ in 0..20 {
+        children.push(world.child().await);
+    }
+    let mut live = Listener::open(&world, "?news=true&beat=true", None).await;
+    let began = Instant::now();
+    world.submit(&strategy("a")).await.ok();
+    for child in &children {
+        world.run(child, "a").await;
+    }
+    let (entries, last) = (trail(&world, "").await.len(), end(&world).await);
+    let mut heard = Vec::new();
+    while live.last_id != last {
+        heard.push(live.block().await.unwrap());
+    }
+    assert!(heard.iter().all(|(_, name, data)| name.is_empty() && *data == Value::Null), "{heard:?}");
+    let most = 2 + began.elapsed().as_millis() / 250;
+    assert!(heard.len() <= usize::try_from(most).unwrap() && heard.len() < entries, "{heard:?}");
+    // Whoever comes again is told at once that there was something meanwhile, and then of what comes.
+    let mut resumed = Listener::open(&world, "?news=true&after=0-0", None).await;
+    assert_eq!(resumed.block().await.unwrap().0, last);
+    world.submit(&strategy("b")).await.ok();
+    world.call("POST", "/api/v1/releases/b/abort").await.ok();
+    let last = end(&world).await;
+    while resumed.last_id != last {
+        resumed.block().await.unwrap();
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn there_is_no_news_of_other_releases() {
+    let world = World::start().await;
+    world.child().await;
+    world.submit(&strategy("a")).await.ok();
+    let now = end(&world).await;
+    let mut of_a = Listener::open(&world, &format!("?news=true&release=a&after={now}"), None).await;
+    world.submit(&strategy("b")).await.ok();
+    world.call("POST", "/api/v1/releases/b/abort").await.ok();
+    world.call("POST", "/api/v1/releases/a/abort").await.ok();
+    of_a.block().await.unwrap();
+    assert_eq!(of_a.last_id, end(&world).await);
+    assert_eq!(trail(&world, "").await.last().unwrap()["release"], "a");
     world.stop().await;
 }
 

@@ -1,5 +1,6 @@
 //! The HTTP edge, from outside.
 
+mod actions;
 mod address;
 mod auth;
 mod bytes;
@@ -8,8 +9,11 @@ mod check;
 mod children;
 mod events;
 mod host;
+mod if_match;
 mod joining;
 mod led;
+mod listing;
+pub mod map;
 mod openapi;
 mod original;
 mod pace;
@@ -21,8 +25,10 @@ mod steering;
 mod submit;
 mod survey;
 pub mod tenants;
-mod traffic;
+mod told;
+pub mod traffic;
 mod wait;
+mod waiting;
 mod watching;
 mod whole;
 mod wiped;

@@ -80,8 +80,14 @@ async fn a_release_is_shown_the_same_in_memory_and_from_the_store() {
     assert_eq!((&open["state"], &open["counts"]["todo"]), (&json!("Running"), &json!(2)));
     assert_eq!(open["waits_for"], "0 of 2 children have ended, 2 have yet to begin");
     assert_eq!(open["strategy"].as_str().unwrap(), strategy("a"));
+    let mut stage = open["stages"][0].clone();
+    let waits = stage.as_object_mut().unwrap().remove("waits_for").unwrap();
+    assert!(
+        waits.as_str().unwrap().starts_with("2 children are waited for; those that come no further"),
+        "{waits}"
+    );
     assert_eq!(
-        open["stages"][0],
+        stage,
         json!({"name": STAGE, "kind": "WaitForSignal", "function": "sieve",
         "new_traffic": 5, "children": {"Pending": 2}})
     );
@@ -206,7 +212,7 @@ async fn lists_come_in_pages_and_filters_are_checked() {
     }
     insta::assert_snapshot!(seen, @r#"
     400 about:blank: `state` "done" is none of Planned, Running, Paused, AwaitingApproval, RollingBack, Done, DoneWithFailures, RolledBack, RolledBackUnproven, Aborted, NoParticipants, DoneUntested
-    400 about:blank: Failed to deserialize query string: stat: unknown field `stat`, expected one of `state`, `function`, `after`, `limit`
+    400 about:blank: Failed to deserialize query string: stat: unknown field `stat`, expected one of `state`, `name`, `function`, `label`, `area`, `sort`, `counts`, `below`, `after`, `limit`
     400 about:blank: `limit` is 1 to 1000, not 0
     400 about:blank: `limit` is 1 to 1000, not 1001
     400 about:blank: Failed to deserialize query string: limit: invalid digit found in string

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::world::{AREA, Answer, World};
 
 /// A child that leads an nginx.
-async fn router(world: &World, name: &str) -> String {
+pub async fn router(world: &World, name: &str) -> String {
     let area: Value = serde_json::from_str(AREA).unwrap();
     let capabilities = json!({"leads": "whole", "routers": ["nginx"]});
     let poll = |id: &str| json!({"id": id, "kind": "agent", "name": name, "geographic_area": area, "capabilities": capabilities});
@@ -17,7 +17,7 @@ async fn router(world: &World, name: &str) -> String {
     id
 }
 
-fn led(shares: [u16; 2]) -> Value {
+pub fn led(shares: [u16; 2]) -> Value {
     let check = json!({"path": "/ready", "interval_ms": 2000, "timeout_ms": 500, "healthy_after": 2, "unhealthy_after": 3});
     json!({
         "name": "checkout", "epoch": 1, "generation": u64::from(shares[1]) + 1,
@@ -37,7 +37,7 @@ fn led(shares: [u16; 2]) -> Value {
     })
 }
 
-fn report(id: &str, services: &[Value]) -> Value {
+pub fn report(id: &str, services: &[Value]) -> Value {
     json!({
         "id": id,
         "router": {"kind": "nginx", "version": "1.26.0", "phase": "in_force", "reached": true},
@@ -45,7 +45,7 @@ fn report(id: &str, services: &[Value]) -> Value {
     })
 }
 
-async fn tell(world: &World, body: &Value) -> Answer {
+pub async fn tell(world: &World, body: &Value) -> Answer {
     world.post("/traffic", body).await
 }
 
@@ -352,7 +352,7 @@ async fn a_router_is_forgotten_with_its_child() {
 }
 
 /// A release of the service whose stable variation is at these targets.
-fn release(id: &str, stable: &str, more: &str) -> String {
+pub fn release(id: &str, stable: &str, more: &str) -> String {
     format!(
         "id: {id}\nname: {id}\ntype: strategy\nservices:\n  - name: checkout\n    ports: [{{port: 8080, protocol: HTTP}}]\n{more}    \
          variations:\n      - {{name: A, targets: [{stable}]}}\n      - {{name: B, targets: [\"127.0.0.1:9111\"]}}\n\

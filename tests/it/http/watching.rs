@@ -93,7 +93,7 @@ async fn unknown_paths_and_methods_are_problems() {
     let world = World::start().await;
     let mut seen = String::new();
     for (method, path) in [
-        ("GET", "/"),
+        ("GET", "/nothing"),
         ("GET", "/api/v1/nothing"),
         ("GET", "/api/v1/releases/"),
         ("GET", "/api/v1/releases/a%2Fb"),
@@ -107,7 +107,7 @@ async fn unknown_paths_and_methods_are_problems() {
         seen += &format!("{method} {path}: {} allow {:?}\n", answer.problem(), answer.header("allow"));
     }
     insta::assert_snapshot!(seen, @r#"
-    GET /: 404 about:blank: there is no GET /; /openapi.json lists what there is allow ""
+    GET /nothing: 404 about:blank: there is no GET /nothing; /openapi.json lists what there is allow ""
     GET /api/v1/nothing: 404 about:blank: there is no GET /api/v1/nothing; /openapi.json lists what there is allow ""
     GET /api/v1/releases/: 404 about:blank: there is no GET /api/v1/releases/; /openapi.json lists what there is allow ""
     GET /api/v1/releases/a%2Fb: 404 /problems/unknown-release: release a/b is not known allow ""

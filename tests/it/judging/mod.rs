@@ -1,6 +1,7 @@
 //! Releases that are judged: fetched, looked at, and acted on, over HTTP.
 
 mod children;
+mod compared;
 mod conditions;
 mod finite;
 mod fleets;
@@ -37,7 +38,7 @@ use tokio_util::sync::CancellationToken;
 use crate::world::{World, strategy};
 
 /// Longest wait for what a test expects.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// What the provider answers for a version, or a status of an error.
 type Says = Result<Vec<f64>, u16>;

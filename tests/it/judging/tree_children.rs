@@ -10,6 +10,7 @@ use super::{
     in_state, judged, look_until, registered,
 };
 use crate::{
+    page::releases::compared,
     random::Random,
     tree::levels,
     world::{AREA, STAGE, World},
@@ -95,6 +96,8 @@ async fn histograms_of_agents_two_levels_below_tell_a_slow_version_from_a_good_o
         let evidence = &analysis["metrics"][0]["evidence"];
         let count = |side: &str| evidence[side]["count"].as_u64().unwrap();
         assert!(count("baseline") + count("canary") >= 39_900, "{analysis:#}");
+        let (found, _, html) = compared(&worlds[0], verdict).await;
+        assert!(found.is_empty() && html.contains("<svg class=\"drawn\""), "{found:#?}");
         end(worlds, agents).await;
     });
     futures_util::future::join_all(told).await;
@@ -127,6 +130,9 @@ async fn errors_that_agents_count_are_compared_and_those_of_agents_that_count_no
         })
         .await;
         assert_eq!(shown["analyses"][0]["verdict"], verdict, "{shown:#}");
+        let (found, _, html) = compared(&worlds[0], &id).await;
+        assert!(found.is_empty(), "{found:#?}");
+        assert_eq!(html.contains("<svg class=\"drawn\""), kind == FleetKind::Modern, "{html}");
         end(worlds, agents).await;
     });
     futures_util::future::join_all(told).await;

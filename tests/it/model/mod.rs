@@ -1,5 +1,6 @@
 //! What everything stands on, piece by piece.
 
+mod globe;
 mod pages;
 mod pairs;
 mod ring;

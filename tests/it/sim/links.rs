@@ -287,7 +287,7 @@ impl World {
         let (mut doing, mut held) = (Doing::Plain, Vec::new());
         let (command, wait_ms) = match what {
             Call::Poll(poll) => {
-                let capabilities = line.below.capabilities(poll.features).unwrap_or_default();
+                let capabilities = line.below.capabilities(poll.features, None).unwrap_or_default();
                 let command = Command::Children(children::Command::Poll(Poll {
                     child: poll.id.map(|id| ChildId::parse(&id).unwrap()),
                     fresh: ChildId::parse("unset").unwrap(),

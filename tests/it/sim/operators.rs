@@ -150,7 +150,10 @@ impl World {
             14 => {
                 self.witnesses[0].promoted.insert(release.clone());
                 self.overseer.promoted.insert(release.clone());
-                Some(Command::Rollout(rollout::Command::Promote { release }))
+                Some(Command::Rollout(match self.dice.below(2) {
+                    0 => rollout::Command::PromoteToGate { release },
+                    _ => rollout::Command::Promote { release },
+                }))
             }
             15..18 => self.choose_winner(release),
             _ => None,

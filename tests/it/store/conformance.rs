@@ -150,10 +150,19 @@ async fn releases_are_found_by_state_and_function(place: &Place) {
         (some("running"), None, vec![]),
         (None, some("siev"), vec![]),
     ] {
-        let filter = ReleaseFilter { before: None, state, function, prefix: None, limit: 10 };
+        let states = Vec::from_iter(state);
+        let filter = ReleaseFilter { before: None, states, function, prefix: None, limit: 10 };
         let found = reader.releases(&filter).await.unwrap();
         assert_eq!(found.iter().map(|row| row.release_key).collect::<Vec<_>>(), keys, "{filter:?}");
     }
+    let either = ReleaseFilter {
+        states: vec!["Done".to_owned(), "Running".to_owned(), "Runn".to_owned()],
+        limit: 10,
+        ..ReleaseFilter::default()
+    };
+    let found = reader.releases(&either).await.unwrap();
+    assert!(found.iter().all(|row| row.state == "Done" || row.state == "Running"), "{found:?}");
+    assert!(found.len() >= 3, "{found:?}");
     // A prefix is no pattern, and its case counts.
     for (prefix, keys) in [
         ("", vec![4, 3, 2, 1]),
@@ -359,7 +368,8 @@ async fn a_store_of_a_newer_version_is_refused_and_not_touched(place: &Place) {
 
 /// Takes away what came after settings and pointers.
 const AFTER_POINTERS: &str =
-    "DROP TABLE routers; DROP TABLE led_services; DROP TABLE router_orders; DROP TABLE traffic_history";
+    "DROP TABLE routers; DROP TABLE led_services; DROP TABLE router_orders; DROP TABLE traffic_history;
+     DROP INDEX audit_told; DROP INDEX audit_told_of_release; ALTER TABLE audit DROP COLUMN steps";
 
 /// As stores were before releases of services had tables and views.
 async fn without_service_releases(place: &Place) {

@@ -286,7 +286,8 @@ impl Everything {
         assert_eq!(reader.audit_end().await.unwrap(), self.audit.keys().next_back().copied());
         for release_key in 0..6 {
             // A slow machine commits more than a page has room for while a copy is made.
-            let of = AuditFilter { release_key: Some(release_key), limit: MAX_PAGE, after: None };
+            let of =
+                AuditFilter { release_key: Some(release_key), limit: MAX_PAGE, ..AuditFilter::default() };
             let wanted = self.audit.values().filter(|row| row.release_key == Some(release_key));
             assert!(reader.audit(&of).await.unwrap().iter().eq(wanted.take(MAX_PAGE as usize)));
         }

@@ -70,7 +70,7 @@ pub fn assignment(release_key: u32, child_key: u32) -> AssignmentRow {
 
 pub fn audit(seq: u64, idx: u32, release_key: Option<u32>) -> AuditRow {
     let (actor, events) = ("child".to_owned(), "[]".to_owned());
-    AuditRow { seq, idx, at_ms: seq.cast_signed(), release_key, actor, events }
+    AuditRow { seq, idx, at_ms: seq.cast_signed(), release_key, actor, events, steps: false }
 }
 
 /// Any text a database can keep: everything but NUL.
@@ -191,9 +191,10 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn any_audit()(at_ms in any::<i64>(), release_key in option::of(key()), actor in text(), events in text())
+    fn any_audit()(at_ms in any::<i64>(), release_key in option::of(key()), actor in text(), events in text(),
+        steps in any::<bool>())
         -> AuditRow {
-        AuditRow { seq: 0, idx: 0, at_ms, release_key, actor, events }
+        AuditRow { seq: 0, idx: 0, at_ms, release_key, actor, events, steps }
     }
 }
 

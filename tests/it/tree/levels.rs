@@ -25,6 +25,7 @@ pub fn parent(url: String) -> parent::Settings {
         name: Some("middle".to_owned()),
         poll: Duration::from_millis(20),
         service_area: None,
+        public_url: None,
         archive_limits: language::functions::Limits::default(),
         // A world has its own.
         downloads: PathBuf::new(),

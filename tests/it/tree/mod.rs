@@ -7,6 +7,7 @@ mod offers;
 mod plain;
 mod processes;
 mod questions;
+mod releases;
 pub mod rough;
 mod service_area;
 mod shown;

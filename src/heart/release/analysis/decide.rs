@@ -37,8 +37,10 @@ fn extend(state: &State, id: &str, for_ms: u64, calls: Option<u64>, now: Now) ->
         ));
     };
     let extended = Extended { for_ms, calls, begun: None };
-    let mut changes =
-        vec![Change::Analysis(RunChange::Extended { release: release.key, block, extended, now })];
+    let mut changes = vec![
+        Change::Analysis(RunChange::Extended { release: release.key, block, extended, now }),
+        Change::Lifecycle(lifecycle::Change::ActedOn { release: release.key }),
+    ];
     if standing == Standing::Paused && matches!(release.state, ReleaseState::Paused { .. }) {
         changes.push(Change::Lifecycle(lifecycle::Change::Resumed { release: release.key, now }));
     }

@@ -15,6 +15,7 @@ mod moves;
 mod part;
 mod rare;
 mod sets;
+mod shown;
 mod step;
 mod take_back;
 mod undo;

@@ -18,8 +18,10 @@ pub use super::members::{NoOffer, form, peek};
 
 use super::{
     analysis,
-    command::{Command, Decision, Seen},
-    lifecycle, members, parent, rollout, stages,
+    command::{Command, Decision, NoReply, Refusal, Seen},
+    lifecycle, members, parent,
+    revision::Tag,
+    rollout, stages,
     state::State,
 };
 use crate::traffic;
@@ -37,6 +39,24 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
         Command::Analysis(command) => analysis::decide(state, command, now),
         Command::Traffic(command) => traffic::decide(state, command, now),
         Command::Tick => tick::decide(state, seen, now),
+        Command::Guarded { release, tags, then } => guarded(state, release, tags, then)
+            .map_or_else(Decision::from, |()| decide(state, seen, then, now)),
         Command::Recalled { then, .. } | Command::RecalledPart { then, .. } => decide(state, seen, then, now),
     }
+}
+
+/// Whether a release is one that was seen; for whoever stops it, however far that went on by itself.
+fn guarded(state: &State, id: &str, tags: &[Tag], then: &Command) -> Result<(), NoReply> {
+    let release = checks::find(state, id)?;
+    let current = release.tag();
+    let fits = |tag: &Tag| *tag == current || (stops(then) && release.fits_whoever_stops(*tag));
+    if tags.iter().any(fits) {
+        return Ok(());
+    }
+    Err(Refusal::Changed { release: release.id.clone(), current }.into())
+}
+
+/// Whether a command holds a release up or takes it back.
+const fn stops(command: &Command) -> bool {
+    matches!(command, Command::Lifecycle(lifecycle::Command::Pause { .. } | lifecycle::Command::Abort { .. }))
 }

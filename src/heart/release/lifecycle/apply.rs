@@ -54,6 +54,8 @@ pub(in crate::release) fn apply(state: &mut State, change: &Change) {
             release.ended = Some(*now);
             release.end_analyses();
         }),
+        // Its revision moves, as with each change that people decide on.
+        Change::ActedOn { .. } => {}
         Change::Removed { id, .. } => {
             state.known.remove(id);
         }

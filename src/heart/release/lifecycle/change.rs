@@ -44,6 +44,10 @@ pub enum Change {
         release: ReleaseKey,
         now: Now,
     },
+    /// An operator did something to some of its children: whoever saw it before has seen another one.
+    ActedOn {
+        release: ReleaseKey,
+    },
     /// A hybrid is taken back, and each router has proven that it is back: its agents follow.
     RoutersBack {
         release: ReleaseKey,
@@ -78,6 +82,7 @@ impl Change {
             | Self::Resumed { .. }
             | Self::Aborted { .. }
             | Self::FaultNoted { .. }
+            | Self::ActedOn { .. }
             | Self::RoutersBack { .. }
             | Self::Replanned { .. }
             | Self::Ended { .. }
@@ -95,6 +100,7 @@ impl Change {
             | Self::Aborted { release, .. }
             | Self::FaultNoted { release, .. }
             | Self::Retried { release, .. }
+            | Self::ActedOn { release }
             | Self::RoutersBack { release, .. }
             | Self::Replanned { release, .. }
             | Self::Ended { release, .. }

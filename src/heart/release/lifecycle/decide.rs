@@ -25,7 +25,9 @@ use model::{ChildKey, ChildStatus, Exclusion, Now, Outcome};
 pub(in crate::release) fn decide(state: &State, command: &Command, now: Now) -> Decision {
     match command {
         Command::Submit { submission, dry_run } => submit::decide(state, submission, *dry_run, now),
-        Command::Pause { release, reason } => pause(state, release, reason, now).into(),
+        Command::Pause { release, reason } => {
+            find(state, release).and_then(|release| pause(release, reason, now)).into()
+        }
         Command::Resume { release } => resume(state, release, now).into(),
         Command::Abort { release, note, by } => {
             abort(state, release, note.as_deref(), by.as_deref(), now).into()
@@ -49,8 +51,7 @@ fn remove(state: &State, id: &str) -> Result<Decision, NoReply> {
     Ok(Decision::new(vec![removed], Reply::Done))
 }
 
-fn pause(state: &State, id: &str, reason: &str, now: Now) -> Result<Decision, NoReply> {
-    let release = find(state, id)?;
+pub(in crate::release) fn pause(release: &Release, reason: &str, now: Now) -> Result<Decision, NoReply> {
     let paused = || {
         let pause = Pause::new(PausedBy::Operator, reason);
         Decision::new(
@@ -74,6 +75,19 @@ fn pause(state: &State, id: &str, reason: &str, now: Now) -> Result<Decision, No
 
 fn resume(state: &State, id: &str, now: Now) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
+    let mut decision = resumed(release, now, state.conflicts(&release.strategy, release.key))?;
+    if matches!(release.state, ReleaseState::Planned) {
+        decision.changes.splice(0..0, supersede(state, &release.strategy, &release.id, release.key, now));
+    }
+    Ok(decision)
+}
+
+/// Lets a release go on, or begin, beside or in the place of those that are in its way.
+pub(in crate::release) fn resumed<'a>(
+    release: &Release,
+    now: Now,
+    conflicts: impl Iterator<Item = &'a Release>,
+) -> Result<Decision, NoReply> {
     match &release.state {
         ReleaseState::Paused { .. } if release.is_held() => Err(held(release, "the pause".to_owned())),
         // Paused by both: what was paused here goes on when it goes on there.
@@ -87,10 +101,9 @@ fn resume(state: &State, id: &str, now: Now) -> Result<Decision, NoReply> {
             Reply::Done,
         )),
         ReleaseState::Planned if release.deferred => {
-            refuse_conflicts(state, &release.strategy, release.key)?;
-            let mut changes = supersede(state, &release.strategy, &release.id, release.key, now);
-            changes.push(Change::Lifecycle(lifecycle::Change::Resumed { release: release.key, now }));
-            Ok(Decision::new(changes, Reply::Done))
+            refuse_conflicts(&release.strategy, conflicts)?;
+            let begins = Change::Lifecycle(lifecycle::Change::Resumed { release: release.key, now });
+            Ok(Decision::new(vec![begins], Reply::Done))
         }
         ReleaseState::Running | ReleaseState::AwaitingApproval { .. } => Ok(Decision::unchanged(Reply::Done)),
         ReleaseState::Planned | ReleaseState::RollingBack { .. } | ReleaseState::Over { .. } => Err(wrong(
@@ -108,18 +121,24 @@ fn abort(
     now: Now,
 ) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
+    if !is_abortable(release)? {
+        return Ok(Decision::unchanged(Reply::Done));
+    }
+    let text = note.unwrap_or("an operator aborted it");
+    let (by, note) = (by.map(str::to_owned), note.map(str::to_owned));
+    let ending = Ending { by, note, ..Ending::new(Cause::Operator, text) };
+    Ok(Decision::new(roll_back(state, release, ending, End::Aborted, now), Reply::Done))
+}
+
+/// Whether an abort takes anything back that is not taken back already.
+pub(in crate::release) fn is_abortable(release: &Release) -> Result<bool, NoReply> {
     match release.state {
         ReleaseState::Planned
         | ReleaseState::Running
         | ReleaseState::AwaitingApproval { .. }
-        | ReleaseState::Paused { .. } => {
-            let text = note.unwrap_or("an operator aborted it");
-            let (by, note) = (by.map(str::to_owned), note.map(str::to_owned));
-            let ending = Ending { by, note, ..Ending::new(Cause::Operator, text) };
-            Ok(Decision::new(roll_back(state, release, ending, End::Aborted, now), Reply::Done))
-        }
+        | ReleaseState::Paused { .. } => Ok(true),
         ReleaseState::RollingBack { .. } | ReleaseState::Over { end: End::Aborted | End::RolledBack, .. } => {
-            Ok(Decision::unchanged(Reply::Done))
+            Ok(false)
         }
         ReleaseState::Over { .. } => {
             Err(wrong(release, "what is over can't be aborted; release the old version"))
@@ -138,6 +157,31 @@ fn plan_again(state: &State, id: &str, now: Now) -> Result<Decision, NoReply> {
 
 pub(in crate::release) fn retry(state: &State, id: &str, now: Now) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
+    check_retry(release)?;
+    let (retryable, gone): (Vec<ChildKey>, Vec<ChildKey>) = release
+        .assignments
+        .iter()
+        .filter(|(_, assignment)| assignment.is_retryable())
+        .map(|(child, _)| *child)
+        .partition(|child| state.children.get(*child).is_some());
+    let is_succeeded = || changed_since(state, release, &retryable) || conflicts_with_open(state, release);
+    check_retried(release, !retryable.is_empty(), is_succeeded)?;
+    let mut changes = vec![Change::Lifecycle(lifecycle::Change::Retried { release: release.key, now })];
+    for child in gone {
+        let Some(mut walk) = Walk::start(state, release, child, now) else { continue };
+        let outcome = Outcome::Excluded(Exclusion::Forgotten);
+        walk.step(Step::Ended { status: ChildStatus::No, outcome });
+        changes.append(&mut walk.changes);
+    }
+    let replaced = |child: &ChildKey| release.assignments.get(child)?.rare().predecessor;
+    for old in retryable.iter().filter_map(replaced) {
+        changes.extend(goes_on_as_another(state, release, old, now));
+    }
+    Ok(Decision::new(changes, Reply::Done))
+}
+
+/// Whether those of a release that ended badly may be tried again, as far as it tells itself.
+pub(in crate::release) fn check_retry(release: &Release) -> Result<(), NoReply> {
     match release.state {
         ReleaseState::Running
         | ReleaseState::AwaitingApproval { .. }
@@ -158,31 +202,22 @@ pub(in crate::release) fn retry(state: &State, id: &str, now: Now) -> Result<Dec
         let limit = usize::from(MAX_ATTEMPT);
         return Err(Refusal::Limit { what: "attempts of a release", limit }.into());
     }
-    let (retryable, gone): (Vec<ChildKey>, Vec<ChildKey>) = release
-        .assignments
-        .iter()
-        .filter(|(_, assignment)| assignment.is_retryable())
-        .map(|(child, _)| *child)
-        .partition(|child| state.children.get(*child).is_some());
-    if retryable.is_empty() {
+    Ok(())
+}
+
+/// Whether there is anybody to be tried again, and no later release (`is_succeeded`) is in the way of one that is over.
+pub(in crate::release) fn check_retried(
+    release: &Release,
+    has_retryable: bool,
+    is_succeeded: impl FnOnce() -> bool,
+) -> Result<(), NoReply> {
+    if !has_retryable {
         return Err(Refusal::NothingToRetry(release.id.clone()).into());
     }
-    let reopened = release.state.is_over();
-    if reopened && (changed_since(state, release, &retryable) || conflicts_with_open(state, release)) {
+    if release.state.is_over() && is_succeeded() {
         return Err(wrong(release, "a later release changes the same functions; submit a new one"));
     }
-    let mut changes = vec![Change::Lifecycle(lifecycle::Change::Retried { release: release.key, now })];
-    for child in gone {
-        let Some(mut walk) = Walk::start(state, release, child, now) else { continue };
-        let outcome = Outcome::Excluded(Exclusion::Forgotten);
-        walk.step(Step::Ended { status: ChildStatus::No, outcome });
-        changes.append(&mut walk.changes);
-    }
-    let replaced = |child: &ChildKey| release.assignments.get(child)?.rare().predecessor;
-    for old in retryable.iter().filter_map(replaced) {
-        changes.extend(goes_on_as_another(state, release, old, now));
-    }
-    Ok(Decision::new(changes, Reply::Done))
+    Ok(())
 }
 
 /// A child was lost, and the one that took its place gets another attempt: it is that one now that counts.

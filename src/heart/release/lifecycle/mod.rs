@@ -15,7 +15,9 @@ mod takes_part;
 pub(super) use apply::apply;
 pub use change::Change;
 pub use command::Command;
-pub(super) use decide::{decide, goes_on_as_another, retry};
+pub(super) use decide::{
+    check_retried, check_retry, decide, goes_on_as_another, is_abortable, pause, resumed, retry,
+};
 pub use membership::Membership;
 pub(super) use roll_back::roll_back;
 pub(super) use routers_first::routers_back;

@@ -70,15 +70,14 @@ pub(in crate::release) fn supersede(
 }
 
 /// Refuses a release that starts now and wants no other beside it.
-pub(in crate::release) fn refuse_conflicts(
-    state: &State,
+pub(in crate::release) fn refuse_conflicts<'a>(
     strategy: &Strategy,
-    key: ReleaseKey,
+    conflicts: impl Iterator<Item = &'a Release>,
 ) -> Result<(), Refusal> {
     if strategy.on_conflict != OnConflict::Refuse {
         return Ok(());
     }
-    let others = state.conflicts(strategy, key).filter(|other| !other.deferred);
+    let others = conflicts.filter(|other| !other.deferred);
     let (with, unseen): (Vec<_>, Vec<_>) = others
         .map(|other| other.id.clone())
         .partition(|other| strategy.tenant().is_none_or(|own| other.tenant() == Some(own)));
@@ -110,7 +109,7 @@ fn check(state: &State, submitted: &Submitted, key: ReleaseKey) -> Result<(), Re
         return Err(Refusal::CanNotLead { router, kind, service, protocol });
     }
     bases::check(state, strategy, key, || &planned)?;
-    if submitted.deferred { Ok(()) } else { refuse_conflicts(state, &submitted.strategy, key) }
+    if submitted.deferred { Ok(()) } else { refuse_conflicts(strategy, state.conflicts(strategy, key)) }
 }
 
 fn outlook(state: &State, strategy: &Strategy, key: ReleaseKey, now: Now) -> Outlook {

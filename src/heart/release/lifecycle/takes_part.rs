@@ -9,7 +9,7 @@ use crate::{
         assignment::FunctionSet,
         command::Seen,
         manager::Planned,
-        state::{Release, Snapshot, State},
+        state::{Release, Snapshot},
         turnout::{self, SilenceLimits, Turnouts},
     },
 };
@@ -18,7 +18,7 @@ use model::{ChildKey, Exclusion, Now};
 
 /// Who takes part in a release that starts now, with what managers below said.
 pub fn membership(
-    state: &State,
+    state: &Snapshot,
     seen: &dyn Seen,
     strategy: &Strategy,
     told: &Turnouts,
@@ -26,7 +26,7 @@ pub fn membership(
 ) -> Membership {
     let limits = SilenceLimits::of_strategy(strategy);
     let turnout = |child: ChildKey, _: &plan::Entry| turnout::of_child(state, seen, told, limits, child, now);
-    let plan = plan::plan_of(strategy, &state.shared, turnout);
+    let plan = plan::plan_of(strategy, state, turnout);
     let excluded = excluded(&plan);
     let waves = waves(&plan);
     let managers = managers(state, &plan);
@@ -49,7 +49,7 @@ pub fn membership(
 }
 
 /// Those of the members that are managers themselves, with their agents and the waves of these.
-fn managers(state: &State, plan: &Plan) -> BTreeMap<ChildKey, Planned> {
+fn managers(state: &Snapshot, plan: &Plan) -> BTreeMap<ChildKey, Planned> {
     let planned = |(at, child): (usize, &ChildKey)| {
         state.children.get(*child).filter(|record| record.kind().is_manager())?;
         let agents = plan.turnouts.get(at).map_or(0, |turnout| turnout.all());

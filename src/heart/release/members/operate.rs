@@ -2,13 +2,14 @@
 
 use crate::release::{
     assignment::Step,
+    change::Change,
     command::{Decision, NoReply, Refusal, Reply},
     decide::{
         checks::{find, wrong},
         take_out,
         walk::Walk,
     },
-    lifecycle::goes_on_as_another,
+    lifecycle::{self, goes_on_as_another},
     offer::MAX_ATTEMPT,
     replan::was_unfit,
     state::{Release, State},
@@ -35,10 +36,10 @@ pub(in crate::release) fn skip(state: &State, id: &str, child: &str, now: Now) -
     }
     if walk.assignment.status == ChildStatus::Todo {
         let changes = take_out(state, release, walk.child, Exclusion::Skipped, now);
-        return Ok(Decision::new(changes, Reply::Done));
+        return Ok(Decision::new(acted_on(release, changes), Reply::Done));
     }
     walk.give_up(skipped);
-    Ok(Decision::new(walk.changes, Reply::Done))
+    Ok(Decision::new(acted_on(release, walk.changes), Reply::Done))
 }
 
 /// Gives one child another attempt while the others go on.
@@ -66,5 +67,10 @@ pub(in crate::release) fn retry(state: &State, id: &str, child: &str, now: Now) 
     if let Some(old) = walk.assignment.rare().predecessor {
         changes.extend(goes_on_as_another(state, release, old, now));
     }
-    Ok(Decision::new(changes, Reply::Done))
+    Ok(Decision::new(acted_on(release, changes), Reply::Done))
+}
+
+fn acted_on(release: &Release, mut changes: Vec<Change>) -> Vec<Change> {
+    changes.push(Change::Lifecycle(lifecycle::Change::ActedOn { release: release.key }));
+    changes
 }

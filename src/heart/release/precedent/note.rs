@@ -75,6 +75,7 @@ impl<'c> Timing<'c> {
                 | lifecycle::Change::Resumed { .. }
                 | lifecycle::Change::Aborted { .. }
                 | lifecycle::Change::FaultNoted { .. }
+                | lifecycle::Change::ActedOn { .. }
                 | lifecycle::Change::RoutersBack { .. }
                 | lifecycle::Change::Retried { .. }
                 | lifecycle::Change::Replanned { .. }

@@ -9,6 +9,8 @@ pub enum Command {
     Approve { release: String },
     /// Opens everything that is held back, at once.
     Promote { release: String },
+    /// Opens the gate that comes next; behind it all waits as before.
+    PromoteToGate { release: String },
     /// Has a variation of the release's service, by its name, serve alone in the end, whatever the stages say. Opens nothing.
     ChooseWinner { release: String, variation: String },
     /// Both at once, or nothing.

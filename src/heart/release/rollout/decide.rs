@@ -8,16 +8,21 @@ use crate::release::{
     gate::{ALL_OPEN, Gate},
     lifecycle::{self, lacks_of, membership},
     members, rollout,
-    state::{Release, ReleaseState, State},
+    state::{Release, ReleaseState, Snapshot, State},
     turnout::{Told, Turnouts},
 };
-use model::Now;
+use model::{ChildKey, Now};
+
+const ROUTERS_WAIT: &str = "its routers begin when its agents are done";
 
 /// Decides what is asked of how far a release is open.
 pub(in crate::release) fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> Decision {
     match command {
-        Command::Approve { release } => approve(state, release, now).into(),
-        Command::Promote { release } => promote(state, release, now).into(),
+        Command::Approve { release } => find(state, release).and_then(|release| approve(release, now)).into(),
+        Command::Promote { release } => find(state, release).and_then(|release| promote(release, now)).into(),
+        Command::PromoteToGate { release } => {
+            find(state, release).and_then(|release| promote_to_gate(release, now)).into()
+        }
         Command::ChooseWinner { release, variation } => winner::decide(state, release, variation, now).into(),
         Command::PromoteVariation { release, variation } => {
             promote_variation(state, release, variation, now).into()
@@ -27,8 +32,7 @@ pub(in crate::release) fn decide(state: &State, seen: &dyn Seen, command: &Comma
     }
 }
 
-fn approve(state: &State, id: &str, now: Now) -> Result<Decision, NoReply> {
-    let release = find(state, id)?;
+pub(in crate::release) fn approve(release: &Release, now: Now) -> Result<Decision, NoReply> {
     match release.state {
         ReleaseState::AwaitingApproval { .. } => Ok(Decision::new(
             vec![Change::Rollout(rollout::Change::Approved { release: release.key, now })],
@@ -48,8 +52,7 @@ fn approve(state: &State, id: &str, now: Now) -> Result<Decision, NoReply> {
 
 /// Whoever says so has seen enough: what is left of waves, barriers, soaks and approvals opens at once. Limits hold. What
 /// came from the parent is promoted as far as the next gate that only that one opens.
-fn promote(state: &State, id: &str, now: Now) -> Result<Decision, NoReply> {
-    let release = find(state, id)?;
+pub(in crate::release) fn promote(release: &Release, now: Now) -> Result<Decision, NoReply> {
     if !release.state.is_going() {
         return Err(wrong(release, "only a release that runs can be promoted"));
     }
@@ -81,15 +84,49 @@ fn promote(state: &State, id: &str, now: Now) -> Result<Decision, NoReply> {
     let withheld =
         if level < ALL_OPEN { Some(Gate::Level(level)) } else { (waves < all).then_some(Gate::Wave(waves)) };
     match withheld.filter(|_| changes.is_empty()) {
-        Some(_) if agents.is_some() => Err(wrong(release, "its routers begin when its agents are done")),
+        Some(_) if agents.is_some() => Err(wrong(release, ROUTERS_WAIT)),
         Some(gate) => Err(held(release, release.gate_name(gate))),
-        None => Ok(Decision::new(changes, Reply::Done)),
+        None => {
+            // What opens by itself is no act: that this is one is said beside it.
+            if !changes.is_empty() {
+                changes.push(Change::Lifecycle(lifecycle::Change::ActedOn { release: release.key }));
+            }
+            Ok(Decision::new(changes, Reply::Done))
+        }
     }
+}
+
+/// Whoever says so has seen enough for the next step: the gate that comes next opens, whoever has yet to come to it, and whether or not it has
+/// soaked and somebody approved. Limits hold, and so does what only the parent opens, or the agents of a hybrid.
+pub(in crate::release) fn promote_to_gate(release: &Release, now: Now) -> Result<Decision, NoReply> {
+    if !release.state.is_going() {
+        return Err(wrong(release, "only a release that runs can be promoted"));
+    }
+    another_fact(release)?;
+    let Some(gate) = release.next_gate() else { return Ok(Decision::unchanged(Reply::Done)) };
+    if let Some(theirs) = release.agents_first() {
+        let is_routers = match gate {
+            Gate::Wave(wave) => release.turns.is_of_routers(wave),
+            Gate::Level(level) => level >= theirs,
+        };
+        if is_routers {
+            return Err(wrong(release, ROUTERS_WAIT));
+        }
+    }
+    let is_parents = match gate {
+        Gate::Wave(_) => release.keeps_waves_of_parent(),
+        Gate::Level(level) => release.signalled_from(level) == level,
+    };
+    if is_parents {
+        return Err(held(release, release.gate_name(gate)));
+    }
+    let acted = Change::Lifecycle(lifecycle::Change::ActedOn { release: release.key });
+    Ok(Decision::new(vec![release.opening(gate, now), acted], Reply::Done))
 }
 
 fn promote_variation(state: &State, id: &str, variation: &str, now: Now) -> Result<Decision, NoReply> {
     let chosen = winner::decide(state, id, variation, now)?;
-    let mut promoted = promote(state, id, now)?;
+    let mut promoted = promote(find(state, id)?, now)?;
     promoted.changes.splice(0..0, chosen.changes);
     Ok(promoted)
 }
@@ -108,25 +145,38 @@ impl Release {
 /// Takes in whoever could take part by now and has no part. They begin with the first stage, after all others.
 fn extend(state: &State, seen: &dyn Seen, id: &str, now: Now) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
+    let joined = newcomers(state, seen, release, now)?.into_iter().map(|(child, _)| {
+        let lacks = lacks_of(state, release, child);
+        Change::Members(members::Change::Joined { release: release.key, child, instead_of: None, now, lacks })
+    });
+    let mut changes: Vec<Change> = joined.collect();
+    if !changes.is_empty() {
+        changes.push(Change::Lifecycle(lifecycle::Change::ActedOn { release: release.key }));
+    }
+    Ok(Decision::new(changes, Reply::Done))
+}
+
+/// Whoever could take part by now and has no part, each with how many agents it has.
+pub(in crate::release) fn newcomers(
+    state: &Snapshot,
+    seen: &dyn Seen,
+    release: &Release,
+    now: Now,
+) -> Result<Vec<(ChildKey, u32)>, NoReply> {
     if !release.is_under_way() {
         return Err(wrong(release, "only a release that is under way can be extended"));
     }
     if release.keeps_waves_of_parent() {
         return Err(held(release, "who has a turn in which wave".to_owned()));
     }
-    let able = membership(state, seen, &release.strategy, &Turnouts::new(), now).members;
-    let new = able.iter().filter(|child| !release.assignments.contains_key(child));
-    let joined = new.map(|child| {
-        let lacks = lacks_of(state, release, *child);
-        Change::Members(members::Change::Joined {
-            release: release.key,
-            child: *child,
-            instead_of: None,
-            now,
-            lacks,
-        })
-    });
-    Ok(Decision::new(joined.collect(), Reply::Done))
+    // To plan takes much longer than to see that there is nobody without a part.
+    if state.children.iter().all(|(child, _)| release.assignments.contains_key(&child)) {
+        return Ok(Vec::new());
+    }
+    let able = membership(state, seen, &release.strategy, &Turnouts::new(), now);
+    let new = able.members.iter().filter(|child| !release.assignments.contains_key(child));
+    let agents = |child: &ChildKey| able.managers.get(child).map_or(1, |planned| planned.agents);
+    Ok(new.map(|child| (*child, agents(child))).collect())
 }
 
 /// Managers below said who can take part: a release starts with it, or opens its next wave.

@@ -9,4 +9,4 @@ mod winner;
 pub(super) use apply::apply;
 pub use change::Change;
 pub use command::Command;
-pub(super) use decide::decide;
+pub(super) use decide::{approve, decide, newcomers, promote, promote_to_gate};

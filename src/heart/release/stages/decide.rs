@@ -6,6 +6,7 @@ use crate::release::{
     change::Change,
     command::{Decision, NoReply, Reply},
     decide::checks::{another_fact, find, held, stage_of, wrong},
+    lifecycle,
     state::State,
 };
 use model::Now;
@@ -50,9 +51,7 @@ fn end_stage(state: &State, id: &str, stage: &str, now: Now) -> Result<Decision,
         ));
     }
     another_fact(release)?;
-    let stage = index as u8;
-    Ok(Decision::new(
-        vec![Change::Stages(StageChange::Ended { release: release.key, stage, now })],
-        Reply::Done,
-    ))
+    let (release, stage) = (release.key, index as u8);
+    let ended = Change::Stages(StageChange::Ended { release, stage, now });
+    Ok(Decision::new(vec![ended, Change::Lifecycle(lifecycle::Change::ActedOn { release })], Reply::Done))
 }

@@ -10,4 +10,5 @@ pub(super) use apply::apply;
 pub use change::Change;
 pub use command::Command;
 pub(super) use decide::decide;
+pub(in crate::release) use skip::skipped;
 pub(super) use skip::{again as skip_again, decide as skip};

@@ -30,7 +30,15 @@ pub(in crate::release) fn decide(
     from_parent: bool,
     now: Now,
 ) -> Result<Decision, NoReply> {
-    let release = find(state, id)?;
+    skipped(find(state, id)?, stage, from_parent, now)
+}
+
+pub(in crate::release) fn skipped(
+    release: &Release,
+    stage: &str,
+    from_parent: bool,
+    now: Now,
+) -> Result<Decision, NoReply> {
     if release.parent.is_some() && !from_parent {
         return Err(held(release, "which stages are skipped".to_owned()));
     }

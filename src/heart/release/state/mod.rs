@@ -81,6 +81,8 @@ pub struct State {
     pub(in crate::release) closed: BTreeMap<ReleaseKey, Release>,
     /// How many commands there were when a release left memory last.
     pub(in crate::release) last_left: u64,
+    /// The number of the commit that what is decided now is stored by; 0 where nothing is.
+    pub commit: u64,
     /// When what of `releases` is to be looked at.
     pub(in crate::release) schedule: Schedule,
 }

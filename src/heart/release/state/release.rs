@@ -16,6 +16,7 @@ use crate::{
         manager::Managers,
         parent::ParentOffer,
         precedent::Timed,
+        revision::Revision,
     },
 };
 use language::Strategy;
@@ -33,6 +34,9 @@ pub struct Release {
     /// `None`: it was submitted here.
     pub parent: Option<ParentOffer>,
     pub state: ReleaseState,
+    pub revision: Revision,
+    /// The number of its revision when somebody acted on it last.
+    pub acted: u32,
     pub clock: ReleaseClock,
     /// What happened to all at once, in order.
     pub facts: Vec<Dated>,
@@ -103,6 +107,8 @@ impl Release {
             archive: submitted.archive,
             parent: submitted.parent.clone(),
             state: ReleaseState::Planned,
+            revision: Revision::default(),
+            acted: 0,
             clock: ReleaseClock::default(),
             facts: Vec::new(),
             submitted: now,

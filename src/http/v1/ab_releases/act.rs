@@ -3,18 +3,19 @@
 use axum::{Json, http::StatusCode};
 
 use super::found::{Found, find};
-use crate::{Context, context::PATIENCE, problem::Problem, scope::Scope};
+use crate::{Context, context::PATIENCE, problem::Problem, scope::Scope, v1::releases::check_note};
 use engine::By;
 use heart::release::{command::Command, lifecycle, rollout, stages, state::ReleaseState};
 use wire::progressive::ABRelease;
 
-/// Carries out commands one after the other, then shows the release as it is now.
+/// Carries out commands one after the other, then shows the release as it is now. Its strategy may want a note for that.
 pub(super) async fn act(
     ctx: &Context,
     found: &Found,
     commands: Vec<Command>,
     by: By,
 ) -> Result<Json<ABRelease>, Problem> {
+    check_note(ctx, &found.recorded.release, &by).await?;
     for command in commands {
         ctx.engine.call(command, by.clone(), PATIENCE).await?;
     }

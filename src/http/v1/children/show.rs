@@ -28,7 +28,11 @@ pub(super) async fn child(ctx: &Context, id: &str) -> Result<Child, Problem> {
     let found = ctx.engine.read(PATIENCE, move |state| {
         let (key, record) = state.children.by_id(&wanted)?;
         let look = Look { state, seen: seen.as_ref(), now, since: seen.listening_since() };
-        Some((questions::children::child(&look, key, record), record.area.clone()))
+        let mut child = questions::children::child(&look, key, record);
+        let profile = record.profile.as_ref().filter(|profile| profile.kind.is_manager());
+        child.public_url =
+            profile.and_then(|profile| profile.capabilities.public_url.as_deref()).map(str::to_owned);
+        Some((child, record.area.clone()))
     });
     let (mut child, area) = found.await?.ok_or_else(|| Problem::unknown_child(id))?;
     // Read outside the engine: an area may have a thousand positions.

@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use crate::{scope::Scope, v1::map::planned};
 use engine::questions::children::place;
 use heart::{
     children::Child,
@@ -34,10 +35,12 @@ pub enum ShownChildren {
 }
 
 /// What is asked beside the plan.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct AskedListing {
     pub children: ShownChildren,
     pub areas: bool,
+    /// Whether to count them by cell, of all whom this scope sees.
+    pub map: Option<Scope>,
     pub after: Option<ChildKey>,
     pub limit: usize,
 }
@@ -138,6 +141,7 @@ pub fn plan(
         waits_for: waits_for(state, strategy, now),
         children,
         next,
+        map: asked.map.as_ref().map(|scope| planned(state, scope, strategy, &plan)),
         without_surface: without_surface(state, strategy),
         warnings: Vec::new(),
     };

@@ -43,6 +43,8 @@ pub(super) struct Parameters {
     children: Option<String>,
     /// Whether the children's areas are with them.
     areas: bool,
+    /// With the numbers of children by cell of a map, around those who would take part.
+    map: bool,
     /// `next` of the page before.
     after: Option<String>,
     /// Children of a page, 1 to 1,000; 100 if not given.
@@ -70,6 +72,7 @@ pub(super) async fn handle(
     Query(parameters): Query<Parameters>,
     request: Request,
 ) -> Result<Json<Plan>, Problem> {
+    let scope = caller.acting_for(&ctx, parameters.tenant.as_deref())?;
     let asked = AskedListing {
         children: match parameters.children.as_deref() {
             None | Some("none") => ShownChildren::None,
@@ -78,16 +81,17 @@ pub(super) async fn handle(
             Some(_) => return Err(Problem::bad_request("`children` is one of none, participants, all")),
         },
         areas: parameters.areas,
+        map: parameters.map.then(|| scope.clone()),
         after: page::after(parameters.after.as_deref())?.map(ChildKey),
         limit: page::limit(parameters.limit)? as usize,
     };
-    let scope = caller.acting_for(&ctx, parameters.tenant.as_deref())?;
     let (strategy, warnings) = match &asked.after {
         // What was found of it was said with the first page.
         Some(_) => (look(&ctx, &scope, request).await?, Vec::new()),
         None => check(&ctx, &scope, request).await?,
     };
     let told = turnouts(&ctx, &strategy).await?;
+    let is_first = asked.after.is_none();
     let planned = {
         let (strategy, seen) = (Arc::clone(&strategy), Arc::clone(&ctx.view().children));
         let now = ctx.engine.clock().now();
@@ -96,10 +100,7 @@ pub(super) async fn handle(
         ctx.engine.read_apart(PATIENCE, plan).await?
     };
     // With the first page; those that follow only list children.
-    let history = match &asked.after {
-        None => Some(PlanHistory::read(&ctx.engine, &strategy).await?),
-        Some(_) => None,
-    };
+    let history = if is_first { Some(PlanHistory::read(&ctx.engine, &strategy).await?) } else { None };
     // Clipping polygons is slow, and needs nothing of the state any more; nor does what it takes to judge.
     let asking = ctx.clone();
     let measure = move || {

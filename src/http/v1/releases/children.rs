@@ -36,6 +36,8 @@ pub(super) struct Parameters {
     outcome: Option<String>,
     /// Only children whose current stage this is.
     stage: Option<String>,
+    /// Only children that have their turn in this wave, from 1.
+    wave: Option<u32>,
     /// `next` of the page before.
     after: Option<String>,
     /// Items of a page, 1 to 1,000; 100 if not given.
@@ -48,11 +50,12 @@ struct Filter {
     status: Option<ChildStatus>,
     outcome: Option<String>,
     stage: Option<String>,
+    wave: Option<u32>,
 }
 
 impl Filter {
     fn read(parameters: Parameters) -> Result<Self, Problem> {
-        let Parameters { status, outcome, stage, .. } = parameters;
+        let Parameters { status, outcome, stage, wave, .. } = parameters;
         let status = status.map(|name| {
             let found = ChildStatus::ALL.into_iter().find(|status| status.name() == name);
             found.ok_or_else(|| Problem::bad_request(format!("`status` {name:?} is none")))
@@ -63,7 +66,10 @@ impl Filter {
                 Outcome::NAMES.join(", ")
             )));
         }
-        Ok(Self { status: status.transpose()?, outcome, stage })
+        if wave == Some(0) {
+            return Err(Problem::bad_request("`wave` counts from 1"));
+        }
+        Ok(Self { status: status.transpose()?, outcome, stage, wave })
     }
 
     fn wants(&self, release: &Release, assignment: &Assignment) -> bool {
@@ -76,6 +82,7 @@ impl Filter {
                 .stage
                 .as_deref()
                 .is_none_or(|stage| child_form::stage_name(&release.strategy, assignment.slot) == Some(stage))
+            && self.wave.is_none_or(|wave| assignment.wave.checked_add(1) == Some(wave))
     }
 }
 
@@ -145,10 +152,10 @@ async fn past(
     limit: usize,
     filter: &Filter,
 ) -> Result<Slice, Problem> {
+    let past = ctx.engine.past(id).await?.ok_or_else(|| Problem::unknown_release(id))?;
     let mut children = Vec::new();
     loop {
-        let part = ctx.engine.past(id, after, page::MAX_LIMIT).await?;
-        let part = part.ok_or_else(|| Problem::unknown_release(id))?;
+        let part = past.page(after, page::MAX_LIMIT).await?;
         let (seen, now) = (&ctx.view().children, ctx.engine.clock().now());
         let missing = limit - children.len();
         let take = |state: &Snapshot| take(state, seen, now, &part.release, after, missing, filter);

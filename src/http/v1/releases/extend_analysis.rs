@@ -3,7 +3,10 @@
 use axum::{Json, extract::State};
 use serde::Deserialize;
 
-use super::act::act;
+use super::{
+    act::act,
+    if_match::{self, IfMatch},
+};
 use crate::{
     Context,
     extract::{Acting, Path, Query},
@@ -31,6 +34,7 @@ pub(super) struct Parameters {
         ("for" = Option<String>, Query, description = "How long, such as `10m`; at most a day, which holds where it is \
             left out: the first look that decides ends it."),
         ("calls" = Option<u64>, Query, minimum = 1, description = "Until so many more calls were measured, of both versions."),
+        if_match::Headers,
     ),
     request_body(content = Option<Note>),
     responses(
@@ -39,11 +43,14 @@ pub(super) struct Parameters {
             description = "`for` or `calls` can't be read."),
         (status = 409, body = api::Problem, content_type = "application/problem+json",
             description = "No analysis of it is open or ended undecided, or nothing of its alpha is kept."),
+        (status = 412, body = api::Problem, content_type = "application/problem+json",
+            description = "It is not as the caller has seen it; the detail says who did what since."),
     ))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
     Path(id): Path<String>,
     Query(Parameters { time, calls }): Query<Parameters>,
+    seen: IfMatch,
     Acting(by): Acting,
 ) -> Result<Json<Release>, Problem> {
     let longest = MAX_EXTENSION.as_millis() as u64;
@@ -60,6 +67,12 @@ pub(super) async fn handle(
             "`calls` is 0: say for how many more calls, such as 5000".to_owned(),
         ));
     }
-    act(&ctx, &id, Command::Analysis(analysis::Command::Extend { release: id.clone(), for_ms, calls }), by)
-        .await
+    act(
+        &ctx,
+        &id,
+        Command::Analysis(analysis::Command::Extend { release: id.clone(), for_ms, calls }),
+        by,
+        seen,
+    )
+    .await
 }

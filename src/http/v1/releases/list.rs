@@ -1,70 +1,88 @@
 //! `GET /api/v1/releases`.
 
-use std::collections::HashMap;
-
-use axum::{Json, extract::State};
+use axum::{extract::State, response::Response};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::form;
-use crate::{Context, context::PATIENCE, extract::Query, problem::Problem, scope::Scope, v1::page};
-use heart::release::state::ReleaseState;
-use model::{ReleaseKey, TenantName};
-use store::ReleaseFilter;
-use wire::api::{Page, Release};
+use super::wanted;
+use crate::{
+    Context,
+    extract::Query,
+    problem::Problem,
+    scope::Scope,
+    v1::page::{self, path_below, unheard},
+};
+use engine::questions::releases::{self, Asked, Filter, PageError, ReleasesWanted};
+use model::TenantName;
+use wire::api::ReleasePage;
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Parameters {
-    /// Only releases in this state.
+    /// Only releases in this state, or in one of these, with commas between.
     state: Option<String>,
-    /// Only releases that change this function.
+    /// Only releases with this in their id or their name, in upper or lower case.
+    name: Option<String>,
+    /// Only releases that change this function, or this service.
     function: Option<String>,
+    /// Only releases whose target names this label: `tier:edge`.
+    label: Option<String>,
+    /// Only releases whose target reaches here, or is bound to no area: a point, `LATITUDE,LONGITUDE`, or a box,
+    /// `WEST,SOUTH,EAST,NORTH`, in degrees. West of more than east is across the antimeridian.
+    area: Option<String>,
+    /// `submitted` (the newest first), `state`, `name` or `progress` (the least first); with a `-` before it, the other way round. But for
+    /// the first, the newest that one call looks at come first, sorted, and then those before them.
+    sort: Option<String>,
+    /// Says besides how many are in which state of those that are not over.
+    counts: bool,
+    /// The releases of a manager below: the ids that lead to it, with a `/` between. It is asked now, and nothing of it is kept.
+    below: Option<String>,
     /// `next` of the page before.
     after: Option<String>,
-    /// Items of a page, 1 to 1,000; 100 if not given.
+    /// Items of a page, 1 to 1,000; 100 if not given, and at most of a manager below.
     limit: Option<u32>,
 }
 
-/// Lists releases, newest first.
+/// Lists releases. A page may hold fewer than were asked for: `next` goes on.
 #[utoipa::path(get, path = "/api/v1/releases", operation_id = "list_releases", tag = "releases",
-    params(Parameters), responses((status = 200, body = Page<Release>)))]
+    params(Parameters), responses((status = 200, body = ReleasePage)))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
     scope: Scope,
     Query(parameters): Query<Parameters>,
-) -> Result<Json<Page<Release>>, Problem> {
+) -> Result<Response, Problem> {
     let limit = page::limit(parameters.limit)?;
-    if let Some(state) = parameters.state.as_deref().filter(|state| !ReleaseState::NAMES.contains(state)) {
-        let detail = format!("`state` {state:?} is none of {}", ReleaseState::NAMES.join(", "));
-        return Err(Problem::bad_request(detail));
-    }
-    let filter = ReleaseFilter {
-        before: page::after(parameters.after.as_deref())?,
-        state: parameters.state,
-        function: parameters.function,
+    let path = path_below(&ctx, &scope, parameters.below.as_deref()).await?;
+    let Parameters { state, name, function, label, area, sort, counts, after, .. } = parameters;
+    let filter = Filter {
+        states: wanted::states(state.as_deref())?,
+        name: wanted::name(name)?,
+        function,
+        label: wanted::label(label)?,
+        area: area.as_deref().map(wanted::area).transpose()?,
         prefix: scope.tenant().map(TenantName::prefix),
-        limit,
     };
-    let rows = ctx.engine.reader().releases(&filter).await?;
-    let open: Vec<ReleaseKey> =
-        rows.iter().filter(|row| row.open).map(|row| ReleaseKey(row.release_key)).collect();
-    let now = ctx.engine.clock().now();
-    let mut in_memory: HashMap<ReleaseKey, Release> = ctx
-        .engine
-        .read(PATIENCE, move |state| {
-            let open = open.into_iter().filter_map(|key| state.release(key));
-            open.map(|release| (release.key, form::release(state, release, now))).collect()
-        })
-        .await?;
-    let next = rows.last().filter(|_| rows.len() == limit as usize).map(|row| row.release_key.to_string());
-    let items = rows
-        .iter()
-        .map(|row| match in_memory.remove(&ReleaseKey(row.release_key)) {
-            Some(release) => Ok(release),
-            None => form::from_row(row, ctx.engine.unreadable()),
-        })
-        .collect::<Result<_, _>>()?;
-    Ok(Json(Page { items, next }))
+    let (sort, reverse) = wanted::sort(sort.as_deref())?;
+    let found = if path.is_empty() {
+        let asked = Asked { filter, sort, reverse, after, limit: limit as usize, counts };
+        releases::page(&ctx.engine, asked).await?
+    } else {
+        let wanted = ReleasesWanted { path, filter, sort, reverse, after, limit, counts };
+        let mut page = releases::ask_below(&ctx.engine, wanted).await.map_err(|why| unheard(&why))?;
+        // What comes from below is held against whose it is once more.
+        page.items.retain(|line| scope.sees_release(&line.release.id));
+        page
+    };
+    page::answer(move || found).await
+}
+
+impl From<PageError> for Problem {
+    fn from(error: PageError) -> Self {
+        match error {
+            PageError::Store(error) => error.into(),
+            PageError::Engine(error) => error.into(),
+            PageError::Place => page::bad_after(),
+        }
+    }
 }

@@ -2,16 +2,17 @@
 
 mod abort;
 mod act;
+pub mod actions;
 pub(super) mod advice;
-mod analysis;
 mod approve;
+mod changed;
 mod child_form;
 mod children;
 mod end_stage;
 mod extend;
 mod extend_analysis;
-mod form;
 mod forward;
+mod if_match;
 mod list;
 mod offer;
 mod pause;
@@ -25,6 +26,9 @@ mod skip_stage;
 mod strategy;
 pub(super) mod submit;
 pub(super) mod upload;
+pub(crate) mod wanted;
+
+pub(in crate::v1) use act::check_note;
 
 use axum::extract::DefaultBodyLimit;
 use utoipa_axum::{
@@ -33,6 +37,7 @@ use utoipa_axum::{
 };
 
 use crate::{Context, extract::MAX_ACTION_BODY_BYTES};
+use engine::shown::release as form;
 
 pub fn router() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
@@ -52,6 +57,7 @@ pub fn router() -> OpenApiRouter<Context> {
         .routes(routes!(submit::handle).layer(DefaultBodyLimit::max(upload::MAX_BODY_BYTES)))
         .routes(routes!(list::handle))
         .routes(routes!(show::handle))
+        .routes(routes!(actions::handle))
         .routes(routes!(children::handle))
         .routes(routes!(strategy::handle))
         .routes(routes!(offer::handle))

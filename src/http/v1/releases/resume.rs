@@ -2,7 +2,10 @@
 
 use axum::{Json, extract::State};
 
-use super::act::act;
+use super::{
+    act::act,
+    if_match::{self, IfMatch},
+};
 use crate::{
     Context,
     extract::{Acting, Path},
@@ -13,18 +16,21 @@ use wire::api::{self, Note, Release};
 
 /// Goes on with a paused release.
 #[utoipa::path(post, path = "/api/v1/releases/{id}/resume", operation_id = "resume_release", tag = "releases",
-    params(("id" = String, Path, description = "The id of the strategy.")),
+    params(("id" = String, Path, description = "The id of the strategy."), if_match::Headers),
     request_body(content = Option<Note>),
     responses(
         (status = 200, body = Release, description = "Done, or it was so already."),
         (status = 409, body = api::Problem, content_type = "application/problem+json",
             description = "Not in the release's state."),
+        (status = 412, body = api::Problem, content_type = "application/problem+json",
+            description = "It is not as the caller has seen it; the detail says who did what since."),
     ))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
     Path(id): Path<String>,
+    seen: IfMatch,
     Acting(by): Acting,
 ) -> Result<Json<Release>, Problem> {
     let command = Command::Lifecycle(lifecycle::Command::Resume { release: id.clone() });
-    act(&ctx, &id, command, by).await
+    act(&ctx, &id, command, by, seen).await
 }

@@ -1,6 +1,11 @@
 //! `GET /api/v1/releases/{id}`.
 
-use axum::{Json, extract::State, http::StatusCode};
+use axum::{
+    Json,
+    extract::State,
+    http::{StatusCode, header},
+    response::{AppendHeaders, IntoResponse, Response},
+};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -10,8 +15,13 @@ use crate::{
     context::PATIENCE,
     extract::{Path, Query},
     problem::Problem,
+    scope::Scope,
+    v1::page::{path_below, unheard},
 };
-use engine::{questions, questions::part};
+use engine::questions::{
+    self, part,
+    releases::{self, ReleaseWanted, ShowError},
+};
 use wire::api::{PartBelow, ReleaseDetail};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -20,22 +30,51 @@ use wire::api::{PartBelow, ReleaseDetail};
 pub(super) struct Parameters {
     /// Asks the managers below how their parts stand; that takes two seconds if one of them is silent.
     below: bool,
+    /// Shows the release of this id of a manager below: the ids that lead to it, with a `/` between. It is asked now, and nothing of
+    /// it is kept.
+    manager: Option<String>,
 }
 
 /// Shows a release.
 #[utoipa::path(get, path = "/api/v1/releases/{id}", operation_id = "show_release", tag = "releases",
     params(("id" = String, Path, description = "The id of the strategy."), Parameters),
-    responses((status = 200, body = ReleaseDetail)))]
+    responses((status = 200, body = ReleaseDetail,
+        headers(("ETag" = String, description = "The `tag`, in quotes, for the `If-Match` of actions.")))))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
+    scope: Scope,
     Path(id): Path<String>,
     Query(parameters): Query<Parameters>,
-) -> Result<Json<ReleaseDetail>, Problem> {
+) -> Result<Response, Problem> {
+    let path = path_below(&ctx, &scope, parameters.manager.as_deref()).await?;
+    if !path.is_empty() {
+        return of_manager(&ctx, path, id, parameters.below).await.map(IntoResponse::into_response);
+    }
     let mut found = detail(&ctx, &id).await?;
     if parameters.below {
         look_below(&ctx, &mut found).await?;
     }
-    Ok(Json(found))
+    let tag = format!("\"{}\"", found.release.tag);
+    Ok((AppendHeaders([(header::ETAG, tag)]), Json(found)).into_response())
+}
+
+/// A release of a manager below, as that one shows it.
+async fn of_manager(
+    ctx: &Context,
+    path: Vec<String>,
+    id: String,
+    below: bool,
+) -> Result<Json<ReleaseDetail>, Problem> {
+    if below {
+        return Err(Problem::bad_request(
+            "`below` is about this manager's release; with `manager` it says nothing",
+        ));
+    }
+    let wanted = ReleaseWanted { path, release: id.clone() };
+    let found = releases::ask_one_below(&ctx.engine, wanted).await.map_err(|why| unheard(&why))?;
+    // Another than was asked for might be another's.
+    let found = found.filter(|found| found.release.id == id);
+    found.map(Json).ok_or_else(|| Problem::unknown_release(&id))
 }
 
 /// Parts below that are named as what a release waits for; the others are only counted.
@@ -79,19 +118,11 @@ fn holds(part: &PartBelow) -> Option<String> {
 
 /// A release with its strategy, from memory or from the store.
 pub(super) async fn detail(ctx: &Context, id: &str) -> Result<ReleaseDetail, Problem> {
-    let (wanted, now) = (id.to_owned(), ctx.engine.clock().now());
-    let found = ctx
-        .engine
-        .read_apart(PATIENCE, move |state| {
-            state.release_by_id(&wanted).map(|release| form::detail(state, release, now))
-        })
-        .await?;
-    if let Some(found) = found {
-        return Ok(found);
+    match releases::detail(&ctx.engine, id).await {
+        Ok(found) => found.ok_or_else(|| unknown(ctx, id)),
+        Err(ShowError::Store(error)) => Err(error.into()),
+        Err(ShowError::Engine(error)) => Err(error.into()),
     }
-    let row = ctx.engine.reader().release(id).await?.ok_or_else(|| unknown(ctx, id))?;
-    let runs = ctx.engine.reader().analysis_runs(row.release_key).await?;
-    form::detail_from_row(&row, &runs, ctx.engine.unreadable())
 }
 
 /// Of a release that went up is said where it went.

@@ -2,7 +2,10 @@
 
 use axum::{Json, extract::State};
 
-use super::act::act;
+use super::{
+    act::act,
+    if_match::{self, IfMatch},
+};
 use crate::{
     Context,
     extract::{Acting, Path},
@@ -17,18 +20,22 @@ use wire::api::{self, Note, Release};
     params(
         ("id" = String, Path, description = "The id of the strategy."),
         ("child" = String, Path, description = "The id of the child."),
+        if_match::Headers,
     ),
     request_body(content = Option<Note>),
     responses(
         (status = 200, body = Release, description = "It has no part any more."),
         (status = 409, body = api::Problem, content_type = "application/problem+json",
             description = "It has ended its part."),
+        (status = 412, body = api::Problem, content_type = "application/problem+json",
+            description = "It is not as the caller has seen it; the detail says who did what since."),
     ))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
     Path((id, child)): Path<(String, String)>,
+    seen: IfMatch,
     Acting(by): Acting,
 ) -> Result<Json<Release>, Problem> {
     let command = Command::Members(members::Command::Skip { release: id.clone(), child });
-    act(&ctx, &id, command, by).await
+    act(&ctx, &id, command, by, seen).await
 }

@@ -45,6 +45,37 @@ async fn a_release_goes_down_to_the_tenants_own_children() {
     });
     assert_eq!(offered.await.unwrap(), "~acme~below");
     assert_eq!(middle.poll(&other).await.1, "");
+    reads_below(&root, &middle, &manager, &own).await;
     middle.stop().await;
     root.world.stop().await;
+}
+
+/// What is asked of the manager below is answered with what is the tenant's own there.
+async fn reads_below(root: &Shared, middle: &World, manager: &str, own: &str) {
+    middle.submit(&strategy("local")).await.ok();
+    let releases = format!("/api/v1/releases?below={manager}");
+    let mut all = root.ids("root", &releases).await;
+    all.sort();
+    assert_eq!(all, ["local", "~acme~below"]);
+    assert_eq!(root.ids("ann", &releases).await, ["below"]);
+    assert_eq!(root.ids("ann", &format!("/api/v1/children?below={manager}")).await, [own]);
+    let tree = format!("/api/v1/tree?below={manager}");
+    assert_eq!(root.ids("root", &tree).await.len(), 2);
+    for tree in [tree.clone(), format!("{tree}&release=below")] {
+        assert_eq!(root.ids("ann", &tree).await, [own], "{tree}");
+        assert_eq!(root.get("ann", &tree).await.ok().json()["sum"]["agents"], 1);
+    }
+    for (who, path, status) in [
+        ("ann", format!("/api/v1/releases/below?manager={manager}"), 200),
+        ("root", format!("/api/v1/releases/local?manager={manager}"), 200),
+        ("ann", format!("/api/v1/releases/local?manager={manager}"), 404),
+        ("uma", format!("/api/v1/releases/below?manager={manager}"), 404),
+        ("uma", releases, 404),
+        ("uma", tree.clone(), 404),
+        ("uma", "/api/v1/tree?release=below".to_owned(), 404),
+        ("uma", "/api/v1/tree?release=~acme~below".to_owned(), 404),
+    ] {
+        let answer = root.get(who, &path).await;
+        assert_eq!(answer.status, status, "{who} {path}: {}", answer.text());
+    }
 }

@@ -3,6 +3,7 @@
 mod attack;
 mod below;
 mod ids;
+mod if_match;
 mod limits;
 mod manage;
 mod queue;
@@ -153,7 +154,7 @@ impl Shared {
     }
 
     /// A child of a tenant.
-    async fn child_of(&self, tenant: &str) -> String {
+    pub async fn child_of(&self, tenant: &str) -> String {
         let child = self.world.child().await;
         let path = format!("/api/v1/children/{child}/labels/tenant");
         self.send("root", "PUT", &path, &json!({"value": tenant})).await.ok();

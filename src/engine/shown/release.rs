@@ -2,30 +2,40 @@
 
 use std::collections::BTreeMap;
 
-use super::analysis;
-use crate::{problem::Problem, v1::time::rfc3339};
-use engine::{
-    ReleaseDetail as StoredDetail, ended::told_ending, questions::part::PartBelow, stored,
+use super::{
+    analysis,
+    waves::{self, Waves},
+};
+use crate::{
+    ended::told_ending,
+    questions::part::PartBelow,
+    stored::{self, ReleaseDetail as StoredDetail},
     unreadable::Unreadable,
 };
 use heart::release::{
     assignment::{Dated, Fact},
+    awaited::{self, Awaited},
     ending::Ending,
     manager::Agents,
     pause::Pause,
+    revision::Tag,
     state::{Counts, End, Release, ReleaseState, Snapshot},
     waits,
 };
 use language::{Stage, StageKind, Strategy, Subject};
-use model::{Exclusion, Now};
-use store::rows::{AnalysisRunRow, ReleaseRow};
-use wire::api;
+use model::{Exclusion, Now, ReleaseKey};
+use store::{
+    StoreError,
+    rows::{AnalysisRunRow, ReleaseRow},
+};
+use wire::{api, time::rfc3339};
 
 /// A release in memory.
 pub fn release(state: &Snapshot, release: &Release, now: Now) -> api::Release {
     api::Release {
         id: release.id.to_string(),
         name: release.strategy.name.clone(),
+        tag: release.tag().to_string(),
         state: release.state.name().to_owned(),
         reason: reason(&release.state, release.ending.as_deref()),
         why: release.ending.as_deref().map(told_ending),
@@ -46,16 +56,26 @@ pub fn release(state: &Snapshot, release: &Release, now: Now) -> api::Release {
 pub fn detail(state: &Snapshot, found: &Release, now: Now) -> api::ReleaseDetail {
     let mut stages = stages(&found.strategy, found.parent.is_some());
     mark_skipped(&mut stages, &found.facts);
-    for assignment in found.assignments.values() {
-        let stage = assignment.slot.stage_index().and_then(|index| stages.get_mut(index));
-        if let Some(stage) = stage {
+    let mut waves = Waves::of(found);
+    let mut awaited = vec![Awaited::default(); stages.len()];
+    let deadlines = state.settings.deadlines(&found.strategy, &state.children);
+    for (key, assignment) in &found.assignments {
+        waves.add(found, deadlines, *key, assignment);
+        let Some(index) = assignment.slot.stage_index() else { continue };
+        if let (Some(stage), Some(awaited)) = (stages.get_mut(index), awaited.get_mut(index)) {
             *stage.children.entry(assignment.stage_status.name().to_owned()).or_default() += 1;
+            awaited.add(found, deadlines, *key, assignment);
         }
+    }
+    for (index, (stage, awaited)) in stages.iter_mut().zip(awaited).enumerate() {
+        stage.waits_for = awaited::stage(found, index, awaited, now);
     }
     api::ReleaseDetail {
         release: release(state, found, now),
         strategy: found.text.as_ref().to_owned(),
         stages,
+        waves: waves.overviews(found, now),
+        limits: waves::limits(found),
         analyses: analysis::overviews(&found.strategy, &found.runs),
         excluded: excluded(&found.excluded),
         functions_digest: hex(&found.archive),
@@ -64,7 +84,7 @@ pub fn detail(state: &Snapshot, found: &Release, now: Now) -> api::ReleaseDetail
 }
 
 /// A release from the store.
-pub fn from_row(row: &ReleaseRow, unreadable: &Unreadable) -> Result<api::Release, Problem> {
+pub fn from_row(row: &ReleaseRow, unreadable: &Unreadable) -> Result<api::Release, StoreError> {
     let detail = detail_of(row, unreadable)?;
     let name = strategy_of(row, unreadable).map(|strategy| strategy.name);
     with_name(row, &detail, name.unwrap_or_default(), unreadable)
@@ -75,7 +95,7 @@ pub fn detail_from_row(
     row: &ReleaseRow,
     runs: &[AnalysisRunRow],
     unreadable: &Unreadable,
-) -> Result<api::ReleaseDetail, Problem> {
+) -> Result<api::ReleaseDetail, StoreError> {
     let mut detail = detail_of(row, unreadable)?;
     if !runs.is_empty() {
         let runs = runs.iter().map(stored::run).collect::<Result<_, _>>();
@@ -92,6 +112,8 @@ pub fn detail_from_row(
         release: with_name(row, &detail, name.unwrap_or_default(), unreadable)?,
         strategy: row.strategy.clone(),
         stages,
+        waves: Vec::new(),
+        limits: Vec::new(),
         analyses,
         excluded: excluded(&detail.excluded),
         functions_digest: hex(&row.archive),
@@ -99,27 +121,29 @@ pub fn detail_from_row(
     })
 }
 
-fn detail_of(row: &ReleaseRow, unreadable: &Unreadable) -> Result<StoredDetail, Problem> {
+pub(super) fn detail_of(row: &ReleaseRow, unreadable: &Unreadable) -> Result<StoredDetail, StoreError> {
     let detail = stored::release_detail(row.release_key, &row.detail);
-    Ok(detail.inspect_err(|error| unreadable.note(error))?)
+    detail.inspect_err(|error| unreadable.note(error))
 }
 
 /// A release is shown also where its strategy can't be read: without what would come from it.
-fn strategy_of(row: &ReleaseRow, unreadable: &Unreadable) -> Option<Strategy> {
+pub fn strategy_of(row: &ReleaseRow, unreadable: &Unreadable) -> Option<Strategy> {
     stored::strategy(row.release_key, &row.id, &row.strategy).inspect_err(|error| unreadable.note(error)).ok()
 }
 
-fn with_name(
+/// A release from the store whose strategy has this name.
+pub fn with_name(
     row: &ReleaseRow,
     detail: &StoredDetail,
     name: String,
     unreadable: &Unreadable,
-) -> Result<api::Release, Problem> {
+) -> Result<api::Release, StoreError> {
     let functions = stored::function_names(row.release_key, &row.functions);
     let functions = functions.inspect_err(|error| unreadable.note(error))?;
     Ok(api::Release {
         id: row.id.clone(),
         name,
+        tag: Tag { release: ReleaseKey(row.release_key), revision: detail.revision }.to_string(),
         state: detail.state.name().to_owned(),
         reason: reason(&detail.state, detail.ending.as_deref()),
         why: detail.ending.as_deref().map(told_ending),
@@ -196,7 +220,7 @@ fn counts(counts: &Counts, participants: u32) -> api::ReleaseCounts {
     }
 }
 
-pub(super) fn part_below(below: PartBelow) -> api::PartBelow {
+pub fn part_below(below: PartBelow) -> api::PartBelow {
     let PartBelow { path, state, reason, waits_for, agents, unheard } = below;
     let is_heard = unheard.is_none();
     api::PartBelow {
@@ -208,7 +232,7 @@ pub(super) fn part_below(below: PartBelow) -> api::PartBelow {
     }
 }
 
-pub(super) fn agents(agents: Agents) -> api::AgentCounts {
+pub fn agents(agents: Agents) -> api::AgentCounts {
     let Agents { participants, succeeded, failed, timed_out, unreachable, untested, unconfirmed } = agents;
     api::AgentCounts { participants, succeeded, failed, timed_out, unreachable, untested, unconfirmed }
 }
@@ -232,6 +256,7 @@ fn stages(strategy: &Strategy, from_above: bool) -> Vec<api::StageOverview> {
             shares: shares(strategy, stage),
             children: BTreeMap::new(),
             agents_below: BTreeMap::new(),
+            waits_for: None,
         })
         .collect()
 }

@@ -3,9 +3,9 @@
 use heart::release::analysis::{Extended, Metered, Run, name};
 use language::{
     Strategy,
-    analysis::{Analysis, Metric},
+    analysis::{Analysis, Comparison, Deviation, Metric, Rule, Tolerance},
 };
-use wire::api::{AnalysisOverview, ExtendedOverview, MetricOverview};
+use wire::api::{AnalysisOverview, ExtendedOverview, MetricLimits, MetricOverview};
 
 /// Every block of a strategy with its latest run.
 pub fn overviews(strategy: &Strategy, runs: &[Run]) -> Vec<AnalysisOverview> {
@@ -54,8 +54,39 @@ fn overview_of(metric: &Metric, alpha: Option<f64>, found: Option<&Metered>) -> 
         alpha,
         verdict: found.and_then(|found| found.verdict).map(|verdict| name(verdict).to_owned()),
         found: found.map(|found| found.sentence.clone()).unwrap_or_default(),
+        limits: limits(&metric.rule),
         evidence: found
             .and_then(|found| found.evidence.as_deref())
             .and_then(|evidence| serde_json::to_value(evidence).ok()),
+    }
+}
+
+/// What a metric must keep, as its strategy has it.
+fn limits(rule: &Rule) -> Option<MetricLimits> {
+    match rule {
+        Rule::Threshold { min, max, .. } => {
+            Some(MetricLimits { of: "value".to_owned(), at_least: *min, at_most: *max, floor: None })
+        }
+        Rule::Condition(_) => None,
+        Rule::Compare(comparison) => Some(margins(comparison)),
+    }
+}
+
+/// How far the new version may be from the other, each way that is worse.
+fn margins(comparison: &Comparison) -> MetricLimits {
+    let (of, least, most) = match comparison.tolerance {
+        Tolerance::Ratio(part) => ("ratio", 1.0 - part, 1.0 + part),
+        Tolerance::Shift(amount) => ("difference", -amount, amount),
+    };
+    let (low, high) = match comparison.deviation {
+        Deviation::Low => (true, false),
+        Deviation::High => (false, true),
+        Deviation::Either => (true, true),
+    };
+    MetricLimits {
+        of: of.to_owned(),
+        at_least: low.then_some(least),
+        at_most: high.then_some(most),
+        floor: Some(comparison.floor).filter(|floor| *floor > 0.0),
     }
 }
