@@ -72,6 +72,8 @@ pub struct Options {
     pub routers: Vec<LedRouter>,
     /// What releases of services may name, beside what calls register.
     pub registered: Registrations,
+    /// The web page; served wherever developers and operators call.
+    pub page: page::Settings,
 }
 
 /// Speaks TLS on an address.
@@ -112,6 +114,7 @@ impl Options {
             site: Site::default(),
             routers: Vec::new(),
             registered: Registrations::default(),
+            page: page::Settings::default(),
         }
     }
 }
@@ -212,13 +215,14 @@ fn serve_on(doors: Doors, options: Options, started: Started, led: Led) -> anyho
     let (listener, child_listener) = doors.open()?;
     let mut serving = Vec::new();
     let leading = tokio::spawn(led.run(http::InProcess::new(ctx.clone()), stop.clone()));
+    let page = page::router(http::Operators::new(ctx.clone()), options.page);
     let router = match child_listener {
-        None => http::router(ctx),
+        None => http::router(ctx).merge(page),
         Some(listener) => {
             let router = http::child_router(ctx.clone());
             let settings = settings(options.child_tls);
             serving.push(tokio::spawn(serve::serve(listener, router, settings, stop.clone())));
-            http::operator_router(ctx)
+            http::operator_router(ctx).merge(page)
         }
     };
     serving.push(tokio::spawn(serve::serve(listener, router, settings(options.tls), stop.clone())));

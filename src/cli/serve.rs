@@ -182,6 +182,12 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
         site: site(config)?,
         routers: routers(config)?,
         registered: config.services.registered()?,
+        page: page::Settings {
+            session: config.page.session,
+            // Also where whoever stands in front of this manager speaks TLS.
+            secure: config.tls.certificate.is_some() || config.http.public_url.0.starts_with("https://"),
+            confirm_abort_above: u32::try_from(config.page.confirm_abort_above).unwrap_or(u32::MAX),
+        },
     })
 }
 
@@ -219,6 +225,7 @@ fn parent(config: &Config) -> Result<Option<parent::Settings>, Fault> {
         name: (!parent.name.is_empty()).then(|| parent.name.clone()),
         poll: parent.poll,
         service_area: parent.area()?,
+        public_url: (!config.http.public_url.0.is_empty()).then(|| config.http.public_url.0.clone()),
         archive_limits: config.functions.limits(),
         downloads: config.serve.data.join("parent"),
     }))

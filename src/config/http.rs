@@ -2,7 +2,7 @@
 
 use super::{
     section::{Field, Section},
-    value::{Names, Networks},
+    value::{Names, Networks, PublicUrl},
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -11,6 +11,8 @@ pub struct Http {
     pub hosts: Names,
     /// Proxies that say where a call comes from.
     pub trusted_proxies: Networks,
+    /// Where people reach this manager's page; told to the parent. Empty: nobody is told.
+    pub public_url: PublicUrl,
 }
 
 impl Section for Http {
@@ -19,6 +21,10 @@ impl Section for Http {
     }
 
     fn fields(&mut self) -> Vec<Field<'_>> {
-        vec![Field::new("hosts", &mut self.hosts), Field::new("trusted_proxies", &mut self.trusted_proxies)]
+        vec![
+            Field::new("hosts", &mut self.hosts),
+            Field::new("trusted_proxies", &mut self.trusted_proxies),
+            Field::new("public_url", &mut self.public_url),
+        ]
     }
 }

@@ -20,6 +20,7 @@ mod limits;
 mod log;
 mod notify;
 mod original;
+mod page;
 mod parent;
 mod routers;
 mod section;
@@ -43,6 +44,7 @@ pub use http::Http;
 pub use limits::{DEFAULT_MAX_CONNECTIONS, Limits};
 pub use log::Log;
 pub use notify::Notify;
+pub use page::Page;
 pub use parent::Parent;
 pub use routers::Routers;
 pub use section::{Field, Section};
@@ -62,6 +64,7 @@ pub const DEFAULT_FILE: &str = "config/choirmaster.yml";
 pub struct Config {
     pub serve: Serve,
     pub http: Http,
+    pub page: Page,
     pub store: Store,
     pub functions: Functions,
     pub limits: Limits,
@@ -85,6 +88,7 @@ impl Default for Config {
         Self {
             serve: Serve::default(),
             http: Http::default(),
+            page: Page::default(),
             store: Store::default(),
             functions: Functions::default(),
             limits: Limits::default(),
@@ -170,10 +174,11 @@ impl Config {
         if faults.is_empty() { Ok(config) } else { Err(ConfigError { faults }) }
     }
 
-    fn sections(&mut self) -> [&mut dyn Section; 18] {
+    fn sections(&mut self) -> [&mut dyn Section; 19] {
         [
             &mut self.serve,
             &mut self.http,
+            &mut self.page,
             &mut self.store,
             &mut self.functions,
             &mut self.limits,

@@ -342,6 +342,24 @@ impl Setting for Networks {
     }
 }
 
+/// Where people reach a page; empty: nowhere. See [`model::public_url`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PublicUrl(pub String);
+
+impl Setting for PublicUrl {
+    fn read(&mut self, text: &str) -> Result<(), String> {
+        if !text.is_empty() {
+            model::public_url::check(text).map_err(|why| format!("the address {why}"))?;
+        }
+        text.clone_into(&mut self.0);
+        Ok(())
+    }
+
+    fn show(&self) -> String {
+        self.0.clone()
+    }
+}
+
 /// An address to call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url(pub String);
