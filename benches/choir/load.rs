@@ -1,4 +1,4 @@
-//! The load generator: closed loops over keep-alive HTTP/1.1 connections.
+//! The load generator: closed loops, and paced ones, over keep-alive HTTP/1.1 connections.
 //!
 //! Requests are prebuilt bytes; of an answer only the status and the length of its body are read. The same
 //! generator drives our server and the bare handlers, so what it costs cancels out of every ratio. Each of its
@@ -18,7 +18,7 @@ use hdrhistogram::Histogram;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
-    time::Instant,
+    time::{Instant, sleep_until},
 };
 
 use crate::shared::threads::spread;
@@ -101,6 +101,9 @@ impl Cursor {
 pub enum Work {
     /// One request after the other; each must be answered 200.
     Each { requests: Arc<Requests>, cursor: Arc<Cursor> },
+    /// The same at a pace: each connection calls once in `every`. A call that was due while the one before was still open counts
+    /// from when it was due, so whoever answers late doesn't hide how late.
+    Paced { requests: Arc<Requests>, cursor: Arc<Cursor>, every: Duration },
     /// Polls without an id; the ids that the answers give are kept.
     Register { requests: Arc<Requests>, cursor: Arc<Cursor> },
     /// Children poll in turn, and fetch what they are offered, until each has fetched once.
@@ -224,6 +227,22 @@ async fn drive(mut connection: Connection, work: Work, until: Instant) -> anyhow
                 let Some(at) = cursor.take() else { break };
                 connection.call(requests.get(at)).await?;
                 last = record(&mut outcome.latency, last);
+            }
+        }
+        Work::Paced { requests, cursor, every } => {
+            // Connections don't call all at once.
+            let mut due = Instant::now() + every.mul_f64(rand::random());
+            while due < until {
+                let Some(at) = cursor.take() else { break };
+                let mut began = due;
+                if Instant::now() < due {
+                    sleep_until(due).await;
+                    // A clock that wakes late is no latency of the server.
+                    began = Instant::now();
+                }
+                connection.call(requests.get(at)).await?;
+                record(&mut outcome.latency, began);
+                due += every;
             }
         }
         Work::Register { requests, cursor } => {

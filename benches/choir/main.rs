@@ -1,7 +1,7 @@
 //! What Choirmaster reaches, as ratios to what is measured beside it in the same run. `benches/run` starts it.
 //!
-//! Compared with: axum handlers that only parse and answer (`bare`), pgbench doing one upsert a transaction, and
-//! `PostGIS` counting polygons ([`planning`]).
+//! Compared with: axum handlers that only parse and answer (`bare`), pgbench doing one upsert a transaction,
+//! `PostGIS` counting polygons ([`planning`]), and a general library for maps in the same browser ([`page`]).
 //! All servers run in processes of their own ([`server`]) under the same generator ([`load`]). Rounds of all sides
 //! alternate, and medians over the rounds are told, so that whatever else the machine does falls on all of them.
 //!
@@ -11,11 +11,20 @@
 mod areas;
 mod bare;
 mod bodies;
+#[allow(
+    dead_code,
+    unused_imports,
+    clippy::unwrap_used,
+    reason = "tests have more to do with it, and a benchmark that has no browser is to end there, too"
+)]
+#[path = "../../tests/page/browser/mod.rs"]
+mod browser;
 mod downloads;
 mod fill;
 mod levels;
 mod load;
 mod machine;
+mod page;
 mod pages;
 mod planning;
 mod postgres;
@@ -25,6 +34,7 @@ mod server;
 mod shared;
 mod statistics;
 mod table;
+mod viewers;
 
 use std::{net::SocketAddr, process::ExitCode, time::Duration};
 
@@ -43,6 +53,10 @@ pub enum Row {
     LargeAreas,
     /// Commits while a page of many children is read again and again.
     WatchedCommits,
+    /// Polls while pages of the web page are open.
+    Viewers,
+    /// The web page in a browser, beside a general library for maps.
+    Page,
     EndStage,
     Release,
     Functions,

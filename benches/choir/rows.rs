@@ -72,6 +72,12 @@ pub async fn run(bench: &mut Bench, only: &[Row]) -> anyhow::Result<()> {
     if wanted(Row::WatchedCommits) {
         bench.watched_commits().await?;
     }
+    if wanted(Row::Viewers) {
+        bench.viewers().await?;
+    }
+    if wanted(Row::Page) {
+        bench.page().await?;
+    }
     if wanted(Row::Memory) {
         bench.memory()?;
     }

@@ -91,6 +91,7 @@ async fn run_ours(store: &str, above: &Above) -> anyhow::Result<()> {
     let downloads = tempfile::tempdir()?;
     let mut options = Options::local(store.to_owned(), root().to_owned());
     options.parent = above.parent.map(|parent| parent::Settings {
+        public_url: None,
         url: format!("http://{parent}"),
         token: None,
         name: None,
