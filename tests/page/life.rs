@@ -14,6 +14,7 @@ use tokio::time::sleep;
 use crate::{
     browser::{Page, browse},
     line::{Line, State},
+    seed::seed,
     states::{fail, of_function, over_waves},
     world::World,
 };
@@ -136,7 +137,7 @@ async fn live(fleet: &mut Fleet<'_>, line: &Line, chance: &mut SmallRng) {
 
 #[tokio::test]
 async fn everything_is_shown_once_and_nothing_is_kept() {
-    let seed = rand::random();
+    let seed = seed();
     eprintln!("seed {seed}");
     let (agents, mut chance) = (agents(), SmallRng::seed_from_u64(seed));
     // All agents are of one place, and call only when they run the release: those who come late don't take the places of the first.

@@ -19,6 +19,8 @@ mod markup;
 mod pictures;
 #[path = "../shared/random.rs"]
 mod random;
+#[path = "../shared/seed.rs"]
+mod seed;
 mod served;
 mod services;
 mod states;

@@ -16,12 +16,15 @@ use tokio::time::timeout;
 
 use super::{
     agent, check,
-    kill::{seed, until_quiet},
+    kill::until_quiet,
     operator::Operator,
     server::{Start, tail},
     world::World,
 };
-use crate::store::place::{Kind, Place};
+use crate::{
+    seed::seed,
+    store::place::{Kind, Place},
+};
 
 /// The log of the store reaches this size before it is folded into the file for the first time, in bytes.
 const ROOM: u64 = 1_500_000;

@@ -11,7 +11,10 @@ use super::{
     server::{Server, Start, tail},
     world::World,
 };
-use crate::store::place::{Kind, Place};
+use crate::{
+    seed::seed,
+    store::place::{Kind, Place},
+};
 
 /// Kills on each store.
 pub const KILLS: u32 = 60;
@@ -35,10 +38,6 @@ pub fn setting(name: &str, default: u64) -> u64 {
     }
 }
 
-pub fn seed() -> u64 {
-    setting("CHOIRMASTER_CRASH_SEED", u64::from(rand::random::<u32>()))
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_answered_survives_kills_at_any_instant_on_sqlite() {
     Place::with(Kind::Sqlite, story).await;
@@ -51,7 +50,7 @@ async fn what_was_answered_survives_kills_at_any_instant_on_postgres() {
 
 async fn story(place: &Place) {
     let seed = seed();
-    let replay = format!("replay: CHOIRMASTER_CRASH_SEED={seed} tests/run -- crash::kill ({:?})", place.kind);
+    let replay = format!("replay: CHOIRMASTER_TEST_SEED={seed} tests/run -- crash::kill ({:?})", place.kind);
     println!("{replay}");
     let start = Start::on(place);
     let world = World::new();

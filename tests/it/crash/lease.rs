@@ -9,12 +9,12 @@ use tokio::{
 
 use super::{
     agent, check,
-    kill::{seed, until_quiet},
+    kill::until_quiet,
     operator::Operator,
     server::{Start, tail},
     world::World,
 };
-use crate::store::place::Place;
+use crate::{seed::seed, store::place::Place};
 
 /// A standby looks once a second.
 const TAKE_OVER: Duration = Duration::from_secs(15);

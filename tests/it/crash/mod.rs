@@ -17,7 +17,7 @@
 //!
 //! | variable | |
 //! |---|---|
-//! | `CHOIRMASTER_CRASH_SEED` | the seed; random if not given |
+//! | `CHOIRMASTER_TEST_SEED` | the seed |
 //! | `CHOIRMASTER_CRASH_KILLS` | kills on each store (default [`kill::KILLS`]) |
 //! | `CHOIRMASTER_CRASH_LOSSES` | power losses (default [`power::LOSSES`]) |
 //!

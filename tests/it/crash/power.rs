@@ -11,14 +11,17 @@ use tokio::time::{sleep, timeout};
 use super::{
     agent, check,
     cluster::Cluster,
-    kill::{seed, setting, until_quiet},
+    kill::{setting, until_quiet},
     ledger::Fact,
     look::folder,
     operator::Operator,
     server::{Start, tail},
     world::World,
 };
-use crate::store::place::{Kind, Place};
+use crate::{
+    seed::seed,
+    store::place::{Kind, Place},
+};
 
 /// Power losses made from all copies.
 pub const LOSSES: u64 = 18;
@@ -48,7 +51,7 @@ struct Copy {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_answered_survives_power_losses_of_the_embedded_store() {
     let seed = seed();
-    println!("replay: CHOIRMASTER_CRASH_SEED={seed} tests/run -- crash::power");
+    println!("replay: CHOIRMASTER_TEST_SEED={seed} tests/run -- crash::power");
     let mut rng = StdRng::seed_from_u64(seed);
     let losses = setting("CHOIRMASTER_CRASH_LOSSES", LOSSES);
     let copies = Place::with(Kind::Sqlite, async |place| {
@@ -138,7 +141,7 @@ async fn verify(copy: &Copy, log: &[u8], rng: &mut StdRng) -> usize {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_goes_on_when_postgres_has_lost_its_power_and_recovered() {
     let seed = seed();
-    println!("replay: CHOIRMASTER_CRASH_SEED={seed} tests/run -- crash::power");
+    println!("replay: CHOIRMASTER_TEST_SEED={seed} tests/run -- crash::power");
     let mut rng = StdRng::seed_from_u64(seed);
     let cluster = tokio::task::spawn_blocking(Cluster::start).await.unwrap();
     let place = &Place::database(cluster.url());

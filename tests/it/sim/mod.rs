@@ -74,6 +74,8 @@ use heart::Flaw;
 use witness::Violation;
 use world::{Crew, Report, World};
 
+use crate::seed::seed;
+
 /// Seeds in an ordinary run of the tests.
 const SEEDS: u64 = 500;
 
@@ -99,7 +101,7 @@ const SEARCHED_FOR_LONG: u64 = 8;
 fn seeds(most: u64) -> std::ops::Range<u64> {
     match number("CHOIRMASTER_SIM_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("CHOIRMASTER_SIM_SEEDS").unwrap_or(most),
+        None => seed()..seed() + number("CHOIRMASTER_SIM_SEEDS").unwrap_or(most),
     }
 }
 

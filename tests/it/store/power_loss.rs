@@ -23,6 +23,7 @@ use super::{
     place::{Kind, Place},
     rows::{assignment, audit, batch, child},
 };
+use crate::seed::seed;
 
 /// Copies taken while the writer works.
 const COPIES: usize = 25;
@@ -59,7 +60,7 @@ struct Copy {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_power_loss_at_any_instant_keeps_every_acknowledged_commit_and_tears_none() {
-    let seed = rand::random::<u64>();
+    let seed = seed();
     println!("seed {seed}");
     let mut rng = StdRng::seed_from_u64(seed);
     Place::with(Kind::Sqlite, async |place| {
