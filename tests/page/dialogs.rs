@@ -36,6 +36,24 @@ async fn asking() -> World {
 }
 
 #[tokio::test]
+async fn a_release_that_waits_is_opened_from_the_list_and_approved() {
+    let world = asking().await;
+    browse(async |page| {
+        page.go(&at(&world, "/releases")).await;
+        page.leave_by(async || page.click("link", "a").await).await;
+        page.reads("waits for approval").await;
+        page.holds(LIVE).await;
+        opens(page, "Approve").await;
+        page.leave_by(async || page.click("button", "Approve").await).await;
+        page.reads("approved").await;
+    })
+    .await;
+    let trail = world.get("/api/v1/audit?release=a&limit=100").await.ok().json().to_string();
+    assert_eq!(trail.matches("\"event\":\"release_approved\"").count(), 1, "{trail}");
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn what_is_confirmed_is_what_was_asked_and_the_second_hears_what_the_first_did() {
     let world = asking().await;
     browse(async |page| {
