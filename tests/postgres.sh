@@ -85,7 +85,7 @@ postgres_start() {
     # A port can only be found free by trying it.
     postgres_try=0
     while [ "$postgres_try" -lt 20 ]; do
-        postgres_port=$(awk -v seed="$$$postgres_try" 'BEGIN { srand(); srand(srand() + seed); print 20000 + int(rand() * 12000) }')
+        postgres_port=$(awk -v seed="$$$postgres_try" 'BEGIN { srand(); srand(srand() + seed); print 9000 + int(rand() * 3000) }')
         if (cd "$postgres_folder" && postgres_run "$postgres_bin/pg_ctl" -D "$postgres_folder/data" -w -t 60 \
             -l "$postgres_folder/data/server.log" -o "-p $postgres_port -c listen_addresses=127.0.0.1 \
             -c unix_socket_directories=$postgres_folder -c max_connections=200" start >/dev/null 2>&1); then

@@ -17,7 +17,10 @@ use serde_json::json;
 use tokio_rustls::TlsAcceptor;
 use wire::StageSummary;
 
-use crate::scripted::{Reply, Server};
+use crate::{
+    ports::free_port,
+    scripted::{Reply, Server},
+};
 
 const NO_WAIT: Duration = Duration::ZERO;
 
@@ -157,7 +160,7 @@ async fn what_is_no_answer_of_a_manager_passes_and_what_a_manager_refuses_does_n
 
 #[tokio::test]
 async fn nobody_listening_is_told_without_the_address() {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let settings = Settings { url: format!("http://user:pass-word@127.0.0.1:{port}"), ..Settings::default() };
     let manager = Manager::new(&settings, None).unwrap();
     let error = manager.poll(None, &about(), NO_WAIT).await.unwrap_err();

@@ -17,6 +17,9 @@ mod limits;
 mod link;
 mod measure;
 mod oci;
+#[allow(dead_code, reason = "not all tests need all of it")]
+#[path = "../shared/ports.rs"]
+mod ports;
 mod process;
 mod runners;
 mod scripted;

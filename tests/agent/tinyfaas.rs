@@ -16,6 +16,7 @@ use crate::{
     calls::{call, get, post},
     conformance::conformance,
     functions::{self, Behaviour},
+    ports::free_address,
     world::{World, any_version},
 };
 
@@ -280,7 +281,7 @@ async fn what_it_is_told_is_given_on_and_a_folder_that_it_can_not_run_is_refused
 #[tokio::test]
 async fn a_tinyfaas_that_is_away_or_set_up_otherwise_is_told_so() {
     let world = TinyFaasWorld::new();
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = free_address();
     let open = |settings| TinyFaas::open(settings).map_err(|error| error.to_string());
     let away = open(Settings { management: closed, ..world.settings() }).unwrap();
     let order = world.binary("cat");

@@ -24,6 +24,7 @@ use tokio::{
 
 use crate::{
     drive::settings,
+    ports::free_port,
     scripted::{Asked, Reply, Server},
     world::wait_until,
 };
@@ -144,9 +145,7 @@ async fn shares_calls_and_targets_of_each_variation_are_told_as_they_are() {
     let serving = tokio::spawn(control::serve(socket, Arc::clone(&desk)));
 
     let (a, b, c) = (Backend::start().await, Backend::start().await, Backend::start().await);
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let nobody = taken.local_addr().unwrap().port();
-    drop(taken);
+    let nobody = free_port();
     let (server, told) = manager(offer(port, &a, &b, &c, nobody));
     let runtimes = Runtimes { enabled: Vec::new(), cgroups: Cgroups::Off, ..Runtimes::default() };
     let mut settings = settings(root.path(), runtimes);

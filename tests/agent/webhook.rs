@@ -15,6 +15,7 @@ use crate::{
     calls::get,
     conformance::conformance,
     functions::{self, Behaviour},
+    ports::free_address,
     world::{ProcessWorld, World, any_version},
 };
 
@@ -167,7 +168,7 @@ async fn a_version_that_is_said_to_run_where_nobody_answers_is_not_healthy() {
     let runtime = world.quick();
     let mut order = world.order(Behaviour::Obeys);
     order.health.give_up = Duration::from_millis(500);
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let closed = free_address().to_string();
     let lie =
         json!({"generation": 9, "versions": [{"version": order.version, "target": closed, "phase": "runs"}]});
     world.operator.is(Mood::Lists(lie));

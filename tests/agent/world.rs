@@ -14,7 +14,10 @@ use choirmaster_agent::runtime::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::functions::{self, Behaviour};
+use crate::{
+    functions::{self, Behaviour},
+    ports,
+};
 
 /// What a runtime brings along to be put through the conformance suite.
 pub trait World {
@@ -63,9 +66,7 @@ impl ProcessWorld {
 
     pub fn settings(&self) -> Settings {
         let shim = (PathBuf::from(env!("CARGO_BIN_EXE_choirmaster-shim")), Vec::new());
-        // Tests run side by side, and each chooses by itself.
-        let from = 12_000 + 100 * fastrand::u16(0..180);
-        Settings { folder: self.state(), shim, ports: (from, from + 99), cgroups: Cgroups::Auto }
+        Settings { folder: self.state(), shim, ports: ports::range(99), cgroups: Cgroups::Auto }
     }
 
     pub fn run_folder(&self, version: &VersionId) -> PathBuf {

@@ -24,6 +24,8 @@ mod notify;
 mod own;
 mod page;
 mod plan;
+#[path = "../shared/ports.rs"]
+mod ports;
 mod provider;
 #[path = "../shared/random.rs"]
 mod random;
@@ -32,6 +34,8 @@ mod reference;
 #[path = "../shared/releases.rs"]
 mod releases;
 mod replay;
+#[path = "../shared/seed.rs"]
+mod seed;
 mod sim;
 mod store;
 #[path = "../shared/texts.rs"]

@@ -21,6 +21,7 @@ use crate::{
         call, connect, counted, counted_since, echo, give, h2_version, read, read_chunks, request,
         speaking_h2c, until, whole,
     },
+    ports::free_address,
     world::{read_head, start, table, version},
 };
 
@@ -45,11 +46,6 @@ async fn say_base(_: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
     if let Ok(mut stream) = respond.send_response(Response::new(()), false) {
         let _ = stream.send_data("base".into(), true);
     }
-}
-
-/// An address where nobody listens.
-async fn nobody() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
 }
 
 #[tokio::test]
@@ -145,7 +141,7 @@ async fn a_new_version_that_fails_each_call_is_felt_by_no_caller_of_http2() {
         (failing.await, "h2c", "status"),
         (version(BROKEN).await, "http1", "status"),
         (version(BASE).await, "h2c", "nonsense"),
-        (nobody().await, "h2c", "refused"),
+        (free_address(), "h2c", "refused"),
     ];
     let mut before = choirmaster_proxy::Tally::default();
     for (generation, (new, protocol, how)) in (1..).zip(news) {

@@ -20,6 +20,9 @@ mod log;
 mod loss;
 mod metrics;
 mod pools;
+#[allow(dead_code, reason = "not all tests need all of it")]
+#[path = "../shared/ports.rs"]
+mod ports;
 mod repeats;
 mod shadow;
 mod smuggling;

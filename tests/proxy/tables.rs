@@ -18,6 +18,7 @@ use tokio::net::UnixListener;
 
 use crate::{
     http2_world::{call, connect, over, request},
+    ports::{free_address, free_port},
     tls::{Authority, client, dial, write},
     world::{Peer, version},
 };
@@ -53,7 +54,7 @@ impl Listening {
         let own = listen(Kind::Plain, proxy.listen(&free()).unwrap());
         let loaded = choirmaster_proxy::Tls::load(files).unwrap();
         let tls = listen(Kind::Tls, proxy.listen_tls(&free(), &loaded).unwrap());
-        let metrics = listen(Kind::Metrics, free().local_addr().unwrap());
+        let metrics = listen(Kind::Metrics, free_address());
         let listens = vec![plain, own, tls, metrics];
         let desk = Arc::new(Desk::new(proxy, &folder.path().join("state"), listens, "0.0.0-test").unwrap());
         let path = folder.path().join("control.sock");
@@ -116,7 +117,7 @@ async fn a_table_opens_no_ports_and_two_services_share_none() {
     let at = version(ONE).await.to_string();
     let service = |name: &str, ports: Value| json!({"name": name, "ports": ports, "variations": [{"name": "b", "targets": [at]}]});
     let own = of.own.address.port();
-    let nobodys = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let nobodys = free_port();
     for port in [nobodys, of.metrics.address.port()] {
         let table = json!({"generation": 1, "services": [service("one", json!([own, port]))]});
         let (status, why) = of.put(&table).await.unwrap_err();

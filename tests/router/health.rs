@@ -20,7 +20,10 @@ use traffic::{
     wanted::{self, ServiceSpec, Target, Wanted},
 };
 
-use crate::lead::states::{spec, target, wanted_of};
+use crate::{
+    lead::states::{spec, target, wanted_of},
+    ports::free_address,
+};
 
 /// Answers each connection with this, once a question has ended, and closes it.
 #[derive(Debug)]
@@ -126,8 +129,7 @@ async fn what_is_no_answer_is_bad() {
 async fn a_connection_is_enough_where_no_path_is_asked_for() {
     let backend = Backend::start(b"".as_slice()).await;
     assert_eq!(ask(&probe(backend.target(), None)).await, Ok(()));
-    // A port that nobody has any more.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = free_address();
     let refused = ask(&probe(target(&free.to_string()), None)).await;
     assert_eq!(refused, Err(Fault::Connect(std::io::ErrorKind::ConnectionRefused)));
     assert_eq!(ask(&probe(target("backend.example:80"), None)).await, Err(Fault::Unresolved));

@@ -13,4 +13,7 @@ mod loss;
 mod measure;
 mod names;
 mod nginx;
+#[allow(dead_code, reason = "not all tests need all of it")]
+#[path = "../shared/ports.rs"]
+mod ports;
 mod world;

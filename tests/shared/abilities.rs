@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use crate::ports::free_address;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpSocket, UdpSocket},
@@ -328,7 +329,7 @@ impl<R: Router> Trial<'_, R> {
     }
 
     async fn when_refused(&mut self) -> &'static str {
-        let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap().local_addr().unwrap();
+        let closed = free_address();
         let mut alone = self.spec([0, 10_000]);
         alone.variations[1] = variation("B", &[closed]);
         self.does(alone).await.unwrap();

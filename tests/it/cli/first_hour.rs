@@ -15,6 +15,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{PROGRAM, out, repository};
+use crate::ports::free_port;
 
 /// The sections whose commands are run, in their order, each list from an empty folder in which nothing runs.
 const WALKS: [&[&str]; 3] =
@@ -112,9 +113,7 @@ impl Hour {
         }
         std::fs::create_dir(folder.path().join("bin")).unwrap();
         std::os::unix::fs::symlink(PROGRAM, folder.path().join("bin/choirmaster")).unwrap();
-        let free = [(); 3].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
-        let ports = free.map(|listener| listener.local_addr().unwrap().port());
-        Self { folder, ports, terminals: Vec::new(), watching: Vec::new() }
+        Self { folder, ports: [(); 3].map(|()| free_port()), terminals: Vec::new(), watching: Vec::new() }
     }
 
     /// A command as it is typed, with the ports of this run.

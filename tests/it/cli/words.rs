@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{Served, code, err, out, program, run};
-use crate::world::AREA;
+use crate::{ports::free_port, world::AREA};
 
 /// A child's poll under an id of its own.
 fn poll(url: &str, id: &str) {
@@ -55,7 +55,7 @@ fn an_export_replaces_a_file_only_where_it_is_told_to() {
 #[test]
 fn a_manager_that_is_its_own_parent_is_refused_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let (own, parent) = (format!("127.0.0.1:{port}"), format!("http://localhost:{port}"));
     let output = run(folder.path(), ["serve", "--listen", &own, "--parent", &parent]);
     assert_eq!(code(&output), 1, "{}", err(&output));

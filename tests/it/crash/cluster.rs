@@ -1,11 +1,11 @@
 //! A Postgres cluster of the test's own, which can be cut off in the middle of anything.
 
 use std::{
-    net::TcpListener,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
+use crate::ports::free_port;
 use tempfile::TempDir;
 
 /// Where packages put `initdb` where it is not on the path; the newest version wins.
@@ -51,7 +51,7 @@ impl Cluster {
         if let Some(user) = user {
             assert!(Command::new("chown").arg(user).arg(folder.path()).status().unwrap().success());
         }
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let cluster = Self { folder, programs: programs(), user, port };
         cluster.run(
             "initdb",

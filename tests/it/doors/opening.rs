@@ -12,15 +12,10 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::raw::PATIENCE;
-use crate::world::AREA;
+use crate::{ports::free_address, world::AREA};
 
 /// Enough that loading them takes a while in any build.
 const CHILDREN: usize = 3_000;
-
-/// An address that was free a moment ago.
-fn free() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
 
 fn options(folder: &tempfile::TempDir, listen: SocketAddr) -> Options {
     let store = format!("sqlite://{}", folder.path().join("choir.db").display());
@@ -49,10 +44,10 @@ async fn fill(manager: &app::Manager, client: &reqwest::Client) -> Vec<String> {
 async fn the_first_who_can_connect_is_answered() {
     let folder = tempfile::tempdir().unwrap();
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let first = app::start(options(&folder, free())).await.unwrap();
+    let first = app::start(options(&folder, free_address())).await.unwrap();
     let last = fill(&first, &client).await.pop().unwrap();
     first.stop().await.unwrap();
-    let listen = free();
+    let listen = free_address();
     let (url, early) = (Arc::new(format!("http://{listen}")), client.clone());
     let knocking = tokio::spawn(async move {
         let area: Value = serde_json::from_str(AREA).unwrap();
@@ -73,7 +68,7 @@ async fn the_first_who_can_connect_is_answered() {
 #[tokio::test]
 async fn a_standby_on_the_same_address_takes_it_over_with_the_store() {
     let folder = tempfile::tempdir().unwrap();
-    let listen = free();
+    let listen = free_address();
     let first = app::start(options(&folder, listen)).await.unwrap();
     let mut standby = options(&folder, listen);
     standby.open.wait = true;
@@ -98,6 +93,6 @@ async fn an_address_that_is_taken_leaves_the_store_to_the_next() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let error = app::start(options(&folder, taken.local_addr().unwrap())).await.unwrap_err();
     assert!(format!("{error:#}").contains("can't listen on 127.0.0.1:"), "{error:#}");
-    let manager = app::start(options(&folder, free())).await.unwrap();
+    let manager = app::start(options(&folder, free_address())).await.unwrap();
     manager.stop().await.unwrap();
 }

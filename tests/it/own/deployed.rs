@@ -10,13 +10,11 @@ use super::{
     counted::Counting,
     ledger::Ledger,
     node::Node,
-    serving::{
-        Behaviour::{Failing, Good},
-        free_address,
-    },
+    serving::Behaviour::{Failing, Good},
     site::{FUNCTION, Site},
     stages::{carried_out, habits},
 };
+use crate::ports::free_port;
 
 struct World {
     /// Where the stable variation runs on.
@@ -42,7 +40,7 @@ async fn world(new: impl FnOnce(&mut Site) -> String) -> World {
     let mut site = Site::start().await;
     let stays = site.node("stays", &["agent.labels=tier=web"]).await;
     let deploys = site.node("deploys", &["agent.labels=tier=batch"]).await;
-    let at = SocketAddr::from(([127, 0, 9, 2], free_address().port()));
+    let at = SocketAddr::from(([127, 0, 9, 2], free_port()));
     let router = Node::router(site.folder(), "router", &site.manager.url(), at);
     router.until_it_answers().await;
     site.manager.knows(3).await;

@@ -18,11 +18,11 @@ use super::{
     processes,
     routers::{Routers, all_to, approved_stages, strategy, two_stages},
     scale::Scale,
-    serving::free_address,
     users::{Backend, Users},
 };
 use crate::{
     crash::server::{Server, Start, tail},
+    ports::free_port,
     store::place::{Kind, Place},
 };
 
@@ -195,7 +195,7 @@ async fn in_the_middle_of_a_change(place: &Place) {
     let waiting = tokio::spawn(standby.spawn().listening());
     let way = Way::to(leader.address).await;
     let folder = tempfile::Builder::new().prefix("own").tempdir().unwrap();
-    let port = free_address().port();
+    let port = free_port();
     let at = SocketAddr::from(([127, 0, 6, 1], port));
     let manager = format!("http://{}", way.at);
     let node = Node::router(folder.path(), "router", &manager, at);

@@ -12,12 +12,13 @@ use super::{
     manager::Manager,
     node::{Load, Node},
     routers::service,
-    serving::{Behaviour::Good, free_address},
+    serving::Behaviour::Good,
     site::{FUNCTION, Site},
     stages::{habits, nothing_is_left_but},
     users::{Backend, Users},
     wait::wait_until,
 };
+use crate::ports::free_port;
 
 const PAUSE: Duration = Duration::from_millis(40);
 
@@ -68,7 +69,7 @@ async fn world(keep_base: &str) -> World {
 async fn world_with(keep_base: &str, is_tree: bool) -> World {
     let mut site = Site::start().await;
     let mut below = Vec::new();
-    let at = SocketAddr::from(([127, 0, 9, 1], free_address().port()));
+    let at = SocketAddr::from(([127, 0, 9, 1], free_port()));
     let folder = site.folder().to_owned();
     let begin = async |manager: &Manager| {
         let router = Node::router(&folder, "router", &manager.url(), at);

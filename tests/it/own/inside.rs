@@ -7,11 +7,11 @@ use proxy::control::{client::Client as ProxyClient, form::Status as ProxyStatus}
 
 use super::{
     routers::{strategy, two_stages},
-    serving::free_address,
     site::Site,
     users::{Backend, Users},
     wait::wait_until,
 };
+use crate::ports::free_port;
 
 /// A manager that leads two routers, each of which takes calls at a port of its own address.
 struct World {
@@ -25,7 +25,7 @@ const NAMES: [&str; 2] = ["edge-1", "edge-2"];
 
 impl World {
     async fn start() -> Self {
-        let port = free_address().port();
+        let port = free_port();
         let routers: Vec<SocketAddr> = [1, 2].map(|last| SocketAddr::from(([127, 0, 0, last], port))).into();
         let site = Site::prepared(|folder| {
             let named = folder.join("routers");

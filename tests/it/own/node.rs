@@ -6,7 +6,6 @@ use std::{
     os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Output, Stdio},
-    sync::atomic::{AtomicU16, Ordering},
 };
 
 use agent::control::{client::Client, form::Status};
@@ -25,15 +24,13 @@ use super::{
     ledger::Ledger,
     manager::tail,
     processes,
-    serving::free_address,
     site::{FUNCTION, Site},
     wait::wait_until,
 };
+use crate::ports::{self, free_address};
 
 /// Ports of functions: each agent of these tests has so many of its own.
-const PORTS: u16 = 60;
-static NEXT_PORTS: AtomicU16 = AtomicU16::new(0);
-const FIRST_PORT: u16 = 20_000;
+const PORTS: u16 = 59;
 
 pub struct Node {
     pub folder: PathBuf,
@@ -58,8 +55,7 @@ impl Node {
     pub fn of(folder: &Path, name: &str, manager: &str, set: &[&str]) -> Self {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).unwrap();
         let at = free_address();
-        let ports = NEXT_PORTS.fetch_add(1, Ordering::Relaxed) % 160;
-        let first = FIRST_PORT + ports * PORTS;
+        let (first, last) = ports::range(PORTS);
         let below = |file: &str| folder.join(file).display().to_string();
         let mut arguments = vec!["agent".to_owned()];
         let mut flag = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
@@ -72,7 +68,7 @@ impl Node {
         flag("--listen", at.to_string());
         flag("--log-level", "info".to_owned());
         flag("--set", format!("proxy.state={}", below("proxy")));
-        flag("--set", format!("runtimes.ports={first}-{}", first + PORTS - 1));
+        flag("--set", format!("runtimes.ports={first}-{last}"));
         for one in set {
             flag("--set", (*one).to_owned());
         }

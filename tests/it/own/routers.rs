@@ -2,7 +2,8 @@
 
 use std::net::SocketAddr;
 
-use super::{node::Node, serving::free_address, site::Site, users::Backend};
+use super::{node::Node, site::Site, users::Backend};
+use crate::ports::free_port;
 
 /// A manager, routers with a name each behind one port at addresses of their own, and two variations.
 pub struct Routers {
@@ -17,7 +18,7 @@ impl Routers {
     /// So many. `set`: of the manager, as `KEY=VALUE`.
     pub async fn start(number: u8, set: &[String]) -> Self {
         let site = Site::with(set).await;
-        let port = free_address().port();
+        let port = free_port();
         let at: Vec<_> = (1..=number).map(|place| SocketAddr::from(([127, 0, 5, place], port))).collect();
         let start = |(place, at): (usize, &SocketAddr)| {
             Node::router(site.folder(), &format!("router-{}", place + 1), &site.manager.url(), *at)

@@ -22,11 +22,6 @@ pub fn tcp(running: &Running) -> SocketAddr {
     running.proxy.listen_tcp(&TcpListener::bind("127.0.0.1:0").unwrap()).unwrap()
 }
 
-/// One of a port that nobody listens on.
-pub fn nobody() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
-
 /// Whether a connection ends in an error before anything comes.
 pub async fn is_refused(at: SocketAddr) -> bool {
     match tokio::net::TcpStream::connect(at).await {

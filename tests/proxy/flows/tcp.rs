@@ -9,8 +9,11 @@ use choirmaster_proxy::{
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::{echo, is_refused, nobody, service, table, tcp};
-use crate::world::{Peer, Running, Scripted, start, until};
+use super::{echo, is_refused, service, table, tcp};
+use crate::{
+    ports::free_address,
+    world::{Peer, Running, Scripted, start, until},
+};
 
 /// A proxy with one connection, which goes to the new version.
 async fn connected(limits: Limits) -> (Running, std::net::SocketAddr, Scripted, Scripted, Peer, Peer) {
@@ -111,7 +114,7 @@ async fn a_new_version_that_refuses_leaves_its_connections_to_the_stable_one_and
     let running = start(Limits::default());
     let at = tcp(&running);
     let base = Scripted::new().await;
-    running.share(1, service("tcp", at, &base.target(), &nobody().to_string(), 10_000)).await;
+    running.share(1, service("tcp", at, &base.target(), &free_address().to_string(), 10_000)).await;
     for _ in 0..3 {
         let mut caller = Peer::connect(at).await;
         caller.send("hello").await;
@@ -127,9 +130,9 @@ async fn a_new_version_that_refuses_leaves_its_connections_to_the_stable_one_and
     assert_eq!((of_base.calls, new.bytes_up), (0, 15));
 
     // Nobody is left, or nobody else may get it.
-    let mut never = service("tcp", at, &base.target(), &nobody().to_string(), 10_000);
+    let mut never = service("tcp", at, &base.target(), &free_address().to_string(), 10_000);
     never["retry"] = json!("never");
-    let nobodys = service("tcp", at, &nobody().to_string(), &nobody().to_string(), 0);
+    let nobodys = service("tcp", at, &free_address().to_string(), &free_address().to_string(), 0);
     for (generation, service) in [(2, never), (3, nobodys)] {
         running.share(generation, service).await;
         assert!(is_refused(at).await);

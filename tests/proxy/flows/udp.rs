@@ -4,8 +4,11 @@ use choirmaster_proxy::Limits;
 use serde_json::json;
 use tokio::{net::UdpSocket, time::timeout};
 
-use super::{nobody, service, table};
-use crate::world::{Running, start, until};
+use super::{service, table};
+use crate::{
+    ports::free_address,
+    world::{Running, start, until},
+};
 
 /// An end of UDP. Who waits in vain for longer than this waits for ever.
 pub struct End {
@@ -169,7 +172,7 @@ async fn a_new_version_that_refuses_leaves_its_flows_to_the_stable_one_with_what
     assert_eq!((new.calls, new.failed[0], new.repeated, base.calls), (1, 1, 1, 0));
 
     // Where nobody else is left it is the stable one's failure.
-    let nobody = nobody().to_string();
+    let nobody = free_address().to_string();
     of.running.share(2, service("udp", of.at, &nobody, &nobody, 0)).await;
     caller.send(of.at, "third").await;
     // Before it came there is no flow either.

@@ -18,10 +18,11 @@ use super::{
     scale::SHORTEST_STAGE,
     version::{
         Behaviour::{Good, Slow},
-        Place, Version, free_address,
+        Place, Version,
     },
     wait::wait_until,
 };
+use crate::ports::free_address;
 
 /// How a stage's function forwards.
 struct Function {

@@ -12,9 +12,10 @@ use tokio::time::{Instant, sleep};
 use super::{
     counts::Counts,
     ledger::Counted,
-    version::{Behaviour, Place, Version, free_address},
+    version::{Behaviour, Place, Version},
     wait::wait_until,
 };
+use crate::ports::free_address;
 
 /// A release as it is to go.
 #[derive(Debug, Clone, Copy)]

@@ -13,11 +13,12 @@ use tokio::{
     task::AbortHandle,
 };
 
-pub use super::serving::{Behaviour, free_address};
+pub use super::serving::Behaviour;
 use super::{
     serving::{ENVIRONMENT, Listen, Told, arguments, open, serve_tcp},
     wait::wait_until,
 };
+use crate::ports::free_address;
 
 /// Where a version runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::{
     env,
     fs::{File, OpenOptions},
     io::{Read as _, Write as _},
-    net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener as StdListener},
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -26,10 +26,6 @@ use super::message::Wire;
 
 /// Where a process of its own finds what it is to be.
 pub const ENVIRONMENT: &str = "CHOIRMASTER_TEST_VERSION";
-
-/// The host of versions in processes of their own: nobody's connections begin there, so that one that was killed finds its port
-/// free again.
-const HOST: Ipv4Addr = Ipv4Addr::new(127, 77, 0, 1);
 
 /// How many bytes a long answer has.
 const LONG: usize = 200 * 1024;
@@ -102,12 +98,6 @@ pub fn arguments() -> [String; 4] {
     let (_, module) = module_path!().split_once("::").unwrap_or_default();
     let test = format!("{module}::what_a_process_of_its_own_runs");
     [test, "--exact".to_owned(), "--ignored".to_owned(), "--nocapture".to_owned()]
-}
-
-/// A free address at which nobody's connections begin.
-pub fn free_address() -> SocketAddr {
-    let listener = StdListener::bind(SocketAddrV4::new(HOST, 0)).unwrap();
-    listener.local_addr().unwrap()
 }
 
 pub fn open(log: &Path) -> Arc<File> {

@@ -38,7 +38,7 @@ async fn world() -> World {
 /// What has no share any more may have so long for its calls.
 async fn world_that_drains(within: &str) -> World {
     let site = Site::start().await;
-    let port = super::serving::free_address().port();
+    let port = crate::ports::free_port();
     let (mut nodes, mut places, mut routers) = (Vec::new(), Vec::new(), Vec::new());
     for (number, kind) in (1..).zip(["nginx", "haproxy"]) {
         let address = Ipv4Addr::new(127, 0, 0, number);

@@ -10,7 +10,8 @@ use std::{
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use super::super::{processes, serving::free_address, wait::wait_until};
+use super::super::{processes, wait::wait_until};
+use crate::ports::free_address;
 
 /// Also where it is on the path of root alone.
 fn haproxy() -> PathBuf {
