@@ -221,7 +221,8 @@ pub(super) fn hundredths(text: &str) -> Result<u16, ScalarFault<u16>> {
     }
     let number = |text: &str| text.parse::<u16>().ok();
     let rest = number(rest).map(|rest_of| if rest.len() == 1 { 10 * rest_of } else { rest_of });
-    let hundredths = number(percent).zip(rest).map(|(percent, rest)| 100 * percent + rest);
+    let percent = number(percent).filter(|percent| *percent <= 100);
+    let hundredths = percent.zip(rest).map(|(percent, rest)| 100 * percent + rest);
     hundredths.filter(|share| *share <= 10_000).ok_or_else(wrong)
 }
 

@@ -292,6 +292,8 @@ fn each_slip_is_named() {
         ("service: checkout", "func_name: checkout", "is a stage of a service and has no func_name"),
         ("type: Traffic", "type: A/B", "is a stage of a service and not of type A/B"),
         ("healthy_targets: 50", "healthy_targets: 101", "\"101\" is not a percentage"),
+        // In hundredths it is 64 above what 16 bits hold.
+        ("healthy_targets: 50", "healthy_targets: 656", "\"656\" is not a percentage"),
         ("id: checkout-42", "id: checkout-42\nstrategy: canary-10-25-50-100", "and so does stages"),
     ] {
         let changed = OF_THREE.replacen(from, to, 1);
