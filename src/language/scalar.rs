@@ -152,14 +152,15 @@ pub(super) fn threshold(text: &str) -> Result<(Operator, f64), ScalarFault<(Oper
             "write a plain number after the operator, as in \"<0.02\" or \"<=250\"",
         ));
     };
-    if value < 0.0 {
-        return Err(fault(
+    if value.is_sign_negative() {
+        let fault = fault(
             format!("the threshold {} is negative; rates and times never are", quoted(text)),
             "write a number from 0 up",
-        ));
+        );
+        // -0 says 0, and was taken for it.
+        return Err(if value == 0.0 { fault.beyond((operator, 0.0)) } else { fault });
     }
-    // -0 would be another value with the same meaning.
-    Ok((operator, value + 0.0))
+    Ok((operator, value))
 }
 
 /// A finite number without the words that Rust reads too (`inf`, `NaN`).

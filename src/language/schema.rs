@@ -16,6 +16,13 @@ pub use self::services::{
 use super::analysis::form::{AnalysisForm, SharedForm};
 use model::area::{MAX_LATITUDE, MAX_LONGITUDE};
 
+/// What durations look like; that each is whole milliseconds, and all at most 366 days, is for the check to find.
+macro_rules! duration {
+    () => {
+        r"(0+|(0*([0-9]{1,3}(\.[0-9]{1,9})?d|[0-9]{1,4}(\.[0-9]{1,9})?h|[0-9]{1,6}(\.[0-9]{1,9})?m|[0-9]{1,8}(\.[0-9]{1,3}0{0,6})?s|[0-9]{1,11}(\.0{1,9})?ms))+)"
+    };
+}
+
 /// The JSON Schema (draft 2020-12) of a release strategy.
 pub fn schema() -> Schema {
     SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<StrategyForm>()
@@ -151,9 +158,7 @@ pub struct RolloutForm {
     pub max_untested: Option<AmountForm>,
     /// How long a stage may go without the calls it needs, once its minimum duration is over; `after 1h` if absent. Then
     /// it ends, and the agent is untested.
-    #[schemars(regex(
-        pattern = r"^\s*(never|after\s+(0+|(0*([0-9]{1,3}(\.[0-9]{1,9})?d|[0-9]{1,4}(\.[0-9]{1,9})?h|[0-9]{1,6}(\.[0-9]{1,9})?m|[0-9]{1,8}(\.[0-9]{1,9})?s|[0-9]{1,11}ms))+))\s*$"
-    ))]
+    #[schemars(regex(pattern = concat!(r"^\s*(never|after\s+", duration!(), r")\s*$")))]
     pub no_calls: Option<String>,
     /// What agents get whose stages had no calls, when the others have passed; `leave` if absent.
     pub untested: Option<UntestedForm>,
@@ -161,8 +166,8 @@ pub struct RolloutForm {
     pub on_failure: Option<OnLimitForm>,
     /// So many agents must have succeeded before the next wave opens, before the next location, or, in the other orders,
     /// before the roll-out; 1 if absent. Fewer are enough where fewer have had their turn.
-    pub min_succeeded: Option<AmountForm>,
-    /// Who has nothing in hand and was not heard of for so long has its turn last; `60s` if absent.
+    pub min_succeeded: Option<WaveForm>,
+    /// Who has nothing in hand and was not heard of for so long has its turn last; `10s` or more, `60s` if absent.
     pub silent_after: Option<DurationForm>,
     /// Most agents at work at once.
     #[schemars(range(min = 1))]
@@ -170,7 +175,7 @@ pub struct RolloutForm {
     /// After a wave, a stage or a location, before the next.
     pub soak: Option<DurationForm>,
     pub approval: Option<ApprovalForm>,
-    /// How long an approval is waited for before the release rolls back; `6h` if absent.
+    /// How long an approval is waited for before the release rolls back: more than 0; `6h` if absent.
     pub approval_timeout: Option<DurationForm>,
     /// Whether children that appear after the start take part; `exclude` if absent.
     pub late_joiners: Option<LateJoinersForm>,
@@ -251,26 +256,28 @@ pub struct ApprovalStagesForm {
     pub stages: Vec<Scalar>,
 }
 
-/// A number of agents that is not 0, or a share of all that is not 0 %: `10`, `2.5%`.
+/// A number of agents that is not 0, at most 4294967295, or a share of all that is not 0 %: `10`, `2.5%`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum WaveForm {
     Count(#[schemars(range(min = 1))] u32),
     Share(
         #[schemars(regex(
-            pattern = r"^\s*(0*[1-9][0-9]*|(0*100(\.0{1,4})?|0*[1-9]?[0-9]\.[0-9]{1,4}|0*[1-9][0-9]?)\s*%)\s*$"
+            pattern = r"^\s*(0*[1-9][0-9]{0,9}|(0{0,6}100(\.0{1,4})?|0{0,7}(0?[1-9]|[1-9][0-9])(\.[0-9]{1,4})?|0{1,9}\.(0{0,3}[1-9]|0{0,2}[1-9][0-9]|0?[1-9][0-9]{2}|[1-9][0-9]{3}))\s*%)\s*$"
         ))]
         String,
     ),
 }
 
-/// A number of agents, or a share of all: `10`, `2.5%`.
+/// A number of agents, at most 4294967295, or a share of all: `10`, `2.5%`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum AmountForm {
     Count(u32),
     Share(
-        #[schemars(regex(pattern = r"^\s*([0-9]+|(0*100(\.0{1,4})?|0*[0-9]{1,2}(\.[0-9]{1,4})?)\s*%)\s*$"))]
+        #[schemars(regex(
+            pattern = r"^\s*(0*[0-9]{1,10}|(0{0,6}100(\.0{1,4})?|0{0,7}[0-9]{1,2}(\.[0-9]{1,4})?)\s*%)\s*$"
+        ))]
         String,
     ),
 }
@@ -389,11 +396,16 @@ pub enum VariantNameForm {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ConditionForm {
     pub name: MetricForm,
-    /// An operator and a number: `"<0.02"` as a share from 0 to 1, `"<=250"` in milliseconds.
-    #[schemars(regex(pattern = r"^\s*(<=|>=|==|<|>|=)\s*[0-9.eE+-]+\s*$"))]
+    /// An operator and a number: `"<0.02"` as a share from 0 to 1, `"<=250"` in milliseconds, at most 1000000000.
+    #[schemars(regex(
+        pattern = r"^\s*(<=|>=|==|<|>|=)\s*\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
+    ))]
     pub threshold: String,
     /// Of `responseTime`: `Median` (also if absent), `Minimum`, `Maximum` or a percentile such as `P95`.
-    #[schemars(regex(pattern = r"^(Median|Minimum|Maximum|P[0-9]{1,2}(\.[0-9]+)?)$"))]
+    #[schemars(
+        length(max = 9),
+        regex(pattern = r"^(Median|Minimum|Maximum|P(0*[1-9][0-9]?(\.[0-9]*)?|0*\.0*[1-9][0-9]*))$")
+    )]
     pub compare_with: Option<String>,
 }
 
@@ -469,12 +481,7 @@ pub enum Scalar {
     Truth(bool),
 }
 
-/// Numbers with units: `500ms`, `10s`, `1m30s`, `2h`, `1d`; at most 366 days.
+/// Numbers with units: `500ms`, `10s`, `1m30s`, `2h`, `1d`; each a whole number of milliseconds, and at most 366 days together.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(transparent)]
-pub struct DurationForm(
-    #[schemars(regex(
-        pattern = r"^\s*(0+|(0*([0-9]{1,3}(\.[0-9]{1,9})?d|[0-9]{1,4}(\.[0-9]{1,9})?h|[0-9]{1,6}(\.[0-9]{1,9})?m|[0-9]{1,8}(\.[0-9]{1,9})?s|[0-9]{1,11}ms))+)\s*$"
-    ))]
-    pub String,
-);
+pub struct DurationForm(#[schemars(regex(pattern = concat!(r"^\s*", duration!(), r"\s*$")))] pub String);

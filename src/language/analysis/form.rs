@@ -14,7 +14,7 @@ pub struct AnalysisForm {
     /// From the end of `initialDelay`. In a stage it must be there; in `rollout` it may be left out, and the release is
     /// judged for as long as it takes.
     pub duration: Option<DurationForm>,
-    /// Between two looks at the data; at most 1,000 of them. It may be left out where each metric has its own.
+    /// Between two looks at the data: `1s` or more; at most 1,000 of them. It may be left out where each metric has its own.
     pub interval: Option<DurationForm>,
     /// What is measured before it doesn't count; `0s` if absent.
     pub initial_delay: Option<DurationForm>,
@@ -60,7 +60,7 @@ pub enum InconclusiveForm {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExtendForm {
-    /// For so long; at most a day, which holds where only `calls` is given.
+    /// For so long: more than 0, at most a day; a day where only `calls` is given.
     pub extend: Option<DurationForm>,
     /// Until so many more calls were measured, of both versions.
     #[schemars(range(min = 1))]
@@ -97,7 +97,7 @@ pub struct SharedForm {
     pub provider: Option<Scalar>,
     /// `THRESHOLD` if absent.
     pub strategy: Option<MetricStrategyForm>,
-    /// Between two looks at it, instead of the block's.
+    /// Between two looks at it: `1s` or more, instead of the block's.
     pub interval: Option<DurationForm>,
     /// What to ask. `{{ .Variant.Name }}` (or `{{ .BuiltInArgs.Variant.Name }}`), `{{ .VariantArgs.NAME }}`,
     /// `{{ .BuiltInArgs.App.Name }}` (the function), `{{ .BuiltInArgs.App.K8s.Namespace }}`, `{{ .BuiltInArgs.Window.Start }}`
