@@ -7,6 +7,7 @@ mod drive;
 pub mod front;
 pub mod judge;
 pub mod link;
+mod lock;
 pub mod measure;
 pub mod proxy_process;
 pub mod runtime;

@@ -174,7 +174,15 @@ pub fn beside(path: &Path, ending: &str) -> PathBuf {
 /// The right to write to a router, until it is dropped or the process ends.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Not only closed: a process that is being started has a copy of each open file until it runs its program, and would have the lock
+        // for as long.
+        let _ = self.file.unlock();
+    }
 }
 
 impl Lock {
@@ -188,7 +196,7 @@ impl Lock {
         let opened = options.create(true).truncate(false).write(true).mode(0o600).open(&path);
         let file = opened.map_err(at(&path))?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { _file: file }),
+            Ok(()) => Ok(Self { file }),
             Err(TryLockError::WouldBlock) => Err(RouterError::Locked { lock: path }),
             Err(TryLockError::Error(error)) => Err(at(&path)(error)),
         }

@@ -10,7 +10,7 @@
 //! Files are written under another name, synced and renamed, so that each is whole after a power loss.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, OpenOptions},
     io,
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
@@ -18,10 +18,12 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use proxy::whole_file;
-use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::core::{FORMAT, State};
+use crate::{
+    core::{FORMAT, State},
+    lock::Lock,
+};
 
 /// For the owner alone.
 const FOLDER_MODE: u32 = 0o700;
@@ -59,7 +61,7 @@ impl std::fmt::Debug for Identity {
 #[derive(Debug)]
 pub struct Memory {
     folder: PathBuf,
-    _lock: File,
+    _lock: Lock,
 }
 
 impl Memory {
@@ -73,11 +75,9 @@ impl Memory {
         let path = folder.join("lock");
         let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(FILE_MODE).open(&path);
         let lock = lock.map_err(of(&path))?;
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { folder: folder.to_owned(), _lock: lock }),
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(KeepError::Taken(folder.to_owned())),
-            Err(error) => Err(of(&path)(error.into())),
-        }
+        let lock = Lock::take(lock).map_err(of(&path))?;
+        let lock = lock.ok_or_else(|| KeepError::Taken(folder.to_owned()))?;
+        Ok(Self { folder: folder.to_owned(), _lock: lock })
     }
 
     /// What was kept; an empty state where nothing was.

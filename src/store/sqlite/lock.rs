@@ -26,7 +26,15 @@ const MAX_HOLDER_BYTES: u64 = 1024;
 /// The lock, as long as this lives. The operating system frees it when the process ends.
 #[derive(Debug)]
 pub(super) struct FileLock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        // Not only closed: a process that is being started has a copy of each open file until it runs its program, and would have the lock
+        // for as long.
+        let _ = self.file.unlock();
+    }
 }
 
 impl FileLock {
@@ -57,7 +65,7 @@ impl FileLock {
                 file.set_len(0).map_err(failed)?;
                 file.rewind().map_err(failed)?;
                 write!(file, "{holder}").map_err(failed)?;
-                Ok(Self { _file: file })
+                Ok(Self { file })
             }
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();

@@ -38,7 +38,6 @@ use std::{
 };
 
 use proxy::live::Target;
-use rustix::fs::{FlockOperation, flock};
 use tokio::process::Command;
 
 pub(super) use self::apart::Apart;
@@ -55,6 +54,7 @@ use super::{
     Answer, Fault, Order, Phase, Running, Runtime, RuntimeError, VersionId, check,
     turns::{Turn, Turns},
 };
+use crate::lock::Lock;
 
 /// The most bytes of a path to a socket, and what names one below the runtime's folder.
 const SOCKET_PATH: usize = 107;
@@ -95,7 +95,7 @@ pub struct ProcessRuntime {
     choosing: Arc<Mutex<()>>,
     cgroups: Arc<Hierarchies>,
     apart: Option<Apart>,
-    _lock: File,
+    _lock: Lock,
 }
 
 impl ProcessRuntime {
@@ -116,11 +116,7 @@ impl ProcessRuntime {
         let runs = runs.canonicalize().map_err(doing(&runs))?;
         let path = folder.join("lock");
         let lock = File::options().create(true).append(true).open(&path).map_err(doing(&path))?;
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(Fault::Taken(folder.clone()).into()),
-            Err(error) => return Err(doing(&path)(error.into()).into()),
-        }
+        let lock = Lock::take(lock).map_err(doing(&path))?.ok_or_else(|| Fault::Taken(folder.clone()))?;
         for (name, path) in folders(&runs).map_err(doing(&runs))? {
             if name.starts_with(UNFINISHED) {
                 clear::remove(&path)?;

@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -18,6 +17,7 @@ use super::{
     },
     cgroup::Groups,
 };
+use crate::lock::Lock;
 
 /// The form of what is written below. One that this program doesn't know is left alone.
 pub(super) const FORMAT: u32 = 1;
@@ -86,7 +86,7 @@ pub(super) struct Run(PathBuf);
 
 /// Held while a shim watches a run, and while a run without one is cleared away. It ends with the process that holds it.
 #[derive(Debug)]
-pub(super) struct Held(#[expect(dead_code, reason = "held, and never read")] File);
+pub(super) struct Held(#[expect(dead_code, reason = "held, and never read")] Lock);
 
 impl Run {
     pub(super) fn at(folder: PathBuf) -> Self {
@@ -146,15 +146,12 @@ impl Run {
     pub(super) fn take(&self) -> io::Result<Option<Held>> {
         let path = self.spec_file();
         let file = File::open(&path)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        }
+        let opened = file.metadata()?;
+        let Some(lock) = Lock::take(file)? else { return Ok(None) };
         // What was cleared away between the two calls can be locked still.
-        let (named, opened) = (fs::metadata(&path)?, file.metadata()?);
+        let named = fs::metadata(&path)?;
         if (named.dev(), named.ino()) == (opened.dev(), opened.ino()) {
-            Ok(Some(Held(file)))
+            Ok(Some(Held(lock)))
         } else {
             Err(io::ErrorKind::NotFound.into())
         }

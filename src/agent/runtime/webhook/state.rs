@@ -7,16 +7,16 @@ use std::{
 };
 
 use proxy::whole_file;
-use rustix::fs::{FlockOperation, flock};
 
 use super::super::{Fault, RuntimeError};
+use crate::lock::Lock;
 
 /// The generation, which grows over all lives of the agent.
 #[derive(Debug)]
 pub(super) struct State {
     folder: PathBuf,
     generation: Mutex<u64>,
-    _lock: File,
+    _lock: Lock,
 }
 
 impl State {
@@ -26,11 +26,7 @@ impl State {
         fs::DirBuilder::new().mode(0o700).recursive(true).create(folder).map_err(doing(folder))?;
         let path = folder.join("lock");
         let lock = File::options().create(true).append(true).mode(0o600).open(&path).map_err(doing(&path))?;
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(Fault::Taken(folder.to_owned()).into()),
-            Err(error) => return Err(doing(&path)(error.into()).into()),
-        }
+        let lock = Lock::take(lock).map_err(doing(&path))?.ok_or_else(|| Fault::Taken(folder.to_owned()))?;
         let path = folder.join("generation");
         let generation = match fs::read_to_string(&path) {
             Ok(text) => text.trim().parse().map_err(|_| {
