@@ -7,7 +7,7 @@ use choirmaster::{
     app::{Manager, Options},
 };
 use language::render::ROLLOUT_STAGE;
-use reqwest::{Method, RequestBuilder, header};
+use reqwest::{ClientBuilder, Method, RequestBuilder, header};
 use serde_json::{Value, json};
 use sqlx::{Connection as _, SqliteConnection};
 use tempfile::TempDir;
@@ -17,6 +17,13 @@ pub const AREA: &str = r#"{"type":"Polygon","coordinates":[[[13.34,52.49],[13.47
 
 /// The stage of [`strategy`].
 pub const STAGE: &str = "Canary 5 Percent";
+
+/// A client to be built: with the cryptography that TLS asks the process for, which no other test needs to have chosen, and past all
+/// proxies that the environment names.
+pub fn client() -> ClientBuilder {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder().no_proxy()
+}
 
 /// A manager that serves until it is stopped or dropped.
 pub struct World {
@@ -99,7 +106,7 @@ impl World {
     pub async fn with(change: impl FnOnce(&mut Options)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let manager = app::start(options(&folder, change)).await.unwrap();
-        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let client = client().build().unwrap();
         Self { manager, folder, client }
     }
 

@@ -216,3 +216,22 @@ async fn what_a_router_counts_beyond_its_lines_is_lost_and_a_new_process_begins_
     wait_until("that is noticed", async || measure.reception().not_measured > before).await;
     assert_eq!(measure.since(Cursor::default()).gone, 35);
 }
+
+/// It would stand for one that is lost later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_of_a_call_that_ended_before_anybody_looked_hides_no_lost_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let (measure, path) = open(folder.path());
+    let told = Arc::new(Told::default());
+    told.ended.store(1, Ordering::Relaxed);
+    let router: Arc<dyn Router> = Arc::clone(&told) as _;
+    let _counted = measure.count(&router);
+    let interval = || measure.since(Cursor::default()).next.interval;
+    let closes = async |above: u64| wait_until("an interval is closed", async || interval() > above).await;
+    closes(0).await;
+    UnixDatagram::unbound().unwrap().send_to(b"cm1|n?", &path).unwrap();
+    // One that it comes in, and one that begins after it.
+    closes(interval() + 1).await;
+    told.ended.fetch_add(1, Ordering::Relaxed);
+    wait_until("that is noticed", async || measure.reception().lost == Some(1)).await;
+}

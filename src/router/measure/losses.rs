@@ -11,33 +11,53 @@ const ALL: u32 = 0;
 /// What is known of an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// So many calls have no line.
-    Told { lost: u64 },
+    /// So many calls have no line; and of those of which that was said before, so many have one after all.
+    Told { lost: u64, late: u64 },
     /// The router doesn't count them.
     Untold,
     /// It counts them, and from something else than the time before.
     NotMeasured,
 }
 
+/// Lines that had come at an instant.
+#[derive(Debug, Clone, Default)]
+pub struct Received {
+    by_process: BTreeMap<u32, u64>,
+    /// Of these, the ones of questions of ours.
+    questions: u64,
+}
+
 /// What was known at one instant.
 #[derive(Debug)]
 pub struct Look {
     /// Calls that have ended, by process.
-    pub ended: BTreeMap<u32, u64>,
-    /// Lines that had come just after, by process.
-    pub received: BTreeMap<u32, u64>,
+    ended: BTreeMap<u32, u64>,
+    /// Lines that had come just before, by process: all of them are of calls that had ended.
+    received_before: BTreeMap<u32, u64>,
+    /// Lines that had come just after, by process: some may be of calls that ended meanwhile. The question itself is none that has ended,
+    /// so its line isn't among them.
+    received: BTreeMap<u32, u64>,
 }
 
 impl Look {
-    fn lines(&self, process: u32) -> u64 {
-        self.received.get(&process).copied().unwrap_or_default()
+    /// By what had come just before the question and just after its answer.
+    pub fn new(ended: BTreeMap<u32, u64>, before: Received, after: Received) -> Self {
+        let mut received = after.by_process;
+        if let Some(lines) = received.get_mut(&ALL) {
+            *lines = lines.saturating_sub(after.questions - before.questions);
+        }
+        Self { ended, received_before: before.by_process, received }
     }
+}
+
+fn lines_of(received: &BTreeMap<u32, u64>, process: u32) -> u64 {
+    received.get(&process).copied().unwrap_or_default()
 }
 
 #[derive(Debug, Default)]
 pub struct Losses {
-    /// Lines that came, by process.
-    received: BTreeMap<u32, u64>,
+    /// Lines that came.
+    received: Received,
     /// How far it was settled, by process.
     settled: BTreeMap<u32, Settled>,
     /// Processes were looked at before: one that is new began since then, and counts from 0.
@@ -46,19 +66,49 @@ pub struct Losses {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Settled {
-    /// What the process counted, and the lines that had come, when it was seen first.
+    /// What the process counted when it was seen first, and the lines that had come by then. Those of calls that it had counted already
+    /// and that came later are added as they are found out.
     ended_before: u64,
     received_before: u64,
     /// The last that it counted.
     ended: u64,
+    /// Calls that were said to be lost, and have no line so far.
     lost: u64,
 }
 
 impl Settled {
-    /// Calls of the process that had no line then; none where it wasn't there.
+    /// Calls of the process that had no line then, at least; none where it wasn't there.
     fn missing(&self, process: u32, look: &Look) -> Option<u64> {
+        self.without_line(process, look, &look.received)
+    }
+
+    /// The same at most: lines that were still on their way are among them.
+    fn missing_at_most(&self, process: u32, look: &Look) -> Option<u64> {
+        self.without_line(process, look, &look.received_before)
+    }
+
+    /// Lines that came, beyond the calls that ended since it was seen first: they are of calls before that.
+    fn beyond(&self, process: u32, look: &Look) -> Option<u64> {
         let ended = look.ended.get(&process)?.saturating_sub(self.ended_before);
-        Some(ended.saturating_sub(look.lines(process).saturating_sub(self.received_before)))
+        let came = lines_of(&look.received_before, process).saturating_sub(self.received_before);
+        Some(came.saturating_sub(ended))
+    }
+
+    fn without_line(&self, process: u32, look: &Look, received: &BTreeMap<u32, u64>) -> Option<u64> {
+        let ended = look.ended.get(&process)?.saturating_sub(self.ended_before);
+        Some(ended.saturating_sub(lines_of(received, process).saturating_sub(self.received_before)))
+    }
+
+    /// What was lost since it was settled last, and how many lines came of calls that were said to be lost.
+    fn settle(&mut self, process: u32, looks: &[Look]) -> (u64, u64) {
+        self.received_before += looks.iter().filter_map(|look| self.beyond(process, look)).max().unwrap_or(0);
+        let at_most = looks.iter().filter_map(|look| self.missing_at_most(process, look)).min();
+        let late = self.lost.saturating_sub(at_most.unwrap_or(self.lost));
+        self.lost -= late;
+        let missing = looks.iter().filter_map(|look| self.missing(process, look)).min().unwrap_or_default();
+        let lost = missing.saturating_sub(self.lost);
+        self.lost += lost;
+        (lost, late)
     }
 }
 
@@ -66,14 +116,21 @@ impl Losses {
     /// A line came that is among what a process counts.
     pub fn came(&mut self, process: Option<u32>) {
         let process = process.unwrap_or(ALL);
-        if let Some(lines) = self.received.get_mut(&process) {
+        let by_process = &mut self.received.by_process;
+        if let Some(lines) = by_process.get_mut(&process) {
             *lines += 1;
-        } else if self.received.len() < MOST_PROCESSES {
-            self.received.insert(process, 1);
+        } else if by_process.len() < MOST_PROCESSES {
+            by_process.insert(process, 1);
         }
     }
 
-    pub fn received(&self) -> BTreeMap<u32, u64> {
+    /// The line of a question came.
+    pub fn question_came(&mut self) {
+        self.came(None);
+        self.received.questions += 1;
+    }
+
+    pub fn received(&self) -> Received {
         self.received.clone()
     }
 
@@ -89,10 +146,10 @@ impl Losses {
     /// What was lost since this was asked last, by looks at totals and lines one after the other.
     pub fn settle(&mut self, looks: &[Look]) -> Verdict {
         let Some(last) = looks.last() else { return Verdict::NotMeasured };
-        let (mut lost, mut began_anew) = (0, false);
+        let (mut lost, mut late, mut began_anew) = (0, 0, false);
         for (&process, &ended) in &last.ended {
-            let from_here =
-                Settled { ended_before: ended, received_before: last.lines(process), ended, lost: 0 };
+            let received_before = lines_of(&last.received_before, process);
+            let from_here = Settled { ended_before: ended, received_before, ended, lost: 0 };
             if !self.has_looked && !self.settled.contains_key(&process) {
                 // What it did before anybody listened isn't lost.
                 self.settled.insert(process, from_here);
@@ -105,21 +162,20 @@ impl Losses {
                 continue;
             }
             settled.ended = ended;
-            let missing =
-                looks.iter().filter_map(|look| settled.missing(process, look)).min().unwrap_or_default();
-            lost += missing.saturating_sub(settled.lost);
-            settled.lost = settled.lost.max(missing);
+            let (lost_of_it, late_of_it) = settled.settle(process, looks);
+            lost += lost_of_it;
+            late += late_of_it;
         }
         self.has_looked = true;
         self.forget(&last.ended);
-        if began_anew { Verdict::NotMeasured } else { Verdict::Told { lost } }
+        if began_anew { Verdict::NotMeasured } else { Verdict::Told { lost, late } }
     }
 
     /// Processes that are gone. Lines of theirs that are still on their way begin their number anew, and harm nobody.
     fn forget(&mut self, there: &BTreeMap<u32, u64>) {
         self.settled.retain(|process, _| there.contains_key(process));
-        if self.received.len() >= MOST_PROCESSES {
-            self.received.retain(|process, _| there.contains_key(process));
+        if self.received.by_process.len() >= MOST_PROCESSES {
+            self.received.by_process.retain(|process, _| there.contains_key(process));
         }
     }
 }

@@ -12,7 +12,8 @@
 //! 2. No line is believed: what isn't of our form, names a service or variation that isn't wanted, or comes from another user, is
 //!    counted as that and is in no other number. Work and memory have a bound for each line, and for all.
 //! 3. What was lost is known: the calls that a router itself says have ended, less the lines that came. An interval of which more than
-//!    [`MOST_LOST`] is missing is not measured: nothing of it is in the ledger but the count of what is gone.
+//!    [`MOST_LOST`] is missing is not measured: nothing of it is in the ledger but the count of what is gone. A line that comes after its
+//!    call was said to be lost is counted in the interval in which it comes, and its call is no lost one from then on: each call is one.
 //! 4. A call is counted in the split by which it was given out: that in force when its variation was chosen. Those that were given out
 //!    while a change was under way are in none.
 //! 5. An interval is given once it is closed, and what was lost of it is known; so there is none that goes on.
@@ -115,7 +116,7 @@ pub struct Reception {
     pub nonsense: u64,
     /// Lines of users who have nothing to say here.
     pub of_others: u64,
-    /// Calls of which no line came; none where the router doesn't tell.
+    /// Calls of which no line came so far; none where the router doesn't tell.
     pub lost: Option<u64>,
     /// Intervals that were not measured, since too many lines were lost, or nobody could tell.
     pub not_measured: u64,
@@ -243,7 +244,7 @@ impl Inside {
         }
         match traffic::line::read(came.datagram) {
             Err(NotALine) => self.reception.nonsense += 1,
-            Ok(Logged::Question) => self.losses.came(None),
+            Ok(Logged::Question) => self.losses.question_came(),
             Ok(Logged::Call(line)) => match self.splits.key_of(&line) {
                 splits::Found::Unknown => self.reception.nonsense += 1,
                 splits::Found::Unserved => {
@@ -268,11 +269,11 @@ impl Inside {
         let moment = Moment::now();
         let counted = self.counting.take();
         let calls: u64 = counted.iter().map(|(_, tally)| tally.calls).sum();
-        let lost = match verdict {
-            losses::Verdict::Told { lost } => lost,
+        let (lost, late) = match verdict {
+            losses::Verdict::Told { lost, late } => (lost, late),
             losses::Verdict::Untold => {
                 self.reception.lost = None;
-                0
+                (0, 0)
             }
             losses::Verdict::NotMeasured => {
                 self.reception.not_measured += 1;
@@ -281,10 +282,11 @@ impl Inside {
                 return;
             }
         };
+        // What comes late is counted as a call, so it is no lost one any more.
         if let Some(all) = &mut self.reception.lost {
-            *all += lost;
+            *all = (*all + lost).saturating_sub(late);
         }
-        self.gone += lost;
+        self.gone = (self.gone + lost).saturating_sub(late);
         if lost as f64 > MOST_LOST * (calls + lost) as f64 {
             self.reception.not_measured += 1;
             self.gone += calls;
@@ -327,11 +329,12 @@ async fn look(measure: &Measure, router: &dyn Router) -> Option<losses::Verdict>
     let mut looks = Vec::new();
     for pause in LOOKS_AFTER {
         sleep(pause).await;
+        let before = measure.inside().losses.received();
         match router.totals().await {
             Ok(Totals::Untold) => return Some(losses::Verdict::Untold),
             Ok(Totals::Ended(ended)) => {
                 let inside = measure.inside();
-                let look = losses::Look { ended, received: inside.losses.received() };
+                let look = losses::Look::new(ended, before, inside.losses.received());
                 let is_last = inside.losses.are_all_there(&look);
                 looks.push(look);
                 if is_last {

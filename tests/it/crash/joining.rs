@@ -10,7 +10,7 @@ use store::{options::OpenOptions, transfer, url};
 use super::server::{Server, Start};
 use crate::{
     store::place::{Kind, Place, stories},
-    world::{AREA, strategy},
+    world::{AREA, client, strategy},
 };
 
 const DOOR: &str = "join-token-of-the-edge";
@@ -132,7 +132,7 @@ async fn functions_come_whole_over_a_manager_that_is_killed_meanwhile(place: &Pl
     let joined = link(&server, None).join(DOOR, &about("kiosk")).await.unwrap();
     let own = link(&server, Some(&joined.token));
     poll(&own, None).await.unwrap();
-    let submit = reqwest::Client::builder().no_proxy().build().unwrap();
+    let submit = client().build().unwrap();
     let submit = submit.post(format!("http://{}/release", server.address));
     let submitted =
         submit.header("content-type", "application/yaml").body(strategy("a")).send().await.unwrap();
@@ -144,7 +144,7 @@ async fn functions_come_whole_over_a_manager_that_is_killed_meanwhile(place: &Pl
     let whole = fs::read(&into).unwrap();
 
     // Half of it is there, as after a break, and the manager has been another process since.
-    let answer = reqwest::Client::builder().no_proxy().build().unwrap();
+    let answer = client().build().unwrap();
     let answer = answer.get(format!("http://{}/release/functions/{offer}", server.address));
     let answer = answer.bearer_auth(&joined.token).send().await.unwrap();
     let tag = answer.headers()["etag"].to_str().unwrap().to_owned();

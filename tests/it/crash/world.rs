@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::ledger::{Fact, Ledger};
+use crate::world::client;
 
 /// Longer than the manager lets anybody wait, so that a wait without an end shows.
 const CALL_TIMEOUT: Duration = Duration::from_secs(40);
@@ -51,8 +52,7 @@ pub struct World {
 
 impl World {
     pub fn new() -> Arc<Self> {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder().timeout(CALL_TIMEOUT).build().unwrap();
+        let http = client().timeout(CALL_TIMEOUT).build().unwrap();
         Arc::new(Self {
             address: watch::Sender::new(None),
             acknowledged: watch::Sender::new(0),

@@ -12,7 +12,10 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::raw::PATIENCE;
-use crate::{ports::free_address, world::AREA};
+use crate::{
+    ports::free_address,
+    world::{AREA, client},
+};
 
 /// Enough that loading them takes a while in any build.
 const CHILDREN: usize = 3_000;
@@ -43,7 +46,7 @@ async fn fill(manager: &app::Manager, client: &reqwest::Client) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_first_who_can_connect_is_answered() {
     let folder = tempfile::tempdir().unwrap();
-    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let client = client().build().unwrap();
     let first = app::start(options(&folder, free_address())).await.unwrap();
     let last = fill(&first, &client).await.pop().unwrap();
     first.stop().await.unwrap();
@@ -74,7 +77,7 @@ async fn a_standby_on_the_same_address_takes_it_over_with_the_store() {
     standby.open.wait = true;
     let waiting = tokio::spawn(app::start(standby));
     // It is the first that answers until it is gone.
-    let client = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0).build().unwrap();
+    let client = client().pool_max_idle_per_host(0).build().unwrap();
     let ready =
         async || client.get(format!("http://{listen}/readyz")).send().await.map(|answer| answer.status());
     tokio::time::sleep(Duration::from_millis(50)).await;

@@ -23,6 +23,8 @@ use serde_json::{Value, json};
 use sqlx::{Connection as _, SqliteConnection};
 use store::DeploymentFilter;
 
+use crate::world::client;
+
 pub const AREA: &str = r#"{"type":"Polygon","coordinates":[[[13.34,52.49],[13.47,52.49],[13.47,52.55],[13.34,52.55],[13.34,52.49]]]}"#;
 
 pub async fn start(folder: &Path) -> Manager {
@@ -48,15 +50,14 @@ pub async fn submit(manager: &Manager, text: &str) -> Reply {
 }
 
 pub async fn post(manager: &Manager, path: &str, body: Value) -> (u16, String) {
-    let _ = rustls::crypto::ring::default_provider().install_default();
     let url = format!("http://{}{path}", manager.address);
-    let answer = reqwest::Client::new().post(url).json(&body).send().await.unwrap();
+    let answer = client().build().unwrap().post(url).json(&body).send().await.unwrap();
     (answer.status().as_u16(), answer.text().await.unwrap())
 }
 
 pub async fn get(manager: &Manager, path: &str) -> (u16, String) {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let answer = reqwest::get(format!("http://{}{path}", manager.address)).await.unwrap();
+    let answer =
+        client().build().unwrap().get(format!("http://{}{path}", manager.address)).send().await.unwrap();
     let status = answer.status().as_u16();
     (status, String::from_utf8_lossy(&answer.bytes().await.unwrap()).into_owned())
 }

@@ -17,6 +17,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::samples;
+use crate::world::client;
 
 const PATIENCE: Duration = Duration::from_mins(2);
 const AGENTS: usize = 4;
@@ -38,7 +39,6 @@ impl Drop for Process {
 
 impl Process {
     fn start(program: &str, parent: Option<&Self>) -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
         let store = format!("sqlite://{}", folder.path().join("store.db").display());
         let mut command = Command::new(program);
@@ -57,7 +57,7 @@ impl Process {
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let url = line.trim_end().strip_prefix("listening on ").unwrap().to_owned();
-        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let http = client().build().unwrap();
         Self { child, url, http, _folder: folder }
     }
 

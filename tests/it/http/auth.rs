@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use http::auth::{ChildTokens, OperatorToken, Settings, Token};
 use serde_json::{Value, json};
 
-use crate::world::{AREA, Answer, World, strategy};
+use crate::world::{AREA, Answer, World, client, strategy};
 
 const SECRET: &str = "a-secret-that-is-nowhere-else";
 
@@ -164,7 +164,7 @@ async fn children_with_a_token_must_send_their_own() {
 #[tokio::test]
 async fn with_an_address_of_their_own_children_are_answered_only_there() {
     let world = World::with(|options| options.child_listen = Some("127.0.0.1:0".parse().unwrap())).await;
-    let client = reqwest::Client::new();
+    let client = client().build().unwrap();
     let status = async |address, method: &str, path: &str| {
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
         client.request(method, format!("http://{address}{path}")).send().await.unwrap().status().as_u16()

@@ -24,6 +24,7 @@ use crate::{
     crash::server::{Server, Start, tail},
     ports::free_port,
     store::place::{Kind, Place},
+    world::client,
 };
 
 const ROUTERS: u8 = 2;
@@ -201,8 +202,7 @@ async fn in_the_middle_of_a_change(place: &Place) {
     let node = Node::router(folder.path(), "router", &manager, at);
     node.until_it_answers().await;
     let (a, b) = (Backend::start('A'), Backend::start('B'));
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let http = client().build().unwrap();
     let mut asked = Asked { http, at: leader.address };
     let stages = approved_stages(&format!("{IN_STEP}, "));
     let text = strategy("r", port, [("A", a.at), ("B", b.at)], &stages);

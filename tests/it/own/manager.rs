@@ -12,6 +12,8 @@ use std::{
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
+use crate::world::client;
+
 /// A release may take longer than anything else that is waited for: versions start, and the machine has other work.
 const LONGEST: Duration = Duration::from_mins(3);
 const LOOK: Duration = Duration::from_millis(20);
@@ -40,9 +42,8 @@ pub struct Manager {
 impl Manager {
     /// With its store in a folder, and functions from another one. `set`: `KEY=VALUE`.
     pub async fn start(folder: &Path, functions: &Path, set: &[String]) -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
         std::fs::create_dir_all(folder).unwrap();
-        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let http = client().build().unwrap();
         let mut manager = Self {
             folder: folder.to_owned(),
             functions: functions.to_owned(),

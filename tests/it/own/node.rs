@@ -69,6 +69,8 @@ impl Node {
         flag("--log-level", "info".to_owned());
         flag("--set", format!("proxy.state={}", below("proxy")));
         flag("--set", format!("runtimes.ports={first}-{last}"));
+        // What a busy machine starts is late, and not ill.
+        flag("--set", "health.give_up=3m".to_owned());
         for one in set {
             flag("--set", (*one).to_owned());
         }

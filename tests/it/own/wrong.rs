@@ -35,7 +35,7 @@ async fn a_second_agent_on_the_same_folder_says_so_and_ends() {
 /// A release of a version that can't be started ends with an error that names what is wrong.
 async fn a_release_of_what_can_not_be_started(file: &str, text: &str, env: &str) -> String {
     let mut site = Site::start().await;
-    let node = site.node("edge", &["health.give_up=10s"]).await;
+    let node = site.node("edge", &[]).await;
     site.manager.knows(1).await;
     let base = site.version(Good);
     node.add(&site.content(&base));

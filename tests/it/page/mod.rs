@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use crate::{
     http::tenants::Shared,
-    world::{Answer, World, strategy},
+    world::{Answer, World, client, strategy},
 };
 
 /// A browser that somebody sits at.
@@ -55,7 +55,7 @@ impl Form {
 
 impl Browser {
     pub fn new(world: &World) -> Self {
-        let client = Client::builder().no_proxy().redirect(Policy::none()).build().unwrap();
+        let client = client().redirect(Policy::none()).build().unwrap();
         Self { client, address: world.manager.address.to_string(), cookie: None }
     }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     http::tenants::Shared,
-    world::{Answer, World, settled},
+    world::{Answer, World, client, settled},
 };
 
 /// The rows of a table by their key, each with its fields by name.
@@ -34,7 +34,7 @@ pub struct Browser {
 
 impl Browser {
     pub async fn of(shared: &Shared, who: &str) -> Self {
-        let client = Client::builder().no_proxy().redirect(redirect::Policy::none()).build().unwrap();
+        let client = client().redirect(redirect::Policy::none()).build().unwrap();
         let base = format!("http://{}", shared.world.manager.address);
         let body = format!("token={}", Shared::secret(who));
         let form = client.post(format!("{base}/ui/sign-in")).body(body);

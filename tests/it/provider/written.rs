@@ -2,6 +2,7 @@
 //! (<https://prometheus.io/docs/specs/prw/remote_write_spec/>), with just as much of protocol buffers and of snappy.
 
 use super::real::Server;
+use crate::world::client;
 
 /// One series: labels in order of their names, `__name__` first, and samples (instant in milliseconds, value) in order of
 /// time.
@@ -13,7 +14,7 @@ pub struct Series {
 impl Server {
     /// Stores the samples; none may be older than what is there already.
     pub async fn write(&self, series: &[Series]) {
-        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let client = client().build().unwrap();
         let answer = client
             .post(format!("http://{}/api/v1/write", self.address))
             .header("content-encoding", "snappy")

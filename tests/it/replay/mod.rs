@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, path::Path};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::engine::durable;
+use crate::{engine::durable, world::client};
 
 const STRATEGY: &str = "\
 id: 7
@@ -72,7 +72,7 @@ fn fields(text: &str) -> BTreeSet<String> {
 async fn a_session_of_two_agents_is_answered_alike_call_by_call() {
     let folder = tempfile::tempdir().unwrap();
     let manager = durable::start(folder.path()).await;
-    let client = reqwest::Client::new();
+    let client = client().build().unwrap();
     let session = include_str!("session.jsonl");
     let exchanges: Vec<Exchange> = session.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(exchanges.len(), 43);

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     crash::server::{Server, Start, tail},
     store::place::{Kind, Place},
-    world::strategy,
+    world::{client, strategy},
 };
 
 /// Longest wait for what a test expects: processes start meanwhile, on a machine that has other work.
@@ -34,7 +34,6 @@ struct Node {
 impl Node {
     /// On a store of its own, below another one.
     async fn below(parent: Option<&Self>, place: &Place) -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
         let log: PathBuf = folder.path().join("manager.log");
         let mut set = vec!["parent.poll=50ms".to_owned()];
@@ -50,7 +49,7 @@ impl Node {
         let server = start.listening().await;
         // Those below it look for it there.
         start.listen = server.address;
-        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let http = client().build().unwrap();
         Self { start, server: Some(server), http, _folder: folder }
     }
 

@@ -127,6 +127,7 @@ macro_rules! conformance {
             measured::calls_are_counted_by_how_they_ended
             measured::nobody_waits_for_a_line_whatever_becomes_of_it
             measured::lines_that_are_lost_are_known_and_nothing_is_said_of_their_interval
+            measured::a_call_whose_line_comes_late_is_one_call_and_no_lost_one
             measured::a_call_is_in_the_split_by_which_it_was_given_out
             users::exactly_those_users_move_who_must_and_shares_of_users_are_those_wanted
         }

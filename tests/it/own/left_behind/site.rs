@@ -28,6 +28,7 @@ use super::{
     grown::Left,
     place::Place,
 };
+use crate::world::client;
 
 /// Callers of each function, and how long each rests after an answer.
 const CALLERS: u32 = 4;
@@ -119,7 +120,7 @@ impl Callers {
             calls: Arc::default(),
             turn: Arc::default(),
         };
-        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let http = client().build().unwrap();
         for (function, number) in [BINARY, NODE]
             .into_iter()
             .flat_map(|form| (0..CALLERS).map(move |number| (form.function, number)))
