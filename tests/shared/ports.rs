@@ -1,4 +1,4 @@
-//! Ports for programs that can't be handed a socket: nginx, HAProxy, Postgres, and agents, which are told where to listen.
+//! Ports for programs that can't be handed a socket: routers of others, Postgres, and agents, which are told where to listen.
 
 use std::{
     mem,

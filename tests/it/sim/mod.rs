@@ -77,7 +77,7 @@ use world::{Crew, Report, World};
 use crate::seed::seed;
 
 /// Seeds in an ordinary run of the tests.
-const SEEDS: u64 = 500;
+const SEEDS: u64 = 200;
 
 /// Those with own agents, which have more to do.
 const OWN_SEEDS: u64 = 24;
