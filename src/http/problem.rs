@@ -189,6 +189,7 @@ impl From<StoreError> for Problem {
             StoreError::LeaseLost(_)
             | StoreError::Held { .. }
             | StoreError::Newer { .. }
+            | StoreError::Older { .. }
             | StoreError::BadRow { .. }
             | StoreError::Refused(_) => {
                 tracing::error!(%error, "a question to the store failed");
