@@ -62,7 +62,13 @@ impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
         let users = error.chain().any(|cause| {
             let store = cause.downcast_ref::<StoreError>().is_some_and(|error| {
-                matches!(error, StoreError::Refused(_) | StoreError::Held { .. } | StoreError::Newer { .. })
+                matches!(
+                    error,
+                    StoreError::Refused(_)
+                        | StoreError::Held { .. }
+                        | StoreError::Newer { .. }
+                        | StoreError::Older { .. }
+                )
             });
             store || cause.is::<FleetError>() || cause.is::<ConfigError>()
         });

@@ -17,22 +17,10 @@ pub const UNPROVEN: u8 = 5;
 /// Exit code: nothing failed, and nobody was tested.
 pub const UNTESTED: u8 = 7;
 
-/// Whether it ended well for nobody, for want of calls.
-fn is_untested(release: &Release) -> bool {
-    let counts = &release.counts;
-    let (succeeded, untested) = match release.agents {
-        Some(agents) => (agents.succeeded, agents.untested),
-        None => (counts.succeeded, counts.untested),
-    };
-    succeeded == 0 && untested > 0
-}
-
 /// The exit code of a release that is over; `None` while it is not.
 pub fn code(release: &Release) -> Option<u8> {
     match release.state.as_str() {
         "DoneUntested" => Some(UNTESTED),
-        // So an earlier manager calls it, and what it stored.
-        "Done" if is_untested(release) => Some(UNTESTED),
         "Done" => Some(0),
         "DoneWithFailures" => Some(DONE_WITH_FAILURES),
         "Aborted" | "RolledBack" => Some(ABORTED),

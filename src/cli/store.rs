@@ -87,7 +87,10 @@ pub async fn run(args: StoreArgs, out: &mut (dyn Write + Send)) -> u8 {
             };
             eprintln!("error: {}", text::lines(&said));
             match error {
-                StoreError::Refused(_) | StoreError::Held { .. } | StoreError::Newer { .. } => USERS_FAULT,
+                StoreError::Refused(_)
+                | StoreError::Held { .. }
+                | StoreError::Newer { .. }
+                | StoreError::Older { .. } => USERS_FAULT,
                 StoreError::Unavailable(_)
                 | StoreError::Full(_)
                 | StoreError::LeaseLost(_)

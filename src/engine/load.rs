@@ -22,7 +22,6 @@ use heart::{
         },
         assignments::Assignments,
         gate::{Gates, Turns},
-        offer::Piece,
         parent,
         state::{KeptCover, Known, Release, Snapshot, State},
     },
@@ -261,8 +260,7 @@ impl Building {
             parent: detail.parent,
             state: detail.state,
             revision: detail.revision,
-            // Earlier builds don't say: it may have been the last time that it moved.
-            acted: detail.acted.unwrap_or(detail.revision.number),
+            acted: detail.acted,
             clock: detail.clock,
             facts: detail.facts,
             submitted: detail.submitted,
@@ -285,7 +283,7 @@ impl Building {
             turns: Turns::default(),
             gates,
             accepted: detail.accepted,
-            runs: detail.runs.into(),
+            runs: Arc::default(),
             times: detail.times,
             next_deadline: 0,
             sweep: None,
@@ -361,13 +359,6 @@ impl Building {
         };
         let attempt =
             u16::try_from(row.attempt).map_err(|_| bad("assignments", key(), "attempt", "out of range"))?;
-        // Earlier builds say nothing of how a stage is led, and handed all of them out at once.
-        let is_stage = detail.manager.is_none() && !matches!(detail.piece, Piece::Rollout(_));
-        let piece = if is_stage && !detail.fetched && detail.piece == Piece::Whole {
-            Piece::FIRST
-        } else {
-            detail.piece
-        };
         let rare = Rare {
             undo: detail.undo.map(Box::new),
             successor: detail.successor,
@@ -375,7 +366,6 @@ impl Building {
             predecessor: detail.predecessor,
             joined: detail.joined,
         };
-        let by_itself = is_stage && detail.fetched && !detail.led;
         let led = if let Some(manager) = detail.manager {
             Led::Whole(Box::new(Whole { rare, ..manager }))
         } else if detail.in_place {
@@ -383,7 +373,7 @@ impl Building {
         } else {
             let (passed, idle, lacks) = (detail.passed, detail.idle, detail.lacks);
             let rare = RareSteps { rare, passed, idle, lacks }.into();
-            Led::Stepwise(Stepwise { piece, by_itself, admitted: detail.admitted, rare })
+            Led::Stepwise(Stepwise { piece: detail.piece, admitted: detail.admitted, rare })
         };
         let assignment = Assignment {
             status,
@@ -419,10 +409,7 @@ impl Building {
     }
 
     pub fn analysis_run(&mut self, row: &AnalysisRunRow) -> Result<(), StoreError> {
-        let run = stored::run(row)?;
-        let runs = Arc::make_mut(&mut self.release.runs);
-        runs.retain(|before| before.block != run.block);
-        runs.push(run);
+        Arc::make_mut(&mut self.release.runs).push(stored::run(row)?);
         Ok(())
     }
 

@@ -15,7 +15,6 @@ use heart::{
     children::Child,
     release::{
         assignment::{Assignment, Slot},
-        offer::Piece,
         state::{Release, State},
     },
 };
@@ -177,7 +176,7 @@ pub(super) fn release_row(release: &Release, wall_ms: WallMs) -> Result<ReleaseR
         version: Version::NOW,
         state: release.state.clone(),
         revision: release.revision,
-        acted: (release.acted != release.revision.number).then_some(release.acted),
+        acted: release.acted,
         clock: release.clock,
         facts: release.facts.clone(),
         submitted: release.submitted,
@@ -194,7 +193,6 @@ pub(super) fn release_row(release: &Release, wall_ms: WallMs) -> Result<ReleaseR
         counts: release.counts,
         stand: release.gates.stand,
         accepted: release.accepted,
-        runs: Vec::new(),
         times: release.times.clone(),
         parent: release.parent.clone(),
         left_out: release.left_out,
@@ -249,9 +247,6 @@ pub(super) fn assignment_row(
         named: assignment.named,
         piece: assignment.piece(),
         fetched: assignment.fetched,
-        led: assignment.fetched
-            && !assignment.acts_by_itself()
-            && matches!(assignment.piece(), Piece::Stage(_)),
         idle: assignment.idle(),
         manager: assignment.whole().cloned(),
         in_place: assignment.is_in_place(),

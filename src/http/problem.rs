@@ -45,10 +45,9 @@ fn refused(refusal: &Refusal) -> (StatusCode, &'static str) {
         Refusal::NoPart { .. } => (StatusCode::NOT_FOUND, "no-part"),
         Refusal::NotAReport(_) => (StatusCode::BAD_REQUEST, "bad-request"),
         Refusal::UnknownStage { .. } => (StatusCode::CONFLICT, "unknown-stage"),
-        Refusal::NotStarted { .. }
-        | Refusal::EndedOtherwise { .. }
-        | Refusal::DoesNotWait { .. }
-        | Refusal::Late { .. } => (StatusCode::CONFLICT, "stage"),
+        Refusal::NotStarted { .. } | Refusal::EndedOtherwise { .. } | Refusal::Late { .. } => {
+            (StatusCode::CONFLICT, "stage")
+        }
         Refusal::IdTaken(_) => (StatusCode::CONFLICT, "id-taken"),
         Refusal::IdAmbiguous { .. } => (StatusCode::CONFLICT, "id-ambiguous"),
         Refusal::OtherBase(_) => (StatusCode::CONFLICT, "other-base"),
@@ -189,6 +188,7 @@ impl From<StoreError> for Problem {
             StoreError::LeaseLost(_)
             | StoreError::Held { .. }
             | StoreError::Newer { .. }
+            | StoreError::Older { .. }
             | StoreError::BadRow { .. }
             | StoreError::Refused(_) => {
                 tracing::error!(%error, "a question to the store failed");

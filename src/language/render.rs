@@ -23,8 +23,8 @@ pub const UNDO_STAGE: &str = "choirmaster undo";
 pub const ROLLOUT_STAGE: &str = "choirmaster rollout";
 
 /// Where a one-stage offer ends if its stage succeeds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Then {
+#[derive(Debug, Clone, Copy)]
+enum Then {
     Rollout,
     Rollback,
 }
@@ -38,37 +38,13 @@ impl Then {
     }
 }
 
-/// The whole strategy along its success path, as earlier builds handed it to agents. Only for those that have it in
-/// hand still.
-pub fn whole(strategy: &Strategy, offer_id: &str) -> String {
-    let path = strategy.success_path();
-    let stages: Vec<&Stage> = path.iter().filter_map(|at| strategy.stages.get(*at)).collect();
-    let Some(function) = stages.first().and_then(|s| strategy.functions.get(s.subject)) else {
-        return withdrawn(strategy, offer_id);
-    };
-    let mut text = head(strategy, offer_id);
-    push_function(&mut text, function, &function.new, true);
-    text.push_str("stages:\n");
-    for (place, stage) in stages.iter().enumerate() {
-        let on_success = match (stages.get(place + 1), stage.on_success) {
-            (Some(next), _) => quoted(&next.name),
-            (None, super::Action::Rollout) => Then::Rollout.word().to_owned(),
-            (None, _) => Then::Rollback.word().to_owned(),
-        };
-        push_stage(&mut text, stage, &judged(stage), function, &on_success);
-    }
-    text + TAIL
-}
-
 /// One stage of the strategy: it waits for its signal, and leaves the base version. Without any call it can't end by
 /// itself.
 pub fn stage(strategy: &Strategy, stage: usize, offer_id: &str) -> String {
-    let offered = |stage: &Stage| Stage {
-        kind: StageKind::WaitForSignal,
-        min_calls: stage.min_calls.max(1),
-        ..stage.clone()
-    };
-    one_of(strategy, stage, offer_id, offered, Then::Rollback)
+    let found = strategy.stages.get(stage).and_then(|s| Some((s, strategy.functions.get(s.subject)?)));
+    let Some((stage, function)) = found else { return withdrawn(strategy, offer_id) };
+    let offered = Stage { min_calls: stage.min_calls.max(1), ..stage.clone() };
+    single(strategy, offer_id, (function, &function.new), (&offered, &judged(stage)), Then::Rollback)
 }
 
 /// The same, with how an agent that can reports it while it goes on.
@@ -88,27 +64,6 @@ pub(super) fn push_interim(text: &mut String, Interim { every_ms, cut_ms }: Inte
 
 pub(super) fn millis(ms: u64) -> String {
     go_duration(std::time::Duration::from_millis(ms))
-}
-
-/// One stage of the strategy as earlier builds handed it out. Only for agents that have it in hand still.
-pub fn stage_by_itself(strategy: &Strategy, stage: usize, offer_id: &str, then: Then) -> String {
-    let kind = |stage: &Stage| match strategy.rollout {
-        Some(_) => StageKind::WaitForSignal,
-        None => stage.kind,
-    };
-    one_of(strategy, stage, offer_id, |stage| Stage { kind: kind(stage), ..stage.clone() }, then)
-}
-
-fn one_of(
-    strategy: &Strategy,
-    stage: usize,
-    offer_id: &str,
-    offered: impl Fn(&Stage) -> Stage,
-    then: Then,
-) -> String {
-    let found = strategy.stages.get(stage).and_then(|s| Some((s, strategy.functions.get(s.subject)?)));
-    let Some((stage, function)) = found else { return withdrawn(strategy, offer_id) };
-    single(strategy, offer_id, (function, &function.new), (&offered(stage), &judged(stage)), then)
 }
 
 /// An unconditional stage that ends in the roll-out of the function. All calls already go to the new version,
@@ -204,12 +159,11 @@ fn push_stage(
     function: &Function,
     on_success: &str,
 ) {
-    let kind = match stage.kind {
-        StageKind::AB => "A/B",
-        StageKind::WaitForSignal => "WaitForSignal",
-    };
     let (name, func_name) = (quoted(&stage.name), quoted(&function.name));
-    let _ = write!(text, "  - name: {name}\n    type: {kind}\n    func_name: {func_name}\n    variants:\n");
+    let _ = write!(
+        text,
+        "  - name: {name}\n    type: WaitForSignal\n    func_name: {func_name}\n    variants:\n"
+    );
     let new = stage.new_traffic.min(100);
     for (name, share) in [("base_version", 100 - new), ("new_version", new)] {
         let _ = write!(text, "      - name: {name}\n        trafficPercentage: {share}\n");

@@ -294,7 +294,7 @@ fn push_rollout(text: &mut String, strategy: &Strategy, rollout: &Rollout) {
     }
 }
 
-/// Only what is not usual: a manager of an earlier build knows nothing of it.
+/// Only what is not usual.
 fn push_untested(text: &mut String, rollout: &Rollout) {
     if rollout.max_untested != Amount::WHOLE {
         let _ = writeln!(text, "  max_untested: {}", rollout.max_untested);

@@ -276,8 +276,6 @@ impl Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exclusion {
-    /// As older stores have it: [`Self::NotReached`].
-    Aborted,
     /// The release was taken back before the child began.
     NotReached,
     /// It is a manager, and somebody there aborted its part: no failure of an agent.
@@ -318,7 +316,7 @@ pub enum Exclusion {
 impl fmt::Display for Exclusion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Aborted | Self::NotReached => "not reached: the release was taken back before it began",
+            Self::NotReached => "not reached: the release was taken back before it began",
             Self::AbortedBelow => "its part was aborted below it",
             Self::Drained => "drained before it began",
             Self::Cordoned => "cordoned",

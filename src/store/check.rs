@@ -6,6 +6,20 @@ use super::{
     tables::{See, SeeTables, Stored, Value},
 };
 
+/// The schema's version after the first step, in every kind of database. What was numbered below was given up before the first release.
+pub(crate) const FIRST_VERSION: i64 = 100;
+
+/// Refuses a store that no step leads to this program's version.
+pub(crate) const fn is_readable(found: i64, known: i64) -> Result<(), StoreError> {
+    if found > known {
+        return Err(StoreError::Newer { found, known });
+    }
+    if found < FIRST_VERSION {
+        return Err(StoreError::Older { found, first: FIRST_VERSION });
+    }
+    Ok(())
+}
+
 /// Refuses to read a store as a whole that has not been brought to this program's version yet.
 pub(crate) fn is_current(found: i64, known: i64) -> Result<(), StoreError> {
     if found == known {

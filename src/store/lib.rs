@@ -34,15 +34,12 @@ pub use tables::TABLES;
 /// Parts of the stores that tests try alone. Nobody else uses them.
 #[doc(hidden)]
 pub mod tried_alone {
-    pub use crate::{
-        transfer::ImportFile,
-        url::{StorePlace, parse},
-    };
+    pub use crate::url::{StorePlace, parse};
 
     pub mod sqlite {
         pub use crate::sqlite::{
             prepared::all_statements,
-            schema::{APPLICATION_ID, MARK, SET_VERSION, migrate},
+            schema::{APPLICATION_ID, FIRST, MARK, SET_VERSION, migrate},
         };
     }
 
@@ -89,6 +86,11 @@ pub enum StoreError {
         "the store has schema version {found}, this program knows {known}: use a newer choirmaster; nothing was changed"
     )]
     Newer { found: i64, known: i64 },
+    #[error(
+        "the store has schema version {found}, from before the first release, and this program reads {first} and later: \
+         name a store that isn't there yet, it is made; nothing was changed"
+    )]
+    Older { found: i64, first: i64 },
     /// A row that can't be read; names table, column and key.
     #[error("bad row in table {table}, key {key}, column {column}: {why}")]
     BadRow { table: &'static str, key: String, column: &'static str, why: String },

@@ -199,7 +199,7 @@ pub struct OutboxRow {
     pub at_ms: WallMs,
     /// JSON.
     pub payload: String,
-    /// Serving time at which it came up; `None`: not known, as in exports of older programs.
+    /// Serving time at which it came up; `None`: not known.
     #[serde(default)]
     pub served_ms: Option<u64>,
 }

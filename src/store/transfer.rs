@@ -19,7 +19,7 @@ use super::{
     StoreError,
     dump::{self, AnyRow},
     hex,
-    rows::{LeaseRow, OutboxRow, PointerRow, SettingRow, TenantRow, UserRow, WallMs, Writes},
+    rows::{LeaseRow, Writes},
     session::{Columns, Session, Sessions},
     tables::{COUNTS, FromRow},
 };
@@ -27,14 +27,8 @@ use super::{
 /// What the first line calls the file.
 const FORMAT: &str = "choirmaster-store";
 
-/// The version of the file's form; raised when an older program couldn't read it. Older forms lack tables.
-const VERSION: u32 = 5;
-
-/// Up to this form settings and pointers were rows of the outbox.
-const ALL_IN_THE_OUTBOX: u32 = 2;
-
-/// Up to this form nobody wrote down tenants and users: releases of services name them.
-const NAMED_BY_RELEASES: u32 = 4;
+/// The version of the file's form; raised when an older program couldn't read it.
+const VERSION: u32 = 6;
 
 /// Longest line accepted, in bytes. An archive is one line.
 pub const MAX_LINE_BYTES: u64 = 512 * 1024 * 1024;
@@ -209,7 +203,7 @@ pub async fn import(
 }
 
 /// An export that is being read.
-pub struct ImportFile<'a> {
+struct ImportFile<'a> {
     input: &'a mut (dyn BufRead + Send),
     digest: Sha256,
     line: Vec<u8>,
@@ -217,14 +211,6 @@ pub struct ImportFile<'a> {
     rows: u64,
     progress: Option<Progress>,
     ended: bool,
-    form: u32,
-    /// Those that were rows of the outbox, by name: written when all are known.
-    moved: BTreeMap<String, SettingRow>,
-    /// Those whom releases of services named, by UUID: likewise.
-    tenants: BTreeMap<String, TenantRow>,
-    users: BTreeMap<String, UserRow>,
-    /// When releases were submitted, by key: since then those who did it are known.
-    submitted: BTreeMap<u32, WallMs>,
 }
 
 impl fmt::Debug for ImportFile<'_> {
@@ -234,30 +220,20 @@ impl fmt::Debug for ImportFile<'_> {
 }
 
 impl<'a> ImportFile<'a> {
-    pub fn open(input: &'a mut (dyn BufRead + Send)) -> Result<Self, StoreError> {
+    fn open(input: &'a mut (dyn BufRead + Send)) -> Result<Self, StoreError> {
         let (digest, line) = (Sha256::new(), Vec::new());
-        let mut file = Self {
-            input,
-            digest,
-            line,
-            number: 0,
-            rows: 0,
-            progress: None,
-            ended: false,
-            form: 0,
-            moved: BTreeMap::new(),
-            tenants: BTreeMap::new(),
-            users: BTreeMap::new(),
-            submitted: BTreeMap::new(),
-        };
+        let mut file = Self { input, digest, line, number: 0, rows: 0, progress: None, ended: false };
         file.next_line()?;
         match serde_json::from_slice::<Head>(&file.line) {
-            Ok(head) if head.format == FORMAT && (1..=VERSION).contains(&head.version) => {
-                file.form = head.version;
-            }
+            Ok(head) if head.format == FORMAT && head.version == VERSION => {}
             Ok(head) if head.format == FORMAT => {
                 let found = head.version;
-                return Err(file.bad(&format!("has form {found}, this program reads up to {VERSION}")));
+                let whose = if found > VERSION {
+                    "use a newer choirmaster"
+                } else {
+                    "it is from before the first release"
+                };
+                return Err(file.bad(&format!("has form {found}, this program reads {VERSION}: {whose}")));
             }
             _ => return Err(file.bad("is not the first line of an export")),
         }
@@ -287,7 +263,7 @@ impl<'a> ImportFile<'a> {
     }
 
     /// The next rows; `None` after the last line, which is where the file proves to be whole.
-    pub fn slice(&mut self) -> Result<Option<Slice>, StoreError> {
+    fn slice(&mut self) -> Result<Option<Slice>, StoreError> {
         if self.ended {
             return Ok(None);
         }
@@ -300,9 +276,6 @@ impl<'a> ImportFile<'a> {
                 Ok(Line::End { end }) => {
                     self.check_end(&end)?;
                     slice.progress = self.progress;
-                    slice.writes.settings.extend(std::mem::take(&mut self.moved).into_values());
-                    slice.writes.tenants.extend(std::mem::take(&mut self.tenants).into_values());
-                    slice.writes.users.extend(std::mem::take(&mut self.users).into_values());
                     self.ended = true;
                     return Ok(Some(slice));
                 }
@@ -317,56 +290,8 @@ impl<'a> ImportFile<'a> {
     }
 
     fn add(&mut self, writes: &mut Writes, row: AnyRow) {
-        let row = match row {
-            AnyRow::Outbox(row) if self.form <= ALL_IN_THE_OUTBOX => match self.of_before(row) {
-                Some(row) => row,
-                None => return,
-            },
-            row => row,
-        };
-        if self.form <= NAMED_BY_RELEASES {
-            self.name(&row);
-        }
         if let Some(LeaseRow { seq, served_ms, .. }) = row.add_to(writes) {
             self.progress = Some(Progress { seq, served_ms });
-        }
-    }
-
-    /// Takes down whom a row names, as the migration of a store does.
-    fn name(&mut self, row: &AnyRow) {
-        if let AnyRow::Release(release) = row {
-            self.submitted.insert(release.release_key, release.submitted_ms);
-        }
-        let AnyRow::ServiceRelease(of) = row else { return };
-        let at_ms = self.submitted.get(&of.release_key).copied().unwrap_or_default();
-        let tenant = TenantRow { name: of.tenant.clone(), id: of.tenant_id.clone(), at_ms };
-        let known = self.tenants.entry(of.tenant_id.clone()).or_insert(tenant);
-        known.at_ms = known.at_ms.min(at_ms);
-        let (Some(name), Some(id)) = (of.actor.clone(), of.actor_id.clone()) else { return };
-        let user = UserRow { tenant: of.tenant.clone(), name, id: id.clone(), at_ms };
-        let known = self.users.entry(id).or_insert(user);
-        known.at_ms = known.at_ms.min(at_ms);
-    }
-
-    /// What a row of an outbox is that held everything, as the migration of a store has it. `None`: it is kept until the end.
-    fn of_before(&mut self, row: OutboxRow) -> Option<AnyRow> {
-        let setting = |row: OutboxRow| SettingRow { name: row.kind, value: row.payload, at_ms: row.at_ms };
-        match row.kind.as_str() {
-            // The first counted.
-            "identity" => {
-                self.moved.entry(row.kind.clone()).or_insert_with(|| setting(row));
-                None
-            }
-            // The latest did.
-            "enrolled" => {
-                self.moved.insert(row.kind.clone(), setting(row));
-                None
-            }
-            "forwarded" => {
-                let OutboxRow { id, at_ms, payload, .. } = row;
-                Some(AnyRow::Pointer(PointerRow { pointer_key: id, at_ms, detail: payload }))
-            }
-            _ => Some(AnyRow::Outbox(row)),
         }
     }
 

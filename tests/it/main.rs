@@ -15,7 +15,6 @@ mod doors;
 mod engine;
 mod fleet;
 mod forward;
-mod frozen;
 mod http;
 mod judging;
 mod layers;

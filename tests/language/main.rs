@@ -10,6 +10,7 @@ mod analysis;
 mod blocks;
 #[path = "../shared/cases.rs"]
 mod cases;
+mod digests;
 mod faults;
 mod functions;
 mod hybrid;

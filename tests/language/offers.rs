@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use language::{
     Action, FromParent, Function, Interim, Stage, StageKind, Strategy, offer,
-    render::{self, ROLLOUT_STAGE, Then, UNDO_STAGE},
+    render::{self, ROLLOUT_STAGE, UNDO_STAGE},
     render_full,
 };
 use proptest::prelude::*;
@@ -71,10 +71,8 @@ proptest! {
     ) {
         let at = at.index(strategy.stages.len());
         for text in [
-            render::whole(&strategy, "o-2"),
             render::stage(&strategy, at, "o-2"),
             render::reported_stage(&with_ways(strategy.clone(), &[], 500), at, "o-2"),
-            render::stage_by_itself(&strategy, at, "o-2", Then::Rollout),
             render::undo(&strategy, 0, "o-2"),
             render::rollout(&strategy, 0, "o-2"),
         ] {

@@ -32,7 +32,7 @@ use heart::release::{
     summary::Summary,
 };
 use language::{
-    Stage, Strategy,
+    Strategy,
     analysis::{ChildMetric, Metric, Pair},
 };
 use model::{ChildKey, StageStatus};
@@ -60,8 +60,6 @@ pub(super) struct Merged {
     pub is_interim: bool,
     /// How children differ, stage by stage.
     effects: BTreeMap<u8, EffectsTold>,
-    /// Children are told apart by their classes, where these are known.
-    pub is_classed: bool,
     /// Those whose calls were shared out furthest from what was ordered.
     pub off: Off,
 }
@@ -100,17 +98,12 @@ impl Reports {
     }
 }
 
-/// Whether children are told apart by their classes: unless an earlier build began to look without.
-fn is_classed(due: &Due) -> bool {
-    due.run.metrics.iter().all(|found| found.is_classed || found.parts.is_empty())
-}
-
 /// The classes of the children in each stage.
 async fn classes(engine: &Engine, due: &Due) -> Result<Vec<Arc<Classes>>, String> {
     let mut all = Vec::new();
     for stage in &due.strategy.stages {
         let function = due.strategy.subject_key(stage.subject);
-        let Some(function) = function.filter(|_| is_classed(due)) else {
+        let Some(function) = function else {
             all.push(Arc::default());
             continue;
         };
@@ -126,7 +119,6 @@ async fn read(engine: &Engine, due: &Due, pairs: &BTreeSet<Pair>) -> Result<Vec<
     let classes = Arc::new(classes(engine, due).await?);
     let of = |pair: Option<&Pair>| Merged {
         pair: pair.map(|pair| (pair.clone(), due.strategy.of_pair(pair))),
-        is_classed: is_classed(due),
         ..Merged::default()
     };
     let mut merged: Vec<Merged> = pairs.iter().map(Some).chain([None]).map(of).collect();
@@ -211,7 +203,6 @@ impl Merged {
             let classes = class_of.remove(&index).unwrap_or_default();
             let each = summaries.iter().map(AsRef::as_ref).zip(classes);
             let strata = Strata::classed(each, stage.new_traffic);
-            let strata = if self.is_classed { strata } else { strata.without_classes() };
             self.stages.entry(index).or_default().merge(&strata);
         }
     }
@@ -272,9 +263,6 @@ impl Merged {
         due: &Due,
         interval: u64,
     ) -> Result<bool, Untaken> {
-        if found.parts.is_empty() {
-            found.is_classed = self.is_classed;
-        }
         let taken = taken(found, &due.strategy)
             .map_err(|why| Untaken::Unreadable(stored::bad_run(due.release, due.run.block, why)))?;
         let before = found.strata.len();
@@ -362,14 +350,9 @@ impl Taken {
 }
 
 /// What earlier looks took, part by part; or why that can't be said.
-fn taken(found: &mut Metered, strategy: &Strategy) -> Result<BTreeMap<MeasuredPart, Taken>, &'static str> {
-    if found.parts.len() > found.strata.len() {
-        return Err("it names more parts than were measured");
-    }
-    // A run that an earlier build began doesn't say which parts it took.
-    for at in found.parts.len()..found.strata.len() {
-        let part = unsaid(&found.strata[at], strategy).ok_or("a part is of no stage of the strategy")?;
-        found.parts.push(part);
+fn taken(found: &Metered, strategy: &Strategy) -> Result<BTreeMap<MeasuredPart, Taken>, &'static str> {
+    if found.parts.len() != found.strata.len() {
+        return Err("it doesn't name as many parts as were measured");
     }
     let mut taken: BTreeMap<MeasuredPart, Taken> = BTreeMap::new();
     for (part, stratum) in found.parts.iter().zip(&found.strata) {
@@ -383,17 +366,4 @@ fn taken(found: &mut Metered, strategy: &Strategy) -> Result<BTreeMap<MeasuredPa
         taken.insert(*part, sum);
     }
     Ok(taken)
-}
-
-/// What an earlier build took: whole stages, under the split that their names say. `None`: of no stage of the strategy.
-fn unsaid(stratum: &Stratum, strategy: &Strategy) -> Option<MeasuredPart> {
-    let name = stratum.stage.as_str();
-    let is_of = |stage: &&Stage| {
-        name.strip_prefix(stage.name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(", "))
-    };
-    let at = strategy.stages.iter().rposition(|stage| is_of(&stage))?;
-    // Where it says none, it is the one that was ordered.
-    let split = name.rsplit_once(", split ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
-    let key = Key { split: split.unwrap_or(strategy.stages[at].new_traffic), ..Key::default() };
-    Some(MeasuredPart { stage: u8::try_from(at).ok()?, key })
 }

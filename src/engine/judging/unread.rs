@@ -18,6 +18,7 @@ pub(super) fn explain_unread(engine: &Engine, release: &str, what: &str, error: 
         | StoreError::LeaseLost(_)
         | StoreError::Held { .. }
         | StoreError::Newer { .. }
+        | StoreError::Older { .. }
         | StoreError::Refused(_) => {
             tracing::warn!(%error, release, what, "the store doesn't give what an analysis needs");
             format!("the store does not give {what}")

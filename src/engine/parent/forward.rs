@@ -164,7 +164,6 @@ impl Forward {
             .post(url)
             .query(&[("dry_run", if release.dry_run { "true" } else { "false" }), ("by", release.by)])
             .header(PASSED_HEADER, release.passed.join(","));
-        // Left out where it says nothing, since an older manager refuses what it doesn't know.
         if release.deferred {
             request = request.query(&[("start", "false")]);
         }

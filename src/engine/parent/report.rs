@@ -228,7 +228,7 @@ fn wire(
         failed: count(|agents| agents.failed),
         timed_out: count(|agents| agents.timed_out),
         unreachable: count(|agents| agents.unreachable),
-        // Only where there are any: a parent of an earlier build doesn't know it.
+        // Only where there are any.
         untested: agents.map(|agents| agents.untested).filter(|untested| *untested > 0),
         unconfirmed: count(|agents| agents.unconfirmed),
         stage_name,

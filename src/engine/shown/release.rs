@@ -96,18 +96,15 @@ pub fn detail_from_row(
     runs: &[AnalysisRunRow],
     unreadable: &Unreadable,
 ) -> Result<api::ReleaseDetail, StoreError> {
-    let mut detail = detail_of(row, unreadable)?;
-    if !runs.is_empty() {
-        let runs = runs.iter().map(stored::run).collect::<Result<_, _>>();
-        detail.runs = runs.inspect_err(|error| unreadable.note(error))?;
-    }
+    let detail = detail_of(row, unreadable)?;
+    let runs: Result<Vec<_>, _> = runs.iter().map(stored::run).collect();
+    let runs = runs.inspect_err(|error| unreadable.note(error))?;
     let strategy = strategy_of(row, unreadable);
     let name = strategy.as_ref().map(|strategy| strategy.name.clone());
     let from_parent = detail.parent.is_some();
     let mut stages = strategy.as_ref().map(|strategy| stages(strategy, from_parent)).unwrap_or_default();
     mark_skipped(&mut stages, &detail.facts);
-    let analyses =
-        strategy.as_ref().map(|strategy| analysis::overviews(strategy, &detail.runs)).unwrap_or_default();
+    let analyses = strategy.as_ref().map(|strategy| analysis::overviews(strategy, &runs)).unwrap_or_default();
     Ok(api::ReleaseDetail {
         release: with_name(row, &detail, name.unwrap_or_default(), unreadable)?,
         strategy: row.strategy.clone(),

@@ -27,7 +27,6 @@ pub(crate) struct RunForm {
     standing: Standing,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     verdict: Option<Verdict>,
-    #[serde(default)]
     why: String,
     #[serde(default, skip_serializing_if = "Option::is_none", with = "Maybe::<ExtendedForm>")]
     extended: Option<Extended>,
@@ -42,8 +41,6 @@ pub(crate) struct MeteredForm {
     strata: Vec<Stratum>,
     #[serde(skip_serializing_if = "Vec::is_empty", with = "Each::<MeasuredPartForm>")]
     parts: Vec<MeasuredPart>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    is_classed: bool,
     #[serde(skip_serializing_if = "Option::is_none", with = "Maybe::<PreviousForm>")]
     previous: Option<Previous>,
     until_ms: [Option<i64>; 2],

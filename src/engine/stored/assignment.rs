@@ -21,10 +21,6 @@ pub struct AssignmentDetail {
     #[serde(with = "PieceForm")]
     pub piece: Piece,
     pub fetched: bool,
-    /// Whether an agent's stage, once fetched, ends by a signal and leaves the base version. Earlier builds have no
-    /// such field: see [`heart::release::by_itself`].
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub led: bool,
     #[serde(default, skip_serializing_if = "Option::is_none", with = "Maybe::<IdleForm>")]
     pub idle: Option<Idle>,
     #[serde(default, skip_serializing_if = "Option::is_none", with = "Maybe::<WholeForm>")]
@@ -73,7 +69,7 @@ pub struct AssignmentDetail {
 struct WholeForm {
     #[serde(flatten, with = "PlannedForm")]
     planned: Planned,
-    #[serde(default, with = "AgentsForm")]
+    #[serde(with = "AgentsForm")]
     reported: Agents,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     continues: Option<u16>,

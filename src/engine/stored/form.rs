@@ -108,7 +108,7 @@ impl<T, F: Form<T>> Form<Box<T>> for Boxed<F> {
     }
 }
 
-/// The version of a form: not written while it is 1, as it was before there were any. A form that is newer than this program
+/// The version of a form: not written while it is 1. A form that is newer than this program
 /// is refused, and named: what it says may mean something else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Version<const KNOWN: u32>(u32);

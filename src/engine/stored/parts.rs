@@ -58,7 +58,6 @@ pub(super) struct PlannedForm {
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Exclusion", rename_all = "snake_case")]
 pub(super) enum ExclusionForm {
-    Aborted,
     NotReached,
     AbortedBelow,
     Drained,

@@ -10,19 +10,18 @@ pub(super) struct PauseForm;
 impl PauseForm {
     pub fn serialize<S: Serializer>(pause: &Pause, serializer: S) -> Result<S::Ok, S::Error> {
         let Pause { reason, by } = pause.clone();
-        Fields { reason, by_limit: by.is_limit(), by: Some(by.into()) }.serialize(serializer)
+        Fields { reason, by_limit: by.is_limit(), by: by.into() }.serialize(serializer)
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Pause, D::Error> {
         let Fields { reason, by_limit, by } = Fields::deserialize(deserializer)?;
         let by = match by {
-            Some(Who::Operator) => PausedBy::Operator,
-            Some(Who::Parent) => PausedBy::Parent { at_limit: by_limit },
-            Some(Who::Limit) => PausedBy::Limit,
-            Some(Who::Unproven) => PausedBy::Unproven,
-            Some(Who::Analysis) => PausedBy::Analysis,
-            Some(Who::Agent) => PausedBy::Agent,
-            None => PausedBy::of_words(&reason, by_limit),
+            Who::Operator => PausedBy::Operator,
+            Who::Parent => PausedBy::Parent { at_limit: by_limit },
+            Who::Limit => PausedBy::Limit,
+            Who::Unproven => PausedBy::Unproven,
+            Who::Analysis => PausedBy::Analysis,
+            Who::Agent => PausedBy::Agent,
         };
         Ok(Pause { reason, by })
     }
@@ -32,9 +31,7 @@ impl PauseForm {
 struct Fields {
     reason: String,
     by_limit: bool,
-    /// Earlier builds have no such field.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    by: Option<Who>,
+    by: Who,
 }
 
 #[derive(Serialize, Deserialize)]

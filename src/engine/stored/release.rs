@@ -3,13 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    analysis::RunForm,
     form::{Boxed, Each, Maybe, Version, forms},
     parts::{AgentsForm, AllExcluded, NowForm, PieceForm, PlannedManagerForm},
     pause::PauseForm,
 };
 use heart::release::{
-    analysis::Run,
     assignment::{Dated, Fact, ReleaseMs},
     ending::{Cause, Ending},
     gate::{Gate, Reached, Stand},
@@ -29,10 +27,9 @@ pub struct ReleaseDetail {
     pub version: Version<1>,
     #[serde(with = "StateForm")]
     pub state: ReleaseState,
-    #[serde(default, skip_serializing_if = "is_unrevised", with = "RevisionForm")]
+    #[serde(with = "RevisionForm")]
     pub revision: Revision,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub acted: Option<u32>,
+    pub acted: u32,
     #[serde(with = "ClockForm")]
     pub clock: ReleaseClock,
     #[serde(with = "Each::<DatedForm>")]
@@ -62,9 +59,6 @@ pub struct ReleaseDetail {
     pub stand: Stand,
     #[serde(with = "BadForm")]
     pub accepted: Bad,
-    /// Only read: stores of the first version have them here, others in rows of their own.
-    #[serde(default, skip_serializing, with = "Each::<RunForm>")]
-    pub runs: Vec<Run>,
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "Each::<TimedForm>")]
     pub times: Vec<Timed>,
     #[serde(
@@ -89,16 +83,11 @@ pub struct ReleaseDetail {
 #[serde(transparent)]
 pub struct Times(#[serde(with = "Each::<TimeForm>")] pub Vec<Time>);
 
-#[derive(Default, Serialize, Deserialize)]
-#[serde(remote = "Revision", default)]
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Revision")]
 struct RevisionForm {
     number: u32,
     commit: u64,
-}
-
-/// As stores of earlier builds have it.
-fn is_unrevised(revision: &Revision) -> bool {
-    *revision == Revision::default()
 }
 
 #[derive(Serialize, Deserialize)]

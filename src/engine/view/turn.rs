@@ -130,8 +130,7 @@ pub(super) fn word(state: &Snapshot, key: ChildKey, child: &Child) -> u64 {
             Published { mode: Mode::Offer, release, name, slot: Slot(0), stage_status: StageStatus::Pending }
         }
         Turn::Busy { release, undo } => {
-            let Some(assignment) =
-                state.assignment(release, key).filter(|found| is_known(found, child, undo))
+            let Some(assignment) = state.assignment(release, key).filter(|found| is_known(found, child))
             else {
                 return ASK;
             };
@@ -154,9 +153,8 @@ pub(super) fn word(state: &Snapshot, key: ChildKey, child: &Child) -> u64 {
 
 /// Whether what a child has in hand says all that is to be known of its next call. An agent that says no longer that it takes
 /// whole strategies shows by its polls that it has lost the one that it had.
-fn is_known(part: &Assignment, child: &Child, undo: bool) -> bool {
-    let is_lost = part.is_in_place() && !child.leads_itself();
-    !is_lost && (undo || !part.acts_by_itself())
+fn is_known(part: &Assignment, child: &Child) -> bool {
+    !part.is_in_place() || child.leads_itself()
 }
 
 /// Whether an agent has something in hand that was taken back meanwhile.

@@ -77,13 +77,6 @@ pub enum Form {
     },
     /// Nothing to do; the offer was taken back after it was shown.
     Withdrawn,
-    /// All stages, as an earlier build handed them out. See [`super::by_itself`].
-    Whole,
-    /// One stage, as an earlier build handed it out; `rollout` tells whether its success rolls out.
-    StageByItself {
-        stage: u8,
-        rollout: bool,
-    },
 }
 
 /// An offer, ready to be rendered.
@@ -172,8 +165,6 @@ pub enum Refusal {
     NotStarted { offer: String, stage: String },
     #[error("stage {stage:?} of {offer} has ended with another result")]
     EndedOtherwise { offer: String, stage: String },
-    #[error("stage {stage:?} does not wait for a signal, so it can't report SuccessWaiting")]
-    DoesNotWait { stage: String },
     #[error("{offer} is over for this child; the result is kept but no longer counts")]
     Late { offer: String },
     #[error("a child reports InProgress, SuccessWaiting, Completed, Failure or Error, not {0}")]

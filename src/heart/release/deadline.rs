@@ -71,7 +71,7 @@ fn undo(assignment: &Assignment, deadlines: MemberDeadlines) -> Option<Deadline>
 pub fn without_calls(assignment: &Assignment, strategy: &Strategy) -> Option<u64> {
     let stage = assignment.slot.stage_index().and_then(|stage| strategy.stages.get(stage))?;
     match strategy.no_calls() {
-        NoCalls::After(time) if assignment.is_led_stepwise() || assignment.is_in_place() => {
+        NoCalls::After(time) if !assignment.is_whole() => {
             Some((stage.min_duration + time).as_millis() as u64)
         }
         NoCalls::After(_) | NoCalls::Never => None,
@@ -83,13 +83,6 @@ fn calls(assignment: &Assignment, strategy: &Strategy) -> Option<Deadline> {
     let longest = without_calls(assignment, strategy).filter(|_| runs)?;
     let at = assignment.stage_begun().saturating_add(longest);
     Some(Deadline { at, missed: Missed::Calls, silence_ms: None })
-}
-
-/// Agents that wait for no signal are silent until the stage ends: there only the stage itself has a deadline.
-pub fn is_silent_by_nature(assignment: &Assignment, strategy: &Strategy) -> bool {
-    assignment.stepwise().is_some()
-        && assignment.stage_status == StageStatus::InProgress
-        && assignment.slot.stage_index().is_some_and(|stage| !assignment.ends_on_signal(stage, strategy))
 }
 
 fn main(
@@ -113,7 +106,6 @@ fn main(
         let silence_ms = gates.queues(assignment).then_some(deadlines.offer_ms);
         return [Some(Deadline { at, missed: Missed::Offer, silence_ms }), None, None];
     }
-    let silent_by_nature = is_silent_by_nature(assignment, strategy);
     let in_charge = strategy.rollout.is_some();
     // Where the manager is in charge it may withhold the signal for long: that is no fault of the child.
     let stage_since = if in_charge && assignment.stage_status == StageStatus::ShouldEnd {
@@ -132,5 +124,5 @@ fn main(
         missed: Missed::SetUp,
         silence_ms: Some(deadlines.setup_ms),
     };
-    [(!is_withheld).then_some(stage), (!silent_by_nature).then_some(silence), calls(assignment, strategy)]
+    [(!is_withheld).then_some(stage), Some(silence), calls(assignment, strategy)]
 }

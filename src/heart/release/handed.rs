@@ -113,7 +113,7 @@ impl Release {
             max_failed: count(rollout.max_failed),
             max_timed_out: count(rollout.max_timed_out),
             max_unreachable: count(rollout.max_unreachable),
-            // Who is untested runs the base version: there is no hurry, and an earlier build doesn't know the key.
+            // Who is untested runs the base version: there is no hurry.
             max_untested: Amount::WHOLE,
             no_calls: rollout.no_calls,
             untested: rollout.untested,

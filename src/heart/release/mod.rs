@@ -20,7 +20,6 @@ pub mod apply;
 pub mod assignment;
 pub mod assignments;
 pub mod awaited;
-pub mod by_itself;
 pub mod change;
 pub mod classes;
 mod clock;

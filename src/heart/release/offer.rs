@@ -26,7 +26,7 @@ pub const MAX_UNDO: u16 = 999;
 /// Which part of a release an offer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Piece {
-    /// The whole strategy, as managers below get it. Agents got it from earlier builds; see [`super::by_itself`].
+    /// The whole strategy, as managers below get it, and agents that are led in place.
     Whole,
     /// One stage, by its index in the strategy.
     Stage(u8),

@@ -35,17 +35,6 @@ impl PausedBy {
             Self::Operator | Self::Analysis | Self::Agent => false,
         }
     }
-
-    /// As earlier builds meant it, which stored the words alone.
-    pub fn of_words(reason: &str, is_limit: bool) -> Self {
-        match (reason, is_limit) {
-            (BY_PARENT, at_limit) => Self::Parent { at_limit },
-            (reason, true) if reason.starts_with(UNPROVEN) => Self::Unproven,
-            (_, true) => Self::Limit,
-            (reason, false) if reason.starts_with(OF_ANALYSIS) => Self::Analysis,
-            (_, false) => Self::Operator,
-        }
-    }
 }
 
 /// The reason of a pause by the parent.

@@ -2,11 +2,7 @@
 
 use super::command::{Form, Offer};
 use crate::plan;
-use language::{
-    Strategy,
-    render::{self, Then},
-    render_full,
-};
+use language::{Strategy, render, render_full};
 
 impl Offer {
     /// The text of this offer. In the whole strategy for a manager the target is clipped to what is below it.
@@ -25,17 +21,12 @@ impl Form {
     /// The text of an offer of this id. A release from above may be called otherwise here than its strategy is.
     pub fn text(self, strategy: &Strategy, id: &str) -> String {
         match self {
-            Self::Whole => render::whole(strategy, id),
             // Each manager has its own, which is made from its offer.
             Self::Full => render_full::whole(strategy),
             Self::UndoOf { function } => render_full::undo(strategy, usize::from(function)),
             Self::InPlace { is_reported, group: _ } => render_full::in_place(strategy, id, is_reported),
             Self::Stage { stage } => render::stage(strategy, usize::from(stage), id),
             Self::ReportedStage { stage } => render::reported_stage(strategy, usize::from(stage), id),
-            Self::StageByItself { stage, rollout } => {
-                let then = if rollout { Then::Rollout } else { Then::Rollback };
-                render::stage_by_itself(strategy, usize::from(stage), id, then)
-            }
             Self::Rollout { function } => render::rollout(strategy, usize::from(function), id),
             Self::Undo { function } => render::undo(strategy, usize::from(function), id),
             Self::Withdrawn => render::withdrawn(strategy, id),

@@ -202,8 +202,7 @@ impl<S: Seen + ?Sized> Look<'_, S> {
         let stage = assignment.slot.stage_index().and_then(|stage| release.strategy.stages.get(stage))?;
         let minimum = stage.min_duration.as_millis() as u64;
         let runs = release.at(self.now).saturating_sub(assignment.stage_since);
-        let is_agents = assignment.is_led_stepwise() || assignment.is_in_place();
-        if !is_agents || runs < minimum.saturating_add(SURELY_SET_UP_MS) {
+        if assignment.is_whole() || runs < minimum.saturating_add(SURELY_SET_UP_MS) {
             return None;
         }
         let ends =

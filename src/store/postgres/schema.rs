@@ -3,28 +3,16 @@
 use sqlx::{Connection, PgConnection, Row};
 
 use super::error::store_error;
-use crate::StoreError;
+use crate::{StoreError, check, check::FIRST_VERSION};
 
-/// The steps: after the first `n` the version is `n`.
-const MIGRATIONS: [&str; 14] = [
-    include_str!("../../../migrations/postgres/0001_initial.sql"),
-    include_str!("../../../migrations/postgres/0002_analysis.sql"),
-    include_str!("../../../migrations/postgres/0060_serving_time.sql"),
-    include_str!("../../../migrations/postgres/0061_results_beside_state.sql"),
-    include_str!("../../../migrations/postgres/0080_history.sql"),
-    include_str!("../../../migrations/postgres/0090_room_for_results.sql"),
-    include_str!("../../../migrations/postgres/0091_settings_and_pointers.sql"),
-    include_str!("../../../migrations/postgres/0100_traffic.sql"),
-    include_str!("../../../migrations/postgres/0110_service_releases.sql"),
-    include_str!("../../../migrations/postgres/0120_tenants_and_users.sql"),
-    include_str!("../../../migrations/postgres/0121_latencies.sql"),
-    include_str!("../../../migrations/postgres/0130_winner.sql"),
-    include_str!("../../../migrations/postgres/0140_every_variation.sql"),
-    include_str!("../../../migrations/postgres/0150_told.sql"),
-];
+/// The steps to the versions from [`FIRST_VERSION`] on.
+const MIGRATIONS: [&str; 1] = [include_str!("../../../migrations/postgres/0001_initial.sql")];
 
 /// The version this program writes.
-pub(super) const KNOWN: i64 = MIGRATIONS.len().cast_signed() as i64;
+pub(super) const KNOWN: i64 = FIRST_VERSION + MIGRATIONS.len().cast_signed() as i64 - 1;
+
+/// Where nobody has made a table yet.
+const NOTHING: i64 = 0;
 
 const EXISTS: &str = "SELECT to_regclass('store_version') IS NOT NULL";
 pub(super) const VERSION: &str = "SELECT version FROM store_version";
@@ -35,38 +23,41 @@ const BEGIN_STEP: &str = "SET LOCAL statement_timeout = 0; SELECT pg_advisory_xa
 pub(super) const CLEAR_VERSION: &str = "DELETE FROM store_version";
 pub(super) const SET_VERSION: &str = "INSERT INTO store_version VALUES ($1)";
 
-/// Looks without changing anything: the version, 0 if there is nothing yet.
+/// Looks without changing anything: the version, [`NOTHING`] if there is nothing yet.
 pub(super) async fn check(conn: &mut PgConnection) -> Result<i64, StoreError> {
     let found = look(conn).await.map_err(store_error)?;
-    if found > KNOWN { Err(StoreError::Newer { found, known: KNOWN }) } else { Ok(found) }
+    if found != NOTHING {
+        check::is_readable(found, KNOWN)?;
+    }
+    Ok(found)
 }
 
 async fn look(conn: &mut PgConnection) -> Result<i64, sqlx::Error> {
     let exists: bool = sqlx::query(EXISTS).fetch_one(&mut *conn).await?.try_get(0)?;
     if !exists {
-        return Ok(0);
+        return Ok(NOTHING);
     }
-    sqlx::query(VERSION).fetch_optional(conn).await?.map_or(Ok(0), |row| row.try_get(0))
+    sqlx::query(VERSION).fetch_optional(conn).await?.map_or(Ok(NOTHING), |row| row.try_get(0))
 }
 
 /// Brings the schema to the version this program knows, each step all or nothing.
 pub async fn migrate(conn: &mut PgConnection) -> Result<(), StoreError> {
-    for (step, sql) in (0_i64..).zip(MIGRATIONS) {
-        if check(conn).await? <= step {
-            migrate_one(conn, step, sql).await.map_err(store_error)?;
+    for (version, sql) in (FIRST_VERSION..).zip(MIGRATIONS) {
+        if check(conn).await? < version {
+            migrate_one(conn, version, sql).await.map_err(store_error)?;
         }
     }
     Ok(())
 }
 
-async fn migrate_one(conn: &mut PgConnection, step: i64, sql: &'static str) -> Result<(), sqlx::Error> {
+async fn migrate_one(conn: &mut PgConnection, version: i64, sql: &'static str) -> Result<(), sqlx::Error> {
     let mut transaction = conn.begin().await?;
     sqlx::raw_sql(BEGIN_STEP).execute(&mut *transaction).await?;
     // Another process may have done it while this one waited.
-    if look(&mut transaction).await? == step {
+    if look(&mut transaction).await? < version {
         sqlx::raw_sql(sql).execute(&mut *transaction).await?;
         sqlx::query(CLEAR_VERSION).execute(&mut *transaction).await?;
-        sqlx::query(SET_VERSION).bind(step + 1).execute(&mut *transaction).await?;
+        sqlx::query(SET_VERSION).bind(version).execute(&mut *transaction).await?;
     }
     transaction.commit().await
 }

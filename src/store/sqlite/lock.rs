@@ -92,7 +92,7 @@ fn private(path: &Path) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Takes from others what they may do with a file of an earlier build.
+/// Takes from others what they may do with a file, which may have been copied here.
 fn keep_private(file: &File) -> std::io::Result<()> {
     let mut permissions = file.metadata()?.permissions();
     if permissions.mode() & OTHERS == 0 {

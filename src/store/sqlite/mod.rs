@@ -97,7 +97,7 @@ impl SqliteWriter {
     async fn open(path: &Path, options: &OpenOptions) -> Result<Self, StoreError> {
         let path = lock::canonical(path).await?;
         lock::make_folder(&path).await?;
-        // A store of a newer version is refused before even the lock's file is made beside it.
+        // A store of another version is refused before even the lock's file is made beside it.
         schema::check(&path).await?;
         let lock = FileLock::take(&path, &options.holder, options.wait).await?;
         // A standby may have waited for days: whoever it waited for may have been newer.

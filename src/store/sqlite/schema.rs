@@ -5,28 +5,16 @@ use std::path::Path;
 use sqlx::{Connection, Row, SqliteConnection, sqlite::SqliteConnectOptions};
 
 use super::{connect::BUSY_TIMEOUT, error::store_error};
-use crate::StoreError;
+use crate::{StoreError, check};
 
-/// The steps: after the first `n` the version is `n`.
-const MIGRATIONS: [&str; 14] = [
-    include_str!("../../../migrations/sqlite/0001_initial.sql"),
-    include_str!("../../../migrations/sqlite/0002_analysis.sql"),
-    include_str!("../../../migrations/sqlite/0060_serving_time.sql"),
-    include_str!("../../../migrations/sqlite/0061_results_beside_state.sql"),
-    include_str!("../../../migrations/sqlite/0080_history.sql"),
-    include_str!("../../../migrations/sqlite/0090_room_for_results.sql"),
-    include_str!("../../../migrations/sqlite/0091_settings_and_pointers.sql"),
-    include_str!("../../../migrations/sqlite/0100_traffic.sql"),
-    include_str!("../../../migrations/sqlite/0110_service_releases.sql"),
-    include_str!("../../../migrations/sqlite/0120_tenants_and_users.sql"),
-    include_str!("../../../migrations/sqlite/0121_latencies.sql"),
-    include_str!("../../../migrations/sqlite/0130_winner.sql"),
-    include_str!("../../../migrations/sqlite/0140_every_variation.sql"),
-    include_str!("../../../migrations/sqlite/0150_told.sql"),
-];
+/// The steps to the versions from [`FIRST`] on.
+const MIGRATIONS: [&str; 1] = [include_str!("../../../migrations/sqlite/0001_initial.sql")];
+
+/// The version after the first step.
+pub const FIRST: i64 = crate::check::FIRST_VERSION;
 
 /// The version this program writes.
-pub(super) const KNOWN: i64 = MIGRATIONS.len().cast_signed() as i64;
+pub(super) const KNOWN: i64 = FIRST + MIGRATIONS.len().cast_signed() as i64 - 1;
 
 /// Marks the file as ours: "chor" in ASCII.
 pub const APPLICATION_ID: i64 = 0x6368_6f72;
@@ -38,22 +26,7 @@ pub(super) const LOOK: &str = "SELECT user_version, application_id, (SELECT coun
     FROM pragma_user_version, pragma_application_id";
 
 /// `PRAGMA` takes no parameters, so there is one statement a version.
-pub const SET_VERSION: [&str; MIGRATIONS.len()] = [
-    "PRAGMA user_version = 1",
-    "PRAGMA user_version = 2",
-    "PRAGMA user_version = 3",
-    "PRAGMA user_version = 4",
-    "PRAGMA user_version = 5",
-    "PRAGMA user_version = 6",
-    "PRAGMA user_version = 7",
-    "PRAGMA user_version = 8",
-    "PRAGMA user_version = 9",
-    "PRAGMA user_version = 10",
-    "PRAGMA user_version = 11",
-    "PRAGMA user_version = 12",
-    "PRAGMA user_version = 13",
-    "PRAGMA user_version = 14",
-];
+pub const SET_VERSION: [&str; MIGRATIONS.len()] = ["PRAGMA user_version = 100"];
 
 /// Looks at the file without changing a byte of it: its version, 0 if there is nothing yet.
 pub(super) async fn check(path: &Path) -> Result<i64, StoreError> {
@@ -83,16 +56,14 @@ async fn look(conn: &mut SqliteConnection) -> Result<i64, StoreError> {
             "the file is a database of another program: name another one".to_owned(),
         ));
     }
-    if version > KNOWN {
-        return Err(StoreError::Newer { found: version, known: KNOWN });
-    }
+    check::is_readable(version, KNOWN)?;
     Ok(version)
 }
 
 /// Brings the schema to the version this program knows, each step all or nothing.
 pub async fn migrate(conn: &mut SqliteConnection) -> Result<(), StoreError> {
-    for (step, (sql, set_version)) in (0_i64..).zip(MIGRATIONS.into_iter().zip(SET_VERSION)) {
-        if look(conn).await? > step {
+    for (version, (sql, set_version)) in (FIRST..).zip(MIGRATIONS.into_iter().zip(SET_VERSION)) {
+        if look(conn).await? >= version {
             continue;
         }
         let mut transaction = conn.begin_with("BEGIN IMMEDIATE").await.map_err(store_error)?;

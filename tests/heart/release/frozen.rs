@@ -10,8 +10,9 @@ use heart::release::{
 use language::render::{ROLLOUT_STAGE, UNDO_STAGE};
 use model::{ChildStatus, Outcome, StageStatus};
 
+use super::in_place::own_agent;
 use super::world::{
-    AB, WAIT, World, canary, forked, manager, numbered, strategy_text, summary, two_functions, two_stage,
+    WAIT, World, canary, forked, manager, numbered, strategy_text, summary, two_functions, two_stage,
 };
 
 use StageStatus::{Completed, Error, Failure, SuccessWaiting};
@@ -27,10 +28,23 @@ fn world_with(text: &str) -> (World, String) {
     (world, child)
 }
 
-/// Its agents have in hand what earlier builds handed out.
-fn earlier_world_with(text: &str) -> (World, String) {
-    let mut world = World::of_an_earlier_build();
-    let child = world.child("north");
+/// A child whose roll-out was taken back. What it reports of that roll-out is on its way still.
+fn taken_back() -> (World, String) {
+    let (mut world, child) = world_with(&canary("7", "a"));
+    world.take(&child);
+    world.report(&child, "7", summary("Canary", Completed)).unwrap();
+    assert_eq!(world.take(&child).0, "7.rollout");
+    world.abort("7");
+    assert_eq!(world.take(&child).0, "7.undo");
+    world.report(&child, "7.undo", summary(UNDO_STAGE, Completed)).unwrap();
+    assert_eq!(world.state_of("7"), "over");
+    (world, child)
+}
+
+/// An agent that has all stages in hand.
+fn in_place_with(text: &str) -> (World, String) {
+    let mut world = World::new();
+    let child = own_agent(&mut world, "north");
     world.submit(text);
     (world, child)
 }
@@ -43,27 +57,22 @@ fn is_late(answer: &Result<(), Refusal>) -> bool {
 
 #[test]
 fn a_late_roll_out_of_a_release_that_left_memory_is_undone() {
-    let (mut world, child) = earlier_world_with(&two_stage("7", "a"));
-    world.take(&child);
-    world.report(&child, "7", summary("First", Failure)).unwrap();
-    assert_eq!(world.state_of("7"), "over");
-    let late = world.report(&child, "7", summary("Second", Completed));
+    let (mut world, child) = taken_back();
+    let late = world.report(&child, "7.rollout", summary(ROLLOUT_STAGE, Completed));
     assert!(is_late(&late), "{late:?}");
     assert_eq!(world.runs(&child, "a"), "new of 7");
-    assert_eq!(world.take(&child).0, "7.undo");
-    world.report(&child, "7.undo", summary(UNDO_STAGE, Failure)).unwrap();
+    assert_eq!(world.take(&child).0, "7.undo.2");
+    world.report(&child, "7.undo.2", summary(UNDO_STAGE, Failure)).unwrap();
     assert_eq!(world.runs(&child, "a"), "base of 7");
 }
 
 #[test]
 fn a_late_result_that_comes_twice_changes_nothing_more_even_after_the_undo() {
-    let (mut world, child) = earlier_world_with(&two_stage("7", "a"));
+    let (mut world, child) = taken_back();
+    let _ = world.report(&child, "7.rollout", summary(ROLLOUT_STAGE, Completed));
     world.take(&child);
-    world.report(&child, "7", summary("First", Failure)).unwrap();
-    let _ = world.report(&child, "7", summary("Second", Completed));
-    world.take(&child);
-    world.report(&child, "7.undo", summary(UNDO_STAGE, Completed)).unwrap();
-    let again = world.report(&child, "7", summary("Second", Completed));
+    world.report(&child, "7.undo.2", summary(UNDO_STAGE, Completed)).unwrap();
+    let again = world.report(&child, "7.rollout", summary(ROLLOUT_STAGE, Completed));
     assert!(is_late(&again), "{again:?}");
     assert_eq!(world.changes, []);
     assert_eq!(world.poll(&child), "");
@@ -91,14 +100,11 @@ fn what_was_refused_in_time_counts_for_what_it_shows_once_it_is_late() {
 
 #[test]
 fn a_late_result_does_not_undo_what_a_later_release_changed() {
-    let (mut world, child) = earlier_world_with(&two_stage("7", "a"));
-    world.take(&child);
-    world.report(&child, "7", summary("First", Failure)).unwrap();
+    let (mut world, child) = taken_back();
     world.submit(&canary("8", "a"));
-    world.take(&child);
-    world.report(&child, "8", summary("Canary", Completed)).unwrap();
+    world.succeed(&child, "Canary");
     for number in [1.0, 2.0] {
-        let late = world.report(&child, "7", numbered("Second", Completed, number));
+        let late = world.report(&child, "7.rollout", numbered(ROLLOUT_STAGE, Completed, number));
         assert!(is_late(&late), "{late:?}");
         assert_eq!(world.runs(&child, "a"), "new of 8");
         assert_eq!(world.poll(&child), "");
@@ -123,17 +129,6 @@ fn a_late_result_is_judged_by_the_offer_it_is_about() {
 }
 
 #[test]
-fn a_late_result_without_a_name_is_about_the_stage_an_agent_walks_on_to() {
-    let (mut world, child) = earlier_world_with(&two_stage("7", "a"));
-    world.take(&child);
-    world.report(&child, "7", summary("", Failure)).unwrap();
-    world.report(&child, "7", summary("", Failure)).unwrap();
-    let late = world.report(&child, "7", summary("", Completed));
-    assert!(is_late(&late), "{late:?}");
-    assert_eq!(world.poll(&child), "7.undo");
-}
-
-#[test]
 fn a_late_result_of_an_earlier_attempt_says_nothing_of_the_present_one() {
     let (mut world, child) = world_with(&canary("7", "a"));
     let other = world.child("south");
@@ -153,7 +148,7 @@ fn a_late_result_of_an_earlier_attempt_says_nothing_of_the_present_one() {
 
 #[test]
 fn a_call_that_ends_a_release_for_a_child_and_goes_on_counts_not_at_all() {
-    let (mut world, child) = earlier_world_with(&two_stage("7", "a"));
+    let (mut world, child) = in_place_with(&two_stage("7", "a"));
     world.take(&child);
     let both = vec![summary("First", Failure), summary("Second", Failure)];
     let refused = world.reports(&child, "7", both);
@@ -165,7 +160,7 @@ fn a_call_that_ends_a_release_for_a_child_and_goes_on_counts_not_at_all() {
 #[test]
 fn a_wait_in_a_later_stage_is_answered_well_and_shows_the_loss() {
     let stages = [["One", WAIT, "a", "Two", "rollback"], ["Two", WAIT, "a", "rollout", "rollback"]];
-    let (mut world, child) = earlier_world_with(&strategy_text("7", "", &["a"], &stages));
+    let (mut world, child) = in_place_with(&strategy_text("7", "", &["a"], &stages));
     world.take(&child);
     world.report(&child, "7", summary("Two", SuccessWaiting)).unwrap();
     assert_eq!(world.assignment("7", &child).outcome, Some(Outcome::Lost));
@@ -385,15 +380,17 @@ fn a_child_that_owes_an_undo_is_not_forgotten_unless_another_took_its_place() {
 #[test]
 fn a_reinstated_child_repeats_what_it_reported_before() {
     let stages = [["First", WAIT, "a", "Second", "rollback"], ["Second", WAIT, "a", "rollout", "rollback"]];
-    let (mut world, child) = earlier_world_with(&strategy_text("7", "", &["a"], &stages));
+    let (mut world, child) = world_with(&strategy_text("7", "", &["a"], &stages));
     world.take(&child);
     world.report(&child, "7", summary("First", Completed)).unwrap();
+    assert_eq!(world.take(&child).0, "7.2");
     assert_eq!(world.comes_back("north", "").1, "7.undo");
     assert!(world.assignment("7", &child).rare().successor.is_some());
     world.report(&child, "7", summary("First", Completed)).unwrap();
     assert_eq!(world.may_end(&child, "7", "First"), Ok(true));
     assert_eq!(world.assignment("7", &child).status, ChildStatus::Doing);
-    world.report(&child, "7", summary("Second", Completed)).unwrap();
+    world.report(&child, "7.2", summary("Second", Completed)).unwrap();
+    world.roll_out(&child);
     assert_eq!(world.assignment("7", &child).outcome, Some(Outcome::Succeeded));
 }
 
@@ -431,23 +428,17 @@ fn a_manager_that_calls_has_no_deadline_for_a_stage_and_one_that_does_not_has() 
 }
 
 #[test]
-fn ending_a_stage_that_nobody_is_in_or_that_ends_itself_changes_nothing() {
-    let stages = [["One", WAIT, "a", "Two", "rollback"], ["Two", AB, "a", "rollout", "rollback"]];
-    let (mut world, child) = earlier_world_with(&strategy_text("7", "", &["a"], &stages));
-    world.end_now("7", "One").unwrap();
+fn ending_a_stage_that_nobody_is_in_changes_nothing() {
+    let (mut world, child) = world_with(&canary("7", "a"));
+    world.end_now("7", "Canary").unwrap();
     assert_eq!(world.changes, []);
     world.take(&child);
-    world.end_now("7", "One").unwrap();
+    world.end_now("7", "Canary").unwrap();
     let [Change::Stages(stages::Change::Ended { .. }), Change::Lifecycle(lifecycle::Change::ActedOn { .. })] =
         world.changes[..]
     else {
         panic!("{:?}", world.changes)
     };
-    world.report(&child, "7", summary("One", Completed)).unwrap();
-    let refused = world.end_now("7", "Two");
-    assert!(matches!(refused, Err(Refusal::WrongState { .. })), "{refused:?}");
-    world.pass(60 * MINUTE);
-    assert_eq!(world.assignment("7", &child).status, ChildStatus::Doing);
 }
 
 #[test]

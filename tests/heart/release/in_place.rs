@@ -25,7 +25,7 @@ fn own() -> Profile {
 }
 
 /// An agent that takes whole strategies, and has polled twice.
-fn own_agent(world: &mut World, area: &str) -> String {
+pub(super) fn own_agent(world: &mut World, area: &str) -> String {
     let (id, _) = world.poll_as("", area, Some(own()));
     world.poll_as(&id, area, Some(own()));
     id
@@ -286,11 +286,11 @@ fn how_it_is_led_follows_what_it_says_until_it_begins_and_not_after() {
     let (mut world, agent) = world_with(&two_stage("7", "a"));
     assert!(world.assignment("7", &agent).is_in_place());
     world.poll_as(&agent, "north", plain());
-    assert!(world.assignment("7", &agent).is_led_stepwise());
+    assert!(world.assignment("7", &agent).stepwise().is_some());
     assert_eq!(world.fetch(&agent, "7").unwrap().form, Form::Stage { stage: 0 });
     // Now it has a stage in hand, and goes on with that.
     world.poll_as(&agent, "north", Some(own()));
-    assert!(world.assignment("7", &agent).is_led_stepwise());
+    assert!(world.assignment("7", &agent).stepwise().is_some());
     world.report(&agent, "7", summary("First", Failure)).unwrap();
     assert_eq!(world.assignment("7", &agent).outcome, Some(Outcome::Failed));
     // Another attempt is planned as it is by then.
@@ -309,7 +309,7 @@ fn what_it_lacks_of_a_strategy_it_is_led_around_step_by_step() {
     let (id, _) = world.poll_as("", "north", Some(profile(&["nodejs"])));
     world.poll_as(&id, "north", Some(profile(&["nodejs"])));
     world.submit(&format!("target: {{partial: allow}}\n{text}"));
-    assert!(world.assignment("7", &id).is_led_stepwise());
+    assert!(world.assignment("7", &id).stepwise().is_some());
     // It takes part in what it can run.
     let (offer, text) = world.take(&id);
     assert!(offer.starts_with('7') && text != WHOLE, "{offer}: {text:?}");

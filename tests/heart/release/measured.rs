@@ -135,7 +135,7 @@ fn a_tree_tells_of_its_children_what_they_would_have_told_themselves() {
             assert!((flat - tree).abs() <= 1e-9 * flat.abs().max(1.0), "{flat} {tree}");
         }
     }
-    // A manager of an earlier build says nothing of its children, and counts as one.
+    // A manager that says nothing of its children counts as one.
     let old = Summary { effects: None, ..manager(&agents[..50]) };
     let told = effects(&[old, manager(&agents[50..])], 50).unwrap().times.unwrap();
     assert!((told.children - 251.0).abs() < 1e-9, "{told:?}");

@@ -2,7 +2,6 @@
 
 mod analysis;
 mod assignments;
-mod by_itself;
 mod ending;
 mod forty;
 mod frozen;

@@ -140,18 +140,3 @@ fn several_summaries_count_all_or_none() {
     world.reports(&child, "7", vec![summary("First", SuccessWaiting), summary("First", Completed)]).unwrap();
     assert_eq!(world.poll(&child), "7.2");
 }
-
-/// What an earlier build handed out in an attempt before may have been all stages, and they may have been rolled out.
-#[test]
-fn a_result_of_an_earlier_attempt_that_may_have_rolled_out_is_undone() {
-    let mut world = World::of_an_earlier_build();
-    let (child, other) = (world.child("north"), world.child("south"));
-    world.submit(&two_stage("7", "a"));
-    world.take(&child);
-    world.report(&child, "7", summary("First", Failure)).unwrap();
-    world.poll(&other);
-    world.retry("7").unwrap();
-    let late = world.report(&child, "7", summary("Second", Completed));
-    assert!(matches!(late, Err(Refusal::Late { .. })), "{late:?}");
-    assert_eq!((world.runs(&child, "a").as_str(), world.poll(&child).as_str()), ("new of 7", "7.undo"));
-}

@@ -472,7 +472,7 @@ fn nothing_is_accepted_by_the_parent_that_goes_on_nor_by_a_pause() {
 fn a_release_that_is_resumed_unproven_while_the_parent_holds_it_goes_on_without_that_proof() {
     let (world, _) = paused_at_limit_and_held();
     let mut release = world.release("h").clone();
-    // Releases of a parent are proven there; earlier builds may have stored one that was judged here as well.
+    // Releases of a parent are proven there, so this is not seen in any story.
     release.state = ReleaseState::Paused(Pause::new(PausedBy::Unproven, "unproven: 0 agents have succeeded"));
     let key = release.key;
     let mut state = State::new(Settings::default());

@@ -15,7 +15,7 @@ use heart::{
 use language::render::UNDO_STAGE;
 use model::{ChildStatus, Exclusion, Outcome, StageStatus};
 
-use super::world::{AB, WAIT, World, canary, strategy_text, summary};
+use super::world::{WAIT, World, canary, strategy_text, summary};
 
 use StageStatus::{Completed, Failure, SuccessWaiting};
 
@@ -171,18 +171,6 @@ fn one_that_called_after_the_newcomer_was_born_has_another_machine() {
     begin(&mut world, &old, "7");
     poll_for(&mut world, 14 * MINUTE, &[&neighbour]);
     assert_eq!(world.assignment("7", &old).status, ChildStatus::Doing);
-}
-
-#[test]
-fn a_stage_that_is_silent_by_nature_shows_nobody_gone() {
-    let stages = [["Halves", AB, "a", "rollout", "rollback"]];
-    let mut world = World::of_an_earlier_build();
-    let old = world.child("north");
-    world.submit(&strategy_text("8", "", &["a"], &stages));
-    world.take(&old);
-    let new = world.child("north");
-    poll_for(&mut world, 60 * MINUTE, &[&new]);
-    assert_eq!(world.assignment("8", &old).status, ChildStatus::Doing);
 }
 
 #[test]

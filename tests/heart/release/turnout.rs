@@ -356,7 +356,7 @@ fn managers_below_take_the_release_s_word_for_how_long_is_silent() {
     assert_eq!(below.release("7").left_out, 0, "two minutes are not five");
     assert_eq!(offered(&mut below, &agents).len(), 3);
 
-    // An earlier build would refuse a strategy with a key that it doesn't know.
+    // Who doesn't say that it answers questions would refuse a strategy with a key that it doesn't know.
     let mut root = World::new();
     let earlier = root.manager(AREA, 4);
     root.submit(&block);

@@ -12,12 +12,10 @@ use heart::{
     children::{self, Poll, Profile},
     release::{
         advance,
-        assignment::{Assignment, Led},
+        assignment::Assignment,
         change::Change,
         command::{Command, Form, NoReply, Offer, Refusal, Reply, Seen},
-        lifecycle, members,
-        offer::Piece,
-        rollout,
+        lifecycle, members, rollout,
         settings::Settings,
         stages,
         state::{Release, State},
@@ -25,7 +23,7 @@ use heart::{
         waits::{self, Look},
     },
 };
-use language::{Action, Strategy, render::ROLLOUT_STAGE};
+use language::render::ROLLOUT_STAGE;
 use model::{ChildId, ChildKey, ChildKind, Cordon, Now, ReleaseKey, StageStatus};
 
 use super::told::received;
@@ -61,20 +59,11 @@ pub struct World {
     /// Releases that left memory, as a store would bring them back.
     stored: BTreeMap<ReleaseKey, Release>,
     born: u32,
-    /// What agents fetch was handed out by an earlier build.
-    is_old: bool,
 }
 
 impl World {
-    /// Agents have in hand what earlier builds handed out: all stages where they could walk them, and else a stage that
-    /// rolls out by itself.
-    pub fn of_an_earlier_build() -> Self {
-        Self { is_old: true, ..Self::new() }
-    }
-
     pub fn new() -> Self {
         Self {
-            is_old: false,
             state: State::new(Settings::default()),
             calls: Calls::default(),
             address: Some(IpAddr::from([192, 0, 2, 1])),
@@ -254,43 +243,9 @@ impl World {
     pub fn fetch(&mut self, child: &str, offer: &str) -> Result<Offer, Refusal> {
         let command =
             Command::Members(members::Command::Fetch { child: child.to_owned(), offer: offer.to_owned() });
-        let was_fetched = self.is_old && self.has_fetched(child, offer);
-        let answer = self.command(&command)?;
-        if self.is_old && !was_fetched && self.has_fetched(child, offer) {
-            self.hand_out_as_before(child, offer);
-            return self.fetch(child, offer);
-        }
-        match answer {
+        match self.command(&command)? {
             Reply::Offer(offer) => Ok(offer),
             other => panic!("{other:?}"),
-        }
-    }
-
-    /// Whether an agent has this stage in hand.
-    fn has_fetched(&self, child: &str, offer: &str) -> bool {
-        let key = self.state.children.key(child).unwrap();
-        self.state.releases.values().any(|release| {
-            release.assignments.get(&key).is_some_and(|part| {
-                let is_stage = part.stepwise().is_some() && !matches!(part.piece(), Piece::Rollout(_));
-                is_stage && part.fetched && part.offer_name().id(release.id.as_str()) == offer
-            })
-        })
-    }
-
-    /// As a store of an earlier build has it.
-    fn hand_out_as_before(&mut self, child: &str, offer: &str) {
-        let key = self.state.children.key(child).unwrap();
-        for state in [&mut self.state, &mut self.replayed] {
-            for release in state.releases.values_mut() {
-                let Some(part) = release.assignments.get_mut(&key) else { continue };
-                if part.fetched && part.offer_name().id(release.id.as_str()) == offer {
-                    let Led::Stepwise(steps) = &mut part.led else { continue };
-                    steps.by_itself = true;
-                    if steps.piece == Piece::FIRST && was_handed_out_whole(&release.strategy) {
-                        steps.piece = Piece::Whole;
-                    }
-                }
-            }
         }
     }
 
@@ -427,18 +382,6 @@ impl World {
             })
             .collect()
     }
-}
-
-/// Whether earlier builds handed all stages to an agent at once.
-fn was_handed_out_whole(strategy: &Strategy) -> bool {
-    let (path, reachable) = (strategy.success_path(), strategy.reachable());
-    strategy.rollout.is_none()
-        && strategy.functions.len() == 1
-        && reachable.into_iter().filter(|reachable| *reachable).count() == path.len()
-        && path.iter().map(|stage| &strategy.stages[*stage]).all(|stage| {
-            let by_agent = |condition: &language::Condition| !condition.metric.is_quantile();
-            stage.on_failure == Action::Rollback && stage.conditions.iter().all(by_agent)
-        })
 }
 
 pub fn manager() -> Profile {

@@ -160,7 +160,7 @@ async fn a_store_and_its_folder_are_for_their_owner_alone() {
         assert_eq!(mode(file), 0o600, "{}", file.display());
     }
     world.stop().await;
-    // What an earlier build left open to others is closed.
+    // What somebody copied there, open to others, is closed.
     for file in look() {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
     }

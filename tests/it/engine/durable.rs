@@ -21,7 +21,6 @@ use language::functions;
 use model::ReleaseId;
 use serde_json::{Value, json};
 use sqlx::{Connection as _, SqliteConnection};
-use store::DeploymentFilter;
 
 use crate::world::client;
 
@@ -201,60 +200,6 @@ async fn the_number_of_a_child_that_was_forgotten_is_not_given_again() {
     let manager = start(folder.path()).await;
     let newcomer = poll(&manager, "").await.0;
     assert!(manager.engine.view().children.get(&newcomer).unwrap().key > key);
-    manager.stop().await.unwrap();
-}
-
-/// A store as an earlier build left it: an agent has all stages in hand, another was offered them and has not come.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_an_earlier_build_handed_out_whole_goes_on_as_whole_and_what_was_not_fetched_goes_stage_by_stage()
- {
-    let folder = tempfile::tempdir().unwrap();
-    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("releases/two-stage.yml"));
-    let text = text.unwrap();
-    let strategy = language::check(&text).strategy.unwrap();
-    let manager = start(folder.path()).await;
-    let mut children = Vec::new();
-    for _ in 0..2 {
-        let (child, _) = poll(&manager, "").await;
-        poll(&manager, &child).await;
-        children.push(child);
-    }
-    submit(&manager, &text).await;
-    let fetch = |child: &String| format!("/release?childID={child}&releaseID=two-stage");
-    assert_eq!(get(&manager, &fetch(&children[0])).await.0, 200);
-    assert_eq!(poll(&manager, &children[1]).await.1, "two-stage");
-    manager.stop().await.unwrap();
-
-    let address = format!("sqlite://{}", folder.path().join("choir.db").display());
-    let mut store = SqliteConnection::connect(&address).await.unwrap();
-    let earlier =
-        "UPDATE assignments SET detail = json_set(json_remove(detail, '$.led'), '$.piece', 'whole')";
-    sqlx::query(earlier).execute(&mut store).await.unwrap();
-    store.close().await.unwrap();
-
-    let manager = start(folder.path()).await;
-    let whole = language::render::whole(&strategy, "two-stage");
-    for _ in 0..2 {
-        assert_eq!(get(&manager, &fetch(&children[0])).await, (200, whole.clone()));
-    }
-    let one = language::render::stage(&strategy, 0, "two-stage");
-    assert_eq!(get(&manager, &fetch(&children[1])).await, (200, one));
-    // It walks on by itself, as it was told, and rolls out.
-    for stage in ["Canary", "Comparison"] {
-        let done = json!({"id": children[0], "release_id": "two-stage", "stage_summaries": [summary(stage, 4)],
-            "next_stage": ""});
-        assert_eq!(post(&manager, "/result", done).await, (200, String::new()));
-    }
-    assert_eq!(poll(&manager, &children[0]).await.1, "");
-    let child_key = Some(manager.engine.view().children.get(&children[0]).unwrap().key.0);
-    let of_child = DeploymentFilter {
-        child_key,
-        function: Some("sieve".into()),
-        limit: 10,
-        ..DeploymentFilter::default()
-    };
-    let runs = manager.engine.reader().deployments(&of_child).await.unwrap();
-    assert_eq!(runs.iter().map(|row| row.variant.as_str()).collect::<Vec<_>>(), ["new"]);
     manager.stop().await.unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! Who paused a release, as it is stored and as earlier builds stored it.
+//! Who paused a release, as it is stored.
 
 use engine::stored::{self, ReleaseDetail};
 use heart::release::{
@@ -30,22 +30,5 @@ fn whoever_paused_a_release_is_stored_beside_the_words() {
         let stored = format!(r#"{{"state":"Paused","reason":{words},"by_limit":{by_limit},"by":"{by}"}}"#);
         assert_eq!(text, release_detail(&stored, ""));
         assert_eq!(read(&stored).state, ReleaseState::Paused(pause));
-    }
-}
-
-#[test]
-fn what_an_earlier_build_paused_is_known_by_its_words() {
-    let all = [
-        ("the manager above paused it", false, PausedBy::Parent { at_limit: false }),
-        ("the manager above paused it", true, PausedBy::Parent { at_limit: true }),
-        ("unproven: 0 agents have succeeded so far", true, PausedBy::Unproven),
-        ("unproven: says an operator", false, PausedBy::Operator),
-        ("2 of 3 failed", true, PausedBy::Limit),
-        ("analysis of stage A: fail: x", false, PausedBy::Analysis),
-        ("lunch", false, PausedBy::Operator),
-    ];
-    for (reason, by_limit, by) in all {
-        let text = format!(r#"{{"state":"Paused","reason":"{reason}","by_limit":{by_limit}}}"#);
-        assert_eq!(read(&text).state, ReleaseState::Paused(Pause { reason: reason.to_owned(), by }));
     }
 }

@@ -1,20 +1,18 @@
-//! The forms of what is kept as JSON: what earlier builds wrote is written again byte for byte, and what a later one wrote is
-//! refused.
+//! The forms of what is kept as JSON: what was written is written again byte for byte, and what a later build wrote is refused.
 
-use std::{collections::BTreeSet, path::Path};
+use std::path::Path;
 
 use analysis::{Clock, Histogram, Values};
 use choirmaster::{app, app::Options};
-use engine::stored::{self, AssignmentDetail, ChildDetail, ReleaseDetail, Times};
+use engine::stored::{self, AssignmentDetail, ChildDetail, ReleaseDetail};
 use heart::release::{
-    analysis::{Metered, Run},
+    analysis::Run,
     assignment::{Assignment, Whole},
     manager::{Agents, Planned},
-    summary::{Kept, Stratum, Summary},
+    summary::{Kept, Summary},
 };
 use model::StageStatus;
 use serde::{Serialize, de::DeserializeOwned};
-use sqlx::{Connection as _, SqliteConnection};
 use store::{
     StoreError,
     rows::{AnalysisRunRow, PrecedentRow, StageResultRow},
@@ -30,57 +28,14 @@ fn written_again<T: Serialize + DeserializeOwned>(texts: &[String]) -> Vec<Strin
     texts.iter().map(|text| stored::json(&serde_json::from_str::<T>(text).unwrap()).unwrap()).collect()
 }
 
-async fn column(url: &str, sql: &'static str) -> Vec<String> {
-    let mut store = SqliteConnection::connect(url).await.unwrap();
-    let texts = sqlx::query_scalar(sql).fetch_all(&mut store).await.unwrap();
-    store.close().await.unwrap();
-    texts
-}
-
-/// A pause says since then who paused, so that those that don't are written anew.
-const RELEASES: &str =
-    "SELECT detail FROM releases WHERE detail <> '{}' AND detail ->> '$.state.state' <> 'Paused'";
-const ASSIGNMENTS: &str = "SELECT detail FROM assignments";
-const CHILDREN: &str = "SELECT detail FROM children WHERE detail <> '{}'";
-const PRECEDENTS: &str = "SELECT times FROM precedents";
-
-#[tokio::test]
-async fn what_is_stored_is_written_again_byte_for_byte() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/frozen/ac1d066");
-    let (mut states, mut seen) = (BTreeSet::new(), [0; 3]);
-    for file in ["barrier.db", "root.db", "single.db", "undone.db"] {
-        // A copy: to open a store makes files beside it.
-        let copy = tempfile::tempdir().unwrap();
-        std::fs::copy(folder.join(file), copy.path().join(file)).unwrap();
-        let url = format!("sqlite://{}", copy.path().join(file).display());
-        let releases = column(&url, RELEASES).await;
-        // That build knew of no agents that are left untested.
-        let bare = |text: &String| text.replace("\"untested\":0,", "").replace(",\"untested\":0}", "}");
-        let written: Vec<String> = written_again::<ReleaseDetail>(&releases).iter().map(bare).collect();
-        assert_eq!(written, releases, "{file}");
-        for text in &releases {
-            states.insert(serde_json::from_str::<ReleaseDetail>(text).unwrap().state.name());
-        }
-        let [assignments, children] = [column(&url, ASSIGNMENTS).await, column(&url, CHILDREN).await];
-        assert_eq!(written_again::<AssignmentDetail>(&assignments), assignments, "{file}");
-        assert_eq!(written_again::<ChildDetail>(&children), children, "{file}");
-        let precedents = column(&url, PRECEDENTS).await;
-        assert_eq!(written_again::<Times>(&precedents), precedents, "{file}");
-        for (seen, found) in seen.iter_mut().zip([assignments.len(), children.len(), precedents.len()]) {
-            *seen += found;
-        }
-    }
-    assert!(states.len() >= 3 && seen.iter().all(|seen| *seen > 0), "{states:?} {seen:?}");
-}
-
 #[test]
 fn every_field_of_a_release_has_the_name_that_it_had() {
     let texts = [
-        r#"{"state":{"state":"AwaitingApproval","what":"wave 2","since":7},"clock":{"paused_ms":3,"paused_since":4},"facts":[{"fact":"stage_skipped","stage":1,"then":{"stage":2},"at":9},{"fact":"opened","level":3,"at":10},{"fact":"untested_rolled_out","at":11}],"submitted":{"wall_ms":1,"served_ms":2},"deferred":true,"overtakes":{"overtook":[4],"overtaken_by":[5]},"started":{"wall_ms":5,"served_ms":6},"started_at":6,"ended":null,"ending":{"cause":"disowned","text":"t","child":"c","stage":"s","numbers":"n","by":"b","note":"o"},"first_fault":8,"attempt":2,"participants":3,"excluded":[["no_area",1],["owes",2]],"counts":{"no":1,"todo":2,"doing":3,"done":4,"failed":5,"succeeded":6,"outcome_failed":7,"timed_out":8,"unreachable":9,"lost":10,"undone":11,"untested":12,"excluded":13,"undoing":14,"undo_overdue":15,"awaited":16},"stand":{"waves":2,"opened":3,"level":4,"reached":{"gate":{"wave":1},"at":5,"approved":true},"waived":true},"accepted":{"failed":1,"timed_out":2,"unreachable":3,"untested":4},"times":[{"stage":1,"number":2,"began_ms":3,"ended_ms":4},{"stage":null,"number":0,"began_ms":3}],"upstream":{"offer":"o","reported":1,"undos":["u"],"held":true,"said":{"stage":1,"status":"Completed","agents":{"participants":1,"succeeded":2,"failed":3,"timed_out":4,"unreachable":5,"untested":6,"unconfirmed":7},"recounts":8}},"left_out":9,"managers":[[3,{"agents":2,"quotas":[[0,1]]}]],"agents":{"participants":1,"succeeded":0,"failed":0,"timed_out":0,"unreachable":0,"unconfirmed":0}}"#.to_owned(),
+        r#"{"state":{"state":"AwaitingApproval","what":"wave 2","since":7},"revision":{"number":1,"commit":2},"acted":3,"clock":{"paused_ms":3,"paused_since":4},"facts":[{"fact":"stage_skipped","stage":1,"then":{"stage":2},"at":9},{"fact":"opened","level":3,"at":10},{"fact":"untested_rolled_out","at":11}],"submitted":{"wall_ms":1,"served_ms":2},"deferred":true,"overtakes":{"overtook":[4],"overtaken_by":[5]},"started":{"wall_ms":5,"served_ms":6},"started_at":6,"ended":null,"ending":{"cause":"disowned","text":"t","child":"c","stage":"s","numbers":"n","by":"b","note":"o"},"first_fault":8,"attempt":2,"participants":3,"excluded":[["no_area",1],["owes",2]],"counts":{"no":1,"todo":2,"doing":3,"done":4,"failed":5,"succeeded":6,"outcome_failed":7,"timed_out":8,"unreachable":9,"lost":10,"undone":11,"untested":12,"excluded":13,"undoing":14,"undo_overdue":15,"awaited":16},"stand":{"waves":2,"opened":3,"level":4,"reached":{"gate":{"wave":1},"at":5,"approved":true},"waived":true},"accepted":{"failed":1,"timed_out":2,"unreachable":3,"untested":4},"times":[{"stage":1,"number":2,"began_ms":3,"ended_ms":4},{"stage":null,"number":0,"began_ms":3}],"upstream":{"offer":"o","reported":1,"undos":["u"],"held":true,"said":{"stage":1,"status":"Completed","agents":{"participants":1,"succeeded":2,"failed":3,"timed_out":4,"unreachable":5,"untested":6,"unconfirmed":7},"recounts":8}},"left_out":9,"managers":[[3,{"agents":2,"quotas":[[0,1]]}]],"agents":{"participants":1,"succeeded":0,"failed":0,"timed_out":0,"unreachable":0,"unconfirmed":0}}"#.to_owned(),
     ];
     assert_eq!(written_again::<ReleaseDetail>(&texts), texts);
     let texts = [
-        r#"{"named":1,"piece":{"stage":2},"fetched":true,"led":true,"idle":{"since":3,"told":true},"wave":1,"admitted":true,"passed":4,"joined":5,"since":6,"stage_since":7,"polls":8,"lacks":9,"tainted":10,"rolled_out":11,"undo":{"number":1,"functions":2,"fetched":true,"since":3,"asked":4,"polls":5,"overdue":true},"excluded":"nobody_below","successor":12,"displaced":true,"predecessor":13,"facts":14,"late":[15]}"#.to_owned(),
+        r#"{"named":1,"piece":{"stage":2},"fetched":true,"idle":{"since":3,"told":true},"wave":1,"admitted":true,"passed":4,"joined":5,"since":6,"stage_since":7,"polls":8,"lacks":9,"tainted":10,"rolled_out":11,"undo":{"number":1,"functions":2,"fetched":true,"since":3,"asked":4,"polls":5,"overdue":true},"excluded":"nobody_below","successor":12,"displaced":true,"predecessor":13,"facts":14,"late":[15]}"#.to_owned(),
         r#"{"named":1,"piece":"whole","fetched":false,"since":0,"stage_since":0,"facts":0}"#.to_owned(),
     ];
     assert_eq!(written_again::<AssignmentDetail>(&texts), texts);
@@ -176,7 +131,7 @@ async fn a_store_with_a_newer_form_is_not_opened_and_says_which_row_has_it() {
 }
 
 /// Everything that is kept of a run, with all that may be absent.
-pub(super) const RUN: &str = r#"{"block":1,"number":2,"of":3,"began":4,"looks":5,"looked_ms":6,"metrics":[{"judgement":{"design":{"question":"location","deviation":"HIGH","tolerance":{"ratio":1.5},"alpha":0.05,"end":"once","sampling":"calls","runVariation":null},"hypotheses":[],"steps":[{"divisor":0.0,"largest":0.0,"distinct":[],"fine":false},{"divisor":0.0,"largest":0.0,"distinct":[],"fine":false}],"seen":0,"splits":[],"looks":0,"intervals":0,"spent":0.0,"verdict":null},"strata":[{"stage":"s","interval":0,"baseline":{"counts":{"calls":1,"events":2}},"canary":{"counts":{"calls":3,"events":4}}}],"parts":[{"stage":1,"split":2,"interval":3,"assignment":"user","group":4,"class":5},{"stage":6,"split":7,"interval":0}],"is_classed":true,"previous":{"release":"r","began_ms":1,"ended_ms":2},"until_ms":[3,null],"measured":4,"empty":5,"outside":6,"errors":7,"verdict":"noData","sentence":"s","evidence":{"sentence":"e","baseline":{"count":1},"canary":{"count":2},"tests":[],"looks":3,"alpha":0.05,"alphaSpent":0.01}},{"until_ms":[null,null],"measured":0,"empty":0,"outside":0,"errors":0,"sentence":""}],"standing":"paused","verdict":"inconclusive","why":"w","extended":{"for_ms":8,"calls":9,"begun":{"elapsed_ms":10,"calls":11}}}"#;
+pub(super) const RUN: &str = r#"{"block":1,"number":2,"of":3,"began":4,"looks":5,"looked_ms":6,"metrics":[{"judgement":{"design":{"question":"location","deviation":"HIGH","tolerance":{"ratio":1.5},"alpha":0.05,"end":"once","sampling":"calls","runVariation":null},"hypotheses":[],"steps":[{"divisor":0.0,"largest":0.0,"distinct":[],"fine":false},{"divisor":0.0,"largest":0.0,"distinct":[],"fine":false}],"seen":0,"splits":[],"looks":0,"intervals":0,"spent":0.0,"verdict":null},"strata":[{"stage":"s","interval":0,"baseline":{"counts":{"calls":1,"events":2}},"canary":{"counts":{"calls":3,"events":4}}}],"parts":[{"stage":1,"split":2,"interval":3,"assignment":"user","group":4,"class":5},{"stage":6,"split":7,"interval":0}],"previous":{"release":"r","began_ms":1,"ended_ms":2},"until_ms":[3,null],"measured":4,"empty":5,"outside":6,"errors":7,"verdict":"noData","sentence":"s","evidence":{"sentence":"e","baseline":{"count":1},"canary":{"count":2},"tests":[],"looks":3,"alpha":0.05,"alphaSpent":0.01}},{"until_ms":[null,null],"measured":0,"empty":0,"outside":0,"errors":0,"sentence":""}],"standing":"paused","verdict":"inconclusive","why":"w","extended":{"for_ms":8,"calls":9,"begun":{"elapsed_ms":10,"calls":11}}}"#;
 
 pub(super) fn analysis_run(detail: &str) -> AnalysisRunRow {
     AnalysisRunRow { release_key: 1, block: 3, detail: detail.to_owned() }
@@ -194,26 +149,13 @@ fn every_field_of_a_run_has_the_name_that_it_had() {
     for text in [RUN.to_owned(), extended].iter().chain(&standings) {
         assert_eq!(written_run(&stored::run(&analysis_run(text)).unwrap()), *text);
     }
-    // Earlier builds say less.
-    let earlier =
-        r#"{"block":0,"number":0,"of":1,"began":0,"looks":0,"looked_ms":0,"metrics":[{}],"standing":"open"}"#;
-    let run = stored::run(&analysis_run(earlier)).unwrap();
-    assert_eq!((run.metrics.as_slice(), run.why.as_str()), ([Metered::default()].as_slice(), ""));
 }
 
 /// A release of which hardly anything is known.
 pub(super) fn release_detail(state: &str, more: &str) -> String {
     format!(
-        r#"{{"state":{state},"clock":{{"paused_ms":0,"paused_since":null}},"facts":[],"submitted":{{"wall_ms":1,"served_ms":2}},"started":null,"started_at":0,"ended":null,{more}"attempt":1,"participants":1,"excluded":[],"counts":{{"no":0,"todo":0,"doing":0,"done":0,"failed":0,"succeeded":0,"outcome_failed":0,"timed_out":0,"unreachable":0,"lost":0,"undone":0,"untested":0,"excluded":0,"undoing":0,"undo_overdue":0,"awaited":0}},"stand":{{"waves":1,"opened":0,"level":0,"reached":null}},"accepted":{{"failed":0,"timed_out":0,"unreachable":0,"untested":0}}}}"#
+        r#"{{"state":{state},"revision":{{"number":2,"commit":3}},"acted":1,"clock":{{"paused_ms":0,"paused_since":null}},"facts":[],"submitted":{{"wall_ms":1,"served_ms":2}},"started":null,"started_at":0,"ended":null,{more}"attempt":1,"participants":1,"excluded":[],"counts":{{"no":0,"todo":0,"doing":0,"done":0,"failed":0,"succeeded":0,"outcome_failed":0,"timed_out":0,"unreachable":0,"lost":0,"undone":0,"untested":0,"excluded":0,"undoing":0,"undo_overdue":0,"awaited":0}},"stand":{{"waves":1,"opened":0,"level":0,"reached":null}},"accepted":{{"failed":0,"timed_out":0,"unreachable":0,"untested":0}}}}"#
     )
-}
-
-#[test]
-fn runs_that_earlier_builds_kept_within_a_release_are_read() {
-    let text = release_detail(r#"{"state":"Running"}"#, &format!(r#""runs":[{RUN}],"#));
-    let release: ReleaseDetail = serde_json::from_str(&text).unwrap();
-    assert_eq!(release.runs, [stored::run(&analysis_run(RUN)).unwrap()]);
-    assert_eq!(stored::json(&release).unwrap(), release_detail(r#"{"state":"Running"}"#, ""));
 }
 
 #[test]
@@ -232,11 +174,6 @@ fn whoever_paused_a_release_and_whatever_ended_it_has_the_name_that_it_had() {
     ];
     let texts = named.map(|(by_limit, by)| paused(by_limit, &format!(r#","by":"{by}""#)));
     assert_eq!(written_again::<ReleaseDetail>(&texts), texts);
-    let unnamed = [paused(false, ""), paused(true, "")];
-    assert_eq!(
-        written_again::<ReleaseDetail>(&unnamed),
-        [paused(false, r#","by":"operator""#), paused(true, r#","by":"limit""#)]
-    );
     let causes = ["operator", "superseded", "limit", "approval", "analysis", "above", "disowned", "children"];
     let texts = causes.map(|cause| {
         let ending = format!(r#""ending":{{"cause":"{cause}","text":"t"}},"#);
@@ -261,8 +198,6 @@ fn every_field_of_a_child_that_has_the_whole_strategy_has_the_name_that_it_had()
         text(&format!(r#"{{"agents":2,"reported":{none}}}"#)),
     ];
     assert_eq!(written_again::<AssignmentDetail>(&texts), texts);
-    // Earlier builds counted no agents.
-    assert_eq!(written_again::<AssignmentDetail>(&[text(r#"{"agents":2}"#)]), texts[1..]);
 }
 
 /// What is stored of a child that has the whole strategy in hand, and what is read of that.
@@ -354,12 +289,9 @@ fn the_digest_of_a_report_is_that_of_its_text_and_of_nothing_beside_it() {
 }
 
 #[test]
-fn what_an_earlier_build_set_apart_is_passed_over_and_a_histogram_that_is_too_wide_is_refused() {
+fn a_histogram_that_is_too_wide_is_refused() {
     let kept = summary(&[1.0; 11], None, None);
     let with = |more: &str| report(format!("{},{more}}}", kept.strip_suffix('}').unwrap()));
-    let read = stored::summary(&with(r#""strata":[{"split":5,"measured_split":50,"f1_calls":50}]"#)).unwrap();
-    let stratum = Stratum { split: Some(5), f1_calls: Some(50), ..Stratum::default() };
-    assert_eq!(read.strata, [stratum]);
     let wide =
         r#""f1_histogram":{"mapping":{"gamma":1.001},"positiveValues":{"binCounts":{"-4608":1,"10684":1}}}"#;
     let refused = stored::summary(&with(wide)).unwrap_err().to_string();

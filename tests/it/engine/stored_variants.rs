@@ -80,7 +80,6 @@ fn every_piece_that_a_child_may_have_has_the_name_that_it_had() {
 #[test]
 fn every_reason_to_take_no_part_has_the_name_that_it_had() {
     let reasons = cases!(Exclusion {
-        Exclusion::Aborted => ["aborted"],
         Exclusion::NotReached => ["not_reached"],
         Exclusion::AbortedBelow => ["aborted_below"],
         Exclusion::Drained => ["drained"],

@@ -100,7 +100,6 @@ fn every_event_of_a_child_is_told_in_the_words_that_it_had() {
 fn every_event_of_a_release_is_told_in_the_words_that_it_had() {
     let of = |change: OfLife| event(Change::Lifecycle(change), None);
     let excluded = [
-        (Exclusion::Aborted, "aborted"),
         (Exclusion::NotReached, "not_reached"),
         (Exclusion::AbortedBelow, "aborted_below"),
         (Exclusion::Drained, "drained"),

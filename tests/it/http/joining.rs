@@ -256,7 +256,7 @@ async fn a_call_that_waits_ends_when_its_token_is_revoked() {
     world.stop().await;
 }
 
-/// What earlier builds have stored is read by all that follow.
+/// What is stored now is read by all builds that follow.
 #[tokio::test]
 async fn tokens_are_stored_in_a_form_that_stays() {
     let world = open().await;

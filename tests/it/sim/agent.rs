@@ -531,24 +531,17 @@ fn heart(command: Command) -> Next {
 /// What is in the text of an offer.
 fn read(offer: Offer, id: String) -> Work {
     let strategy = Arc::clone(&offer.strategy);
-    let one = |stage: usize, kind| part(&strategy, stage, kind);
     let (function, parts) = match offer.form {
-        Form::Whole => {
+        // One that it should never be handed: it makes of it what it can.
+        Form::InPlace { .. } => {
             let path = strategy.success_path();
             let parts = path.iter().map(|at| part(&strategy, *at, strategy.stages[*at].kind)).collect();
             (strategy.stages[path[0]].subject, parts)
         }
         Form::Stage { stage } | Form::ReportedStage { stage } => {
             let at = usize::from(stage);
-            let part = Part { on_success: Then::Rollback, ..one(at, StageKind::WaitForSignal) };
+            let part = Part { on_success: Then::Rollback, ..part(&strategy, at, StageKind::WaitForSignal) };
             (strategy.stages[at].subject, vec![part])
-        }
-        Form::StageByItself { stage, rollout } => {
-            let on_success = if rollout { Then::Rollout } else { Then::Rollback };
-            let at = usize::from(stage);
-            let led = strategy.rollout.is_some();
-            let kind = if led { StageKind::WaitForSignal } else { strategy.stages[at].kind };
-            (strategy.stages[at].subject, vec![Part { on_success, ..one(at, kind) }])
         }
         Form::Rollout { function } => {
             (usize::from(function), vec![unconditional(render::ROLLOUT_STAGE, Then::Rollout)])
@@ -558,7 +551,6 @@ fn read(offer: Offer, id: String) -> Work {
         }
         Form::Withdrawn => (0, Vec::new()),
         Form::Full | Form::UndoOf { .. } => panic!("an agent was handed a manager's offer"),
-        Form::InPlace { .. } => panic!("a deployed agent was handed a whole strategy"),
     };
     let function = strategy.functions[function].name.clone();
     Work { offer, id, function, parts, at: 0, was_rolled_back: false }

@@ -16,6 +16,7 @@ use heart::{
         waiting_offer,
     },
 };
+use language::Group;
 use model::{ChildKey, ChildKind, ChildStatus, Now, StageStatus};
 
 use super::plans::NAMES;
@@ -39,7 +40,7 @@ pub enum Flaw {
     NoUndo,
     /// Invariant 7: what was applied is applied again.
     AppliesTwice,
-    /// Invariant 10: a stage that goes well rolls out.
+    /// Invariant 10: the roll-out is handed out in the place of a stage.
     RollsOutAtOnce,
     /// Invariant 12: an agent that is on its own is handed all stages at once.
     HandsOutWhole,
@@ -347,13 +348,14 @@ fn bend_answer(flaw: Flaw, answer: Result<Reply, NoReply>) -> Result<Reply, NoRe
     match (flaw, answer) {
         (Flaw::RollsOutAtOnce, Ok(Reply::Offer(mut offer))) => {
             if let Form::Stage { stage } = offer.form {
-                offer.form = Form::StageByItself { stage, rollout: true };
+                offer.form =
+                    Form::Rollout { function: offer.strategy.stages[usize::from(stage)].subject as u8 };
             }
             Ok(Reply::Offer(offer))
         }
         (Flaw::HandsOutWhole, Ok(Reply::Offer(mut offer))) => {
             if offer.strategy.rollout.is_none() && offer.form == (Form::Stage { stage: 0 }) {
-                offer.form = Form::Whole;
+                offer.form = Form::InPlace { is_reported: false, group: Group::Agents };
             }
             Ok(Reply::Offer(offer))
         }

@@ -16,7 +16,7 @@ const SHOWN_BY: &[(Crew, Flaw, u64)] = &[
     (Crew::Own, Flaw::RefusesWithdrawn, 53),
     (Crew::Routers, Flaw::BarrierOneEarly, 18),
     (Crew::Routers, Flaw::ForgetsChoice, 26),
-    (Crew::Routers, Flaw::SaltsByOffer, 15),
+    (Crew::Routers, Flaw::SaltsByOffer, 16),
 ];
 
 /// The seed to be tried first.

@@ -660,10 +660,8 @@ fn group(form: Form) -> Group {
     match form {
         Form::InPlace { group, .. } => group,
         Form::Full
-        | Form::Whole
         | Form::Stage { .. }
         | Form::ReportedStage { .. }
-        | Form::StageByItself { .. }
         | Form::Rollout { .. }
         | Form::Undo { .. }
         | Form::UndoOf { .. }

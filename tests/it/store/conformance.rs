@@ -32,9 +32,7 @@ stories!(
     what_is_left_of_a_removed_release_goes_in_bounded_steps_and_with_it_what_only_it_referred_to,
     releases_that_are_over_are_told_the_oldest_first,
     a_bad_row_is_named_with_table_key_and_column,
-    a_store_of_a_newer_version_is_refused_and_not_touched,
-    a_store_of_the_first_version_is_brought_to_this_one_and_not_read_before,
-    what_was_never_done_leaves_the_outbox_in_one_step_or_not_at_all,
+    a_store_of_another_version_is_refused_by_name_and_not_touched,
     many_rows_fit_into_one_batch,
     each_frequent_table_is_written_by_a_commit_that_writes_nothing_else,
 );
@@ -348,123 +346,37 @@ async fn a_bad_row_is_named_with_table_key_and_column(place: &Place) {
     assert_eq!(error, "bad row in table children, key 42, column agents: -1 is out of range");
 }
 
-async fn a_store_of_a_newer_version_is_refused_and_not_touched(place: &Place) {
+async fn a_store_of_another_version_is_refused_by_name_and_not_touched(place: &Place) {
     let (mut writer, _) = place.open().await;
     writer.release().await.unwrap();
-    place
-        .sql(match place.kind {
-            Kind::Sqlite => "PRAGMA user_version = 4711",
-            Kind::Postgres => "UPDATE store_version SET version = 4711",
-        })
-        .await;
-    let before = fingerprint(place).await;
-    for options in [OpenOptions::new(), OpenOptions::standby()] {
-        let error = url::open(&place.url, &options).await.unwrap_err();
-        assert!(matches!(error, StoreError::Newer { found: 4711, .. }), "{error:?}");
-    }
-    assert!(matches!(url::open_source(&place.url).await.unwrap_err(), StoreError::Newer { .. }));
-    assert_eq!(fingerprint(place).await, before);
-}
-
-/// Takes away what came after settings and pointers.
-const AFTER_POINTERS: &str =
-    "DROP TABLE routers; DROP TABLE led_services; DROP TABLE router_orders; DROP TABLE traffic_history;
-     DROP INDEX audit_told; DROP INDEX audit_told_of_release; ALTER TABLE audit DROP COLUMN steps";
-
-/// As stores were before releases of services had tables and views.
-async fn without_service_releases(place: &Place) {
-    place
-        .sql(match place.kind {
-            Kind::Sqlite => {
-                "DROP VIEW release_canary_stages; DROP VIEW release_stage_health; DROP VIEW release_stage_latencies;
-                 DROP VIEW release_stage_buckets; DROP VIEW release_stage_new_versions; DROP VIEW release_stage_reports;
-                 DROP VIEW release_stage_course;
-                 DROP VIEW release_ab_releases; DROP VIEW release_shares; DROP VIEW release_course;
-                 DROP VIEW release_stage_times; DROP VIEW release_environments; DROP VIEW release_users;
-                 DROP VIEW release_tenants; DROP TABLE service_releases; DROP TABLE registered; DROP TABLE tenants;
-                 DROP TABLE users"
-            }
-            Kind::Postgres => {
-                "DROP SCHEMA release CASCADE; DROP TABLE service_releases; DROP TABLE registered; DROP TABLE tenants;
-                 DROP TABLE users"
-            }
-        })
-        .await;
-}
-
-async fn a_store_of_the_first_version_is_brought_to_this_one_and_not_read_before(place: &Place) {
-    let (mut writer, _) = place.open().await;
-    let lease = writer.lease().clone();
-    let first =
-        Writes { children: vec![child(1)], releases: vec![release(1, "Running", "[]")], ..Writes::default() };
-    writer.commit(&batch(&lease, 0, first)).await.unwrap();
-    writer.release().await.unwrap();
-    let current = url::open_source(&place.url).await.unwrap().info().await.unwrap().schema_version;
-    place.sql(AFTER_POINTERS).await;
-    without_service_releases(place).await;
-    place
-        .sql("DROP TABLE analysis_runs; DROP TABLE precedents; DROP TABLE settings; DROP TABLE pointers")
-        .await;
-    place.sql("DROP INDEX releases_removed; DROP INDEX releases_by_archive").await;
-    place.sql("DROP TABLE commit_ages; ALTER TABLE outbox DROP COLUMN served_ms; DROP VIEW results").await;
-    if place.kind == Kind::Postgres {
-        place
-            .sql("ALTER TABLE stage_results DROP COLUMN seq; ALTER TABLE assignments DROP COLUMN result_key, DROP COLUMN latest, DROP COLUMN past")
-            .await;
-    }
-    place
-        .sql(match place.kind {
-            Kind::Sqlite => "PRAGMA user_version = 1",
-            Kind::Postgres => "UPDATE store_version SET version = 1",
-        })
-        .await;
-    let error = url::open_source(&place.url).await.unwrap_err().to_string();
-    let expected = format!(
-        "the store refused: the store has schema version 1, this program reads {current}: start `choirmaster serve` \
-         on it once, which brings it there"
-    );
-    assert_eq!(error, expected);
-    let (mut writer, reader) = place.open().await;
-    assert_eq!(reader.release("r1").await.unwrap(), Some(release(1, "Running", "[]")));
-    assert_eq!(reader.analysis_runs(1).await.unwrap(), []);
-    writer.release().await.unwrap();
-    assert_eq!(url::open_source(&place.url).await.unwrap().info().await.unwrap().schema_version, current);
-}
-
-async fn what_was_never_done_leaves_the_outbox_in_one_step_or_not_at_all(place: &Place) {
-    let (mut writer, _) = place.open().await;
-    writer.release().await.unwrap();
-    place
-        .sql(
-            "INSERT INTO outbox (id, kind, at_ms, payload, served_ms) VALUES
-                (0, 'identity', 1, 'me', 1), (3, 'enrolled', 2, 'of before', 1), (4, 'forwarded', 3, '{}', 1),
-                (5, 'enrolled', 4, 'cut', 1), (6, 'webhook', 5, '{}', 1), (7, 'identity', 6, 'another', 1),
-                (8, 'forwarded', 7, 'cut', 1)",
-        )
-        .await;
-    without_service_releases(place).await;
-    // As the version before has it, but for a table that is in the way.
-    place.sql(AFTER_POINTERS).await;
-    place.sql("DROP TABLE settings").await;
-    let before = match place.kind {
-        Kind::Sqlite => "PRAGMA user_version = 6",
-        Kind::Postgres => "UPDATE store_version SET version = 6",
-    };
-    place.sql(before).await;
-    url::open(&place.url, &OpenOptions::new()).await.unwrap_err();
-    // What it had begun is not there: it would be in the way of a second time.
-    place.sql("DROP TABLE pointers; UPDATE lease SET holder = ''").await;
-    for _ in 0..2 {
-        let (mut writer, _) = place.open().await;
-        let mut loaded = Loaded::default();
-        writer.load(&mut loaded).await.unwrap();
-        let settings: Vec<_> =
-            loaded.settings.values().map(|row| (&*row.name, &*row.value, row.at_ms)).collect();
-        assert_eq!(settings, [("enrolled", "cut", 4), ("identity", "me", 1)]);
-        let pointers: Vec<_> = loaded.pointers.values().map(|row| (row.pointer_key, &*row.detail)).collect();
-        assert_eq!(pointers, [(4, "{}"), (8, "cut")]);
-        assert_eq!(loaded.outbox.keys().copied().collect::<Vec<_>>(), [6]);
-        writer.release().await.unwrap();
+    let info = url::open_source(&place.url).await.unwrap().info().await.unwrap();
+    assert_eq!(info.schema_version, 100);
+    // Versions 1 to 14 were given to schemas before the first release.
+    for version in [1, 14, 99, 101, 4711] {
+        let set = match place.kind {
+            Kind::Sqlite => format!("PRAGMA user_version = {version}"),
+            Kind::Postgres => format!("UPDATE store_version SET version = {version}"),
+        };
+        place.sql(sqlx::AssertSqlSafe(set)).await;
+        let said = if version < 100 {
+            format!(
+                "the store has schema version {version}, from before the first release, and this program reads 100 and \
+                 later: name a store that isn't there yet, it is made; nothing was changed"
+            )
+        } else {
+            format!(
+                "the store has schema version {version}, this program knows 100: use a newer choirmaster; nothing was \
+                 changed"
+            )
+        };
+        let before = fingerprint(place).await;
+        for options in [OpenOptions::new(), OpenOptions::standby()] {
+            assert_eq!(url::open(&place.url, &options).await.unwrap_err().to_string(), said);
+            let target = url::open_target(&place.url, &options).await;
+            assert_eq!(target.unwrap_err().to_string(), said);
+        }
+        assert_eq!(url::open_source(&place.url).await.unwrap_err().to_string(), said);
+        assert_eq!(fingerprint(place).await, before);
     }
 }
 
@@ -589,7 +501,8 @@ async fn a_full_disk_refuses_a_commit_and_lets_the_same_one_through_once_there_i
 }
 
 #[tokio::test]
-async fn on_postgres_a_plain_result_lies_beside_the_state_of_its_child_and_old_rows_are_read_as_before() {
+async fn on_postgres_a_plain_result_lies_beside_the_state_of_its_child_and_rows_of_their_own_are_read_as_well()
+ {
     Place::with(Kind::Postgres, async |place| {
         let (mut writer, reader) = place.open().await;
         let lease = writer.lease().clone();
@@ -604,7 +517,7 @@ async fn on_postgres_a_plain_result_lies_beside_the_state_of_its_child_and_old_r
             digest: i64::MIN + i64::from(stage),
             summary: summary(&numbers(ms), (stage == 1).then_some(7), (stage == 1).then_some(0)),
         };
-        // As an earlier version wrote it: a row of its own.
+        // Written without its child's state: a row of its own.
         let first = Writes { assignments: vec![assignment(1, 3)], ..Writes::default() };
         writer.commit(&batch(&lease, 0, first)).await.unwrap();
         place

@@ -2,7 +2,6 @@
 
 mod conformance;
 pub mod everything;
-mod export_before;
 mod holder;
 mod lease;
 pub mod place;

@@ -73,7 +73,7 @@ impl Place {
     }
 
     /// Changes the store behind the adapter's back.
-    pub async fn sql(&self, sql: &'static str) {
+    pub async fn sql(&self, sql: impl sqlx::SqlSafeStr) {
         match self.kind {
             Kind::Sqlite => {
                 let mut conn = SqliteConnection::connect(&self.url).await.unwrap();

@@ -34,8 +34,8 @@ async fn every_statement_can_be_prepared_on_postgres() {
 
 #[test]
 fn each_step_of_sqlite_sets_its_own_version_and_the_mark_is_the_id() {
-    for (step, sql) in (1..).zip(sqlite::SET_VERSION) {
-        assert_eq!(sql, format!("PRAGMA user_version = {step}"));
+    for (version, sql) in (sqlite::FIRST..).zip(sqlite::SET_VERSION) {
+        assert_eq!(sql, format!("PRAGMA user_version = {version}"));
     }
     assert_eq!(sqlite::MARK, format!("PRAGMA application_id = {}", sqlite::APPLICATION_ID));
 }

@@ -87,7 +87,11 @@ async fn a_file_that_was_cut_or_changed_is_refused_and_leaves_the_store_empty() 
     damaged.push(text.replace("child-2", "child-3").into_bytes());
     let without_a_row: Vec<_> = text.split_inclusive('\n').filter(|line| !line.contains("child-2")).collect();
     damaged.push(without_a_row.concat().into_bytes());
-    damaged.push(text.replace(r#""version":5"#, r#""version":6"#).into_bytes());
+    for version in [5, 7] {
+        let other = text.replace(r#""version":6"#, &format!(r#""version":{version}"#));
+        assert_ne!(other, text);
+        damaged.push(other.into_bytes());
+    }
     for kind in [Kind::Sqlite, Kind::Postgres] {
         Place::with(kind, async |place| {
             for file in &damaged {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     levels::{below, look_until, manager_of, parent, url},
-    questions::{played, poll},
+    questions::poll,
 };
 use crate::world::{World, strategy};
 
@@ -48,25 +48,6 @@ async fn releases_two_levels_below_are_listed_and_shown_at_the_top() {
     for world in [lowest, middle, root] {
         world.stop().await;
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_manager_of_an_earlier_version_is_said_to_be_one() {
-    let root = World::start().await;
-    let (id, _) = played(&root, &["questions"]).await;
-    let asked = root.request("GET", &format!("/api/v1/releases?below={id}"));
-    let asked = tokio::spawn(async move { asked.send().await.unwrap() });
-    let told = root.post("/poll?wait=20s", &poll(&id, &["questions"])).await.ok().json();
-    let question = &told["questions"][0];
-    assert_eq!(question["kind"], "releases", "{told}");
-    let refused =
-        json!({"id": question["id"], "error": "questions of the kind \"releases\" are not known here"});
-    root.post("/answers", &json!({"id": id, "answers": [refused]})).await.ok();
-    let answer = asked.await.unwrap();
-    assert_eq!(answer.status(), 503);
-    let text = answer.text().await.unwrap();
-    assert!(text.contains("it is of an earlier version"), "{text}");
-    root.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

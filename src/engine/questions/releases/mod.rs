@@ -12,7 +12,7 @@ pub use self::{
     page::{Asked, MAX_LOOKED, PageError, page},
 };
 use super::{
-    kind::{LOOK_PATIENCE, PATIENCE, QuestionKind, ToAnswer, Unanswered, ask},
+    kind::{LOOK_PATIENCE, PATIENCE, QuestionKind, ToAnswer, ask},
     path::next_hop,
 };
 use crate::{Engine, EngineError, shown::release};
@@ -37,7 +37,7 @@ pub struct ReleasesWanted {
     pub path: Vec<String>,
     pub filter: Filter,
     pub sort: Sort,
-    /// The other way round. Managers of earlier versions don't know of it.
+    /// The other way round.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub reverse: bool,
     /// `next` of the page before.
@@ -127,12 +127,7 @@ async fn below_within<K: QuestionKind<Body: Descends>>(
 ) -> Result<K::Answer, String> {
     let (key, rest) = next_hop(engine, wanted.path())?;
     *wanted.path() = rest;
-    ask::<K>(engine, key, &wanted, time).await.map_err(|why| match why {
-        Unanswered::Refused(said) if said.contains("are not known here") => {
-            format!("it is of an earlier version: it says nothing of the kind {:?}", K::NAME)
-        }
-        other => other.to_string(),
-    })
+    ask::<K>(engine, key, &wanted, time).await.map_err(|why| why.to_string())
 }
 
 /// An answer that is not too large to be carried.

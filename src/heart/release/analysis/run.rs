@@ -39,8 +39,6 @@ pub struct Metered {
     pub strata: Vec<Stratum>,
     /// Of what children reported: which part of it each of the strata is.
     pub parts: Vec<MeasuredPart>,
-    /// They are apart by the classes of children, where these are known; no look of an earlier build came before.
-    pub is_classed: bool,
     /// What a `PREVIOUS` is compared with, from its first look on.
     pub previous: Option<Previous>,
     /// Up to which instant there are values, in milliseconds since 1970: of the canary, and of what it is compared with.

@@ -42,8 +42,6 @@ pub struct InPlace {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stepwise {
     pub piece: Piece,
-    /// Whether an earlier build handed it out, and lets the agent act on its own; see [`crate::release::by_itself`].
-    pub by_itself: bool,
     /// Whether it has one of the places that `max_in_progress` gives; its next offer is shown then.
     pub admitted: bool,
     /// What most don't have.
@@ -68,7 +66,7 @@ pub struct Whole {
 impl Stepwise {
     /// One that has not acted yet.
     pub fn new() -> Self {
-        Self { piece: Piece::FIRST, by_itself: false, admitted: false, rare: Rarely::default() }
+        Self { piece: Piece::FIRST, admitted: false, rare: Rarely::default() }
     }
 }
 

@@ -26,7 +26,7 @@ use super::{
     manager::Planned,
     offer::{OfferKind, OfferName, Piece},
 };
-use language::Strategy;
+use language::{Stage, StageKind, Strategy};
 use model::{ChildStatus, Exclusion, Outcome, StageStatus};
 
 pub use super::clock::ReleaseMs;
@@ -140,15 +140,15 @@ impl Assignment {
         matches!(self.led, Led::Whole(_))
     }
 
-    /// Whether it is led piece by piece, also in what it has in hand: its stages end when it is told so, and leave the base
-    /// version.
-    pub fn is_led_stepwise(&self) -> bool {
-        self.stepwise().is_some_and(|steps| !steps.by_itself)
-    }
-
-    /// Whether an earlier build handed out what it has in hand.
-    pub fn acts_by_itself(&self) -> bool {
-        self.stepwise().is_some_and(|steps| steps.by_itself)
+    /// Whether it waits in this stage until it is told to end it, as every agent does.
+    pub fn ends_on_signal(&self, stage: usize, strategy: &Strategy) -> bool {
+        match &self.led {
+            Led::Stepwise(_) | Led::InPlace(_) => true,
+            Led::Whole(_) => {
+                let waits = |stage: &Stage| stage.kind == StageKind::WaitForSignal;
+                strategy.rollout.is_some() || strategy.stages.get(stage).is_some_and(waits)
+            }
+        }
     }
 
     /// What the current offer hands out.
@@ -349,10 +349,6 @@ impl Assignment {
         match &self.led {
             Led::InPlace(_) | Led::Whole(_) => is_first.then_some(Piece::Whole),
             Led::Stepwise(steps) if is_first && name == self.offer_name() => Some(steps.piece),
-            // In an earlier attempt it may have been handed all stages.
-            Led::Stepwise(_) if is_first && name.attempt < self.named && strategy.rollout.is_none() => {
-                Some(Piece::Whole)
-            }
             Led::Stepwise(_) => piece_of(name, strategy),
         }
     }

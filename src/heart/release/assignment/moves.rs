@@ -81,9 +81,6 @@ impl Assignment {
         self.status = ChildStatus::Doing;
         self.fetched = true;
         self.polls = 0;
-        if let Some(steps) = self.stepwise_mut() {
-            steps.by_itself = false;
-        }
         self.tainted = self.tainted.union(self.current_functions(strategy));
         self.begin(self.slot, StageStatus::InProgress, at);
     }

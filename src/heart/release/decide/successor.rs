@@ -27,7 +27,7 @@ use crate::{
         assignment::{Assignment, FunctionSet, Step},
         change::Change,
         command::Seen,
-        deadline, members,
+        members,
         offer::MAX_ATTEMPT,
         settings::{MAX_RECHECKS_PER_TICK, Member},
         state::{Release, State},
@@ -226,7 +226,6 @@ fn silence_that_shows(state: &State, child: ChildKey, silent: u64, now: Now) -> 
             Some(undo) if undo.fetched => Some(deadlines.setup_ms),
             _ if may_be_busy_with(part) && part.is_in_place() => Some(deadlines.setup_ms),
             _ if !may_be_busy_with(part) => None,
-            _ if deadline::is_silent_by_nature(part, &release.strategy) => Some(deadlines.stage_ms),
             _ => {
                 // Its first call after the download comes when all is set up.
                 let in_stage = release.at(now).saturating_sub(part.stage_since);

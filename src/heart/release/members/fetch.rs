@@ -11,7 +11,6 @@ use crate::{
     plan::Why,
     release::{
         assignment::{Assignment, Led, Step},
-        by_itself,
         command::{Decision, Form, Offer, Refusal, Reply},
         decide::walk::Walk,
         lifecycle::{is_in_place, lacks_of},
@@ -151,9 +150,7 @@ fn offer_of(
         | Form::ReportedStage { .. }
         | Form::Rollout { .. }
         | Form::Undo { .. }
-        | Form::Withdrawn
-        | Form::Whole
-        | Form::StageByItself { .. } => Arc::clone(&release.strategy),
+        | Form::Withdrawn => Arc::clone(&release.strategy),
     };
     let area = state.children.get(child).and_then(|child| child.area.clone()).filter(|_| is_full);
     Offer { release: release.key, strategy, name, form, area }
@@ -202,7 +199,6 @@ fn form_for(assignment: &Assignment, strategy: &Strategy) -> Form {
     match &assignment.led {
         Led::Whole(_) => Form::Full,
         Led::InPlace(_) => Form::InPlace { is_reported: false, group: assignment.group(strategy) },
-        Led::Stepwise(steps) if steps.by_itself => by_itself::form(steps.piece, strategy),
         Led::Stepwise(steps) => form(steps.piece),
     }
 }
@@ -210,7 +206,7 @@ fn form_for(assignment: &Assignment, strategy: &Strategy) -> Form {
 /// The text that a piece is handed to an agent as.
 pub const fn form(piece: Piece) -> Form {
     match piece {
-        // No agent is handed one.
+        // No agent that is led stepwise is handed one.
         Piece::Whole => Form::Withdrawn,
         Piece::Stage(stage) => Form::Stage { stage },
         Piece::Rollout(function) => Form::Rollout { function },

@@ -20,8 +20,7 @@ pub struct Waiting {
 }
 
 impl Release {
-    /// Paused because the parent said so, and nobody here. A release without a parent is nobody else's to resume, also where
-    /// an earlier build stored those words of it.
+    /// Paused because the parent said so, and nobody here.
     pub fn is_held(&self) -> bool {
         let by_parent = self.state.pause().is_some_and(|pause| matches!(pause.by, PausedBy::Parent { .. }));
         by_parent && self.parent.is_some()

@@ -38,7 +38,7 @@ pub enum Report {
     TwoClocks { whole: f64 },
     /// The same in a histogram.
     TwoClocksHistogram { whole: f64 },
-    /// A plain histogram of whole milliseconds, as earlier builds have it.
+    /// A plain histogram of whole milliseconds.
     WholeHistogram,
     /// Between Prometheus' bounds.
     Prometheus,
@@ -209,7 +209,7 @@ impl WireCell {
     }
 }
 
-/// As earlier builds tell times.
+/// Times in buckets without a clock.
 fn in_buckets(times: impl Iterator<Item = f64>) -> Values {
     let mut histogram = Histogram::new(GAMMA).unwrap();
     times.for_each(|time| histogram.record(time).unwrap());

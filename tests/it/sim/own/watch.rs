@@ -439,13 +439,7 @@ pub fn deed(child: &str, offer: &str, handed: &Handed, stage: Option<usize>, wha
     let stage = match form {
         Form::InPlace { .. } => stage,
         Form::Stage { stage: only } | Form::ReportedStage { stage: only } => stage.map(|_| usize::from(only)),
-        Form::Whole
-        | Form::StageByItself { .. }
-        | Form::Rollout { .. }
-        | Form::Undo { .. }
-        | Form::Withdrawn
-        | Form::Full
-        | Form::UndoOf { .. } => None,
+        Form::Rollout { .. } | Form::Undo { .. } | Form::Withdrawn | Form::Full | Form::UndoOf { .. } => None,
     };
     Deed {
         child: child.to_owned(),

@@ -47,8 +47,7 @@ pub(super) fn ended(walk: &mut Walk<'_>, report: &Report<'_>) {
             let wanted = summary.why.as_ref().is_some_and(|why| why.cause.is_wanted());
             after_manager(walk, slot, success, wanted);
         }
-        Piece::Whole if walk.assignment.is_in_place() => after_in_place(walk, slot, summary.status),
-        Piece::Whole => after_whole(walk, slot, success, function),
+        Piece::Whole => after_in_place(walk, slot, summary.status),
         Piece::Stage(_) => after_stage(walk, slot, success, function),
         Piece::Rollout(rolled_out) => after_rollout(walk, rolled_out, success),
     }
@@ -67,7 +66,7 @@ pub(super) fn ended(walk: &mut Walk<'_>, report: &Report<'_>) {
 fn untested(walk: &Walk<'_>, slot: Slot, summary: &Summary) -> Option<&'static str> {
     let assignment = &walk.assignment;
     let stage = slot.stage_index().and_then(|stage| walk.strategy().stages.get(stage))?;
-    if !assignment.is_led_stepwise() && !assignment.is_in_place() {
+    if assignment.is_whole() {
         return None;
     }
     let told = assignment.is_told_idle();
@@ -119,7 +118,7 @@ fn ended_untested(walk: &mut Walk<'_>, report: &Report<'_>, why: &str) {
     let piece = walk.assignment.piece();
     match walk.release.instead_of(piece) {
         skipped if skipped != piece => walk.step(Step::NextOffer { piece: skipped }),
-        _ if walk.assignment.is_led_stepwise()
+        _ if walk.assignment.stepwise().is_some()
             && by_itself
             && has_time
             && walk.assignment.attempt < MAX_IDLE_ATTEMPT =>
@@ -130,16 +129,6 @@ fn ended_untested(walk: &mut Walk<'_>, report: &Report<'_>, why: &str) {
             walk.step(Step::Ended { status: ChildStatus::Done, outcome: Outcome::Untested });
             drop_overtaken_undo(walk);
         }
-    }
-}
-
-/// An agent that was handed all stages walks by itself: success leads to the next stage, failure to the end.
-fn after_whole(walk: &mut Walk<'_>, slot: Slot, success: bool, function: usize) {
-    let action = slot.stage_index().map_or(Action::Rollback, |stage| walk.strategy().next(stage, success));
-    match action {
-        Action::Stage(next) => walk.step(Step::StageBegan { slot: Slot::stage(next) }),
-        Action::Rollout if success => finish(walk, success, Some((function, Variant::New))),
-        Action::Rollout | Action::Rollback => finish(walk, success, Some((function, Variant::Base))),
     }
 }
 
@@ -186,9 +175,6 @@ fn after_stage(walk: &mut Walk<'_>, slot: Slot, success: bool, function: usize) 
             Some(piece) => walk.step(Step::NextOffer { piece }),
             None => finish(walk, success, Some((function, Variant::Base))),
         },
-        Action::Rollout if success && walk.assignment.rolls_out_itself(stage, strategy) => {
-            finish(walk, true, Some((function, Variant::New)));
-        }
         Action::Rollout => walk.step(Step::NextOffer { piece: Piece::Rollout(0) }),
         Action::Rollback => finish(walk, success, Some((function, Variant::Base))),
     }

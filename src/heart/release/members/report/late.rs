@@ -1,10 +1,6 @@
 //! What comes too late: it is kept, and may still prove something.
 
-use super::{
-    below::unconfirmed_below,
-    read::Report,
-    shows::{earlier_shows, shows},
-};
+use super::{below::unconfirmed_below, read::Report, shows::shows};
 use crate::{
     children::Variant,
     release::{
@@ -90,8 +86,6 @@ fn keep(walk: &mut Walk<'_>, report: &Report<'_>, late: &mut Late) {
     let is_replaced = report.name.attempt < walk.assignment.named && walk.assignment.has_begun();
     let shows = if is_replaced {
         Shows::Nothing
-    } else if report.name.attempt < walk.assignment.named {
-        earlier_shows(&walk.assignment, strategy, report.piece, report.slot, status)
     } else {
         shows(&walk.assignment, strategy, report.piece, report.slot, status)
     };

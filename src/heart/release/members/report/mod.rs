@@ -31,7 +31,7 @@ use below::{count, recount};
 use ended::ended;
 use late::{Late, past, skipped};
 use model::{Now, StageStatus};
-use read::{Report, stage_name};
+use read::Report;
 use undo::undo;
 
 pub(in crate::release) fn decide(
@@ -123,9 +123,10 @@ fn work(
         count(walk, agents);
     }
     if report.waits() {
-        return wait(walk, report);
+        wait(walk, report);
+    } else {
+        ended(walk, report);
     }
-    ended(walk, report);
     Ok(())
 }
 
@@ -148,14 +149,8 @@ fn under_way(walk: &mut Walk<'_>, report: &Report<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn wait(walk: &mut Walk<'_>, report: &Report<'_>) -> Result<(), Refusal> {
+fn wait(walk: &mut Walk<'_>, report: &Report<'_>) {
     let slot = report.slot;
-    if let Some(stage) = slot.stage_index()
-        && walk.assignment.stepwise().is_some()
-        && !walk.assignment.ends_on_signal(stage, walk.strategy())
-    {
-        return Err(Refusal::DoesNotWait { stage: stage_name(walk.strategy(), slot) });
-    }
     if walk.assignment.stage_status >= StageStatus::SuccessWaiting {
         let (release, child) = (walk.release.key, walk.child);
         let (status, summary) = (StageStatus::SuccessWaiting, Box::new(report.keep()));
@@ -166,14 +161,13 @@ fn wait(walk: &mut Walk<'_>, report: &Report<'_>) -> Result<(), Refusal> {
             status,
             summary,
         }));
-        return Ok(());
+        return;
     }
     walk.step_with(Step::Waiting { slot }, Some(report.keep()));
     if is_obstacle(walk, report.summary()) {
-        return Ok(());
+        return;
     }
     if walk.release.is_running() && walk.release.gates.may_end(slot) {
         walk.step(Step::Signalled);
     }
-    Ok(())
 }

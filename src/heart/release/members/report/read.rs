@@ -146,7 +146,6 @@ fn unnamed(walk: &Walk<'_>, name: OfferName, piece: Piece, digest: u64) -> Slot 
     let stage = match last {
         None => path.first(),
         Some(last) if ended(&path[last]) == Some(digest) => path.get(last),
-        // After a failure an agent walks on to what is listed next.
         Some(last) => path.get(last + 1).or_else(|| path.get(last)),
     };
     Slot::stage(stage.copied().unwrap_or_default())

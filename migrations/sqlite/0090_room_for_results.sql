@@ -1,1 +1,0 @@
--- In this kind of database a result is a row of its own, and none grows: nothing to change.
