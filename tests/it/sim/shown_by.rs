@@ -13,7 +13,7 @@ const SHOWN_BY: &[(Crew, Flaw, u64)] = &[
     (Crew::Own, Flaw::NoUndo, 14),
     (Crew::Own, Flaw::OpensBelow, 10),
     (Crew::Own, Flaw::PassesOverAll, 8),
-    (Crew::Own, Flaw::RefusesWithdrawn, 53),
+    (Crew::Own, Flaw::RefusesWithdrawn, 146),
     (Crew::Routers, Flaw::BarrierOneEarly, 18),
     (Crew::Routers, Flaw::ForgetsChoice, 26),
     (Crew::Routers, Flaw::SaltsByOffer, 16),
