@@ -19,6 +19,8 @@ mod bodies;
 )]
 #[path = "../../tests/page/browser/mod.rs"]
 mod browser;
+#[path = "../../tests/shared/deadline.rs"]
+mod deadline;
 mod downloads;
 mod fill;
 mod levels;

@@ -11,6 +11,8 @@ mod cases;
 mod cli;
 mod config;
 mod crash;
+#[path = "../shared/deadline.rs"]
+mod deadline;
 mod doors;
 mod engine;
 mod fleet;

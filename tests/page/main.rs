@@ -7,6 +7,8 @@ mod browser;
 mod clean;
 mod colours;
 mod contrast;
+#[path = "../shared/deadline.rs"]
+mod deadline;
 mod dialogs;
 mod faults;
 mod harness;

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    browser::{Graphics, Key, Mode, PATIENCE, Page, browse, browse_with},
+    browser::{Graphics, Key, Mode, Page, browse, browse_with},
+    deadline::DEADLINE,
     faults,
     states::over_waves,
     tree::LOOK,
@@ -47,7 +48,7 @@ async fn takes(world: &World, id: &str, area: &Value, release: &str) {
             sleep(LOOK).await;
         }
     };
-    if timeout(PATIENCE, asking).await.is_err() {
+    if timeout(DEADLINE, asking).await.is_err() {
         let id = release.trim_end_matches(".rollout");
         panic!("{release} is not offered: {:#}", world.get(&format!("/api/v1/releases/{id}")).await.json());
     }

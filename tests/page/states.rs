@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    browser::PATIENCE,
+    deadline::DEADLINE,
     tree::{LOOK, look_until, measured},
     world::{AREA, STAGE, World, strategy, summary},
 };
@@ -109,7 +109,7 @@ async fn leave_untested(world: &World, child: &str, release: &str) {
             sleep(LOOK).await;
         }
     };
-    timeout(PATIENCE, is_told).await.unwrap();
+    timeout(DEADLINE, is_told).await.unwrap();
     let mut summary = summary(STAGE, 5);
     summary["f2_times_summary"] = json!({"median": -1, "minimum": -1, "maximum": -1});
     let body = json!({"id": child, "release_id": release, "stage_summaries": [summary], "next_stage": ""});

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    browser::PATIENCE,
+    deadline::DEADLINE,
     random::Random,
     world::{STAGE, World, summary},
 };
@@ -72,7 +72,7 @@ pub async fn look_until(world: &World, path: &str, is_expected: impl Fn(&Value) 
             sleep(LOOK).await;
         }
     };
-    let found = timeout(PATIENCE, looking).await;
+    let found = timeout(DEADLINE, looking).await;
     assert!(found.is_ok(), "{path} never was as expected: {last:#}");
     last
 }
@@ -149,7 +149,7 @@ impl Below {
                 sleep(LOOK).await;
             }
         };
-        let offer = timeout(PATIENCE, asking).await;
+        let offer = timeout(DEADLINE, asking).await;
         let offer = offer.unwrap_or_else(|_| panic!("nothing is offered to {agent:?}"));
         self.world.fetch(&agent.id, &offer).await.ok();
         offer
@@ -171,7 +171,7 @@ impl Below {
                 sleep(LOOK).await;
             }
         };
-        timeout(PATIENCE, asking).await.unwrap();
+        timeout(DEADLINE, asking).await.unwrap();
         self.world.report(&agent.id, offer, STAGE, 4).await.ok();
         let rollout = self.is_offered(agent).await;
         self.world.report(&agent.id, &rollout, ROLLOUT_STAGE, 4).await.ok();

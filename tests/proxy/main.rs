@@ -7,6 +7,8 @@ mod bodies;
 mod calls;
 mod control;
 mod counts;
+#[path = "../shared/deadline.rs"]
+mod deadline;
 mod drains;
 mod flows;
 mod grpc;

@@ -13,8 +13,7 @@ use tokio::{
     time::timeout,
 };
 
-/// How long a test waits for what has to come. Whoever waits for longer waits for ever.
-const PATIENCE: Duration = Duration::from_mins(1);
+use crate::deadline::DEADLINE;
 
 /// A proxy on a free port.
 pub struct Running {
@@ -91,7 +90,7 @@ impl Running {
 
 /// Waits until something holds.
 pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let waited = timeout(PATIENCE, async {
+    let waited = timeout(DEADLINE, async {
         while !holds() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -152,7 +151,7 @@ impl Scripted {
 
     /// The next connection that the proxy makes.
     pub async fn accept(&self) -> Peer {
-        let accepted = timeout(PATIENCE, self.listener.accept()).await.expect("no connection came");
+        let accepted = timeout(DEADLINE, self.listener.accept()).await.expect("no connection came");
         let stream = accepted.unwrap().0;
         stream.set_nodelay(true).unwrap();
         Peer { stream }
@@ -187,7 +186,7 @@ impl Peer {
     }
 
     pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        let sent = timeout(PATIENCE, self.stream.write_all(bytes.as_ref())).await;
+        let sent = timeout(DEADLINE, self.stream.write_all(bytes.as_ref())).await;
         sent.expect("the other end reads nothing").unwrap();
     }
 
@@ -198,20 +197,20 @@ impl Peer {
 
     /// The next head; none where the connection ends.
     pub async fn next_head(&mut self) -> Option<String> {
-        timeout(PATIENCE, read_head(&mut self.stream)).await.expect("no head came")
+        timeout(DEADLINE, read_head(&mut self.stream)).await.expect("no head came")
     }
 
     /// So many bytes, as text.
     pub async fn bytes(&mut self, len: usize) -> String {
         let mut bytes = vec![0; len];
-        timeout(PATIENCE, self.stream.read_exact(&mut bytes)).await.expect("too little came").unwrap();
+        timeout(DEADLINE, self.stream.read_exact(&mut bytes)).await.expect("too little came").unwrap();
         String::from_utf8(bytes).unwrap()
     }
 
     /// Everything until the other end says that nothing more comes.
     pub async fn rest(&mut self) -> String {
         let mut bytes = Vec::new();
-        let read = timeout(PATIENCE, self.stream.read_to_end(&mut bytes)).await;
+        let read = timeout(DEADLINE, self.stream.read_to_end(&mut bytes)).await;
         read.expect("the connection was left open").unwrap();
         String::from_utf8(bytes).unwrap()
     }
@@ -219,14 +218,14 @@ impl Peer {
     /// Whether the connection ends in an error, which no whole message ends in.
     pub async fn is_reset(&mut self) -> bool {
         let mut bytes = Vec::new();
-        let read = timeout(PATIENCE, self.stream.read_to_end(&mut bytes)).await;
+        let read = timeout(DEADLINE, self.stream.read_to_end(&mut bytes)).await;
         read.expect("the connection was left open").is_err()
     }
 
     /// Waits until the other end is gone, with whatever it still sends.
     pub async fn gone(&mut self) {
         let mut bytes = Vec::new();
-        let _ = timeout(PATIENCE, self.stream.read_to_end(&mut bytes))
+        let _ = timeout(DEADLINE, self.stream.read_to_end(&mut bytes))
             .await
             .expect("the connection was left open");
     }

@@ -15,14 +15,11 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{PROGRAM, out, repository};
-use crate::ports::free_port;
+use crate::{deadline::DEADLINE, ports::free_port};
 
 /// The sections whose commands are run, in their order, each list from an empty folder in which nothing runs.
 const WALKS: [&[&str]; 3] =
     [&["A release, step by step", "Not everywhere at once"], &["A tree"], &["How-tos"]];
-
-/// No command may take longer.
-const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A line of a block of the README.
 #[derive(Debug)]
@@ -74,7 +71,7 @@ impl Terminal {
             if let Some(status) = self.process.try_wait().unwrap() {
                 return status.code().unwrap_or(-1);
             }
-            assert!(began.elapsed() < PATIENCE, "{} does not end:\n{}", self.command, self.text());
+            assert!(began.elapsed() < DEADLINE, "{} does not end:\n{}", self.command, self.text());
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -83,7 +80,7 @@ impl Terminal {
         let began = Instant::now();
         while !self.text().contains(text) {
             assert!(self.process.try_wait().unwrap().is_none(), "{} ended:\n{}", self.command, self.text());
-            assert!(began.elapsed() < PATIENCE, "{} never said {text}:\n{}", self.command, self.text());
+            assert!(began.elapsed() < DEADLINE, "{} never said {text}:\n{}", self.command, self.text());
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -173,7 +170,7 @@ impl Hour {
                 self.open(&line.command, "SIMULATED");
                 let began = Instant::now();
                 while self.agents() < agents.parse().unwrap() {
-                    assert!(began.elapsed() < PATIENCE, "{} agents are there, not {agents}", self.agents());
+                    assert!(began.elapsed() < DEADLINE, "{} agents are there, not {agents}", self.agents());
                     std::thread::sleep(Duration::from_millis(200));
                 }
             }
@@ -211,7 +208,7 @@ impl Hour {
             if output.status.success() && out(&output).contains(text) {
                 return;
             }
-            assert!(began.elapsed() < PATIENCE, "{command} never says {text}: {output:?}");
+            assert!(began.elapsed() < DEADLINE, "{command} never says {text}: {output:?}");
             std::thread::sleep(Duration::from_millis(200));
         }
     }
@@ -228,7 +225,7 @@ impl Hour {
             if counted.lines().count() == 2 {
                 return;
             }
-            assert!(began.elapsed() < PATIENCE, "no two versions: {counted}");
+            assert!(began.elapsed() < DEADLINE, "no two versions: {counted}");
         }
     }
 
@@ -244,7 +241,7 @@ impl Hour {
                 "Done" => break,
                 state => assert!(matches!(state, "Running" | "Planned"), "{release} is {state}"),
             }
-            assert!(began.elapsed() < PATIENCE, "{release} is {}", self.state(release));
+            assert!(began.elapsed() < DEADLINE, "{release} is {}", self.state(release));
             std::thread::sleep(Duration::from_millis(200));
         }
         assert_eq!(approvals, 2);

@@ -3,16 +3,13 @@
 use std::{
     io::{BufRead, BufReader},
     process::{Child, Command, Stdio},
-    time::Duration,
 };
 
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{code, err, out, program, repository, run};
-
-/// Longest wait for what a test expects.
-const PATIENCE: Duration = Duration::from_mins(1);
+use crate::deadline::DEADLINE;
 
 /// The command, and what it said of itself when it had started.
 struct Tree {
@@ -70,7 +67,7 @@ fn until(folder: &std::path::Path, args: &[&str], is_expected: impl Fn(&str) -> 
         if is_expected(&text) {
             return;
         }
-        assert!(began.elapsed() < PATIENCE, "{args:?} said {text}{}", err(&output));
+        assert!(began.elapsed() < DEADLINE, "{args:?} said {text}{}", err(&output));
         std::thread::yield_now();
     }
 }

@@ -22,14 +22,13 @@ use super::{
     world::World,
 };
 use crate::{
+    deadline::DEADLINE,
     seed::seed,
     store::place::{Kind, Place},
 };
 
 /// The log of the store reaches this size before it is folded into the file for the first time, in bytes.
 const ROOM: u64 = 1_500_000;
-
-const END: Duration = Duration::from_mins(3);
 
 /// Callers are told to come back after ten seconds.
 const REFUSED_BY: Duration = Duration::from_mins(1);
@@ -69,8 +68,8 @@ async fn a_full_disk_stops_commits_and_nothing_else_until_there_is_room() {
                 .success()
         );
         room.store(true, Ordering::Relaxed);
-        let ended = timeout(END, operator).await;
-        let quiet = until_quiet(place, END).await;
+        let ended = timeout(DEADLINE, operator).await;
+        let quiet = until_quiet(place, DEADLINE).await;
         world.stop.cancel();
         agents.join_all().await;
         assert!(quiet && ended.is_ok(), "{}\n{}", check::waited_for(place).await, tail(&start.log));

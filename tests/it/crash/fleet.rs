@@ -12,13 +12,13 @@ use super::{
     server::{Start, tail},
     world::World,
 };
-use crate::store::place::{Kind, Place};
+use crate::{
+    deadline::DEADLINE,
+    store::place::{Kind, Place},
+};
 
 /// A second of an agent's clock is 20 ms.
 const PACE: f64 = 0.02;
-
-/// A release of a small fleet is over by then, many times over.
-const END: Duration = Duration::from_mins(3);
 
 fn fleet() -> FleetConfig {
     let mut config = FleetConfig { agents: 8, pace: PACE, ..FleetConfig::default() };
@@ -110,7 +110,7 @@ fn live(report: &FleetReport, function: &str) -> BTreeMap<String, usize> {
 /// A fleet on an embedded store: the state, and what each agent runs in the end.
 async fn comes_out(name: &str, state: &str, runs: &[(&str, &str)]) {
     Place::with(Kind::Sqlite, async |place| {
-        let (ended, report) = release(place, name, fleet(), &[], END).await;
+        let (ended, report) = release(place, name, fleet(), &[], DEADLINE).await;
         assert_eq!(ended, state);
         for (function, path) in runs {
             assert_eq!(live(&report, function), BTreeMap::from([((*path).to_owned(), 8)]), "{function}");
@@ -160,7 +160,7 @@ async fn a_bad_release_leaves_the_base_version_everywhere() {
 /// A text with the manager in charge: the state, and what each agent runs in the end.
 async fn led(name: &str, text: &str, state: &str, runs: &str) {
     Place::with(Kind::Sqlite, async |place| {
-        let (ended, report) = release_text(place, name, text, fleet(), &[], END).await;
+        let (ended, report) = release_text(place, name, text, fleet(), &[], DEADLINE).await;
         assert_eq!(ended, state);
         assert_eq!(live(&report, "sieve"), BTreeMap::from([(runs.to_owned(), 8)]));
         assert_eq!(report.last_error, None);
@@ -203,7 +203,7 @@ async fn growing_waves_end_with_the_new_version_everywhere() {
 async fn a_bad_release_is_rolled_back_before_most_have_seen_it() {
     Place::with(Kind::Sqlite, async |place| {
         let text = sample_led("bad", "order: waves, waves: [1, 50%, 100%]");
-        let (ended, report) = release_text(place, "bad", &text, fleet(), &[], END).await;
+        let (ended, report) = release_text(place, "bad", &text, fleet(), &[], DEADLINE).await;
         assert_eq!(ended, "RolledBack");
         let found = live(&report, "sieve");
         assert_eq!(found, BTreeMap::from([("fns/sieve_base".to_owned(), 1), ("untouched".to_owned(), 7)]));
@@ -226,7 +226,7 @@ async fn agents_that_die_and_come_back_are_taken_back_to_the_base_version() {
             "deadlines.undo=14s",
             "deadlines.absence=500ms",
         ];
-        let (_, report) = release(place, "two-stage", config, &deadlines, END).await;
+        let (_, report) = release(place, "two-stage", config, &deadlines, DEADLINE).await;
         let restarts: u64 = report.agents.iter().map(|agent| agent.restarts).sum();
         assert!(restarts > 5, "hardly anybody died: {restarts}");
         let found = live(&report, "sieve");

@@ -12,6 +12,7 @@ use super::{
     world::World,
 };
 use crate::{
+    deadline::DEADLINE,
     seed::seed,
     store::place::{Kind, Place},
 };
@@ -26,9 +27,6 @@ const VERIFIED: usize = 12;
 
 /// One life in so many is long enough for deadlines.
 const LONG_LIFE: u32 = 20;
-
-/// What is on its way when the killing ends must be over by then.
-const END: Duration = Duration::from_mins(1);
 
 /// A number from the environment.
 pub fn setting(name: &str, default: u64) -> u64 {
@@ -67,8 +65,8 @@ async fn story(place: &Place) {
     let server = killer.start.listening().await;
     killer.serves(Some(&server));
     enough.store(true, Ordering::Relaxed);
-    let ended = timeout(END, operator).await;
-    let quiet = until_quiet(place, END).await;
+    let ended = timeout(DEADLINE, operator).await;
+    let quiet = until_quiet(place, DEADLINE).await;
     for wrong in sampler.look(place).await {
         world.violation(wrong);
     }
@@ -83,7 +81,7 @@ async fn story(place: &Place) {
     let violations = &ledger.violations;
     assert!(violations.is_empty(), "{replay}\n{}\n{log}", violations.join("\n"));
     let releases = ended.ok().and_then(Result::ok).and_then(Result::ok);
-    assert!(quiet && releases.is_some(), "not over after {END:?}:\n{unfinished}{replay}\n{log}");
+    assert!(quiet && releases.is_some(), "not over after {DEADLINE:?}:\n{unfinished}{replay}\n{log}");
     println!(
         "{:?}: {kills} kills, {releases:?} releases, {} facts, {} looks into the store, {} agents gone",
         place.kind,

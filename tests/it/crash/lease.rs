@@ -14,12 +14,13 @@ use super::{
     server::{Start, tail},
     world::World,
 };
-use crate::{seed::seed, store::place::Place};
+use crate::{
+    deadline::DEADLINE,
+    {seed::seed, store::place::Place},
+};
 
 /// A standby looks once a second.
 const TAKE_OVER: Duration = Duration::from_secs(15);
-
-const END: Duration = Duration::from_mins(1);
 
 async fn a_second_manager_says_that_there_is_one_and_ends(place: &Place) {
     let first = Start::on(place);
@@ -89,7 +90,7 @@ async fn a_manager_told_to_end_while_at_work_ends_with_0_and_loses_nothing(place
 
 /// Lets all come to rest, and then looks whether everything is as it was answered.
 async fn ends_well(world: &World, place: &Place, asker: &World, agents: JoinSet<()>, start: &Start) {
-    assert!(until_quiet(place, END).await, "{}", check::waited_for(place).await);
+    assert!(until_quiet(place, DEADLINE).await, "{}", check::waited_for(place).await);
     world.stop.cancel();
     agents.join_all().await;
     check::all_holds(world, place, asker).await;

@@ -19,6 +19,7 @@ use super::{
     world::World,
 };
 use crate::{
+    deadline::DEADLINE,
     seed::seed,
     store::place::{Kind, Place},
 };
@@ -36,8 +37,6 @@ const VERIFIED: usize = 30;
 
 /// Outages of the Postgres server.
 const OUTAGES: u32 = 3;
-
-const END: Duration = Duration::from_mins(3);
 
 /// The files of a store at one instant.
 struct Copy {
@@ -163,8 +162,8 @@ async fn a_release_goes_on_when_postgres_has_lost_its_power_and_recovered() {
         tokio::task::block_in_place(|| cluster.on());
     }
     enough.store(true, Ordering::Relaxed);
-    let ended = timeout(END, operator).await;
-    let quiet = until_quiet(place, END).await;
+    let ended = timeout(DEADLINE, operator).await;
+    let quiet = until_quiet(place, DEADLINE).await;
     world.stop.cancel();
     agents.join_all().await;
     let waited_for = check::waited_for(place).await;

@@ -12,8 +12,11 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::raw::{PATIENCE, first_answer, raw};
-use crate::world::{World, strategy};
+use super::raw::{first_answer, raw};
+use crate::{
+    deadline::DEADLINE,
+    world::{World, strategy},
+};
 
 /// A multipart body with a strategy, and with a zip that is none.
 fn multipart() -> String {
@@ -41,11 +44,11 @@ async fn uploads_that_stall_keep_nobody_from_submitting() {
         stream.write_all(text.as_bytes()).await.unwrap();
         stalled.push(stream);
     }
-    let submitted = timeout(PATIENCE, world.submit(&strategy("a"))).await.expect("an answer");
+    let submitted = timeout(DEADLINE, world.submit(&strategy("a"))).await.expect("an answer");
     assert_eq!(submitted.status, 201, "{submitted:?}");
     let yaml = strategy("b");
     let planned = world.submit_to("/api/v1/plan", &yaml);
-    assert_eq!(timeout(PATIENCE, planned).await.expect("an answer").status, 200);
+    assert_eq!(timeout(DEADLINE, planned).await.expect("an answer").status, 200);
     drop(stalled);
     world.stop().await;
 }
@@ -75,10 +78,10 @@ async fn large_bodies_of_strangers_take_a_bounded_amount_of_memory_and_agents_ge
             stalled.push(stream);
         }
     };
-    let refused = timeout(PATIENCE, refused).await.expect("an answer");
+    let refused = timeout(DEADLINE, refused).await.expect("an answer");
     assert_eq!(refused.status(), 503, "{refused:?}");
     assert_eq!(world.poll(&child).await.0, child);
-    let submitted = timeout(PATIENCE, world.submit(&strategy("a"))).await.expect("an answer");
+    let submitted = timeout(DEADLINE, world.submit(&strategy("a"))).await.expect("an answer");
     assert_eq!(submitted.status, 201, "{submitted:?}");
     drop(stalled);
     world.stop().await;
@@ -94,10 +97,10 @@ async fn the_whole_of_a_body_has_a_minute_however_it_drips() {
         let kind = if path == "/poll" { "application/json" } else { "application/yaml" };
         stream.write_all(head(path, kind, 100_000).as_bytes()).await.unwrap();
         // Each drop comes in time; all of them would take an hour.
-        while stream.write_all(b"#").await.is_ok() && began.elapsed() < PATIENCE {
+        while stream.write_all(b"#").await.is_ok() && began.elapsed() < DEADLINE {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        assert!(began.elapsed() < PATIENCE, "{path} was never cut");
+        assert!(began.elapsed() < DEADLINE, "{path} was never cut");
     }
     world.stop().await;
 }

@@ -25,7 +25,10 @@ use tokio::{
 };
 
 use super::routes;
-use crate::world::{AREA, STAGE, World, strategy, summary};
+use crate::{
+    deadline::DEADLINE,
+    world::{AREA, STAGE, World, strategy, summary},
+};
 
 /// Requests of an ordinary run.
 const MUTANTS: u64 = 50_000;
@@ -39,9 +42,6 @@ const WHOLE_OF: u64 = 40;
 /// What takes longer is asked again by itself; if it always takes longer, it is too slow.
 const SLOW: Duration = Duration::from_secs(1);
 const SLOW_TRIES: u32 = 4;
-
-/// Longest wait for anything.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 fn setting(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().map_or(otherwise, |text| text.parse().unwrap())
@@ -330,7 +330,7 @@ impl Line {
 async fn read(stream: &mut TcpStream, head_only: bool) -> Option<Said> {
     let (mut bytes, mut part) = (Vec::new(), [0; 16 * 1024]);
     loop {
-        let count = timeout(PATIENCE, stream.read(&mut part)).await.expect("an answer in time").unwrap_or(0);
+        let count = timeout(DEADLINE, stream.read(&mut part)).await.expect("an answer in time").unwrap_or(0);
         bytes.extend_from_slice(&part[..count]);
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
         if let Some(end) = end {

@@ -11,8 +11,8 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::raw::PATIENCE;
 use crate::{
+    deadline::DEADLINE,
     ports::free_address,
     world::{AREA, client},
 };
@@ -63,7 +63,7 @@ async fn the_first_who_can_connect_is_answered() {
         }
     });
     let second = app::start(options(&folder, listen)).await.unwrap();
-    let seen = timeout(PATIENCE, knocking).await.expect("an answer").unwrap();
+    let seen = timeout(DEADLINE, knocking).await.expect("an answer").unwrap();
     assert_eq!(seen, (StatusCode::OK, StatusCode::OK));
     second.stop().await.unwrap();
 }
@@ -84,7 +84,7 @@ async fn a_standby_on_the_same_address_takes_it_over_with_the_store() {
     assert_eq!(ready().await.unwrap(), StatusCode::OK);
     assert!(!waiting.is_finished());
     first.stop().await.unwrap();
-    let second = timeout(PATIENCE, waiting).await.expect("it takes over").unwrap().unwrap();
+    let second = timeout(DEADLINE, waiting).await.expect("it takes over").unwrap().unwrap();
     assert_eq!(second.address, listen);
     assert_eq!(ready().await.unwrap(), StatusCode::OK);
     second.stop().await.unwrap();

@@ -1,6 +1,6 @@
 //! Requests as bytes, for what no client would send.
 
-use std::{net::SocketAddr, time::Duration};
+use std::net::SocketAddr;
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -8,8 +8,7 @@ use tokio::{
     time::timeout,
 };
 
-/// Longest wait for an answer.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+use crate::deadline::DEADLINE;
 
 /// An answer as it came.
 #[derive(Debug)]
@@ -50,7 +49,7 @@ pub async fn first_answer(stream: &mut TcpStream) -> Raw {
             }
         }
     };
-    timeout(PATIENCE, reading).await.expect("an answer in time");
+    timeout(DEADLINE, reading).await.expect("an answer in time");
     Raw(String::from_utf8_lossy(&text).into_owned())
 }
 

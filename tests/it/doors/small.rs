@@ -11,8 +11,10 @@ use tokio::{
     time::timeout,
 };
 
-use super::raw::PATIENCE;
-use crate::world::{AREA, World, strategy};
+use crate::{
+    deadline::DEADLINE,
+    world::{AREA, World, strategy},
+};
 
 #[tokio::test]
 async fn a_release_without_participants_is_known_and_can_not_be_steered() {
@@ -70,7 +72,7 @@ async fn children_that_change_large_areas_all_the_time_hold_nobody_up() {
     });
     let busy: Vec<_> = busy.collect();
     while !busy.iter().all(tokio::task::JoinHandle::is_finished) {
-        timeout(PATIENCE, world.poll(&kid)).await.expect("an answer");
+        timeout(DEADLINE, world.poll(&kid)).await.expect("an answer");
     }
     for caller in busy {
         caller.await.unwrap();
@@ -131,7 +133,7 @@ async fn a_webhook_is_not_led_to_another_address() {
     world.submit(&strategy("empty")).await.ok();
     // It is tried again, for a redirect is no success.
     for _ in 0..2 {
-        timeout(PATIENCE, asked.recv()).await.expect("it is called").unwrap();
+        timeout(DEADLINE, asked.recv()).await.expect("it is called").unwrap();
     }
     assert!(led.try_recv().is_err(), "it went where it was sent");
     world.stop().await;
@@ -177,7 +179,7 @@ async fn a_store_and_its_folder_are_for_their_owner_alone() {
 async fn a_store_without_space_says_so() {
     let world = World::with(|options| options.open.max_bytes = Some(400 * 1024)).await;
     let long: String = "x".repeat(100);
-    let refused = timeout(PATIENCE * 3, async {
+    let refused = timeout(DEADLINE, async {
         loop {
             let calls = (0..100).map(|_| {
                 let body = json!({"id": "", "name": long, "geographic_area": gear(40)});

@@ -6,13 +6,12 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
 };
 
 use engine::apart::{self, BYTES, ITEMS, giving_way, write_json};
 use tokio::time::timeout;
 
-const PATIENCE: Duration = Duration::from_mins(1);
+use crate::deadline::DEADLINE;
 
 #[test]
 fn items_come_as_they_are_however_many() {
@@ -35,11 +34,11 @@ async fn a_long_work_leaves_their_turns_to_as_many_as_come_after_it() {
     let goes_on = move |(): &()| !seen.load(Ordering::Relaxed);
     let long = tokio::spawn(apart::run(move || giving_way(iter::repeat(())).take_while(goes_on).count()));
     for number in 0..100 {
-        let short = timeout(PATIENCE, apart::run(move || number)).await;
+        let short = timeout(DEADLINE, apart::run(move || number)).await;
         assert_eq!(short.unwrap().unwrap(), number);
     }
     is_over.store(true, Ordering::Relaxed);
-    timeout(PATIENCE, long).await.unwrap().unwrap().unwrap();
+    timeout(DEADLINE, long).await.unwrap().unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -48,6 +47,6 @@ async fn who_breaks_off_leaves_its_turn_to_others() {
         let broken =
             apart::run(|| assert!(giving_way(0..ITEMS).next().is_none(), "this work breaks off")).await;
         assert!(broken.is_err());
-        assert_eq!(timeout(PATIENCE, apart::run(move || number)).await.unwrap().unwrap(), number);
+        assert_eq!(timeout(DEADLINE, apart::run(move || number)).await.unwrap().unwrap(), number);
     }
 }

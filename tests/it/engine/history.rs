@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use sqlx::{Connection as _, SqliteConnection};
 
 use super::durable::{get, poll, post, start, submit, summary};
+use crate::deadline::DEADLINE;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
-const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A sample under another id.
 fn sample(file: &str, id: &str) -> String {
@@ -60,7 +60,7 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    assert!(tokio::time::timeout(PATIENCE, waiting).await.is_ok(), "{what} never came");
+    assert!(tokio::time::timeout(DEADLINE, waiting).await.is_ok(), "{what} never came");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,7 +1,5 @@
 //! What happens when the store refuses a batch for good: only the guilty command fails.
 
-use std::time::Duration;
-
 use engine::{By, EngineError};
 use futures_util::future::join_all;
 use heart::{
@@ -11,8 +9,7 @@ use heart::{
 use store::{StoreError, rows::Batch};
 
 use super::faulty::{first_poll, start};
-
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::deadline::DEADLINE;
 
 /// A child of this name is in no batch that the store takes.
 const POISON: &str = "poison";
@@ -37,7 +34,7 @@ async fn only_the_command_that_the_store_refuses_fails() {
     for round in 0..20 {
         let names = ["good", POISON, "better", "best", POISON, "fine"];
         let calls = names.iter().enumerate().map(|(place, name)| {
-            engine.call(poll(&format!("child-{round}-{place}"), name), By::CHILD, PATIENCE)
+            engine.call(poll(&format!("child-{round}-{place}"), name), By::CHILD, DEADLINE)
         });
         for (name, answer) in names.iter().zip(join_all(calls).await) {
             match answer {
@@ -48,7 +45,7 @@ async fn only_the_command_that_the_store_refuses_fails() {
         }
     }
     let known = engine
-        .read(PATIENCE, |state| {
+        .read(DEADLINE, |state| {
             state.children.iter().map(|(_, child)| child.id.to_string()).collect::<Vec<_>>()
         })
         .await

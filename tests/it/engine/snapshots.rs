@@ -1,11 +1,8 @@
 //! What readers see: what was acknowledged, nothing that is not committed, and always one moment.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use engine::{By, Engine};
@@ -15,12 +12,11 @@ use heart::release::{command::Command, state::Snapshot};
 use store::StoreError;
 
 use super::faulty::{first_poll, start};
-
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::deadline::DEADLINE;
 
 async fn register(engine: &Engine, id: &str) {
     engine
-        .call(Command::Children(children::Command::Poll(first_poll(id))), By::CHILD, PATIENCE)
+        .call(Command::Children(children::Command::Poll(first_poll(id))), By::CHILD, DEADLINE)
         .await
         .unwrap();
 }
@@ -44,14 +40,14 @@ async fn a_snapshot_stays_as_it_was_while_the_state_goes_on() {
     let started = start(folder.path(), |_| None).await;
     let engine = started.engine;
     register(&engine, "one").await;
-    let before = engine.snapshot(PATIENCE).await.unwrap();
-    engine.call(label("one", "edge"), By::CHILD, PATIENCE).await.unwrap();
+    let before = engine.snapshot(DEADLINE).await.unwrap();
+    engine.call(label("one", "edge"), By::CHILD, DEADLINE).await.unwrap();
     let ids: Vec<String> = (0..100).map(|number| format!("more-{number}")).collect();
     join_all(ids.iter().map(|id| register(&engine, id))).await;
     let forget =
         Command::Children(children::Command::Forget { child: "more-50".to_owned(), even_if_it_owes: false });
-    engine.call(forget, By::CHILD, PATIENCE).await.unwrap();
-    let after = engine.snapshot(PATIENCE).await.unwrap();
+    engine.call(forget, By::CHILD, DEADLINE).await.unwrap();
+    let after = engine.snapshot(DEADLINE).await.unwrap();
     assert_eq!((before.children.len(), after.children.len()), (1, 100));
     assert_eq!((tier(&before, "one"), tier(&after, "one").as_deref()), (None, Some("edge")));
     assert!(before.children.by_id("more-7").is_none());
@@ -71,8 +67,8 @@ async fn whoever_was_answered_finds_it_in_the_next_look() {
             let id = format!("child-{number}");
             register(&engine, &id).await;
             for value in 0..20 {
-                engine.call(label(&id, &value.to_string()), By::CHILD, PATIENCE).await.unwrap();
-                let found = engine.read(PATIENCE, |state| tier(state, &id)).await.unwrap();
+                engine.call(label(&id, &value.to_string()), By::CHILD, DEADLINE).await.unwrap();
+                let found = engine.read(DEADLINE, |state| tier(state, &id)).await.unwrap();
                 assert_eq!(found, Some(value.to_string()));
             }
         }
@@ -95,9 +91,9 @@ async fn nothing_is_seen_that_the_store_has_not_kept() {
     register(&engine, "one").await;
     refuses.store(true, Ordering::Relaxed);
     let (asked, seen) = (label("one", "edge"), engine.clone());
-    let call = engine.call(asked, By::CHILD, PATIENCE);
+    let call = engine.call(asked, By::CHILD, DEADLINE);
     let look = async {
-        let found = seen.read(PATIENCE, |state| tier(state, "one")).await.unwrap();
+        let found = seen.read(DEADLINE, |state| tier(state, "one")).await.unwrap();
         assert_eq!(found.as_deref(), Some("edge"), "it was decided before the look, so it is stored by then");
         assert!(!refuses.load(Ordering::Relaxed), "the look was answered while nothing could be stored");
     };

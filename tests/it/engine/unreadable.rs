@@ -10,9 +10,10 @@ use sqlx::{Connection as _, SqliteConnection};
 use store::{StoreError, rows::AuditRow};
 use tokio::time::{sleep, timeout};
 
-use crate::world::{AREA, STAGE, World, strategy};
-
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::{
+    deadline::DEADLINE,
+    world::{AREA, STAGE, World, strategy},
+};
 
 /// Two releases that ended, of which the first could leave the history at once.
 async fn with_history(broken: &'static str) -> World {
@@ -33,7 +34,7 @@ async fn until(world: &World, table: &str) {
             sleep(Duration::from_millis(20)).await;
         }
     };
-    assert!(timeout(PATIENCE, looking).await.is_ok(), "nothing unreadable in {table}");
+    assert!(timeout(DEADLINE, looking).await.is_ok(), "nothing unreadable in {table}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -133,7 +134,7 @@ async fn a_result_for_the_parent_that_can_not_be_read_is_kept_and_holds_no_histo
             sleep(Duration::from_millis(20)).await;
         }
     };
-    assert!(timeout(PATIENCE, leaving).await.is_ok(), "the release stays");
+    assert!(timeout(DEADLINE, leaving).await.is_ok(), "the release stays");
     assert_eq!(world.unreadable("outbox").await, 1);
     world.sql("UPDATE outbox SET at_ms = 0 WHERE id = 1").await;
     world.stop().await;

@@ -13,8 +13,7 @@ use engine::waiters::{MAX_WAITERS_PER_CHILD, Waiters};
 use model::ChildKey;
 use tokio::time::timeout;
 
-/// Far longer than a wake-up takes.
-const PATIENCE: Duration = Duration::from_mins(1);
+use crate::deadline::DEADLINE;
 
 /// Rounds of publishing and waiting: whoever loses a wake-up in one of a million does so here now and then.
 const ROUNDS: u64 = 30_000;
@@ -53,7 +52,7 @@ fn what_is_published_while_somebody_registers_is_not_missed() {
                 for round in 1..=ROUNDS {
                     let mut waiter = waiters.register(child, 10).unwrap();
                     while turn.load(Ordering::Acquire) < round {
-                        timeout(PATIENCE, waiter.woken()).await.expect("it is woken");
+                        timeout(DEADLINE, waiter.woken()).await.expect("it is woken");
                     }
                     drop(waiter);
                     next.send(()).unwrap();
@@ -75,14 +74,14 @@ async fn each_child_wakes_its_own_waiters_and_all_of_them() {
     let mut third = waiters.register(other, 10).unwrap();
     waiters.wake(one);
     for waiter in &mut both {
-        timeout(PATIENCE, waiter.woken()).await.unwrap();
+        timeout(DEADLINE, waiter.woken()).await.unwrap();
     }
     let pending = |woken: Result<(), _>| woken.is_err();
     assert!(pending(timeout(Duration::from_millis(1), third.woken()).await));
     assert!(pending(timeout(Duration::from_millis(1), both[0].woken()).await));
     waiters.wake_all();
     for waiter in both.iter_mut().chain([&mut third]) {
-        timeout(PATIENCE, waiter.woken()).await.unwrap();
+        timeout(DEADLINE, waiter.woken()).await.unwrap();
     }
 }
 

@@ -26,8 +26,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use zip::{ZipWriter, write::SimpleFileOptions};
 
-/// Longest wait for what a test expects.
-const PATIENCE: Duration = Duration::from_mins(1);
+use crate::deadline::DEADLINE;
 
 /// After a question whether there were calls enough there is a pause of so many times as long as it took.
 const ASK_PAUSE: u32 = 20;
@@ -178,7 +177,7 @@ impl Manager {
         let ended = tokio::select! {
             () = is_enough => None,
             ended = &mut fleet => Some(ended),
-            () = sleep(PATIENCE) => panic!("waited in vain; {}", self.last_calls()),
+            () = sleep(DEADLINE) => panic!("waited in vain; {}", self.last_calls()),
         };
         stop.cancel();
         let ended = match ended {

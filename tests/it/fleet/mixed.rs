@@ -10,10 +10,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{tree::levels, world::World};
-
-/// Longest wait for what a test expects.
-const PATIENCE: Duration = Duration::from_mins(1);
+use crate::{
+    deadline::DEADLINE,
+    {tree::levels, world::World},
+};
 
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -63,7 +63,7 @@ async fn until_known(root: &World, agents: u64) {
             sleep(LOOK).await;
         }
     };
-    timeout(PATIENCE, known).await.unwrap();
+    timeout(DEADLINE, known).await.unwrap();
 }
 
 /// Approves whatever waits for it, and goes on where a wave has proven nothing, until the release is over; what is shown of it then.
@@ -81,7 +81,7 @@ async fn led_to_its_end(root: &World) -> Value {
             }
         }
     };
-    let is_over = timeout(PATIENCE, over).await;
+    let is_over = timeout(DEADLINE, over).await;
     assert!(is_over.is_ok(), "{last:#}");
     last
 }

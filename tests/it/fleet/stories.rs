@@ -11,10 +11,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::world::World;
-
-/// Longest wait for what a test expects.
-const PATIENCE: Duration = Duration::from_mins(2);
+use crate::{deadline::DEADLINE, world::World};
 
 const AGENTS: usize = 5;
 
@@ -74,7 +71,7 @@ impl Story {
             if is_expected(&seen) {
                 return seen;
             }
-            assert!(began.elapsed() < PATIENCE, "{path} never was as expected: {seen:#}");
+            assert!(began.elapsed() < DEADLINE, "{path} never was as expected: {seen:#}");
             sleep(Duration::from_millis(5)).await;
         }
     }

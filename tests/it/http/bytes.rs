@@ -1,19 +1,14 @@
 //! Arbitrary bytes for every endpoint: never an error of ours, never a hang.
 
-use std::time::Duration;
-
 use proptest::{collection::vec, prelude::*, strategy::ValueTree as _, test_runner::TestRunner};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::doors::routes::is_endless;
 use crate::world::{World, strategy};
+use crate::{deadline::DEADLINE, doors::routes::is_endless};
 
 /// Requests in all.
 const CASES: usize = 600;
-
-/// Longest wait for an answer.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A body: noise, JSON that means nothing, or a strategy with something cut out of it.
 fn body() -> impl Strategy<Value = Vec<u8>> {
@@ -69,7 +64,7 @@ async fn no_bytes_cause_an_error_of_ours_or_a_hang() {
             if !kinds[kind].is_empty() {
                 request = request.header("content-type", kinds[kind]);
             }
-            let answer = timeout(PATIENCE, world.send(request)).await.expect("an answer in time");
+            let answer = timeout(DEADLINE, world.send(request)).await.expect("an answer in time");
             assert!(answer.status < 500, "{method} {path} {:?}: {answer:?}", String::from_utf8_lossy(&body));
         }
     }

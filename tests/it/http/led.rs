@@ -8,12 +8,10 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    deadline::DEADLINE,
     store::place::Place,
     world::{World, strategy},
 };
-
-/// Longest wait for what a test expects.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 const AGENTS: usize = 4;
 
@@ -24,7 +22,7 @@ async fn until(world: &World, path: &str, is_expected: impl Fn(&Value) -> bool) 
         if is_expected(&seen) {
             return seen;
         }
-        assert!(began.elapsed() < PATIENCE, "{path} never was as expected: {seen:#}");
+        assert!(began.elapsed() < DEADLINE, "{path} never was as expected: {seen:#}");
         sleep(Duration::from_millis(10)).await;
     }
 }

@@ -8,10 +8,10 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::world::{AREA, STAGE, World, strategy};
-
-/// Longest wait for what a test expects.
-const PATIENCE: Duration = Duration::from_secs(40);
+use crate::{
+    deadline::DEADLINE,
+    world::{AREA, STAGE, World, strategy},
+};
 
 /// A poll that waits; what it is offered in the end.
 fn waits(world: &World, id: &str) -> JoinHandle<String> {
@@ -26,13 +26,13 @@ fn waits(world: &World, id: &str) -> JoinHandle<String> {
 }
 
 async fn soon(call: JoinHandle<String>) -> String {
-    timeout(PATIENCE, call).await.expect("not answered in time").unwrap()
+    timeout(DEADLINE, call).await.expect("not answered in time").unwrap()
 }
 
 async fn waiting(world: &World, count: usize) {
     let began = Instant::now();
     while world.manager.engine.view().waiters.count() != count {
-        assert!(began.elapsed() < PATIENCE, "never {count} waited");
+        assert!(began.elapsed() < DEADLINE, "never {count} waited");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
@@ -65,7 +65,7 @@ async fn a_poll_that_waits_for_a_place_is_answered_with_the_offer_when_one_is_fr
         }
     };
     let (offer, done, waits, waiting_call) =
-        timeout(PATIENCE, first_answer).await.expect("nobody was answered");
+        timeout(DEADLINE, first_answer).await.expect("nobody was answered");
     assert_eq!(offer, "a");
     assert!(!waiting_call.is_finished());
     world.fetch(done, "a").await.ok();

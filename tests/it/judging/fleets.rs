@@ -30,8 +30,11 @@ use tokio::{
     time::{advance, pause, sleep},
 };
 
-use super::{Agents, PATIENCE};
-use crate::world::{World, strategy};
+use super::Agents;
+use crate::{
+    deadline::DEADLINE,
+    world::{World, strategy},
+};
 
 /// How long the analysed stage takes, in seconds.
 const STAGE_S: u64 = 60;
@@ -147,7 +150,7 @@ impl Hand {
         advance(TURN).await;
         for _ in 0..ROUNDS {
             spawn_blocking(|| thread::sleep(BREATH)).await.unwrap();
-            world.manager.engine.read(PATIENCE, |_| ()).await.unwrap();
+            world.manager.engine.read(DEADLINE, |_| ()).await.unwrap();
         }
     }
 }

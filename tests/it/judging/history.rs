@@ -96,5 +96,5 @@ async fn look_until_told(root: &World, agents: u64) {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(super::PATIENCE, told).await.unwrap();
+    tokio::time::timeout(crate::deadline::DEADLINE, told).await.unwrap();
 }

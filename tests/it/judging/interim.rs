@@ -389,7 +389,7 @@ async fn intervals_have_the_same_numbers_everywhere() {
             both = told(&root.get("/api/v1/releases/good/children").await.ok().json());
         }
     };
-    tokio::time::timeout(super::PATIENCE, looking).await.unwrap();
+    tokio::time::timeout(crate::deadline::DEADLINE, looking).await.unwrap();
     for intervals in &both {
         assert!(intervals.windows(2).all(|two| two[1] == two[0] + 1), "{both:?}");
     }

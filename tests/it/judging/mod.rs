@@ -35,10 +35,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::world::{World, strategy};
-
-/// Longest wait for what a test expects.
-const PATIENCE: Duration = Duration::from_mins(2);
+use crate::{
+    deadline::DEADLINE,
+    world::{World, strategy},
+};
 
 /// What the provider answers for a version, or a status of an error.
 type Says = Result<Vec<f64>, u16>;
@@ -146,7 +146,7 @@ async fn look_until(world: &World, id: &str, is_expected: impl Fn(&Value) -> boo
             sleep(Duration::from_millis(20)).await;
         }
     };
-    let found = timeout(PATIENCE, looking).await;
+    let found = timeout(DEADLINE, looking).await;
     assert!(found.is_ok(), "{id} never was as expected: {last:#}");
     last
 }
@@ -161,7 +161,7 @@ async fn registered(world: &World, count: usize) {
             sleep(Duration::from_millis(20)).await;
         }
     };
-    timeout(PATIENCE, waiting).await.unwrap();
+    timeout(DEADLINE, waiting).await.unwrap();
 }
 
 /// The audit trail of a kind of event, oldest first.

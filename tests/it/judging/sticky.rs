@@ -105,7 +105,7 @@ async fn begun(world: &World, child: &str) -> String {
             }
         }
     };
-    tokio::time::timeout(super::PATIENCE, polling).await.unwrap()
+    tokio::time::timeout(crate::deadline::DEADLINE, polling).await.unwrap()
 }
 
 async fn verdict(world: &World, id: &str) -> Value {

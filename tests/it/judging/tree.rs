@@ -15,8 +15,9 @@ use serde_json::Value;
 use simulated::{AgentReport, FleetReport, LiveVersion};
 use tokio::time::{sleep, timeout};
 
-use super::{Agents, PATIENCE, events, in_state, judged};
+use super::{Agents, events, in_state, judged};
 use crate::{
+    deadline::DEADLINE,
     provider::{real::Server, written::Series},
     random::Random,
     tree::levels,
@@ -186,7 +187,7 @@ impl Tree {
                 sleep(Duration::from_millis(20)).await;
             }
         };
-        timeout(PATIENCE, known).await.unwrap();
+        timeout(DEADLINE, known).await.unwrap();
         Self { root, below }
     }
 

@@ -68,7 +68,7 @@ async fn look_until_agents(root: &World, agents: u64) {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(super::PATIENCE, all_there).await.unwrap();
+    tokio::time::timeout(crate::deadline::DEADLINE, all_there).await.unwrap();
 }
 
 async fn end(worlds: [World; 3], agents: Vec<Agents>) {

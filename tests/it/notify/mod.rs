@@ -14,13 +14,11 @@ use sqlx::{Connection, SqliteConnection};
 use tokio::{net::TcpListener, sync::mpsc, time::sleep};
 
 use crate::{
+    deadline::DEADLINE,
     engine::durable::start,
     store::place::{Kind, Place},
     world::{World, strategy},
 };
-
-/// Longest wait for what is to happen.
-const SOON: Duration = Duration::from_mins(1);
 
 /// A webhook that fails so often before it takes a call.
 struct Hook {
@@ -74,7 +72,7 @@ async fn carry_out(hook: &Hook, at_ms: i64, served_ms: Option<i64>, served_now_m
                 sleep(Duration::from_millis(10)).await;
             }
         };
-        tokio::time::timeout(SOON, done).await.expect("the effect stays in the outbox");
+        tokio::time::timeout(DEADLINE, done).await.expect("the effect stays in the outbox");
         manager.stop().await.unwrap();
     })
     .await;
@@ -118,7 +116,7 @@ async fn a_webhook_is_told_why_a_release_ended_who_wanted_it_and_their_words() {
     world.submit(&strategy("cut")).await.ok();
     let note = json!({"by": "dee", "note": "the fair is on"});
     world.post("/api/v1/releases/cut/abort", &note).await.ok();
-    let body = tokio::time::timeout(SOON, bodies.recv()).await.expect("it is called").unwrap();
+    let body = tokio::time::timeout(DEADLINE, bodies.recv()).await.expect("it is called").unwrap();
     let shown = world.get("/api/v1/releases/cut").await.ok().json();
     assert_eq!((&body["release"], &body["state"]), (&json!("cut"), &json!("Aborted")));
     assert_eq!((&body["why"]["cause"], &body["why"]["note"]), (&json!("operator"), &json!("the fair is on")));

@@ -11,10 +11,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::world::{STAGE, World, strategy};
-
-/// Longest wait for what a test expects.
-pub const PATIENCE: Duration = Duration::from_mins(1);
+use crate::{
+    deadline::DEADLINE,
+    world::{STAGE, World, strategy},
+};
 
 pub const AGENTS: usize = 6;
 
@@ -84,7 +84,7 @@ pub async fn look_until(world: &World, path: &str, is_expected: impl Fn(&Value) 
             sleep(Duration::from_millis(20)).await;
         }
     };
-    let found = timeout(PATIENCE, looking).await;
+    let found = timeout(DEADLINE, looking).await;
     assert!(found.is_ok(), "{path} never was as expected: {last:#}");
     last
 }

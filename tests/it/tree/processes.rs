@@ -13,12 +13,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     crash::server::{Server, Start, tail},
+    deadline::DEADLINE,
     store::place::{Kind, Place},
     world::{client, strategy},
 };
-
-/// Longest wait for what a test expects: processes start meanwhile, on a machine that has other work.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Agents below each lowest manager.
 const AGENTS: usize = 4;
@@ -91,7 +89,7 @@ impl Node {
                 sleep(Duration::from_millis(25)).await;
             }
         };
-        let found = timeout(PATIENCE, looking).await;
+        let found = timeout(DEADLINE, looking).await;
         assert!(found.is_ok(), "{path} never was as expected: {last:#}\n{}", tail(&self.start.log));
         last
     }

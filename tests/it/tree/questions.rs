@@ -34,7 +34,7 @@ pub async fn asked_of(world: &World, agents: u64) -> ChildKey {
         if entry.profile.as_ref().is_some_and(|profile| profile.capabilities.has("questions")) {
             return entry.key;
         }
-        assert!(began.elapsed() < super::levels::PATIENCE, "{entry:?}");
+        assert!(began.elapsed() < crate::deadline::DEADLINE, "{entry:?}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -171,7 +171,7 @@ async fn an_old_manager_is_asked_nothing_and_a_plain_parent_is_told_nothing_new(
     agent(&middle, AREA, "edge", "nodejs").await;
     let began = Instant::now();
     while parent.script().polls.len() < 5 {
-        assert!(began.elapsed() < super::levels::PATIENCE);
+        assert!(began.elapsed() < crate::deadline::DEADLINE);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let told: Vec<String> = parent.script().polls.iter().map(ToString::to_string).collect();
@@ -252,7 +252,7 @@ async fn labels_of_children_are_known_above() {
         if below.as_ref().is_some_and(|below| below["tier"].contains("edge")) {
             break;
         }
-        assert!(began.elapsed() < super::levels::PATIENCE, "{entry:?}");
+        assert!(began.elapsed() < crate::deadline::DEADLINE, "{entry:?}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     // Who lacks it below takes no part, and who has it below does.

@@ -7,9 +7,10 @@ use tokio::time::{sleep, timeout};
 use zip::write::SimpleFileOptions;
 
 use super::{
-    levels::{Agents, PATIENCE, below_url, ended, look_until, parent},
+    levels::{Agents, below_url, ended, look_until, parent},
     plain::{Manners, Offer, PlainParent},
 };
+use crate::deadline::DEADLINE;
 use choirmaster::app;
 
 use crate::world::{STAGE, World, strategy, summary};
@@ -37,7 +38,7 @@ pub async fn seen(parent: &PlainParent, what: &str, is_expected: impl Fn(&PlainP
             sleep(Duration::from_millis(10)).await;
         }
     };
-    let found = timeout(PATIENCE, looking).await;
+    let found = timeout(DEADLINE, looking).await;
     assert!(found.is_ok(), "{what}: {:?}", parent.script());
 }
 
@@ -88,7 +89,7 @@ async fn a_plain_parent_is_told_no_strata_of_calls_that_depend_on_each_other() {
     let counts = json!({"f1_calls": 950, "f1_errors": 1, "f2_calls": 50, "f2_errors": 0});
     for (child, group) in children.iter().zip([Some(7), None]) {
         let polling = async { while middle.poll(child).await.1.is_empty() {} };
-        timeout(PATIENCE, polling).await.unwrap();
+        timeout(DEADLINE, polling).await.unwrap();
         middle.fetch(child, "21").await.ok();
         let (mut summary, mut stratum) = (summary(STAGE, 2), counts.clone());
         if let Some(group) = group {
@@ -189,7 +190,7 @@ async fn nothing_leaves_the_history_while_a_result_is_owed_to_the_parent() {
             sleep(Duration::from_millis(20)).await;
         }
     };
-    assert!(timeout(PATIENCE, removed).await.is_ok(), "the result was sent, and the release is still there");
+    assert!(timeout(DEADLINE, removed).await.is_ok(), "the result was sent, and the release is still there");
     middle.stop().await;
 }
 
@@ -204,7 +205,7 @@ pub async fn look_until_metric(world: &World, line: &str) {
             sleep(Duration::from_millis(20)).await;
         }
     };
-    let found = timeout(PATIENCE, looking).await;
+    let found = timeout(DEADLINE, looking).await;
     let last: String = last.lines().filter(|line| line.contains("parent")).collect();
     assert!(found.is_ok(), "{line} is not in {last}");
 }

@@ -262,5 +262,5 @@ async fn look_until_end(world: &World, agent: &str, offer: &str) {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(super::levels::PATIENCE, ask).await.unwrap();
+    tokio::time::timeout(crate::deadline::DEADLINE, ask).await.unwrap();
 }

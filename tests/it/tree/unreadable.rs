@@ -5,11 +5,14 @@ use sqlx::{Connection as _, SqliteConnection};
 use tokio::time::{sleep, timeout};
 
 use super::{
-    levels::{PATIENCE, below_url, look_until, parent},
+    levels::{below_url, look_until, parent},
     plain::PlainParent,
     rough::{offer, seen},
 };
-use crate::world::{STAGE, World, summary};
+use crate::{
+    deadline::DEADLINE,
+    world::{STAGE, World, summary},
+};
 
 use std::time::Duration;
 
@@ -22,7 +25,7 @@ async fn a_stage_is_not_told_without_the_report_that_can_not_be_read() {
     look_until(&middle, "/api/v1/releases/31", |shown| shown["state"] == "Running").await;
     for child in &children {
         let polling = async { while middle.poll(child).await.1.is_empty() {} };
-        timeout(PATIENCE, polling).await.unwrap();
+        timeout(DEADLINE, polling).await.unwrap();
         middle.fetch(child, "31").await.ok();
     }
     let report = async |child: &str| {
@@ -105,5 +108,5 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
             sleep(Duration::from_millis(20)).await;
         }
     };
-    assert!(timeout(PATIENCE, looking).await.is_ok(), "{what} never came");
+    assert!(timeout(DEADLINE, looking).await.is_ok(), "{what} never came");
 }

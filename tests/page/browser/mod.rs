@@ -7,7 +7,7 @@
 //! Elements are found as users of assistive technology find them, by role and name: what isn't named can't be tested, and shouldn't
 //! be there. All that is done to them works in pages without scripts, too.
 //!
-//! Nothing waits for a time: [`Page::until`] looks until what is expected is there, for as long as [`PATIENCE`].
+//! Nothing waits for a time: [`Page::until`] looks until what is expected is there, for as long as [`DEADLINE`].
 
 mod driver;
 mod element;
@@ -28,8 +28,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// Longest wait for anything that a test expects of a page.
-pub const PATIENCE: Duration = Duration::from_mins(1);
+use crate::deadline::DEADLINE;
 
 /// How an expression begins that is awaited.
 pub const AWAITED: &str = "/* awaited */";
@@ -124,7 +123,7 @@ impl Page {
             "unhandledPromptBehavior": "ignore", "goog:chromeOptions": {"args": flags}}}});
         // No client is built without one. An error: it is installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
+        let client = reqwest::Client::builder().no_proxy().timeout(DEADLINE).build().unwrap();
         let sessions = format!("{}/session", driver::address());
         let session = call(&client, Method::POST, &sessions, &wanted)
             .await
@@ -213,7 +212,7 @@ impl Page {
     pub async fn until<T>(&self, what: &str, mut look: impl AsyncFnMut() -> Result<Option<T>, String>) -> T {
         let begin = Instant::now();
         let mut said = String::new();
-        while begin.elapsed() < PATIENCE {
+        while begin.elapsed() < DEADLINE {
             match look().await {
                 Ok(Some(found)) => return found,
                 Ok(None) => said.clear(),
@@ -221,7 +220,7 @@ impl Page {
             }
             sleep(LOOK).await;
         }
-        panic!("{what}: not within {PATIENCE:?} {said}");
+        panic!("{what}: not within {DEADLINE:?} {said}");
     }
 
     /// Waits until a text can be read.

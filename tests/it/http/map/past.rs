@@ -12,7 +12,10 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{Columns, assert_agrees, map_of, rectangle};
-use crate::world::{Answer, STAGE, World, strategy};
+use crate::{
+    deadline::DEADLINE,
+    world::{Answer, STAGE, World, strategy},
+};
 use language::render::ROLLOUT_STAGE;
 
 /// A history, read by its description.
@@ -162,9 +165,6 @@ async fn a_release_that_is_over_keeps_its_past() {
     world.stop().await;
 }
 
-/// So long a busy machine may take for all that many children do.
-const PATIENCE: Duration = Duration::from_mins(5);
-
 /// Calls again while the manager is too busy to answer.
 async fn served(call: impl AsyncFn() -> Answer) -> Answer {
     let begun = Instant::now();
@@ -173,7 +173,7 @@ async fn served(call: impl AsyncFn() -> Answer) -> Answer {
         if answer.status != 503 {
             return answer.ok();
         }
-        assert!(begun.elapsed() < PATIENCE, "{}", answer.text());
+        assert!(begun.elapsed() < DEADLINE, "{}", answer.text());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
@@ -217,7 +217,7 @@ impl Apart {
             left.lock().unwrap().remove(child);
         };
         while !left.lock().unwrap().is_empty() {
-            assert!(begun.elapsed() < PATIENCE, "left: {}", left.lock().unwrap().len());
+            assert!(begun.elapsed() < DEADLINE, "left: {}", left.lock().unwrap().len());
             stream::iter(&self.children).for_each_concurrent(16, &fail).await;
         }
     }
@@ -231,7 +231,7 @@ async fn until(world: &World, path: &str, is_expected: impl Fn(&Value) -> bool) 
         if is_expected(&found) {
             return found;
         }
-        assert!(begun.elapsed() < PATIENCE, "{found:#}");
+        assert!(begun.elapsed() < DEADLINE, "{found:#}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

@@ -5,7 +5,8 @@ use tokio::time::{Duration, sleep, timeout};
 
 use super::Shared;
 use crate::{
-    tree::levels::{PATIENCE, parent, url},
+    deadline::DEADLINE,
+    tree::levels::{parent, url},
     world::{World, strategy},
 };
 
@@ -17,7 +18,7 @@ async fn a_release_goes_down_to_the_tenants_own_children() {
     let (own, other) = (middle.child().await, middle.child().await);
     let path = format!("/api/v1/children/{own}/labels/tenant");
     middle.send_json("PUT", &path, &json!({"value": "acme"})).await.ok();
-    let manager = timeout(PATIENCE, async {
+    let manager = timeout(DEADLINE, async {
         loop {
             let listed = root.get("root", "/api/v1/children?kind=rm").await.ok().json();
             if let Some(found) = listed["items"].get(0).filter(|found| found["agents"] == 2) {
@@ -34,7 +35,7 @@ async fn a_release_goes_down_to_the_tenants_own_children() {
     root.send("root", "PUT", &path, &json!({"value": "acme"})).await.ok();
     assert_eq!(root.submit("uma", &strategy("theirs")).await.ok().json()["participants"], 0);
     assert_eq!(root.submit("ann", &strategy("below")).await.ok().json()["participants"], 1);
-    let offered = timeout(PATIENCE, async {
+    let offered = timeout(DEADLINE, async {
         loop {
             let (_, offer) = middle.poll(&own).await;
             if !offer.is_empty() {
