@@ -142,7 +142,8 @@ async fn who_does_not_answer_costs_two_seconds_and_is_at_most_what_it_said() {
     let said = able(&root, of_middle, &wanted("", NEVER_MS)).await.unwrap();
     assert_eq!((said.live, said.silent, said.not_asked), (1, 0, 5), "{said:?}");
     assert_eq!(said.unheard, std::slice::from_ref(&silent), "{said:?}");
-    assert!(began.elapsed() >= PATIENCE, "{:?}", began.elapsed());
+    // The manager in between keeps a part of the time for its answer.
+    assert!(began.elapsed() > PATIENCE / 2, "{:?}", began.elapsed());
     let taken = taken.await.unwrap();
     assert_eq!(taken["questions"][0]["kind"], "eligible", "{taken}");
     // Nobody waits for it any more.
