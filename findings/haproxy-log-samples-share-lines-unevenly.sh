@@ -87,9 +87,10 @@ def measured(nbthread):
 for nbthread in (1, 4):
     missing, twice = measured(nbthread)
     print(f"{nbthread} thread(s): of {CALLS} calls {missing} have no line, {twice} lines came once more")
-    if nbthread == 1 and (missing, twice) != (0, 0):
-        sys.exit("with one thread it was exact, and isn't any more")
-    if nbthread > 1 and missing + twice == 0:
-        sys.exit("it is exact now")
+    # A receiver that is late loses a line, which says nothing; nothing but HAProxy sends one twice.
+    if nbthread == 1 and twice:
+        sys.exit("with one thread no line came twice, and now some do")
+    if nbthread > 1 and not twice:
+        sys.exit("no line comes twice any more")
 PY
 "$folder/venv/bin/python" "$folder/measure.py" "$haproxy" "$folder"

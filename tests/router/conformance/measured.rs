@@ -107,7 +107,7 @@ fn user_of(spec: &ServiceSpec, which: u8) -> String {
 }
 
 pub async fn calls_are_counted_by_how_they_ended<R: Real>() {
-    let real = R::start().await;
+    let real = R::start_logging_exactly().await;
     let folder = tempfile::tempdir().unwrap();
     let log = path_in(folder.path(), "lines");
     let measure = measure_at(&log);

@@ -25,6 +25,11 @@ pub trait Real: Sized + Send + Sync {
 
     async fn start() -> Self;
 
+    /// One that sends a line of each call once, for tests that count them.
+    async fn start_logging_exactly() -> Self {
+        Self::start().await
+    }
+
     /// What leads it, as a program that was started anew opens it.
     fn open(&self) -> Arc<dyn Router>;
 

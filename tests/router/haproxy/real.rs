@@ -37,9 +37,18 @@ fn program() -> PathBuf {
 pub struct RealHaproxy {
     folder: TempDir,
     master: Option<Child>,
+    threads: u32,
 }
 
 impl RealHaproxy {
+    async fn start_with(threads: u32) -> Self {
+        let mut real = Self { folder: tempfile::tempdir().unwrap(), master: None, threads };
+        real.write_operators("");
+        drop(Haproxy::open(real.settings()).unwrap());
+        real.launch().await;
+        real
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -73,10 +82,11 @@ impl RealHaproxy {
 
     pub fn write_operators(&self, more: &str) {
         let text = format!(
-            "# of the operator\nglobal\n    stats socket {} mode 600 level admin\n    nbthread 2\n\ndefaults\n    mode \
+            "# of the operator\nglobal\n    stats socket {} mode 600 level admin\n    nbthread {}\n\ndefaults\n    mode \
              tcp\n    timeout connect 7s\n    timeout client 7s\n    timeout server 7s\n\nbackend theirs\n    server one \
              127.0.0.1:9\n{more}",
-            self.path("runtime.sock").display()
+            self.path("runtime.sock").display(),
+            self.threads
         );
         fs::write(self.path("operator.cfg"), text).unwrap();
     }
@@ -124,11 +134,12 @@ impl Real for RealHaproxy {
     const LED_BY: &'static str = "as the last -f";
 
     async fn start() -> Self {
-        let mut real = Self { folder: tempfile::tempdir().unwrap(), master: None };
-        real.write_operators("");
-        drop(Haproxy::open(real.settings()).unwrap());
-        real.launch().await;
-        real
+        Self::start_with(2).await
+    }
+
+    /// Where two of its threads log at once, it sends one line twice and another one never.
+    async fn start_logging_exactly() -> Self {
+        Self::start_with(1).await
     }
 
     fn open(&self) -> Arc<dyn Router> {
