@@ -42,5 +42,6 @@ mod store;
 #[path = "../shared/texts.rs"]
 mod texts;
 mod tree;
+mod virtual_time;
 mod wire;
 mod world;

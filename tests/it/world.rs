@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 use sqlx::{Connection as _, SqliteConnection};
 use tempfile::TempDir;
 
+use crate::{deadline::until, virtual_time};
+
 /// An area somewhere in Berlin.
 pub const AREA: &str = r#"{"type":"Polygon","coordinates":[[[13.34,52.49],[13.47,52.49],[13.47,52.55],[13.34,52.55],[13.34,52.49]]]}"#;
 
@@ -90,6 +92,7 @@ fn store_in(folder: &TempDir) -> String {
 /// Those of a manager that keeps everything in this folder, unless they are changed.
 fn options(folder: &TempDir, change: impl FnOnce(&mut Options)) -> Options {
     let mut options = Options::local(store_in(folder), Path::new(env!("CARGO_MANIFEST_DIR")).to_owned());
+    options.task.clock = virtual_time::clock();
     change(&mut options);
     if let Some(parent) = options.parent.as_mut().filter(|parent| parent.downloads.as_os_str().is_empty()) {
         parent.downloads = folder.path().join("parent");
@@ -104,10 +107,7 @@ impl World {
 
     /// With other options than the usual ones.
     pub async fn with(change: impl FnOnce(&mut Options)) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let manager = app::start(options(&folder, change)).await.unwrap();
-        let client = client().build().unwrap();
-        Self { manager, folder, client }
+        Self::start_in(tempfile::tempdir().unwrap(), client().build().unwrap(), change).await
     }
 
     /// Stops the manager in order, and starts another one on the same store.
@@ -119,7 +119,13 @@ impl World {
     pub async fn restart_with(self, change: impl FnOnce(&mut Options)) -> Self {
         let Self { manager, folder, client } = self;
         manager.stop().await.unwrap();
+        Self::start_in(folder, client, change).await
+    }
+
+    async fn start_in(folder: TempDir, client: reqwest::Client, change: impl FnOnce(&mut Options)) -> Self {
+        let _asked = virtual_time::Question::ask();
         let manager = app::start(options(&folder, change)).await.unwrap();
+        virtual_time::wait_for(&manager.engine);
         Self { manager, folder, client }
     }
 
@@ -157,6 +163,7 @@ impl World {
     }
 
     pub async fn send(&self, request: RequestBuilder) -> Answer {
+        let _asked = virtual_time::Question::ask();
         let answer = request.send().await.unwrap();
         let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
         Answer { status, headers, body: answer.bytes().await.unwrap().to_vec() }
@@ -164,6 +171,19 @@ impl World {
 
     pub async fn get(&self, path: &str) -> Answer {
         self.send(self.request("GET", path)).await
+    }
+
+    /// Asks until the answer is a success and as expected.
+    pub async fn until(&self, path: &str, is_expected: impl Fn(&Value) -> bool) -> Value {
+        let ask = async || {
+            Some(self.get(path).await).filter(|answer| answer.status == 200).map(|answer| answer.json())
+        };
+        until(path, ask, |answer| answer.as_ref().is_some_and(&is_expected)).await.unwrap()
+    }
+
+    /// Polls until there is an offer; its id.
+    pub async fn offered(&self, child: &str) -> String {
+        until("an offer", async || self.poll(child).await.1, |offer| !offer.is_empty()).await
     }
 
     /// A call without a body.

@@ -29,5 +29,8 @@ mod states;
 mod story;
 mod tree;
 #[allow(dead_code, reason = "the tests of the manager have more to do with it")]
+#[path = "../it/virtual_time.rs"]
+mod virtual_time;
+#[allow(dead_code, reason = "the tests of the manager have more to do with it")]
 #[path = "../it/world.rs"]
 mod world;

@@ -10,7 +10,7 @@ use crate::{
     maps::says,
     services::{router, told},
     states::of_function,
-    tree::{look_until, measured},
+    tree::measured,
     world::{AREA, STAGE, World, summary},
 };
 
@@ -208,7 +208,7 @@ async fn so_are_names_of_metrics_and_all_that_their_plan_says() {
             measured(&world, child, "judged", 1.5, seed).await;
         }
         let is_judged = |shown: &Value| shown["analyses"][0]["verdict"] == "fail";
-        look_until(&world, "/api/v1/releases/judged", is_judged).await;
+        world.until("/api/v1/releases/judged", is_judged).await;
         open(page, &world, "/releases/judged").await;
         page.reads("New to base, as a ratio").await;
         is_text(page, std::slice::from_ref(&name)).await;

@@ -6,7 +6,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::{
     deadline::DEADLINE,
-    tree::{LOOK, look_until, measured},
+    tree::{LOOK, measured},
     world::{AREA, STAGE, World, strategy, summary},
 };
 
@@ -153,7 +153,7 @@ pub async fn charts() -> World {
         measured(&world, child, "charts", 1.5, seed).await;
     }
     let is_judged = |shown: &Value| shown["analyses"][0]["verdict"] == "fail";
-    look_until(&world, "/api/v1/releases/charts", is_judged).await;
+    world.until("/api/v1/releases/charts", is_judged).await;
     world
 }
 

@@ -57,26 +57,6 @@ fn square(west: f64, south: f64) -> Value {
     json!({"type": "Polygon", "coordinates": [ring]})
 }
 
-/// Looks at an answer of the API until it is as expected, and answers that.
-pub async fn look_until(world: &World, path: &str, is_expected: impl Fn(&Value) -> bool) -> Value {
-    let mut last = Value::Null;
-    let looking = async {
-        loop {
-            let answer = world.get(path).await;
-            if answer.status == 200 {
-                last = answer.json();
-                if is_expected(&last) {
-                    return;
-                }
-            }
-            sleep(LOOK).await;
-        }
-    };
-    let found = timeout(DEADLINE, looking).await;
-    assert!(found.is_ok(), "{path} never was as expected: {last:#}");
-    last
-}
-
 impl Tree {
     /// Managers come one after the other: waves are made of them in that order.
     pub async fn start() -> Self {
@@ -88,10 +68,10 @@ impl Tree {
             let agents = [agent(&world, west, south).await, agent(&world, west + 4.0, south + 4.0).await];
             let stands = |child: &&Value| child["name"] == name && child["agents"] == AGENTS;
             let found = |children: &Value| children["items"].as_array().unwrap().iter().find(stands).cloned();
-            let children = look_until(&root, "/api/v1/children", |children| found(children).is_some()).await;
+            let children = root.until("/api/v1/children", |children| found(children).is_some()).await;
             let id = found(&children).unwrap()["id"].as_str().unwrap().to_owned();
             let asked = format!("/api/v1/children?below={id}");
-            look_until(&root, &asked, |page| page["items"].is_array()).await;
+            root.until(&asked, |page| page["items"].is_array()).await;
             below.push(Below { world, id, agents });
         }
         Self { root, below }

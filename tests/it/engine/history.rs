@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use sqlx::{Connection as _, SqliteConnection};
 
 use super::durable::{get, poll, post, start, submit, summary};
-use crate::deadline::DEADLINE;
+use crate::deadline::until;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
@@ -54,15 +54,6 @@ async fn number(folder: &Path, sql: &'static str) -> i64 {
     number
 }
 
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let waiting = async {
-        while !is_so().await {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    assert!(tokio::time::timeout(DEADLINE, waiting).await.is_ok(), "{what} never came");
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_over_for_too_long_is_removed_unless_something_still_refers_to_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -98,14 +89,14 @@ async fn what_was_over_for_too_long_is_removed_unless_something_still_refers_to_
     let mut options = Options::local(url, Path::new(env!("CARGO_MANIFEST_DIR")).to_owned());
     options.task.history_retention = Some(Duration::from_millis(2 * DAY_MS.cast_unsigned()));
     let manager = app::start(options).await.unwrap();
-    until("the end of the third release", async || state_of(&manager, "third").await.0 == 404).await;
+    until("the third release", async || state_of(&manager, "third").await.0, |status| *status == 404).await;
     assert_eq!(state_of(&manager, "first").await.0, 404);
     assert_eq!(state_of(&manager, "jumped").await, (200, json!("Done")), "a wall clock removes nothing");
     assert_eq!(state_of(&manager, "last").await, (200, json!("Done")), "the next is compared with it");
     assert_eq!(state_of(&manager, "worse").await.0, 200, "it is why the child runs what it runs");
 
     // With everything that was theirs, and the functions that no other had.
-    until("an end of their rows", async || number(folder.path(), "SELECT count(*) FROM releases").await == 3)
+    until("rows", async || number(folder.path(), "SELECT count(*) FROM releases").await, |count| *count == 3)
         .await;
     for sql in [
         "SELECT count(*) FROM assignments",

@@ -8,10 +8,9 @@ use heart::release::analysis::{Metered, Run, Standing};
 use serde_json::json;
 use sqlx::{Connection as _, SqliteConnection};
 use store::{StoreError, rows::AuditRow};
-use tokio::time::{sleep, timeout};
 
 use crate::{
-    deadline::DEADLINE,
+    deadline::until,
     world::{AREA, STAGE, World, strategy},
 };
 
@@ -28,15 +27,6 @@ async fn with_history(broken: &'static str) -> World {
     world.restart_with(|options| options.task.history_retention = retention).await
 }
 
-async fn until(world: &World, table: &str) {
-    let looking = async {
-        while world.unreadable(table).await == 0 {
-            sleep(Duration::from_millis(20)).await;
-        }
-    };
-    assert!(timeout(DEADLINE, looking).await.is_ok(), "nothing unreadable in {table}");
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_of_which_something_can_not_be_read_stays_in_the_history() {
     for broken in [
@@ -44,7 +34,7 @@ async fn a_release_of_which_something_can_not_be_read_stays_in_the_history() {
         "UPDATE releases SET functions = 'sieve' WHERE id = 'one'",
     ] {
         let world = with_history(broken).await;
-        until(&world, "releases").await;
+        until("releases", async || world.unreadable("releases").await, |count| *count > 0).await;
         // It is looked at in the order of submission, and nothing was left to be removed.
         let shown = world.get("/api/v1/releases/one").await;
         assert_eq!(shown.status, 500, "it is there: {}", shown.text());
@@ -129,12 +119,8 @@ async fn a_result_for_the_parent_that_can_not_be_read_is_kept_and_holds_no_histo
         "INSERT INTO outbox (id, kind, at_ms, payload, served_ms) VALUES (1, 'upward', 0, '{\"offer\": 7}', 0)",
     )
     .await;
-    let leaving = async {
-        while world.get("/api/v1/releases/one").await.status != 404 {
-            sleep(Duration::from_millis(20)).await;
-        }
-    };
-    assert!(timeout(DEADLINE, leaving).await.is_ok(), "the release stays");
+    until("the release", async || world.get("/api/v1/releases/one").await.status, |status| *status == 404)
+        .await;
     assert_eq!(world.unreadable("outbox").await, 1);
     world.sql("UPDATE outbox SET at_ms = 0 WHERE id = 1").await;
     world.stop().await;

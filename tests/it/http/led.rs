@@ -1,34 +1,18 @@
 //! Releases that are led, on real servers with simulated agents, on either store.
 
-use std::time::Duration;
-
 use serde_json::Value;
 use simulated::FleetConfig;
-use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    deadline::DEADLINE,
     store::place::Place,
     world::{World, strategy},
 };
 
 const AGENTS: usize = 4;
 
-async fn until(world: &World, path: &str, is_expected: impl Fn(&Value) -> bool) -> Value {
-    let began = Instant::now();
-    loop {
-        let seen = world.get(path).await.ok().json();
-        if is_expected(&seen) {
-            return seen;
-        }
-        assert!(began.elapsed() < DEADLINE, "{path} never was as expected: {seen:#}");
-        sleep(Duration::from_millis(10)).await;
-    }
-}
-
 async fn reaches(world: &World, release: &str, state: &str) -> Value {
-    until(world, &format!("/api/v1/releases/{release}"), |shown| shown["state"] == state).await
+    world.until(&format!("/api/v1/releases/{release}"), |shown| shown["state"] == state).await
 }
 
 /// The gates of a release in the order in which they opened.
@@ -54,7 +38,7 @@ async fn every_order_leads_all_agents_to_the_end_and_survives_a_restart(place: &
     config.traffic.new.errors = 0.0;
     let stop = CancellationToken::new();
     let agents = tokio::spawn(simulated::run(config, stop.clone(), |_| ()));
-    until(&world, "/api/v1/children", |seen| seen["items"].as_array().unwrap().len() == AGENTS).await;
+    world.until("/api/v1/children", |seen| seen["items"].as_array().unwrap().len() == AGENTS).await;
     let orders = [
         ("parallel", ""),
         ("location_sequential", "start_at: [13.4, 52.5]"),
@@ -81,7 +65,7 @@ async fn every_order_leads_all_agents_to_the_end_and_survives_a_restart(place: &
         assert_eq!(waiting["reason"], format!("wave {wave} of 3"));
         world.call("POST", "/api/v1/releases/waves/approve").await.ok();
         let is_past = |seen: &Value| seen["reason"] != format!("wave {wave} of 3");
-        until(&world, "/api/v1/releases/waves", is_past).await;
+        world.until("/api/v1/releases/waves", is_past).await;
     }
     let done = reaches(&world, "waves", "Done").await;
     assert_eq!(done["counts"]["succeeded"], AGENTS, "{done:#}");

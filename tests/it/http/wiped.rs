@@ -5,7 +5,7 @@ use simulated::FleetConfig;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    tree::levels::{ended, look_until},
+    tree::levels::ended,
     world::{STAGE, World, strategy},
 };
 
@@ -32,14 +32,14 @@ async fn agents_whose_manager_lost_its_data_in_mid_release_end_their_stage_and_t
     let until = stop.clone();
     let agents = tokio::spawn(async move { simulated::run(config, until, |_| ()).await.unwrap() });
     let count = |listed: &Value| listed["items"].as_array().unwrap().len();
-    let before = look_until(&world, "/api/v1/children", |listed| count(listed) == AGENTS).await;
+    let before = world.until("/api/v1/children", |listed| count(listed) == AGENTS).await;
     world.submit(&held("lost")).await.ok();
-    look_until(&world, "/api/v1/releases/lost", |now| now["state"] == "AwaitingApproval").await;
+    world.until("/api/v1/releases/lost", |now| now["state"] == "AwaitingApproval").await;
     world.stop().await;
 
     // The same address, and nothing in the store.
     let world = World::with(|options| options.listen = address).await;
-    let after = look_until(&world, "/api/v1/children", |listed| count(listed) == AGENTS).await;
+    let after = world.until("/api/v1/children", |listed| count(listed) == AGENTS).await;
     let ids = |listed: &Value| {
         let mut ids: Vec<String> =
             listed["items"].as_array().unwrap().iter().map(|child| child["id"].to_string()).collect();

@@ -3,7 +3,7 @@
 use simulated::{FleetConfig, FleetKind};
 
 use super::{Agents, in_state, judged, registered};
-use crate::world::World;
+use crate::{virtual_time::VirtualTime, world::World};
 
 const TIMES: &str = "duration: 1s, interval: 1s, metrics: [{name: times, provider: children, \
     metric: responseTime, strategy: CANARY_BASELINE, deviation: HIGH, tolerance: 10%}]";
@@ -18,8 +18,9 @@ fn modern(config: &mut FleetConfig) {
     config.kind = FleetKind::Modern;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn histograms_of_children_tell_a_slow_version_from_a_good_one() {
+    let _time = VirtualTime::begin();
     for (slow, state, verdict) in [(true, "RolledBack", "fail"), (false, "Done", "pass")] {
         let world = World::start().await;
         let agents = Agents::below(&world, 3, |config| {
@@ -58,8 +59,9 @@ pub(super) const NARROW: &str = "duration: 1s, interval: 1s, metrics: [{name: ti
     metric: responseTime, strategy: CANARY_BASELINE, deviation: HIGH, tolerance: 0.5%}]";
 
 /// What two agents told a manager that reads values, and how it judged that.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn what_a_histogram_could_not_tell_apart_is_told_by_values() {
+    let _time = VirtualTime::begin();
     let told = [(true, "RolledBack", "fail"), (false, "Done", "pass")];
     for (slow, state, verdict) in told {
         let world = World::start().await;
@@ -74,8 +76,9 @@ async fn what_a_histogram_could_not_tell_apart_is_told_by_values() {
 }
 
 /// The same agents with clocks of a millisecond: all calls seem to take as long, and nothing can be said.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_clock_that_is_too_coarse_for_the_tolerance_makes_no_verdict() {
+    let _time = VirtualTime::begin();
     let world = World::start().await;
     let agents = Agents::below(&world, 2, |config| {
         within_a_bucket(true)(config);
@@ -91,8 +94,9 @@ async fn a_clock_that_is_too_coarse_for_the_tolerance_makes_no_verdict() {
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn agents_that_count_nothing_are_no_data_and_no_pass() {
+    let _time = VirtualTime::begin();
     let world = World::start().await;
     let agents = Agents::below(&world, 2, |_| ());
     registered(&world, 2).await;
@@ -103,8 +107,9 @@ async fn agents_that_count_nothing_are_no_data_and_no_pass() {
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn thresholds_hold_for_what_agents_report() {
+    let _time = VirtualTime::begin();
     let block = |max: &str| {
         format!(
             "duration: 1s, interval: 1s, metrics: [{{name: median, provider: children, metric: responseTime, \

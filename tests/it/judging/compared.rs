@@ -5,6 +5,7 @@ use simulated::FleetKind;
 use super::{Agents, in_state, judged, registered};
 use crate::{
     page::releases::{compared, differs},
+    virtual_time::VirtualTime,
     world::World,
 };
 
@@ -18,8 +19,9 @@ fn even(text: &str) -> String {
     text.replace("trafficPercentage: 5\n", "trafficPercentage: 50\n").replace("\"50\"", "\"2000\"")
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn base_and_new_are_drawn_with_the_interval_and_what_the_strategy_bears() {
+    let _time = VirtualTime::begin();
     let world = World::start().await;
     let agents = Agents::below(&world, 3, |config| {
         config.kind = FleetKind::Modern;

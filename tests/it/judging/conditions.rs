@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{Meter, judged, look_until};
-use crate::world::{World, summary};
+use crate::{
+    virtual_time::VirtualTime,
+    world::{World, summary},
+};
 
 const STAGE: &str = "Canary 5 Percent";
 
@@ -29,22 +32,25 @@ async fn judge(median: f64) -> Value {
     shown
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_child_that_reports_success_without_a_call_is_no_data() {
+    let _time = VirtualTime::begin();
     let shown = judge(-1.0).await;
     insta::assert_snapshot!(shown["reason"].as_str().unwrap(), @"analysis of stage Canary 5 Percent: no data: metrics_conditions: errorRate <0.02: 1 of 1 successful children measured nothing");
     // Its own word is kept beside it.
     assert_eq!(shown["stages"][0]["children"]["SuccessWaiting"], 1, "{shown:#}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_child_that_reports_success_although_a_condition_fails_is_not_believed() {
+    let _time = VirtualTime::begin();
     let shown = judge(900.0).await;
     insta::assert_snapshot!(shown["reason"].as_str().unwrap(), @"analysis of stage Canary 5 Percent: fail: metrics_conditions: responseTime <=250 Median: 1 of 1 successful children don't keep it, one has 900");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_child_that_keeps_the_conditions_passes() {
+    let _time = VirtualTime::begin();
     let shown = judge(90.0).await;
     insta::assert_snapshot!(shown["analyses"][0]["why"].as_str().unwrap(), @"load: 3 is at most 10; 0 of 1 measurements were outside, 0 are borne; metrics_conditions: errorRate <0.02: 1 of 1 successful children keep it; metrics_conditions: responseTime <=250 Median: 1 of 1 successful children keep it");
     assert_eq!(shown["analyses"][0]["verdict"], "pass");

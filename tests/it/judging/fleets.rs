@@ -1,5 +1,4 @@
-//! Whole fleets, judged while they run: by the hundred on a clock that is turned by hand, and three of each kind on the
-//! clock of the wall.
+//! Whole fleets, judged while they run: by the hundred on virtual time, and three of each kind in real time.
 //!
 //! What takes long has a command of its own:
 //!
@@ -12,27 +11,22 @@
 
 use std::{
     env,
-    sync::{
-        atomic::{AtomicU64, Ordering::Relaxed},
-        mpsc,
-    },
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
     thread,
     time::Duration,
 };
 
 use analysis::dist::binomial_sf;
-use engine::clock::ClockSource;
 use serde_json::Value;
 use simulated::{FleetConfig, FleetKind, Latency};
 use tokio::{
     runtime,
-    task::{JoinHandle, spawn_blocking},
-    time::{advance, pause, sleep},
+    time::{Instant, sleep},
 };
 
 use super::Agents;
 use crate::{
-    deadline::DEADLINE,
+    virtual_time::VirtualTime,
     world::{World, strategy},
 };
 
@@ -57,12 +51,8 @@ const MEDIAN_MS: f64 = 20.0;
 /// Standard deviation of the logarithm of times.
 const LOG_SD: f64 = 0.47;
 
-/// By how much the clock is turned at once: less than a lease lives.
-const TURN: Duration = Duration::from_millis(200);
-
-/// Real time for what is due after a turn, before the manager is asked whether it has done all that came before.
-const BREATH: Duration = Duration::from_micros(500);
-const ROUNDS: usize = 3;
+/// Between two questions for how it stands.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// A release that is not over after so long has got stuck.
 const LONGEST: Duration = Duration::from_mins(10);
@@ -127,43 +117,6 @@ fn agents(config: &mut FleetConfig, story: Story, seed: u64) {
     config.traffic.new.latency = latency(MEDIAN_MS * story.ratio);
 }
 
-/// Holds the runtime's clock: it moves by [`Hand::turn`] alone.
-struct Hand {
-    _held: mpsc::Sender<()>,
-    _holds: JoinHandle<()>,
-}
-
-impl Hand {
-    fn take() -> Self {
-        // While anything blocks, the runtime doesn't move its clock by itself.
-        let (held, let_go) = mpsc::channel::<()>();
-        let holds = spawn_blocking(move || {
-            let _ = let_go.recv();
-        });
-        pause();
-        Self { _held: held, _holds: holds }
-    }
-
-    /// What is due then is done in real time, by the store's threads among others: who asked the manager before this is
-    /// answered, however busy the machine is.
-    async fn turn(&self, world: &World) {
-        advance(TURN).await;
-        for _ in 0..ROUNDS {
-            spawn_blocking(|| thread::sleep(BREATH)).await.unwrap();
-            world.manager.engine.read(DEADLINE, |_| ()).await.unwrap();
-        }
-    }
-}
-
-/// Lets some time pass.
-async fn pass(world: &World, hand: Option<&Hand>) -> Duration {
-    match hand {
-        Some(hand) => hand.turn(world).await,
-        None => sleep(TURN).await,
-    }
-    TURN
-}
-
 async fn shown(world: &World) -> Value {
     world.get("/api/v1/releases/story").await.ok().json()
 }
@@ -174,28 +127,23 @@ async fn registered(world: &World) -> usize {
 }
 
 /// Runs one release over a fleet of its own.
-async fn run(story: Story, seed: u64, hand: Option<&Hand>) -> Ended {
-    let world = World::with(|options| {
-        if hand.is_some() {
-            options.task.clock = ClockSource::runtime(1_700_000_000_000);
-        }
-    })
-    .await;
+async fn run(story: Story, seed: u64) -> Ended {
+    let world = World::start().await;
     let fleet = Agents::below(&world, story.agents, |config| agents(config, story, seed));
-    let mut waited = Duration::ZERO;
+    let began = Instant::now();
     while registered(&world).await < story.agents {
-        waited += pass(&world, hand).await;
-        assert!(waited < LONGEST, "the fleet doesn't register");
+        sleep(PAUSE).await;
+        assert!(began.elapsed() < LONGEST, "the fleet doesn't register");
     }
     let plan = world.submit_to("/api/v1/plan", &release("story")).await.ok().json();
     let wanted = plan["takes"][0]["wanted"].as_array().unwrap().last().unwrap().clone();
     assert!(1.0 - wanted["passes"].as_f64().unwrap() <= ALPHA, "{wanted}");
     assert!(wanted["calls"].as_u64().unwrap() <= CALLS * story.agents as u64, "too few calls: {wanted}");
     world.submit(&release("story")).await.ok();
-    let mut elapsed = Duration::ZERO;
+    let began = Instant::now();
     let ended = loop {
-        elapsed += pass(&world, hand).await;
-        let found = shown(&world).await;
+        sleep(PAUSE).await;
+        let (found, elapsed) = (shown(&world).await, began.elapsed());
         let state = found["state"].as_str().unwrap().to_owned();
         if !matches!(state.as_str(), "Planned" | "Running") {
             let analysis = &found["analyses"][0];
@@ -206,30 +154,21 @@ async fn run(story: Story, seed: u64, hand: Option<&Hand>) -> Ended {
         }
         assert!(elapsed < LONGEST, "{found:#}");
     };
-    let ending = fleet.end();
-    // Those who wait for time to pass end only if it does.
-    let going_on = async {
-        loop {
-            pass(&world, hand).await;
-        }
-    };
-    tokio::select! { () = ending => {}, _ = going_on => {} }
-    drop(world);
+    fleet.end().await;
     ended
 }
 
-/// The same on a clock that is turned by hand.
 fn in_no_time(story: Story, seed: u64) -> Ended {
     let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let hand = Hand::take();
-        run(story, seed, Some(&hand)).await
+        let _time = VirtualTime::begin();
+        run(story, seed).await
     })
 }
 
 fn in_real_time(story: Story, seed: u64) -> Ended {
     let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    runtime.block_on(run(story, seed, None))
+    runtime.block_on(run(story, seed))
 }
 
 /// Many of a story, on all processors; each with calls of its own.

@@ -3,7 +3,10 @@
 use serde_json::Value;
 
 use super::{Agents, in_state, judged, registered};
-use crate::world::{World, strategy};
+use crate::{
+    virtual_time::VirtualTime,
+    world::{World, strategy},
+};
 
 const COMPARED: &str = "duration: 1m, interval: 5s, metrics: [\
     {name: times, provider: children, metric: responseTime, strategy: CANARY_BASELINE, deviation: HIGH}, \
@@ -24,8 +27,9 @@ fn metric<'p>(plan: &'p Value, name: &str) -> &'p Value {
     found.unwrap_or_else(|| panic!("{plan:#}"))
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_plan_says_what_it_takes_by_what_the_release_before_measured() {
+    let _time = VirtualTime::begin();
     let world = World::start().await;
     let agents = Agents::below(&world, 3, |config| {
         config.kind = simulated::FleetKind::Modern;

@@ -4,8 +4,8 @@
 use serde_json::Value;
 use simulated::{FleetConfig, FleetKind};
 
-use super::{Agents, judged, look_until, registered};
-use crate::{tree::levels, world::World};
+use super::{Agents, judged, look_until, registered, told_of};
+use crate::{tree::levels, virtual_time::VirtualTime, world::World};
 
 /// Calls that it would take to decide if those of all agents were ranked together; apart it takes some 500.
 const TOGETHER: u64 = 400_000;
@@ -48,8 +48,9 @@ fn calls(analysis: &Value) -> u64 {
     ["baseline", "canary"].map(|side| evidence[side]["count"].as_u64().unwrap()).iter().sum()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_second_release_decides_with_calls_that_were_too_few_for_the_first() {
+    let _time = VirtualTime::begin();
     let world = World::start().await;
     let agents = agents_of(&world, 1, &SPEEDS);
     registered(&world, SPEEDS.len()).await;
@@ -64,14 +65,15 @@ async fn a_second_release_decides_with_calls_that_were_too_few_for_the_first() {
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn managers_below_tell_classes_so_that_the_release_decides_where_it_was_planned() {
+    let _time = VirtualTime::begin();
     let root = World::start().await;
     let [west, east] = [levels::below(&root).await, levels::below(&root).await];
     let (slow, fast) = (agents_of(&west, 1, &SPEEDS[..3]), agents_of(&east, 4, &SPEEDS[3..]));
     registered(&west, 3).await;
     registered(&east, 3).await;
-    look_until_told(&root, 6).await;
+    told_of(&root, 6).await;
     let first = done(&root, "first").await;
     assert_eq!(first["verdict"], "inconclusive", "{first:#}");
     let second = done(&root, "second").await;
@@ -82,19 +84,4 @@ async fn managers_below_tell_classes_so_that_the_release_decides_where_it_was_pl
     for world in [root, west, east] {
         world.stop().await;
     }
-}
-
-/// Until managers have told of so many agents.
-async fn look_until_told(root: &World, agents: u64) {
-    let told = async {
-        loop {
-            let children = root.get("/api/v1/children").await.ok().json();
-            let each = children["items"].as_array().unwrap().iter();
-            if each.map(|child| child["agents"].as_u64().unwrap_or(0)).sum::<u64>() == agents {
-                return;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(crate::deadline::DEADLINE, told).await.unwrap();
 }

@@ -8,6 +8,7 @@ use super::{Agents, events, in_state, judged, look_until, registered};
 use crate::{
     random::Random,
     tree::levels,
+    virtual_time::VirtualTime,
     world::{STAGE, World, summary},
 };
 
@@ -85,8 +86,9 @@ fn calls(analysis: &Value) -> u64 {
     count("baseline") + count("canary")
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_slow_version_is_stopped_by_what_one_child_reports_while_others_say_nothing() {
+    let _time = VirtualTime::begin();
     let (world, children) = testing("slow", TIMES, 3).await;
     let mut meter = Meter::new(10.0, 1);
     meter.call(7, 400);
@@ -102,8 +104,9 @@ async fn a_slow_version_is_stopped_by_what_one_child_reports_while_others_say_no
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn what_is_told_again_with_more_counts_once_and_late_data_count_at_the_next_look() {
+    let _time = VirtualTime::begin();
     let block = TIMES.replace("600s", "4s");
     let (world, children) = testing("good", &block, 2).await;
     let mut meters = [Meter::new(1.0, 1), Meter::new(1.0, 2)];
@@ -129,8 +132,9 @@ async fn what_is_told_again_with_more_counts_once_and_late_data_count_at_the_nex
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn where_a_child_begins_anew_what_was_counted_stays_and_waits_for_more() {
+    let _time = VirtualTime::begin();
     let block = TIMES.replace("600s", "4s");
     let (world, children) = testing("anew", &block, 1).await;
     let (mut before, mut after) = (Meter::new(1.0, 1), Meter::new(1.0, 2));
@@ -145,8 +149,9 @@ async fn where_a_child_begins_anew_what_was_counted_stays_and_waits_for_more() {
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn where_nobody_reports_before_the_end_there_is_one_look() {
+    let _time = VirtualTime::begin();
     let block = TIMES.replace("600s", "3s");
     let (world, children) = testing("once", &block, 2).await;
     for (child, seed) in children.iter().zip(1..) {
@@ -181,8 +186,9 @@ async fn stopped_in_the_background(demand: &str) {
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn in_the_background_a_slow_version_is_found_before_the_stage_is_over() {
+    let _time = VirtualTime::begin();
     stopped_in_the_background("strategy: CANARY_BASELINE, deviation: HIGH, tolerance: 10%").await;
 }
 
@@ -193,8 +199,9 @@ fn range(of: &str, more: &str) -> String {
     )
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_version_far_out_of_its_range_is_stopped_before_all_have_reported() {
+    let _time = VirtualTime::begin();
     let (world, children) = testing("far", &range("responseTime", ", expected: {max: 20}"), 3).await;
     let mut meter = Meter::new(10.0, 1);
     meter.call(7, 400);
@@ -206,13 +213,15 @@ async fn a_version_far_out_of_its_range_is_stopped_before_all_have_reported() {
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn in_the_background_too_a_version_far_out_of_its_range_is_stopped() {
+    let _time = VirtualTime::begin();
     stopped_in_the_background("expected: {max: 20}").await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_stray_error_of_few_calls_ends_nothing_and_many_do() {
+    let _time = VirtualTime::begin();
     let block = range("errorRate", ", expected: {max: 0.02}");
     let (world, children) = testing("stray", &block, 1).await;
     let stray = |calls: u64, errors: u64| json!([{"split": 50, "interval": 1, "f1_calls": calls, "f1_errors": 0, "f2_calls": calls, "f2_errors": errors}]);
@@ -238,8 +247,9 @@ async fn results(world: &World, id: &str) -> Vec<(String, f64)> {
     results.iter().map(told).collect()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_report_of_a_stage_that_goes_on_refreshes_numbers_and_changes_nothing_else() {
+    let _time = VirtualTime::begin();
     let world = World::start().await;
     let child = world.child().await;
     world.submit(&even(&crate::world::strategy("plain"))).await.ok();
@@ -278,7 +288,7 @@ async fn a_report_of_a_stage_that_goes_on_refreshes_numbers_and_changes_nothing_
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn whoever_reports_while_it_tests_is_told_the_time_and_nobody_else_is() {
     let world = World::start().await;
     let child = world.child().await;
@@ -322,8 +332,9 @@ fn differing(slower: u32) -> impl Fn(&mut FleetConfig) {
 }
 
 /// What once was: it tested for as long as its stage took, and the looks of its `interval` did not exist.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_version_ten_times_slower_is_stopped_at_the_first_intervals_also_beside_agents_that_say_nothing() {
+    let _time = VirtualTime::begin();
     let world = World::start().await;
     let agents = Agents::below(&world, 4, modern(10));
     let silent = Agents::below(&world, 2, |config| {
@@ -342,8 +353,9 @@ async fn a_version_ten_times_slower_is_stopped_at_the_first_intervals_also_besid
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn over_three_levels_of_managers_too() {
+    let _time = VirtualTime::begin();
     let root = World::start().await;
     let middle = levels::below(&root).await;
     let [west, east] = [levels::below(&middle).await, levels::below(&middle).await];
@@ -366,8 +378,9 @@ async fn over_three_levels_of_managers_too() {
 }
 
 /// The calls of two agents below two managers are counted in the same intervals: those of the manager at the top.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn intervals_have_the_same_numbers_everywhere() {
+    let _time = VirtualTime::begin();
     let root = World::start().await;
     let [west, east] = [levels::below(&root).await, levels::below(&root).await];
     let agents = [Agents::below(&west, 1, modern(1)), Agents::below(&east, 1, differing(1))];
@@ -402,8 +415,9 @@ async fn intervals_have_the_same_numbers_everywhere() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn only_who_can_report_on_the_way_is_told_how() {
+    let _time = VirtualTime::begin();
     let world = World::start().await;
     let poll = async |id: &str, features: Value| {
         let area: Value = serde_json::from_str(crate::world::AREA).unwrap();
@@ -430,8 +444,9 @@ async fn only_who_can_report_on_the_way_is_told_how() {
 }
 
 /// What once was a dead end: undecided, with a number of calls quoted that nothing could go on for.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn an_analysis_that_ended_undecided_goes_on_over_a_restart_until_it_is_decided() {
+    let _time = VirtualTime::begin();
     let block = TIMES.replace("600s", "1s");
     for (slower, verdict) in [(1.0, "pass"), (1.17, "fail")] {
         let (world, children) = testing("thin", &block, 1).await;
@@ -461,8 +476,9 @@ async fn an_analysis_that_ended_undecided_goes_on_over_a_restart_until_it_is_dec
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn one_that_is_extended_while_it_is_open_does_not_pause_at_its_end() {
+    let _time = VirtualTime::begin();
     let (world, children) = testing("early", &TIMES.replace("600s", "1s"), 2).await;
     let extend = "/api/v1/releases/early/extend-analysis?for=2s";
     world.call("POST", extend).await.ok();
@@ -481,8 +497,9 @@ async fn one_that_is_extended_while_it_is_open_does_not_pause_at_its_end() {
 }
 
 /// Ten minutes are planned, and everybody has long been ready.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_good_version_is_over_before_its_end_when_the_last_child_has_come_and_all_metrics_pass() {
+    let _time = VirtualTime::begin();
     let metrics = "metrics: [";
     let errors = "metrics: [{name: errors, provider: children, metric: errorRate, strategy: CANARY_BASELINE, \
         deviation: HIGH, floor: 5%}, ";
@@ -519,8 +536,9 @@ async fn a_good_version_is_over_before_its_end_when_the_last_child_has_come_and_
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn over_a_tree_a_good_version_is_over_before_its_end_too() {
+    let _time = VirtualTime::begin();
     let root = World::start().await;
     let [west, east] = [levels::below(&root).await, levels::below(&root).await];
     let agents = [Agents::below(&west, 2, modern(1)), Agents::below(&east, 2, differing(1))];
@@ -539,8 +557,9 @@ async fn over_a_tree_a_good_version_is_over_before_its_end_too() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn an_analysis_that_ends_undecided_goes_on_by_itself_over_a_restart_up_to_its_limit() {
+    let _time = VirtualTime::begin();
     // Nothing more comes of the first; the other one gets the calls that it takes.
     for (more, keys) in [(0, "extend: 2s"), (8_000, "extend: 10m")] {
         let block = format!("inconclusive: {{{keys}}}, {}", TIMES.replace("600s", "1s"));

@@ -18,27 +18,17 @@ mod unreadable;
 mod variations;
 mod whole;
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex};
 
 use axum::{Router, extract::Query, http::StatusCode, routing::get};
 use choirmaster::app::Options;
 use language::analysis::providers::Providers;
 use serde_json::Value;
 use simulated::{FleetConfig, FleetReport};
-use tokio::{
-    net::TcpListener,
-    task::JoinHandle,
-    time::{sleep, timeout},
-};
+use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    deadline::DEADLINE,
-    world::{World, strategy},
-};
+use crate::world::{World, strategy};
 
 /// What the provider answers for a version, or a status of an error.
 type Says = Result<Vec<f64>, u16>;
@@ -133,22 +123,7 @@ impl Agents {
 
 /// Looks at a release until it is as expected, and answers what it saw.
 async fn look_until(world: &World, id: &str, is_expected: impl Fn(&Value) -> bool) -> Value {
-    let mut last = Value::Null;
-    let looking = async {
-        loop {
-            let answer = world.get(&format!("/api/v1/releases/{id}")).await;
-            if answer.status == 200 {
-                last = answer.json();
-                if is_expected(&last) {
-                    return;
-                }
-            }
-            sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let found = timeout(DEADLINE, looking).await;
-    assert!(found.is_ok(), "{id} never was as expected: {last:#}");
-    last
+    world.until(&format!("/api/v1/releases/{id}"), is_expected).await
 }
 
 async fn in_state(world: &World, id: &str, state: &str) -> Value {
@@ -156,12 +131,15 @@ async fn in_state(world: &World, id: &str, state: &str) -> Value {
 }
 
 async fn registered(world: &World, count: usize) {
-    let waiting = async {
-        while world.get("/api/v1/children").await.ok().json()["items"].as_array().unwrap().len() < count {
-            sleep(Duration::from_millis(20)).await;
-        }
+    world.until("/api/v1/children", |children| children["items"].as_array().unwrap().len() >= count).await;
+}
+
+/// Until managers below have told of so many agents.
+async fn told_of(root: &World, agents: u64) {
+    let sum = |children: &Value| -> u64 {
+        children["items"].as_array().unwrap().iter().map(|child| child["agents"].as_u64().unwrap_or(0)).sum()
     };
-    timeout(DEADLINE, waiting).await.unwrap();
+    root.until("/api/v1/children", |children| sum(children) == agents).await;
 }
 
 /// The audit trail of a kind of event, oldest first.

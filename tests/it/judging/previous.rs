@@ -9,7 +9,10 @@ use serde_json::Value;
 use tokio::{net::TcpListener, task::JoinHandle};
 
 use super::{Agents, in_state, judged, look_until, registered};
-use crate::world::{World, strategy};
+use crate::{
+    virtual_time::VirtualTime,
+    world::{World, strategy},
+};
 
 const WEEK_MS: i64 = 7 * 24 * 60 * 60 * 1_000;
 
@@ -113,8 +116,9 @@ fn found(shown: &Value) -> &str {
     shown["analyses"][0]["metrics"][0]["found"].as_str().unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn the_first_release_has_nothing_to_compare_with_and_does_not_pass() {
+    let _time = VirtualTime::begin();
     let chronicle = Chronicle::start().await;
     chronicle.say(|asked| around(20.0, asked.from));
     let (world, agents) = world(&chronicle).await;
@@ -133,8 +137,9 @@ async fn the_first_release_has_nothing_to_compare_with_and_does_not_pass() {
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_metric_is_asked_for_as_often_as_it_says_itself() {
+    let _time = VirtualTime::begin();
     let chronicle = Chronicle::start().await;
     chronicle.say(|asked| around(20.0, asked.from));
     let (world, agents) = world(&chronicle).await;
@@ -150,8 +155,9 @@ async fn a_metric_is_asked_for_as_often_as_it_says_itself() {
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_stage_is_compared_with_the_same_stage_of_the_last_release_that_ended_well() {
+    let _time = VirtualTime::begin();
     let chronicle = Chronicle::start().await;
     let (world, agents) = world(&chronicle).await;
     world.submit(&strategy("one")).await.ok();
@@ -190,8 +196,9 @@ async fn a_stage_is_compared_with_the_same_stage_of_the_last_release_that_ended_
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn the_same_hours_of_earlier_weeks_tell_how_much_one_version_varies() {
+    let _time = VirtualTime::begin();
     let chronicle = Chronicle::start().await;
     let (world, agents) = world(&chronicle).await;
     world.submit(&strategy("one")).await.ok();
@@ -220,8 +227,9 @@ async fn the_same_hours_of_earlier_weeks_tell_how_much_one_version_varies() {
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn what_the_provider_has_forgotten_is_no_data() {
+    let _time = VirtualTime::begin();
     let chronicle = Chronicle::start().await;
     let (world, agents) = world(&chronicle).await;
     world.submit(&strategy("one")).await.ok();
@@ -234,8 +242,9 @@ async fn what_the_provider_has_forgotten_is_no_data() {
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn what_the_provider_has_forgotten_the_release_before_has_kept() {
+    let _time = VirtualTime::begin();
     let chronicle = Chronicle::start().await;
     chronicle.say(|asked| around(20.0, asked.from));
     let (world, agents) = world(&chronicle).await;
@@ -254,8 +263,9 @@ async fn what_the_provider_has_forgotten_the_release_before_has_kept() {
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn each_wave_is_compared_with_the_release_before() {
+    let _time = VirtualTime::begin();
     let chronicle = Chronicle::start().await;
     let (world, agents) = world(&chronicle).await;
     world.submit(&strategy("one")).await.ok();

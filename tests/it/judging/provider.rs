@@ -3,7 +3,7 @@
 use sqlx::{Connection, SqliteConnection};
 
 use super::{Agents, Meter, events, in_state, judged, look_until, registered};
-use crate::world::World;
+use crate::{virtual_time::VirtualTime, world::World};
 
 /// Two looks, one after each second.
 const RANGE: &str = "duration: 2s, interval: 1s, consecutiveErrorLimit: 0, \
@@ -23,8 +23,9 @@ fn around(middle: f64) -> Vec<f64> {
         .collect()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_stage_whose_measurements_are_in_range_passes_and_is_rolled_out() {
+    let _time = VirtualTime::begin();
     let meter = Meter::start().await;
     meter.say(Ok(vec![3.0]), Err(500));
     let world = world(&meter).await;
@@ -43,8 +44,9 @@ async fn a_stage_whose_measurements_are_in_range_passes_and_is_rolled_out() {
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_stage_with_a_measurement_out_of_range_is_rolled_back_with_the_evidence() {
+    let _time = VirtualTime::begin();
     let meter = Meter::start().await;
     meter.say(Ok(vec![3.0, 12.5]), Err(500));
     let world = world(&meter).await;
@@ -59,8 +61,9 @@ async fn a_stage_with_a_measurement_out_of_range_is_rolled_back_with_the_evidenc
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn no_answer_is_no_pass_and_whoever_resumes_accepts_that() {
+    let _time = VirtualTime::begin();
     let meter = Meter::start().await;
     meter.say(Err(503), Err(503));
     let world = world(&meter).await;
@@ -78,8 +81,9 @@ async fn no_answer_is_no_pass_and_whoever_resumes_accepts_that() {
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn no_value_is_no_data_and_pauses() {
+    let _time = VirtualTime::begin();
     let meter = Meter::start().await;
     let world = world(&meter).await;
     let agents = Agents::below(&world, 1, |_| ());
@@ -91,8 +95,9 @@ async fn no_value_is_no_data_and_pauses() {
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_restart_in_the_middle_loses_no_look_and_makes_none_twice() {
+    let _time = VirtualTime::begin();
     let meter = Meter::start().await;
     meter.say(Ok(around(20.0)), Ok(around(20.0)));
     let world = world(&meter).await;
@@ -125,8 +130,9 @@ async fn a_restart_in_the_middle_loses_no_look_and_makes_none_twice() {
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_canary_that_is_slower_than_the_baseline_is_stopped_and_one_that_is_not_goes_on() {
+    let _time = VirtualTime::begin();
     let meter = Meter::start().await;
     meter.say(Ok(around(30.0)), Ok(around(20.0)));
     let world = world(&meter).await;
@@ -145,8 +151,9 @@ async fn a_canary_that_is_slower_than_the_baseline_is_stopped_and_one_that_is_no
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_comparison_may_demand_that_its_boundary_is_crossed_more_than_once() {
+    let _time = VirtualTime::begin();
     let meter = Meter::start().await;
     meter.say(Ok(around(30.0)), Ok(around(20.0)));
     let world = world(&meter).await;

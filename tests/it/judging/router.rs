@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::{Agents, events, in_state, judged, look_until, registered};
-use crate::world::World;
+use crate::{virtual_time::VirtualTime, world::World};
 
 const ERRORS: &str = "duration: 3s, interval: 1s, consecutiveErrorLimit: 0, metrics: [{name: errors, provider: router, \
     query: 'error_rate checkout {{ .VariantArgs.variation }}', canaryArgs: {variation: B}, expected: {max: 0.01}}]";
@@ -65,16 +65,18 @@ async fn judged_with(errors: u64, state: &str) -> (World, Value) {
     (world, shown)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_variation_with_errors_at_its_routers_is_rolled_back_with_the_evidence() {
+    let _time = VirtualTime::begin();
     let (world, _) = judged_with(20, "RolledBack").await;
     let rolled_back = events(&world, "r", "release_rolled_back").await;
     insta::assert_snapshot!(rolled_back[0]["reason"].as_str().unwrap(), @"analysis of stage Canary 5 Percent: fail: errors: 0.02 is above 0.01; 1 of 1 measurements was outside, 0 are borne");
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_variation_without_errors_at_its_routers_passes() {
+    let _time = VirtualTime::begin();
     let (world, shown) = judged_with(2, "Done").await;
     assert_eq!(shown["analyses"][0]["verdict"], "pass");
     world.stop().await;

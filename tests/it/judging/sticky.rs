@@ -96,16 +96,9 @@ async fn tell(world: &World, child: &str, offer: &str, status: u8, strata: &Valu
 
 /// Polls until it is offered a release, and fetches it.
 async fn begun(world: &World, child: &str) -> String {
-    let polling = async {
-        loop {
-            let offer = world.poll(child).await.1;
-            if !offer.is_empty() {
-                world.fetch(child, &offer).await.ok();
-                return offer;
-            }
-        }
-    };
-    tokio::time::timeout(crate::deadline::DEADLINE, polling).await.unwrap()
+    let offer = world.offered(child).await;
+    world.fetch(child, &offer).await.ok();
+    offer
 }
 
 async fn verdict(world: &World, id: &str) -> Value {

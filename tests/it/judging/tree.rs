@@ -13,11 +13,10 @@ use futures_util::future::join_all;
 use language::analysis::providers::Providers;
 use serde_json::Value;
 use simulated::{AgentReport, FleetReport, LiveVersion};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
-use super::{Agents, events, in_state, judged};
+use super::{Agents, events, in_state, judged, told_of};
 use crate::{
-    deadline::DEADLINE,
     provider::{real::Server, written::Series},
     random::Random,
     tree::levels,
@@ -176,18 +175,7 @@ impl Tree {
             });
             below.push((manager, agents));
         }
-        let known = async {
-            loop {
-                let children = root.get("/api/v1/children").await.ok().json();
-                let children = children["items"].as_array().unwrap();
-                let agents: u64 = children.iter().map(|child| child["agents"].as_u64().unwrap_or(0)).sum();
-                if agents == ALL_AGENTS as u64 {
-                    return;
-                }
-                sleep(Duration::from_millis(20)).await;
-            }
-        };
-        timeout(DEADLINE, known).await.unwrap();
+        told_of(&root, ALL_AGENTS as u64).await;
         Self { root, below }
     }
 

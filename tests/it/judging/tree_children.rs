@@ -7,12 +7,13 @@ use simulated::{Behaviour, FleetConfig, FleetKind};
 use super::{
     Agents,
     children::{NARROW, within_a_bucket},
-    in_state, judged, look_until, registered,
+    in_state, judged, look_until, registered, told_of,
 };
 use crate::{
     page::releases::compared,
     random::Random,
     tree::levels,
+    virtual_time::VirtualTime,
     world::{AREA, STAGE, World},
 };
 
@@ -51,24 +52,10 @@ async fn over_a_tree(
         config.seed += 1;
     };
     let agents = vec![Agents::below(&west, 2, change), Agents::below(&east, 2, another)];
-    look_until_agents(&root, 4).await;
+    told_of(&root, 4).await;
     root.submit(&even(&judged(id, block))).await.ok();
     let shown = in_state(&root, id, state).await;
     (shown, [root, west, east], agents)
-}
-
-async fn look_until_agents(root: &World, agents: u64) {
-    let all_there = async {
-        loop {
-            let children = root.get("/api/v1/children").await.ok().json();
-            let children = children["items"].as_array().unwrap();
-            if children.iter().map(|child| child["agents"].as_u64().unwrap_or(0)).sum::<u64>() == agents {
-                return;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(crate::deadline::DEADLINE, all_there).await.unwrap();
 }
 
 async fn end(worlds: [World; 3], agents: Vec<Agents>) {
@@ -80,8 +67,9 @@ async fn end(worlds: [World; 3], agents: Vec<Agents>) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn histograms_of_agents_two_levels_below_tell_a_slow_version_from_a_good_one() {
+    let _time = VirtualTime::begin();
     let told = [("12ms", "RolledBack", "fail"), ("8ms", "Done", "pass")];
     let told = told.map(|(median, state, verdict)| async move {
         let (shown, worlds, agents) = over_a_tree(verdict, TIMES, state, |config| {
@@ -103,8 +91,9 @@ async fn histograms_of_agents_two_levels_below_tell_a_slow_version_from_a_good_o
     futures_util::future::join_all(told).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn values_of_agents_two_levels_below_tell_what_histograms_could_not() {
+    let _time = VirtualTime::begin();
     let told = [(true, "RolledBack", "fail"), (false, "Done", "pass")];
     let told = told.map(|(slow, state, verdict)| async move {
         let (shown, worlds, agents) = over_a_tree(verdict, NARROW, state, within_a_bucket(slow)).await;
@@ -114,8 +103,9 @@ async fn values_of_agents_two_levels_below_tell_what_histograms_could_not() {
     futures_util::future::join_all(told).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn errors_that_agents_count_are_compared_and_those_of_agents_that_count_none_are_not() {
+    let _time = VirtualTime::begin();
     let told = [
         (FleetKind::Modern, 0.2, "RolledBack", "fail"),
         (FleetKind::Modern, 0.05, "Done", "pass"),
@@ -181,8 +171,9 @@ async fn verdict_on(world: &World, id: &str, children: &[String], told: &[Value]
 
 /// The slower child has most calls of the later release, so that all calls together would tell of a slower version. One that
 /// was not there before is compared with nothing.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn what_children_report_is_compared_with_what_they_reported_of_the_release_before() {
+    let _time = VirtualTime::begin();
     let block = |with: &str| {
         format!(
             "duration: 1s, interval: 1s, metrics: [{{name: times, provider: children, metric: responseTime, {with}}}]"
@@ -230,8 +221,9 @@ async fn what_children_report_is_compared_with_what_they_reported_of_the_release
 }
 
 /// Pooled, the new version would be the faster one: it has most calls where calls are fast.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn two_children_with_different_splits_and_speeds_are_not_taken_for_one() {
+    let _time = VirtualTime::begin();
     for (slower, verdict) in [(1.2, "fail"), (1.0, "pass")] {
         let world = World::start().await;
         let children = [child(&world).await, child(&world).await];
@@ -254,8 +246,9 @@ async fn two_children_with_different_splits_and_speeds_are_not_taken_for_one() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_child_whose_calls_are_not_shared_out_as_ordered_is_shown_with_the_verdict() {
+    let _time = VirtualTime::begin();
     let world = World::start().await;
     let children = [child(&world).await, child(&world).await];
     registered(&world, 2).await;

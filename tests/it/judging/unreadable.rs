@@ -4,7 +4,10 @@ use serde_json::{Value, json};
 use simulated::FleetKind;
 
 use super::{Agents, in_state, judged, look_until, registered};
-use crate::world::{STAGE, World, strategy, summary};
+use crate::{
+    virtual_time::VirtualTime,
+    world::{STAGE, World, strategy, summary},
+};
 
 /// At the first look that has no answer it is over.
 const REPORTED: &str = "duration: 600s, interval: 1s, consecutiveErrorLimit: 0, metrics: [{name: times, \
@@ -30,8 +33,8 @@ async fn report_calls(world: &World, child: &str, calls: u64) {
     world.post("/result", &body).await.ok();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_report_that_can_not_be_read_pauses_the_release() {
+/// Two children that have reported of a stage, and the next look is to come.
+async fn reported() -> (World, [String; 2]) {
     let world = World::start().await;
     let children = [world.child().await, world.child().await];
     registered(&world, 2).await;
@@ -42,6 +45,13 @@ async fn a_report_that_can_not_be_read_pauses_the_release() {
         world.fetch(child, "broken").await.ok();
         report(&world, child, "broken", 1).await;
     }
+    (world, children)
+}
+
+#[tokio::test]
+async fn a_report_that_can_not_be_read_pauses_the_release() {
+    let _time = VirtualTime::begin();
+    let (world, children) = reported().await;
     world.sql("UPDATE stage_results SET summary = '{\"f1_calls\": -1}' WHERE child_key = 1").await;
     let shown = in_state(&world, "broken", "Paused").await;
     assert_eq!(shown["analyses"][0]["verdict"], "error", "{shown:#}");
@@ -62,18 +72,10 @@ async fn a_report_that_can_not_be_read_pauses_the_release() {
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_report_of_a_stage_that_the_strategy_does_not_have_pauses_the_release() {
-    let world = World::start().await;
-    let children = [world.child().await, world.child().await];
-    registered(&world, 2).await;
-    let slowly = judged("broken", &REPORTED.replace("interval: 1s", "interval: 3s"));
-    world.submit(&slowly).await.ok();
-    for child in &children {
-        assert_eq!(world.poll(child).await.1, "broken");
-        world.fetch(child, "broken").await.ok();
-        report(&world, child, "broken", 1).await;
-    }
+    let _time = VirtualTime::begin();
+    let (world, children) = reported().await;
     world.sql("UPDATE stage_results SET stage = 9 WHERE child_key = 1").await;
     let shown = in_state(&world, "broken", "Paused").await;
     assert_eq!(shown["analyses"][0]["verdict"], "error", "{shown:#}");
@@ -93,8 +95,9 @@ async fn a_report_of_a_stage_that_the_strategy_does_not_have_pauses_the_release(
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_report_before_of_a_stage_that_there_was_not_is_not_as_if_the_child_had_been_unknown() {
+    let _time = VirtualTime::begin();
     let world = World::start().await;
     let agents = Agents::below(&world, 1, |config| config.kind = FleetKind::Modern);
     registered(&world, 1).await;
@@ -114,8 +117,9 @@ async fn a_report_before_of_a_stage_that_there_was_not_is_not_as_if_the_child_ha
 }
 
 /// A look counts what earlier looks did not take. Where that can't be said, it counts nothing a second time.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn what_earlier_looks_took_and_can_not_be_made_out_pauses_the_release() {
+    let _time = VirtualTime::begin();
     for broken in [
         "UPDATE analysis_runs SET detail = json_set(detail, '$.metrics[0].strata[0].baseline', json('{\"values\":[1.5]}'))",
         "UPDATE analysis_runs SET detail = json_set(detail, '$.metrics[0].parts[#]', json_extract(detail, '$.metrics[0].parts[0]'))",
@@ -149,8 +153,9 @@ async fn what_earlier_looks_took_and_can_not_be_made_out_pauses_the_release() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn what_the_release_before_was_and_can_not_be_read_is_not_as_if_there_had_been_none() {
+    let _time = VirtualTime::begin();
     for (table, broken, said) in [
         (
             "precedents",
@@ -191,8 +196,9 @@ async fn what_the_release_before_was_and_can_not_be_read_is_not_as_if_there_had_
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_plan_says_nothing_of_an_earlier_release_of_which_something_can_not_be_read() {
+    let _time = VirtualTime::begin();
     let world = World::start().await;
     let agents = Agents::below(&world, 1, |config| config.kind = FleetKind::Modern);
     registered(&world, 1).await;

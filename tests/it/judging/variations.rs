@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{events, in_state, look_until};
-use crate::world::{AREA, World};
+use crate::{
+    virtual_time::VirtualTime,
+    world::{AREA, World},
+};
 
 /// `analysis`: what is below the stage's block.
 fn three(id: &str, metrics: &str) -> String {
@@ -70,15 +73,17 @@ fn verdicts(shown: &Value) -> Vec<(&str, &str)> {
 const STABLE: Had = (320_000, 3_200, 300);
 const WELL: Had = (40_000, 400, 300);
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn each_new_variation_is_judged_against_the_stable_one() {
+    let _time = VirtualTime::begin();
     let (world, shown) = judged(ERRORS, [STABLE, WELL, WELL]).await;
     assert_eq!(verdicts(&shown), [("errors", "pass"), ("errors, C", "pass")], "{shown:#}");
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_third_variation_that_fails_takes_the_release_back() {
+    let _time = VirtualTime::begin();
     let (world, _) = judged(ERRORS, [STABLE, WELL, (40_000, 4_000, 300)]).await;
     in_state(&world, "r", "RollingBack").await;
     let why = events(&world, "r", "release_rolled_back").await[0]["reason"].as_str().unwrap().to_owned();
@@ -86,8 +91,9 @@ async fn a_third_variation_that_fails_takes_the_release_back() {
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn the_stable_version_set_up_a_second_time_is_the_baseline_of_the_new_one() {
+    let _time = VirtualTime::begin();
     let metrics = "        - {name: beside, provider: children, metric: responseTime, strategy: CANARY_BASELINE, deviation: HIGH, \
                    baselineArgs: {variation: C}}\n        - {name: primary, provider: children, metric: responseTime, strategy: \
                    CANARY_PRIMARY, deviation: HIGH, primaryArgs: {variation: A}}\n";

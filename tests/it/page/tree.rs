@@ -7,7 +7,7 @@ use super::{
     releases::differs,
 };
 use crate::{
-    tree::levels::{below, look_until, manager_of},
+    tree::levels::{below, manager_of},
     world::{AREA, STAGE, World, strategy},
 };
 
@@ -20,7 +20,7 @@ async fn three_levels() -> ([World; 3], String, String, [String; 2]) {
     let lowest_id = manager_of(&middle, 2).await;
     let middle_id = manager_of(&root, 2).await;
     let deep = format!("/api/v1/tree?below={middle_id}/{lowest_id}");
-    look_until(&root, &deep, |level| level["items"].as_array().map(Vec::len) == Some(2)).await;
+    root.until(&deep, |level| level["items"].as_array().map(Vec::len) == Some(2)).await;
     ([root, middle, lowest], middle_id, lowest_id, agents)
 }
 
@@ -63,14 +63,14 @@ async fn each_level_is_told_by_whoever_knows_it_with_sums() {
 async fn a_release_is_followed_down_the_tree_and_managers_open_by_links() {
     let ([root, middle, lowest], middle_id, lowest_id, agents) = three_levels().await;
     root.submit(&strategy("seen")).await.ok();
-    look_until(&lowest, "/api/v1/releases/seen", |shown| shown["state"] == "Running").await;
+    lowest.until("/api/v1/releases/seen", |shown| shown["state"] == "Running").await;
     let (_, offer) = lowest.poll(&agents[0]).await;
     lowest.fetch(&agents[0], &offer).await.ok();
     lowest.report(&agents[0], &offer, STAGE, 5).await.ok();
     let deep = format!("/api/v1/tree?release=seen&below={middle_id}/{lowest_id}");
-    let level = look_until(&root, &deep, |level| level["sum"]["failed"] == 1).await;
+    let level = root.until(&deep, |level| level["sum"]["failed"] == 1).await;
     assert_eq!(level["items"][0]["state"], "failed");
-    let top = look_until(&root, "/api/v1/tree?release=seen", |level| level["sum"]["failed"] == 1).await;
+    let top = root.until("/api/v1/tree?release=seen", |level| level["sum"]["failed"] == 1).await;
     assert_eq!(top["items"][0]["sum"]["agents"], 2);
 
     let closed = page(&root, "/ui/tree?release=seen").await;

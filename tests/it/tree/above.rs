@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::levels::{Agents, below, ended, look_until, registered, url};
+use super::levels::{Agents, below, ended, registered, url};
 use crate::world::{AREA, STAGE, World, strategy};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -10,21 +10,21 @@ async fn a_pause_above_reaches_the_release_below_and_one_below_stays_below() {
     let root = World::start().await;
     let middle = below(&root).await;
     let child = middle.child().await;
-    look_until(&root, "/api/v1/children", |children| children["items"][0]["kind"] == "rm").await;
+    root.until("/api/v1/children", |children| children["items"][0]["kind"] == "rm").await;
     root.submit(&strategy("31")).await.ok();
-    look_until(&middle, "/api/v1/releases/31", |shown| shown["state"] == "Running").await;
+    middle.until("/api/v1/releases/31", |shown| shown["state"] == "Running").await;
     middle.poll(&child).await;
     middle.fetch(&child, "31").await.ok();
 
     root.call("POST", "/api/v1/releases/31/pause").await.ok();
-    let shown = look_until(&middle, "/api/v1/releases/31", |shown| shown["state"] == "Paused").await;
+    let shown = middle.until("/api/v1/releases/31", |shown| shown["state"] == "Paused").await;
     assert_eq!(shown["reason"], "the manager above paused it");
     root.call("POST", "/api/v1/releases/31/resume").await.ok();
-    look_until(&middle, "/api/v1/releases/31", |shown| shown["state"] == "Running").await;
+    middle.until("/api/v1/releases/31", |shown| shown["state"] == "Running").await;
 
     // Paused by both: each resumes its own.
     root.call("POST", "/api/v1/releases/31/pause").await.ok();
-    look_until(&middle, "/api/v1/releases/31", |shown| shown["state"] == "Paused").await;
+    middle.until("/api/v1/releases/31", |shown| shown["state"] == "Paused").await;
     middle.call("POST", "/api/v1/releases/31/pause").await.ok();
     root.call("POST", "/api/v1/releases/31/resume").await.ok();
     // The next signal has come through: what was paused here is still paused.
@@ -34,7 +34,7 @@ async fn a_pause_above_reaches_the_release_below_and_one_below_stays_below() {
     assert_eq!(shown["state"], "Paused");
     assert_ne!(shown["reason"], "the manager above paused it");
     middle.call("POST", "/api/v1/releases/31/resume").await.ok();
-    look_until(&middle, "/api/v1/releases/31", |shown| shown["state"] == "Running").await;
+    middle.until("/api/v1/releases/31", |shown| shown["state"] == "Running").await;
     middle.report(&child, "31", STAGE, 5).await.ok();
     assert_eq!(ended(&root, "31").await, "DoneWithFailures");
     middle.stop().await;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    levels::{below, ended, look_until},
+    levels::{below, ended},
     questions::{self, agent, asked_of, played},
 };
 use crate::world::{AREA, World, strategy};
@@ -34,7 +34,7 @@ async fn a_wave_does_not_go_to_a_manager_of_whose_agents_none_fits_as_a_whole() 
     assert_eq!(planned.get("not_asked"), None, "{planned}");
 
     root.submit(&text).await.ok();
-    look_until(&root, "/api/v1/releases/forty", |shown| shown["state"] == "Running").await;
+    root.until("/api/v1/releases/forty", |shown| shown["state"] == "Running").await;
     assert_eq!(root.poll(&first).await.1, "forty", "the first wave is somebody who can");
     assert_eq!(root.poll(&second).await.1, "");
     let shown = root.get("/api/v1/releases/forty").await.ok().json();
@@ -54,7 +54,7 @@ async fn labels_work_through_managers() {
     let planned = plan(&root, &(strategy("fortyone") + labels)).await;
     assert_eq!(planned["participants"]["agents"], 1, "{planned}");
     root.submit(&(strategy("fortyone") + labels)).await.ok();
-    let shown = look_until(&middle, "/api/v1/releases/fortyone", |shown| shown["state"] == "Running").await;
+    let shown = middle.until("/api/v1/releases/fortyone", |shown| shown["state"] == "Running").await;
     assert_eq!(shown["counts"]["participants"], 1, "{shown}");
     middle.stop().await;
     root.stop().await;
@@ -74,7 +74,7 @@ async fn who_does_not_answer_is_planned_with_at_most_what_it_said_and_named() {
     both.sort_unstable();
     assert_eq!(named, both);
     root.submit(&strategy("fortytwo")).await.ok();
-    look_until(&root, "/api/v1/releases/fortytwo", |shown| shown["state"] == "Running").await;
+    root.until("/api/v1/releases/fortytwo", |shown| shown["state"] == "Running").await;
     root.stop().await;
 }
 
@@ -97,7 +97,7 @@ async fn nobody_in_the_whole_tree_is_an_outcome_of_its_own_and_the_same_again_be
     assert_eq!(ended(&root, "fortythree").await, "NoParticipants");
     let child = root.child().await;
     assert_eq!(root.submit(&text).await.status, 201);
-    look_until(&root, "/api/v1/releases/fortythree", |shown| shown["state"] == "Running").await;
+    root.until("/api/v1/releases/fortythree", |shown| shown["state"] == "Running").await;
     let offer = root.poll(&child).await.1;
     assert_eq!(offer, "fortythree");
     assert_eq!(root.submit(&text).await.status, 200, "it runs already");
@@ -132,7 +132,7 @@ async fn what_is_given_to_others_at_a_later_wave_survives_a_restart() {
     let (first, second) = (answers(&root, &one, 5, 0), answers(&root, &two, 5, 0));
     let text = strategy("w") + "rollout:\n  order: waves\n  waves: [2, 5, 100%]\n";
     root.submit(&text).await.ok();
-    look_until(&root, "/api/v1/releases/w", |shown| shown["state"] == "Running").await;
+    root.until("/api/v1/releases/w", |shown| shown["state"] == "Running").await;
     let handed = root.fetch(&one, "w").await.ok().text();
     assert!(handed.contains("waves: [2, 100%]"), "{handed}");
 
@@ -146,7 +146,7 @@ async fn what_is_given_to_others_at_a_later_wave_survives_a_restart() {
         let children = children["items"].as_array().unwrap();
         children.iter().all(|child| !child["waits_for"].as_str().unwrap_or_default().contains("has its turn"))
     };
-    look_until(&root, "/api/v1/releases/w/children", has_turn).await;
+    root.until("/api/v1/releases/w/children", has_turn).await;
     first.abort();
     second.abort();
     let root = root.restart().await;

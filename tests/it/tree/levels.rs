@@ -5,16 +5,10 @@ use std::{path::PathBuf, time::Duration};
 use engine::parent;
 use serde_json::{Value, json};
 use simulated::{FleetConfig, FleetReport};
-use tokio::{
-    task::JoinHandle,
-    time::{sleep, timeout},
-};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    deadline::DEADLINE,
-    world::{STAGE, World, strategy},
-};
+use crate::world::{STAGE, World, strategy};
 
 pub const AGENTS: usize = 6;
 
@@ -69,26 +63,6 @@ impl Agents {
     }
 }
 
-/// Looks until it is as expected, and answers what it saw.
-pub async fn look_until(world: &World, path: &str, is_expected: impl Fn(&Value) -> bool) -> Value {
-    let mut last = Value::Null;
-    let looking = async {
-        loop {
-            let answer = world.get(path).await;
-            if answer.status == 200 {
-                last = answer.json();
-                if is_expected(&last) {
-                    return;
-                }
-            }
-            sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let found = timeout(DEADLINE, looking).await;
-    assert!(found.is_ok(), "{path} never was as expected: {last:#}");
-    last
-}
-
 /// The manager below is known above, with all its agents.
 pub async fn registered(root: &World) {
     manager_of(root, AGENTS as u64).await;
@@ -100,14 +74,14 @@ pub async fn manager_of(world: &World, agents: u64) -> String {
         let stands = |child: &&Value| child["kind"] == "rm" && child["agents"] == agents;
         children["items"].as_array().unwrap().iter().find(stands).cloned()
     };
-    let children = look_until(world, "/api/v1/children", |children| found(children).is_some()).await;
+    let children = world.until("/api/v1/children", |children| found(children).is_some()).await;
     found(&children).unwrap()["id"].as_str().unwrap().to_owned()
 }
 
 pub async fn ended(world: &World, release: &str) -> String {
     let is_over =
         |shown: &Value| !matches!(shown["state"].as_str().unwrap(), "Planned" | "Running" | "RollingBack");
-    let shown = look_until(world, &format!("/api/v1/releases/{release}"), is_over).await;
+    let shown = world.until(&format!("/api/v1/releases/{release}"), is_over).await;
     shown["state"].as_str().unwrap().to_owned()
 }
 
@@ -163,7 +137,7 @@ async fn a_manager_in_charge_leads_agents_two_levels_below_and_takes_a_release_b
     assert_eq!(ended(&root, "nine").await, "Done");
     let next = strategy("ten") + "rollout:\n  order: global_incremental\n  approval: before_rollout\n";
     root.submit(&next).await.ok();
-    let shown = look_until(&root, "/api/v1/releases/ten", |shown| shown["state"] == "AwaitingApproval").await;
+    let shown = root.until("/api/v1/releases/ten", |shown| shown["state"] == "AwaitingApproval").await;
     assert_eq!(shown["agents"]["participants"], AGENTS, "{shown:#}");
     root.call("POST", "/api/v1/releases/ten/abort").await.ok();
     assert_eq!(ended(&root, "ten").await, "Aborted");
@@ -183,9 +157,9 @@ async fn a_manager_keeps_its_id_and_its_unsent_results_over_a_restart() {
     let root = World::start().await;
     let middle = below(&root).await;
     let child = middle.child().await;
-    look_until(&root, "/api/v1/children", |children| children["items"][0]["kind"] == "rm").await;
+    root.until("/api/v1/children", |children| children["items"][0]["kind"] == "rm").await;
     root.submit(&strategy("eleven")).await.ok();
-    look_until(&middle, "/api/v1/releases/eleven", |shown| shown["state"] == "Running").await;
+    middle.until("/api/v1/releases/eleven", |shown| shown["state"] == "Running").await;
     middle.poll(&child).await;
     middle.fetch(&child, "eleven").await.ok();
 
@@ -226,10 +200,10 @@ async fn a_stage_that_is_skipped_above_is_passed_over_below() {
     registered(&root).await;
     let led = "rollout:\n  order: parallel\n  approval: {stages: [Second]}\n";
     root.submit(&(two_stages("twelve") + led)).await.ok();
-    look_until(&root, "/api/v1/releases/twelve", |shown| shown["state"] == "AwaitingApproval").await;
+    root.until("/api/v1/releases/twelve", |shown| shown["state"] == "AwaitingApproval").await;
     root.call("POST", "/api/v1/releases/twelve/stages/Second/skip").await.ok();
     let is_told = |shown: &Value| shown["stages"][1]["skipped"] == true;
-    look_until(&middle, "/api/v1/releases/twelve", is_told).await;
+    middle.until("/api/v1/releases/twelve", is_told).await;
     root.call("POST", "/api/v1/releases/twelve/approve").await.ok();
     assert_eq!(ended(&root, "twelve").await, "Done");
     let results = middle.get("/api/v1/releases/twelve/children").await.ok().json().to_string();

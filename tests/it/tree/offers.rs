@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::levels::{AGENTS, Agents, below, ended, look_until, registered};
+use super::levels::{AGENTS, Agents, below, ended, registered};
 use crate::world::{STAGE, World, strategy};
 
 /// Every agent runs this version at the end.
@@ -23,7 +23,7 @@ async fn a_barrier_holds_over_two_managers_and_one_signal_opens_it_at_the_leaves
     registered(&root).await;
     let led = strategy("one") + "rollout: {order: global_incremental, approval: before_rollout}\n";
     root.submit(&led).await.ok();
-    look_until(&root, "/api/v1/releases/one", |shown| shown["state"] == "AwaitingApproval").await;
+    root.until("/api/v1/releases/one", |shown| shown["state"] == "AwaitingApproval").await;
     let shown = lower.get("/api/v1/releases/one").await.ok().json();
     assert_eq!(shown["state"], "Running", "{shown:#}");
     root.call("POST", "/api/v1/releases/one/approve").await.ok();
@@ -80,7 +80,7 @@ async fn a_failure_in_the_second_wave_takes_back_what_was_over_in_the_first() {
         let children = children["items"].as_array().unwrap();
         children.iter().filter(|child| child["agents"] == AGENTS).count() == 2
     };
-    look_until(&root, "/api/v1/children", both).await;
+    root.until("/api/v1/children", both).await;
     root.submit(&(strategy("three") + "rollout: {order: waves, waves: [50%, 100%]}\n")).await.ok();
     assert_eq!(ended(&root, "three").await, "RolledBack");
     for world in [&good, &lower, &bad] {
@@ -106,7 +106,7 @@ async fn failures_are_counted_by_agents_over_two_levels_and_named_at_the_root() 
     let block = "rollout: {order: parallel, max_failed: 5, on_failure: pause}\n";
     root.submit(&(strategy("four") + block)).await.ok();
     let is_paused = |shown: &serde_json::Value| shown["state"] == "Paused";
-    let shown = look_until(&root, "/api/v1/releases/four", is_paused).await;
+    let shown = root.until("/api/v1/releases/four", is_paused).await;
     let text = shown.to_string();
     assert!(text.contains("6 failed, max_failed is 5"), "{shown:#}");
     root.call("POST", "/api/v1/releases/four/abort").await.ok();

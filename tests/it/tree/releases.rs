@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    levels::{below, look_until, manager_of, parent, url},
+    levels::{below, manager_of, parent, url},
     questions::poll,
 };
 use crate::world::{World, strategy};
@@ -22,8 +22,8 @@ async fn releases_two_levels_below_are_listed_and_shown_at_the_top() {
     }
     middle.submit(&strategy("between")).await.ok();
     let all_are_there = |page: &Value| page["items"].as_array().is_some_and(|items| items.len() == 3);
-    look_until(&lowest, "/api/v1/releases", all_are_there).await;
-    look_until(&root, &format!("/api/v1/children?below={path}"), |page| page["items"].is_array()).await;
+    lowest.until("/api/v1/releases", all_are_there).await;
+    root.until(&format!("/api/v1/children?below={path}"), |page| page["items"].is_array()).await;
 
     let listed = root.get(&format!("/api/v1/releases?below={path}&limit=2&counts=true")).await.ok().json();
     let own = lowest.get("/api/v1/releases?limit=2&counts=true").await.ok().json();
@@ -59,7 +59,7 @@ async fn where_people_reach_a_manager_is_told_above_and_nothing_else_is_taken_fo
     middle.child().await;
     let id = manager_of(&root, 1).await;
     let path = format!("/api/v1/children/{id}");
-    look_until(&root, &path, |child| child["public_url"] == "https://middle.example/choir").await;
+    root.until(&path, |child| child["public_url"] == "https://middle.example/choir").await;
     let root = root.restart().await;
     assert_eq!(root.get(&path).await.ok().json()["public_url"], "https://middle.example/choir");
     let page = root.get(&format!("/ui/children/{id}")).await.ok().text();

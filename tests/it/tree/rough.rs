@@ -7,10 +7,10 @@ use tokio::time::{sleep, timeout};
 use zip::write::SimpleFileOptions;
 
 use super::{
-    levels::{Agents, below_url, ended, look_until, parent},
+    levels::{Agents, below_url, ended, parent},
     plain::{Manners, Offer, PlainParent},
 };
-use crate::deadline::DEADLINE;
+use crate::deadline::{DEADLINE, until};
 use choirmaster::app;
 
 use crate::world::{STAGE, World, strategy, summary};
@@ -88,8 +88,7 @@ async fn a_plain_parent_is_told_no_strata_of_calls_that_depend_on_each_other() {
     parent.script().offer = Some(offer("21").await);
     let counts = json!({"f1_calls": 950, "f1_errors": 1, "f2_calls": 50, "f2_errors": 0});
     for (child, group) in children.iter().zip([Some(7), None]) {
-        let polling = async { while middle.poll(child).await.1.is_empty() {} };
-        timeout(DEADLINE, polling).await.unwrap();
+        middle.offered(child).await;
         middle.fetch(child, "21").await.ok();
         let (mut summary, mut stratum) = (summary(STAGE, 2), counts.clone());
         if let Some(group) = group {
@@ -127,7 +126,7 @@ async fn a_parent_in_trouble_loses_nothing_and_changes_nothing() {
     // While it hands out a release.
     parent.script().offer = Some(offer("22").await);
     through_all_troubles(&parent).await;
-    look_until(&middle, "/api/v1/releases/22", |shown| shown["state"] == "Running").await;
+    middle.until("/api/v1/releases/22", |shown| shown["state"] == "Running").await;
     let before = middle.get("/api/v1/releases/22").await.ok().json();
 
     // While children work.
@@ -168,7 +167,7 @@ async fn nothing_leaves_the_history_while_a_result_is_owed_to_the_parent() {
     middle.submit(&old).await.ok();
     assert_eq!(ended(&middle, "old").await, "NoParticipants");
     above.script().offer = Some(offer("26").await);
-    look_until(&middle, "/api/v1/releases/26", |shown| shown["state"] == "Running").await;
+    middle.until("/api/v1/releases/26", |shown| shown["state"] == "Running").await;
     middle.poll(&child).await;
     middle.fetch(&child, "26").await.ok();
     above.behave(Manners::Fails);
@@ -185,29 +184,17 @@ async fn nothing_leaves_the_history_while_a_result_is_owed_to_the_parent() {
     seen(&above, "the result", |parent| parent.statuses().contains(&5)).await;
     look_until_metric(&middle, "choirmaster_parent_unsent_results 0").await;
     let middle = middle.restart_with(settings).await;
-    let removed = async {
-        while middle.get("/api/v1/releases/old").await.status != 404 {
-            sleep(Duration::from_millis(20)).await;
-        }
-    };
-    assert!(timeout(DEADLINE, removed).await.is_ok(), "the result was sent, and the release is still there");
+    until("the release", async || middle.get("/api/v1/releases/old").await.status, |status| *status == 404)
+        .await;
     middle.stop().await;
 }
 
 pub async fn look_until_metric(world: &World, line: &str) {
-    let mut last = String::new();
-    let looking = async {
-        loop {
-            last = world.get("/metrics").await.ok().text();
-            if last.lines().any(|found| found == line) {
-                return;
-            }
-            sleep(Duration::from_millis(20)).await;
-        }
+    let of_parents = async || {
+        let metrics = world.get("/metrics").await.ok().text();
+        metrics.lines().filter(|line| line.contains("parent")).map(str::to_owned).collect::<Vec<_>>()
     };
-    let found = timeout(DEADLINE, looking).await;
-    let last: String = last.lines().filter(|line| line.contains("parent")).collect();
-    assert!(found.is_ok(), "{line} is not in {last}");
+    until(line, of_parents, |lines| lines.iter().any(|found| found == line)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -216,7 +203,7 @@ async fn a_parent_that_forgot_this_manager_gives_it_a_new_id_and_gets_what_it_is
     let middle = below_url(parent.url()).await;
     let child = middle.child().await;
     parent.script().offer = Some(offer("23").await);
-    look_until(&middle, "/api/v1/releases/23", |shown| shown["state"] == "Running").await;
+    middle.until("/api/v1/releases/23", |shown| shown["state"] == "Running").await;
     parent.script().child = 8;
     parent.behave(Manners::Forgot);
     middle.poll(&child).await;
@@ -239,7 +226,7 @@ async fn an_offer_that_is_refused_once_is_asked_for_again() {
     let is_asked = |path: &String| path.starts_with("/release");
     seen(&parent, "a download", |parent| parent.script().paths.iter().any(is_asked)).await;
     parent.behave(Manners::Hides);
-    look_until(&middle, "/api/v1/releases/24", |shown| shown["state"] == "Running").await;
+    middle.until("/api/v1/releases/24", |shown| shown["state"] == "Running").await;
     middle.stop().await;
 }
 
@@ -249,7 +236,7 @@ async fn another_release_under_an_id_that_came_before_is_an_error_and_changes_no
     let middle = below_url(parent.url()).await;
     let child = middle.child().await;
     parent.script().offer = Some(offer("24").await);
-    look_until(&middle, "/api/v1/releases/24", |shown| shown["state"] == "Running").await;
+    middle.until("/api/v1/releases/24", |shown| shown["state"] == "Running").await;
     let before = middle.get("/api/v1/releases/24").await.ok().json();
     middle.poll(&child).await;
     middle.fetch(&child, "24").await.ok();
@@ -327,12 +314,12 @@ async fn a_part_that_the_parent_refuses_for_good_ends_with_a_reason_and_what_wai
         script.stages = vec![("Another".to_owned(), 0)];
         script.offer = Some(offered);
     }
-    look_until(&middle, "/api/v1/releases/26", |shown| shown["state"] == "Running").await;
+    middle.until("/api/v1/releases/26", |shown| shown["state"] == "Running").await;
     middle.submit(&strategy("behind")).await.ok();
     middle.poll(&child).await;
     middle.fetch(&child, "26").await.ok();
     middle.report(&child, "26", STAGE, 2).await.ok();
-    let shown = look_until(&middle, "/api/v1/releases/26", |shown| shown["state"] == "RollingBack").await;
+    let shown = middle.until("/api/v1/releases/26", |shown| shown["state"] == "RollingBack").await;
     let reason = shown["reason"].as_str().unwrap();
     assert!(reason.starts_with("the manager above refuses to hear of it (40"), "{reason}");
     middle.end_stage(&child, "26", STAGE).await.ok();
@@ -346,7 +333,7 @@ async fn a_part_that_the_parent_refuses_for_good_ends_with_a_reason_and_what_wai
         }
     }
     assert_eq!(ended(&middle, "26").await, "RolledBack");
-    look_until(&middle, "/api/v1/releases/behind", |shown| shown["state"] == "Running").await;
+    middle.until("/api/v1/releases/behind", |shown| shown["state"] == "Running").await;
     middle.stop().await;
 }
 
@@ -375,7 +362,7 @@ async fn large_functions_come_over_a_line_that_breaks() {
     (limits.upload_bytes, limits.file_bytes, limits.unpacked_bytes) = (most, most, 2 * most);
     let middle = World::with(|options| options.parent = Some(settings)).await;
     let agents = Agents::below(&middle, false);
-    look_until(&middle, "/api/v1/releases/21", |_| true).await;
+    middle.until("/api/v1/releases/21", |_| true).await;
     let asked =
         || parent.script().paths.iter().filter(|path| path.starts_with("/release/functions/")).count();
     assert_eq!(asked(), 3, "a third at a time");

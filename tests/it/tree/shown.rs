@@ -4,14 +4,14 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::levels::{below, ended, look_until, manager_of, url};
+use super::levels::{below, ended, manager_of, url};
 use crate::world::{STAGE, World, strategy};
 
 /// The manager below, once it stands for so many agents and answers questions.
 async fn manager(world: &World, agents: u64) -> String {
     let id = manager_of(world, agents).await;
     let asked = format!("/api/v1/children?below={id}");
-    look_until(world, &asked, |page| page["items"].is_array()).await;
+    world.until(&asked, |page| page["items"].is_array()).await;
     id
 }
 
@@ -37,7 +37,7 @@ async fn three_levels() -> ([World; 3], String, String, String) {
 async fn who_holds_a_release_two_levels_below_and_why_is_shown_at_the_top() {
     let ([root, middle, lowest], middle_id, lowest_id, agent) = three_levels().await;
     root.submit(&(strategy("seen") + "rollout: {order: global_incremental}\n")).await.ok();
-    look_until(&lowest, "/api/v1/releases/seen", |shown| shown["state"] == "Running").await;
+    lowest.until("/api/v1/releases/seen", |shown| shown["state"] == "Running").await;
     lowest.poll(&agent).await;
     lowest.fetch(&agent, "seen").await.ok();
     lowest
@@ -45,7 +45,7 @@ async fn who_holds_a_release_two_levels_below_and_why_is_shown_at_the_top() {
         .await
         .ok();
     let path = "/api/v1/releases/seen?below=true";
-    let shown = look_until(&root, path, |shown| shown["below"].as_array().map(Vec::len) == Some(2)).await;
+    let shown = root.until(path, |shown| shown["below"].as_array().map(Vec::len) == Some(2)).await;
     let parts = shown["below"].as_array().unwrap();
     let deep = format!("{middle_id}/{lowest_id}");
     assert_eq!((&parts[0]["manager"], &parts[0]["state"]), (&json!(middle_id), &json!("Running")));
@@ -81,7 +81,7 @@ async fn a_release_that_is_queued_below_says_so_at_the_top() {
     middle.poll(&agent).await;
     middle.fetch(&agent, "local").await.ok();
     root.submit(&strategy("behind")).await.ok();
-    look_until(&middle, "/api/v1/releases/behind", |shown| shown["state"] == "Planned").await;
+    middle.until("/api/v1/releases/behind", |shown| shown["state"] == "Planned").await;
     let shown = root.get("/api/v1/releases/behind?below=true").await.ok().json();
     let waits_for = shown["waits_for"].as_str().unwrap();
     let held = format!("; {id}: waits behind release local, which changes the same functions");
@@ -98,7 +98,7 @@ async fn a_release_that_is_queued_below_says_so_at_the_top() {
 async fn children_and_deployments_of_the_whole_tree_are_listed_at_the_top() {
     let ([root, middle, lowest], middle_id, lowest_id, agent) = three_levels().await;
     root.submit(&strategy("runs")).await.ok();
-    look_until(&lowest, "/api/v1/releases/runs", |shown| shown["state"] == "Running").await;
+    lowest.until("/api/v1/releases/runs", |shown| shown["state"] == "Running").await;
     lowest.poll(&agent).await;
     lowest.fetch(&agent, "runs").await.ok();
     lowest.report(&agent, "runs", STAGE, 5).await.ok();
@@ -161,7 +161,7 @@ async fn a_retry_at_the_top_is_run_by_those_that_failed_below_and_counted_there(
     let [good, bad] = [middle.child().await, middle.child().await];
     manager(&root, 2).await;
     root.submit(&(strategy("again") + "rollout: {max_failed: 1}\n")).await.ok();
-    look_until(&middle, "/api/v1/releases/again", |shown| shown["state"] == "Running").await;
+    middle.until("/api/v1/releases/again", |shown| shown["state"] == "Running").await;
     for agent in [&good, &bad] {
         middle.poll(agent).await;
         middle.fetch(agent, "again").await.ok();
@@ -175,14 +175,14 @@ async fn a_retry_at_the_top_is_run_by_those_that_failed_below_and_counted_there(
     assert!(why.contains("reported of its 2 agents 1 failed"), "{why}");
 
     root.call("POST", "/api/v1/releases/again/retry").await.ok();
-    look_until(&middle, "/api/v1/releases/again", |shown| shown["state"] == "Running").await;
+    middle.until("/api/v1/releases/again", |shown| shown["state"] == "Running").await;
     assert_eq!(middle.poll(&good).await.1, "", "it keeps what it has");
     let offer = middle.poll(&bad).await.1;
     assert_eq!(offer, "again.r2");
     middle.fetch(&bad, &offer).await.ok();
     rolls_out(&middle, &bad, &offer).await;
     let is_done = |shown: &Value| shown["state"] == "Done" && shown["agents"]["succeeded"] == 2;
-    look_until(&root, "/api/v1/releases/again", is_done).await;
+    root.until("/api/v1/releases/again", is_done).await;
     let releases = middle.get("/api/v1/releases").await.ok().json();
     assert_eq!(releases["items"].as_array().unwrap().len(), 1, "{releases:#}");
     middle.stop().await;
@@ -196,7 +196,7 @@ async fn a_retry_below_is_counted_at_the_top() {
     let agent = middle.child().await;
     manager(&root, 1).await;
     root.submit(&(strategy("mended") + "rollout: {max_failed: 1}\n")).await.ok();
-    look_until(&middle, "/api/v1/releases/mended", |shown| shown["state"] == "Running").await;
+    middle.until("/api/v1/releases/mended", |shown| shown["state"] == "Running").await;
     middle.poll(&agent).await;
     middle.fetch(&agent, "mended").await.ok();
     middle.report(&agent, "mended", STAGE, 5).await.ok();
@@ -206,7 +206,7 @@ async fn a_retry_below_is_counted_at_the_top() {
     middle.fetch(&agent, &offer).await.ok();
     rolls_out(&middle, &agent, &offer).await;
     let is_done = |shown: &Value| shown["state"] == "Done" && shown["agents"]["succeeded"] == 1;
-    look_until(&root, "/api/v1/releases/mended", is_done).await;
+    root.until("/api/v1/releases/mended", is_done).await;
     middle.stop().await;
     root.stop().await;
 }
@@ -218,7 +218,7 @@ async fn an_abort_in_the_middle_is_no_failure_above_and_says_who_and_why() {
     let agent = middle.child().await;
     manager(&root, 1).await;
     root.submit(&(strategy("cut") + "rollout: {max_failed: 0}\n")).await.ok();
-    look_until(&middle, "/api/v1/releases/cut", |shown| shown["state"] == "Running").await;
+    middle.until("/api/v1/releases/cut", |shown| shown["state"] == "Running").await;
     middle.poll(&agent).await;
     middle.fetch(&agent, "cut").await.ok();
     let note = json!({"by": "dee", "note": "the fair is on"});

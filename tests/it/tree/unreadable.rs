@@ -2,19 +2,16 @@
 
 use serde_json::json;
 use sqlx::{Connection as _, SqliteConnection};
-use tokio::time::{sleep, timeout};
 
 use super::{
-    levels::{below_url, look_until, parent},
+    levels::{below_url, parent},
     plain::PlainParent,
     rough::{offer, seen},
 };
 use crate::{
-    deadline::DEADLINE,
+    deadline::until,
     world::{STAGE, World, summary},
 };
-
-use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stage_is_not_told_without_the_report_that_can_not_be_read() {
@@ -22,10 +19,9 @@ async fn a_stage_is_not_told_without_the_report_that_can_not_be_read() {
     let middle = below_url(above.url()).await;
     let children = [middle.child().await, middle.child().await];
     above.script().offer = Some(offer("31").await);
-    look_until(&middle, "/api/v1/releases/31", |shown| shown["state"] == "Running").await;
+    middle.until("/api/v1/releases/31", |shown| shown["state"] == "Running").await;
     for child in &children {
-        let polling = async { while middle.poll(child).await.1.is_empty() {} };
-        timeout(DEADLINE, polling).await.unwrap();
+        middle.offered(child).await;
         middle.fetch(child, "31").await.ok();
     }
     let report = async |child: &str| {
@@ -36,7 +32,12 @@ async fn a_stage_is_not_told_without_the_report_that_can_not_be_read() {
     middle.sql("UPDATE stage_results SET summary = substr(summary, 2)").await;
     // With the other one the stage is complete, and would be told.
     report(&children[1]).await;
-    until("a report that can't be read", async || middle.unreadable("stage_results").await >= 2).await;
+    until(
+        "reports that can't be read",
+        async || middle.unreadable("stage_results").await,
+        |count| *count >= 2,
+    )
+    .await;
     assert_eq!(above.statuses(), [] as [u64; 0], "the parent judges by what it is told");
     middle.sql("UPDATE stage_results SET summary = '{' || summary WHERE summary NOT LIKE '{%'").await;
     seen(&above, "a stage that waits", |parent| parent.statuses() == [2]).await;
@@ -61,7 +62,7 @@ async fn effects_that_can_not_be_read_are_counted_and_stay_in_the_store() {
         )
         .await;
     let world = world.restart_with(settings).await;
-    until("six effects", async || world.unreadable("outbox").await == 6).await;
+    until("effects", async || world.unreadable("outbox").await, |count| *count == 6).await;
     let mut store = SqliteConnection::connect(&world.store()).await.unwrap();
     let left: Vec<i64> = sqlx::query_scalar("SELECT id FROM outbox WHERE id BETWEEN 1 AND 6 ORDER BY id")
         .fetch_all(&mut store)
@@ -85,8 +86,8 @@ async fn a_manager_that_can_not_read_who_it_is_at_its_parent_does_not_register_a
     world.sql(newer).await;
     let again = url.clone();
     let world = world.restart_with(move |options| options.parent = Some(parent(again))).await;
-    until("two settings", async || world.unreadable("settings").await == 2).await;
-    until("two pointers", async || world.unreadable("pointers").await == 2).await;
+    until("settings", async || world.unreadable("settings").await, |count| *count == 2).await;
+    until("pointers", async || world.unreadable("pointers").await, |count| *count == 2).await;
     // The one that can be read is shown.
     assert!(world.get("/api/v1/releases/wide").await.problem().contains("--url http://127.0.0.1:1/"));
     world.child().await;
@@ -98,15 +99,6 @@ async fn a_manager_that_can_not_read_who_it_is_at_its_parent_does_not_register_a
     // Whoever takes the setting away lets it register.
     world.sql("DELETE FROM settings WHERE name = 'enrolled'").await;
     let world = world.restart_with(move |options| options.parent = Some(parent(url))).await;
-    until("a poll", async || !above.script().polls.is_empty()).await;
+    until("polls", async || above.script().polls.len(), |count| *count > 0).await;
     world.stop().await;
-}
-
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let looking = async {
-        while !is_so().await {
-            sleep(Duration::from_millis(20)).await;
-        }
-    };
-    assert!(timeout(DEADLINE, looking).await.is_ok(), "{what} never came");
 }

@@ -223,19 +223,6 @@ impl Apart {
     }
 }
 
-/// What is there at last, once it is so.
-async fn until(world: &World, path: &str, is_expected: impl Fn(&Value) -> bool) -> Value {
-    let begun = Instant::now();
-    loop {
-        let found = served(async || world.get(path).await).await.json();
-        if is_expected(&found) {
-            return found;
-        }
-        assert!(begun.elapsed() < DEADLINE, "{found:#}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
-
 /// More than the store reads at once: nobody is forgotten when the release has left memory.
 #[tokio::test]
 async fn of_a_release_that_is_over_each_of_many_children_is_where_it_ended() {
@@ -244,7 +231,7 @@ async fn of_a_release_that_is_over_each_of_many_children_is_where_it_ended() {
     let children = Apart::born(&world, CHILDREN).await;
     world.submit(&(strategy("a") + "\nrollout: {order: parallel, max_failed: 100%}\n")).await.ok();
     children.all_fail(&world, "a").await;
-    until(&world, "/api/v1/releases/a", |release| release["state"] == "DoneWithFailures").await;
+    world.until("/api/v1/releases/a", |release| release["state"] == "DoneWithFailures").await;
     let cells = async |world: &World| {
         let path = "/api/v1/releases/a/map/cells?columns=36";
         served(async || world.get(path).await).await.json()["total"].clone()

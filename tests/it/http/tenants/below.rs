@@ -1,11 +1,10 @@
 //! A tenant's release reaches what is that tenant's below a manager that is that tenant's, and nothing else.
 
 use serde_json::json;
-use tokio::time::{Duration, sleep, timeout};
 
 use super::Shared;
 use crate::{
-    deadline::DEADLINE,
+    deadline::until,
     tree::levels::{parent, url},
     world::{World, strategy},
 };
@@ -18,16 +17,9 @@ async fn a_release_goes_down_to_the_tenants_own_children() {
     let (own, other) = (middle.child().await, middle.child().await);
     let path = format!("/api/v1/children/{own}/labels/tenant");
     middle.send_json("PUT", &path, &json!({"value": "acme"})).await.ok();
-    let manager = timeout(DEADLINE, async {
-        loop {
-            let listed = root.get("root", "/api/v1/children?kind=rm").await.ok().json();
-            if let Some(found) = listed["items"].get(0).filter(|found| found["agents"] == 2) {
-                break found["id"].as_str().unwrap().to_owned();
-            }
-            sleep(Duration::from_millis(10)).await;
-        }
-    });
-    let manager = manager.await.unwrap();
+    let managers = async || root.get("root", "/api/v1/children?kind=rm").await.ok().json()["items"].take();
+    let listed = until("the manager", managers, |listed| listed[0]["agents"] == 2).await;
+    let manager = listed[0]["id"].as_str().unwrap();
     // What is below it says nothing of whose it is.
     assert_eq!(root.get("ann", &format!("/api/v1/children/{manager}")).await.status, 404);
     assert_eq!(root.submit("ann", &strategy("too-early")).await.ok().json()["participants"], 0);
@@ -35,18 +27,9 @@ async fn a_release_goes_down_to_the_tenants_own_children() {
     root.send("root", "PUT", &path, &json!({"value": "acme"})).await.ok();
     assert_eq!(root.submit("uma", &strategy("theirs")).await.ok().json()["participants"], 0);
     assert_eq!(root.submit("ann", &strategy("below")).await.ok().json()["participants"], 1);
-    let offered = timeout(DEADLINE, async {
-        loop {
-            let (_, offer) = middle.poll(&own).await;
-            if !offer.is_empty() {
-                break offer;
-            }
-            sleep(Duration::from_millis(10)).await;
-        }
-    });
-    assert_eq!(offered.await.unwrap(), "~acme~below");
+    assert_eq!(middle.offered(&own).await, "~acme~below");
     assert_eq!(middle.poll(&other).await.1, "");
-    reads_below(&root, &middle, &manager, &own).await;
+    reads_below(&root, &middle, manager, &own).await;
     middle.stop().await;
     root.world.stop().await;
 }
