@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use choirmaster_proxy::Limits;
 
-use crate::world::{GET, Scripted, field, ok, start, until};
+use crate::{
+    deadline::DEADLINE,
+    world::{GET, Scripted, field, ok, start, until},
+};
 
 #[tokio::test]
 async fn an_idle_connection_is_not_closed_and_its_next_answer_says_that_it_ends() {
@@ -43,7 +46,7 @@ async fn an_idle_connection_is_not_closed_and_its_next_answer_says_that_it_ends(
     let (head, body) = under_way.answer().await;
     assert_eq!((field(&head, "connection"), body.as_str()), (Some("close"), "late"));
     assert_eq!(under_way.rest().await, "");
-    assert_eq!(running.proxy.drain(Duration::from_secs(20)).await, 0);
+    assert_eq!(running.proxy.drain(DEADLINE).await, 0);
 }
 
 #[tokio::test]

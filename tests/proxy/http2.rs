@@ -17,12 +17,13 @@ use tokio::{
 };
 
 use crate::{
+    deadline::DEADLINE,
     http2_world::{
         call, connect, counted, counted_since, echo, give, h2_version, read, read_chunks, request,
         speaking_h2c, until, whole,
     },
     ports::free_address,
-    world::{read_head, start, table, version},
+    world::{LATER, read_head, start, table, version},
 };
 
 const BASE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbase";
@@ -267,7 +268,7 @@ async fn a_drain_ends_connections_once_their_calls_have_ended_and_loses_none() {
     assert_eq!(whole(answer).await.unwrap().text(), "begun");
     // The connection ends in order: without an error.
     connection.await.unwrap().unwrap();
-    assert_eq!(running.proxy.drain(Duration::from_secs(30)).await, 0);
+    assert_eq!(running.proxy.drain(DEADLINE).await, 0);
 }
 
 #[tokio::test]
@@ -529,7 +530,7 @@ async fn read_unreleased(mut body: RecvStream) -> Result<(), h2::Error> {
 
 #[tokio::test]
 async fn a_connection_on_which_nothing_is_called_ends_in_order_after_the_idle_time() {
-    let running = start(Limits { idle: Duration::from_millis(600), ..Limits::default() });
+    let running = start(Limits { idle: LATER, ..Limits::default() });
     let base = version(BASE).await;
     running.proxy.apply(&table(1, base, base, 0)).await.unwrap();
     let stream = TcpStream::connect(running.at).await.unwrap();

@@ -15,33 +15,28 @@
 //! | `connections` | not accepted | the same; `streams` and `resets` beside it (`http2::more_calls_at_once…`, `…takes_back_call_after_call…`) |
 //! | `tunnel_idle` | closed | there are none |
 
-use std::{net::SocketAddr, time::Duration};
+use std::net::SocketAddr;
 
 use bytes::Bytes;
 use choirmaster_proxy::{Limits, Tally, form::TableForm};
 use h2::{Reason, client::ResponseFuture, server::SendResponse};
 use http_types::Response;
 use serde_json::json;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use traffic::Failure;
 
 use crate::{
     http2_world::{call, connect, counted, h2_version, request, speaking_h2c, until, whole},
     limits::Silent,
-    world::{Peer, Running, Scripted, ok, start, start_with, table, version},
+    world::{LATER, NEVER, Peer, Running, SOON, Scripted, ok, start, start_with, table, version},
 };
 
-const SOON: Duration = Duration::from_millis(150);
-const LATE: Duration = Duration::from_mins(10);
 const BASE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbase";
 const BROKEN: &str = "HTTP/1.1 500 Broken\r\nContent-Length: 0\r\n\r\n";
 
 /// Nobody but the caller is waited for with little patience.
 fn slow_callers() -> Limits {
-    Limits { body_idle: SOON, first_byte: LATE, ..Limits::default() }
+    Limits { body_idle: SOON, first_byte: NEVER, ..Limits::default() }
 }
 
 /// A version that reads its calls and never answers.
@@ -107,7 +102,7 @@ async fn a_caller_of_http1_before_a_version_of_http2_is_no_more_waited_for() {
 
 #[tokio::test]
 async fn a_body_that_stands_still_behind_the_head_of_the_answer_ends_the_call_and_no_other() {
-    let running = start(slow_callers());
+    let running = start(Limits { body_idle: LATER, ..slow_callers() });
     let base = Scripted::new().await;
     running.serve_base(&base).await;
     let send = connect(running.at).await;
@@ -270,13 +265,10 @@ async fn a_head_that_comes_in_parts_and_never_whole_keeps_its_connection_no_long
     const SETTINGS: u8 = 4;
     const HEADERS: u8 = 1;
     let running = start(Limits { idle: SOON, head_time: SOON, ..Limits::default() });
-    let mut stream = TcpStream::connect(running.at).await.unwrap();
-    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
-    stream.write_all(&frame(SETTINGS, 0, 0, &[])).await.unwrap();
     // `:method: GET`, without the end of the head.
-    stream.write_all(&frame(HEADERS, 0, 1, &[0x82])).await.unwrap();
-    let mut got = Vec::new();
-    let _ = stream.read_to_end(&mut got).await;
+    let (settings, head) = (frame(SETTINGS, 0, 0, &[]), frame(HEADERS, 0, 1, &[0x82]));
+    let sent = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), &settings, &head].concat();
+    running.caller_who_sent(sent).await.gone().await;
     running.settled().await;
 }
 

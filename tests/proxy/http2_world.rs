@@ -1,6 +1,6 @@
 //! Versions and callers that speak HTTP/2, and versions of HTTP/1.1 that say what they got.
 
-use std::{net::SocketAddr, time::Duration};
+use std::net::SocketAddr;
 
 use bytes::Bytes;
 use choirmaster_proxy::{Proxy, Tally, form::TableForm};
@@ -16,6 +16,7 @@ use tokio::{
 };
 
 use crate::world::read_head;
+pub use crate::world::wait_until as until;
 
 /// A version that speaks HTTP/2 and does this with each call.
 pub async fn h2_version<D, F>(does: D) -> SocketAddr
@@ -224,15 +225,4 @@ pub async fn counted(proxy: &Proxy, variation: &str) -> Tally {
         sum.merge(&of_one.tally);
     }
     sum
-}
-
-/// Waits until something holds, and for half a minute at most.
-pub async fn until<F: Future<Output = bool>>(what: &str, holds: impl Fn() -> F) {
-    for _ in 0..3_000 {
-        if holds().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("it never came to this: {what}");
 }

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use choirmaster_proxy::{Limits, Proxy};
 use serde_json::json;
+use tokio::time::Instant;
 use traffic::Failure;
 
-use crate::world::{GET, Running, Scripted, field, ok, start, start_with, until};
-
-/// A time that is over soon, and still longer than what has to be done in it takes.
-const SOON: Duration = Duration::from_millis(250);
+use crate::{
+    deadline::DEADLINE,
+    world::{GET, LATER, NEVER, Running, SOON, Scripted, field, ok, start, start_with, until},
+};
 
 async fn with_base(limits: Limits) -> (Running, Scripted) {
     let running = start(limits);
@@ -66,15 +67,13 @@ async fn a_head_that_takes_too_long_is_answered_with_408_however_steadily_it_com
     let drip = async {
         use tokio::io::AsyncWriteExt;
         for byte in b"GET /a HTTP/1.1\r\nX-Slow: ".iter().chain(std::iter::repeat(&b'a')) {
-            if sending.stream.write_all(&[*byte]).await.is_err() {
-                return;
-            }
+            let _ = sending.stream.write_all(&[*byte]).await;
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
     let answer = tokio::select! {
         answer = caller.rest() => answer,
-        () = drip => panic!("the connection was closed without an answer"),
+        () = drip => unreachable!("it has no end"),
     };
     assert!(answer.starts_with("HTTP/1.1 408 Request Timeout\r\n"), "{answer}");
     assert!(answer.contains("\r\nConnection: close\r\n"), "{answer}");
@@ -95,8 +94,7 @@ async fn a_connection_that_is_idle_for_too_long_is_closed_without_a_word() {
     let (running, base) = with_base(Limits { idle: SOON, ..Limits::default() }).await;
     let mut fresh = running.caller().await;
     assert_eq!(fresh.rest().await, "");
-    let mut used = running.caller().await;
-    used.send(GET).await;
+    let mut used = running.caller_who_sent(GET).await;
     let mut version = base.accept().await;
     version.head().await;
     version.send(ok("once")).await;
@@ -128,21 +126,20 @@ async fn an_upload_that_moves_is_not_held_against_the_version_however_long_it_ta
     let mut version = base.accept().await;
     version.head().await;
     // Longer altogether than the version would be waited for, and each pause too.
+    let mut last = Instant::now();
     for pause in [SOON * 2, SOON / 10, SOON / 10, SOON * 2] {
         tokio::time::sleep(pause).await;
+        last = Instant::now();
         caller.send("0123456789").await;
         assert_eq!(version.bytes(10).await, "0123456789");
     }
-    version.send(ok("patient")).await;
-    assert_eq!(caller.answer().await.1, "patient");
     // From the last byte on the version is waited for.
-    caller.send("POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n1").await;
-    version.head().await;
     let (head, _) = caller.answer().await;
+    assert!(last.elapsed() >= SOON);
     assert!(head.starts_with("HTTP/1.1 504 Gateway Timeout\r\n"), "{head}");
     assert_eq!(field(&head, "x-choirmaster-error"), Some("timed_out"));
     version.gone().await;
-    running.settled_but(1).await;
+    running.settled_with(1, 0).await;
     assert_eq!(running.counted("base").await.failed[Failure::TimedOut as usize], 1);
 }
 
@@ -180,34 +177,26 @@ async fn a_version_that_sends_word_again_and_again_and_no_answer_is_not_waited_f
             }
         }
     };
-    let both = tokio::time::timeout(SOON * 100, async { tokio::join!(answer, hints) });
+    let both = tokio::time::timeout(DEADLINE, async { tokio::join!(answer, hints) });
     let (answer, ()) = both.await.expect("the version is waited for again and again");
     assert!(answer.starts_with("HTTP/1.1 504 "), "{answer}");
 }
 
 #[tokio::test]
 async fn a_version_that_takes_no_more_of_a_body_is_not_waited_for() {
-    let (running, base) = with_base(Limits { body_idle: SOON, ..Limits::default() }).await;
-    let (mut caller, mut sending) = running.caller().await.twins();
-    let send = async {
-        use tokio::io::AsyncWriteExt;
-        let _ = sending
-            .stream
-            .write_all(b"POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 100000000\r\n\r\n")
-            .await;
-        while sending.stream.write_all(&[b'x'; 16_384]).await.is_ok() {}
-    };
-    let version = async {
-        let mut version = base.accept().await;
-        version.head().await;
-        version
-    };
-    let answer = async {
-        let head = caller.head().await;
-        assert!(head.starts_with("HTTP/1.1 504 "), "{head}");
-        caller.gone().await;
-    };
-    tokio::join!(send, version, answer);
+    let running = start(Limits { body_idle: SOON, ..Limits::default() });
+    // A socket of this kind holds less than the caller has sent before it begins.
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("base");
+    let _base = tokio::net::UnixListener::bind(&target).unwrap();
+    let target = format!("unix:{}", target.display());
+    running.serve(json!({"variations": [{"name": "base", "targets": [target]}]})).await;
+    let body = "x".repeat(1_000_000);
+    let call = format!("POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let mut caller = running.caller_who_sent(call).await;
+    let head = caller.head().await;
+    assert!(head.starts_with("HTTP/1.1 504 "), "{head}");
+    caller.gone().await;
     assert_eq!(running.counted("base").await.failed[Failure::TimedOut as usize], 1);
 }
 
@@ -227,25 +216,22 @@ async fn an_answer_that_stands_still_breaks_off_at_the_version_or_at_the_caller(
     assert_eq!((counted.broken_off, counted.callers_gone), (1, 0));
 
     // A caller that doesn't read: neither it nor the version holds anything for ever.
-    let mut caller = running.caller().await;
+    let mut caller = running.narrow_caller().await;
     caller.send(GET).await;
-    let (mut version, mut sending) = base.accept().await.twins();
+    let mut version = base.accept().await;
     version.head().await;
-    let send = async {
-        use tokio::io::AsyncWriteExt;
-        let _ = sending.stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n").await;
-        while sending.stream.write_all(&[b'x'; 16_384]).await.is_ok() {}
-    };
-    tokio::join!(send, version.gone());
+    version.send(ok(&"x".repeat(1_000_000))).await;
+    version.gone().await;
     running.settled().await;
     let counted = running.counted("base").await;
     assert_eq!((counted.broken_off, counted.callers_gone), (1, 1));
+    assert_eq!(counted.failed, [0; Failure::ALL.len()]);
     drop(caller);
 }
 
 #[tokio::test]
 async fn an_answer_that_moves_may_take_as_long_as_it_likes() {
-    let limits = Limits { body_idle: SOON * 2, first_byte: SOON, idle: SOON, ..Limits::default() };
+    let limits = Limits { body_idle: LATER, first_byte: LATER, idle: LATER, ..Limits::default() };
     let (running, base) = with_base(limits).await;
     let mut caller = running.caller().await;
     caller.send(GET).await;
@@ -254,7 +240,7 @@ async fn an_answer_that_moves_may_take_as_long_as_it_likes() {
     version.send("HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\n").await;
     caller.head().await;
     for _ in 0..30 {
-        tokio::time::sleep(SOON / 10).await;
+        tokio::time::sleep(LATER / 25).await;
         version.send("x").await;
         assert_eq!(caller.bytes(1).await, "x");
     }
@@ -262,7 +248,7 @@ async fn an_answer_that_moves_may_take_as_long_as_it_likes() {
 
 #[tokio::test]
 async fn a_call_waits_for_a_place_and_is_told_when_to_come_back_if_there_is_none() {
-    let limits = Limits { in_flight: 1, queue: 1, queue_time: Duration::from_secs(15), ..Limits::default() };
+    let limits = Limits { in_flight: 1, queue: 1, queue_time: NEVER, ..Limits::default() };
     let (running, base) = with_base(limits).await;
     let (mut first, mut queued, mut refused) =
         (running.caller().await, running.caller().await, running.caller().await);
@@ -306,6 +292,7 @@ async fn a_call_that_waits_for_a_place_for_too_long_is_told_so_and_the_thread_se
     assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
     version.send(ok("one")).await;
     assert_eq!(first.answer().await.1, "one");
+    running.settled_with(2, 0).await;
     // The place is free again.
     second.send(GET).await;
     version.head().await;
@@ -339,20 +326,17 @@ async fn a_target_that_does_not_even_refuse_is_given_up_and_not_all_others_are_w
 pub struct Silent {
     pub at: std::net::SocketAddr,
     _listener: tokio::net::TcpListener,
-    _waiting: Vec<tokio::net::TcpStream>,
+    _waiting: tokio::net::TcpStream,
 }
 
 impl Silent {
     pub async fn new() -> Self {
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let listener = socket.listen(1).unwrap();
+        // One can wait, and no other.
+        let listener = socket.listen(0).unwrap();
         let at = listener.local_addr().unwrap();
-        let mut waiting = Vec::new();
-        while let Ok(connected) = tokio::time::timeout(SOON, tokio::net::TcpStream::connect(at)).await {
-            waiting.push(connected.unwrap());
-        }
-        Self { at, _listener: listener, _waiting: waiting }
+        Self { at, _listener: listener, _waiting: tokio::net::TcpStream::connect(at).await.unwrap() }
     }
 }
 

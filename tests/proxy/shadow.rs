@@ -1,6 +1,6 @@
 //! Copies of calls that a version gets for comparison alone.
 
-use std::time::Duration;
+use std::net::SocketAddr;
 
 use choirmaster_proxy::{Copies, Limits};
 use http_types::Response;
@@ -10,7 +10,8 @@ use tokio::io::AsyncWriteExt;
 use crate::{
     http2_world::{call, connect, echo, h2_version, request, speaking_h2c},
     world::{
-        GET, Peer, Running, Scripted, field, ok, start, start_with, table_of, until, version, wait_until,
+        GET, NEVER, Peer, Running, SOON, Scripted, field, ok, start, start_with, table_of, until, version,
+        wait_until,
     },
 };
 
@@ -28,6 +29,16 @@ fn unshadowed(base: &str, new: &str) -> Value {
     let mut service = shadowed(base, new, 1);
     service.as_object_mut().unwrap().remove("shadow");
     service
+}
+
+/// A proxy that copies all calls, the stable version, which answers `base`, the one that gets the copies, and a caller.
+async fn all_shadowed(limits: Limits) -> (Running, SocketAddr, Scripted, Peer) {
+    let running = start_with(1, limits);
+    let (base, new) =
+        (version("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbase").await, Scripted::new().await);
+    running.serve(shadowed(&base.to_string(), &new.target(), 10_000)).await;
+    let caller = running.caller().await;
+    (running, base, new, caller)
 }
 
 async fn copies(running: &Running) -> Copies {
@@ -149,11 +160,8 @@ async fn calls_with_side_effects_or_a_body_are_never_copied() {
 
 #[tokio::test]
 async fn a_shadow_that_hangs_keeps_no_caller_waiting_and_is_cut_when_no_table_asks_for_it() {
-    let running = start_with(1, Limits::default());
-    let (base, new) =
-        (version("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbase").await, Scripted::new().await);
-    running.serve(shadowed(&base.to_string(), &new.target(), 10_000)).await;
-    let mut caller = running.caller().await;
+    let (running, base, new, mut caller) =
+        all_shadowed(Limits { first_byte: NEVER, ..Limits::default() }).await;
     for _ in 0..100 {
         assert_eq!(caller.call(GET).await.1, "base");
     }
@@ -190,30 +198,31 @@ async fn a_shadow_that_hangs_keeps_no_caller_waiting_and_is_cut_when_no_table_as
 
 #[tokio::test]
 async fn a_shadow_without_an_answer_is_given_up_in_time() {
-    let first_byte = Duration::from_millis(100);
-    let running = start_with(1, Limits { first_byte, ..Limits::default() });
-    let (base, new) =
-        (version("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbase").await, Scripted::new().await);
-    running.serve(shadowed(&base.to_string(), &new.target(), 10_000)).await;
-    let mut caller = running.caller().await;
-    // One says nothing, one never comes to the end of its answer, one leaves, and to the last nobody listens.
-    caller.call(GET).await;
-    let mut silent = new.accept().await;
-    silent.gone().await;
-    caller.call(GET).await;
-    let mut endless = new.accept().await;
-    endless.head().await;
-    endless.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nba").await;
-    endless.gone().await;
-    caller.call(GET).await;
-    drop(new.accept().await);
-    copied(&running, 3).await;
-    drop(new);
-    caller.call(GET).await;
-    let copies = copied(&running, 4).await;
+    let (running, _, new, mut caller) = all_shadowed(Limits { first_byte: SOON, ..Limits::default() }).await;
+    // One says nothing, and one never comes to the end of its answer.
+    for said in ["", "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nba"] {
+        // The stable version may be late as well; that call isn't copied.
+        wait_until("a call is copied", async || caller.call(GET).await.1 == "base").await;
+        let mut late = new.accept().await;
+        // It may be given up already.
+        let _ = late.next_head().await;
+        let _ = late.stream.write_all(said.as_bytes()).await;
+        late.gone().await;
+    }
+    let copies = copied(&running, 2).await;
     assert_adds_up(&copies);
     // Refused, died, timed out, nonsense, status.
-    assert_eq!(copies.failed, [1, 1, 2, 0, 0]);
+    assert_eq!(copies.failed, [0, 0, 2, 0, 0]);
+    // One leaves, and to the next nobody listens.
+    let (running, _, new, mut caller) = all_shadowed(Limits::default()).await;
+    caller.call(GET).await;
+    drop(new.accept().await);
+    copied(&running, 1).await;
+    drop(new);
+    caller.call(GET).await;
+    let copies = copied(&running, 2).await;
+    assert_adds_up(&copies);
+    assert_eq!(copies.failed, [1, 1, 0, 0, 0]);
 }
 
 #[tokio::test]
@@ -266,11 +275,6 @@ async fn of_half_of_all_calls_half_are_copied_and_of_none_none() {
         caller.call(GET).await;
     }
     let of_all = |copies: &Copies| copies.calls + copies.dropped;
-    wait_until("copies have ended", async || of_all(&copies(&running).await) > 100).await;
-    // Below one in a million outside of this.
-    let drawn = copies(&running).await;
-    assert!((150..=250).contains(&of_all(&drawn)), "{drawn:?}");
-    assert_eq!(drawn.same, drawn.calls);
     let none = shadowed(&base.to_string(), &base.to_string(), 0);
     running.proxy.apply(&table_of(2, none)).await.unwrap();
     wait_until("no copy is left", async || {
@@ -279,11 +283,14 @@ async fn of_half_of_all_calls_half_are_copied_and_of_none_none() {
         of_all(&copies(&running).await) == before
     })
     .await;
-    let before = of_all(&copies(&running).await);
+    // Below one in a million outside of this.
+    let drawn = copies(&running).await;
+    assert!((150..=250).contains(&of_all(&drawn)), "{drawn:?}");
+    assert_eq!(drawn.same + drawn.cut, drawn.calls);
     for _ in 0..50 {
         caller.call(GET).await;
     }
-    assert_eq!(of_all(&copies(&running).await), before);
+    assert_eq!(of_all(&copies(&running).await), of_all(&drawn));
 }
 
 #[tokio::test]

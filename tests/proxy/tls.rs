@@ -1,4 +1,4 @@
-use std::{fs, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{fs, net::SocketAddr, path::Path, sync::Arc};
 
 use choirmaster_proxy::{Limits, Proxy, Tls, TlsFault, TlsFiles};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -11,7 +11,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
     http2_world::{call, echo, over, request, until},
-    world::{start, table, version},
+    world::{SOON, start, table, version},
 };
 
 const BASE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbase";
@@ -210,7 +210,7 @@ async fn where_callers_must_show_a_certificate_those_without_one_and_with_a_stra
 
 #[tokio::test]
 async fn a_handshake_that_does_not_come_ends_the_connection() {
-    let of = secured(Limits { handshake: Duration::from_millis(100), ..Limits::default() }, None);
+    let of = secured(Limits { handshake: SOON, ..Limits::default() }, None);
     let mut silent = TcpStream::connect(of.at).await.unwrap();
     assert_eq!(silent.read(&mut [0; 8]).await.unwrap(), 0);
     let mut plain = TcpStream::connect(of.at).await.unwrap();

@@ -1,10 +1,8 @@
 //! Connections that go on in another protocol.
 
-use std::time::Duration;
-
 use choirmaster_proxy::Limits;
 
-use crate::world::{Peer, Running, Scripted, field, ok, start};
+use crate::world::{Peer, Running, SOON, Scripted, field, ok, start};
 
 const UPGRADE: &str = "GET /a/socket HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\
                        Sec-WebSocket-Key: abc\r\n\r\n";
@@ -84,7 +82,7 @@ async fn an_end_that_dies_takes_the_other_with_it() {
 
 #[tokio::test]
 async fn a_tunnel_that_stands_still_for_too_long_is_closed() {
-    let limits = Limits { tunnel_idle: Duration::from_millis(50), ..Limits::default() };
+    let limits = Limits { tunnel_idle: SOON, ..Limits::default() };
     let (running, mut caller, mut version) = upgraded(limits).await;
     caller.gone().await;
     version.gone().await;
@@ -93,7 +91,7 @@ async fn a_tunnel_that_stands_still_for_too_long_is_closed() {
 
 #[tokio::test]
 async fn a_tunnel_that_one_end_has_left_is_not_kept_for_as_long_as_one_in_use() {
-    let limits = Limits { body_idle: Duration::from_millis(50), ..Limits::default() };
+    let limits = Limits { body_idle: SOON, ..Limits::default() };
     let (running, mut caller, mut version) = upgraded(limits).await;
     version.end_sending().await;
     caller.gone().await;

@@ -9,11 +9,18 @@ use choirmaster_proxy::{Limits, Proxy, Tally, form::TableForm};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
     time::timeout,
 };
 
 use crate::deadline::DEADLINE;
+
+/// A limit that is to be met soon, by whoever is late for ever. Nothing that is to go well has to be done before it is over.
+pub const SOON: Duration = Duration::from_millis(150);
+/// A limit that is to be met, and before which something else has to be done: longer than a machine with much other work keeps a test waiting.
+pub const LATER: Duration = Duration::from_secs(4);
+/// A limit that no test meets.
+pub const NEVER: Duration = Duration::from_hours(1);
 
 /// A proxy on a free port.
 pub struct Running {
@@ -35,6 +42,25 @@ pub fn start_with(threads: usize, limits: Limits) -> Running {
 impl Running {
     pub async fn caller(&self) -> Peer {
         Peer::connect(self.at).await
+    }
+
+    /// A caller who has sent this before the proxy knows of it, so that no limit can be met before.
+    pub async fn caller_who_sent(&self, bytes: impl AsRef<[u8]>) -> Peer {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut caller = Peer::connect(listener.local_addr().unwrap()).await;
+        caller.send(bytes).await;
+        self.proxy.listen(&listener).unwrap();
+        caller
+    }
+
+    /// A caller whose connection holds no more than some kilobytes of an answer that it doesn't take.
+    pub async fn narrow_caller(&self) -> Peer {
+        let (socket, narrow) = (TcpSocket::new_v4().unwrap(), TcpSocket::new_v4().unwrap());
+        socket.set_send_buffer_size(4096).unwrap();
+        narrow.set_recv_buffer_size(4096).unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let at = self.proxy.listen(&socket.listen(1).unwrap().into_std().unwrap()).unwrap();
+        Peer { stream: narrow.connect(at).await.unwrap() }
     }
 
     /// Puts a table in force of one service `a`, which has these keys besides its name.
@@ -73,16 +99,16 @@ impl Running {
 
     /// Waits until nobody is connected and no version has a call in flight.
     pub async fn settled(&self) {
-        self.settled_but(0).await;
+        self.settled_with(0, 0).await;
     }
 
-    /// Waits until so many are connected and no version has a call in flight.
-    pub async fn settled_but(&self, connections: usize) {
+    /// Waits until so many are connected, and so many calls and connections have a place at a version.
+    pub async fn settled_with(&self, connections: usize, places: u32) {
         until("connections and places are given back", || {
             let table = self.proxy.table();
             let versions = table.services().iter().flat_map(|service| service.versions());
             let in_flight: u32 = versions.map(|version| version.in_flight()).sum();
-            (self.proxy.connections(), in_flight) == (connections, 0)
+            (self.proxy.connections(), in_flight) == (connections, places)
         })
         .await;
     }
@@ -283,8 +309,8 @@ pub async fn read_head(stream: &mut TcpStream) -> Option<String> {
 pub async fn wait_until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let so = async {
         while !is_so().await {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_mins(1), so).await.expect(what);
+    timeout(DEADLINE, so).await.unwrap_or_else(|_| panic!("waited in vain until {what}"));
 }

@@ -27,7 +27,10 @@ use tokio::{
 use traffic::Failure;
 
 use super::acting::{Act, Caller, Saw, acting, sum};
-use crate::world::{read_head, start, wait_until};
+use crate::{
+    deadline::DEADLINE,
+    world::{read_head, start, wait_until},
+};
 
 /// A table of service `a`, with more of it in `more`.
 fn table(
@@ -350,7 +353,7 @@ async fn the_counts_of_all_intervals_are_read_once_each_and_what_was_drained_is_
     }
     assert!(intervals.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{intervals:?}");
     drop(caller);
-    assert_eq!(proxy.drain(Duration::from_mins(1)).await, 0);
+    assert_eq!(proxy.drain(DEADLINE).await, 0);
     let reading = proxy.counts_since(cursor).await;
     let rest =
         reading.closed.iter().map(|interval| &interval.rows).chain(reading.open.iter().map(|one| &one.rows));
@@ -388,29 +391,8 @@ async fn a_caller_who_takes_an_answer_slowly_does_not_make_its_version_slow() {
     let counted = of(&running.proxy.gather().await, "base");
     assert_eq!(counted.succeeded, 1);
     let took = Duration::from_micros(counted.times.sum_us());
-    assert!(took + pause / 2 < lasted, "{took:?} of {lasted:?}");
-    version.abort();
-}
-
-#[tokio::test]
-async fn a_caller_who_takes_nothing_at_all_is_gone_and_no_failure_of_the_version() {
-    const LENGTH: usize = 32 * 1024 * 1024;
-    let running = start(Limits { body_idle: Duration::from_millis(300), ..Limits::default() });
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let base = listener.local_addr().unwrap();
-    let version = tokio::spawn(async move {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        read_head(&mut stream).await.unwrap();
-        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {LENGTH}\r\n\r\n");
-        stream.write_all(head.as_bytes()).await.unwrap();
-        let _ = stream.write_all(&vec![b'x'; LENGTH]).await;
-    });
-    running.proxy.apply(&table(1, "s", &[("base", base, 10_000)], &json!({}))).await.unwrap();
-    let mut caller = TcpStream::connect(running.at).await.unwrap();
-    caller.write_all(b"GET /a HTTP/1.1\r\nHost: here\r\n\r\n").await.unwrap();
-    wait_until("it is given up", async || of(&running.proxy.gather().await, "base").calls == 1).await;
-    let counted = of(&running.proxy.gather().await, "base");
-    assert_eq!((counted.callers_gone, counted.failures()), (1, 0));
+    // Some of the pause is over before the answer fills all the room that there is for it.
+    assert!(took + pause / 6 < lasted, "{took:?} of {lasted:?}");
     version.abort();
 }
 
@@ -424,22 +406,26 @@ async fn a_call_is_counted_in_the_interval_in_which_it_ended() {
     let (base, _) = acting(None).await;
     proxy.apply(&table(1, "s", &[("base", base, 10_000)], &json!({}))).await.unwrap();
     let mut caller = Caller::new(at);
-    let mut calls = Vec::new();
+    let mut moments = Vec::new();
     let closed = async || proxy.counts_since(Cursor::default()).await.closed;
     // Nobody asks meanwhile, so that it isn't the asking that puts calls into intervals.
-    let until = Instant::now() + Duration::from_millis(2_500);
-    while Instant::now() < until {
-        let before = Moment::now().wall_ms;
+    let mut until = None;
+    while moments.len() < 100 || until.is_none_or(|until| Instant::now() < until) {
+        moments.push(Moment::now().wall_ms);
         caller.call("GET", Act::Ok, "").await;
-        calls.push((before, Moment::now().wall_ms));
+        // So the last call ends in another interval than the first one.
+        until.get_or_insert_with(|| Instant::now() + Duration::from_millis(2_500));
         tokio::time::sleep(Duration::from_millis(3)).await;
     }
     wait_until("all intervals are closed", async || {
         let counted =
             closed().await.iter().flat_map(|one| one.rows.clone()).map(|row| row.tally.calls).sum::<u64>();
-        counted == calls.len() as u64
+        counted == moments.len() as u64
     })
     .await;
+    moments.extend([Moment::now().wall_ms; 2]);
+    // A call has surely been counted once the next one of its connection is answered.
+    let calls: Vec<_> = moments.windows(3).map(|of| (of[0], of[2])).collect();
     let intervals = closed().await;
     assert!(intervals.len() >= 2, "{}", intervals.len());
     let mut sure = 0;

@@ -1,6 +1,6 @@
 //! PROXY headers, those that are believed and those that are sent.
 
-use std::{net::SocketAddr, time::Duration};
+use std::net::SocketAddr;
 
 use choirmaster_proxy::{
     Limits,
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::{service, tcp};
-use crate::world::{GET, Peer, Running, Scripted, field, ok, start, start_with};
+use crate::world::{GET, Peer, Running, SOON, Scripted, field, ok, start, start_with};
 
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
@@ -145,7 +145,7 @@ async fn a_header_that_is_missing_or_malformed_ends_the_connection_and_reaches_n
 
 #[tokio::test]
 async fn a_header_that_does_not_come_whole_in_time_ends_the_connection() {
-    let running = trusting(Limits { handshake: Duration::from_millis(50), ..Limits::default() });
+    let running = trusting(Limits { handshake: SOON, ..Limits::default() });
     for part in [b"".as_slice(), b"PRO", b"PROXY TCP4 192", SIGNATURE] {
         let mut caller = running.caller().await;
         caller.send(part).await;

@@ -3,7 +3,6 @@
 use std::{
     net::{SocketAddr, TcpListener},
     sync::Arc,
-    time::Duration,
 };
 
 use choirmaster_proxy::Limits;
@@ -18,7 +17,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use super::table;
 use crate::{
     tls::{Authority, client},
-    world::{Peer, Running, Scripted, start},
+    world::{Peer, Running, SOON, Scripted, start},
 };
 
 fn pass_through(running: &Running) -> SocketAddr {
@@ -228,8 +227,7 @@ async fn what_is_no_first_message_is_closed_and_reaches_nobody() {
 #[tokio::test]
 async fn whatever_comes_first_ends_or_passes_whole() {
     const MUTATIONS: u64 = 400;
-    let limits = Limits { handshake: Duration::from_millis(100), ..Limits::default() };
-    let running = start(limits);
+    let running = start(Limits::default());
     let at = pass_through(&running);
     let base = super::echo("").await;
     running.proxy.apply(&table(1, [to(base, &json!({"ports": [at.port()]}))])).await.unwrap();
@@ -259,8 +257,7 @@ async fn whatever_comes_first_ends_or_passes_whole() {
 
 #[tokio::test]
 async fn a_first_message_that_takes_too_long_is_waited_for_no_more() {
-    let limits = Limits { handshake: Duration::from_millis(50), ..Limits::default() };
-    let running = start(limits);
+    let running = start(Limits { handshake: SOON, ..Limits::default() });
     let at = pass_through(&running);
     let base = Scripted::new().await;
     running.proxy.apply(&table(1, [to(base.at, &json!({"ports": [at.port()]}))])).await.unwrap();

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{net::TcpListener, time::Duration};
 
 use choirmaster_proxy::{
     Limits, Measuring, Proxy,
@@ -7,23 +7,29 @@ use choirmaster_proxy::{
     live::LiveTable,
 };
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    time::Instant,
+};
 
 use super::{echo, is_refused, service, table, tcp};
 use crate::{
-    http2_world,
+    deadline::DEADLINE,
     ports::free_address,
-    world::{Peer, Running, Scripted, start, until},
+    world::{Peer, Running, SOON, Scripted, start, until, wait_until},
 };
 
 /// A proxy with one connection, which goes to the new version.
 async fn connected(limits: Limits) -> (Running, std::net::SocketAddr, Scripted, Scripted, Peer, Peer) {
     let running = start(limits);
-    let at = tcp(&running);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
     let (base, new) = (Scripted::new().await, Scripted::new().await);
     running.share(1, service("tcp", at, &base.target(), &new.target(), 10_000)).await;
     let mut caller = Peer::connect(at).await;
+    // Before the proxy knows of it, so that no limit can be met before.
     caller.send("early").await;
+    running.proxy.listen_tcp(&listener).unwrap();
     let mut version = new.accept().await;
     assert_eq!(version.bytes(5).await, "early");
     (running, at, base, new, caller, version)
@@ -66,11 +72,11 @@ async fn bytes_pass_both_ways_unchanged_and_either_end_may_close_its_direction_f
 
 #[tokio::test]
 async fn a_caller_that_has_said_all_may_wait_long_for_the_answer() {
-    let limits = Limits { body_idle: Duration::from_millis(50), ..Limits::default() };
+    let limits = Limits { body_idle: SOON, ..Limits::default() };
     let (running, _, _, _, mut caller, mut version) = connected(limits.clone()).await;
     caller.end_sending().await;
     assert_eq!(version.rest().await, "");
-    tokio::time::sleep(4 * limits.body_idle).await;
+    tokio::time::sleep(4 * SOON).await;
     version.send("late").await;
     version.end_sending().await;
     assert_eq!(caller.rest().await, "late");
@@ -85,8 +91,8 @@ async fn a_caller_that_has_said_all_may_wait_long_for_the_answer() {
 
 #[tokio::test]
 async fn a_connection_that_stands_still_for_too_long_is_closed() {
-    let limits = Limits { tunnel_idle: Duration::from_millis(50), ..Limits::default() };
-    let (running, _, _, _, mut caller, mut version) = connected(limits).await;
+    let (running, _, _, _, mut caller, mut version) =
+        connected(Limits { tunnel_idle: SOON, ..Limits::default() }).await;
     caller.gone().await;
     version.gone().await;
     running.settled().await;
@@ -157,7 +163,7 @@ async fn connections_of_one_address_stay_with_a_variation_and_others_are_drawn_b
     }
     let calls = async |variation: &str| running.counted(variation).await.calls;
     // One that its caller has left already may not have been accepted yet.
-    http2_world::until("all are counted", async || calls("base").await + calls("new").await == 300).await;
+    wait_until("all are counted", async || calls("base").await + calls("new").await == 300).await;
     let (of_base, of_new) = (calls("base").await, calls("new").await);
     // Five standard deviations.
     assert!((50..=130).contains(&of_new), "{of_new}");
@@ -168,7 +174,7 @@ async fn connections_of_one_address_stay_with_a_variation_and_others_are_drawn_b
     for _ in 0..50 {
         drop(Peer::connect(at).await);
     }
-    http2_world::until("all are counted", async || calls("base").await + calls("new").await == 350).await;
+    wait_until("all are counted", async || calls("base").await + calls("new").await == 350).await;
     let more = (calls("base").await - of_base, calls("new").await - of_new);
     assert!([(50, 0), (0, 50)].contains(&more), "{more:?}");
 }
@@ -230,20 +236,27 @@ async fn a_connection_whose_variation_gets_none_any_more_is_cut_at_the_deadline_
 
 #[tokio::test]
 async fn a_version_that_is_named_again_with_the_same_content_keeps_its_connections() {
-    let limits = Limits { flow_drain: Duration::from_millis(200), ..Limits::default() };
+    let limits = Limits { flow_drain: SOON, ..Limits::default() };
     let (running, at, base, new, mut caller, mut version) = connected(limits).await;
-    running.proxy.apply(&table(2, [])).await.unwrap();
+    let without = json!({
+        "protocol": "tcp", "ports": [at.port()], "variations": [{"name": "base", "targets": [base.target()]}],
+        "drain_seconds": 3_600,
+    });
+    running.share(2, without).await;
     running.share(3, service("tcp", at, &base.target(), &new.target(), 100)).await;
-    tokio::time::sleep(Duration::from_millis(400)).await;
+    tokio::time::sleep(SOON * 2).await;
     caller.send("still").await;
     assert_eq!(version.bytes(5).await, "still");
+    // That it wasn't named before takes nothing off its time.
+    let left = Instant::now();
     running.proxy.apply(&table(4, [])).await.unwrap();
     caller.gone().await;
+    assert!(left.elapsed() >= SOON);
 }
 
 #[tokio::test]
 async fn a_version_takes_no_more_connections_than_it_may_and_others_wait_or_go_to_the_stable_one() {
-    let limits = Limits { flows: 1, queue_time: Duration::from_millis(50), ..Limits::default() };
+    let limits = Limits { flows: 1, queue_time: SOON, ..Limits::default() };
     let (running, at, base, new, caller, version) = connected(limits).await;
     let mut second = Peer::connect(at).await;
     second.send("x").await;
@@ -252,7 +265,7 @@ async fn a_version_takes_no_more_connections_than_it_may_and_others_wait_or_go_t
     // Nor does that one.
     assert!(is_refused(at).await);
     drop((caller, version));
-    until("the first one is gone", || running.proxy.connections() == 1).await;
+    running.settled_with(1, 1).await;
     let mut third = Peer::connect(at).await;
     third.send("y").await;
     assert_eq!(new.accept().await.bytes(1).await, "y");
@@ -284,7 +297,7 @@ async fn a_proxy_that_ends_waits_for_its_connections() {
     caller.send("on").await;
     assert_eq!(version.bytes(2).await, "on");
     drop((caller, version));
-    assert_eq!(running.proxy.drain(Duration::from_secs(20)).await, 0);
+    assert_eq!(running.proxy.drain(DEADLINE).await, 0);
 }
 
 #[tokio::test]
@@ -294,7 +307,7 @@ async fn a_connection_has_a_line_in_the_access_log_with_what_passed() {
     let access_log = AccessLog { logged: Logged::All, to: LogTarget::File(path.clone()) };
     let measuring = Measuring { access_log, ..Measuring::default() };
     let proxy = Proxy::start_measuring(1, Limits::default(), &measuring).unwrap();
-    let at = proxy.listen_tcp(&std::net::TcpListener::bind("127.0.0.1:0").unwrap()).unwrap();
+    let at = proxy.listen_tcp(&TcpListener::bind("127.0.0.1:0").unwrap()).unwrap();
     let base = Scripted::new().await;
     proxy.apply(&table(1, [service("tcp", at, &base.target(), &base.target(), 0)])).await.unwrap();
     let mut caller = Peer::connect(at).await;

@@ -6,11 +6,12 @@ use tokio::{net::UdpSocket, time::timeout};
 
 use super::{service, table};
 use crate::{
+    deadline::DEADLINE,
     ports::free_address,
-    world::{Running, start, until},
+    world::{LATER, Running, SOON, start, until},
 };
 
-/// An end of UDP. Who waits in vain for longer than this waits for ever.
+/// An end of UDP.
 pub struct End {
     pub socket: UdpSocket,
 }
@@ -31,7 +32,7 @@ impl End {
     /// The next datagram, and where it came from.
     pub async fn next(&self) -> (String, SocketAddr) {
         let mut room = vec![0; 65_536];
-        let came = timeout(Duration::from_secs(20), self.socket.recv_from(&mut room)).await;
+        let came = timeout(DEADLINE, self.socket.recv_from(&mut room)).await;
         let (length, from) = came.expect("nothing came").unwrap();
         (String::from_utf8(room[..length].to_vec()).unwrap(), from)
     }
@@ -72,7 +73,7 @@ impl Two {
 
 #[tokio::test]
 async fn what_one_caller_sends_is_a_flow_to_one_target_whose_answers_come_from_the_same_socket() {
-    let of = Two::new(Limits { udp_idle: Duration::from_millis(200), ..Limits::default() }).await;
+    let of = Two::new(Limits { udp_idle: LATER, ..Limits::default() }).await;
     of.share(1, 0).await;
     let callers = [End::new().await, End::new().await];
     let mut flows = Vec::new();
@@ -111,8 +112,7 @@ async fn what_one_caller_sends_is_a_flow_to_one_target_whose_answers_come_from_t
 
 #[tokio::test]
 async fn a_flow_keeps_its_variation_until_it_has_ended_and_the_next_one_goes_by_the_table() {
-    let short = Duration::from_millis(200);
-    let of = Two::new(Limits { udp_idle: short, connect: short / 4, ..Limits::default() }).await;
+    let of = Two::new(Limits { udp_idle: LATER, connect: SOON, ..Limits::default() }).await;
     of.share(1, 10_000).await;
     let (caller, other) = (End::new().await, End::new().await);
     caller.send(of.at, "first").await;
@@ -154,7 +154,7 @@ async fn a_flow_whose_variation_gets_none_any_more_leaves_it_at_the_deadline() {
 
 #[tokio::test]
 async fn a_new_version_that_refuses_leaves_its_flows_to_the_stable_one_with_what_it_was_sent() {
-    let of = Two::new(Limits { udp_idle: Duration::from_millis(200), ..Limits::default() }).await;
+    let of = Two::new(Limits { udp_idle: LATER, ..Limits::default() }).await;
     let refusing = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     of.running
         .share(1, service("udp", of.at, &of.base.at().to_string(), &refusing.to_string(), 10_000))
@@ -172,8 +172,9 @@ async fn a_new_version_that_refuses_leaves_its_flows_to_the_stable_one_with_what
     assert_eq!((new.calls, new.failed[0], new.repeated, base.calls), (1, 1, 1, 0));
 
     // Where nobody else is left it is the stable one's failure.
+    let of = Two::new(Limits { udp_idle: SOON, ..Limits::default() }).await;
     let nobody = free_address().to_string();
-    of.running.share(2, service("udp", of.at, &nobody, &nobody, 0)).await;
+    of.running.share(1, service("udp", of.at, &nobody, &nobody, 0)).await;
     caller.send(of.at, "third").await;
     // Before it came there is no flow either.
     let base = loop {
@@ -219,7 +220,7 @@ async fn of_too_many_flows_the_one_that_was_idle_for_longest_ends() {
 
 #[tokio::test]
 async fn a_proxy_that_ends_takes_no_further_flow_and_lets_those_that_are_there_end() {
-    let of = Two::new(Limits { udp_idle: Duration::from_millis(300), ..Limits::default() }).await;
+    let of = Two::new(Limits { udp_idle: LATER, ..Limits::default() }).await;
     of.share(1, 0).await;
     let (caller, late) = (End::new().await, End::new().await);
     caller.send(of.at, "first").await;
@@ -229,7 +230,7 @@ async fn a_proxy_that_ends_takes_no_further_flow_and_lets_those_that_are_there_e
     caller.send(of.at, "second").await;
     assert_eq!(of.base.next().await, ("second".to_owned(), flow));
     assert!(of.base.is_left_alone());
-    assert_eq!(of.running.proxy.drain(Duration::from_secs(20)).await, 0);
+    assert_eq!(of.running.proxy.drain(DEADLINE).await, 0);
     let metrics = of.running.proxy.metrics().await;
     assert!(metrics.contains("choirmaster_proxy_datagrams_dropped_total 1\n"), "{metrics}");
 }
