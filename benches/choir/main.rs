@@ -19,6 +19,7 @@ mod bodies;
 )]
 #[path = "../../tests/page/browser/mod.rs"]
 mod browser;
+#[allow(dead_code, reason = "tests have more to wait for")]
 #[path = "../../tests/shared/deadline.rs"]
 mod deadline;
 mod downloads;

@@ -13,7 +13,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::deadline::DEADLINE;
+use crate::deadline::{self, DEADLINE};
 
 /// A limit that is to be met soon, by whoever is late for ever. Nothing that is to go well has to be done before it is over.
 pub const SOON: Duration = Duration::from_millis(150);
@@ -306,11 +306,6 @@ pub async fn read_head(stream: &mut TcpStream) -> Option<String> {
 }
 
 /// Waits until something is so.
-pub async fn wait_until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let so = async {
-        while !is_so().await {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(DEADLINE, so).await.unwrap_or_else(|_| panic!("waited in vain until {what}"));
+pub async fn wait_until(what: &str, is_so: impl AsyncFnMut() -> bool) {
+    deadline::until(what, is_so, |is_so| *is_so).await;
 }
