@@ -107,11 +107,6 @@ impl Lines {
         }
     }
 
-    /// Calls whose callers got an error.
-    pub fn errors(&self) -> usize {
-        self.lines.iter().filter(|line| line["status"].as_u64().is_some_and(|status| status >= 500)).count()
-    }
-
     /// Calls that were given to another version than that with this digest.
     pub fn of_all_but(&self, digest: &str) -> impl Iterator<Item = &Value> {
         self.lines.iter().filter(move |line| line["version"] != digest)

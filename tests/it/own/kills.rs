@@ -6,7 +6,6 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::{
-    callers::Fate,
     node::{Load, Node},
     processes,
     releases::{A_B, GRADUAL, Kind, TWO_STAGES, stages, strategy},
@@ -199,81 +198,6 @@ async fn no_call_is_lost_or_doubled_whoever_is_killed() {
     nothing_is_left_but(&site, &node.folder, &base).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fleet_is_rolled_back_without_a_call_lost_while_agents_and_the_manager_are_killed() {
-    let mut site = Site::start().await;
-    let set = ["agent.keep_base=60s"];
-    let mut nodes = [site.node("edge-1", &set).await, site.node("edge-2", &set).await];
-    site.manager.knows(2).await;
-    let base = site.version(Good);
-    let new = site.version_good_where_first(Failing);
-    for node in &nodes {
-        node.add(&site.content(&base));
-    }
-    // Each door has numbers of its own, so callers come to the first alone; the second one's are nobody's.
-    let load = nodes[0].call(&habits()).await;
-    let other = super::callers::Callers::start(nodes[1].at, &habits(), super::callers::PATIENCE);
-    let more = "rollout: {order: waves, waves: [1, 100%], max_failed: 0, on_failure: rollback}\n";
-    let text = strategy("fleet", [&base, &new], &stages(Kind::Wait, TWO_STAGES, 600), more);
-    site.manager.submit(&text).await;
-    let mut chance = fastrand::Rng::with_seed(3);
-    while !site.manager.is_over("fleet").await {
-        sleep(Duration::from_millis(chance.u64(100..900))).await;
-        match chance.usize(..3) {
-            2 => {
-                site.manager.kill();
-                site.manager.come_back().await;
-            }
-            which => {
-                nodes[which].kill();
-                nodes[which].come_back();
-            }
-        }
-    }
-    assert_eq!(site.manager.state("fleet").await.as_deref(), Some("RolledBack"));
-    for node in &nodes {
-        let status = node.is_at_rest().await;
-        assert_eq!(status.functions.len(), 1);
-    }
-    wait_until("the base version alone serves", async || {
-        let mut all = site.running(&new);
-        all.retain(|one| !one.arguments.is_empty());
-        all.is_empty() && site.running(&base).len() == 2
-    })
-    .await;
-    load.more_calls(100).await;
-    assert_eq!((load.callers.lost(), other.lost()), (0, 0));
-    let theirs = other.finish().await;
-    assert!(theirs.iter().all(|call| call.fate == Fate::Answered));
-    let ours = load.callers.finish().await;
-    assert!(ours.iter().all(|call| call.fate == Fate::Answered));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_nothing_is_said_of_repeats_posts_that_a_dying_version_had_are_felt_and_counted_and_nothing_else()
- {
-    let mut site = Site::start().await;
-    let node = site.node("edge", &["agent.keep_base=0s"]).await;
-    site.manager.knows(1).await;
-    let (base, new) = (site.version(Good), site.version(Dying));
-    node.add_with(&site.content(&base), &[]);
-    let load = node.call(&habits()).await;
-    site.manager.submit(&strategy("r", [&base, &new], &stages(Kind::Wait, &[50], 600_000), "")).await;
-    assert_ne!(site.manager.ended("r").await["state"], "Done");
-    node.is_at_rest().await;
-    load.more_calls(100).await;
-    let (ledger, lines) = load.finish(&site).await;
-    let felt: Vec<_> = ledger.calls.iter().filter(|call| call.fate != Fate::Answered).collect();
-    for call in &felt {
-        assert!(call.posted && matches!(call.fate, Fate::ProxyError | Fate::FunctionError), "{call:?}");
-    }
-    assert_eq!(felt.len(), lines.errors(), "{}", ledger.sums());
-    assert_eq!(ledger.more_than_once(|call| call.posted), 0);
-    let counted = lines.all();
-    assert!(ledger.more_than_once(|_| true) as u64 <= counted.repeated + counted.sent_again);
-    nothing_is_left_but(&site, &node.folder, &base).await;
-}
-
 /// A version that serves under load, and nothing else.
 async fn serving() -> (Site, Node, Load) {
     let mut site = Site::start().await;
@@ -299,32 +223,6 @@ async fn none_was_doubled(site: &Site, load: Load) {
     let (ledger, _) = load.finish(site).await;
     assert_eq!(ledger.more_than_once(|_| true), 0);
     assert_eq!(ledger.invented(), 0);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_proxy_that_is_killed_loses_what_was_in_flight_and_serves_again_by_its_last_table() {
-    let (site, node, load) = serving().await;
-    let before = node.until_proxy("it answers", |_| true).await;
-    assert!(processes::kill(before.pid));
-    let after = node.until_proxy("another one serves", |status| status.pid != before.pid).await;
-    assert_eq!(after.table, before.table);
-    let lost = none_is_lost_from_now_on(&load).await;
-    assert!(lost as usize <= habits().len(), "{lost}");
-    none_was_doubled(&site, load).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_and_its_proxy_that_are_killed_together_lose_what_was_in_flight() {
-    let (site, mut node, load) = serving().await;
-    let before = node.until_proxy("it answers", |_| true).await;
-    node.kill();
-    assert!(processes::kill(before.pid));
-    node.until_proxy("another one serves", |status| status.pid != before.pid).await;
-    node.come_back();
-    let lost = none_is_lost_from_now_on(&load).await;
-    assert!(lost as usize <= habits().len(), "{lost}");
-    node.until("it goes on", |status| status.is_led() && status.functions.len() == 1).await;
-    none_was_doubled(&site, load).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -126,13 +126,6 @@ impl Manager {
         (answer.status().as_u16(), answer.text().await.unwrap())
     }
 
-    /// Gives a child a label.
-    pub async fn label(&self, child: &str, key: &str, value: &str) {
-        let url = format!("{}/api/v1/children/{child}/labels/{key}", self.url());
-        let answer = self.http.put(url).json(&json!({"value": value, "by": "tester"})).send().await.unwrap();
-        assert!(answer.status().is_success(), "{}", answer.text().await.unwrap());
-    }
-
     pub async fn delete(&self, path: &str) -> (u16, String) {
         let answer = self.http.delete(format!("{}{path}", self.url())).send().await.unwrap();
         (answer.status().as_u16(), answer.text().await.unwrap())

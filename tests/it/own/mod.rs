@@ -12,11 +12,8 @@ mod beside;
 #[allow(dead_code, reason = "the tests of the proxy use more of it")]
 #[path = "../../shared/loss/callers.rs"]
 mod callers;
-mod canaries;
 mod counted;
-mod deployed;
 mod deposed;
-mod five;
 mod hybrid;
 mod inside;
 mod kills;

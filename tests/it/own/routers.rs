@@ -40,32 +40,24 @@ impl Routers {
         self.site.manager.submit(&self.strategy(id, rest)).await;
     }
 
-    /// Waits until these give B so much, in units of 0.01 %.
-    pub async fn give(&self, nodes: &[usize], of_b: u16) {
-        for node in nodes {
-            self.nodes[*node]
-                .until(&format!("it gives {of_b} to B"), |status| {
-                    let service = status.services.first();
-                    service.is_some_and(|service| service.variations[1].share == of_b)
-                })
-                .await;
-            // What the agent wants is one thing, and what its proxy does another.
-            self.nodes[*node]
-                .until_proxy(&format!("its table gives {of_b} to B"), |status| {
-                    let service = status.services.iter().find(|service| service.name == SERVICE);
-                    service.is_some_and(|service| {
-                        let b = service.variations.iter().find(|variation| variation.name == "B");
-                        b.map_or(0, |b| b.share) == of_b
-                    })
-                })
-                .await;
-        }
-    }
-
-    /// The same of all of them.
+    /// Waits until all of them give B so much, in units of 0.01 %.
     pub async fn all_give(&self, of_b: u16) {
-        let all: Vec<usize> = (0..self.nodes.len()).collect();
-        self.give(&all, of_b).await;
+        for node in &self.nodes {
+            node.until(&format!("it gives {of_b} to B"), |status| {
+                let service = status.services.first();
+                service.is_some_and(|service| service.variations[1].share == of_b)
+            })
+            .await;
+            // What the agent wants is one thing, and what its proxy does another.
+            node.until_proxy(&format!("its table gives {of_b} to B"), |status| {
+                let service = status.services.iter().find(|service| service.name == SERVICE);
+                service.is_some_and(|service| {
+                    let b = service.variations.iter().find(|variation| variation.name == "B");
+                    b.map_or(0, |b| b.share) == of_b
+                })
+            })
+            .await;
+        }
     }
 }
 

@@ -1,7 +1,5 @@
 //! Services behind the proxies of own agents.
 
-use std::sync::atomic::Ordering;
-
 use super::{
     routers::{Routers, all_to, approved_stages, two_stages},
     users::{USERS, Users},
@@ -56,45 +54,5 @@ async fn a_service_is_released_on_two_routers_as_on_one_and_no_call_is_lost() {
     let ended = world.site.manager.ended("again").await;
     assert_eq!(ended["state"], "Done", "{ended:#}");
     world.all_give(10_000).await;
-    users.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_variation_that_fails_is_felt_by_nobody_and_taken_back_everywhere() {
-    let world = Routers::start(2, &[]).await;
-    world.b.is_bad.store(true, Ordering::Relaxed);
-    world.submit("bad", &two_stages("10m")).await;
-    world.all_give(1_000).await;
-    let users = Users::call(&world.at);
-    let ended = world.site.manager.ended("bad").await;
-    assert_eq!(ended["state"], "RolledBack", "{ended:#}");
-    world.all_give(0).await;
-    assert!(world.b.calls() > 0);
-    users.round().await;
-    let then = world.b.calls();
-    users.round().await;
-    assert_eq!(world.b.calls(), then, "what was taken back gets no call");
-    users.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn agents_that_are_killed_in_a_stage_go_on_with_it_and_an_abort_takes_it_back() {
-    let mut world = Routers::start(2, &[]).await;
-    world.submit("r", &two_stages("10m")).await;
-    world.all_give(1_000).await;
-    let users = Users::call(&world.at);
-    users.round().await;
-    let before = users.of(0, 'B');
-    for node in &mut world.nodes {
-        node.kill();
-        node.come_back();
-    }
-    world.all_give(1_000).await;
-    users.round().await;
-    assert_eq!((&users.of(0, 'B'), &users.of(1, 'B')), (&before, &before), "nobody moves");
-    world.site.manager.act("r", "abort").await;
-    let ended = world.site.manager.ended("r").await;
-    assert_eq!(ended["state"], "Aborted", "{ended:#}");
-    world.all_give(0).await;
     users.end().await;
 }

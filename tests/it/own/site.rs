@@ -72,50 +72,18 @@ impl Site {
 
     /// Makes a version that behaves so, and names it.
     pub fn version(&mut self, behaviour: Behaviour) -> String {
-        self.version_of(None, &[("*", behaviour)])
-    }
-
-    /// Makes a version that is good where it is started first, and elsewhere not.
-    pub fn version_good_where_first(&mut self, elsewhere: Behaviour) -> String {
-        let first = self.logs().join(format!("v{}.first", self.versions));
-        let first = first.display();
-        let look = format!(
-            "(set -C; echo $PWD >{first}) 2>/dev/null\n[ \"$(cat {first})\" = \"$PWD\" ] && place=first\n"
-        );
-        self.version_of(Some(&look), &[("first", Behaviour::Good), ("*", elsewhere)])
-    }
-
-    /// Makes a version that behaves by where it runs: the first pattern of the shell counts that fits. `look` may give that another
-    /// name.
-    fn version_of(&mut self, look: Option<&str>, by_place: &[(&str, Behaviour)]) -> String {
         let name = format!("v{}", self.versions);
         self.versions += 1;
-        let log = self.logs().join(format!("{name}.log"));
-        let mut script = format!("#!/bin/sh\nplace=$PWD\n{}case $place in\n", look.unwrap_or_default());
-        for &(pattern, behaviour) in by_place {
-            let told = Told { behaviour, log: log.clone(), listen: Listen::Port };
-            let told = serde_json::to_string(&told).unwrap();
-            script.push_str(&format!("{pattern}) export {ENVIRONMENT}='{told}' ;;\n"));
-        }
+        let told = Told { behaviour, log: self.logs().join(format!("{name}.log")), listen: Listen::Port };
+        let told = serde_json::to_string(&told).unwrap();
         let program = std::env::current_exe().unwrap();
-        script.push_str(&format!("esac\nexec '{}' {}\n", program.display(), arguments().join(" ")));
-        self.write_version(&name, "run", &script);
+        let (program, arguments) = (program.display(), arguments().join(" "));
+        let script = format!("#!/bin/sh\nexport {ENVIRONMENT}='{told}'\nexec '{program}' {arguments}\n");
+        let run = self.content(&name).join("run");
+        fs::create_dir_all(self.content(&name)).unwrap();
+        fs::write(&run, script).unwrap();
+        fs::set_permissions(run, fs::Permissions::from_mode(0o755)).unwrap();
         name
-    }
-
-    /// Makes a version of one file, and names it.
-    pub fn version_with(&mut self, file: &str, text: &str) -> String {
-        let name = format!("v{}", self.versions);
-        self.versions += 1;
-        self.write_version(&name, file, text);
-        name
-    }
-
-    fn write_version(&self, name: &str, file: &str, text: &str) {
-        let folder = self.content(name);
-        fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join(file), text).unwrap();
-        fs::set_permissions(folder.join(file), fs::Permissions::from_mode(0o755)).unwrap();
     }
 
     /// Has a version that turns be bad, or good again.
@@ -131,11 +99,7 @@ impl Site {
 
     /// An agent below the manager, with a proxy beside it. `set`: `KEY=VALUE`.
     pub async fn node(&self, name: &str, set: &[&str]) -> Node {
-        self.node_below(&self.manager, name, set).await
-    }
-
-    pub async fn node_below(&self, manager: &Manager, name: &str, set: &[&str]) -> Node {
-        Node::start(&self.folder().join(name), name, &manager.url(), set).await
+        Node::start(&self.folder().join(name), name, &self.manager.url(), set).await
     }
 
     /// Processes of a version: those that carry out calls.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{
     callers::Habit,
     ledger::Ledger,
-    releases::{A_B, GRADUAL, Kind, TWO_STAGES, stages, strategy},
+    releases::{Kind, stages, strategy},
     serving::Behaviour::{Failing, Good},
     site::Site,
     wait::wait_until,
@@ -38,38 +38,6 @@ pub async fn nothing_is_left_but(site: &Site, folder: &std::path::Path, version:
     let shims = super::processes::with(folder.join("state/run/runs").to_str().unwrap());
     let shims = shims.iter().filter(|one| one.arguments.contains(" shim ")).count();
     assert_eq!(shims, 1, "{:?}", super::processes::with(folder.to_str().unwrap()));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn releases_of_all_shapes_go_by_without_a_call_lost_or_doubled() {
-    let mut site = Site::start().await;
-    let node = site.node("edge", &["agent.keep_base=0s"]).await;
-    site.manager.knows(1).await;
-    let mut base = site.version(Good);
-    node.add(&site.content(&base));
-    let load = node.call(&habits()).await;
-    let shapes = [
-        (Kind::AB, A_B, 800),
-        (Kind::Wait, TWO_STAGES, 400),
-        (Kind::AB, TWO_STAGES, 300),
-        (Kind::Wait, GRADUAL, 150),
-    ];
-    for (number, (kind, shares, milliseconds)) in shapes.into_iter().enumerate() {
-        let (id, new) = (format!("release-{number}"), site.version(Good));
-        site.manager.submit(&strategy(&id, [&base, &new], &stages(kind, shares, milliseconds), "")).await;
-        let ended = site.manager.ended(&id).await;
-        assert_eq!(ended["state"], "Done", "{ended:#}");
-        for stage in 0..shares.len() {
-            let result = site.manager.result(&id, &format!("s{stage}")).await;
-            assert!(result["f2_calls"].as_u64().unwrap() > 0 && result["f2_errors"] == 0, "{result:#}");
-        }
-        base = new;
-    }
-    node.is_at_rest().await;
-    load.more_calls(100).await;
-    let (ledger, lines) = load.finish(&site).await;
-    assert_eq!(ledger.faults(&lines.all()), [""; 0], "{}", ledger.sums());
-    nothing_is_left_but(&site, &node.folder, &base).await;
 }
 
 fn number(of: &Value, field: &str) -> u64 {
@@ -105,10 +73,4 @@ async fn a_canary_that_answers_nothing_but_errors_is_felt_by_nobody_and_counted_
     let given = lines.of_all_but(&status.functions[0].stable.version);
     assert_eq!(given.filter(|line| line["repeated"] == true).count() as u64, carried_out);
     nothing_is_left_but(&site, &node.folder, &base).await;
-}
-
-/// How many calls a version has carried out until now.
-pub fn carried_out(site: &Site, version: &str) -> usize {
-    let log = std::fs::metadata(site.logs().join(format!("{version}.log")));
-    log.map_or(0, |log| log.len() as usize / 4)
 }

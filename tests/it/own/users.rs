@@ -23,8 +23,6 @@ pub const USERS: usize = 60;
 pub struct Backend {
     pub at: SocketAddr,
     pub is_bad: Arc<AtomicBool>,
-    /// One call in so many is answered with an error; 0: none.
-    pub fails_one_in: Arc<AtomicU64>,
     pub calls: Arc<AtomicU64>,
     // Ends with the test.
     _serving: JoinSet<()>,
@@ -38,17 +36,15 @@ impl Backend {
         let listener = socket.listen(4_096).unwrap();
         let at = listener.local_addr().unwrap();
         let (is_bad, calls) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
-        let fails_one_in = Arc::<AtomicU64>::default();
         let mut serving = JoinSet::new();
-        let (bad, rate, counted) = (Arc::clone(&is_bad), Arc::clone(&fails_one_in), Arc::clone(&calls));
+        let (bad, counted) = (Arc::clone(&is_bad), Arc::clone(&calls));
         serving.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                let of_it = (Arc::clone(&bad), Arc::clone(&rate));
-                connections.spawn(answer(stream, name, of_it, Arc::clone(&counted)));
+                connections.spawn(answer(stream, name, Arc::clone(&bad), Arc::clone(&counted)));
             }
         });
-        Self { at, is_bad, fails_one_in, calls, _serving: serving }
+        Self { at, is_bad, calls, _serving: serving }
     }
 
     pub fn calls(&self) -> u64 {
@@ -56,21 +52,14 @@ impl Backend {
     }
 }
 
-async fn answer(
-    mut stream: TcpStream,
-    name: char,
-    (is_bad, fails_one_in): (Arc<AtomicBool>, Arc<AtomicU64>),
-    calls: Arc<AtomicU64>,
-) {
+async fn answer(mut stream: TcpStream, name: char, is_bad: Arc<AtomicBool>, calls: Arc<AtomicU64>) {
     let mut came = Vec::new();
     let mut room = [0; 2048];
     loop {
         while let Some(end) = came.windows(4).position(|end| end == b"\r\n\r\n") {
             came.drain(..end + 4);
-            let number = calls.fetch_add(1, Ordering::Relaxed) + 1;
-            let one_in = fails_one_in.load(Ordering::Relaxed);
-            let is_its_turn = number.checked_rem(one_in) == Some(0);
-            let status = if is_its_turn || is_bad.load(Ordering::Relaxed) { "500 Broken" } else { "200 OK" };
+            calls.fetch_add(1, Ordering::Relaxed);
+            let status = if is_bad.load(Ordering::Relaxed) { "500 Broken" } else { "200 OK" };
             let text = format!("HTTP/1.1 {status}\r\nContent-Length: 1\r\n\r\n{name}");
             if stream.write_all(text.as_bytes()).await.is_err() {
                 return;

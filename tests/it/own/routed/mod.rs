@@ -182,34 +182,3 @@ async fn a_variation_that_fails_is_taken_back_by_what_its_router_logs() {
     let lost = users.lost().await;
     assert!(lost.iter().all(|why| why.contains("HTTP/1.1 500")), "{lost:?}");
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_somebody_else_changes_is_put_back_and_told_and_an_abort_takes_all_back() {
-    let world = world().await;
-    let users = world.serving().await;
-    world.submit("meddled", &two_stages("600s")).await;
-    world.seen(Some(9_000), Some(1_000)).await;
-    users.round().await;
-    let before = [users.of(0, 'B'), users.of(1, 'B')];
-    world.places[0].meddle();
-    let drifted = world.nodes[0]
-        .until("the drift is told", |status| {
-            status.router.as_ref().is_some_and(|router| !router.drifts.is_empty())
-        })
-        .await;
-    let drift = drifted.router.unwrap().drifts.remove(0).text;
-    // It may be looked at while not all is changed yet.
-    let is_told =
-        drift.contains("checkout is shared ") && drift.contains(", and is to be 90/10 %: it is told again");
-    assert!(is_told, "{drift}");
-    world.seen(Some(9_000), Some(1_000)).await;
-    users.round().await;
-    assert_eq!([users.of(0, 'B'), users.of(1, 'B')], before, "everybody is back");
-    world.site.manager.act("meddled", "abort").await;
-    let ended = world.site.manager.ended("meddled").await;
-    assert_eq!(ended["state"], "Aborted", "{ended:#}");
-    world.seen(Some(10_000), None).await;
-    users.round().await;
-    assert_eq!((users.of(0, 'A').len(), users.of(1, 'A').len()), (USERS, USERS));
-    users.end().await;
-}

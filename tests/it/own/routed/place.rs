@@ -119,22 +119,6 @@ impl Place {
         let path = self.file("ours").join(name);
         if is_obstructed { fs::create_dir(path).unwrap() } else { fs::remove_dir(path).unwrap() }
     }
-
-    /// An operator takes away what the agent has done, without a word.
-    pub fn meddle(&self) {
-        assert_eq!(self.kind, "nginx", "buckets are files there");
-        let mut folders = vec![self.memory.path().join("buckets")];
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
-                let path = entry.path();
-                if path.is_dir() {
-                    folders.push(path);
-                } else if path.parent().is_some_and(|parent| parent.ends_with("1")) {
-                    fs::remove_file(path).unwrap();
-                }
-            }
-        }
-    }
 }
 
 impl Drop for Place {
