@@ -38,6 +38,7 @@ pub mod tried_alone {
 
     pub mod sqlite {
         pub use crate::sqlite::{
+            connect::connect,
             prepared::all_statements,
             schema::{APPLICATION_ID, FIRST, MARK, SET_VERSION, migrate},
         };

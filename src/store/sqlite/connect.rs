@@ -27,7 +27,7 @@ const CHECKPOINT_PAGES: &str = "8192";
 const JOURNAL_SIZE_LIMIT: &str = "67108864";
 
 /// A connection that writes.
-pub(super) async fn connect(path: &Path, max_bytes: Option<u64>) -> Result<SqliteConnection, StoreError> {
+pub async fn connect(path: &Path, max_bytes: Option<u64>) -> Result<SqliteConnection, StoreError> {
     let mut options = SqliteConnectOptions::new()
         .filename(path)
         .create_if_missing(true)

@@ -10,7 +10,7 @@
 //! out of the question.
 
 mod commit;
-mod connect;
+pub(crate) mod connect;
 mod error;
 mod lock;
 pub(crate) mod prepared;

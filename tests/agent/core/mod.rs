@@ -131,10 +131,11 @@ fn a_breach_while_the_manager_is_away_is_taken_back_and_told_later() {
     world.manager_away = true;
     world.errors.insert("new", 100);
     world.until("it has no share", |world| world.share("hello") == 0);
+    assert_eq!(world.core.stops().judged, 1);
     world.until("it is owed", |world| !world.owed().is_empty());
     world.kill();
     world.steps(100);
-    assert!(world.told.is_empty());
+    assert!(world.told.is_empty() && world.owed().len() == 1, "it is kept until it was answered");
     world.manager_away = false;
     world.until("it is told", |world| !world.told.is_empty());
     assert_eq!(world.ended(), [("canary".to_owned(), StageStatus::Failure, "rollback".to_owned())]);
@@ -233,15 +234,17 @@ fn functions_that_cant_be_had_end_the_offer_with_an_error_on_its_first_stage() {
 #[test]
 fn an_operator_takes_a_release_back_while_the_manager_is_away() {
     let mut world = with_offer();
-    world.until("the canary is tried", |world| world.share("hello") == 1_000);
+    world.until("the canary waits for its signal", |world| !world.told.is_empty());
     world.manager_away = true;
     let undone = world.undo(None).unwrap();
     assert_eq!(undone[0].name, "hello");
     assert_eq!(world.core.state().functions["hello"].stable, version("hello", "base"));
     world.until("it has no share", |world| world.share("hello") == 0);
     world.manager_away = false;
-    world.until("it is told", |world| !world.told.is_empty());
+    world.until("it is told", |world| !world.ended().is_empty());
     assert_eq!(world.ended()[0].1, StageStatus::Failure);
+    let why = last_summary(&world).why.unwrap().text;
+    assert_eq!(why, "taken back by an operator of the agent: it looks odd");
 }
 
 #[test]

@@ -113,6 +113,17 @@ fn a_graph_that_no_agent_can_run_is_walked_stage_by_stage() {
 }
 
 #[test]
+fn what_follows_a_stage_is_offered_after_a_pause() {
+    let (mut world, child) = world_with(&forked("7", "sieve"));
+    world.take(&child);
+    world.report(&child, "7", summary("Bold", Failure)).unwrap();
+    world.pause("7");
+    assert_eq!(world.poll(&child), "");
+    world.resume("7");
+    assert_eq!(world.take(&child), ("7.2".to_owned(), Form::Stage { stage: 1 }));
+}
+
+#[test]
 fn several_functions_are_tried_one_by_one_and_rolled_out_at_the_end() {
     let (mut world, child) = world_with(&two_functions("7", "sieve", "greet"));
     assert_eq!(world.take(&child), ("7".to_owned(), Form::Stage { stage: 0 }));

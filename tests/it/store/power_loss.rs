@@ -16,7 +16,7 @@ use std::{
 };
 
 use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
-use store::{options::OpenOptions, rows::Writes, url};
+use store::{options::OpenOptions, rows::Writes, tried_alone::sqlite::connect, url};
 
 use super::{
     everything::Everything,
@@ -76,6 +76,15 @@ async fn a_power_loss_at_any_instant_keeps_every_acknowledged_commit_and_tears_n
         println!("{} losses, {beyond} with a commit that was not yet acknowledged", copies.len() * LOSSES);
     })
     .await;
+}
+
+/// What the log has after a commit counts as durable above, which it is only if each commit has waited for the disk.
+#[tokio::test]
+async fn a_commit_waits_for_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = connect(&folder.path().join("store.db"), None).await.unwrap();
+    let synchronous: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(&mut writer).await.unwrap();
+    assert_eq!(synchronous, 2, "FULL");
 }
 
 /// What is damaged up to the durable part must be noticed by this very check: else it proves nothing.
