@@ -5,8 +5,9 @@
 //! is almost always a forgotten antimeridian; only the edge along the whole globe, with both ends on ±180, is meant.
 
 use geo::{
-    BoundingRect, Coord, Intersects as _, LineString, MultiPolygon, Polygon, Rect, Relate as _,
-    RemoveRepeatedPoints as _, Validation, coordinate_position::CoordPos, dimensions::Dimensions,
+    BoundingRect, Coord, CoordsIter as _, Intersects as _, LineString, MapCoords as _, MultiPolygon, Polygon,
+    Rect, Relate as _, RemoveRepeatedPoints as _, Validation, coordinate_position::CoordPos,
+    dimensions::Dimensions,
 };
 use geojson::{GeoJson, GeometryValue, Position};
 
@@ -26,6 +27,9 @@ pub const MAX_LATITUDE: f64 = 90.0;
 
 /// Longest difference of longitudes along one edge, in degrees.
 const MAX_EDGE_DEGREES: f64 = 180.0;
+
+/// How far a union moves a corner at most, of the width or height of all: it is made on a grid of 2^30 places a side.
+const UNION_SHIFT: f64 = 4e-9;
 
 /// Why a GeoJSON is not an area.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -107,9 +111,23 @@ pub fn read_file(text: &str) -> Result<String, AreaError> {
     }
     // Features may overlap; an area may not.
     let whole = MultiPolygon::new(polygons);
-    let whole = if check_shape(&whole).is_ok() { whole } else { geo::unary_union(&whole) };
+    let whole = if check_shape(&whole).is_ok() { whole } else { united(&whole) };
     let text = geojson(&whole);
     parse(&text).map(|_| text)
+}
+
+/// Polygons that overlap, as an area. A union moves corners a little: those that were there are put back, so that whoever lies just beside
+/// them is not in the area. Places where borders cross are new corners, good to [`UNION_SHIFT`].
+fn united(polygons: &MultiPolygon) -> MultiPolygon {
+    let Some(around) = polygons.bounding_rect() else { return polygons.clone() };
+    let most = around.width().max(around.height()) * UNION_SHIFT;
+    let given: Vec<Coord> = polygons.coords_iter().collect();
+    let back = |at: Coord| {
+        let distance = |other: &Coord| (other.x - at.x).abs().max((other.y - at.y).abs());
+        let nearest = given.iter().min_by(|one, two| distance(one).total_cmp(&distance(two)));
+        nearest.copied().filter(|given| distance(given) <= most).unwrap_or(at)
+    };
+    geo::unary_union(polygons).map_coords(back)
 }
 
 fn polygons_of_feature(feature: geojson::Feature) -> Result<Vec<Rings>, AreaError> {
@@ -143,7 +161,8 @@ pub fn geojson(area: &MultiPolygon) -> String {
     }
 }
 
-/// Refuses rings that cross themselves or each other, holes outside, polygons that overlap.
+/// Refuses rings that cross themselves or each other, holes outside, polygons that overlap. Polygons may share edges, as fields of a map
+/// do: to make them one would move their corners.
 pub fn check_shape(area: &MultiPolygon) -> Result<(), AreaError> {
     area.iter().try_for_each(check_polygon)?;
     let boxes: Vec<Option<Rect>> = area.iter().map(BoundingRect::bounding_rect).collect();
@@ -153,15 +172,12 @@ pub fn check_shape(area: &MultiPolygon) -> Result<(), AreaError> {
         (Some(one), Some(two)) => one.intersects(two),
         _ => false,
     };
-    let meet = pairs.by_ref().filter(near).find_map(|(one, two)| {
-        let how = area.0[one].relate(&area.0[two]);
-        if how.get(CoordPos::Inside, CoordPos::Inside) == Dimensions::TwoDimensional {
-            return Some(format!("polygons {one} and {two} overlap"));
-        }
-        let on_line = how.get(CoordPos::OnBoundary, CoordPos::OnBoundary) == Dimensions::OneDimensional;
-        on_line.then(|| format!("polygons {one} and {two} touch on a line"))
-    });
-    meet.map_or(Ok(()), |why| Err(AreaError::Invalid(why)))
+    let overlap = |(one, two): &(usize, usize)| {
+        let how = area.0[*one].relate(&area.0[*two]);
+        how.get(CoordPos::Inside, CoordPos::Inside) == Dimensions::TwoDimensional
+    };
+    let found = pairs.by_ref().filter(near).find(overlap);
+    found.map_or(Ok(()), |(one, two)| Err(AreaError::Invalid(format!("polygons {one} and {two} overlap"))))
 }
 
 /// Refuses a polygon that is not valid, and says why.

@@ -142,8 +142,6 @@ struct ManagerBelow {
     key: ChildKey,
     id: String,
     agents: u32,
-    /// GeoJSON.
-    area: Option<Arc<str>>,
 }
 
 /// An agent that fits.
@@ -174,12 +172,9 @@ impl Fits {
                     let sum = fits.excluded.entry(why.exclusion()).or_default();
                     *sum = sum.saturating_add(entry.agents);
                 }
-                Ok(()) if child.kind().is_manager() => fits.managers.push(ManagerBelow {
-                    key,
-                    id: child.id.to_string(),
-                    agents: entry.agents,
-                    area: child.area.clone(),
-                }),
+                Ok(()) if child.kind().is_manager() => {
+                    fits.managers.push(ManagerBelow { key, id: child.id.to_string(), agents: entry.agents })
+                }
                 Ok(()) => {
                     let limit = (!turn::has_in_hand(state, key)).then(|| limits.of_child(child));
                     fits.agents.push(AgentBelow { key, agents: entry.agents, limit });
@@ -202,10 +197,7 @@ impl Fits {
     }
 
     fn questions(&self, wanted: &EligibleWanted) -> Vec<(ChildKey, EligibleWanted)> {
-        let body = |below: &ManagerBelow| {
-            let needs = wanted.needs.clipped_to(below.area.as_deref());
-            (below.key, EligibleWanted { needs, ..wanted.clone() })
-        };
+        let body = |below: &ManagerBelow| (below.key, wanted.clone());
         // Whoever has no agents need not be asked for them.
         self.managers.iter().filter(|below| below.agents > 0).map(body).collect()
     }
@@ -229,25 +221,19 @@ impl Fits {
 #[derive(Debug)]
 pub struct AskedManager {
     pub key: ChildKey,
-    /// GeoJSON.
-    pub area: Option<Arc<str>>,
     /// That it said it has.
     pub agents: u32,
     pub wanted: Arc<EligibleWanted>,
 }
 
-/// Asks managers below this one for a release, each of them with the part of the target that concerns it. Those that don't
-/// answer are `None`.
+/// Asks managers below this one for a release. Those that don't answer are `None`.
 pub async fn of_managers(
     engine: &Engine,
     managers: Vec<AskedManager>,
     time: Duration,
 ) -> BTreeMap<ChildKey, Option<Able>> {
     let agents: BTreeMap<ChildKey, u32> = managers.iter().map(|asked| (asked.key, asked.agents)).collect();
-    let body = |AskedManager { key, area, wanted, .. }: AskedManager| {
-        let needs = wanted.needs.clipped_to(area.as_deref());
-        (key, EligibleWanted { needs, limits: wanted.limits })
-    };
+    let body = |AskedManager { key, wanted, .. }: AskedManager| (key, EligibleWanted::clone(&wanted));
     let answers = ask_all::<Eligible>(engine, managers.into_iter().map(body).collect(), time).await;
     let within = |key: ChildKey, able: Able| able.within(agents.get(&key).copied().unwrap_or_default());
     answers.into_iter().map(|(key, said)| (key, said.ok().map(|able| within(key, able)))).collect()

@@ -110,8 +110,7 @@ fn candidates(state: &Snapshot, strategy: &Strategy, managers: Vec<ChildKey>) ->
             Group::Agents => &of_agents,
             Group::Routers => &of_routers,
         };
-        let (area, agents) = (child.area.clone(), child.counted_agents());
-        Some(AskedManager { key, area, agents, wanted: Arc::clone(wanted) })
+        Some(AskedManager { key, agents: child.counted_agents(), wanted: Arc::clone(wanted) })
     };
     managers.into_iter().filter_map(one).collect()
 }

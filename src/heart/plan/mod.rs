@@ -19,7 +19,6 @@
 //! but keeps nobody out.
 
 mod advice;
-mod clip;
 mod cover;
 mod drawn;
 mod edges;
@@ -37,7 +36,6 @@ mod turnout;
 mod why;
 
 pub use advice::{Advice, advise};
-pub use clip::clipped;
 pub use cover::{Cover, Lies};
 pub use drawn::drawn_apart;
 pub use edges::{Point, Segment};

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::clipped;
 use language::{Group, MAX_FUNCTIONS, MAX_TARGET_LABELS, MAX_TARGET_POSITIONS, Strategy, Target};
 use model::area::check_polygon;
 
@@ -42,16 +41,6 @@ impl Needs {
     /// The same for a group of a hybrid; of another strategy, all.
     pub fn of_group(strategy: &Strategy, group: Group) -> Self {
         if strategy.is_hybrid() { Self::of(&strategy.of_group(group)) } else { Self::of(strategy) }
-    }
-
-    /// For whoever is below a child with this area (GeoJSON).
-    #[must_use]
-    pub fn clipped_to(&self, area: Option<&str>) -> Self {
-        let target = self.target.as_ref().map(|target| match area {
-            Some(area) => clipped(target, area),
-            None => target.clone(),
-        });
-        Self { target, ..self.clone() }
     }
 
     /// Checks what came from somewhere else.

@@ -86,8 +86,6 @@ pub struct Offer {
     pub strategy: Arc<Strategy>,
     pub name: OfferName,
     pub form: Form,
-    /// GeoJSON: to what the target is to be clipped.
-    pub area: Option<Arc<str>>,
 }
 
 /// Who would take part, and what is in the way.

@@ -30,7 +30,8 @@ fn kind(strategy: &Strategy, levels: &Levels, at: usize, stage: &Stage) -> Stage
 }
 
 impl Release {
-    /// The strategy as it is handed to a manager below, but for the target, which is to be clipped to its area.
+    /// The strategy as it is handed to a manager below. The target is whole, as it was written: a part that were cut out would have other
+    /// corners, and agents that only touch the target could lie in it.
     pub fn strategy_for(&self, assignment: &Assignment) -> Strategy {
         let mut strategy = Strategy::clone(&self.strategy);
         for (at, stage) in strategy.stages.iter_mut().enumerate() {

@@ -1,21 +1,7 @@
 //! The text that a child is handed.
 
-use super::command::{Form, Offer};
-use crate::plan;
+use super::command::Form;
 use language::{Strategy, render, render_full};
-
-impl Offer {
-    /// The text of this offer. In the whole strategy for a manager the target is clipped to what is below it.
-    pub fn text(&self, id: &str) -> String {
-        match (self.form, &self.strategy.target, self.area.as_deref()) {
-            (Form::Full, Some(target), Some(area)) => {
-                let target = Some(plan::clipped(target, area));
-                render_full::whole(&Strategy { target, ..Strategy::clone(&self.strategy) })
-            }
-            _ => self.form.text(&self.strategy, id),
-        }
-    }
-}
 
 impl Form {
     /// The text of an offer of this id. A release from above may be called otherwise here than its strategy is.

@@ -79,7 +79,7 @@ pub(super) async fn handle(
     // In a box, so that repeats carry nothing of it around.
     let offer = Box::pin(ask(&ctx, parameters)).await?;
     if offer.form == Form::Full {
-        return Ok(yaml(Bytes::from(offer.text(&id))));
+        return Ok(yaml(Bytes::from(offer.form.text(&offer.strategy, &id))));
     }
     let render = || offer.form.text(&offer.strategy, &id);
     let cached = view.releases.with(offer.release, |release| release.text(offer.name, offer.form, render));

@@ -134,6 +134,18 @@ fn a_file_may_hold_any_geojson_of_polygons() {
     let joined = area::parse(&joined).unwrap();
     assert_eq!(joined.0.len(), 1);
     assert!(joined.contains(&geo::Point::new(13.1, 52.5)) && joined.contains(&geo::Point::new(14.4, 52.5)));
+    // Whoever only touches them is not in the area: no corner moves.
+    let edge_of = |joined: &str| {
+        let corners: Vec<_> = area::parse(joined).unwrap().exterior_coords_iter().collect();
+        corners.iter().map(|corner| corner.x).fold(f64::MIN, f64::max)
+    };
+    for [one, two] in [["13.1", "13.8"], ["13.1", "13.5"]] {
+        let field = |west: &str, east: &str| {
+            feature(&polygon.replace("13,", &format!("{west},")).replace("14,", &format!("{east},")))
+        };
+        let fields = area::read_file(&collection(&[field(one, "13.8"), field(two, "14.1")])).unwrap();
+        assert_eq!(edge_of(&fields), 14.1, "{fields}");
+    }
     for (text, why) in [
         (collection(&[]), "the area is empty"),
         (feature("null"), "the area is empty"),

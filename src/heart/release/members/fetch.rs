@@ -106,7 +106,6 @@ fn offer_of(
     name: OfferName,
     form: Form,
 ) -> Offer {
-    let is_full = form == Form::Full;
     let profile = state.children.get(child).and_then(|child| child.profile.as_deref());
     let knows = |feature| profile.is_some_and(|profile| profile.capabilities.has(feature));
     let form = match form {
@@ -152,8 +151,7 @@ fn offer_of(
         | Form::Undo { .. }
         | Form::Withdrawn => Arc::clone(&release.strategy),
     };
-    let area = state.children.get(child).and_then(|child| child.area.clone()).filter(|_| is_full);
-    Offer { release: release.key, strategy, name, form, area }
+    Offer { release: release.key, strategy, name, form }
 }
 
 fn undo(walk: &mut Walk<'_>, number: u16) -> Option<Form> {

@@ -7,10 +7,7 @@ use axum::{
 };
 
 use crate::{Context, context::PATIENCE, extract::Path, problem::Problem};
-use heart::release::{
-    command::Form,
-    decide::{NoOffer, peek},
-};
+use heart::release::decide::{NoOffer, peek};
 use wire::api;
 
 /// Names the offer in an answer.
@@ -52,10 +49,7 @@ pub(super) async fn handle(
     };
     let found = found.ok_or_else(|| Problem::unknown_child(&child))?;
     let (name, offer) = found.map_err(|(status, why)| Problem::new(status, "no-offer", why))?;
-    let text = match offer.form {
-        Form::Full => offer.text(&name),
-        form => form.text(&offer.strategy, &name),
-    };
+    let text = offer.form.text(&offer.strategy, &name);
     Ok(([(header::CONTENT_TYPE, "application/yaml"), (OFFER, name.as_str())], text).into_response())
 }
 
