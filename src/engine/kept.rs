@@ -5,14 +5,16 @@
 use std::{borrow::Cow, sync::OnceLock};
 
 use super::{
-    stored::{self, ChildTokenForm, EnrolledForm, TenantForm},
+    stored::{self, ChildTokenForm, EnrolledForm, OfferKeyForm, TenantForm},
     tenants::Tenant,
+    view::OfferKey,
 };
 use model::TenantName;
 use store::{StoreError, rows::SettingRow};
 
 const IDENTITY: &str = "identity";
 const ENROLLED: &str = "enrolled";
+const OFFER_KEY: &str = "offer_key";
 
 /// The settings that are tokens of children are called so, with the child's id behind it.
 const CHILD_TOKEN: &str = "child_token/";
@@ -27,6 +29,8 @@ pub enum Setting {
     Identity(String),
     /// It is stored before it is used, and replaced by the next.
     Enrolled(Enrolled),
+    /// Made once for a store.
+    OfferKey(OfferKey),
     /// The token of a child that joined.
     ChildToken {
         child: String,
@@ -70,6 +74,7 @@ impl Setting {
         match self {
             Self::Identity(_) => IDENTITY.into(),
             Self::Enrolled(_) => ENROLLED.into(),
+            Self::OfferKey(_) => OFFER_KEY.into(),
             Self::ChildToken { child, .. } => format!("{CHILD_TOKEN}{child}").into(),
             Self::Tenant(tenant) => format!("{TENANT}{}", tenant.name).into(),
         }
@@ -80,6 +85,7 @@ impl Setting {
         match self {
             Self::Identity(id) => Ok(id.clone()),
             Self::Enrolled(enrolled) => stored::json(&EnrolledForm::from(enrolled)),
+            Self::OfferKey(key) => stored::json(&OfferKeyForm::from(key)),
             Self::ChildToken { token, .. } => stored::json(&ChildTokenForm::from(token)),
             Self::Tenant(tenant) => stored::json(&TenantForm::from(tenant)),
         }
@@ -98,6 +104,11 @@ pub enum Enrolment {
 /// Whether a setting is the id of this manager: without it the manager would give itself another.
 pub(super) fn is_identity(row: &SettingRow) -> bool {
     row.name == IDENTITY
+}
+
+/// Whether a setting makes the ids of offers: without it those that are in somebody's hands would not be known.
+pub(super) fn is_offer_key(row: &SettingRow) -> bool {
+    row.name == OFFER_KEY
 }
 
 /// What was kept when this life began.

@@ -12,12 +12,13 @@ use super::{
     clock::Clock,
     effect::{Due, ToParent, Webhook},
     handle::Engine,
-    kept::{Setting, child_of, is_identity, tenant_of},
+    kept::{Setting, child_of, is_identity, is_offer_key, tenant_of},
     load::Loading,
     mailbox::MAILBOX,
     outbox::Effects,
+    stored,
     task::{self, Settings, Task},
-    view::View,
+    view::{OfferKey, View},
 };
 use heart::release::{settings::Settings as Rules, state::State};
 use store::{Reader, StoreError, Writer};
@@ -78,7 +79,12 @@ async fn load_and_start(
     for row in tokens {
         effects.token(row);
     }
-    for row in kept {
+    let kept_key = kept.iter().find(|row| is_offer_key(row)).map(|row| stored::offer_key(row)).transpose()?;
+    let fresh_key = kept_key.is_none().then(|| fresh_offer_key(&state));
+    for key in kept_key.iter().chain(&fresh_key) {
+        view.releases.keep_secret(key.clone());
+    }
+    for row in kept.into_iter().filter(|row| !is_offer_key(row)) {
         match view.kept.load(row) {
             Ok(()) => {}
             Err(error) if is_identity(row) => return Err(error),
@@ -93,12 +99,15 @@ async fn load_and_start(
     if is_ready.await.is_err() {
         return Err(task.await.unwrap_or(Ok(())).err().unwrap_or_else(ended));
     }
-    if engine.view.kept.identity().is_empty() {
-        let fresh = fresh_identity();
-        if engine.keep(Setting::Identity(fresh.clone())).await.is_err() {
+    let fresh_id = engine.view.kept.identity().is_empty().then(fresh_identity);
+    let fresh = fresh_id.clone().map(Setting::Identity).into_iter().chain(fresh_key.map(Setting::OfferKey));
+    for setting in fresh {
+        if engine.keep(setting).await.is_err() {
             return Err(task.await.unwrap_or(Ok(())).err().unwrap_or_else(ended));
         }
-        engine.view.kept.name_self(fresh);
+    }
+    if let Some(id) = fresh_id {
+        engine.view.kept.name_self(id);
     }
     Ok(Started { engine, task, effects: to_do, to_parent })
 }
@@ -106,4 +115,10 @@ async fn load_and_start(
 #[expect(clippy::disallowed_methods, reason = "once in the life of a store, and nothing else depends on it")]
 fn fresh_identity() -> String {
     uuid::Uuid::new_v4().simple().to_string()
+}
+
+/// Nobody has been offered anything by it before it is stored.
+fn fresh_offer_key(state: &State) -> OfferKey {
+    let key = fresh_identity() + &fresh_identity();
+    OfferKey { key, after: state.known.values().map(|known| known.key).max() }
 }

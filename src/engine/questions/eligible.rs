@@ -173,7 +173,7 @@ impl Fits {
                     *sum = sum.saturating_add(entry.agents);
                 }
                 Ok(()) if child.kind().is_manager() => {
-                    fits.managers.push(ManagerBelow { key, id: child.id.to_string(), agents: entry.agents })
+                    fits.managers.push(ManagerBelow { key, id: child.id.to_string(), agents: entry.agents });
                 }
                 Ok(()) => {
                     let limit = (!turn::has_in_hand(state, key)).then(|| limits.of_child(child));

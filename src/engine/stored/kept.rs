@@ -7,9 +7,10 @@ use crate::{
     kept::{ChildToken, Enrolled},
     pointers::Pointer,
     tenants::{Limits, Tenant},
+    view::OfferKey,
 };
 use heart::release::classes::Begun;
-use model::TenantName;
+use model::{ReleaseKey, TenantName};
 
 /// The value of the setting `enrolled`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -31,6 +32,30 @@ impl From<EnrolledForm> for Enrolled {
     fn from(form: EnrolledForm) -> Self {
         let EnrolledForm { version: _, url, id } = form;
         Self { url, id }
+    }
+}
+
+/// The value of the setting `offer_key`.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct OfferKeyForm {
+    #[serde(default, skip_serializing_if = "Version::is_first")]
+    version: Version<1>,
+    key: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    after: Option<u32>,
+}
+
+impl From<&OfferKey> for OfferKeyForm {
+    fn from(key: &OfferKey) -> Self {
+        let OfferKey { key, after } = key.clone();
+        Self { version: Version::NOW, key, after: after.map(|key| key.0) }
+    }
+}
+
+impl From<OfferKeyForm> for OfferKey {
+    fn from(form: OfferKeyForm) -> Self {
+        let OfferKeyForm { version: _, key, after } = form;
+        Self { key, after: after.map(ReleaseKey) }
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) use self::{
     analysis::{MeteredForm, RunForm, StandingForm},
     child::CordonForm,
     form::{As, Boxed, Maybe, Version},
-    kept::{ChildTokenForm, EnrolledForm, HistoryForm, PointerForm, TenantForm},
+    kept::{ChildTokenForm, EnrolledForm, HistoryForm, OfferKeyForm, PointerForm, TenantForm},
     parts::{AgentsForm, AllExcluded, FunctionSetForm, PieceForm, SlotForm},
     release::{EndForm, EndingForm},
     summary::SummaryForm,
@@ -45,6 +45,7 @@ use crate::{
     members,
     pointers::Pointer,
     tenants::Tenant,
+    view::OfferKey,
 };
 use heart::release::{analysis::Run, assignment::Slot, precedent::Time, summary::Summary};
 use language::Strategy;
@@ -254,6 +255,11 @@ pub(crate) fn identity(row: &SettingRow) -> Result<String, StoreError> {
 /// Who this manager is at its parent.
 pub(crate) fn enrolled(row: &SettingRow) -> Result<Enrolled, StoreError> {
     read("settings", &row.name, "value", &row.value).map(EnrolledForm::into)
+}
+
+/// What makes the ids of offers that nobody can guess.
+pub(crate) fn offer_key(row: &SettingRow) -> Result<OfferKey, StoreError> {
+    read("settings", &row.name, "value", &row.value).map(OfferKeyForm::into)
 }
 
 /// The token of a child that joined.

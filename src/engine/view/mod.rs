@@ -16,6 +16,7 @@ mod archives;
 mod callers;
 mod children;
 mod releases;
+mod secret_ids;
 mod turn;
 
 use std::{
@@ -42,6 +43,7 @@ pub use self::{
     callers::{MAX_UNKNOWN_CALLERS, UnknownCaller, UnknownCallers},
     children::Children,
     releases::{ReleaseEntry, Releases, Resolved},
+    secret_ids::OfferKey,
     turn::{MAX_RELEASES, Mode, Published},
 };
 pub use crate::directory::ChildEntry;

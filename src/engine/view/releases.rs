@@ -1,6 +1,7 @@
 //! Releases as calls of children need them: those in memory with their offers, and the numbers of all that the store knows.
 
 use std::{
+    borrow::Cow,
     collections::{HashMap as StdHashMap, HashSet},
     sync::{
         Arc,
@@ -11,6 +12,7 @@ use std::{
 use bytes::Bytes;
 use papaya::HashMap;
 
+use super::secret_ids::{OfferKey, SecretIds};
 use crate::pace::{self, Pace};
 use heart::release::{
     command::Form,
@@ -30,8 +32,8 @@ pub struct ReleaseEntry {
     pub archive: [u8; 32],
     pub pace: Pace,
     is_paused: AtomicBool,
-    /// Rendered offers.
-    texts: HashMap<(OfferName, Form), Bytes>,
+    /// Rendered offers, under their own id or the secret one.
+    texts: HashMap<(OfferName, Form, bool), Bytes>,
 }
 
 impl ReleaseEntry {
@@ -57,14 +59,15 @@ impl ReleaseEntry {
         suffix.is_some_and(|suffix| OfferName::parse_suffix(suffix) == Some(name))
     }
 
-    /// The text of an offer, rendered once.
-    pub fn text(&self, name: OfferName, form: Form, render: impl FnOnce() -> String) -> Bytes {
+    /// The text of an offer under an id, its own or the secret one, rendered once.
+    pub fn text(&self, id: &str, name: OfferName, form: Form, render: impl FnOnce() -> String) -> Bytes {
         let texts = self.texts.pin();
-        if let Some(text) = texts.get(&(name, form)) {
+        let known = (name, form, !self.offers(id, name));
+        if let Some(text) = texts.get(&known) {
             return text.clone();
         }
         let text = Bytes::from(render());
-        texts.insert((name, form), text.clone());
+        texts.insert(known, text.clone());
         text
     }
 }
@@ -81,6 +84,7 @@ pub struct Resolved {
 pub struct Releases {
     in_memory: HashMap<u32, Arc<ReleaseEntry>>,
     known: HashMap<ReleaseId, ReleaseKey>,
+    secret_ids: SecretIds,
 }
 
 impl Releases {
@@ -102,6 +106,26 @@ impl Releases {
     /// The id of the offer `name` of the release `key`, if that is in memory.
     pub fn offer_id(&self, key: ReleaseKey, name: OfferName) -> Option<String> {
         self.with(key, |release| name.id(release.id.as_str()))
+    }
+
+    /// Before any release is known.
+    pub(crate) fn keep_secret(&self, key: OfferKey) {
+        self.secret_ids.begin(key);
+    }
+
+    /// The id under which a child that says nothing of itself is offered this.
+    pub fn secret_of<'o>(&self, offer: &'o str) -> Cow<'o, str> {
+        let known = self.known.pin();
+        let secret = OfferName::candidates(offer).find_map(|(id, name)| {
+            let (id, key) = known.get_key_value(id)?;
+            Some(name.id(&self.secret_ids.of(*key, id)?))
+        });
+        secret.map_or(Cow::Borrowed(offer), Cow::Owned)
+    }
+
+    /// The own id of an offer, of which this may be the secret one.
+    pub fn own_id<'o>(&self, offer: &'o str) -> Cow<'o, str> {
+        self.secret_ids.open(offer).map_or(Cow::Borrowed(offer), Cow::Owned)
     }
 
     /// The release, over or not, that an offer id belongs to.
@@ -145,7 +169,7 @@ impl Releases {
             return false;
         };
         let Some(entry) = in_memory.get(&key.0) else {
-            self.known.pin().insert(release.id.clone(), key);
+            self.know(&release.id, key);
             in_memory.insert(key.0, Arc::new(ReleaseEntry::of(release, &state.settings)));
             return false;
         };
@@ -163,10 +187,12 @@ impl Releases {
 
     pub(crate) fn know(&self, id: &ReleaseId, key: ReleaseKey) {
         self.known.pin().insert(id.clone(), key);
+        self.secret_ids.know(key, id);
     }
 
     /// It has left the history. The id may be another's by now.
     pub(crate) fn forget(&self, id: &ReleaseId, key: ReleaseKey) {
+        self.secret_ids.forget(key, id);
         let known = self.known.pin();
         if known.get(id) == Some(&key) {
             known.remove(id);

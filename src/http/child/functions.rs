@@ -19,11 +19,12 @@ use super::{
     patience::until_answered,
     refused::Refused,
 };
-use crate::{Context, context::PATIENCE};
+use crate::{Context, auth::bearer, context::PATIENCE};
 use engine::{
     EngineError, stored,
     view::{Archive, Resolved},
 };
+use model::tenant;
 use store::StoreError;
 
 /// Who fetches; deployed agents don't say.
@@ -60,14 +61,21 @@ pub(super) async fn handle(
     let Query(parameters) = parameters.map_err(|e| Refused::bad(e.body_text()))?;
     let child = caller(&ctx, &headers, &parameters.child)?;
     let unknown = || Refused::new(StatusCode::NOT_FOUND, format!("there is no release {offer}"));
-    let resolved = resolve(&ctx, &offer).await?.ok_or_else(unknown)?;
+    let own_id = ctx.view().releases.own_id(&offer);
+    let resolved = resolve(&ctx, &own_id).await?.ok_or_else(unknown)?;
+    if is_of_another_tenant(&ctx, &headers, &own_id) {
+        return Err(unknown());
+    }
+    // The id of a tenant's release is no secret: whoever asks by it is to be a child that takes part.
+    let is_guessable = own_id == offer && ctx.view().releases.secret_of(&offer) != offer;
+    let child = child.or_else(|| is_guessable.then_some(parameters.child));
     if let Some(child) = child
         && !has_part(&ctx, &child, &resolved).await?
     {
         // As if there were none: a token tells nothing of releases that are none of its business.
         return Err(unknown());
     }
-    let (digest, archive) = find(&ctx, &resolved, &offer).await?.ok_or_else(unknown)?;
+    let (digest, archive) = find(&ctx, &resolved, &own_id).await?.ok_or_else(unknown)?;
     let sum = archive.sum().await;
     Ok(answer(&method, &headers, &digest, &sum, archive.bytes))
 }
@@ -81,6 +89,14 @@ fn caller(ctx: &Context, headers: &HeaderMap, named: &str) -> Result<Option<Stri
     let named = if named.is_empty() { holder.as_deref().unwrap_or_default() } else { named };
     check_token(ctx, headers, named)?;
     Ok(holder)
+}
+
+/// Whether who calls shows the token of an operator of another tenant.
+fn is_of_another_tenant(ctx: &Context, headers: &HeaderMap, offer: &str) -> bool {
+    let own = tenant::split(offer).map(|(tenant, _)| tenant);
+    let operator = bearer(headers).and_then(|token| ctx.settings.auth.operator(&token).cloned());
+    let theirs = operator.and_then(|operator| operator.grant.tenant);
+    theirs.is_some_and(|theirs| own.is_some_and(|own| own != theirs.as_str()))
 }
 
 async fn has_part(ctx: &Context, child: &str, resolved: &Resolved) -> Result<bool, Refused> {

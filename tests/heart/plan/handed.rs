@@ -38,7 +38,7 @@ fn ring(corners: &Convex) -> Vec<[f64; 2]> {
     for (at, corner) in corners.iter().enumerate() {
         let next = corners[(at + 1) % corners.len()];
         ring.push(*corner);
-        if (next[0] - corner[0]).abs() > 180.0 && next[1] == corner[1] {
+        if (next[0] - corner[0]).abs() > 180.0 {
             ring.push([f64::midpoint(next[0], corner[0]), corner[1]]);
         }
     }
@@ -106,12 +106,12 @@ fn geojson(area: &Convex) -> String {
     serde_json::json!({"type": "Polygon", "coordinates": [ring(area)]}).to_string()
 }
 
-fn at(areas: Vec<String>) -> Children {
+fn at(areas: &[String]) -> Children {
     Children::new(areas.iter().enumerate().map(|(at, area)| Child::at(&at.to_string(), area)).collect())
 }
 
 /// Which children take part.
-fn takes(target: &Target, areas: Vec<String>) -> Vec<bool> {
+fn takes(target: &Target, areas: &[String]) -> Vec<bool> {
     let strategy = Strategy { target: Some(target.clone()), ..strategy("") };
     let children = at(areas);
     let found = plan(&strategy, &children);
@@ -151,7 +151,7 @@ proptest! {
         let areas: Vec<String> = case.agents.iter().map(geojson).collect();
         let expected: Vec<bool> =
             case.agents.iter().map(|agent| case.target.iter().any(|part| meet(agent, part))).collect();
-        prop_assert_eq!(&takes(&target, areas.clone()), &expected, "below one manager");
+        prop_assert_eq!(&takes(&target, &areas), &expected, "below one manager");
 
         let members = |manager: usize| -> Vec<usize> { (0..areas.len()).filter(|at| case.below[*at] == manager).collect() };
         let lowest: Vec<Vec<usize>> = (0..LOWEST).map(members).filter(|members| !members.is_empty()).collect();
@@ -160,16 +160,16 @@ proptest! {
         for middle in lowest.chunks(2) {
             let of_middle: Vec<String> = middle.iter().map(|members| told(&of(members))).collect();
             let area = told(&of_middle);
-            if takes(&target, vec![area.clone()]) != [true] {
+            if takes(&target, std::slice::from_ref(&area)) != [true] {
                 continue;
             }
             let target = handed(&target, &area);
             for (at, members) in middle.iter().enumerate() {
-                if !takes(&target, of_middle.clone())[at] {
+                if !takes(&target, &of_middle)[at] {
                     continue;
                 }
                 let target = handed(&target, &of_middle[at]);
-                for (at, takes_part) in members.iter().zip(takes(&target, of(members))) {
+                for (at, takes_part) in members.iter().zip(takes(&target, &of(members))) {
                     found[*at] = takes_part;
                 }
             }
@@ -187,6 +187,6 @@ fn who_only_touches_the_target_takes_no_part_below_a_manager_either() {
     let target = Target { area: Some(area), ..Target::default() };
     let areas = vec![inside, beside];
     let below = handed(&handed(&target, &told(&areas)), &told(&areas));
-    assert_eq!(takes(&below, areas), [true, false]);
+    assert_eq!(takes(&below, &areas), [true, false]);
     assert_eq!(below, target, "to the letter");
 }

@@ -1,5 +1,6 @@
 //! Who shares a manager sees nothing of the others.
 
+mod archive;
 mod attack;
 mod below;
 mod ids;
@@ -120,6 +121,17 @@ impl Shared {
             shared.post("root", "/api/v1/tenants", &json!({"name": name})).await.ok();
         }
         shared
+    }
+
+    /// Another life of the manager.
+    pub async fn restart(self) -> Self {
+        let Self { world, functions } = self;
+        let root = functions.path().to_owned();
+        let world = world.restart_with(|options| {
+            options.auth = settings();
+            options.functions_root = root;
+        });
+        Self { world: world.await, functions }
     }
 
     /// Somebody's token.
