@@ -181,6 +181,7 @@ pub(super) fn release_row(release: &Release, wall_ms: WallMs) -> Result<ReleaseR
         facts: release.facts.clone(),
         submitted: release.submitted,
         deferred: release.deferred,
+        is_back: release.counts.are_back(release.strategy.is_hybrid()),
         overtakes: release.overtakes.clone(),
         started: release.started,
         started_at: release.started_at,

@@ -2,6 +2,7 @@
 
 use heart::release::{
     assignment::{Dated, Fact},
+    pause::PausedBy,
     precedent::Timed,
     state::{End, ReleaseState},
 };
@@ -103,6 +104,8 @@ pub struct Course<'r> {
     pub times: &'r [Timed],
     /// In milliseconds since 1970.
     pub ended: Option<i64>,
+    /// All its routers have failed, and give the stable variation everything again.
+    pub is_back: bool,
 }
 
 impl Course<'_> {
@@ -159,6 +162,7 @@ impl Course<'_> {
     /// Of the last one that was begun.
     fn of_current(&self) -> StageState {
         match self.state {
+            ReleaseState::Paused(pause) if pause.by == PausedBy::Limit => StageState::Failed,
             ReleaseState::Planned
             | ReleaseState::Running
             | ReleaseState::Paused(_)
@@ -196,6 +200,7 @@ impl Course<'_> {
     #[must_use]
     pub fn shares(&self, recorded: &Recorded) -> Vec<u16> {
         match self.state {
+            _ if self.is_back => recorded.all_stable(),
             ReleaseState::Planned | ReleaseState::RollingBack { .. } => recorded.all_stable(),
             ReleaseState::Over { end, .. } => match end {
                 End::Done | End::DoneWithFailures => recorded.all_to(self.winner(recorded)),
@@ -212,6 +217,7 @@ impl Course<'_> {
     pub fn status(&self, recorded: &Recorded) -> Status {
         match self.state {
             ReleaseState::Planned => Status::Created,
+            ReleaseState::Over { .. } if self.is_back => Status::RolledBack,
             ReleaseState::Over { end: End::Done | End::DoneWithFailures, .. } => Status::Completed,
             // Not proven: calls may still come to what was taken back.
             ReleaseState::Over { end: End::RolledBack, unconfirmed: 1.. }
@@ -254,6 +260,7 @@ impl Course<'_> {
                 }
             },
             ReleaseState::Over { end: End::Done, .. } => Phase::Done,
+            ReleaseState::Over { end: End::DoneWithFailures, .. } if self.is_back => Phase::RolledBack,
             ReleaseState::Over { end: End::DoneWithFailures, .. } => Phase::DoneWithFailures,
             ReleaseState::Over { end: End::Untested, .. } => Phase::DoneUntested,
             ReleaseState::Over { end: End::RolledBack, unconfirmed: 1.. } => Phase::RolledBackUnproven,

@@ -67,8 +67,10 @@ fn ended(release: &Release, end: End, unconfirmed: u32) -> Vec<Event<'_>> {
     let rolled_back = Event::AbRolledBack { release: id, variation: variation(release, 0), unconfirmed };
     match end {
         End::Done => last.and_then(|stage| passed(release, stage)).into_iter().chain([promoted]).collect(),
-        End::DoneWithFailures => has_failed().chain([promoted]).collect(),
-        End::Untested => has_failed().chain([rolled_back]).collect(),
+        End::DoneWithFailures if !release.counts.are_back(release.strategy.is_hybrid()) => {
+            has_failed().chain([promoted]).collect()
+        }
+        End::DoneWithFailures | End::Untested => has_failed().chain([rolled_back]).collect(),
         End::RolledBack | End::Aborted | End::NoParticipants => vec![rolled_back],
     }
 }

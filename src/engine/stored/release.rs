@@ -38,6 +38,9 @@ pub struct ReleaseDetail {
     pub submitted: Now,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deferred: bool,
+    /// See [`Counts::are_back`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_back: bool,
     #[serde(default, skip_serializing_if = "Overtakes::is_empty", with = "OvertakesForm")]
     pub overtakes: Overtakes,
     #[serde(default, with = "Maybe::<NowForm>")]

@@ -106,6 +106,47 @@ async fn a_stage_that_fails_takes_the_release_back() {
     player.world.stop().await;
 }
 
+/// A router that judges for itself is back at the stable variation by then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stage_that_fails_without_a_roll_back_is_shown_as_it_is_and_never_ends_as_a_success() {
+    for goes_on in [false, true] {
+        let player = Player::start().await;
+        let mut strategy = two_stages();
+        strategy["rollbackOnFailure"] = json!(false);
+        player.create(&body("r", &strategy)).await.ok();
+        player.act("r", "start", &Value::Null).await.ok();
+        player.begins("r").await;
+        player.reports("r", "10 %", 5, 300).await.ok();
+        let paused = player.shown("r").await;
+        assert_eq!((&paused["status"], &paused["phase"]), (&json!("running"), &json!("paused")));
+        assert_eq!(player.stages("r").await, ["failed", "pending"]);
+        assert_eq!(paused["trafficSplit"]["percentages"], json!({"A": 100.0, "B": 0.0}));
+        for (what, body) in [("advance", json!({})), ("promote", json!({"variation": "B"}))] {
+            let refused = player.act("r", what, &body).await;
+            assert_eq!(refused.status, 409);
+            assert!(refused.problem().contains("has failed at every router"), "{}", refused.text());
+            assert_eq!(player.shown("r").await, paused, "nothing has changed");
+        }
+        if goes_on {
+            player.world.call("POST", "/api/v1/releases/r/resume").await.ok();
+        } else {
+            player.act("r", "rollback", &Value::Null).await.ok();
+        }
+        let over = player.shown("r").await;
+        assert_eq!(
+            (&over["status"], &over["activeVariation"]),
+            (&json!("rolled_back"), &json!("A")),
+            "{over:#}"
+        );
+        assert_eq!(player.stages("r").await, ["failed", "skipped"]);
+        assert_eq!(over["trafficSplit"]["percentages"], json!({"A": 100.0, "B": 0.0}));
+        let told = player.told("r").await;
+        assert_eq!(told.last().unwrap(), "ab.rolled_back", "{told:?}");
+        assert!(!told.contains(&"ab.promoted".to_owned()), "{told:?}");
+        player.world.stop().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_roll_back_gives_everything_to_the_stable_variation() {
     let player = Player::start().await;

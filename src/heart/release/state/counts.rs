@@ -132,6 +132,13 @@ impl Counts {
         }
     }
 
+    /// Everybody who began has failed, so that all of them are back at what they had before: nothing goes on by itself. Of a hybrid it is
+    /// its routers that count.
+    pub const fn are_back(&self, is_hybrid: bool) -> bool {
+        let agents = if is_hybrid { &self.routers } else { &self.agents };
+        self.awaited == 0 && agents.failed > 0 && agents.succeeded == 0
+    }
+
     /// Whether some were left untested, nobody succeeded, and nobody ended badly; of a hybrid, whether that is so of its routers, without whom
     /// nobody gets what agents have deployed.
     pub fn are_untested(&self) -> bool {

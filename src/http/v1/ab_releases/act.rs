@@ -25,10 +25,14 @@ pub(super) async fn act(
 
 /// Refuses what only a release under way can do.
 pub(super) fn under_way(found: &Found, what: &str) -> Result<(), Problem> {
-    if found.now.state.is_under_way() {
+    let is_under_way = found.now.state.is_under_way();
+    if is_under_way && !found.now.is_back {
         return Ok(());
     }
     let why = match &found.now.state {
+        _ if is_under_way => {
+            "its stage has failed at every router, and each gives the stable variation everything again: roll it back, or retry it"
+        }
         ReleaseState::Planned => "it has not begun: start it first",
         ReleaseState::RollingBack { .. } => "it is being taken back",
         ReleaseState::Over { .. }

@@ -41,6 +41,8 @@ pub(super) struct Standing {
     /// Who ended it, if anybody did.
     pub ended_by: Option<String>,
     pub strategy: Arc<Strategy>,
+    /// All its routers have failed, and give the stable variation everything again.
+    pub is_back: bool,
 }
 
 impl Standing {
@@ -53,13 +55,16 @@ impl Standing {
             submitted: release.submitted.wall_ms,
             ended: release.ended.map(|now| now.wall_ms),
             ended_by: release.ending.as_ref().and_then(|ending| ending.by.clone()),
+            is_back: release.counts.are_back(release.strategy.is_hybrid()),
             strategy: Arc::clone(&release.strategy),
         }
     }
 
     pub fn stored(row: &ReleaseRow) -> Result<Self, store::StoreError> {
         let detail = stored::release_detail(row.release_key, &row.detail)?;
+        let strategy = Arc::new(stored::strategy(row.release_key, &row.id, &row.strategy)?);
         Ok(Self {
+            is_back: detail.is_back,
             state: detail.state,
             deferred: detail.deferred,
             facts: detail.facts,
@@ -67,7 +72,7 @@ impl Standing {
             submitted: row.submitted_ms,
             ended: row.ended_ms,
             ended_by: detail.ending.and_then(|ending| ending.by),
-            strategy: Arc::new(stored::strategy(row.release_key, &row.id, &row.strategy)?),
+            strategy,
         })
     }
 
@@ -78,6 +83,7 @@ impl Standing {
             facts: &self.facts,
             times: &self.times,
             ended: self.ended,
+            is_back: self.is_back,
         }
     }
 
