@@ -1,6 +1,6 @@
 //! What is to be done, and what came of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proxy::{control::form::TableNumber, ledger::Reading, live::Target};
 use wire::{EndStageAnswer, ManagerTime, StageSummary};
@@ -151,18 +151,14 @@ pub enum Event {
 }
 
 /// What was read back of whatever splits calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadBack {
     /// Of the table by which it says that it runs.
     pub number: TableNumber,
     /// It does something else than that table says.
     pub differs: bool,
-}
-
-impl From<TableNumber> for ReadBack {
-    fn from(number: TableNumber) -> Self {
-        Self { number, differs: false }
-    }
+    /// The names of services whose calls it splits.
+    pub services: BTreeSet<String>,
 }
 
 /// What came of a look at the counts.

@@ -139,6 +139,8 @@ struct World {
     in_force: Option<TableNumber>,
     /// What is in force isn't what the table of that number says.
     differs: bool,
+    /// Services that were read back last, by name.
+    read_back: BTreeSet<String>,
     /// The table that was taken and not read back yet.
     taken: Option<u64>,
     /// What is to be in force, as it was decided in this life.

@@ -197,9 +197,8 @@ impl Core {
         }
         for service in services {
             let name = service.name().to_owned();
-            let is_other = |led: &LedService| check_stable(led, service).is_err();
-            if is_undo(stages) && self.state.services.get(&name).is_some_and(is_other) {
-                // What is to be taken back was never begun here, or something later was: there is nothing of it.
+            if is_undo(stages) && !self.has_begun(id, service) {
+                // What is to be rolled back never came into force here, or something later did: it is left out.
                 continue;
             }
             let known = self.state.services.remove(&name);
@@ -213,6 +212,26 @@ impl Core {
             self.state.services.insert(name, led);
         }
         Ok(())
+    }
+
+    /// Whether anything of a release that is rolled back by this offer may be in force for a service. Of one that isn't known here
+    /// that is read back: who knew of it may have lost its memory.
+    fn has_begun(&self, offer: &str, service: &Service) -> bool {
+        match self.state.services.get(service.name()) {
+            Some(led) => led.service.variations == service.variations && is_of_one_release(&led.offer, offer),
+            None => self.world.read_back.contains(service.name()),
+        }
+    }
+
+    /// Whether the offer in hand rolls back what isn't led here, and it is not proven yet that nothing of it is in force.
+    pub(super) fn waits_for_read_back(&self) -> bool {
+        let Some(Offer { services, stages, .. }) = &self.offer else { return false };
+        let is_unknown = |service: &Service| !self.state.services.contains_key(service.name());
+        let is_withdrawn = |service: &Service| self.state.withdrawn.contains(service.name());
+        let is_unproven = |service: &Service| {
+            is_unknown(service) && (self.world.in_force.is_none() || is_withdrawn(service))
+        };
+        !services.is_empty() && is_undo(stages) && services.iter().any(is_unproven)
     }
 
     /// What a stage that begins gives the variations of a service. One that is passed over on the way to a chosen winner moves nobody:
@@ -302,7 +321,9 @@ impl Core {
     /// those that were not led then are let go.
     pub(super) fn services_were_refused(&mut self) -> bool {
         let is_first = self.state.work.as_ref().is_some_and(|work| work.begun == 1);
-        if !is_first || self.testing().is_none_or(|testing| testing.elapsed_ms > 0) {
+        // What may be in force is rolled back until that is read back, however often it is refused.
+        let is_rollback = self.offer.as_ref().is_some_and(|offer| is_undo(&offer.stages));
+        if is_rollback || !is_first || self.testing().is_none_or(|testing| testing.elapsed_ms > 0) {
             return false;
         }
         let names = self.names_of_services();
@@ -312,8 +333,9 @@ impl Core {
         }
         for name in &names {
             let led = self.state.services.remove(name);
-            if let Some(before) = led.and_then(|led| led.before) {
-                self.state.services.insert(name.clone(), *before);
+            match led.and_then(|led| led.before) {
+                Some(before) => drop(self.state.services.insert(name.clone(), *before)),
+                None => drop(self.state.withdrawn.insert(name.clone())),
             }
         }
         !names.is_empty()
@@ -334,6 +356,13 @@ fn is_undo(stages: &[OfferStage]) -> bool {
     stages
         .iter()
         .all(|of| of.stage.shares.first() == Some(&BUCKETS) && of.stage.on_success == Action::Rollback)
+}
+
+/// Whether a service that came from one offer may be rolled back by another, which is called like its release with `.undo` behind.
+fn is_of_one_release(offer: &str, undo: &str) -> bool {
+    let Some((release, _)) = undo.rsplit_once(".undo") else { return true };
+    let rest = offer.strip_prefix(release);
+    offer.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// A release begins with what serves now; one that goes on with the same variations is about the release that brought them.

@@ -33,6 +33,9 @@ pub struct State {
     /// Services whose calls are led, by name.
     #[serde(default)]
     pub services: BTreeMap<String, LedService>,
+    /// Services that were refused before they were led: each is in here until a table without it was read back.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub withdrawn: BTreeSet<String>,
     /// Functions that an operator gave another version, which is started first.
     #[serde(default)]
     pub adding: BTreeMap<String, Adding>,
@@ -64,6 +67,7 @@ impl Default for State {
             generation: 0,
             functions: BTreeMap::new(),
             services: BTreeMap::new(),
+            withdrawn: BTreeSet::new(),
             adding: BTreeMap::new(),
             versions: BTreeMap::new(),
             places: BTreeMap::new(),

@@ -47,7 +47,7 @@ impl Core {
             Phase::Preparing(plan) => {
                 let running = self.world.running.as_ref();
                 let is_ready = |version: &VersionId| running.is_some_and(|running| running.contains(version));
-                if plan.versions.iter().flatten().all(is_ready) {
+                if plan.versions.iter().flatten().all(is_ready) && !self.waits_for_read_back() {
                     self.begin(now);
                 }
             }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Act, Core, Counted, Leaving, Listed, Now, Phase, Place, ReadBack, Started, Trouble, TroubleKind,
+    Act, Core, Counted, Leaving, Listed, Now, Phase, Place, ReadBack, Started, State, Trouble, TroubleKind,
     acts::{COUNT_EVERY_MS, COUNT_IDLE_EVERY_MS, LIST_EVERY_MS, LOOK_EVERY_MS},
     table::{self, Decided},
 };
@@ -17,10 +17,20 @@ const REFUSED_MS: u64 = 5_000;
 const STRANGER_MS: u64 = 60_000;
 
 impl Core {
-    /// Whether what was decided was read back.
+    /// Whether what was decided was read back. Where nothing was ever wanted, whatever was read back is in force for an offer of which
+    /// there is nothing here.
     #[must_use]
     pub fn is_in_force(&self) -> bool {
-        self.world.decided.is_some() && self.world.in_force == Some(self.decided()) && !self.world.differs
+        match &self.world.decided {
+            Some(_) => self.world.in_force == Some(self.decided()) && !self.world.differs,
+            None => self.is_walking() && self.wants_nothing() && self.world.in_force.is_some(),
+        }
+    }
+
+    /// Nothing was ever wanted here, or that is forgotten: what serves by an earlier table goes on.
+    fn wants_nothing(&self) -> bool {
+        let State { functions, services, versions, withdrawn, .. } = &self.state;
+        functions.is_empty() && services.is_empty() && versions.is_empty() && withdrawn.is_empty()
     }
 
     /// The number of the table that was decided last.
@@ -219,7 +229,7 @@ impl Core {
     }
 
     /// This table is in force.
-    fn found(&mut self, ReadBack { number, differs }: ReadBack, now: Now) {
+    fn found(&mut self, ReadBack { number, differs, services }: ReadBack, now: Now) {
         let taken = self.world.taken.take();
         if taken == Some(number.generation) && !differs {
             self.world.refused_since_ms = None;
@@ -249,8 +259,10 @@ impl Core {
         }
         self.world.in_force = Some(number);
         self.world.differs = differs;
+        self.world.read_back = services;
         if self.is_in_force() {
             self.world.refused_since_ms = None;
+            self.is_dirty |= !std::mem::take(&mut self.state.withdrawn).is_empty();
         }
     }
 
@@ -344,11 +356,7 @@ impl Core {
         if self.world.decided.is_none() && !self.is_complete() {
             return;
         }
-        // Who knows of nothing may have lost its memory: what serves by an earlier table goes on.
-        let is_new = self.world.decided.is_none()
-            && self.state.functions.is_empty()
-            && self.state.services.is_empty()
-            && self.state.versions.is_empty();
+        let is_new = self.world.decided.is_none() && self.wants_nothing();
         let functions = table::functions(&self.state.functions, &self.world.targets);
         let decided = Decided { functions, services: self.led().collect() };
         if !is_new && self.world.decided.as_ref() != Some(&decided) {

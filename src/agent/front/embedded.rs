@@ -110,7 +110,12 @@ impl Embedded {
             }
             Ok(_) => {}
         }
-        looked.map(|status| status.table.into()).map_err(|error| of_proxy(&error))
+        let read_back = |status: Status| ReadBack {
+            number: status.table,
+            differs: false,
+            services: status.services.into_iter().map(|service| service.name).collect(),
+        };
+        looked.map(read_back).map_err(|error| of_proxy(&error))
     }
 
     /// Starts a proxy where none answers or none holds the sockets, if that is this agent's business.

@@ -226,7 +226,8 @@ impl Routed {
             (Phase::Waiting | Phase::Telling | Phase::Paused, Some(_)) => (seen.unwrap_or_default(), true),
         };
         let Number { epoch, generation } = number;
-        Ok(ReadBack { number: TableNumber { epoch, generation }, differs })
+        let services = status.seen.iter().flat_map(|seen| seen.services.keys().cloned()).collect();
+        Ok(ReadBack { number: TableNumber { epoch, generation }, differs, services })
     }
 
     async fn empty_now(&self, service: &str, variation: &str) -> Result<Option<u64>, Trouble> {

@@ -90,6 +90,117 @@ fn a_service_that_the_proxy_refuses_leaves_what_served_before() {
     assert_eq!(serving(&world), Some((80, "B".to_owned())));
 }
 
+/// What a manager hands out to have a release rolled back.
+fn undo(id: &str, port: u16, variations: [&str; 2]) -> String {
+    let text = offer(id, port, variations);
+    let (services, _) = text.split_once("stages:").expect("stages");
+    let [stable, new] = variations;
+    format!(
+        "{services}stages:\n  - name: undo\n    type: WaitForSignal\n    shares: {{{stable}: 100, {new}: 0}}\n    metrics_conditions: \
+         []\n    end_conditions: []\n    end_action: {{onSuccess: rollback, onFailure: rollback}}\n"
+    )
+}
+
+/// It is offered to roll a release back, and says within some seconds that this is done.
+fn is_rolled_back(world: &mut World, id: &str, port: u16, variations: [&str; 2]) {
+    let (ended, applied) = (world.ended().len(), world.refused_applies);
+    world.offers.push((format!("{id}.undo"), undo(&format!("{id}.undo"), port, variations)));
+    world.signal(None);
+    let until_ms = world.now_ms + 3_000;
+    world.until("it is rolled back", |world| {
+        assert!(world.now_ms < until_ms, "{}", world.log.join("\n"));
+        world.ended().len() > ended && world.owed().is_empty()
+    });
+    let told = ("undo".to_owned(), StageStatus::Completed, "rollback".to_owned());
+    assert_eq!(world.ended().last(), Some(&told));
+    assert_eq!(world.refused_applies, applied, "what was refused is told once more");
+}
+
+#[test]
+fn a_service_that_was_refused_is_rolled_back_by_leaving_it_out_and_holds_nothing_up() {
+    for is_killed in [false, true] {
+        let mut world = World::new();
+        world.closed_ports.insert(81);
+        offered(&mut world, "r0", 81, ["A", "B"]);
+        world.until("it is told", |world| world.ended().len() == 1 && world.owed().is_empty());
+        if is_killed {
+            world.kill();
+        }
+        is_rolled_back(&mut world, "r0", 81, ["A", "B"]);
+        assert!(world.core.state().services.is_empty());
+        world.end = None;
+        offered(&mut world, "r1", 80, ["A", "B"]);
+        world.until("the next one serves", |world| serving(world) == Some((80, "B".to_owned())));
+    }
+}
+
+#[test]
+fn a_release_that_was_refused_is_rolled_back_to_what_served_before_at_its_ports() {
+    // Also where it has the variations of the one before, and is refused for another port.
+    for variations in [["B", "C"], ["A", "B"]] {
+        let mut world = rolled_out();
+        world.closed_ports.insert(81);
+        offered(&mut world, "r2", 81, variations);
+        world.until("it is told", |world| world.ended().len() == 3 && world.owed().is_empty());
+        is_rolled_back(&mut world, "r2", 81, variations);
+        assert_eq!(serving(&world), Some((80, "B".to_owned())));
+        world.kill();
+        world.until("it serves on", |world| serving(world) == Some((80, "B".to_owned())));
+    }
+}
+
+#[test]
+fn what_may_have_come_into_force_is_rolled_back_once_a_later_table_was_read_back() {
+    let mut world = World::new();
+    // Nobody answers whether it is taken, and then it is refused.
+    world.answers_late = true;
+    offered(&mut world, "r0", 81, ["A", "B"]);
+    world.until("it may come into force", |world| world.late.is_some());
+    world.answers_late = false;
+    world.closed_ports.insert(81);
+    world.until("it is left out", |world| world.core.state().withdrawn.contains("shop"));
+    world.proxy_away = true;
+    world.until("it is told", |world| world.ended().len() == 1 && world.owed().is_empty());
+    world.offers.push(("r0.undo".to_owned(), undo("r0.undo", 81, ["A", "B"])));
+    world.signal(None);
+    world.steps(400);
+    world.kill();
+    world.steps(400);
+    assert_eq!(world.ended().len(), 1, "nothing is proven of a proxy that isn't reached");
+    // What was told first comes into force after all.
+    world.table = world.late.take();
+    world.proxy_away = false;
+    world.until("it is rolled back", |world| world.ended().len() == 2);
+    assert_eq!(world.table.as_ref().map(|table| table.services.len()), Some(0));
+    assert!(world.core.state().withdrawn.is_empty());
+}
+
+#[test]
+fn what_the_router_was_seen_to_lead_is_rolled_back_by_an_agent_that_lost_its_memory() {
+    let mut world = World::new();
+    offered(&mut world, "r1", 80, ["A", "B"]);
+    world.until("it is tried", |world| world.share("shop") == 1_000);
+    world.forget_everything();
+    world.offers = vec![("r1.undo".to_owned(), undo("r1.undo", 80, ["A", "B"]))];
+    world.signal(None);
+    world.until("it serves alone", |world| serving(world) == Some((80, "A".to_owned())));
+}
+
+#[test]
+fn a_rollback_of_what_may_be_in_force_is_told_until_it_is_read_back() {
+    let mut world = World::new();
+    offered(&mut world, "r1", 80, ["A", "B"]);
+    world.until("it is tried", |world| world.share("shop") == 1_000);
+    world.forget_everything();
+    world.closed_ports.insert(80);
+    world.offers = vec![("r1.undo".to_owned(), undo("r1.undo", 80, ["A", "B"]))];
+    world.signal(None);
+    world.steps(200);
+    assert!(world.ended().is_empty(), "{:?}", world.ended());
+    world.closed_ports.clear();
+    world.until("it serves alone", |world| serving(world) == Some((80, "A".to_owned())));
+}
+
 #[test]
 fn a_table_that_is_refused_in_mid_release_is_no_end_of_what_serves() {
     let mut world = World::new();

@@ -8,8 +8,8 @@ use std::{
 
 use choirmaster_agent::{
     core::{
-        Abilities, Act, Core, Counted, Errand, Event, Fetched, Listed, Now, Owed, Polled, Refusal, Routing,
-        Settings, Started, State, TargetsSeen, Trouble, Undone, VersionNote,
+        Abilities, Act, Core, Counted, Errand, Event, Fetched, Listed, Now, Owed, Polled, ReadBack, Refusal,
+        Routing, Settings, Started, State, TargetsSeen, Trouble, Undone, VersionNote,
     },
     front::table_form,
     measure::Reads,
@@ -78,6 +78,11 @@ pub struct World {
     pub proxy_says_yes_alone: bool,
     /// The proxy refuses tables that name one of these, since it doesn't listen there.
     pub closed_ports: BTreeSet<u16>,
+    /// How many tables were refused for that.
+    pub refused_applies: usize,
+    /// The proxy doesn't answer whether it takes a table, which comes into force later, if ever.
+    pub answers_late: bool,
+    pub late: Option<TableForm>,
     /// The proxy refuses tables that give a service's new variation so much, in units of 0.01 %.
     pub refused_share: Option<u16>,
     /// Calls per step of each function, and errors in a hundred of each variation.
@@ -139,6 +144,9 @@ impl World {
             really: None,
             proxy_says_yes_alone: false,
             closed_ports: BTreeSet::new(),
+            refused_applies: 0,
+            answers_late: false,
+            late: None,
             refused_share: None,
             calls: 20,
             errors: BTreeMap::new(),
@@ -335,7 +343,7 @@ impl World {
         }
         Some(match act.clone() {
             Act::List => Event::Listed(Ok(self.listed())),
-            Act::Look(_) => Event::Looked(Ok(self.number().into())),
+            Act::Look(_) => Event::Looked(Ok(self.read_back())),
             Act::Join => Event::Joined(Ok("joined".to_owned())),
             Act::Poll => {
                 let offer = self.offers.first().map(|(name, _)| name.clone());
@@ -393,8 +401,13 @@ impl World {
                     self.refused_share.is_some() && shares_of(service).get(1).copied() == self.refused_share
                 };
                 if table.services.iter().any(ports) || table.services.iter().any(is_refused) {
+                    self.refused_applies += 1;
                     let applied = Err(Trouble::refused("it doesn't listen there"));
                     return Some(Event::Applied { generation, applied });
+                }
+                if self.answers_late {
+                    self.late = Some(table);
+                    return Some(act.clone().failed(Trouble::passing("no answer in time")));
                 }
                 if !self.proxy_says_yes_alone {
                     self.tables.push(table.clone());
@@ -452,6 +465,12 @@ impl World {
         let (version, now) = (version(function, path), self.now());
         self.core.add(function, version, note, Routing::default(), now).expect("nothing is in hand");
         self.save();
+    }
+
+    fn read_back(&self) -> ReadBack {
+        let services = self.table.iter().flat_map(|table| &table.services);
+        let services = services.map(|service| service.name.clone()).collect();
+        ReadBack { number: self.number(), differs: false, services }
     }
 
     fn number(&self) -> TableNumber {

@@ -72,6 +72,8 @@ pub enum Flaw {
     SavesLate,
     /// Invariant 16: an own agent takes a result for answered whose call broke off.
     TakesSilenceForAnswer,
+    /// Invariant 5: a router says that it leads what it has refused.
+    SeesWhatWasRefused,
     /// Invariant 16: the proxy tells more calls than there were.
     CountsTwice,
     /// Invariant 10: own agents are told to pass over all stages.
@@ -335,6 +337,7 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
         | Flaw::SavesLate
         | Flaw::TakesSilenceForAnswer
         | Flaw::CountsTwice
+        | Flaw::SeesWhatWasRefused
         | Flaw::PassesOverAll
         | Flaw::ForgetsWhoWon
         | Flaw::SaltsByOffer

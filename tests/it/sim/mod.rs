@@ -20,7 +20,7 @@
 //! | 2 a status never goes back | `Witness::check_course`, `check_release` | `StatusGoesBack` |
 //! | 3 no barrier opens early | `check_barrier`, `check_wave`, told early in `did`, of witness and overseer | `BarrierOneEarly`, `OpensBelow`, `ApprovesItself` |
 //! | 4 nothing outside its target, nothing twice | `took` of the overseer, `Witness::did` | `OutsideTarget` |
-//! | 5 all comes to an end | `World::look`: releases, and own agents that are never at rest | `NoTick` |
+//! | 5 all comes to an end | `World::look`: releases, and own agents that are never at rest | `NoTick`, `SeesWhatWasRefused` |
 //! | 6 what is taken back is told to all | `World::judge_owns` → `check_machine` | `NoUndo`, `ForgetsUndoOfParent` |
 //! | 7 a call once more changes nothing | `Manager::once_more`, marks in `Witness::check_release` | `AppliesTwice`, `AppliesReportsTwice` |
 //! | 8 a report is the sum over the children | `Overseer::reports`, `check_rest` | `SumsOneShort` |
@@ -41,7 +41,7 @@
 //! | 23 whom an operator chose to win serves alone in the end, wherever the release went well | `World::judge_routers`, and 20 | `ForgetsChoice`, `ChoosesLate` |
 //!
 //! Routers lead services with one or two of them in a release, each with up to four variations ([`services`]). Of these 15 holds as
-//! well: of each bucket of a table. A router may refuse the shares of a stage.
+//! well: of each bucket of a table. A router may refuse the shares of a stage, and each table with a service whose port somebody else has.
 //!
 //! A failing seed prints how to run it again. `CHOIRMASTER_SIM_SEEDS` says how many seeds are run, `CHOIRMASTER_SIM_SEED`
 //! runs one. Each invariant has a flaw ([`heart::Flaw`]) with which the simulation must fail.
@@ -328,6 +328,11 @@ mod routers {
 
     fn assert_caught(flaw: Flaw, invariants: &[u8]) {
         assert_caught_with(Crew::Routers, flaw, invariants);
+    }
+
+    #[test]
+    fn show_a_router_that_is_closed_by_what_it_refused() {
+        assert_caught(Flaw::SeesWhatWasRefused, &[5]);
     }
 
     #[test]

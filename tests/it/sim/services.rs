@@ -8,7 +8,7 @@ use super::{
 };
 
 /// Names and ports of services.
-const SERVICES: [(&str, u16); 2] = [("shop", 8_080), ("search", 8_081)];
+pub const SERVICES: [(&str, u16); 2] = [("shop", 8_080), ("search", 8_081)];
 
 /// All shares, in units of 0.01 %.
 pub const WHOLE: u16 = 10_000;

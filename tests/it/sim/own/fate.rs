@@ -4,7 +4,7 @@
 use heart::release::command::Reply;
 
 use super::Happening;
-use crate::sim::{call::Response, plans::NAMES, world::World};
+use crate::sim::{call::Response, plans::NAMES, services::SERVICES, world::World};
 
 /// How offers begin that nobody made.
 const MADE_UP: &str = "nonsense-";
@@ -26,6 +26,9 @@ impl World {
             self.owns[index].calls = self.dice.pick(&[0, 2, 2, 4, 8]);
             if self.owns[index].is_router && self.dice.chance(0.15) {
                 self.owns[index].refuses = Some(self.dice.pick(&NAMES));
+            }
+            if self.owns[index].is_router && self.dice.chance(0.1) {
+                self.owns[index].has_no_port_for = Some(self.dice.pick(&SERVICES).0);
             }
             let late = self.dice.chance(0.2);
             let from = if late { self.dice.between(5_000, until) } else { self.dice.between(0, 4_000) };

@@ -82,7 +82,13 @@ impl World {
             return act.failed(Trouble::passing("the proxy doesn't answer"));
         }
         match (act, errand) {
-            (Act::Look(_), _) => Event::Looked(Ok(own.proxy.number().into())),
+            (Act::Look(_), _) => {
+                let mut back = own.proxy.read_back();
+                if flaw == Some(Flaw::SeesWhatWasRefused) {
+                    back.services.extend(own.has_no_port_for.map(str::to_owned));
+                }
+                Event::Looked(Ok(back))
+            }
             (Act::Apply(generation), Errand::Table(table)) => {
                 let form = table_form(&table);
                 let applied = self.own_applies(index, &form).map_err(Trouble::refused);
@@ -154,7 +160,9 @@ impl Own {
     fn refused<'t>(&self, form: &'t TableForm) -> Option<&'t str> {
         let refuses = |service: &&ServiceForm| {
             let is_shared = led::shares(service).iter().all(|share| *share < WHOLE);
-            is_shared && self.refuses.is_some_and(|stage| led::stage_of(&service.split) == stage)
+            let has_no_port = led::is_led(service) && self.has_no_port_for == Some(&*service.name);
+            has_no_port
+                || is_shared && self.refuses.is_some_and(|stage| led::stage_of(&service.split) == stage)
         };
         form.services.iter().find(refuses).map(|service| service.name.as_str())
     }

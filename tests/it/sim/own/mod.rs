@@ -126,6 +126,8 @@ pub struct Own {
     drain_ms: u64,
     /// The stage whose shares its proxy refuses.
     refuses: Option<&'static str>,
+    /// The service whose ports somebody else has: its proxy refuses the first table with it, and all others.
+    has_no_port_for: Option<&'static str>,
     handed: BTreeMap<String, Handed>,
     /// Texts of offers whose functions are being fetched.
     fetching: BTreeMap<u64, Handed>,
@@ -157,6 +159,7 @@ impl Own {
             keep_base_ms: 0,
             drain_ms: 30_000,
             refuses: None,
+            has_no_port_for: None,
             handed: BTreeMap::new(),
             fetching: BTreeMap::new(),
             watched: Watched::default(),

@@ -4,6 +4,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use ::agent::core::ReadBack;
 use proxy::{
     Tally,
     control::form::TableNumber,
@@ -120,6 +121,12 @@ impl Proxy {
     pub fn number(&self) -> TableNumber {
         let is = TableNumber { epoch: self.table.epoch(), generation: self.table.generation() };
         self.said.unwrap_or(is)
+    }
+
+    /// What it says of itself.
+    pub fn read_back(&self) -> ReadBack {
+        let services = self.services().iter().map(|service| service.name().to_owned()).collect();
+        ReadBack { number: self.number(), differs: false, services }
     }
 
     /// Whether its control answers.
