@@ -27,6 +27,12 @@ pub enum AdoptError {
     Unknown { name: String, known: Vec<String> },
     #[error("{name} is led already: `choirmaster service show {name}` says what stands")]
     Led { name: String },
+    #[error(
+        "{name} listens at {} alone, and services of this router at {}: set {setting} to that first, so that nobody else reaches it",
+        listed(listens),
+        listed(addresses)
+    )]
+    Wider { name: String, listens: Vec<IpAddr>, addresses: Vec<IpAddr>, setting: &'static str },
     #[error("{name} leads to no target that has an address or a name with a port")]
     NoTargets { name: String },
 }
@@ -41,7 +47,30 @@ fn list(names: &[String]) -> String {
     }
 }
 
+fn listed(addresses: &[IpAddr]) -> String {
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
 impl Adopted {
+    /// Refuses what would be reached at more addresses than it is today. `addresses`: where services of the router listen, as its setting of
+    /// this name says.
+    ///
+    /// # Errors
+    ///
+    /// [`AdoptError::Wider`].
+    pub fn check_addresses(&self, addresses: &[IpAddr], setting: &'static str) -> Result<(), AdoptError> {
+        let listens: Option<Vec<IpAddr>> = self.listens.iter().map(|(address, _)| *address).collect();
+        let Some(mut listens) = listens.filter(|all| !all.iter().any(IpAddr::is_unspecified)) else {
+            return Ok(());
+        };
+        listens.dedup();
+        if addresses.iter().all(|address| listens.contains(address)) {
+            return Ok(());
+        }
+        let (name, addresses) = (self.name.clone(), addresses.to_vec());
+        Err(AdoptError::Wider { name, listens, addresses, setting })
+    }
+
     /// The lines. `router`: what its own configuration needs, a line each; `replaced`: what is to be taken out of it, so that the ports
     /// are free.
     #[must_use]
@@ -56,7 +85,7 @@ impl Adopted {
             line(one);
         }
         line(&format!(
-            "# Out of it, once a release of the lines below is submitted, which waits for the ports: {replaced}"
+            "# Out of it, before a release of the lines below is submitted, which is refused while the ports are taken: {replaced}"
         ));
         line("# Into a strategy, whose first variation is what serves today:");
         line("services:");
@@ -75,6 +104,14 @@ impl Adopted {
         }
         text
     }
+}
+
+/// Whether one of these, each an address (none: all of them) with a port, takes connections of this address, or this one theirs.
+#[must_use]
+pub fn is_taken(listens: &BTreeSet<(Option<IpAddr>, u16)>, address: IpAddr, port: u16) -> bool {
+    let is_any = |address: Option<IpAddr>| address.is_none_or(|address| address.is_unspecified());
+    let mut there = listens.iter().filter(|(_, of)| *of == port);
+    there.any(|(of, _)| is_any(*of) || address.is_unspecified() || *of == Some(address))
 }
 
 /// A name that a service may have, from one of a router's.

@@ -62,11 +62,13 @@ pub enum Difference {
     Targets { service: String, variation: String, wanted: Vec<Target>, seen: Vec<Target> },
 }
 
-/// All differences, in the order of the services' names. None: the router does what it is to do.
+/// All differences, in the order of the services' names. None: the router does what it is to do. One that has nothing of ours does what
+/// is to be done for no service.
 #[must_use]
 pub fn differences(wanted: &Wanted, seen: &Seen) -> Vec<Difference> {
     let mut found = Vec::new();
-    if seen.number != Some(wanted.number) {
+    let has_nothing = seen.number.is_none() && wanted.services().is_empty();
+    if seen.number != Some(wanted.number) && !has_nothing {
         found.push(Difference::Number { wanted: wanted.number, seen: seen.number });
     }
     for service in wanted.services() {

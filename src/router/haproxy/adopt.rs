@@ -6,7 +6,7 @@ use traffic::{
 };
 
 use super::{Haproxy, NAME, running::Running};
-use crate::{RouterError, disk};
+use crate::RouterError;
 
 impl Haproxy {
     pub(super) async fn adopt_now(&self, service: &str) -> Result<String, RouterError> {
@@ -17,13 +17,9 @@ impl Haproxy {
                 return Err(unable(AdoptError::Led { name: service.to_owned() }));
             }
         }
-        let mut config = String::new();
-        for path in self.main() {
-            let bytes = disk::read(path)?.unwrap_or_default();
-            config.push_str(&String::from_utf8_lossy(&bytes));
-            config.push('\n');
-        }
+        let config = self.main_text()?;
         let found = adopt(&config, service).map_err(unable)?;
+        found.check_addresses(&self.settings.frame.addresses, "haproxy.addresses").map_err(unable)?;
         let socket = self.settings.socket.display().to_string();
         let mut router = Vec::new();
         if !has_socket(&config, &socket) {

@@ -1,12 +1,18 @@
 //! A wanted state is brought into force.
 
-use std::{io, net::SocketAddr};
+use std::{
+    collections::BTreeSet,
+    io,
+    net::{IpAddr, SocketAddr},
+    path::Path,
+};
 
 use tokio::time::timeout;
 use traffic::{
+    adopt::is_taken,
     haproxy::{
-        MARK, Map, Section, Structure, Write, add, commit, listens_of, maps, prepare, section, set, state,
-        structure_of, to_switch_off, version_of, writes,
+        MARK, Map, Section, Structure, Write, add, commit, listens_of, listens_of_others, maps, prepare,
+        section, set, state, to_switch_off, version_of, writes,
     },
     seen::{Difference, differences},
     wanted::{Host, Target, Wanted},
@@ -41,6 +47,10 @@ impl Haproxy {
 
         if let Some(measure) = &self.measure {
             measure.changing(wanted);
+        }
+        if wanted.services().is_empty() && self.has_nothing().await? {
+            self.files.note_newest(&self.disk, wanted.number)?;
+            return Ok(Applied { number: wanted.number, was_reloaded: false });
         }
         let mut was_reloaded = false;
         for _ in 0..TRIES {
@@ -77,6 +87,15 @@ impl Haproxy {
         }
         let doing = "it is loaded anew again and again".to_owned();
         Err(RouterError::Silent { router: NAME, within: self.settings.limits.reload, doing })
+    }
+
+    /// Whether nothing of ours was ever loaded, or begun: then there is nothing to take away either.
+    async fn has_nothing(&self) -> Result<bool, RouterError> {
+        let is_said = |path: &Path| Ok::<_, RouterError>(self.files.structure_in(path)?.is_some());
+        if is_said(&self.files.folder.section())? || is_said(&self.files.before())? {
+            return Ok(false);
+        }
+        Ok(Running::find(self).await?.structure.is_none())
     }
 
     /// What the process does otherwise than wanted, and can't be changed in it.
@@ -116,7 +135,8 @@ impl Haproxy {
             self.files.note_newest(&self.disk, told.wanted.number)?;
             return self.files.write_maps(&self.disk, &told.section.structure, &maps(told.wanted));
         }
-        self.check_candidate(told, None).await?;
+        let there = self.files.section()?;
+        self.check_candidate(told, there.as_deref()).await?;
         self.take_candidate()
     }
 
@@ -147,7 +167,15 @@ impl Haproxy {
 
     /// Has a process come up with another file. The one that was in force is put back where none does.
     async fn restructure(&self, told: &Told<'_>, running: Running) -> Result<Running, RouterError> {
-        self.check_candidate(told, running.structure.as_ref()).await?;
+        let in_force = self.in_force(running.structure.as_ref())?;
+        if let Err(error) = self.check_candidate(told, in_force.as_deref()).await {
+            let is_refused = matches!(error, RouterError::Refused { .. });
+            if is_refused && in_force.is_some() && in_force != self.files.section()? {
+                // A change that was interrupted is on disk, and would come into force with the next start.
+                self.put_back(&told.section)?;
+            }
+            return Err(error);
+        }
         self.take_candidate()?;
         let old = running.pid;
         drop(running);
@@ -163,12 +191,21 @@ impl Haproxy {
         }
     }
 
-    /// Writes a section as the candidate, with its maps, and takes that away again unless its check takes it.
-    async fn check_candidate(
-        &self,
-        told: &Told<'_>,
-        in_force: Option<&Structure>,
-    ) -> Result<(), RouterError> {
+    /// The section that the process loaded which serves, whatever a change that was interrupted left on disk: one that says nothing where
+    /// it has nothing of ours. None where it isn't on disk any more.
+    fn in_force(&self, structure: Option<&Structure>) -> Result<Option<String>, RouterError> {
+        let Some(structure) = structure else { return Ok(Some(String::new())) };
+        for path in [self.files.folder.section(), self.files.before()] {
+            if self.files.structure_in(&path)?.as_ref() == Some(structure) {
+                return Ok(disk::read(&path)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Writes a section as the candidate, with its maps, and takes that away again unless its check takes it. `in_force`: what serves
+    /// now, as far as that is known.
+    async fn check_candidate(&self, told: &Told<'_>, in_force: Option<&str>) -> Result<(), RouterError> {
         let candidate = self.files.candidate();
         self.files.write_maps(&self.disk, &told.section.structure, &maps(told.wanted))?;
         self.disk.replace(&candidate, told.section.text.as_bytes())?;
@@ -209,17 +246,12 @@ impl Haproxy {
     }
 
     /// Why a section that is written as the candidate can't be brought into force.
-    async fn refusal(
-        &self,
-        told: &Told<'_>,
-        in_force: Option<&Structure>,
-    ) -> Result<Option<String>, RouterError> {
+    async fn refusal(&self, told: &Told<'_>, in_force: Option<&str>) -> Result<Option<String>, RouterError> {
         if let Some(said) = self.astray(told.wanted).await {
             return Ok(Some(said));
         }
-        let there = self.files.section()?.unwrap_or_default();
-        let is_in_force = in_force.is_none() || structure_of(&there, &self.files.folder).as_ref() == in_force;
-        if let Some(said) = taken_port(&told.section.text, &there).filter(|_| is_in_force) {
+        let others = listens_of_others(&self.main_text()?);
+        if let Some(said) = in_force.and_then(|there| taken_port(&told.section.text, there, &others)) {
             return Ok(Some(said));
         }
         program::check(self, &self.main(), &self.files.candidate()).await
@@ -274,16 +306,22 @@ fn goes_round(target: &Target) -> String {
 
 /// A port that the new section listens on, the one in force doesn't, and somebody has: a process that can't have one of its ports
 /// doesn't come up, and a check doesn't try.
-fn taken_port(new: &str, there: &str) -> Option<String> {
+/// One that the operator's own sections have would be shared with them.
+fn taken_port(new: &str, there: &str, others: &BTreeSet<(Option<IpAddr>, u16)>) -> Option<String> {
     let there = listens_of(there);
     let added = listens_of(new).into_iter().filter(|listen| !there.contains(listen));
-    let is_taken = |listen: &str| {
-        let address: Option<SocketAddr> = listen.parse().ok();
-        let bound = address.map(std::net::TcpListener::bind);
-        matches!(bound, Some(Err(error)) if error.kind() == io::ErrorKind::AddrInUse)
-    };
-    added
-        .into_iter()
-        .find(|listen| is_taken(listen))
-        .map(|listen| format!("somebody else listens at {listen}"))
+    let addresses = added.filter_map(|listen| listen.parse::<SocketAddr>().ok());
+    addresses.into_iter().find_map(|address| {
+        let bound = std::net::TcpListener::bind(address);
+        if is_taken(others, address.ip(), address.port()) {
+            let port = address.port();
+            Some(format!(
+                "a section of its operator's listens at port {port}, and a service would at {address}"
+            ))
+        } else if bound.is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse) {
+            Some(format!("somebody else listens at {address}"))
+        } else {
+            None
+        }
+    })
 }

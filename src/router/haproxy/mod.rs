@@ -120,6 +120,17 @@ impl Haproxy {
         self.settings.config.iter().map(AsRef::as_ref).collect()
     }
 
+    /// What stands in them.
+    fn main_text(&self) -> Result<String, RouterError> {
+        let mut config = String::new();
+        for path in self.main() {
+            let bytes = disk::read(path)?.unwrap_or_default();
+            config.push_str(&String::from_utf8_lossy(&bytes));
+            config.push('\n');
+        }
+        Ok(config)
+    }
+
     fn take_lock(&self, turn: &mut Turn) -> Result<(), RouterError> {
         if turn.lock.is_none() {
             turn.lock = Some(Lock::take(self.files.lock())?);

@@ -19,6 +19,7 @@ impl Nginx {
         let printed = process::print(settings, &self.disk).await?;
         let include = include.display().to_string();
         let found = adopt(&printed, &include, service).map_err(unable)?;
+        found.check_addresses(&settings.layout.listen_on, "nginx.addresses").map_err(unable)?;
         let mut router = Vec::new();
         let is_included =
             |line: &str| line.trim_start().starts_with(&format!("# configuration file {include}"));

@@ -4,7 +4,8 @@ use std::{collections::BTreeSet, net::TcpListener, time::Duration};
 
 use tokio::time::{Instant, sleep};
 use traffic::{
-    nginx::{Rendered, parse, render},
+    adopt::is_taken,
+    nginx::{Rendered, listens_of_others, parse, render},
     wanted::Wanted,
 };
 
@@ -35,6 +36,10 @@ impl Nginx {
             measure.changing(wanted);
         }
         let on_disk = Include::read(&self.settings.include)?;
+        if wanted.services().is_empty() && on_disk.is_none() && self.has_nothing().await {
+            state.write(&self.disk, &self.state_file())?;
+            return Ok(Applied { number: wanted.number, was_reloaded: false });
+        }
         let mut was_reloaded = false;
         // Where a change was interrupted, it isn't known what nginx has.
         let is_written =
@@ -53,6 +58,13 @@ impl Nginx {
             measure.told(wanted);
         }
         Ok(Applied { number: wanted.number, was_reloaded })
+    }
+
+    /// Whether nothing of ours was ever loaded, or begun: then there is nothing to take away either.
+    async fn has_nothing(&self) -> bool {
+        !self.before().exists()
+            && process::is_running(&self.settings)
+            && matches!(self.door().open().await, Err(RouterError::Away { .. }))
     }
 
     /// Whether the running nginx has what is on disk.
@@ -98,7 +110,14 @@ impl Nginx {
         on_disk: Option<&Include>,
         state: &mut State,
     ) -> Result<(), RouterError> {
-        self.look_for_ports(wanted, on_disk)?;
+        if let Err(error) = self.look_for_ports(wanted, on_disk).await {
+            let is_refused = matches!(error, RouterError::Refused { .. });
+            if is_refused && self.before().exists() && !self.is_loaded(on_disk).await.unwrap_or(false) {
+                // A change that was interrupted is on disk, and would come into force with the next start.
+                self.put_back()?;
+            }
+            return Err(error);
+        }
         let mut with_new = state.clone();
         let new = folders_of(wanted, &rendered.places);
         for (path, buckets) in new.iter().filter(|(path, _)| !state.folders.contains_key(*path)) {
@@ -205,27 +224,48 @@ impl Nginx {
         }
     }
 
-    /// Refuses ports that the include doesn't have yet and somebody else has: nginx would say so only once it loads them.
-    fn look_for_ports(&self, wanted: &Wanted, on_disk: Option<&Include>) -> Result<(), RouterError> {
-        let ours = on_disk.map(|there| parse(&there.text).ok().filter(|_| there.header.is_whole));
-        // What nginx listens at isn't known where the include was changed by hand, or a change was interrupted.
-        let Some(services) = ours.unwrap_or_else(|| Some(Vec::new())).filter(|_| !self.before().exists())
-        else {
-            return Ok(());
-        };
-        let there: BTreeSet<u16> = services.into_iter().flat_map(|service| service.ports).collect();
+    /// Refuses ports that somebody else has, and the running nginx not for what is ours: nginx would say so only once it loads them, and
+    /// nothing at all of those of its operator's own servers, which it would share with ours.
+    async fn look_for_ports(&self, wanted: &Wanted, on_disk: Option<&Include>) -> Result<(), RouterError> {
+        let Some(ours) = self.ports_in_force(on_disk).await? else { return Ok(()) };
         let ports = wanted.services().iter().flat_map(|service| &service.listens).map(|listen| listen.port);
-        for port in ports.filter(|port| !there.contains(port)) {
-            for address in &self.settings.layout.listen_on {
-                if let Err(error) = TcpListener::bind((*address, port))
-                    && error.kind() == std::io::ErrorKind::AddrInUse
-                {
-                    let said = format!("somebody else has port {port} at {address}");
-                    return Err(RouterError::Refused { router: NGINX, said });
-                }
-            }
+        let new: BTreeSet<u16> = ports.filter(|port| !ours.contains(port)).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        // What can't be printed is refused by the check.
+        let printed = process::print(&self.settings, &self.disk).await.unwrap_or_default();
+        let others = listens_of_others(&printed, &self.settings.include.display().to_string());
+        let addresses = &self.settings.layout.listen_on;
+        for (port, address) in new.iter().flat_map(|port| addresses.iter().map(move |at| (*port, *at))) {
+            let bound = TcpListener::bind((address, port));
+            let said = if is_taken(&others, address, port) {
+                format!("a server of its operator's listens at port {port}, and a service would at {address}")
+            } else if bound.is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse) {
+                format!("somebody else has port {port} at {address}")
+            } else {
+                continue;
+            };
+            return Err(RouterError::Refused { router: NGINX, said });
         }
         Ok(())
+    }
+
+    /// The ports at which the running nginx listens for what is ours, whatever a change that was interrupted left on disk. None where the
+    /// include that it loaded was changed by hand.
+    async fn ports_in_force(&self, on_disk: Option<&Include>) -> Result<Option<BTreeSet<u16>>, RouterError> {
+        let mut asking = match self.door().open().await {
+            Ok(asking) => asking,
+            // It has loaded nothing of ours.
+            Err(RouterError::Away { .. }) => return Ok(Some(BTreeSet::new())),
+            Err(error) => return Err(error),
+        };
+        let loaded = asking.loaded().await?;
+        let before = Include::read(&self.before())?;
+        let mut there = [on_disk, before.as_ref()].into_iter().flatten();
+        let there = there.find(|there| is_loaded_of(there, &loaded)).filter(|there| there.header.is_whole);
+        let services = there.and_then(|there| parse(&there.text).ok());
+        Ok(services.map(|services| services.into_iter().flat_map(|service| service.ports).collect()))
     }
 
     pub(super) async fn reload_now(&self) -> Result<(), RouterError> {

@@ -39,7 +39,9 @@ impl Nginx {
             on_disk.as_ref().is_some_and(|there| there.header.is_whole && is_loaded_of(there, &loaded));
         let number = if is_ours { asking.number().await? } else { None };
         let Some(running) = self.running(on_disk, &loaded)? else {
-            return Ok(Seen { number, left_over: self.left_over(&state)?, ..Seen::default() });
+            let mut left_over = self.left_over(&state)?;
+            left_over.push(format!("what it loaded from {}", self.settings.include.display()));
+            return Ok(Seen { number, left_over, ..Seen::default() });
         };
         let each = (MOST_KEYS / running.len().max(1)).clamp(1, MOST_KEYS_OF_ONE);
         let mut services = BTreeMap::new();

@@ -123,6 +123,12 @@ fn binds<'s, 'c>(section: &'s Section<'c>) -> impl Iterator<Item = &'s Vec<&'c s
     section.lines.iter().filter(|line| line[0] == "bind")
 }
 
+/// Where the sections of a configuration listen: each address, none of which are all, with its port.
+#[must_use]
+pub fn listens_of_others(config: &str) -> BTreeSet<(Option<IpAddr>, u16)> {
+    sections(config).iter().flat_map(listens).collect()
+}
+
 fn listens(section: &Section<'_>) -> BTreeSet<(Option<IpAddr>, u16)> {
     let addresses = binds(section).filter_map(|line| line.get(1)).flat_map(|word| word.split(','));
     let of = |word: &str| {

@@ -60,7 +60,7 @@ mod section;
 mod seen;
 
 pub use self::{
-    adopt::{adopt, has_socket},
+    adopt::{adopt, has_socket, listens_of_others},
     command::{
         Fault, Info, SHOW_ENDED, SHOW_INFO, SHOW_LOAD, SHOW_MAPS, SHOW_SERVERS, add, commit, entries_of,
         info_of, maps_of, obeyed, prepare, set, show_load_of, show_map, version_of,

@@ -94,6 +94,23 @@ pub fn adopt(printed: &str, ours: &str, name: &str) -> Result<Adopted, AdoptErro
     })
 }
 
+/// Where the operator's own servers listen, by what `nginx -T` printed: each address, none of which are all, with its port. `ours` is the
+/// file that is led.
+#[must_use]
+pub fn listens_of_others(printed: &str, ours: &str) -> BTreeSet<(Option<IpAddr>, u16)> {
+    let files = files(printed).into_iter().filter(|(path, _)| *path != ours);
+    let mut found = BTreeSet::new();
+    for all in files.filter_map(|(_, text)| words::read(text)) {
+        let mut servers = Vec::new();
+        collect(&all, "server", &mut servers);
+        for stream in all.iter().filter(|one| one.name() == "stream") {
+            collect(&stream.block, "server", &mut servers);
+        }
+        found.extend(servers.into_iter().flat_map(listens));
+    }
+    found
+}
+
 fn add(target: Option<Target>, targets: &mut Vec<Target>) {
     targets.extend(target.filter(|target| !targets.contains(target)));
 }

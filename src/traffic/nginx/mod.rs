@@ -51,7 +51,7 @@ mod words;
 use std::net::{IpAddr, SocketAddr};
 
 pub use self::{
-    adopt::adopt,
+    adopt::{adopt, listens_of_others},
     buckets::{Changes, as_answered, bucket_name, changes, lookups, table_of},
     parse::{Header, ParseError, ParsedService, header, parse, with_load},
     render::{Place, RenderError, Rendered, render},

@@ -5,6 +5,7 @@ pub mod choices;
 pub mod drains;
 pub mod faults;
 pub mod measured;
+pub mod operators;
 pub mod state;
 pub mod users;
 
@@ -57,6 +58,10 @@ pub trait Real: Sized + Send + Sync {
 
     /// Has its operator's configuration, which it reads at its next start, serve this from a target at a port of the loopback address.
     fn serve_besides(&self, name: &str, port: u16, target: &str);
+
+    /// Has its operator's configuration, which it reads at its next start, serve two sites at this port: one of static files, and one
+    /// with a path that goes to a target.
+    fn serve_sites(&self, port: u16, target: &str);
 
     /// Files of the router that aren't ours.
     fn of_others(&self) -> BTreeMap<PathBuf, Vec<u8>>;
@@ -122,6 +127,8 @@ macro_rules! conformance {
             state::what_was_changed_by_hand_is_seen_and_repaired
             state::what_was_left_over_is_listed
             adopts::a_service_of_the_operators_is_adopted_from_its_configuration
+            operators::what_the_operator_serves_is_the_same_before_and_after
+            operators::a_port_that_the_operator_has_written_down_and_not_loaded_yet_is_theirs
             drains::calls_that_go_on_are_counted_also_in_processes_that_were_replaced
             faults::a_router_that_was_killed_comes_back_with_what_it_was_told
             faults::whoever_is_killed_in_the_middle_is_followed_by_one_that_ends_it

@@ -204,6 +204,14 @@ impl Real for RealHaproxy {
         ));
     }
 
+    fn serve_sites(&self, port: u16, target: &str) {
+        self.write_operators(&format!(
+            "\nfrontend sites\n  mode http\n  bind 127.0.0.1:{port}\n  http-request return status 200 content-type text/plain \
+             string \"a static file\" if {{ hdr(host) one.example }} {{ path /static/x }}\n  http-request deny deny_status 404 \
+             unless {{ hdr(host) two.example }}\n  default_backend web\nbackend web\n  mode http\n  server one {target}\n"
+        ));
+    }
+
     fn of_others(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let path = self.path("operator.cfg");
         BTreeMap::from([(path.clone(), fs::read(path).unwrap())])

@@ -193,6 +193,19 @@ impl Real for RealNginx {
         fs::write(&path, text + &own).unwrap();
     }
 
+    fn serve_sites(&self, port: u16, target: &str) {
+        let root = self.path("site");
+        fs::create_dir_all(root.join("static")).unwrap();
+        fs::write(root.join("static/x"), "a static file\n").unwrap();
+        let root = root.display();
+        let sites = format!(
+            "server {{ listen 127.0.0.1:{port}; server_name one.example; root {root}; }}\n\
+             server {{ listen 127.0.0.1:{port}; server_name two.example; location / {{ return 200 two; }} location /api {{ \
+             proxy_pass http://{target}; }} }}\n"
+        );
+        fs::write(self.path("others.conf"), sites).unwrap();
+    }
+
     fn of_others(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let files = ["nginx.conf", "others.conf"].map(|name| self.path(name));
         files.map(|path| (path.clone(), fs::read(path).unwrap())).into()
