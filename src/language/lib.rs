@@ -76,4 +76,7 @@ pub use strategy::{
     Action, Function, NoForm, OnConflict, ReleaseDeadlines, Stage, StageKind, Strategy, Subject, Version,
 };
 pub use target::{MAX_TARGET_LABELS, MAX_TARGET_POSITIONS, Partial, Target, TargetArea};
-pub use traffic::{HashFunction, wanted::Protocol};
+pub use traffic::{
+    HashFunction,
+    wanted::{Protocol, Target as CallTarget},
+};

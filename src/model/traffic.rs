@@ -48,6 +48,42 @@ pub enum TransportProtocol {
     Udp,
 }
 
+/// Ports at which services of a router may be: from the first to the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OpenPorts {
+    pub first: u16,
+    pub last: u16,
+    /// Of HTTP also for HTTPS; absent: whatever is spoken there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<TransportProtocol>,
+}
+
+impl OpenPorts {
+    /// Whether this may be spoken there.
+    #[must_use]
+    pub fn are_for(&self, protocol: TransportProtocol) -> bool {
+        let plain = |protocol| match protocol {
+            TransportProtocol::Http | TransportProtocol::Https => TransportProtocol::Http,
+            TransportProtocol::Tcp => TransportProtocol::Tcp,
+            TransportProtocol::Udp => TransportProtocol::Udp,
+        };
+        self.protocol.is_none_or(|own| plain(own) == plain(protocol))
+    }
+
+    /// Whether a service that speaks this may be at a port.
+    #[must_use]
+    pub fn take(&self, port: u16, protocol: TransportProtocol) -> bool {
+        (self.first..=self.last).contains(&port) && self.are_for(protocol)
+    }
+}
+
+impl std::fmt::Display for OpenPorts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { first, last, protocol: _ } = self;
+        if first == last { write!(f, "{first}") } else { write!(f, "{first}-{last}") }
+    }
+}
+
 /// By what calls stay with one variation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]

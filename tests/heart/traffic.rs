@@ -134,6 +134,7 @@ fn report(services: Vec<Service>) -> Report {
         trouble: None,
         is_reached: true,
         repairs: 0,
+        ports: None,
         untold: 0,
     };
     Report { told, services, drifts: Vec::new(), answers: Vec::new() }

@@ -12,7 +12,8 @@ use traffic::{
 use wire::{
     HistogramForm,
     traffic::{
-        DriftForm, MAX_TOLD_SERVICES, MAX_TOLD_TEXT_BYTES, RouterReport, ServiceReport, VariationReport,
+        DriftForm, MAX_TOLD_OPEN_PORTS, MAX_TOLD_SERVICES, MAX_TOLD_TEXT_BYTES, RouterReport, ServiceReport,
+        VariationReport,
     },
 };
 
@@ -51,6 +52,7 @@ impl Report {
             trouble: trouble.map(|text| line(&text)),
             reached: view.is_reached,
             repairs: u32::try_from(view.repairs).unwrap_or(u32::MAX),
+            ports: front.ports().filter(|open| open.len() <= MAX_TOLD_OPEN_PORTS),
         };
         Some(Self { id, router, services, untold, drifts: view.drifts })
     }

@@ -7,6 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use language::Retry;
+use model::traffic::{OpenPorts, TransportProtocol};
 use proxy::{
     control::{
         client::{Client, ClientError},
@@ -253,6 +254,22 @@ impl Front for Embedded {
                 health: self.reach.health(),
                 drifts: Vec::new(),
             }
+        })
+    }
+
+    fn ports(&self) -> Option<Vec<OpenPorts>> {
+        self.seen(|last| {
+            let status = last.status.as_ref()?;
+            let at = |addresses: &[String], protocol| {
+                let ports = addresses.iter().filter_map(|at| at.rsplit_once(':')?.1.parse::<u16>().ok());
+                let open = |port| OpenPorts { first: port, last: port, protocol: Some(protocol) };
+                ports.map(open).collect::<Vec<_>>()
+            };
+            let mut open = at(&status.listen, TransportProtocol::Http);
+            open.extend(at(&status.tcp, TransportProtocol::Tcp));
+            open.extend(at(&status.udp, TransportProtocol::Udp));
+            open.dedup();
+            Some(open)
         })
     }
 

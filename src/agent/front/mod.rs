@@ -15,6 +15,7 @@ mod routed;
 
 use std::{fmt, future::Future, path::Path, pin::Pin, sync::Arc, time::Duration};
 
+use model::traffic::OpenPorts;
 use proxy::ledger::Cursor;
 use router::{
     Checked, Kind,
@@ -75,6 +76,9 @@ pub trait Front: fmt::Debug + Send + Sync {
 
     /// How it stands, by what was seen last.
     fn view(&self) -> View;
+
+    /// The ports at which services may be; none: any, as far as is known.
+    fn ports(&self) -> Option<Vec<OpenPorts>>;
 
     /// How the proxy stands that this is, if it is one.
     fn proxy(&self) -> Option<ProxyStatus> {

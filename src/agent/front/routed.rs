@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use model::traffic::OpenPorts;
 use proxy::{control::form::TableNumber, ledger::Cursor};
 use router::{
     Checked, Kind, Router, RouterError,
@@ -355,6 +356,12 @@ impl Front for Routed {
             health: self.lead.found().borrow().health.clone(),
             drifts: drifts.iter().cloned().collect(),
         }
+    }
+
+    fn ports(&self) -> Option<Vec<OpenPorts>> {
+        let Ports(ranges) = &self.settings.ports;
+        let open = ranges.iter().map(|&(first, last)| OpenPorts { first, last, protocol: None });
+        Some(open.collect()).filter(|open: &Vec<_>| !open.is_empty())
     }
 
     fn check<'a>(&'a self, config: Option<&'a Path>) -> Answer<'a, Result<Checked, Trouble>> {

@@ -11,7 +11,7 @@ use heart::traffic::{
 };
 use model::{
     ChildKey, Now, ReleaseId, ReleaseKey,
-    traffic::{DriftThen, LedForm, OrderWhat, RouterPhase, TargetCount},
+    traffic::{DriftThen, LedForm, OpenPorts, OrderWhat, RouterPhase, TargetCount},
 };
 use store::{
     StoreError,
@@ -45,6 +45,8 @@ struct RouterForm {
     #[serde(default, skip_serializing_if = "Version::is_first")]
     version: Version<1>,
     repairs: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ports: Option<Vec<OpenPorts>>,
     untold: u32,
     since: NowForm,
     measured: NowForm,
@@ -156,6 +158,7 @@ pub(crate) fn router_row(child: ChildKey, router: &Router, wall_ms: WallMs) -> R
     let form = RouterForm {
         version: Version::NOW,
         repairs: router.repairs,
+        ports: router.ports.clone(),
         untold: router.untold,
         since: router.since.into(),
         measured: router.measured.into(),
@@ -188,6 +191,7 @@ pub(crate) fn router(row: RouterRow) -> Result<(ChildKey, Router), StoreError> {
         trouble: row.trouble,
         is_reached: row.reached,
         repairs: form.repairs,
+        ports: form.ports,
         untold: form.untold,
         since: form.since.into(),
         measured,

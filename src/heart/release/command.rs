@@ -179,6 +179,8 @@ pub enum Refusal {
     OtherBase(Box<OtherBase>),
     #[error("router {router} is of kind {kind}, which leads no {}; {service} is that", .protocol.name())]
     CanNotLead { router: String, kind: String, service: String, protocol: Protocol },
+    #[error("{} is to have port {} at router {}: {}", .0.service, .0.port, .0.router, .0.why)]
+    PortTaken(Box<PortTaken>),
     #[error("release {release} is not the one that was seen: its tag is \"{current}\" now")]
     Changed { release: ReleaseId, current: Tag },
     #[error("unfinished releases change the same functions: {}", list(.0))]
@@ -225,6 +227,17 @@ pub struct OtherBase {
     /// Variation and targets, in words.
     pub stable: String,
     pub serving: String,
+}
+
+/// A port that a router can't give a service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortTaken {
+    pub service: String,
+    /// The child that would lead it.
+    pub router: String,
+    pub port: u16,
+    /// Who has it, or which ports there are, in words.
+    pub why: String,
 }
 
 /// Why a command has no reply.

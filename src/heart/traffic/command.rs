@@ -1,7 +1,7 @@
 //! What is told of routers, and asked of them.
 
 use super::{Service, Variation};
-use model::traffic::{DriftThen, OrderWhat, RouterPhase};
+use model::traffic::{DriftThen, OpenPorts, OrderWhat, RouterPhase};
 
 /// About a router.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +37,7 @@ pub struct Told {
     pub trouble: Option<String>,
     pub is_reached: bool,
     pub repairs: u32,
+    pub ports: Option<Vec<OpenPorts>>,
     pub untold: u32,
 }
 

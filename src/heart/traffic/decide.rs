@@ -71,11 +71,12 @@ fn report(state: &State, child: &str, report: &Report, now: Now) -> Result<Decis
 
 impl Taking<'_> {
     fn router_itself(&mut self, told: &Told) {
-        let Told { kind, version, phase, trouble, is_reached, repairs, untold } = told;
+        let Told { kind, version, phase, trouble, is_reached, repairs, ports, untold } = told;
         let router = &mut self.router;
-        if (&router.kind, &router.version, router.untold) != (kind, version, *untold) {
+        if (&router.kind, &router.version, &router.ports, router.untold) != (kind, version, ports, *untold) {
             router.kind.clone_from(kind);
             router.version.clone_from(version);
+            router.ports.clone_from(ports);
             router.untold = *untold;
             self.is_changed = true;
         }

@@ -6,7 +6,7 @@ use super::{BURST, Order, REFILL_MS};
 use analysis::Histogram;
 use model::{
     Now, ReleaseId, ReleaseKey,
-    traffic::{LedForm, RouterPhase, TargetCount},
+    traffic::{LedForm, OpenPorts, RouterPhase, TargetCount},
 };
 
 /// What is known of a router.
@@ -21,6 +21,8 @@ pub struct Router {
     pub is_reached: bool,
     /// Repairs within its last hour.
     pub repairs: u32,
+    /// The ports at which its services may be; none: any, as far as it says.
+    pub ports: Option<Vec<OpenPorts>>,
     /// It leads so many services more than are known here.
     pub untold: u32,
     /// Since when it is in this phase, reached or not, with this trouble.
@@ -105,6 +107,7 @@ impl Router {
             trouble: None,
             is_reached: false,
             repairs: 0,
+            ports: None,
             untold: 0,
             since: now,
             measured: now,
@@ -139,7 +142,8 @@ impl Router {
         let trouble = self.trouble.as_ref().map_or(0, String::len);
         let services: usize = self.services().map(|service| service.bytes()).sum();
         let orders: usize = self.orders.iter().map(|order| order.bytes()).sum();
-        size_of::<Self>() + texts + trouble + services + orders
+        let ports = self.ports.as_ref().map_or(0, |ports| size_of_val(ports.as_slice()));
+        size_of::<Self>() + texts + trouble + ports + services + orders
     }
 
     /// Takes so many changes from what may be kept; false: there are too many.

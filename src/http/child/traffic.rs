@@ -144,6 +144,7 @@ fn read(request: TrafficRequest<'_>, now: Now) -> Result<Report, Refused> {
         trouble: router.trouble,
         is_reached: router.reached,
         repairs: router.repairs,
+        ports: router.ports,
         untold,
     };
     let services = services.into_iter().map(|one| service(one, now)).collect::<Result<_, _>>()?;

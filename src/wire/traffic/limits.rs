@@ -12,6 +12,9 @@ pub const MAX_TOLD_VARIATIONS: usize = 8;
 /// Most targets of a variation.
 pub const MAX_TOLD_TARGETS: usize = 64;
 
+/// Most ranges of ports at which services of a router may be.
+pub const MAX_TOLD_OPEN_PORTS: usize = 64;
+
 /// Most ports of a service.
 pub const MAX_TOLD_PORTS: usize = 64;
 

@@ -20,6 +20,6 @@ pub use self::{
     report::{DriftForm, OrderAnswer, RouterReport, ServiceReport, TrafficRequest, VariationReport},
 };
 pub use model::traffic::{
-    DriftThen, HealthCheckForm, LedForm, LedVariation, OrderWhat, PortForm, RouterPhase, RuleForm,
+    DriftThen, HealthCheckForm, LedForm, LedVariation, OpenPorts, OrderWhat, PortForm, RouterPhase, RuleForm,
     StickyByForm, TargetCount, TransportProtocol, WHOLE,
 };

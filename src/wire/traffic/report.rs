@@ -7,8 +7,8 @@ use utoipa::ToSchema;
 
 use super::{
     limits::{
-        MAX_ANSWER_TEXT_BYTES, MAX_TOLD_ANSWERS, MAX_TOLD_DRIFTS, MAX_TOLD_NAME_BYTES, MAX_TOLD_SERVICES,
-        MAX_TOLD_TEXT_BYTES, MAX_TOLD_VARIATIONS, MAX_VERSION_BYTES,
+        MAX_ANSWER_TEXT_BYTES, MAX_TOLD_ANSWERS, MAX_TOLD_DRIFTS, MAX_TOLD_NAME_BYTES, MAX_TOLD_OPEN_PORTS,
+        MAX_TOLD_SERVICES, MAX_TOLD_TEXT_BYTES, MAX_TOLD_VARIATIONS, MAX_VERSION_BYTES,
     },
     service::check_led,
 };
@@ -19,7 +19,7 @@ use crate::{
 };
 use model::{
     MAX_OFFER_ID_LEN,
-    traffic::{DriftThen, LedForm, RouterPhase, TargetCount, WHOLE},
+    traffic::{DriftThen, LedForm, OpenPorts, RouterPhase, TargetCount, WHOLE},
 };
 
 /// Calls and errors are counted up to here: every number of them has a floating-point form of its own.
@@ -68,6 +68,9 @@ pub struct RouterReport {
     /// How many repairs it took within the last hour.
     #[serde(default, deserialize_with = "number::count", skip_serializing_if = "is_zero")]
     pub repairs: u32,
+    /// The ports at which its services may be, at most [`MAX_TOLD_OPEN_PORTS`]; absent: any, as far as is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ports: Option<Vec<OpenPorts>>,
 }
 
 /// A service of a router, as it is now.
@@ -175,6 +178,11 @@ impl<'a> TrafficRequest<'a> {
         is_name("router.kind", &router.kind)?;
         optional("router.version", router.version.as_deref(), MAX_VERSION_BYTES)?;
         optional("router.trouble", router.trouble.as_deref(), MAX_TOLD_TEXT_BYTES)?;
+        let ports = router.ports.as_deref().unwrap_or_default();
+        at_most("router.ports", ports.len(), MAX_TOLD_OPEN_PORTS)?;
+        if ports.iter().any(|open| open.first == 0 || open.last < open.first) {
+            return Err(WireError::new("`router.ports` has a range that begins at 0, or after its end"));
+        }
         at_most("services", self.services.len(), MAX_TOLD_SERVICES)?;
         let mut names = BTreeSet::new();
         for service in &self.services {

@@ -168,6 +168,7 @@ fn stands(world: &mut World, router: &str, serving: usize, offer: &str) {
         trouble: None,
         is_reached: true,
         repairs: 0,
+        ports: None,
         untold: 0,
     };
     let report = Report { told, services: vec![service], drifts: Vec::new(), answers: Vec::new() };

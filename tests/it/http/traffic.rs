@@ -386,6 +386,43 @@ async fn a_release_begins_with_what_serves_now_unless_it_says_otherwise() {
 }
 
 #[tokio::test]
+async fn a_release_at_a_port_that_its_router_cannot_give_is_refused_with_who_has_it() {
+    let world = World::start().await;
+    let id = router(&world, "edge-1").await;
+    let mut told = report(&id, &[led([10_000, 0])]);
+    told["router"]["ports"] =
+        json!([{"first": 8000, "last": 8099}, {"first": 9101, "last": 9101, "protocol": "HTTP"}]);
+    tell(&world, &told).await.ok();
+    let at = |port: u16, target: &str| {
+        let text = release("r", "TARGET", "").replace("checkout", "shop").replace("8080", &port.to_string());
+        text.replace("TARGET", &format!("\"{target}\""))
+    };
+    for (text, why) in [
+        (at(8080, "10.0.0.1:9"), "shop is to have port 8080 at router ID: service checkout has it"),
+        (at(8100, "10.0.0.1:9"), "shop is to have port 8100 at router ID: it takes HTTP at 8000-8099, 9101"),
+        (
+            at(8081, "127.0.0.1:8080"),
+            "shop is to have port 8080 at router ID: service checkout has it, and 127.0.0.1:8080 is a target: calls would go round",
+        ),
+        (
+            at(9101, "10.0.0.1:9"),
+            "shop is to have port 9101 at router ID: it is the target 127.0.0.1:9101 of service checkout: calls would go round",
+        ),
+    ] {
+        for path in ["/release?dry_run=true", "/release"] {
+            let refused = world.submit_to(path, &text).await.problem().replace(&id, "ID");
+            assert_eq!(refused, format!("422 /problems/port-taken: {why}"));
+        }
+    }
+    world.submit(&at(8082, "10.0.0.1:9")).await.ok();
+    // What is told is kept.
+    let world = world.restart().await;
+    let refused = world.submit_to("/release", &at(8100, "10.0.0.1:9").replace("id: r", "id: r2")).await;
+    assert!(refused.problem().contains("it takes HTTP at 8000-8099, 9101"), "{}", refused.problem());
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn a_release_of_what_a_router_cannot_lead_is_refused_by_its_name() {
     let world = World::start().await;
     let id = router(&world, "edge-1").await;

@@ -6,6 +6,7 @@ mod change;
 mod command;
 mod decide;
 mod membership;
+mod ports;
 mod roll_back;
 mod routers_first;
 mod submit;

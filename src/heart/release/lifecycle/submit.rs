@@ -2,7 +2,7 @@
 
 use std::cell::LazyCell;
 
-use super::{Change as CourseChange, Submitted, bases, roll_back::roll_back, takes_part::excluded};
+use super::{Change as CourseChange, Submitted, bases, ports, roll_back::roll_back, takes_part::excluded};
 use crate::{
     plan::{self, Unled},
     release::{
@@ -108,6 +108,7 @@ fn check(state: &State, submitted: &Submitted, key: ReleaseKey) -> Result<(), Re
         let router = state.children.get(router).map(|child| child.id.to_string()).unwrap_or_default();
         return Err(Refusal::CanNotLead { router, kind, service, protocol });
     }
+    ports::check(state, strategy, || &planned)?;
     bases::check(state, strategy, key, || &planned)?;
     if submitted.deferred { Ok(()) } else { refuse_conflicts(strategy, state.conflicts(strategy, key)) }
 }

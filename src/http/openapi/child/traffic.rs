@@ -6,8 +6,8 @@ use super::{optional_text, sought, text};
 use model::MAX_OFFER_ID_LEN;
 use wire::traffic::{
     DriftThen, MAX_ANSWER_TEXT_BYTES, MAX_ORDERS, MAX_TOLD_ANSWERS, MAX_TOLD_DRIFTS, MAX_TOLD_NAME_BYTES,
-    MAX_TOLD_SERVICES, MAX_TOLD_TARGET_BYTES, MAX_TOLD_TARGETS, MAX_TOLD_TEXT_BYTES, MAX_TOLD_VARIATIONS,
-    MAX_VERSION_BYTES, OrderWhat, RouterPhase, TransportProtocol, WHOLE,
+    MAX_TOLD_OPEN_PORTS, MAX_TOLD_SERVICES, MAX_TOLD_TARGET_BYTES, MAX_TOLD_TARGETS, MAX_TOLD_TEXT_BYTES,
+    MAX_TOLD_VARIATIONS, MAX_VERSION_BYTES, OrderWhat, RouterPhase, TransportProtocol, WHOLE,
 };
 
 /// Whole numbers up to here have a floating-point form of their own.
@@ -54,6 +54,19 @@ pub(super) fn report() -> Value {
                     "trouble": optional_text(MAX_TOLD_TEXT_BYTES),
                     "reached": {"type": "boolean"},
                     "repairs": {"type": "integer", "minimum": 0, "maximum": u32::MAX},
+                    "ports": {
+                        "type": "array", "maxItems": MAX_TOLD_OPEN_PORTS,
+                        "items": {
+                            "type": "object",
+                            "required": ["first", "last"],
+                            "properties": {
+                                "first": {"type": "integer", "minimum": 1, "maximum": u16::MAX},
+                                "last": {"type": "integer", "minimum": 1, "maximum": u16::MAX},
+                                "protocol": {"enum": ["HTTP", "HTTPS", "TCP", "UDP"]},
+                            },
+                        },
+                        "description": "Ranges of ports at which its services may be. Absent: any.",
+                    },
                 },
             },
             "services": {
