@@ -31,6 +31,9 @@ pub struct LedService {
     /// A release is in hand.
     #[serde(default)]
     pub is_tried: bool,
+    /// Who serves in the end is decided: callers who ask by a header get that too.
+    #[serde(default)]
+    is_decided: bool,
     /// A stage of the release in hand asks how many targets are healthy.
     #[serde(default)]
     asks_for_health: bool,
@@ -53,6 +56,7 @@ impl LedService {
             salt,
             split,
             is_tried: false,
+            is_decided: false,
             asks_for_health: false,
             offer: offer.to_owned(),
             before: None,
@@ -127,10 +131,7 @@ impl LedService {
 
     /// What decides how it is told, without what it was before, and where it comes from.
     fn bare(&self) -> Self {
-        let Self { service, runs, salt, split, is_tried, asks_for_health, offer: _, before: _ } = self;
-        let (service, runs, salt, split) = (service.clone(), runs.clone(), salt.clone(), split.clone());
-        let (is_tried, asks_for_health) = (*is_tried, *asks_for_health);
-        Self { service, runs, salt, split, is_tried, asks_for_health, offer: String::new(), before: None }
+        Self { offer: String::new(), before: None, ..self.clone() }
     }
 
     /// As whatever splits calls, and knows these functions, is told.
@@ -150,6 +151,11 @@ impl LedService {
                 variation.health.get_or_insert_default();
             });
         }
+        let mut rule = service.rule.clone().filter(|_| serving.is_none());
+        if let (Some(rule), Some(winner)) = (&mut rule, self.serving().filter(|_| self.is_decided)) {
+            // The rule stays, since another one would be another structure: what it leads to changes with the shares.
+            rule.values.iter_mut().for_each(|(_, to)| *to = Variation(winner as u8));
+        }
         let alone =
             || Table::from_runs(1, &[Run { from: 0, to: BUCKETS, variation: Variation::STABLE }]).ok();
         let table = serving.map_or_else(|| self.table(), |_| alone());
@@ -157,7 +163,7 @@ impl LedService {
             name: service.name().parse().map_err(|_| ServiceError::Unnamed)?,
             listens: service.ports.clone(),
             sticky: service.sticky.clone(),
-            rule: service.rule.clone().filter(|_| serving.is_none()),
+            rule,
             salt: salt(if self.salt.is_empty() { service.name() } else { &self.salt })
                 .map_err(|_| ServiceError::Unnamed)?,
             hash: HashFunction::chosen(hashes, service.hash).unwrap_or_default(),
@@ -245,10 +251,11 @@ impl Core {
 
     /// Shares a service's calls out as a stage says.
     pub(super) fn share_service(&mut self, name: &str, shares: &[u16], split: &str, salt: &str) {
-        let offer = self.offer.as_ref().map(|offer| offer.id.as_str());
-        let led = self.state.services.get_mut(name).filter(|led| Some(led.offer.as_str()) == offer);
+        let Some(offer) = &self.offer else { return };
+        let led = self.state.services.get_mut(name).filter(|led| led.offer == offer.id);
         let Some(led) = led else { return };
         led.share_out(shares);
+        led.is_decided = is_undo(&offer.stages);
         split.clone_into(&mut led.split);
         led.salt = match led.service.salt {
             language::Salt::Release => salt.to_owned(),
@@ -264,6 +271,7 @@ impl Core {
             if let Some(led) = self.state.services.get_mut(&name) {
                 let winner = if is_rollout { led.winner(chosen.as_deref()) } else { 0 };
                 led.give_all_to(winner);
+                led.is_decided = true;
             }
         }
     }
@@ -283,6 +291,7 @@ impl Core {
         for name in self.names_of_services() {
             if let Some(led) = self.state.services.get_mut(&name) {
                 led.is_tried = false;
+                led.is_decided = false;
                 led.asks_for_health = false;
                 led.before = None;
             }

@@ -131,7 +131,7 @@ impl Core {
         };
         walk.testing = Some(Testing {
             stage: index,
-            counts,
+            counts: counts.in_stage(stage),
             judge: Judge::new(stage, offer.alpha.unwrap_or(ALPHA)),
             elapsed_ms: 0,
             announced: false,
@@ -182,7 +182,9 @@ impl Core {
         let Some(testing) = work.walk_mut().and_then(|walk| walk.testing.as_mut()) else { return };
         let elapsed = Duration::from_millis(testing.elapsed_ms);
         let is_tried = offer.stages.get(testing.stage).is_some_and(|stage| stage.stage.new_traffic > 0);
-        if is_tried && let Some(breach) = testing.judge.look(&testing.counts, elapsed) {
+        if (is_tried || testing.counts.is_asked())
+            && let Some(breach) = testing.judge.look(&testing.counts, elapsed)
+        {
             return self.end_stage(Outcome::Breached(breach.text), now);
         }
         self.look_at_split(now);
@@ -392,7 +394,8 @@ fn verdict(stage: &Stage, testing: &Testing, is_skipped: bool, outcome: Outcome)
         Outcome::TakenBack(why) => (Action::Rollback, why),
         Outcome::Breached(why) | Outcome::Unhealthy(why) => (action, Some(why)),
     };
-    let why = why.or_else(|| testing.counts.why_unjudged(stage).filter(|_| !ended_well));
+    let unsaid = || testing.counts.why_unjudged(stage).or_else(|| testing.counts.asked_in_words());
+    let why = why.or_else(|| unsaid().filter(|_| !ended_well));
     // Who takes back what went well by himself has to say that it didn't.
     let status = if why.is_some() { StageStatus::Failure } else { status };
     Verdict { status, action, why }

@@ -66,7 +66,7 @@ impl Limit {
 
     /// How many calls there are of those that it limits, and how many on its wrong side.
     pub fn counted(&self, counts: &StageCounts) -> Counted {
-        let (new, pending) = (counts.of(self.of), counts.in_flight_of(self.of));
+        let (new, pending) = (counts.judged(self.of), counts.in_flight_of(self.of));
         let q = match self.condition.metric {
             Metric::ErrorRate => {
                 let hits = if self.is_most { new.errors } else { new.calls - new.errors };
@@ -131,7 +131,7 @@ impl Limit {
 
     /// Whether one call broke it, so that it can't hold at the end.
     pub fn broken_by_one(&self, counts: &StageCounts) -> Option<Breach> {
-        let new = counts.of(self.of);
+        let new = counts.judged(self.of);
         let extreme = match (self.condition.metric, self.is_most) {
             (Metric::ResponseTime(Statistic::Maximum), true) => new.summary().maximum,
             (Metric::ResponseTime(Statistic::Minimum), false) => new.summary().minimum,

@@ -13,7 +13,8 @@
 //! with a status from 500 on, answers that broke off, and calls that it failed before anything was passed on, whether the
 //! stable version carried them out afterwards or not: those are in no number of the stable one. **Times** are those of the
 //! calls without an error; an answer with a status from 400 to 499 is one of these. Calls that asked for a version by a header
-//! are no part of the split.
+//! are no part of the split, and in no number that is told. Where they are all that a version gets, since its stage gives it no
+//! share, its conditions are held against them.
 //!
 //! Where calls stay with a version, the parts are groups of users, over the whole stage. Else they are intervals of the
 //! manager's time.
@@ -57,6 +58,15 @@ pub struct StageCounts {
     open: Vec<OpenPart>,
     /// All together.
     whole: Sides,
+    /// Calls that asked for a version by a header.
+    #[serde(default)]
+    asked: Sides,
+    /// The same of intervals that are closed.
+    #[serde(default)]
+    asked_kept: Sides,
+    /// No version but the stable one has a share: those that callers ask for are judged by these calls.
+    #[serde(default)]
+    judges_asked: bool,
     /// Calls that the proxy counted and that are in no number.
     gone: u64,
     /// The same that the proxy itself had no place for, in its present life.
@@ -87,6 +97,16 @@ struct OpenPart {
     interval: u32,
     sides: Sides,
     groups: Option<Groups>,
+    #[serde(default)]
+    asked: Sides,
+}
+
+/// What an interval has of a split.
+struct Found {
+    sides: Sides,
+    groups: Option<Groups>,
+    /// Calls beside it.
+    asked: Sides,
 }
 
 impl StageCounts {
@@ -101,6 +121,9 @@ impl StageCounts {
             kept: Parts::default(),
             open: Vec::new(),
             whole: Sides::default(),
+            asked: Sides::default(),
+            asked_kept: Sides::default(),
+            judges_asked: false,
             gone: 0,
             gone_of_life: 0,
             in_flight: Vec::new(),
@@ -113,6 +136,12 @@ impl StageCounts {
     #[must_use]
     pub fn of_service(service: &str, names: Vec<String>, split: &str) -> Self {
         Self { names, ..Self::new(service, split) }
+    }
+
+    /// The same for this stage: where that gives nobody but the stable version a share, calls are judged that asked for another.
+    #[must_use]
+    pub fn in_stage(self, stage: &Stage) -> Self {
+        Self { judges_asked: stage.new_traffic == 0, ..self }
     }
 
     /// The index of a variation among those that are counted.
@@ -170,23 +199,23 @@ impl StageCounts {
         };
         let read_to = self.read.interval;
         for closed in reading.closed.iter().filter(|closed| closed.to > read_to) {
-            let (sides, groups) = self.found_in(closed);
+            let found = self.found_in(closed);
             let interval = number(closed);
             if closed.from < read_to {
                 // It holds what is counted already, and how much of it can't be told.
-                self.gone += sides.calls();
+                self.gone += found.sides.calls();
             } else {
-                self.keep(interval, &sides, groups.as_ref());
+                self.keep(interval, &found);
                 self.shares.note(closed, &self.service, &self.split, &self.names);
             }
         }
         for open in &reading.open {
-            let (sides, groups) = self.found_in(open);
-            self.open.push(OpenPart { from: open.from, interval: number(open), sides, groups });
+            let Found { sides, groups, asked } = self.found_in(open);
+            self.open.push(OpenPart { from: open.from, interval: number(open), sides, groups, asked });
         }
         // What went on and is nowhere any more was read by somebody else, and let go.
-        for OpenPart { interval, sides, groups, .. } in was_open {
-            self.keep(interval, &sides, groups.as_ref());
+        for OpenPart { interval, sides, groups, asked, .. } in was_open {
+            self.keep(interval, &Found { sides, groups, asked });
         }
         self.read.interval = self.read.interval.max(reading.next.interval);
         self.in_flight = vec![0; self.names.len()];
@@ -200,13 +229,14 @@ impl StageCounts {
 
     /// The proxy was started anew. What went on before ended with it.
     fn begin_life(&mut self, life: u64) {
-        for OpenPart { interval, sides, groups, .. } in std::mem::take(&mut self.open) {
-            self.keep(interval, &sides, groups.as_ref());
+        for OpenPart { interval, sides, groups, asked, .. } in std::mem::take(&mut self.open) {
+            self.keep(interval, &Found { sides, groups, asked });
         }
         self.read = Cursor { life, interval: 0 };
     }
 
-    fn keep(&mut self, interval: u32, sides: &Sides, groups: Option<&Groups>) {
+    fn keep(&mut self, interval: u32, Found { sides, groups, asked }: &Found) {
+        self.asked_kept.merge(asked);
         if sides.is_empty() {
             return;
         }
@@ -217,20 +247,24 @@ impl StageCounts {
     }
 
     /// What an interval has of this split.
-    fn found_in(&self, interval: &Interval) -> (Sides, Option<Groups>) {
-        let (mut sides, mut groups) = (Sides::default(), None::<Groups>);
+    fn found_in(&self, interval: &Interval) -> Found {
+        let (mut sides, mut groups, mut asked) = (Sides::default(), None::<Groups>, Sides::default());
         for row in &interval.rows {
             let key = &row.key;
-            if key.by_header || key.service != self.service || key.split != self.split {
+            if key.service != self.service || key.split != self.split {
                 continue;
             }
             let Some(which) = self.place_of(&key.variation) else { continue };
+            if key.by_header {
+                asked.of_mut(which).add(&row.tally);
+                continue;
+            }
             sides.of_mut(which).add(&row.tally);
             if let Some(more) = &row.tally.groups {
                 groups.get_or_insert_default().add(which, more);
             }
         }
-        (sides, groups)
+        Found { sides, groups, asked }
     }
 
     fn add_up(&mut self) {
@@ -239,6 +273,8 @@ impl StageCounts {
             whole.merge(sides);
         }
         self.whole = whole;
+        self.asked = self.asked_kept.clone();
+        self.open.iter().for_each(|open| self.asked.merge(&open.asked));
     }
 
     /// What its variations are called, the stable one first.
@@ -269,6 +305,28 @@ impl StageCounts {
     #[must_use]
     pub fn new_version(&self) -> &Side {
         self.of(1)
+    }
+
+    /// What the conditions of the stage are held against, of the variation with this index.
+    #[must_use]
+    pub fn judged(&self, which: usize) -> &Side {
+        if self.judges_asked { self.asked.of(which) } else { self.of(which) }
+    }
+
+    /// Whether a version had calls that it is to be judged by because callers asked for it.
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
+        self.judges_asked && (1..self.names.len()).any(|which| self.asked.of(which).calls > 0)
+    }
+
+    /// How the calls ended that asked for a version by a header, where it is judged by these.
+    #[must_use]
+    pub fn asked_in_words(&self) -> Option<String> {
+        let each = (1..self.names.len()).map(|which| (&self.names[which], self.judged(which)));
+        let told = each.filter(|(_, side)| side.calls > 0).map(|(name, side)| {
+            format!("{} of {} calls failed that asked for {name} by a header", side.errors, side.calls)
+        });
+        self.is_asked().then(|| told.collect::<Vec<_>>().join("; "))
     }
 
     /// Calls that all but the stable version carried out when the proxy was read last; nobody knows how they end.
@@ -327,11 +385,11 @@ impl StageCounts {
             return !is_judged_by_calls(stage);
         }
         let holds = |side: &Side| {
-            let is_proven = stage.new_traffic == 0 || side.calls > side.errors;
+            let is_proven = stage.new_traffic == 0 && side.calls == 0 || side.calls > side.errors;
             let mut conditions = stage.conditions.iter();
             is_proven && conditions.all(|condition| condition.holds(side.value_of(condition.metric)))
         };
-        tried(stage).into_iter().all(|which| holds(self.of(which)))
+        tried(stage).into_iter().all(|which| holds(self.judged(which)))
     }
 
     /// All parts, those that go on among them.
@@ -352,12 +410,12 @@ fn of_a_function() -> Vec<String> {
 }
 
 /// The indices of the versions that are tried in a stage: the new one of a function, of a service those beside the stable one that
-/// get calls.
+/// get calls; where none has a share, all that may be asked for.
 #[must_use]
 pub fn tried(stage: &Stage) -> Vec<usize> {
     let beside = stage.shares.iter().enumerate().skip(1);
     let tried: Vec<usize> = beside.filter(|(_, share)| **share > 0).map(|(which, _)| which).collect();
-    if tried.is_empty() { vec![1] } else { tried }
+    if tried.is_empty() { (1..stage.shares.len().max(2)).collect() } else { tried }
 }
 
 fn is_judged_by_calls(stage: &Stage) -> bool {

@@ -78,7 +78,7 @@ impl Nginx {
     fn take_back(&self, wanted: &Wanted, rendered: &Rendered) -> Result<(), RouterError> {
         for (path, buckets) in folders_of(wanted, &rendered.places) {
             let table = buckets.table().ok_or_else(|| self.spoiled_state())?;
-            files::empty(&self.disk, &self.root().join(path), &table)?;
+            files::empty(&self.disk, &self.root().join(path), &table, &buckets.asked)?;
         }
         Ok(())
     }
@@ -97,7 +97,7 @@ impl Nginx {
         }
         for (path, buckets) in &state.folders {
             let table = buckets.table().ok_or_else(|| self.spoiled_state())?;
-            files::make_so(&self.disk, &self.root().join(path), &table).await?;
+            files::make_so(&self.disk, &self.root().join(path), &table, &buckets.asked).await?;
         }
         files::write_number(&self.disk, self.root(), wanted.number)
     }
@@ -127,7 +127,7 @@ impl Nginx {
         for (path, buckets) in with_new.folders.iter().filter(|(path, _)| !state.folders.contains_key(*path))
         {
             let table = buckets.table().ok_or_else(|| self.spoiled_state())?;
-            files::make_so(&self.disk, &self.root().join(path), &table).await?;
+            files::make_so(&self.disk, &self.root().join(path), &table, &buckets.asked).await?;
         }
         // The workers that end go on by what they have: their folders stay until the next load.
         let leaving = state.folders.iter().filter(|(path, _)| !new.contains_key(*path));

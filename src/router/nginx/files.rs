@@ -3,13 +3,17 @@
 use std::{
     collections::BTreeSet,
     fs,
+    ops::Range,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
 
 use traffic::{
     BUCKETS, Table,
-    nginx::{bucket_name, changes, path::NUMBER_FILE},
+    nginx::{
+        asked_name, bucket_name, changes,
+        path::{ASKED, NUMBER_FILE},
+    },
     wanted::Number,
 };
 
@@ -48,55 +52,95 @@ fn bucket(name: &str) -> Option<u16> {
     Some(name).filter(|_| is_number)?.parse().ok().filter(|bucket| *bucket < BUCKETS)
 }
 
-/// Has a folder's files be those of a table: makes first, and removes then. A variation that is to have none goes by one renaming,
-/// and so do all.
-pub async fn make_so(disk: &Disk, folder: &Path, table: &Table) -> Result<(), RouterError> {
-    let variation = |of: u8| folder.join(of.to_string());
-    let all = 1..table.variations() as u8;
-    for of in all.clone() {
-        disk.create_folder(&variation(of))?;
+/// What callers may ask for there, each as a variation and the place of a value in the rule.
+pub fn asked_there(folder: &Path, variations: usize) -> Result<BTreeSet<(u8, usize)>, RouterError> {
+    let mut found = BTreeSet::new();
+    for of in 0..variations as u8 {
+        let names = disk::names(&asked_folder(folder, of))?;
+        found.extend(names.iter().filter_map(|name| Some((of, asked_value(name)?))));
     }
+    Ok(found)
+}
+
+/// The same as it is to be.
+pub fn asked_of(asked: &[u8]) -> BTreeSet<(u8, usize)> {
+    asked.iter().enumerate().map(|(value, of)| (*of, value)).collect()
+}
+
+fn asked_folder(folder: &Path, of: u8) -> PathBuf {
+    folder.join(ASKED).join(of.to_string())
+}
+
+fn asked_value(name: &str) -> Option<usize> {
+    let value = name.strip_prefix('r')?.parse().ok()?;
+    (asked_name(value) == name).then_some(value)
+}
+
+/// Has a folder's files be those of a table, and of which variation each value of a header leads to: makes first, and removes then. A
+/// variation that is to have none goes by one renaming, and so does all.
+pub async fn make_so(disk: &Disk, folder: &Path, table: &Table, asked: &[u8]) -> Result<(), RouterError> {
+    create_folders(disk, folder, table, asked)?;
+    empty(disk, folder, table, asked)?;
     let changes = changes(&there(folder, table.variations())?, table);
     for some in changes.make.chunks(AT_ONCE) {
         for (of, bucket) in some {
-            disk.touch(&variation(*of).join(bucket_name(*bucket)))?;
+            disk.touch(&folder.join(of.to_string()).join(bucket_name(*bucket)))?;
         }
         tokio::task::yield_now().await;
     }
-    move_emptied(disk, folder, table, &changes.empty)?;
+    let (asked, asked_there) = (asked_of(asked), asked_there(folder, table.variations())?);
+    for (of, value) in asked.difference(&asked_there) {
+        disk.touch(&asked_folder(folder, *of).join(asked_name(*value)))?;
+    }
+    for of in changes.empty {
+        move_emptied(disk, folder, of)?;
+    }
     for some in changes.remove.chunks(AT_ONCE) {
         for (of, bucket) in some {
-            disk.remove(&variation(*of).join(bucket_name(*bucket)))?;
+            disk.remove(&folder.join(of.to_string()).join(bucket_name(*bucket)))?;
         }
         tokio::task::yield_now().await;
+    }
+    for (of, value) in asked_there.difference(&asked) {
+        disk.remove(&asked_folder(folder, *of).join(asked_name(*value)))?;
     }
     Ok(())
 }
 
-/// Where nobody is to get another variation than the stable one, that is so once this returns; nothing else is changed.
-pub fn empty(disk: &Disk, folder: &Path, table: &Table) -> Result<(), RouterError> {
+fn create_folders(disk: &Disk, folder: &Path, table: &Table, asked: &[u8]) -> Result<(), RouterError> {
+    let all = table.variations() as u8;
+    for of in 1..all {
+        disk.create_folder(&folder.join(of.to_string()))?;
+    }
+    for of in (0..all).filter(|_| !asked.is_empty()) {
+        disk.create_folder(&asked_folder(folder, of))?;
+    }
+    Ok(())
+}
+
+/// Where nobody is to be given another variation than the stable one, that is so once this returns; and where nobody may ask for one
+/// either, both at once. Nothing else is changed.
+pub fn empty(disk: &Disk, folder: &Path, table: &Table, asked: &[u8]) -> Result<(), RouterError> {
     if table.hundredths()[0] != BUCKETS {
         return Ok(());
     }
-    let changes = changes(&there(folder, table.variations())?, table);
-    move_emptied(disk, folder, table, &changes.empty)
-}
-
-/// Has the folders of variations that are to have no bucket be empty, all at once where all are to be.
-fn move_emptied(disk: &Disk, folder: &Path, table: &Table, emptied: &[u8]) -> Result<(), RouterError> {
-    if table.hundredths()[0] == BUCKETS && !emptied.is_empty() {
+    let emptied = changes(&there(folder, table.variations())?, table).empty;
+    if asked.iter().any(|of| *of > 0) {
+        return emptied.into_iter().try_for_each(|of| move_emptied(disk, folder, of));
+    }
+    let leads_on = asked_there(folder, table.variations())?.iter().any(|(of, _)| *of > 0);
+    if leads_on || !emptied.is_empty() {
         move_away(disk, folder)?;
-        for of in 1..table.variations() as u8 {
-            disk.create_folder(&folder.join(of.to_string()))?;
-        }
-    } else {
-        for of in emptied {
-            let variation = folder.join(of.to_string());
-            move_away(disk, &variation)?;
-            disk.create_folder(&variation)?;
-        }
+        create_folders(disk, folder, table, asked)?;
     }
     Ok(())
+}
+
+/// Has the folder of a variation be empty.
+fn move_emptied(disk: &Disk, folder: &Path, of: u8) -> Result<(), RouterError> {
+    let variation = folder.join(of.to_string());
+    move_away(disk, &variation)?;
+    disk.create_folder(&variation)
 }
 
 /// In one step nobody finds it any more; what it held is swept away later.
@@ -131,9 +175,9 @@ pub fn left_over(root: &Path, state: &State) -> Result<Vec<PathBuf>, RouterError
         for structure in disk::names(&service)? {
             let folder = service.join(&structure);
             let buckets = state.buckets(&format!("{id}/{structure}"));
-            match buckets.and_then(super::state::Buckets::table) {
+            match buckets.and_then(|buckets| Some((buckets.table()?, buckets.asked.len()))) {
                 None => found.push(folder),
-                Some(table) => found.extend(strangers(&folder, table.variations())?),
+                Some((table, values)) => found.extend(strangers(&folder, table.variations(), values)?),
             }
         }
     }
@@ -141,17 +185,33 @@ pub fn left_over(root: &Path, state: &State) -> Result<Vec<PathBuf>, RouterError
     Ok(found)
 }
 
-/// What is neither the folder of a variation nor a bucket in it.
-fn strangers(folder: &Path, variations: usize) -> Result<Vec<PathBuf>, RouterError> {
+/// What is neither the folder of a variation nor a bucket in it, nor one of so many values that callers may ask for.
+fn strangers(folder: &Path, variations: usize, values: usize) -> Result<Vec<PathBuf>, RouterError> {
+    let is_asked = |name: &str| asked_value(name).is_some_and(|value| value < values);
+    let mut found = others(folder, 1..variations, |name| bucket(name).is_some())?;
+    if values > 0 {
+        let asked = folder.join(ASKED);
+        found.retain(|path| *path != asked);
+        found.extend(others(&asked, 0..variations, is_asked)?);
+    }
+    Ok(found)
+}
+
+/// What is in a folder and not in one of those that are called by these numbers, as a file that is known.
+fn others(
+    folder: &Path,
+    numbers: Range<usize>,
+    is_known: impl Fn(&str) -> bool,
+) -> Result<Vec<PathBuf>, RouterError> {
     let mut found = Vec::new();
     for of in disk::names(folder)? {
         let path = folder.join(&of);
-        if !of.parse().is_ok_and(|of: usize| (1..variations).contains(&of)) {
+        if !of.parse().is_ok_and(|of: usize| numbers.contains(&of)) {
             found.push(path);
             continue;
         }
         let names = disk::names(&path)?;
-        found.extend(names.iter().filter(|name| bucket(name).is_none()).map(|name| path.join(name)));
+        found.extend(names.iter().filter(|name| !is_known(name)).map(|name| path.join(name)));
     }
     Ok(found)
 }

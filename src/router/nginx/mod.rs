@@ -175,7 +175,7 @@ impl Nginx {
         files::own(&self.disk, self.root())?;
         for (path, buckets) in &state.folders {
             let table = buckets.table().ok_or_else(|| self.spoiled_state())?;
-            files::make_so(&self.disk, &self.root().join(path), &table).await?;
+            files::make_so(&self.disk, &self.root().join(path), &table, &buckets.asked).await?;
         }
         match state.newest() {
             Some(number) => files::write_number(&self.disk, self.root(), number),

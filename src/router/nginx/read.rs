@@ -1,6 +1,6 @@
 //! What the running nginx does.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use traffic::{
     Bucket, HashFunction, Table, Variation,
@@ -45,9 +45,15 @@ impl Nginx {
         };
         let each = (MOST_KEYS / running.len().max(1)).clamp(1, MOST_KEYS_OF_ONE);
         let mut services = BTreeMap::new();
+        let mut is_asked_so = true;
         for service in &running {
             services.insert(service.name.to_string(), self.seen(service, &mut asking, each).await?);
+            let asked = state.buckets(&format!("{}/{}", service.id, service.structure));
+            let asked = asked.map(|buckets| files::asked_of(&buckets.asked)).unwrap_or_default();
+            is_asked_so &= files::asked_there(&self.folder(service), service.variations.len())? == asked;
         }
+        // Who may ask for what was changed by somebody else, or is being changed.
+        let number = number.filter(|_| is_asked_so);
         Ok(Seen { number, services, left_over: self.left_over(&state)? })
     }
 
@@ -63,14 +69,17 @@ impl Nginx {
         Ok(fits.and_then(|include| parse(&include.text).ok()))
     }
 
+    fn folder(&self, service: &ParsedService) -> PathBuf {
+        self.root().join(&service.id).join(&service.structure)
+    }
+
     async fn seen(
         &self,
         service: &ParsedService,
         asking: &mut Asking,
         keys: usize,
     ) -> Result<SeenService, RouterError> {
-        let folder = self.root().join(&service.id).join(&service.structure);
-        let there = files::there(&folder, service.variations.len())?;
+        let there = files::there(&self.folder(service), service.variations.len())?;
         let nonsense =
             |error: traffic::TableError| RouterError::Nonsense { router: NGINX, said: error.to_string() };
         let table = table_of(service.variations.len(), &there).map_err(nonsense)?;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use traffic::{
     Run, Table, Variation,
     nginx::Place,
-    wanted::{Number, Wanted},
+    wanted::{Number, Service, Wanted},
 };
 
 use crate::{
@@ -30,12 +30,17 @@ pub struct Buckets {
     variations: usize,
     /// From, to before, and the place of the variation.
     runs: Vec<(u16, u16, u8)>,
+    /// Which variation each value of the header leads to by which callers ask.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asked: Vec<u8>,
 }
 
 impl Buckets {
-    fn of(table: &Table) -> Self {
-        let runs = table.runs().into_iter().map(|run| (run.from, run.to, run.variation.0)).collect();
-        Self { variations: table.variations(), runs }
+    fn of(service: &Service) -> Self {
+        let runs = service.table.runs().into_iter().map(|run| (run.from, run.to, run.variation.0)).collect();
+        let values = service.rule.iter().flat_map(|rule| &rule.values);
+        let asked = values.map(|(_, which)| which.0).collect();
+        Self { variations: service.table.variations(), runs, asked }
     }
 
     /// None where what was written is no table.
@@ -53,7 +58,7 @@ pub fn folder_of(place: &Place) -> String {
 /// What each service's folder is to have.
 pub fn folders_of(wanted: &Wanted, places: &[Place]) -> BTreeMap<String, Buckets> {
     let services = wanted.services().iter().zip(places);
-    services.map(|(service, place)| (folder_of(place), Buckets::of(&service.table))).collect()
+    services.map(|(service, place)| (folder_of(place), Buckets::of(service))).collect()
 }
 
 impl State {

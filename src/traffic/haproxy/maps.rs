@@ -20,6 +20,8 @@ const NUMBER: &str = "number";
 const SERVICE: &str = "service/";
 const ON: &str = "on";
 const OFF: &str = "off";
+/// Nobody may ask for another variation either.
+pub(super) const CLOSED: &str = "closed";
 
 pub(super) fn table_name(service: &str) -> String {
     format!("{service}.table")
@@ -58,7 +60,13 @@ pub fn state(wanted: &Wanted) -> Map {
     for service in wanted.services() {
         let name = service.name.as_str();
         let is_stable = service.table.hundredths().first() == Some(&BUCKETS);
-        state.push((switch_key(name), if is_stable { OFF } else { ON }.to_owned()));
+        let is_closed = |rule: &Rule| rule.values.iter().all(|(_, which)| which.is_stable());
+        let switch = match &service.rule {
+            _ if !is_stable => ON,
+            Some(rule) if is_closed(rule) => CLOSED,
+            Some(_) | None => OFF,
+        };
+        state.push((switch_key(name), switch.to_owned()));
         if let Some(rule) = &service.rule {
             state.push((rule_key(name), digest_of(&rule_of(rule, service))));
         }
@@ -154,7 +162,7 @@ fn set((key, value): &(String, String)) -> Write<'_> {
 }
 
 fn is_off((key, value): &(String, String)) -> bool {
-    key.starts_with(SERVICE) && value == OFF
+    key.starts_with(SERVICE) && (value == OFF || value == CLOSED)
 }
 
 /// What the maps of a process say of a service with these variations.

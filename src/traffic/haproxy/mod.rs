@@ -8,7 +8,8 @@
 //!   maps of integers are looked through from end to end.
 //! - `NAME.rule`: value of the header that asks for a variation, in hexadecimal digits → variation.
 //! - `state.map`: `number` → the [`Number`](crate::wanted::Number) by which it runs; `service/NAME` → `on`, or `off`: then nobody
-//!   gets another variation than the stable one, whatever the table says. So a roll-back is one entry, whatever it takes back.
+//!   gets another variation than the stable one, whatever the table says, unless they ask for it by the header; or `closed`: then nobody
+//!   may ask for it either. So a roll-back is one entry, whatever it takes back.
 //!   `rule/NAME` → a digest of the rule, by which it is seen whether somebody changed it.
 //!
 //! The maps of a file stand in a folder named after a digest of that file: its [`Structure`]. A running process says which maps it

@@ -2,7 +2,7 @@ use std::{fmt::Write as _, net::IpAddr, time::Duration};
 
 use super::{
     Folder, LAST_RESORT, MARK, STATE, Structure, backend, frontend,
-    maps::{rule_name, switch_key, table_name},
+    maps::{CLOSED, rule_name, switch_key, table_name},
 };
 use crate::{
     BUCKETS, HashFunction,
@@ -215,9 +215,11 @@ fn write_choice(text: &mut String, service: &Service, maps: &str, is_logged: boo
     if is_logged {
         set("cm_at", "date(0,ms)".to_owned());
     }
+    let switch = format!("str({}),map_str({maps}/{STATE},off)", switch_key(name));
     let mut unless_asked = "";
     if let Some(rule) = &service.rule {
-        set("cm_to", format!("req.fhdr({},1),hex,map_str({maps}/{})", rule.name, rule_name(name)));
+        let asked = format!("req.fhdr({},1),hex,map_str({maps}/{})", rule.name, rule_name(name));
+        set("cm_to", format!("{asked} unless {{ {switch} -m str {CLOSED} }}"));
         unless_asked = " !{ var(txn.cm_to) -m found }";
         if is_logged {
             set("cm_asked", "bool(true) if { var(txn.cm_to) -m found }".to_owned());
@@ -249,8 +251,8 @@ fn write_choice(text: &mut String, service: &Service, maps: &str, is_logged: boo
     } else {
         bucket
     };
-    let switch = format!("{{ str({}),map_str({maps}/{STATE},off) -m str on }}", switch_key(name));
-    set("cm_to", format!("{bucket},map_str({maps}/{}) if {switch}{unless_asked}", table_name(name)));
+    let is_on = format!("{{ {switch} -m str on }}");
+    set("cm_to", format!("{bucket},map_str({maps}/{}) if {is_on}{unless_asked}", table_name(name)));
     if let Some(StickyTo::Cookie(cookie)) = &service.sticky {
         let field = format!("{cookie}=%[var(txn.cm_new)]; Path=/; HttpOnly; SameSite=Lax");
         line(

@@ -29,6 +29,9 @@
 //! - The folders: `FOLDER/SERVICE/STRUCTURE/VARIATION/BUCKET`. SERVICE is a hash of the service's name and STRUCTURE one of what
 //!   the include has of it, so that workers that still go by the include before look into a folder of their own. VARIATION is
 //!   its place, from 1; BUCKET has four digits.
+//! - Who asks by a header: the include says which value of the header this is, and a file `FOLDER/SERVICE/STRUCTURE/asked/VARIATION/VALUE`
+//!   which variation that leads to. So a roll-back of a service, with its shares and all that a header leads to, is one renaming of its
+//!   folder.
 //! - **No instant has a call between two variations.** A bucket is made in its new folder before it goes from the old one.
 //!   With three variations and more a call looks more than once: see [`lookups`].
 //! - **The end of a drain is seen.** nginx counts nothing by upstream, but its `limit_conn` counts the calls of a key that go on, in memory
@@ -122,6 +125,8 @@ pub mod path {
     /// The number of the wanted state, as it stands in the file [`NUMBER_FILE`].
     pub const NUMBER: &str = "/choirmaster/number";
     pub const NUMBER_FILE: &str = "number";
+    /// The folder, beside those of buckets, of what callers may ask for.
+    pub const ASKED: &str = "asked";
     /// How many calls there were: see [`super::ended`].
     pub const TOTAL: &str = "/choirmaster/total";
 
@@ -180,6 +185,12 @@ pub fn ended(answer: &str) -> Option<u64> {
         words.get(at + 1)?.parse().ok()
     };
     Some(begun.saturating_sub(go_on("Reading:")?.saturating_add(go_on("Writing:")?)))
+}
+
+/// What the file of a header's value is called, and the value in the include: by its place in the rule.
+#[must_use]
+pub fn asked_name(value: usize) -> String {
+    format!("r{value}")
 }
 
 /// By what a service is known in the include and on disk: 16 hexadecimal digits.

@@ -1,14 +1,11 @@
 //! The include, read back: what it says that services are, whoever wrote it last.
 
 use super::{
-    digest_of, loaded,
+    asked_name, digest_of, loaded,
     render::FIRST_LINE,
     words::{self, Directive},
 };
-use crate::{
-    Variation as Which,
-    wanted::{CookieName, HeaderName, HeaderValue, Name, Rule, StickyTo, Target},
-};
+use crate::wanted::{CookieName, HeaderName, HeaderValue, Name, StickyTo, Target};
 
 /// The head of an include of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +25,8 @@ pub struct ParsedService {
     pub ports: Vec<u16>,
     /// Names of headers are in small letters.
     pub sticky: Option<StickyTo>,
-    pub rule: Option<Rule>,
+    /// The header by which callers ask, and its values; which variation each leads to stands in files.
+    pub rule: Option<(HeaderName, Vec<HeaderValue>)>,
     pub salt: Name,
     pub variations: Vec<(Name, Vec<Target>)>,
 }
@@ -91,7 +89,7 @@ fn service(all: &[Directive], id: &str, answer: &str) -> Result<ParsedService, P
         structure,
         ports: ports(all, id)?,
         sticky: sticky(all, id)?,
-        rule: rule(all, id, variations.len())?,
+        rule: rule(all, id)?,
         salt: salt(all, id)?,
         variations,
         id: id.to_owned(),
@@ -153,18 +151,17 @@ fn salt(all: &[Directive], id: &str) -> Result<Name, ParseError> {
     salt.and_then(|salt| salt.parse().ok()).ok_or(ParseError("a service draws users by something else"))
 }
 
-fn rule(all: &[Directive], id: &str, variations: usize) -> Result<Option<Rule>, ParseError> {
+fn rule(all: &[Directive], id: &str) -> Result<Option<(HeaderName, Vec<HeaderValue>)>, ParseError> {
     const NONE: ParseError = ParseError("a header rule was changed");
     let Some(map) = made(all, id, "rule") else { return Ok(None) };
     let name = map.word(1).strip_prefix("$http_").and_then(header_name).ok_or(NONE)?;
-    let mut values = Vec::new();
-    for value in map.block.iter().filter(|one| one.name() != "default") {
-        let text: Option<HeaderValue> = words::exact_text(value.word(0)).and_then(|text| text.parse().ok());
-        let which = value.word(1).strip_prefix('v').and_then(|which| which.parse().ok());
-        let which = which.filter(|which| usize::from(*which) < variations).map(Which);
-        values.push((text.ok_or(NONE)?, which.ok_or(NONE)?));
-    }
-    Ok(Some(Rule { name, values }))
+    let values = map.block.iter().filter(|one| one.name() != "default").enumerate();
+    let value = |(at, value): (usize, &Directive)| {
+        let text = words::exact_text(value.word(0)).and_then(|text| text.parse().ok());
+        text.filter(|_| value.word(1) == asked_name(at))
+    };
+    let values: Option<Vec<HeaderValue>> = values.map(value).collect();
+    Ok(Some((name, values.ok_or(NONE)?)))
 }
 
 fn variations(all: &[Directive], id: &str) -> Result<Vec<(Name, Vec<Target>)>, ParseError> {

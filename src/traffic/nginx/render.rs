@@ -7,7 +7,8 @@ use std::{
 };
 
 use super::{
-    FLIGHT_FIELD, FLIGHT_STEPS, Layout, Log, digest_of, flight, id_of, loaded, lookups, path, words,
+    FLIGHT_FIELD, FLIGHT_STEPS, Layout, Log, asked_name, digest_of, flight, id_of, loaded, lookups, path,
+    words,
 };
 use crate::{
     HashFunction,
@@ -228,8 +229,8 @@ impl Text {
     fn rule(&mut self, rule: &Rule, id: &str) {
         let variable = header_variable(rule.name.as_str());
         self.line(&format!("map {variable} $cm_{id}_rule {{\n    default \"\";"));
-        for (value, which) in &rule.values {
-            self.line(&format!("    {} v{};", words::exactly(value.as_str()), which.0));
+        for (at, (value, _)) in rule.values.iter().enumerate() {
+            self.line(&format!("    {} {};", words::exactly(value.as_str()), asked_name(at)));
         }
         self.line("}");
     }
@@ -271,13 +272,13 @@ impl Text {
             let (flight, pass) = to(folder);
             self.line(&format!("        if (-f \"{file}\") {{ {flight} {pass} }}"));
         }
-        if let Some(rule) = &service.rule {
-            let mut asked: Vec<u8> = rule.values.iter().map(|(_, which)| which.0).collect();
-            asked.sort_unstable();
-            asked.dedup();
-            for which in asked {
+        if service.rule.is_some() {
+            let folder = format!("{}/{id}/{structure}/{}", layout.folder, path::ASKED);
+            for which in 0..service.variations.len() as u8 {
                 let (flight, pass) = to(which);
-                self.line(&format!("        if ($cm_{id}_rule = v{which}) {{ {flight} {pass} }}"));
+                self.line(&format!(
+                    "        if (-f \"{folder}/{which}/$cm_{id}_rule\") {{ {flight} {pass} }}"
+                ));
             }
         }
         self.line(&format!("        {pass}"));

@@ -320,3 +320,65 @@ fn a_chosen_winner_that_does_not_answer_gives_everything_back() {
     world.until("it serves alone", |world| serving(world) == Some((80, "A".to_owned())));
     assert_eq!(world.ended().last().unwrap().2, "rollback");
 }
+
+/// Half of the calls go to the new variation, and who asks gets it too.
+fn asked_for(shares: [u16; 2]) -> World {
+    let mut world = World::new();
+    let [stable, new] = shares;
+    let text =
+        offer("r1", 80, ["A", "B"]).replace("{A: 90, B: 10}", &format!("{{A: {stable}, B: {new}}}")).replace(
+            "    variations:\n",
+            "    header: {name: X-Variation, values: {B: B, A: A}}\n    variations:\n",
+        );
+    world.offers.push(("r1".to_owned(), text));
+    world.until("it is tried", |world| {
+        world.core.is_in_force() && serving(world).is_none() && world.table.is_some()
+    });
+    world
+}
+
+/// To which variations callers come who ask.
+fn asked(world: &World) -> Vec<&str> {
+    let headers = world.table.iter().flat_map(|table| &table.services).filter_map(|one| one.header.as_ref());
+    headers.flat_map(|header| header.values.values()).map(String::as_str).collect()
+}
+
+#[test]
+fn a_rollback_takes_what_a_header_leads_to_with_the_share_and_a_roll_out_likewise() {
+    for (then, winner) in [(Some(wire::Then::Rollback), "A"), (None, "B")] {
+        let mut world = asked_for([50, 50]);
+        assert_eq!(asked(&world), ["A", "B"]);
+        if then.is_some() {
+            world.signal(then);
+        }
+        world.until("it serves alone", |world| serving(world) == Some((80, winner.to_owned())));
+        for table in &world.tables {
+            let service = &table.services[0];
+            let runs = service.runs.as_ref().expect("runs");
+            let [(0, 10_000, all)] = runs[..] else { continue };
+            let Some(header) = &service.header else { continue };
+            let name = &service.variations[usize::from(all)].name;
+            assert!(header.values.values().all(|to| to == name), "{service:?}");
+        }
+    }
+}
+
+#[test]
+fn a_stage_without_a_share_is_judged_by_those_who_ask_for_the_new_variation() {
+    for (errors, ends_well) in [(0, true), (66, false), (100, false)] {
+        let mut world = asked_for([100, 0]);
+        world.asks = 40;
+        world.errors.insert("B", errors);
+        world.until("the stage has ended", |world| !world.ended().is_empty());
+        let ended = &world.ended()[0];
+        let status = if ends_well { StageStatus::Completed } else { StageStatus::Failure };
+        assert_eq!((ended.0.as_str(), ended.1), ("little", status), "{errors} % of errors");
+        let summary = &world.told.iter().find(|told| told.status == status).expect("it is told").summary;
+        assert_eq!(summary.f2_calls, Some(0), "they are no part of the split");
+        assert_eq!(summary.why.is_some(), !ends_well);
+    }
+    // Nobody asks, and so there is nothing to be judged.
+    let mut world = asked_for([100, 0]);
+    world.until("the stage has ended", |world| !world.ended().is_empty());
+    assert_eq!(world.ended()[0].1, StageStatus::Completed);
+}

@@ -85,10 +85,13 @@ pub struct World {
     pub late: Option<TableForm>,
     /// The proxy refuses tables that give a service's new variation so much, in units of 0.01 %.
     pub refused_share: Option<u16>,
+    /// Calls per step that ask for the second variation of a service by its header.
+    pub asks: u64,
     /// Calls per step of each function, and errors in a hundred of each variation.
     pub calls: u64,
     pub errors: BTreeMap<&'static str, u64>,
-    rows: BTreeMap<(String, String, String), Tally>,
+    /// By service, split, variation, and whether it was asked for by a header.
+    rows: BTreeMap<(String, String, String, bool), Tally>,
     closed: Vec<Arc<Interval>>,
     /// The manager: what it offers, whether it answers, and what it says at the end of stages.
     pub offers: Vec<(String, String)>,
@@ -148,6 +151,7 @@ impl World {
             answers_late: false,
             late: None,
             refused_share: None,
+            asks: 0,
             calls: 20,
             errors: BTreeMap::new(),
             rows: BTreeMap::new(),
@@ -257,10 +261,16 @@ impl World {
         }
         for service in &table.services {
             let shares = shares_of(service);
-            for (variation, share) in service.variations.iter().zip(shares) {
-                let calls = self.calls * u64::from(share) / 10_000;
+            let drawn = service.variations.iter().zip(shares);
+            let drawn = drawn.map(|(one, share)| (one, false, self.calls * u64::from(share) / 10_000));
+            let is_asked = |name: &str| {
+                service.header.as_ref().is_some_and(|header| header.values.values().any(|to| to == name))
+            };
+            let beside = service.variations.iter().skip(1).filter(|one| is_asked(&one.name));
+            let all: Vec<_> = drawn.chain(beside.map(|one| (one, true, self.asks))).collect();
+            for (variation, by_header, calls) in all {
                 let errors = calls * self.errors.get(&*variation.name).copied().unwrap_or(0) / 100;
-                let key = (service.name.clone(), service.split.clone(), variation.name.clone());
+                let key = (service.name.clone(), service.split.clone(), variation.name.clone(), by_header);
                 let tally = self.rows.entry(key).or_default();
                 tally.calls += calls;
                 tally.errors += errors;
@@ -297,14 +307,14 @@ impl World {
             let closed = closed.cloned().collect();
             return Reading { closed, open: vec![], next, gone: 0, cut_short: 0, in_flight: Vec::new() };
         }
-        let rows = self.rows.iter().map(|((service, split, variation), tally)| Row {
+        let rows = self.rows.iter().map(|((service, split, variation, by_header), tally)| Row {
             key: Arc::new(Key {
                 service: service.clone(),
                 split: split.clone(),
                 shares: Arc::from([]),
                 variation: variation.clone(),
                 version: String::new(),
-                by_header: false,
+                by_header: *by_header,
             }),
             tally: tally.clone(),
         });

@@ -7,7 +7,7 @@ use traffic::{
     wanted::{ServiceSpec, StickyTo},
 };
 
-use super::{Real, done};
+use super::{Real, comes_true, done, state::with_shares};
 use crate::world::{
     backend::Backend,
     caller::Caller,
@@ -230,6 +230,56 @@ pub async fn a_header_asks_for_a_variation<R: Real>() {
     for value in ["", "c", "BB", "B ,", "a", "host", "x", "hidden", "DEFAULT", "$hos"] {
         assert_eq!(caller.variation(&[(RULE, value)]).await, "A", "{value:?}");
     }
+}
+
+pub async fn a_rollback_reaches_who_asks_by_header_in_the_same_step<R: Real>() {
+    let real = R::start().await;
+    let backends = Backend::start_all(["A", "B"]).await;
+    let port = free_port();
+    let mut spec = service("checkout", port, &backends, &[5_000, 5_000]);
+    spec.hash = R::HASH;
+    spec.rule = Some(rule(&[("B", 1), ("A", 0)]));
+    let mut back = with_shares(&spec, &[10_000, 0]);
+    back.rule = Some(rule(&[("B", 0), ("A", 0)]));
+    let mut generation = 0;
+    let mut steps = 0;
+    loop {
+        generation += 2;
+        let router = real.open();
+        done(&router, &wanted(generation, &[&spec])).await;
+        drop(router);
+        let mut caller = Caller::new(real.at(port));
+        let mut user = 0;
+        let cookie = loop {
+            let cookie = format!("{COOKIE}=user{user}");
+            if caller.variation(&[("Cookie", &cookie)]).await == "B" {
+                break cookie;
+            }
+            user += 1;
+        };
+        assert_eq!(caller.variation(&[(RULE, "B")]).await, "B");
+        let Some(dying) = real.open_dying(steps) else { return };
+        let applied = dying.apply(&wanted(generation + 1, &[&back])).await;
+        drop(dying);
+        // Wherever it was interrupted, who asks and who has a share are led alike.
+        let by_share = caller.variation(&[("Cookie", &cookie)]).await;
+        assert_eq!(caller.variation(&[(RULE, "B")]).await, by_share, "killed after {steps} steps");
+        if let Ok(applied) = applied {
+            assert!(!applied.was_reloaded);
+            assert_eq!(by_share, "A");
+            break;
+        }
+        steps += 1 + steps / 8;
+    }
+    // And who asks is let through again with the next release.
+    let router = real.open();
+    comes_true(&router, &wanted(generation + 1, &[&back])).await;
+    done(&router, &wanted(generation + 2, &[&with_shares(&spec, &[10_000, 0])])).await;
+    let mut caller = Caller::new(real.at(port));
+    assert_eq!(
+        (caller.variation(&[(RULE, "B")]).await, caller.variation(&[]).await),
+        ("B".into(), "A".into())
+    );
 }
 
 pub async fn three_variations_move_as_the_table_says<R: Real>() {

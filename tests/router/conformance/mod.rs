@@ -114,6 +114,7 @@ macro_rules! conformance {
             choices::who_has_no_cookie_is_given_one_that_stays_with_a_variation
             choices::calls_without_a_key_are_drawn_each_by_itself
             choices::a_header_asks_for_a_variation
+            choices::a_rollback_reaches_who_asks_by_header_in_the_same_step
             choices::three_variations_move_as_the_table_says
             choices::services_whose_names_are_alike_are_told_apart
             choices::where_a_call_comes_from_is_passed_on
