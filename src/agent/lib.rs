@@ -9,6 +9,7 @@ pub mod judge;
 pub mod link;
 mod lock;
 pub mod measure;
+mod process_end;
 pub mod proxy_process;
 pub mod runtime;
 pub mod settings;

@@ -108,7 +108,7 @@ async fn a_version_has_control_groups_with_its_limits_and_they_go_with_it() {
 }
 
 #[tokio::test]
-async fn what_hides_its_environment_is_ended_too_when_its_shim_was_killed() {
+async fn what_hides_its_environment_is_ended_too_by_the_next_shim() {
     let world = ProcessWorld::new();
     let Some(runtime) = grouped(&world, "what hides its environment") else { return };
     let folder = world.source();
@@ -119,10 +119,13 @@ async fn what_hides_its_environment_is_ended_too_when_its_shim_was_killed() {
     let hidden = get(&running.target, "/").await.body.trim().to_owned();
     let name = || fs::read_to_string(format!("/proc/{hidden}/comm")).unwrap_or_default();
     wait_until("it hides", async || (name().trim() == "sleep").then_some(())).await;
-    let stat = fs::read_to_string(format!("/proc/{}/stat", running.pid.unwrap())).unwrap();
-    let shim: i32 = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse().unwrap();
-    kill_process(Pid::from_raw(shim).unwrap(), Signal::KILL).unwrap();
-    wait_until("it is cleared away", async || runtime.list().await.unwrap().is_empty().then_some(())).await;
+    kill_process(Pid::from_raw(world.shim(&order.version).cast_signed()).unwrap(), Signal::KILL).unwrap();
+    runtime.changed().await;
+    wait_until("another shim watches it", async || {
+        (runtime.list().await.unwrap() == std::slice::from_ref(&running)).then_some(())
+    })
+    .await;
+    runtime.stop(&order.version, GRACE).await.unwrap();
     wait_until("the hidden one has ended", async || (name().trim() != "sleep").then_some(())).await;
     assert!(groups.iter().all(|group| !group.exists()), "{groups:?}");
 }

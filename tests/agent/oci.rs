@@ -321,17 +321,17 @@ async fn a_container_of_podman_is_apart_from_the_machine_and_leaves_nothing_on_i
 }
 
 #[tokio::test]
-async fn a_container_of_runc_that_was_killed_with_its_shim_is_cleared_away() {
-    is_cleared_away_after_its_shim::<Runc>().await;
+async fn a_container_of_runc_outlives_its_shim_and_is_cleared_away_when_it_is_killed_with_it() {
+    outlives_its_shim_and_is_cleared_away_with_it::<Runc>().await;
 }
 
 #[tokio::test]
-async fn a_container_of_podman_that_was_killed_with_its_shim_is_cleared_away() {
-    is_cleared_away_after_its_shim::<Podman>().await;
+async fn a_container_of_podman_outlives_its_shim_and_is_cleared_away_when_it_is_killed_with_it() {
+    outlives_its_shim_and_is_cleared_away_with_it::<Podman>().await;
 }
 
-async fn is_cleared_away_after_its_shim<S: Starts>() {
-    if !can::<S>("a container that was killed with its shim") {
+async fn outlives_its_shim_and_is_cleared_away_with_it<S: Starts>() {
+    if !can::<S>("a container whose shim is killed") {
         return;
     }
     let world = OciWorld::<S>::new();
@@ -339,11 +339,22 @@ async fn is_cleared_away_after_its_shim<S: Starts>() {
     let order = world.order(Behaviour::Obeys);
     let running = runtime.start(&order).await.unwrap();
     forked(&world, &running).await;
-    let stat = fs::read_to_string(format!("/proc/{}/stat", running.pid.unwrap())).unwrap();
-    let shim: i32 = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse().unwrap();
-    let shim = rustix::process::Pid::from_raw(shim).unwrap();
+    let kill = |pid: u32| {
+        let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    };
+    kill(world.0.shim(&order.version));
+    runtime.changed().await;
+    crate::world::wait_until("another shim watches it", async || {
+        (runtime.list().await.unwrap() == std::slice::from_ref(&running)).then_some(())
+    })
+    .await;
+    assert_eq!(get(&running.target, "/").await.status, 200);
+
     let mark = world.mark(&order.version);
-    rustix::process::kill_process(shim, rustix::process::Signal::KILL).unwrap();
+    let shim = world.0.shim(&order.version);
+    kill(running.pid.unwrap());
+    kill(shim);
     crate::world::wait_until("it is cleared away", async || {
         runtime.list().await.unwrap().is_empty().then_some(())
     })

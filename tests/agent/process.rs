@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration};
 
 use choirmaster_agent::runtime::{
-    Fault, Order, Phase, Runtime, VersionId,
+    Fault, Order, Phase, Running, Runtime, VersionId,
     process::{ProcessRuntime, Settings},
 };
 use rustix::process::{Pid, Signal, kill_process};
@@ -30,12 +30,6 @@ fn binary(world: &ProcessWorld, script: &str) -> Order {
 
 fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(pid.try_into().unwrap()).unwrap(), signal).unwrap();
-}
-
-/// The process that watches a version: the parent of its function.
-fn shim_of(function: u32) -> u32 {
-    let stat = fs::read_to_string(format!("/proc/{function}/stat")).unwrap();
-    stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 /// Files, sockets and pipes that this process has open, and the memory that is its own, in bytes.
@@ -109,25 +103,100 @@ async fn a_start_that_is_given_up_at_any_moment_can_be_stopped_at_once() {
     assert_eq!(world.left_behind(), [""; 0]);
 }
 
+/// Kills the shim of a version and waits until that has ended.
+async fn kill_shim(world: &ProcessWorld, version: &VersionId) {
+    signal(world.shim(version), Signal::KILL);
+    let spec = fs::File::open(world.run_folder(version).join("run.json")).unwrap();
+    wait_until("it has no shim", async || spec.try_lock().is_ok().then(|| spec.unlock().unwrap())).await;
+}
+
+async fn serves(running: &Running) {
+    assert_eq!(get(&running.target, "/").await.status, 200);
+}
+
 #[tokio::test]
-async fn a_function_whose_shim_is_killed_ends_with_it_and_leaves_nothing() {
+async fn a_version_outlives_its_shims_and_is_watched_by_the_next() {
+    let world = ProcessWorld::new();
+    let mut runtime = world.open();
+    let order = world.order(Behaviour::Obeys);
+    let running = runtime.start(&order).await.unwrap();
+    forked(&world, &running).await;
+    for agent_is_away in [false, true] {
+        kill_shim(&world, &order.version).await;
+        runtime.changed().await;
+        serves(&running).await;
+        call(&running.target, "POST", "/", "say nobody reads").await.unwrap();
+        if agent_is_away {
+            drop(runtime);
+            serves(&running).await;
+            runtime = world.open();
+        }
+        assert_eq!(runtime.list().await.unwrap(), std::slice::from_ref(&running));
+    }
+    wait_until("what it wrote meanwhile is in its log", async || {
+        let log = runtime.log(&order.version, 4096).await.unwrap().unwrap();
+        (String::from_utf8(log).unwrap().matches("nobody reads").count() == 2).then_some(())
+    })
+    .await;
+
+    // It is started again as any other, with all that a shim does for it.
+    let _ = call(&running.target, "POST", "/", "die").await;
+    let again = wait_until("it is started again", async || {
+        let one = runtime.list().await.unwrap().pop()?;
+        (one.pid.is_some() && one.pid != running.pid).then_some(one)
+    })
+    .await;
+    assert_eq!((again.restarts, again.last_exit.is_some()), (1, true));
+    wait_until("it answers", async || call(&running.target, "GET", "/", "").await.ok()).await;
+    runtime.stop(&order.version, GRACE).await.unwrap();
+    assert_eq!(world.left_behind(), [""; 0]);
+}
+
+#[tokio::test]
+async fn what_a_version_forked_ends_with_it_however_many_shims_it_had() {
     let world = ProcessWorld::new();
     let runtime = world.open();
     let order = world.order(Behaviour::Obeys);
     let running = runtime.start(&order).await.unwrap();
-    let pid = forked(&world, &running).await;
-    signal(shim_of(running.pid.unwrap()), Signal::KILL);
-    wait_until("the function has ended", async || {
-        call(&running.target, "GET", "/", "").await.is_err().then_some(())
-    })
-    .await;
-    assert!(world.left_behind().iter().any(|line| line.starts_with(&format!("{pid}:"))), "it is there still");
-    assert_eq!(runtime.list().await.unwrap(), []);
+    forked(&world, &running).await;
+    kill_shim(&world, &order.version).await;
+    assert_eq!(runtime.list().await.unwrap(), std::slice::from_ref(&running));
+    runtime.stop(&order.version, GRACE).await.unwrap();
+    assert_eq!(world.left_behind(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_version_that_is_killed_with_its_shim_leaves_nothing_and_is_started_again() {
+    let world = ProcessWorld::new();
+    let runtime = world.open();
+    let order = world.order(Behaviour::Obeys);
+    let running = runtime.start(&order).await.unwrap();
+    forked(&world, &running).await;
+    signal(world.shim(&order.version), Signal::STOP);
+    signal(running.pid.unwrap(), Signal::KILL);
+    kill_shim(&world, &order.version).await;
+    runtime.changed().await;
+    wait_until("it isn't listed", async || runtime.list().await.unwrap().is_empty().then_some(())).await;
     assert_eq!(world.left_behind(), [""; 0]);
 
-    let again = runtime.start(&order).await.unwrap();
-    assert_eq!(get(&again.target, "/").await.status, 200);
+    serves(&runtime.start(&order).await.unwrap()).await;
     runtime.stop(&order.version, GRACE).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_version_that_was_to_end_when_its_shim_was_killed_is_ended() {
+    let world = ProcessWorld::new();
+    let runtime = world.open();
+    let order = world.order(Behaviour::IgnoresTerm);
+    let running = runtime.start(&order).await.unwrap();
+    let (stopper, version) = (Arc::clone(&runtime), order.version.clone());
+    let stopping = tokio::spawn(async move { stopper.stop(&version, Duration::from_hours(1)).await });
+    let started = world.run_folder(&order.version).join("started.json");
+    wait_until("it is asked to end", async || (!started.exists()).then_some(())).await;
+    signal(world.shim(&order.version), Signal::KILL);
+    stopping.await.unwrap().unwrap();
+    assert_eq!(world.left_behind(), [""; 0]);
+    assert_eq!(runtime.list().await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -136,7 +205,7 @@ async fn a_version_whose_shim_does_not_answer_is_listed_and_can_be_stopped() {
     let runtime = world.open();
     let order = world.order(Behaviour::Obeys);
     let running = runtime.start(&order).await.unwrap();
-    let shim = shim_of(running.pid.unwrap());
+    let shim = world.shim(&order.version);
     signal(shim, Signal::STOP);
     let listed = runtime.list().await.unwrap();
     assert_eq!((listed[0].phase, &listed[0].target), (Phase::Silent, &running.target));
@@ -151,7 +220,7 @@ async fn a_shim_that_is_asked_by_the_machine_to_end_ends_its_function() {
     let runtime = world.open();
     let order = world.order(Behaviour::Obeys);
     let running = runtime.start(&order).await.unwrap();
-    signal(shim_of(running.pid.unwrap()), Signal::TERM);
+    signal(world.shim(&order.version), Signal::TERM);
     wait_until("it is gone", async || runtime.list().await.unwrap().is_empty().then_some(())).await;
     assert_eq!(world.left_behind(), [""; 0]);
 }

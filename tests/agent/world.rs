@@ -72,6 +72,17 @@ impl ProcessWorld {
     pub fn run_folder(&self, version: &VersionId) -> PathBuf {
         self.state().join("runs").join(&version.as_str()[..16])
     }
+
+    /// The process that watches a version.
+    pub fn shim(&self, version: &VersionId) -> u32 {
+        let watches = format!("watch\0{}\0", self.run_folder(version).display());
+        let is_it = |process: &u32| {
+            let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+            line.ends_with(watches.as_bytes())
+        };
+        let all = names(Path::new("/proc")).into_iter().filter_map(|name| name.parse().ok());
+        all.into_iter().find(is_it).expect("it has a shim")
+    }
 }
 
 impl World for ProcessWorld {

@@ -164,6 +164,8 @@ struct World {
     counting: u64,
     count_at_ms: u64,
     list_at_ms: u64,
+    /// What runs may have changed since it was asked.
+    list_again: bool,
     /// The number of the next look at the table.
     looking: u64,
     look_at_ms: u64,

@@ -52,8 +52,15 @@ impl Core {
         served.chain(planned).chain(added).collect()
     }
 
+    /// What runs may have changed: the runtimes are asked at once, and again where they are being asked.
+    pub fn list_now(&mut self, now: Now) {
+        self.world.list_again = self.world.list_at_ms <= now.ms;
+        self.world.list_at_ms = self.world.list_at_ms.min(now.ms);
+    }
+
     pub(super) fn listed(&mut self, listed: Result<Listed, Trouble>, now: Now) {
-        self.world.list_at_ms = now.ms + LIST_EVERY_MS;
+        let is_old = std::mem::take(&mut self.world.list_again);
+        self.world.list_at_ms = if is_old { now.ms } else { now.ms + LIST_EVERY_MS };
         let Listed { found, away } = match listed {
             Ok(listed) => listed,
             Err(trouble) => {

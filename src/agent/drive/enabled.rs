@@ -4,7 +4,9 @@
 //! this agent says that it can run, and it is asked again, after pauses that grow.
 
 use std::{
+    future::poll_fn,
     sync::{Arc, Mutex, PoisonError},
+    task::Poll,
     time::Duration,
 };
 
@@ -87,6 +89,16 @@ impl Enabled {
         }
         self.asked.send_replace(true);
         listed
+    }
+
+    /// Waits until they are to be asked at once what runs.
+    pub async fn changed(&self) {
+        let mut all: Vec<_> = self.all.iter().map(|one| one.runtime.changed()).collect();
+        poll_fn(|cx| {
+            let has_one = all.iter_mut().any(|changed| changed.as_mut().poll(cx).is_ready());
+            if has_one { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
     }
 
     /// The forms of functions that can be run now, in order; waits until it is known what answers.

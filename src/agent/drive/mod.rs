@@ -253,6 +253,10 @@ impl Driver {
             }
             Some(done) = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => self.done(done),
             Some(order) = self.orders.recv() => self.order(order),
+            () = self.tools.runtimes.changed() => {
+                let now = self.now();
+                self.core.list_now(now);
+            }
             copied = self.desk.copied() => {
                 let now = self.now();
                 self.desk.add(copied, &mut self.core, now);

@@ -61,6 +61,11 @@ pub trait Runtime: fmt::Debug + Send + Sync {
     /// what that left half done.
     fn list(&self) -> Answer<'_, Vec<Running>>;
 
+    /// Waits until it is to be asked at once what runs. One that doesn't hear of that by itself waits for ever.
+    fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(std::future::pending())
+    }
+
     /// Ends a version: it is asked to, and after the grace it is killed. A version that isn't there is ended already.
     fn stop<'a>(&'a self, version: &'a VersionId, grace: Duration) -> Answer<'a, ()>;
 

@@ -32,7 +32,7 @@ pub(super) async fn status(run: &Run) -> Result<Status, Fault> {
     }
 }
 
-/// Ends what a shim watches, and the shim. Where it doesn't answer, it is killed, and the kernel ends the function.
+/// Ends what a shim watches, and the shim. Where it doesn't answer, it is killed, and whoever clears the run ends the function.
 ///
 /// `None`: somebody takes it away already, as one does who began to and is no longer waited for.
 pub(super) async fn stop(run: &Run, grace: Duration) -> Result<Option<Held>, Fault> {

@@ -18,6 +18,8 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub(super) fn clear(run: &Run, held: Held) -> Result<(), Fault> {
     let spec = run.spec().map_err(Fault::io(format!("reading {}", run.spec_file().display())))?;
     let entry = spec.entry();
+    let doing = Fault::io(format!("clearing {}", run.folder().display()));
+    run.forget_started().map_err(doing)?;
     let mut left = tree::marked(&entry);
     for _ in 0..LOOKS {
         if left.is_empty() {

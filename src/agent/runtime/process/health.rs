@@ -13,10 +13,10 @@ use super::{
     tree,
 };
 
-/// Waits until a version answers. `before` is how often it had been started again when that began.
+/// Waits until a version answers whose processes' environment holds this entry. `before` is how often it had been started again when that began.
 pub(super) async fn until_healthy(
     run: &Run,
-    target: &Target,
+    (target, entry): (&Target, &str),
     health: &Health,
     before: u64,
 ) -> Result<Status, Fault> {
@@ -29,7 +29,8 @@ pub(super) async fn until_healthy(
         {
             return Err(Fault::DiedAtOnce { exit, log: run.tail() });
         }
-        let check = timeout(health.timeout, is_healthy(target, health.path.as_deref(), status.shim));
+        let check = is_healthy(target, health.path.as_deref(), (status.shim, entry));
+        let check = timeout(health.timeout, check);
         let why = match check.await {
             Ok(Ok(())) => {
                 passed += 1;
@@ -52,10 +53,15 @@ pub(super) async fn until_healthy(
     }
 }
 
-async fn is_healthy(target: &Target, path: Option<&str>, shim: u32) -> Result<(), String> {
+async fn is_healthy(target: &Target, path: Option<&str>, (shim, entry): (u32, &str)) -> Result<(), String> {
     if let Target::Tcp(address) = target {
         // Somebody else may answer there.
-        let ports = listeners::ports(&tree::descendants(shim));
+        let mut ports = listeners::ports(&tree::descendants(shim));
+        if !ports.contains(&address.port()) {
+            // Another shim may have started it.
+            let marked: Vec<u32> = tree::marked_with_descendants(entry).into_iter().collect();
+            ports.extend(listeners::ports(&marked));
+        }
         if !ports.contains(&address.port()) {
             let others = ports.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
             return Err(match others.as_str() {

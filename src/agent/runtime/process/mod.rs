@@ -8,11 +8,12 @@
 //!   fn.sock                   its function listens here, if it is of a form that needs no port
 //!   content/ tmp/             a copy of its content, where it works; $TMPDIR
 //!   runner.js | runner.py     what serves it
-//!   log log.1                 what it writes
+//!   log log.1 log.pipe        what it writes, and through what
+//!   started.json              which process its function is
 //! ```
 //!
-//! A folder is made under another name and gets its own at the end, so that each is whole. Whose lock is free has no shim: what is
-//! left of it is ended and taken away by whoever gets the lock.
+//! A folder is made under another name and gets its own at the end, so that each is whole. Whose lock is free has no shim: one whose
+//! function runs gets another shim, which goes on with it; what is left of others is ended and taken away by whoever gets the lock.
 
 mod apart;
 mod ask;
@@ -25,6 +26,7 @@ mod prepare;
 mod run;
 mod runner;
 pub mod shim;
+mod shims;
 mod tree;
 
 use std::{
@@ -32,6 +34,7 @@ use std::{
     io,
     os::unix::{ffi::OsStrExt, fs::DirBuilderExt},
     path::{Path, PathBuf},
+    pin::Pin,
     process::Stdio,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -49,6 +52,7 @@ use self::{
     prepare::Place,
     run::{Run, Spec},
     shim::Status,
+    shims::Shims,
 };
 use super::{
     Answer, Fault, Order, Phase, Running, Runtime, RuntimeError, VersionId, check,
@@ -95,6 +99,7 @@ pub struct ProcessRuntime {
     choosing: Arc<Mutex<()>>,
     cgroups: Arc<Hierarchies>,
     apart: Option<Apart>,
+    shims: Shims,
     _lock: Lock,
 }
 
@@ -123,8 +128,8 @@ impl ProcessRuntime {
             }
         }
         let cgroups = Arc::new(Hierarchies::find(&settings.cgroups));
-        let (turns, choosing) = (Turns::default(), Arc::default());
-        Ok(Self { settings, runs, turns, choosing, cgroups, apart, _lock: lock })
+        let (turns, choosing, shims) = (Turns::default(), Arc::default(), Shims::default());
+        Ok(Self { settings, runs, turns, choosing, cgroups, apart, shims, _lock: lock })
     }
 
     /// What holds versions to their limits that are started now.
@@ -140,7 +145,7 @@ impl ProcessRuntime {
     async fn start_version(&self, order: &Order) -> Result<Running, Fault> {
         let mut turn = self.turns.of(order.version.short()).lock_owned().await;
         let run = self.run_of(&order.version);
-        let was_there = is_watched(&run).await?;
+        let was_there = self.is_watched(&run).await?;
         if !was_there {
             turn = self.make(order, &run, turn).await?;
             if let Err(fault) = self.start_shim(&run).await {
@@ -155,6 +160,7 @@ impl ProcessRuntime {
         match make_ready(&run, &spec, order, was_there).await {
             Ok(status) => {
                 drop(turn);
+                self.shims.watch(status.shim);
                 running(&spec, Some(&status))
             }
             Err(fault) => {
@@ -207,6 +213,37 @@ impl ProcessRuntime {
         Err(Fault::NoShim(if said.is_empty() { started.status.to_string() } else { said }))
     }
 
+    /// Whether a shim watches a run, once a function that outlived its shim got another one, and what is left of other runs is taken away.
+    async fn is_watched(&self, run: &Run) -> Result<bool, Fault> {
+        if run.take().is_ok_and(|held| held.is_some()) && run.outlived().is_some() {
+            tracing::warn!(run = %run.folder().display(), "a shim is gone, and another one goes on with its function");
+            match self.start_shim(run).await {
+                Err(error) if run.outlived().is_some() => {
+                    tracing::error!(run = %run.folder().display(), %error, "a function has no shim; tried again");
+                    return Ok(true);
+                }
+                Ok(()) | Err(_) => {}
+            }
+        }
+        clear_unwatched(run).await?;
+        Ok(run.folder().exists())
+    }
+
+    /// What a run is doing; `None` where there is nothing to list.
+    async fn look(&self, run: &Run, has_turn: bool) -> Result<Option<Running>, Fault> {
+        if has_turn && !self.is_watched(run).await? {
+            return Ok(None);
+        }
+        match ask::status(run).await {
+            Ok(status) => {
+                self.shims.watch(status.shim);
+                running(&spec_of(run)?, Some(&status)).map(Some)
+            }
+            Err(_) if !has_turn => Ok(None),
+            Err(_) => running(&spec_of(run)?, None).map(Some),
+        }
+    }
+
     async fn list_all(&self) -> Result<Vec<Running>, Fault> {
         let doing = Fault::io(format!("reading {}", self.runs.display()));
         let mut found = Vec::new();
@@ -217,7 +254,7 @@ impl ProcessRuntime {
             let run = Run::at(path);
             // Who has the turn makes it or ends it: what is there of it is listed, and nothing is taken away.
             let turn = self.turns.of(&name).try_lock_owned();
-            match look(&run, turn.is_ok()).await {
+            match self.look(&run, turn.is_ok()).await {
                 Ok(one) => found.extend(one),
                 Err(error) => {
                     tracing::warn!(run = %run.folder().display(), %error, "a version is neither listed nor taken away");
@@ -244,6 +281,10 @@ impl Runtime for ProcessRuntime {
 
     fn list(&self) -> Answer<'_, Vec<Running>> {
         Box::pin(async move { Ok(self.list_all().await?) })
+    }
+
+    fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(self.shims.ended())
     }
 
     fn stop<'a>(&'a self, version: &'a VersionId, grace: Duration) -> Answer<'a, ()> {
@@ -276,34 +317,19 @@ pub fn form_of(folder: &Path) -> Result<&'static str, Fault> {
 async fn make_ready(run: &Run, spec: &Spec, order: &Order, was_there: bool) -> Result<Status, Fault> {
     let target = target_of(spec)?;
     let before = if was_there { ask::status(run).await?.restarts } else { 0 };
-    let status = health::until_healthy(run, &target, &order.health, before).await?;
+    let entry = spec.entry();
+    let answers = || health::until_healthy(run, (&target, &entry), &order.health, before);
+    let status = answers().await?;
     match &order.warm_up {
         Some(warm_up) if !was_there => {
             check::warm_up(&target, warm_up).await;
-            health::until_healthy(run, &target, &order.health, before).await
+            answers().await
         }
         Some(_) | None => Ok(status),
     }
 }
 
-/// What a run is doing; `None` where there is nothing to list.
-async fn look(run: &Run, has_turn: bool) -> Result<Option<Running>, Fault> {
-    if has_turn && !is_watched(run).await? {
-        return Ok(None);
-    }
-    match ask::status(run).await {
-        Ok(status) => running(&spec_of(run)?, Some(&status)).map(Some),
-        Err(_) if !has_turn => Ok(None),
-        Err(_) => running(&spec_of(run)?, None).map(Some),
-    }
-}
-
-/// Whether a shim watches a run. What is left of one that nobody watches is taken away.
-async fn is_watched(run: &Run) -> Result<bool, Fault> {
-    clear_unwatched(run).await?;
-    Ok(run.folder().exists())
-}
-
+/// Takes away what is left of a run that nobody watches.
 async fn clear_unwatched(run: &Run) -> Result<(), Fault> {
     match run.take() {
         Ok(None) => Ok(()),
@@ -322,7 +348,8 @@ async fn clear_unwatched(run: &Run) -> Result<(), Fault> {
 
 /// Ends a run, whoever watches it, and takes it away.
 async fn end(run: &Run, grace: Duration) -> Result<(), Fault> {
-    if is_watched(run).await? {
+    clear_unwatched(run).await?;
+    if run.folder().exists() {
         let held = ask::stop(run, grace).await?;
         let run = run.clone();
         let clear = move || match held {

@@ -16,6 +16,8 @@ use super::{
         error::{Fault, Tail},
     },
     cgroup::Groups,
+    shim::Status,
+    tree,
 };
 use crate::lock::Lock;
 
@@ -80,6 +82,14 @@ impl Spec {
     }
 }
 
+/// How a shim stood when it started its function last.
+#[derive(Debug, Serialize, Deserialize)]
+struct Started {
+    /// The start of the machine in which that was.
+    boot: String,
+    status: Status,
+}
+
 /// The folder of a version that runs.
 #[derive(Debug, Clone)]
 pub(super) struct Run(PathBuf);
@@ -125,6 +135,44 @@ impl Run {
 
     pub(super) fn older_log(&self) -> PathBuf {
         self.0.join("log.1")
+    }
+
+    /// Through which its function writes its log. The function holds both ends: its next write fails for nobody's end.
+    pub(super) fn log_pipe(&self) -> PathBuf {
+        self.0.join("log.pipe")
+    }
+
+    fn started_file(&self) -> PathBuf {
+        self.0.join("started.json")
+    }
+
+    /// Notes which process the function is, for a shim that comes after this one.
+    pub(super) fn note_started(&self, status: Status) -> io::Result<()> {
+        let text = serde_json::to_vec(&Started { boot: tree::boot(), status })?;
+        let new = self.started_file().with_extension("new");
+        fs::write(&new, text)?;
+        fs::rename(new, self.started_file())
+    }
+
+    pub(super) fn was_started(&self) -> bool {
+        self.started_file().exists()
+    }
+
+    /// From now on no other shim goes on with the function.
+    pub(super) fn forget_started(&self) -> io::Result<()> {
+        match fs::remove_file(self.started_file()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// How its last shim stood, if the function that it started is there still.
+    pub(super) fn outlived(&self) -> Option<Status> {
+        let Started { boot, status } = serde_json::from_slice(&fs::read(self.started_file()).ok()?).ok()?;
+        let pid = status.pid?;
+        let is_there =
+            boot == tree::boot() && status.started == tree::start_time(pid) && !tree::is_zombie(pid);
+        is_there.then_some(status)
     }
 
     pub(super) fn spec(&self) -> io::Result<Spec> {

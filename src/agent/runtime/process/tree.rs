@@ -16,6 +16,17 @@ fn field(pid: u32, number: usize) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(number - 3)?.parse().ok()
 }
 
+/// Whether it has ended and its parent hasn't looked yet.
+pub(super) fn is_zombie(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, fields)| fields.trim_start().starts_with('Z'))
+}
+
+/// What tells this start of the machine from others: ticks begin anew with each.
+pub(super) fn boot() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default()
+}
+
 /// All that a process started, with what these started, without itself.
 pub(super) fn descendants(pid: u32) -> Vec<u32> {
     let mut found = BTreeSet::new();
@@ -50,6 +61,13 @@ pub(super) fn marked(entry: &str) -> Vec<u32> {
             .is_ok_and(|all| all.split(|byte| *byte == 0).any(|one| one == entry.as_bytes()))
     };
     processes().filter(holds).collect()
+}
+
+/// The same, with all that they started.
+pub(super) fn marked_with_descendants(entry: &str) -> BTreeSet<u32> {
+    let marked = marked(entry);
+    let started = marked.iter().flat_map(|pid| descendants(*pid));
+    started.chain(marked.iter().copied()).collect()
 }
 
 fn processes() -> impl Iterator<Item = u32> {

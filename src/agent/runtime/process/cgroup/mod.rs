@@ -98,6 +98,10 @@ impl Groups {
         made
     }
 
+    pub(super) fn are_there(&self) -> bool {
+        self.0.iter().all(|group| group.folder.exists())
+    }
+
     /// Puts the process that calls it into them.
     pub(super) fn join(&self) -> io::Result<()> {
         self.0.iter().try_for_each(|group| write(&group.folder.join("cgroup.procs"), "0"))

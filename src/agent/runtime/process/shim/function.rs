@@ -1,5 +1,6 @@
 use std::{
-    io::{self, PipeWriter},
+    fs::File,
+    io,
     os::unix::process::CommandExt,
     process::{Command, Stdio},
     time::Duration,
@@ -15,8 +16,9 @@ use super::{
         run::{Run, Spec},
         tree,
     },
-    GROUPED, PROGRAM,
+    GROUPED, PROGRAM, Status,
 };
+use crate::process_end::ProcessEnd;
 
 /// How long is waited for processes that were killed.
 const KILLED: Duration = Duration::from_secs(5);
@@ -32,7 +34,7 @@ pub(super) struct Function {
 
 impl Function {
     /// All children are waited for in one place (`reap`), with those that come without a parent.
-    pub(super) fn start(run: &Run, spec: &Spec, log: &PipeWriter, is_grouped: bool) -> io::Result<Self> {
+    pub(super) fn start(run: &Run, spec: &Spec, log: &File, is_grouped: bool) -> io::Result<Self> {
         match std::fs::remove_file(run.function_socket()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             Ok(()) | Err(_) => {}
@@ -52,6 +54,19 @@ impl Function {
             .spawn()?;
         let pid = child.id();
         Ok(Self { pid, started: tree::start_time(pid).unwrap_or(0), since: Instant::now() })
+    }
+
+    /// Goes on with the function of a shim that is gone, and gives its end. Nobody who isn't its parent learns how that came.
+    pub(super) fn adopt(before: &Status) -> io::Result<(Self, ProcessEnd)> {
+        let gone = || io::Error::from(io::ErrorKind::NotFound);
+        let (pid, started) = before.pid.zip(before.started).ok_or_else(gone)?;
+        let end = ProcessEnd::open(pid)?;
+        // Only what was opened before it was looked at is surely this one.
+        if tree::start_time(pid) == Some(started) {
+            Ok((Self { pid, started, since: Instant::now() }, end))
+        } else {
+            Err(gone())
+        }
     }
 
     /// To it and to whatever it started in its process group.
@@ -80,15 +95,15 @@ fn exit_of(status: WaitStatus) -> Exit {
     Exit { code: status.exit_status(), signal: status.terminating_signal(), because: None }
 }
 
-/// Kills what is left of a function that has ended. Gives what can't be killed.
-pub(super) async fn end_what_is_left(groups: Option<&Groups>) -> Vec<u32> {
+/// Kills what is left of a function that has ended, of which these are the processes. Gives what can't be killed.
+pub(super) async fn end_what_is_left(groups: Option<&Groups>, processes: impl Fn() -> Vec<u32>) -> Vec<u32> {
     let until = Instant::now() + KILLED;
     loop {
         if let Some(groups) = groups {
             groups.kill();
         }
         reap(None);
-        let left = tree::descendants(std::process::id());
+        let left = processes();
         if left.is_empty() || Instant::now() >= until {
             return left;
         }

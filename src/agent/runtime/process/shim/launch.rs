@@ -3,9 +3,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use rustix::process::{
-    Resource, Rlimit, Signal, getppid, set_parent_process_death_signal, setrlimit, setsid,
-};
+use rustix::process::{Resource, Rlimit, getppid, setrlimit, setsid};
 
 use super::super::{super::Limits, run::Run};
 
@@ -13,8 +11,7 @@ use super::super::{super::Limits, run::Run};
 /// `is_grouped`: its control groups were made.
 pub(super) fn launch(run: &Run, parent: Option<i32>, is_grouped: bool) -> Result<(), String> {
     let spec = run.spec().map_err(|error| error.to_string())?;
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| error.to_string())?;
-    // It may have died before that.
+    // Nobody would know of it.
     if parent.is_none() || getppid().map(|parent| parent.as_raw_nonzero().get()) != parent {
         return Err("its shim is gone".to_owned());
     }

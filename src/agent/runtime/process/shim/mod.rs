@@ -3,13 +3,17 @@
 //! ```text
 //!  agent ──▶ start ──▶ watch ──▶ launch = function ──▶ …
 //!            ends once   │         sets limits on itself, then becomes the function
-//!            watch       ├─ log, log.1 (by a pipe)
+//!            watch       ├─ log, log.1 (by log.pipe)
 //!            answers     └─ shim.sock: one JSON text a line
 //! ```
 //!
-//! Nobody but `watch` has a pipe to the function or is its parent, so nothing happens to it when the agent dies. What a function
-//! leaves without a parent becomes a child of `watch`, so that all of it is found and ended with the function. Where `watch`
-//! itself is killed, the function is ended by the kernel, and what that left is found by a mark in its environment.
+//! Nobody but `watch` is the parent of the function, so nothing happens to it when the agent dies. What a function leaves without a
+//! parent becomes a child of `watch`, so that all of it is found and ended with the function.
+//!
+//! Where `watch` itself is killed, the function goes on, and the next `watch` of the run goes on with it: it is the process that
+//! `started.json` names, by number, start and boot of the machine, so that no other one is taken for it. Its end is learnt from the
+//! kernel, without its exit status; its processes are found by a mark in their environment, and by whom these started. What it writes
+//! meanwhile waits in the pipe, which it holds at both ends. A run that is being ended has no `started.json` any more.
 
 mod binary;
 mod function;

@@ -51,6 +51,10 @@ fn watch_until_stopped(run: Run) -> Result<(), String> {
     let text = |error: std::io::Error| error.to_string();
     let _held = run.take().map_err(text)?.ok_or("another shim has it")?;
     let spec = run.spec().map_err(text)?;
+    let before = run.outlived();
+    if before.is_none() && run.was_started() {
+        return Err("its function has ended".to_owned());
+    }
     setsid().map_err(|error| format!("no session of its own: {error}"))?;
     umask(Mode::from_bits_truncate(0o077));
     set_child_subreaper(Some(getpid())).map_err(|error| format!("no parent of orphans: {error}"))?;
@@ -58,9 +62,11 @@ fn watch_until_stopped(run: Run) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(text)?;
     runtime.block_on(async {
         let socket = run.shim_socket();
+        // That of a shim that is gone.
+        let _ = std::fs::remove_file(&socket);
         let listener = tokio::net::UnixListener::bind(&socket).map_err(text)?;
         std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600)).map_err(text)?;
-        let watch = Watch::new(run, spec).map_err(text)?;
+        let watch = Watch::new(run, spec, before).map_err(text)?;
         // The starter may have been killed with its agent: the version runs nevertheless, until somebody asks for it.
         let _ = writeln!(std::io::stdout(), "{READY}");
         watch.until_stopped(listener).await.map_err(text)?;

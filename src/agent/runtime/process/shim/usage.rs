@@ -38,6 +38,11 @@ impl Usage {
         Self { limits, groups, killed: 0, folder_next: Instant::now() }
     }
 
+    /// Another shim looked before.
+    pub(super) fn go_on(&mut self) {
+        self.killed = self.groups.as_ref().and_then(Groups::killed_for_memory).unwrap_or(0);
+    }
+
     /// In words, that the kernel killed a process of it for its memory since this was asked last.
     pub(super) fn killed_for_memory(&mut self) -> Option<String> {
         let killed = self.groups.as_ref()?.killed_for_memory()?;
@@ -61,10 +66,9 @@ impl Usage {
         format!("it needed more memory than its limit, {} bytes", self.limits.memory)
     }
 
-    /// The limit that is passed, in words.
-    pub(super) fn look(&mut self, run: &Run) -> Option<String> {
+    /// The limit that is passed, in words. `all`: the version's processes.
+    pub(super) fn look(&mut self, run: &Run, all: Vec<u32>) -> Option<String> {
         let Limits { memory, processes, room, .. } = self.limits;
-        let all = tree::descendants(std::process::id());
         if all.len() as u64 > processes {
             return Some(format!("it had {} processes, and its limit is {processes}", all.len()));
         }

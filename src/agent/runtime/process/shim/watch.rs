@@ -1,12 +1,11 @@
-use std::{
-    io::{self, PipeWriter},
-    os::fd::OwnedFd,
-    time::Duration,
-};
+use std::{fs::File, future::pending, io, time::Duration};
 
-use rustix::process::Signal;
+use rustix::{
+    fs::{CWD, FileType, Mode, mknodat},
+    process::Signal,
+};
 use tokio::{
-    net::{UnixListener, unix::pipe::Receiver},
+    net::{UnixListener, unix::pipe},
     signal::unix::{SignalKind, signal},
     sync::{mpsc, oneshot},
     task::JoinHandle,
@@ -18,6 +17,7 @@ use super::{
         super::{Exit, Phase},
         cgroup::Groups,
         run::{Run, Spec},
+        tree,
     },
     Ask, Said, Status,
     function::{Function, end_what_is_left, reap},
@@ -25,6 +25,7 @@ use super::{
     serve::{self, Answered},
     usage::{PROCESSES_EVERY, Usage},
 };
+use crate::process_end::ProcessEnd;
 
 /// The pause before a function that ended is started again; it doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -55,6 +56,8 @@ pub(super) struct Watch {
     run: Run,
     spec: Spec,
     now: Now,
+    /// The end of the function, while that is one that another shim had started.
+    adopted: Option<ProcessEnd>,
     restarts: u64,
     last_exit: Option<Exit>,
     /// The limit for which it was killed just now.
@@ -65,7 +68,7 @@ pub(super) struct Watch {
     groups: Option<Groups>,
     /// When it is looked at what the function uses.
     look_at: Instant,
-    log: PipeWriter,
+    log: File,
     notes: mpsc::UnboundedSender<String>,
     keeper: JoinHandle<()>,
     /// Who waits for the end.
@@ -73,28 +76,41 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(run: Run, spec: Spec) -> io::Result<Self> {
-        let (reader, log) = io::pipe()?;
+    /// `before`: how the shim stood whose function this one is to go on with.
+    pub(super) fn new(run: Run, spec: Spec, before: Option<Status>) -> io::Result<Self> {
+        let adopted = before.as_ref().map(Function::adopt).transpose()?;
+        let (reader, log) = open_pipe(&run)?;
         let (notes, noted) = mpsc::unbounded_channel();
-        let reader = Receiver::from_owned_fd(OwnedFd::from(reader))?;
         let keeper = tokio::spawn(Log::open(run.clone(), spec.limits.log)?.keep(reader, noted));
         let groups = (!spec.groups.is_none()).then(|| spec.groups.clone());
-        let groups = groups.filter(|groups| match groups.make() {
-            Ok(()) => true,
-            Err(error) => {
-                let _ = notes.send(format!(
-                    "its control groups can't be made, and limits of resources hold alone: {error}"
-                ));
-                false
+        let groups = match adopted {
+            Some(_) => groups.filter(Groups::are_there),
+            None => groups.filter(|groups| match groups.make() {
+                Ok(()) => true,
+                Err(error) => {
+                    let _ = notes.send(format!(
+                        "its control groups can't be made, and limits of resources hold alone: {error}"
+                    ));
+                    false
+                }
+            }),
+        };
+        let mut usage = Usage::new(spec.limits.clone(), groups.clone());
+        let (now, adopted) = match adopted {
+            Some((function, end)) => {
+                usage.go_on();
+                let _ = notes.send(format!("another shim goes on with process {}", function.pid));
+                (Now::Runs(function), Some(end))
             }
-        });
-        let usage = Usage::new(spec.limits.clone(), groups.clone());
+            None => (Now::Pauses { until: Instant::now() }, None),
+        };
         Ok(Self {
             run,
             spec,
-            now: Now::Pauses { until: Instant::now() },
-            restarts: 0,
-            last_exit: None,
+            now,
+            adopted,
+            restarts: before.as_ref().map_or(0, |before| before.restarts),
+            last_exit: before.and_then(|before| before.last_exit),
             because: None,
             pause: FIRST_PAUSE,
             usage,
@@ -112,16 +128,19 @@ impl Watch {
         let mut machine = signal(SignalKind::terminate())?;
         let (asks, mut asked) = mpsc::channel(1);
         let serving = tokio::spawn(serve::serve(listener, asks));
-        self.start();
+        if self.adopted.is_none() {
+            self.start();
+        }
         while !self.is_over() {
             tokio::select! {
+                () = ended_elsewhere(self.adopted.as_ref()) => self.note_end(unseen()).await,
                 _ = ended.recv() => self.reap().await,
                 _ = machine.recv() => self.stop(GRACE),
                 Some((ask, to)) = asked.recv() => self.answer(&ask, to),
                 () = tokio::time::sleep_until(self.next()) => self.turn().await,
             }
         }
-        let left = end_what_is_left(self.groups.as_ref()).await;
+        let left = self.end_what_is_left().await;
         serving.abort();
         let Self { notes, keeper, told, log, .. } = self;
         drop((notes, log));
@@ -150,9 +169,10 @@ impl Watch {
     async fn turn(&mut self) {
         match &mut self.now {
             Now::Runs(function) => {
+                let processes = processes(self.adopted.as_ref().map(|_| &self.spec));
                 self.look_at = Instant::now() + PROCESSES_EVERY;
                 if self.because.is_none()
-                    && let Some(because) = self.usage.look(&self.run)
+                    && let Some(because) = self.usage.look(&self.run, processes)
                 {
                     let _ = self.notes.send(format!("{because}: it is killed"));
                     self.because = Some(because);
@@ -182,6 +202,10 @@ impl Watch {
             Ok(function) => {
                 let _ = self.notes.send(format!("started as process {}", function.pid));
                 self.now = Now::Runs(function);
+                if let Err(error) = self.run.note_started(self.status()) {
+                    let _ =
+                        self.notes.send(format!("it ends with its shim, since it can't be noted: {error}"));
+                }
             }
             Err(error) => self.pause(Exit { code: None, signal: None, because: Some(error.to_string()) }),
         }
@@ -202,9 +226,16 @@ impl Watch {
             Now::Stops { function, .. } => *function,
             Now::Pauses { .. } => None,
         };
-        let Some(mut exit) = reap(function.map(|function| function.pid)) else { return };
-        exit.because = self.because.take().or_else(|| self.usage.ended_for_memory(&exit));
-        end_what_is_left(self.groups.as_ref()).await;
+        if let Some(exit) = reap(function.map(|function| function.pid)) {
+            self.note_end(exit).await;
+        }
+    }
+
+    async fn note_end(&mut self, mut exit: Exit) {
+        let because = self.because.take().or_else(|| self.usage.ended_for_memory(&exit));
+        exit.because = because.or(exit.because);
+        self.end_what_is_left().await;
+        self.adopted = None;
         match &mut self.now {
             Now::Runs(function) => {
                 if function.since.elapsed() >= LONG_LIFE {
@@ -219,6 +250,11 @@ impl Watch {
             }
             Now::Pauses { .. } => {}
         }
+    }
+
+    async fn end_what_is_left(&self) -> Vec<u32> {
+        let adopted = self.adopted.as_ref().map(|_| &self.spec);
+        end_what_is_left(self.groups.as_ref(), || processes(adopted)).await
     }
 
     fn answer(&mut self, ask: &Ask, to: oneshot::Sender<Answered>) {
@@ -237,6 +273,8 @@ impl Watch {
     /// Who asks twice may shorten the grace, not lengthen it.
     fn stop(&mut self, grace: Duration) {
         let kill_by = Instant::now() + grace;
+        // Where it can't be forgotten, another shim would end it once more.
+        let _ = self.run.forget_started();
         self.now = match self.now {
             Now::Runs(function) => {
                 function.signal(Signal::TERM);
@@ -265,4 +303,35 @@ impl Watch {
             last_exit: self.last_exit.clone(),
         }
     }
+}
+
+/// The processes of a version: all that this one started, and where its function is adopted all that hold its mark.
+fn processes(adopted: Option<&Spec>) -> Vec<u32> {
+    let mut all = adopted.map(|spec| tree::marked_with_descendants(&spec.entry())).unwrap_or_default();
+    all.extend(tree::descendants(std::process::id()));
+    all.into_iter().collect()
+}
+
+/// How a function ended that isn't this process's child.
+fn unseen() -> Exit {
+    let because = "nobody saw how, since the shim that had started it was gone".to_owned();
+    Exit { code: None, signal: None, because: Some(because) }
+}
+
+async fn ended_elsewhere(function: Option<&ProcessEnd>) {
+    match function {
+        Some(function) => function.wait().await,
+        None => pending().await,
+    }
+}
+
+/// The ends of the pipe of a run's log: where it is read, and what its function writes to.
+fn open_pipe(run: &Run) -> io::Result<(pipe::Receiver, File)> {
+    let path = run.log_pipe();
+    match mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0) {
+        Err(error) if error != rustix::io::Errno::EXIST => return Err(error.into()),
+        Ok(()) | Err(_) => {}
+    }
+    let log = File::options().read(true).write(true).open(&path)?;
+    Ok((pipe::OpenOptions::new().open_receiver(path)?, log))
 }
