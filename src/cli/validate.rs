@@ -15,7 +15,7 @@ use super::{
 use crate::strategies;
 use language::{
     Checked, Diagnostic, MAX_STRATEGY_BYTES, Severity, Site, Strategy, check_submission_at,
-    functions::{missing_in_folder, missing_in_zip},
+    functions::{missing_in_folder, missing_in_zip, without_form_in_folder, without_form_in_zip},
 };
 
 /// Check release strategies and report every fault with its place.
@@ -154,12 +154,18 @@ fn missing(source: &Source, strategy: &Strategy, checked: &Checked) -> Vec<Diagn
     let (called, places) = (source.functions.name(), &checked.places);
     match &source.functions {
         Functions::Zip(path) => match std::fs::read(path) {
-            Ok(zip) => missing_in_zip(&zip, &called, strategy, places),
+            Ok(zip) => {
+                let mut found = missing_in_zip(&zip, &called, strategy, places);
+                found.extend(without_form_in_zip(&zip, strategy, places));
+                found
+            }
             Err(_) => missing_in_folder(path, &called, Severity::Error, strategy, places),
         },
         Functions::Folder(path) => {
             let called = path.display().to_string();
-            missing_in_folder(path, &called, Severity::Error, strategy, places)
+            let mut found = missing_in_folder(path, &called, Severity::Error, strategy, places);
+            found.extend(without_form_in_folder(path, strategy, places));
+            found
         }
         Functions::None => Vec::new(),
         Functions::OfManager => {

@@ -10,7 +10,7 @@ use proxy::{
 };
 
 use super::{
-    Core, Counted, Ending, Function, Now, Owed, Phase, Plan, Routing, Testing, Walk, state::Candidate,
+    Act, Core, Counted, Ending, Function, Now, Owed, Phase, Plan, Routing, Testing, Walk, state::Candidate,
     table::WHOLE,
 };
 use crate::{judge::Judge, measure::StageCounts, runtime::VersionId};
@@ -74,11 +74,14 @@ impl Core {
         let Some(work) = self.state.work.take() else { return };
         self.offer = None;
         self.stops.unstarted += 1;
-        // Whoever offers it again at once has it begun again a little later.
+        // Whoever offers it again at once, under this name or another, has it begun again a little later.
         self.shunned.insert(work.offer.clone(), now.ms + GIVEN_UP_MS);
+        self.tries.pause(Act::Poll, now.ms + GIVEN_UP_MS);
         self.warn(format!("{} ends with an error: {why}", work.offer));
         let summary = StageSummary { stage_name: name, ..StageSummary::without_calls(StageStatus::Error) };
-        self.owe(work.offer, with_why(summary, Some(why)), "", false);
+        let summary = with_why(summary, Some(why));
+        let summary = if work.walk().is_none() { because_of(summary, UNSTARTED) } else { summary };
+        self.owe(work.offer, summary, "", false);
     }
 
     /// All versions run: the base versions serve, and the first stage begins.
@@ -422,6 +425,9 @@ fn take(counts: &mut StageCounts, counted: &Counted, interval_of: impl FnMut(&In
 
 /// The cause that is told where targets were away.
 const HEALTH: &str = "health";
+
+/// The cause that is told where nothing of an offer was begun: what serves is what served before.
+const UNSTARTED: &str = "unstarted";
 
 fn because_of(summary: StageSummary, cause: &str) -> StageSummary {
     let why = summary.why.map(|why| Why { cause: cause.to_owned(), ..why });

@@ -10,6 +10,7 @@
 
 mod digest;
 mod folder;
+mod form;
 mod missing;
 mod name;
 mod pack;
@@ -26,6 +27,7 @@ use bytes::Bytes;
 use crate::{Function, Strategy, Version};
 
 pub use folder::{from_folder, read_folder};
+pub use form::{without_form_in_folder, without_form_in_zip};
 pub use missing::{missing_in_folder, missing_in_zip};
 pub use name::safe;
 pub use upload::{from_upload, holds_some_of, unpack};

@@ -214,6 +214,7 @@ fn a_version_that_cant_be_started_ends_the_offer_with_an_error() {
         why.text.contains("died at once: line 1 line 2"),
         "it is in one line, or the manager refuses it: {why:?}"
     );
+    assert_eq!(why.cause, "unstarted", "the manager has nothing to take back here");
     world.until("nothing is left", |world| world.running.is_empty());
 }
 

@@ -1,6 +1,8 @@
 use std::fs;
 
-use language::functions::{ArchiveError, Limits, from_folder, from_upload};
+use language::functions::{
+    ArchiveError, Limits, from_folder, from_upload, without_form_in_folder, without_form_in_zip,
+};
 use zip::CompressionMethod;
 
 use super::{sound, strategy, zip_of};
@@ -58,6 +60,31 @@ fn missing_and_empty_folders_are_named() {
         from_folder(root.path(), &strategy(), &Limits::default()),
         Err(ArchiveError::Empty { .. })
     ));
+}
+
+#[test]
+fn folders_that_nothing_here_could_start_are_warned_of_with_what_to_do() {
+    let root = folder();
+    let checked = language::check(crate::REFERENCE);
+    let warned = || -> Vec<String> {
+        let strategy = checked.strategy.as_ref().unwrap();
+        let in_folder = without_form_in_folder(root.path(), strategy, &checked.places);
+        let packed = from_folder(root.path(), strategy, &Limits::default()).unwrap();
+        assert_eq!(in_folder, without_form_in_zip(&packed.bytes, strategy, &checked.places));
+        in_folder
+            .into_iter()
+            .map(|found| format!("{}: {}. {}", found.code, found.message, found.fix.unwrap()))
+            .collect()
+    };
+    assert_eq!(warned(), [""; 0]);
+    let f2 = root.path().join("fns/sample_f2");
+    fs::rename(f2.join("index.js"), f2.join("main.js")).unwrap();
+    fs::create_dir(f2.join("package.json")).unwrap();
+    fs::write(f2.join("package.json/x"), "a folder of this name is no form").unwrap();
+    let [warned] = &warned()[..] else { panic!("one folder") };
+    let wanted = "no-form: nothing in the folder \"fns/sample_f2\" can be started as nodejs: it has no index.js or package.json. call what it \
+                  starts with index.js or package.json, or name the runtime that the folder is for";
+    assert_eq!(warned, wanted);
 }
 
 #[cfg(unix)]

@@ -201,7 +201,8 @@ pub fn prepare(upload: &Upload, ctx: &Context, scope: &Scope) -> Result<Prepared
         strategy: Arc::new(strategy),
         text,
     };
-    let Checked { diagnostics: warnings, places, .. } = checked;
+    let Checked { diagnostics: mut warnings, places, .. } = checked;
+    warnings.extend(functions::without_form_in_zip(&archive.bytes, &submission.strategy, &places));
     Ok(Prepared { submission, archive, warnings, places, goes_up })
 }
 
