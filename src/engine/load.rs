@@ -271,6 +271,7 @@ impl Building {
             ended: detail.ended,
             ending: detail.ending,
             first_fault: detail.first_fault,
+            failed_undo: None,
             attempt: detail.attempt,
             members: Arc::new([]),
             excluded: detail.excluded,

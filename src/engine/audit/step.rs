@@ -37,7 +37,10 @@ enum StepForm {
     },
     Signalled,
     SignalledIdle,
-    StageAgain,
+    StageAgain {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rests_until: Option<u64>,
+    },
     Reported {
         #[serde(with = "SlotForm")]
         slot: Slot,
@@ -92,6 +95,13 @@ enum StepForm {
         functions: FunctionSet,
     },
     UndoFetched,
+    UndoFailed {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rests_until: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
+    Rested,
     UndoConfirmed {
         function: u8,
     },

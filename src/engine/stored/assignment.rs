@@ -92,6 +92,8 @@ struct IdleForm {
     since: ReleaseMs,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     told: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rests_until: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -106,6 +108,12 @@ struct UndoForm {
     asked: ReleaseMs,
     polls: u8,
     overdue: bool,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    failures: u8,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rests_until: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    why: Option<Box<str>>,
 }
 
 forms! { WholeForm = Whole, IdleForm = Idle, UndoForm = Undo }

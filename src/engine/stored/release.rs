@@ -190,6 +190,7 @@ enum CauseForm {
     Disowned,
     Children,
     Health,
+    Unstarted,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -31,7 +31,7 @@ const fn shown_by(step: &Step) -> Option<(Slot, StageStatus)> {
         | Step::Fetched
         | Step::Signalled
         | Step::SignalledIdle
-        | Step::StageAgain
+        | Step::StageAgain { .. }
         | Step::StageBegan { .. }
         | Step::Counted { .. }
         | Step::NextWave { .. }
@@ -45,6 +45,8 @@ const fn shown_by(step: &Step) -> Option<(Slot, StageStatus)> {
         | Step::Reinstated
         | Step::UndoOffered { .. }
         | Step::UndoFetched
+        | Step::UndoFailed { .. }
+        | Step::Rested
         | Step::UndoConfirmed { .. }
         | Step::UndoOverdue
         | Step::UndoDropped

@@ -16,7 +16,7 @@ use heart::release::{
     assignment::{Assignment, Slot},
     offer::{OfferKind, OfferName},
     state::Snapshot,
-    turn::{Turn, turn},
+    turn::{Turn, rests, turn},
 };
 use model::{ChildKey, ReleaseKey, StageStatus};
 
@@ -38,6 +38,8 @@ pub enum Mode {
     Leads = 5,
     /// As [`Self::Ask`]: another id has taken its place.
     Replaced = 6,
+    /// Nothing waits for it but what rests: its polls ask the engine whether that is over.
+    Rests = 7,
 }
 
 /// A child's turn, unpacked.
@@ -53,6 +55,7 @@ pub struct Published {
 const IDLE: u64 = Mode::Idle as u64;
 const ASK: u64 = Mode::Ask as u64;
 const REPLACED: u64 = Mode::Replaced as u64;
+const RESTS: u64 = Mode::Rests as u64;
 
 impl Published {
     fn pack(self) -> u64 {
@@ -88,6 +91,7 @@ impl Published {
                 4 => Mode::Queued,
                 5 => Mode::Leads,
                 6 => Mode::Replaced,
+                7 => Mode::Rests,
                 _ => Mode::Ask,
             },
             release: ReleaseKey((word >> 36) as u32),
@@ -112,6 +116,7 @@ pub(super) fn word(state: &Snapshot, key: ChildKey, child: &Child) -> u64 {
         return ASK;
     }
     let published = match turn(state, key) {
+        Turn::Idle | Turn::Queued { .. } if rests(state, key) => return RESTS,
         Turn::Idle => return IDLE,
         Turn::Queued { release } => Published {
             mode: Mode::Queued,
@@ -139,6 +144,9 @@ pub(super) fn word(state: &Snapshot, key: ChildKey, child: &Child) -> u64 {
                 None => assignment.offer_name(),
             };
             let walks = assignment.is_whole() || assignment.polls_always(child.leads_itself());
+            if walks && rests(state, key) {
+                return RESTS;
+            }
             Published {
                 mode: if walks { Mode::Leads } else { Mode::InHand },
                 release,

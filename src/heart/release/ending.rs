@@ -26,6 +26,8 @@ pub enum Cause {
     Children,
     /// Too few targets of what was tried were healthy.
     Health,
+    /// A version could not be started, and nothing else of the offer was begun either.
+    Unstarted,
 }
 
 name_variants!(Cause {
@@ -38,6 +40,7 @@ name_variants!(Cause {
     Disowned => "disowned",
     Children => "children",
     Health => "health",
+    Unstarted => "unstarted",
 });
 
 impl Cause {

@@ -27,7 +27,9 @@ pub fn settle(state: &State, seen: &dyn Seen, changes: &[Change], now: Now) -> V
         let Some(release) = key.and_then(|key| state.release(key)) else { continue };
         follow.extend(lifecycle::routers_back(release, now));
         follow.extend(precedent::note(release, changes, now));
-        follow.extend(fault::noted(state, release, changes));
+        let noted = fault::noted(state, release, changes);
+        let is_noted = noted.is_some() || release.ending.is_some();
+        follow.extend(noted);
         let mut judged = lead::judge(state, release, changes, now);
         if judged.is_empty() {
             judged = analysis::judge(state, release, now);
@@ -37,7 +39,7 @@ pub fn settle(state: &State, seen: &dyn Seen, changes: &[Change], now: Now) -> V
             judged = analysis::begin(release, changes, now);
         }
         if judged.is_empty() {
-            let ends = end(state, release, now);
+            let ends = end(state, release, is_noted, now);
             if ends.is_empty() {
                 follow.extend(lead::lead(state, seen, release, now));
             }
@@ -92,7 +94,8 @@ const fn may_move_queue(change: &Change) -> bool {
     }
 }
 
-fn end(state: &State, release: &Release, now: Now) -> Vec<Change> {
+/// `is_noted`: who ended badly first, and why, is known.
+fn end(state: &State, release: &Release, is_noted: bool, now: Now) -> Vec<Change> {
     if release.counts.awaited > 0 {
         return Vec::new();
     }
@@ -114,7 +117,7 @@ fn end(state: &State, release: &Release, now: Now) -> Vec<Change> {
         | ReleaseState::Over { .. } => return Vec::new(),
     };
     // Whoever was noted first may have succeeded since.
-    let fault = (end == End::DoneWithFailures && release.ending.is_none())
+    let fault = (end == End::DoneWithFailures && !is_noted)
         .then(|| fault::noted_at_the_end(state, release))
         .flatten();
     let unconfirmed = release.counts.agents.unconfirmed;

@@ -4,6 +4,8 @@
 //! offers it is, then the others in order of submission. A child has one thing in hand at a time; a release that is
 //! paused before the child began, or whose wave of this child is not open, lets the next one pass.
 //!
+//! After an undo that failed the next one rests: meanwhile what else waits for the child is offered, but for its own release.
+//!
 //! A manager carries out several things beside each other, so an undo waits for nothing there: what it has in hand may
 //! be paused for as long as somebody likes.
 
@@ -55,7 +57,7 @@ pub fn turn(state: &Snapshot, child: ChildKey) -> Turn {
     };
     // Between two offers of a release no other may come, not even one that was submitted before and started later.
     if let Some(begun) = begun {
-        let may = begun.0.is_running() && !begun.0.gates.holds(begun.1);
+        let may = begun.0.is_running() && !begun.0.gates.holds(begun.1) && begun.1.rests_until().is_none();
         return if may { offer(begun) } else { Turn::Idle };
     }
     to_begin.map_or(Turn::Idle, offer)
@@ -82,7 +84,7 @@ impl<'s> Parts<'s> {
             if let Some(undo) = assignment.pending_undo() {
                 if undo.fetched {
                     parts.undo_in_hand.get_or_insert(release.key);
-                } else if !release.holds_undo(undo) {
+                } else if !undo.rests() && !release.holds_undo(undo) {
                     parts.new_undo.get_or_insert((release.key, undo));
                 }
             }
@@ -93,6 +95,8 @@ impl<'s> Parts<'s> {
                     }
                     parts.begun.get_or_insert((release, assignment));
                 }
+                // What it is to take back first it is offered again in a while.
+                ChildStatus::Todo if assignment.rests_until().is_some() => {}
                 ChildStatus::Todo if parts.to_begin.is_none() => {
                     let may = release.is_running() && !release.gates.holds(assignment);
                     parts.to_begin = may.then_some((release, assignment));
@@ -110,6 +114,13 @@ pub fn has_in_hand(state: &Snapshot, child: ChildKey) -> bool {
     open.iter().filter_map(|release| state.assignment(*release, child)).any(|assignment| {
         is_in_hand(assignment) || assignment.pending_undo().is_some_and(|undo| undo.fetched)
     })
+}
+
+/// Whether something that a child is to be offered rests: its next poll may end that, whatever waits for it meanwhile.
+pub fn rests(state: &Snapshot, child: ChildKey) -> bool {
+    let open = state.children.get(child).map(|record| record.open.as_slice()).unwrap_or_default();
+    let mut parts = open.iter().filter_map(|release| state.assignment(*release, child));
+    parts.any(|assignment| assignment.rests_until().is_some())
 }
 
 /// The offers that a child has in hand and whose release is paused.

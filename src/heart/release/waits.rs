@@ -220,10 +220,14 @@ impl<S: Seen + ?Sized> Look<'_, S> {
             "is to go back when each router has proven that it is back".to_owned()
         } else if undo.fetched {
             format!("runs its undo {id} for {since}")
+        } else if let Some(until) = undo.rests_until {
+            let left = Span(until.saturating_sub(self.now.served_ms));
+            format!("is offered its undo again as {id} in {left}")
         } else {
             format!("waits for its undo {id} to be fetched: offered {since} ago")
         };
         line.push_str(self.called(key));
+        line.extend(failed_undo(undo).map(|failed| format!("; {failed}")));
         if undo.overdue {
             line.push_str(", overdue: the release waits for it no longer");
         } else {
@@ -329,6 +333,20 @@ pub(super) fn signal(release: &Release, gate: Gate) -> String {
     }
 }
 
+/// How often a child failed its undo, and what it says of that.
+fn failed_undo(undo: &Undo) -> Option<String> {
+    let times = match undo.failures {
+        0 => return None,
+        1 => "once".to_owned(),
+        u8::MAX => format!("{} times or more", u8::MAX),
+        times => format!("{times} times"),
+    };
+    Some(match &undo.why {
+        Some(why) => format!("it failed {times}: {}", brief(why)),
+        None => format!("its result was lost {times}"),
+    })
+}
+
 /// What the next gate waits for.
 fn gate(release: &Release) -> String {
     let stand = &release.gates.stand;
@@ -402,6 +420,13 @@ fn one_release(names: &str) -> String {
     if names == tenant::ANOTHERS { format!("{names} release") } else { format!("release {names}") }
 }
 
+/// The child that failed its undo last, if it has not gone back since, and what it says.
+fn failed_rollback<'s>(state: &'s Snapshot, release: &Release) -> Option<(&'s str, String)> {
+    let child = release.failed_undo?;
+    let undo = release.assignments.get(&child)?.pending_undo()?;
+    Some((state.children.get(child)?.id.as_str(), failed_undo(undo)?))
+}
+
 /// What a release waits for; `None` once it is over.
 pub fn release(state: &Snapshot, release: &Release, now: Now) -> Option<String> {
     let counts = &release.counts;
@@ -463,7 +488,11 @@ pub fn release(state: &Snapshot, release: &Release, now: Now) -> Option<String> 
         ReleaseState::Paused(Pause { reason, .. }) => format!("is paused ({reason}): resume or abort it"),
         ReleaseState::RollingBack { reason, .. } => {
             let children = if counts.awaited == 1 { "child has" } else { "children have" };
-            format!("rolls back ({reason}): {} {children} not confirmed it", counts.awaited)
+            let mut line = format!("rolls back ({reason}): {} {children} not confirmed it", counts.awaited);
+            if let Some((child, failed)) = failed_rollback(state, release) {
+                let _ = write!(line, "; {child} was offered it again: {failed}");
+            }
+            line
         }
         ReleaseState::Over { .. } => return None,
     })

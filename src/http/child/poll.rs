@@ -48,6 +48,9 @@ use wire::{
 /// Another address of a child is noted at most once in this time.
 const ADDRESS_EVERY: Duration = Duration::from_mins(5);
 
+/// How often a call that waits asks whether what rests may be offered.
+const ASKED_WHILE_IT_RESTS: Duration = Duration::from_secs(3);
+
 /// What agents are told that they may add to the plain protocol, where they name features of their own.
 const AGENT_FEATURES: [&str; 3] = [FEATURE_INTERIM, FEATURE_VALUES, FEATURE_GROUPS];
 
@@ -218,7 +221,8 @@ async fn for_manager(ctx: &Context, manager: &PollingManager, plain: &[u8]) -> R
     let rm_ids = rm_ids.take(MAX_RM_IDS).map(str::to_owned).collect();
     let shows_undo = ctx.view().children.with(&answer.id, |child| {
         let turn = child.turn();
-        (child.key, turn.mode == Mode::Offer && matches!(turn.name.kind, OfferKind::Undo(_)))
+        let is_undo = matches!(turn.name.kind, OfferKind::Undo(_));
+        (child.key, turn.mode == Mode::Rests || turn.mode == Mode::Offer && is_undo)
     });
     let hold = match shows_undo {
         // Its turn is that of the undo, and says nothing of what it has in hand beside it.
@@ -360,6 +364,15 @@ async fn until_offer(
                 }
                 continue;
             }
+            Mode::Rests => {
+                if let Some(offer) = ask_for_place(ctx, id).await? {
+                    return Ok(Some(offer));
+                }
+                if !waiting.again_or(sleep(ASKED_WHILE_IT_RESTS)).await? {
+                    return Ok(None);
+                }
+                continue;
+            }
             Mode::Idle | Mode::Queued | Mode::Leads => {}
             Mode::InHand if kind.is_manager() => {}
             // An agent that has something in hand and polls has lost it, and one that was taken for lost has to call
@@ -438,7 +451,7 @@ fn from_view(
             let has_place = ctx.view().releases.with(turn.release, |release| release.pace.has_place());
             (has_place == Some(false)).then(|| Answered::nothing(&child.id))
         }
-        Mode::InHand | Mode::Ask | Mode::Replaced => None,
+        Mode::InHand | Mode::Ask | Mode::Replaced | Mode::Rests => None,
     }
 }
 

@@ -29,6 +29,7 @@ mod revision;
 mod rules;
 mod skip;
 mod steps;
+mod storms;
 mod strata;
 mod succession;
 mod tenancy;

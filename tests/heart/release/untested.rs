@@ -53,6 +53,7 @@ fn a_stage_that_ended_without_a_call_of_the_new_version_is_offered_again_under_a
     // The answer was lost on the way, and the result comes twice.
     world.report(&child, "7", without_calls("First", Failure)).unwrap();
     assert_eq!(world.changes, []);
+    world.pass(Duration::from_secs(15));
     assert_eq!(world.take(&child), ("7.r2".to_owned(), Form::Stage { stage: 0 }));
     let late = world.report(&child, "7", summary("First", Completed));
     assert!(matches!(late, Err(Refusal::Late { .. })), "{late:?}");
@@ -60,6 +61,7 @@ fn a_stage_that_ended_without_a_call_of_the_new_version_is_offered_again_under_a
     world.report(&child, "7.r2", summary("First", Completed)).unwrap();
     assert_eq!(world.take(&child).0, "7.r2.2", "it goes on from there");
     world.report(&child, "7.r2.2", without_calls("Second", Failure)).unwrap();
+    world.pass(Duration::from_secs(15));
     assert_eq!(world.take(&child), ("7.r3.2".to_owned(), Form::Stage { stage: 1 }));
     world.report(&child, "7.r3.2", summary("Second", Completed)).unwrap();
     world.roll_out(&child);

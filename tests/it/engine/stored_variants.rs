@@ -189,6 +189,7 @@ fn every_cause_of_an_end_has_the_name_that_it_had() {
         Cause::Disowned => ["disowned"],
         Cause::Children => ["children"],
         Cause::Health => ["health"],
+        Cause::Unstarted => ["unstarted"],
     });
     causes.hold(|cause| {
         let ending = format!(r#""ending":{{"cause":"{cause}","text":"t"}},"#);
@@ -281,7 +282,10 @@ fn every_step_of_a_child_is_told_in_the_words_that_it_had() {
         Step::Waiting { .. } => [told(Step::Waiting { slot }, r#""waiting","slot":3"#)],
         Step::Signalled => [told(Step::Signalled, r#""signalled""#)],
         Step::SignalledIdle => [told(Step::SignalledIdle, r#""signalled_idle""#)],
-        Step::StageAgain => [told(Step::StageAgain, r#""stage_again""#)],
+        Step::StageAgain { .. } => [
+            told(Step::StageAgain { rests_until: None }, r#""stage_again""#),
+            told(Step::StageAgain { rests_until: Some(7) }, r#""stage_again","rests_until":7"#),
+        ],
         Step::Reported { .. } => [
             told(
                 reported(Shows::New, None),
@@ -324,6 +328,14 @@ fn every_step_of_a_child_is_told_in_the_words_that_it_had() {
         Step::Reinstated => [told(Step::Reinstated, r#""reinstated""#)],
         Step::UndoOffered { .. } => [told(Step::UndoOffered { functions }, r#""undo_offered","functions":5"#)],
         Step::UndoFetched => [told(Step::UndoFetched, r#""undo_fetched""#)],
+        Step::UndoFailed { .. } => [
+            told(Step::UndoFailed { rests_until: None, why: None }, r#""undo_failed""#),
+            told(
+                Step::UndoFailed { rests_until: Some(7), why: Some("w".to_owned()) },
+                r#""undo_failed","rests_until":7,"why":"w""#,
+            ),
+        ],
+        Step::Rested => [told(Step::Rested, r#""rested""#)],
         Step::UndoConfirmed { .. } => [
             told(Step::UndoConfirmed { function: 1 }, r#""undo_confirmed","function":1"#),
         ],

@@ -20,6 +20,7 @@ mod pace;
 mod protocol;
 mod registering;
 mod releases;
+mod rests;
 mod slow;
 mod steering;
 mod submit;

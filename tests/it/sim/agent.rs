@@ -32,6 +32,9 @@ const LONG_SET_UP_MS: (u64, u64) = (15_000, 40_000);
 const LONG_SET_UP_CHANCE: f64 = 0.15;
 const LONGEST_TEST_MS: u64 = 40_000;
 
+/// Who can't go back looks again at once whether there is anything else to do.
+const HASTY_MS: u64 = 100;
+
 /// What answers the callers of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Live {
@@ -191,6 +194,8 @@ pub struct Agent {
     pub ids: Vec<String>,
     /// Whether it may need minutes to set something up.
     pub is_slow: bool,
+    /// Until then it answers each undo with an error, and takes the next at once.
+    pub fails_undos_until: u64,
     /// Chance that a test goes wrong.
     pub mishap: f64,
     step: Step,
@@ -198,6 +203,11 @@ pub struct Agent {
 }
 
 impl Agent {
+    /// Whether it answers this with an error: its base version can't be started.
+    fn fails(&self, work: &Work, at: u64) -> bool {
+        matches!(work.offer.form, Form::Undo { .. }) && at < self.fails_undos_until
+    }
+
     pub fn new(parent: usize, place: usize, mishap: f64) -> Self {
         let (west, east) = (place as f64, place as f64 + 0.8);
         let area = format!(
@@ -215,6 +225,7 @@ impl Agent {
             id: String::new(),
             ids: Vec::new(),
             is_slow: false,
+            fails_undos_until: 0,
             mishap,
             step: Step::Idle,
             results: 0,
@@ -274,6 +285,11 @@ impl Agent {
             (Step::Fetching(id), Input::Answered(response)) => self.fetched(id, response, deeds),
             (Step::Unpacking(work), Input::Answered(Response::Functions)) => {
                 deeds.push(self.deed(&work, What::Took));
+                if self.fails(&work, at) {
+                    let next = self.result(&work, StageStatus::Error, Calls::None);
+                    self.step = Step::Reporting(work);
+                    return next;
+                }
                 self.step = Step::SettingUp(work);
                 let takes_long = self.is_slow && dice.chance(LONG_SET_UP_CHANCE);
                 let (least, most) = if takes_long { LONG_SET_UP_MS } else { SET_UP_MS };
@@ -305,7 +321,7 @@ impl Agent {
             (Step::Reporting(mut work), Input::Answered(_)) => {
                 work.at += 1;
                 if work.at == work.parts.len() {
-                    return Next::Sleep(POLL_MS);
+                    return Next::Sleep(if self.fails(&work, at) { HASTY_MS } else { POLL_MS });
                 }
                 if work.was_rolled_back && dice.chance(0.3) {
                     deeds.push(self.deed(&work, What::Exited));

@@ -92,6 +92,8 @@ pub enum Flaw {
     ForgetsChoice,
     /// Invariant 23: a variation is chosen when another one has taken over somewhere.
     ChoosesLate,
+    /// Invariant 24: an undo that failed is offered again at once.
+    OffersUndoAtOnce,
     /// Invariant 20: the shares of the first and the last stage are swapped on their way to own agents.
     SwapsShares,
 }
@@ -301,6 +303,17 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
             changes.extend(early.map(|(release, from, to)| {
                 Change::Rollout(rollout::Change::WavesOpened { release, from, to, now })
             }));
+        }
+        Flaw::OffersUndoAtOnce => {
+            for change in changes.iter_mut() {
+                if let Change::Members(members::Change::Stepped {
+                    step: Step::UndoFailed { rests_until, .. },
+                    ..
+                }) = change
+                {
+                    *rests_until = None;
+                }
+            }
         }
         Flaw::AgentsGoBackFirst => {
             let waits = state.releases.values().find(|release| release.holds_agents());

@@ -100,9 +100,19 @@ pub struct Effect {
 /// The last result of a child in a stage: of which attempt, and what it said.
 type Results = BTreeMap<(ReleaseKey, Slot, ChildKey), (u16, String)>;
 
+/// A child has changed something.
+#[derive(Debug)]
+pub struct Caused {
+    pub child: ChildKey,
+    /// It has come further: an end of a stage, of an offer or of what it owes.
+    pub is_progress: bool,
+}
+
 /// What a commit sets free.
 #[derive(Debug)]
 pub struct Committed {
+    /// By calls of children, in order.
+    pub caused: Vec<Caused>,
     pub pending: Vec<Pending>,
     pub changes: Vec<Change>,
     pub effects: Vec<Effect>,
@@ -419,6 +429,7 @@ impl Manager {
 
     /// Commits the batch. Answers what may be said now, and what was changed.
     pub fn commit(&mut self, at: u64) -> Committed {
+        let caused = self.batch.iter().filter_map(|entry| self.caused(entry)).collect();
         let changes = self.batch.iter().flat_map(|entry| entry.changes.iter().cloned()).collect();
         let batch = std::mem::take(&mut self.batch);
         let forgets = self.flaw == Some(Flaw::ForgetsCommits) && self.log.len() % 7 == 6;
@@ -435,7 +446,38 @@ impl Manager {
         for row in self.done.drain(..) {
             self.outbox.remove(&row);
         }
-        Committed { pending: std::mem::take(&mut self.pending), changes, effects }
+        Committed { caused, pending: std::mem::take(&mut self.pending), changes, effects }
+    }
+
+    /// Which child's call it was that changed something; `None`: it was none, or it did no more than tell what it has measured.
+    fn caused(&self, entry: &Entry) -> Option<Caused> {
+        let mut command = &entry.command;
+        while let Command::Recalled { then, .. } = command {
+            command = then;
+        }
+        let id = match command {
+            Command::Children(children::Command::Poll(poll)) => poll.child.as_ref().map(ChildId::as_str),
+            other => caller(other),
+        };
+        let child = self.state.children.key(id?)?;
+        let measured = |change: &Change| matches!(change, Change::Members(members::Change::Numbers { .. }));
+        let is_progress = |change: &Change| match change {
+            Change::Members(members::Change::Stepped { child: of, step, .. }) => {
+                *of == child
+                    && matches!(
+                        step,
+                        Step::StageBegan { .. }
+                            | Step::NextOffer { .. }
+                            | Step::NextWave { .. }
+                            | Step::Ended { .. }
+                            | Step::UndoConfirmed { .. }
+                            | Step::UndoDropped
+                    )
+            }
+            _ => false,
+        };
+        let is_progress = entry.changes.iter().any(is_progress);
+        (!entry.changes.iter().all(measured)).then_some(Caused { child, is_progress })
     }
 
     /// SIGKILL: the calls under way break.

@@ -12,8 +12,8 @@ use super::{
 /// After the storm everybody calls again, and for so long, in milliseconds, things may go on.
 const LONGEST_CALM_MS: u64 = 3_600_000;
 
-/// Once all releases are at rest, undos have so long.
-const AFTERMATH_MS: u64 = 6 * 60_000;
+/// Once all releases are at rest, undos have so long: one that failed rests for five minutes and a quarter more at most.
+const AFTERMATH_MS: u64 = 8 * 60_000;
 
 /// What is paused may hold agents for ever, and own agents are much to simulate: nobody waits for them longer.
 const HELD_MS: u64 = 15 * 60_000;

@@ -62,11 +62,14 @@ impl World {
     }
 
     pub(super) fn commit(&mut self, manager: usize) {
-        let Committed { pending, changes, effects } = self.managers[manager].commit(self.at);
+        let Committed { caused, pending, changes, effects } = self.managers[manager].commit(self.at);
         if self.story.is_some() {
             for change in &changes {
                 self.tell(|| format!("   {manager} committed: {}", cut(&format!("{change:?}"))));
             }
+        }
+        for caused in caused {
+            self.witnesses[manager].caused(&self.managers[manager], &caused, self.at);
         }
         self.witnesses[manager].committed(&self.managers[manager], &changes, self.at);
         self.check_replaced(manager, &changes);

@@ -3,7 +3,7 @@
 //! Barriers, waves, approvals and targets are judged by what agents did and by the text of the strategy, not by what the
 //! manager counts.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use heart::{
     children,
@@ -24,7 +24,7 @@ use model::{ChildKey, ChildStatus, Outcome, ReleaseKey, StageStatus};
 use super::{
     agent::{Deed, What},
     call::{Request, Response},
-    manager::{Manager, Pending},
+    manager::{Caused, Manager, Pending},
     overseer::is_taken_back,
     plans::Planned,
 };
@@ -58,6 +58,10 @@ type Stage = (ReleaseKey, String, usize);
 
 /// What is seen at a commit was decided at most so long before.
 const LONGEST_COMMIT_MS: u64 = 2_000;
+
+/// So often within so many milliseconds a child may have something committed without coming further.
+const MOST_FRUITLESS: usize = 20;
+const FRUITLESS_WITHIN_MS: u64 = 60_000;
 
 #[derive(Debug, Default)]
 pub struct Witness {
@@ -94,6 +98,8 @@ pub struct Witness {
     /// Waves that began rightly.
     begun: BTreeSet<(ReleaseKey, u32)>,
     took: HashSet<(String, String)>,
+    /// When each child had something committed without coming further, in the last minute.
+    fruitless: HashMap<ChildKey, VecDeque<u64>>,
     /// Releases that were retried: who was over begins anew.
     retried: HashSet<ReleaseKey>,
     pub found: Option<Violation>,
@@ -196,6 +202,22 @@ impl Witness {
                     )
                 })
             }
+        }
+    }
+
+    /// Invariant 24: a child by which much is committed comes further by it.
+    pub fn caused(&mut self, manager: &Manager, caused: &Caused, at: u64) {
+        let recent = self.fruitless.entry(caused.child).or_default();
+        if caused.is_progress {
+            return recent.clear();
+        }
+        recent.push_back(at);
+        while recent.front().is_some_and(|first| first + FRUITLESS_WITHIN_MS <= at) {
+            recent.pop_front();
+        }
+        if recent.len() > MOST_FRUITLESS {
+            let id = manager.state.children.get(caused.child).map(|record| record.id.to_string());
+            self.wrong(24, format!("{id:?} caused more than {MOST_FRUITLESS} commits and came no further"));
         }
     }
 

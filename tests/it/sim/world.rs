@@ -26,6 +26,9 @@ const SHOWN_ALONE: usize = 5_000;
 /// What keeps the chances of own agents apart from all others, so that without them a seed is what it was.
 const OWN_DICE: u64 = 0x6f77_6e73;
 
+/// The same for which agents can't go back.
+const UNDO_DICE: u64 = 0x756e_646f;
+
 #[derive(Debug)]
 pub(super) enum Event {
     /// A call comes to a manager.
@@ -241,6 +244,11 @@ impl World {
         };
         for own in &mut world.owns {
             own.is_router = crew == Crew::Routers || crew == Crew::Hybrid && own.place % 2 == 1;
+        }
+        let mut stubborn = Dice::new(seed ^ UNDO_DICE);
+        for agent in &mut world.agents {
+            let until = stubborn.between(0, world.weather.until);
+            agent.fails_undos_until = if stubborn.chance(0.25) { until } else { 0 };
         }
         world.make_alike();
         world.schedule();

@@ -34,7 +34,7 @@ pub use led::{InPlace, Led, Stepwise, Whole};
 pub use rare::{Idle, Rare, RareSteps, Rarely};
 pub use sets::{FunctionSet, Slot, StageSet};
 pub use step::{Dated, Fact, Shows, Step};
-pub use undo::Undo;
+pub use undo::{LONGEST_REST_MS, Undo};
 
 /// Most results that came too late and are remembered, so that a repeat of one changes nothing more.
 pub const MAX_LATE: usize = 4;

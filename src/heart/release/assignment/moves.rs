@@ -25,9 +25,9 @@ impl Assignment {
             Step::Signalled => self.raise_stage_status(StageStatus::ShouldEnd, at),
             Step::SignalledIdle => {
                 self.raise_stage_status(StageStatus::ShouldEnd, at);
-                self.set_idle(Some(Idle { since: self.stage_begun(), told: true }));
+                self.set_idle(Some(Idle { since: self.stage_begun(), told: true, rests_until: None }));
             }
-            Step::StageAgain => self.begin_again(at),
+            Step::StageAgain { rests_until } => self.begin_again(*rests_until, at),
             Step::Reported { slot, status, digest, shows, .. } => {
                 self.show(*shows, self.current_functions(strategy));
                 self.report(*slot, *status, *digest, at);
@@ -58,6 +58,10 @@ impl Assignment {
             Step::Reinstated => self.reinstate(at),
             Step::UndoOffered { functions } => self.offer_undo(*functions, at),
             Step::UndoFetched => self.fetch_undo(at),
+            Step::UndoFailed { rests_until, why } => {
+                self.change_undo(|undo| undo.fail(*rests_until, why.as_deref(), at));
+            }
+            Step::Rested => self.rest_no_longer(),
             Step::UndoConfirmed { function } => self.confirm_undo(usize::from(*function), at),
             Step::UndoOverdue => self.change_undo(|undo| undo.overdue = true),
             Step::UndoDropped => self.drop_undo(),
@@ -160,9 +164,16 @@ impl Assignment {
     }
 
     /// The same stage, under the names of a new attempt.
-    fn begin_again(&mut self, at: ReleaseMs) {
-        self.set_idle(Some(Idle { since: self.stage_begun(), told: false }));
+    fn begin_again(&mut self, rests_until: Option<u64>, at: ReleaseMs) {
+        self.set_idle(Some(Idle { since: self.stage_begun(), told: false, rests_until }));
         self.try_anew(self.piece(), at);
+    }
+
+    fn rest_no_longer(&mut self) {
+        self.change_undo(|undo| undo.rests_until = None);
+        if let Some(idle) = self.idle() {
+            self.set_idle(Some(Idle { rests_until: None, ..idle }));
+        }
     }
 
     /// As a new attempt, which goes on where the one before was.

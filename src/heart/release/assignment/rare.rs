@@ -38,6 +38,8 @@ pub struct Idle {
     pub since: ReleaseMs,
     /// The child was told to end it for want of calls.
     pub told: bool,
+    /// It is not offered again before this serving time, in milliseconds.
+    pub rests_until: Option<u64>,
 }
 
 impl Rare {

@@ -31,7 +31,10 @@ pub enum Step {
     /// So it is because the stage does not get the calls it needs.
     SignalledIdle,
     /// The stage ended without a call of the new version, and is offered again as a new attempt.
-    StageAgain,
+    StageAgain {
+        /// Not before this serving time, in milliseconds.
+        rests_until: Option<u64>,
+    },
     /// A stage ended at the child.
     Reported {
         slot: Slot,
@@ -88,6 +91,13 @@ pub enum Step {
         functions: FunctionSet,
     },
     UndoFetched,
+    /// The child failed its undo, or lost the result of it: another one is offered, not before this serving time in milliseconds.
+    UndoFailed {
+        rests_until: Option<u64>,
+        why: Option<String>,
+    },
+    /// What it failed, or ended too soon, is offered again.
+    Rested,
     UndoConfirmed {
         function: u8,
     },
@@ -116,7 +126,7 @@ impl Step {
             | Self::Waiting { .. }
             | Self::Signalled
             | Self::SignalledIdle
-            | Self::StageAgain
+            | Self::StageAgain { .. }
             | Self::Reported { .. }
             | Self::StageBegan { .. }
             | Self::Counted { .. }
@@ -130,6 +140,8 @@ impl Step {
             | Self::Reinstated
             | Self::UndoOffered { .. }
             | Self::UndoFetched
+            | Self::UndoFailed { .. }
+            | Self::Rested
             | Self::UndoOverdue
             | Self::Late { .. } => false,
         }

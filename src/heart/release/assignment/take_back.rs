@@ -10,6 +10,15 @@ impl Assignment {
         self.undo().filter(|undo| undo.is_pending())
     }
 
+    /// Until when, in serving time, nothing of this release is offered to the child: the next undo after one that failed, or a
+    /// stage that it ended too soon.
+    pub fn rests_until(&self) -> Option<u64> {
+        match self.pending_undo() {
+            Some(undo) => undo.rests_until,
+            None => self.idle().and_then(|idle| idle.rests_until),
+        }
+    }
+
     /// What an undo of `functions` has to take back, unless the child was offered that already or another has
     /// taken its place.
     pub fn missing_undo(&self, functions: FunctionSet) -> Option<FunctionSet> {
@@ -21,11 +30,30 @@ impl Assignment {
     pub(super) fn offer_undo(&mut self, functions: FunctionSet, at: ReleaseMs) {
         let before = self.undo();
         let number = before.map_or(1, |undo| (undo.number + 1).min(MAX_UNDO));
-        let (overdue, asked) = match before.filter(|undo| undo.is_pending()) {
-            Some(undo) => (undo.overdue, undo.asked),
-            None => (false, at),
+        // However much there is to take back now: a child that fails doesn't rest less for it.
+        let fresh = Undo {
+            number,
+            functions,
+            fetched: false,
+            since: at,
+            asked: at,
+            polls: 0,
+            overdue: false,
+            failures: 0,
+            rests_until: None,
+            why: None,
         };
-        let undo = Undo { number, functions, fetched: false, since: at, asked, polls: 0, overdue };
+        let undo = match before.filter(|undo| undo.is_pending()) {
+            Some(Undo { overdue, asked, failures, rests_until, why, .. }) => Undo {
+                overdue: *overdue,
+                asked: *asked,
+                failures: *failures,
+                rests_until: *rests_until,
+                why: why.clone(),
+                ..fresh
+            },
+            None => fresh,
+        };
         self.change_rare(|rare| rare.undo = Some(Box::new(undo)));
     }
 

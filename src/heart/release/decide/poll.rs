@@ -95,7 +95,10 @@ fn call_again(
     for release in child.open.iter().filter_map(|key| state.release(*key)) {
         let Some(mut walk) = Walk::start(state, release, key, now) else { continue };
         walk.reinstate();
-        notice(&mut walk, child, poll);
+        notice(&mut walk, child, poll, now);
+        if walk.assignment.rests_until().is_some_and(|until| until <= now.served_ms) {
+            walk.step(Step::Rested);
+        }
         changes.append(&mut walk.changes);
     }
     if !child.called_again {
@@ -114,17 +117,19 @@ pub(in crate::release) fn signs_of_life(key: ChildKey, child: &Child) -> Vec<Cha
 
 /// An agent polls only when it has nothing in hand. A manager polls always, and so does an agent that walks through a whole
 /// strategy; one that doesn't say so any more is another program, and has it no longer.
-fn notice(walk: &mut Walk<'_>, child: &Child, poll: &Poll) {
+fn notice(walk: &mut Walk<'_>, child: &Child, poll: &Poll, now: Now) {
     let says_so = poll.profile.as_ref().is_some_and(Profile::leads_itself);
     if child.kind().is_manager() || walk.assignment.polls_always(says_so) {
         return;
     }
-    let undo = walk.assignment.pending_undo().filter(|undo| undo.fetched).map(|undo| undo.functions);
-    if let Some(functions) = undo {
+    if walk.assignment.pending_undo().is_some_and(|undo| undo.fetched) {
         walk.step(Step::PolledWhileBusy);
-        let polls = walk.assignment.pending_undo().map_or(0, |undo| undo.polls);
-        if polls >= POLLS_THAT_SHOW_A_LOSS {
-            walk.step(Step::UndoOffered { functions });
+        if let Some(undo) = walk.assignment.pending_undo()
+            && undo.polls >= POLLS_THAT_SHOW_A_LOSS
+        {
+            // One result may be lost on any way.
+            let rest_ms = (undo.failures > 0).then(|| undo.rest_ms(walk.release.key, walk.child));
+            walk.fail_undo(rest_ms, None, now);
         }
     } else if walk.assignment.status == ChildStatus::Doing && walk.assignment.fetched {
         walk.step(Step::PolledWhileBusy);

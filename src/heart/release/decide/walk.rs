@@ -108,6 +108,12 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// The undo in hand came to nothing: another one follows after so long, in milliseconds of serving time.
+    pub fn fail_undo(&mut self, rest_ms: Option<u64>, why: Option<String>, now: Now) {
+        let rests_until = rest_ms.map(|rest| now.served_ms.saturating_add(rest));
+        self.step(Step::UndoFailed { rests_until, why });
+    }
+
     /// Takes out of an undo that was just offered to everybody what must not be undone here.
     pub fn trim_undo(&mut self) {
         let Some(offered) = self.assignment.pending_undo().map(|undo| undo.functions) else { return };

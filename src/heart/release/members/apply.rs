@@ -119,6 +119,9 @@ impl State {
             &release.gates,
         );
         release.due_by(soonest);
+        if matches!(step, Step::UndoFailed { .. }) {
+            release.failed_undo = Some(child);
+        }
         // Who tries again is no fault any more.
         if *step == Step::Retried && release.first_fault == Some(child) {
             (release.ending, release.first_fault) = (None, None);

@@ -53,6 +53,9 @@ pub struct Release {
     pub ending: Option<Box<Ending>>,
     /// That child, while nothing worse has happened.
     pub first_fault: Option<ChildKey>,
+    /// The child that failed its undo last: it is told of where somebody asks what the release waits for. Not stored: after a start it is
+    /// any that did.
+    pub failed_undo: Option<ChildKey>,
     /// Highest attempt given to any child.
     pub attempt: u16,
     pub members: Arc<[ChildKey]>,
@@ -119,6 +122,7 @@ impl Release {
             ended: None,
             ending: None,
             first_fault: None,
+            failed_undo: None,
             attempt: 1,
             members: Arc::new([]),
             excluded: Vec::new(),
@@ -143,8 +147,11 @@ impl Release {
     /// Counts all assignments anew.
     pub fn recount(&mut self) {
         self.counts = Counts::default();
-        for assignment in self.assignments.values() {
+        for (child, assignment) in &self.assignments {
             self.counts.add(assignment, &self.gates);
+            if assignment.pending_undo().is_some_and(|undo| undo.failures > 0) {
+                self.failed_undo = Some(*child);
+            }
         }
     }
 

@@ -13,7 +13,10 @@ pub use variation::{Variation, VariationStratum};
 
 use std::sync::Arc;
 
-use super::{ending::Ending, manager::Agents};
+use super::{
+    ending::{Cause, Ending},
+    manager::Agents,
+};
 use analysis::{Assignment, Values};
 use language::{Metric, Stage, Statistic};
 use model::StageStatus;
@@ -78,6 +81,12 @@ pub struct Kept {
 }
 
 impl Summary {
+    /// Whether the child says that it has begun nothing of what it was offered: nothing it serves has changed.
+    pub fn is_unstarted(&self) -> bool {
+        let is_said = self.why.as_ref().is_some_and(|why| why.cause == Cause::Unstarted);
+        self.status == StageStatus::Error && is_said
+    }
+
     /// Whether a failure is for want of calls: the new version got none. Times of -1 with errors are calls that failed.
     pub fn has_no_calls(&self) -> bool {
         let Times { median, minimum, maximum } = self.f2_times_summary;

@@ -14,12 +14,12 @@ use crate::{
     },
 };
 use language::Action;
-use model::{ChildStatus, Exclusion, Outcome, StageStatus};
+use model::{ChildStatus, Exclusion, Now, Outcome, StageStatus};
 
-pub(super) fn ended(walk: &mut Walk<'_>, report: &Report<'_>) {
+pub(super) fn ended(walk: &mut Walk<'_>, report: &Report<'_>, now: Now) {
     let (slot, summary) = (report.slot, report.summary());
     if let Some(why) = untested(walk, slot, summary) {
-        return ended_untested(walk, report, why);
+        return ended_untested(walk, report, why, now);
     }
     let strategy = walk.strategy();
     let piece = walk.assignment.piece();
@@ -33,11 +33,18 @@ pub(super) fn ended(walk: &mut Walk<'_>, report: &Report<'_>) {
     let success = completed && verdict.is_ok();
     let function = walk.assignment.current_function(strategy);
     let functions = walk.assignment.current_functions(strategy);
-    let shows = shows(&walk.assignment, strategy, piece, slot, summary.status);
+    // Of no earlier attempt anything was ever to be taken back: what it has in hand is all that it may run.
+    let is_unstarted = summary.is_unstarted() && walk.assignment.undo().is_none();
+    let shows = match shows(&walk.assignment, strategy, piece, slot, summary.status) {
+        Shows::Nothing if is_unstarted => Shows::Base,
+        shows => shows,
+    };
     let (status, digest) = (summary.status, report.received.digest);
     let step = Step::Reported { slot, status, digest, shows, why: verdict.err() };
     walk.step_with(step, Some(report.keep()));
     match shows {
+        // What serves there is what did before, which needn't be the base version.
+        Shows::Base if is_unstarted => {}
         Shows::Base => walk.deployed_all(functions, Variant::Base),
         Shows::New => walk.deployed_all(functions, Variant::New),
         Shows::Nothing => {}
@@ -48,6 +55,7 @@ pub(super) fn ended(walk: &mut Walk<'_>, report: &Report<'_>) {
             after_manager(walk, slot, success, wanted);
         }
         Piece::Whole => after_in_place(walk, slot, summary.status),
+        Piece::Stage(_) if is_unstarted => finish(walk, false, None),
         Piece::Stage(_) => after_stage(walk, slot, success, function),
         Piece::Rollout(rolled_out) => after_rollout(walk, rolled_out, success),
     }
@@ -103,8 +111,12 @@ fn untested(walk: &Walk<'_>, slot: Slot, summary: &Summary) -> Option<&'static s
 /// Highest attempt that a stage without calls is offered again as: retries by hand need some, too.
 const MAX_IDLE_ATTEMPT: u16 = MAX_ATTEMPT - 100;
 
+/// A stage without calls begins again no sooner after it began than this, in milliseconds. Whoever sets it up anew takes longer.
+const AGAIN_NO_SOONER_MS: u64 = 15_000;
+
 /// Nothing failed, and nothing was tested. Who ended the stage by itself tries it again, as long as it may.
-fn ended_untested(walk: &mut Walk<'_>, report: &Report<'_>, why: &str) {
+fn ended_untested(walk: &mut Walk<'_>, report: &Report<'_>, why: &str, now: Now) {
+    let rest_ms = AGAIN_NO_SOONER_MS.saturating_sub(walk.at.saturating_sub(walk.assignment.stage_since));
     let by_itself = walk.assignment.stage_status < StageStatus::ShouldEnd;
     let deadlines = walk.state.settings.deadlines(walk.strategy(), &walk.state.children);
     let deadlines = deadlines.of_member(Member { child: walk.child, part: &walk.assignment });
@@ -123,7 +135,8 @@ fn ended_untested(walk: &mut Walk<'_>, report: &Report<'_>, why: &str) {
             && has_time
             && walk.assignment.attempt < MAX_IDLE_ATTEMPT =>
         {
-            walk.step(Step::StageAgain);
+            let rests_until = (rest_ms > 0).then(|| now.served_ms.saturating_add(rest_ms));
+            walk.step(Step::StageAgain { rests_until });
         }
         _ => {
             walk.step(Step::Ended { status: ChildStatus::Done, outcome: Outcome::Untested });

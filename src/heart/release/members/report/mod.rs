@@ -54,10 +54,10 @@ pub(in crate::release) fn decide(
     let mut late = Late::default();
     for received in reports {
         let taken = match call.name.kind {
-            OfferKind::Undo(number) => undo(&mut walk, number, offer, &received.summary),
+            OfferKind::Undo(number) => undo(&mut walk, number, offer, &received.summary, now),
             OfferKind::First | OfferKind::Stage(_) | OfferKind::Rollout(_) => {
                 Report::read(&walk, call.name, offer, received)
-                    .and_then(|report| work(&mut walk, &report, kept_even_if_refused, &mut late))
+                    .and_then(|report| work(&mut walk, &report, kept_even_if_refused, &mut late, now))
             }
         };
         if taken.is_ok() {
@@ -98,6 +98,7 @@ fn work(
     report: &Report<'_>,
     changes_before: usize,
     late: &mut Late,
+    now: Now,
 ) -> Result<(), Refusal> {
     if let Some(number) = report.summary().recount {
         recount(walk, report, number);
@@ -125,7 +126,7 @@ fn work(
     if report.waits() {
         wait(walk, report);
     } else {
-        ended(walk, report);
+        ended(walk, report, now);
     }
     Ok(())
 }

@@ -11,10 +11,17 @@ use crate::{
     },
 };
 use language::render;
-use model::StageStatus;
+use model::{Now, StageStatus};
 
-/// Both ways in which an undo ends leave the base version.
-pub(super) fn undo(walk: &mut Walk<'_>, number: u16, offer: &str, summary: &Summary) -> Result<(), Refusal> {
+/// Both ways in which an undo ends leave the base version. An error of the child's own leaves it to be offered again, after a rest that
+/// grows: what has stood in its way may stand there for long.
+pub(super) fn undo(
+    walk: &mut Walk<'_>,
+    number: u16,
+    offer: &str,
+    summary: &Summary,
+    now: Now,
+) -> Result<(), Refusal> {
     let stage = summary.stage_name.clone().unwrap_or_else(|| render::UNDO_STAGE.to_owned());
     let not_started = || Refusal::NotStarted { offer: offer.to_owned(), stage: stage.clone() };
     if stage != render::UNDO_STAGE {
@@ -45,7 +52,9 @@ pub(super) fn undo(walk: &mut Walk<'_>, number: u16, offer: &str, summary: &Summ
             Ok(())
         }
         StageStatus::Error => {
-            walk.step(Step::UndoOffered { functions });
+            let rest_ms = undo.rest_ms(walk.release.key, walk.child);
+            let why = summary.why.as_ref().map(|why| why.text.clone());
+            walk.fail_undo(Some(rest_ms), why, now);
             Ok(())
         }
         other => Err(Refusal::NotAReport(other)),

@@ -1,0 +1,182 @@
+//! A child that fails what it is offered is not offered it again at once, and not for ever more often.
+
+use std::time::Duration;
+
+use super::world::*;
+use heart::release::{
+    assignment::Undo,
+    ending::{Cause, Ending},
+    summary::Summary,
+};
+use language::render::UNDO_STAGE;
+use model::{Outcome, StageStatus};
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// Most commits that one child may cause in a minute without progress.
+const MOST_IN_A_MINUTE: usize = 20;
+
+fn error(stage: &str, cause: Cause, why: &str) -> Summary {
+    Summary { why: Some(Box::new(Ending::new(cause, why))), ..summary(stage, StageStatus::Error) }
+}
+
+/// A child that answers each undo with an error as soon as it is offered one, and what that costs in each minute.
+fn commits_in_each_minute(world: &mut World, child: &str, minutes: usize) -> Vec<usize> {
+    let minute = |world: &mut World| {
+        let mut commits = 0;
+        for _ in 0..120 {
+            let offer = world.poll(child);
+            commits += usize::from(!world.changes.is_empty());
+            if !offer.is_empty() {
+                world.fetch(child, &offer).unwrap();
+                commits += usize::from(!world.changes.is_empty());
+                world.report(child, &offer, error(UNDO_STAGE, Cause::Unstarted, "no index.js")).unwrap();
+                commits += usize::from(!world.changes.is_empty());
+            }
+            world.pass(MINUTE / 120);
+        }
+        commits
+    };
+    (0..minutes).map(|_| minute(world)).collect()
+}
+
+#[test]
+fn a_child_that_answers_its_undo_with_an_error_is_offered_the_next_one_later_and_later() {
+    let mut world = World::new();
+    let child = world.child("north");
+    world.submit(&canary("7", "sieve"));
+    world.take(&child);
+    world.abort("7");
+    let commits = commits_in_each_minute(&mut world, &child, 20);
+    assert!(commits.iter().all(|commits| *commits <= MOST_IN_A_MINUTE), "{commits:?}");
+    assert!(commits[10..].iter().sum::<usize>() <= 9, "{commits:?}");
+    let why = world.waits("7");
+    assert!(why.contains(&child) && why.contains("no index.js"), "{why}");
+    let why = world.waits_child("7", &child);
+    assert!(
+        why.contains("times: no index.js") && why.contains("is offered its undo again as 7.undo."),
+        "{why}"
+    );
+
+    world.pass(8 * MINUTE);
+    let (offer, _) = world.take(&child);
+    world.report(&child, &offer, summary(UNDO_STAGE, StageStatus::Completed)).unwrap();
+    assert_eq!(world.ended(), ["Aborted, 0 unconfirmed"]);
+}
+
+#[test]
+fn while_its_undo_rests_a_child_takes_part_in_what_else_there_is() {
+    let mut world = World::new();
+    let child = world.child("north");
+    world.submit(&canary("7", "sieve"));
+    world.take(&child);
+    world.abort("7");
+    let (offer, _) = world.take(&child);
+    world.report(&child, &offer, error(UNDO_STAGE, Cause::Unstarted, "no index.js")).unwrap();
+    assert_eq!(world.poll(&child), "");
+    world.submit(&canary("8", "other"));
+    world.succeed(&child, "Canary");
+    assert_eq!(world.assignment("8", &child).outcome, Some(Outcome::Succeeded));
+    world.pass(MINUTE);
+    assert_eq!(world.poll(&child), "7.undo.2");
+}
+
+#[test]
+fn an_undo_that_is_lost_again_is_offered_later_and_later() {
+    let mut world = World::new();
+    let child = world.child("north");
+    world.submit(&canary("7", "sieve"));
+    world.take(&child);
+    world.abort("7");
+    let mut offers = 0;
+    for _ in 0..600 {
+        let offer = world.poll(&child);
+        if !offer.is_empty() {
+            world.fetch(&child, &offer).unwrap();
+            offers += 1;
+        }
+        world.pass(MINUTE / 600);
+    }
+    assert!((3..=6).contains(&offers), "{offers}");
+}
+
+#[test]
+fn a_stage_that_ends_untested_as_soon_as_it_begins_is_not_offered_again_at_once() {
+    let mut world = World::new();
+    let child = world.child("north");
+    world.submit(&canary("7", "sieve"));
+    let mut offers = 0;
+    for _ in 0..600 {
+        let offer = world.poll(&child);
+        if !offer.is_empty() {
+            world.fetch(&child, &offer).unwrap();
+            let no_calls = Summary {
+                f2_times_summary: heart::release::summary::Times {
+                    median: -1.0,
+                    minimum: -1.0,
+                    maximum: -1.0,
+                },
+                f2_err_rate: 0.0,
+                ..summary("Canary", StageStatus::Failure)
+            };
+            world.report(&child, &offer, no_calls).unwrap();
+            offers += 1;
+        }
+        world.pass(MINUTE / 600);
+    }
+    assert!((3..=5).contains(&offers), "{offers}");
+}
+
+#[test]
+fn nothing_is_taken_back_from_a_child_that_has_begun_nothing() {
+    let mut world = World::new();
+    let child = world.child("north");
+    world.submit(&canary("7", "sieve"));
+    world.take(&child);
+    world.report(&child, "7", error("Canary", Cause::Unstarted, "no index.js")).unwrap();
+    assert_eq!(world.poll(&child), "");
+    assert_eq!(world.runs(&child, "sieve"), "unheard of");
+    let release = world.release("7");
+    assert_eq!(release.assignments.values().next().unwrap().outcome, Some(Outcome::Failed));
+    let why = release.ending.as_ref().unwrap();
+    assert!(why.text.contains("no index.js"), "{why:?}");
+}
+
+#[test]
+fn what_an_earlier_attempt_may_have_left_is_taken_back_whatever_the_next_one_says() {
+    let mut world = World::new();
+    let child = world.child("north");
+    world.submit(&canary("7", "sieve"));
+    world.take(&child);
+    world.report(&child, "7", summary("Canary", StageStatus::Error)).unwrap();
+    assert_eq!(world.poll(&child), "7.undo");
+    world.retry("7").unwrap();
+    assert_eq!(world.poll(&child), "7.undo", "and not the next attempt");
+}
+
+#[test]
+fn rests_grow_and_differ() {
+    use heart::release::assignment::{FunctionSet, LONGEST_REST_MS};
+    use model::{ChildKey, ReleaseKey};
+    let undo = |failures| Undo {
+        number: 1,
+        functions: FunctionSet::of(0),
+        fetched: true,
+        since: 0,
+        asked: 0,
+        polls: 0,
+        overdue: false,
+        failures,
+        rests_until: None,
+        why: None,
+    };
+    let rests = |failures: u8| -> Vec<u64> {
+        (0..100).map(|child| undo(failures).rest_ms(ReleaseKey(3), ChildKey(child))).collect()
+    };
+    for failures in 0..u8::MAX {
+        let rests = rests(failures);
+        let (least, most) = (rests.iter().min().unwrap(), rests.iter().max().unwrap());
+        assert!(least < most && *most <= LONGEST_REST_MS * 5 / 4, "{failures}: {least} to {most}");
+        assert!(*least >= 3_750, "{failures}: {least}");
+    }
+}
