@@ -47,8 +47,8 @@ fn without_form(
             let name = if bare == "node" { "nodejs" } else { bare };
             // Of other runtimes nothing is known here.
             let Some((name, files)) = FORMS.iter().find(|(form, _)| *form == name) else { continue };
-            let is_there = |file: &&str| is_file(&format!("{}/{file}", version.path));
-            if !has(&version.path) || files.iter().any(|file| is_there(&file)) {
+            let is_there = |file: &str| is_file(&format!("{}/{file}", version.path));
+            if !has(&version.path) || files.iter().any(|file| is_there(file)) {
                 continue;
             }
             let files = files.join(" or ");
