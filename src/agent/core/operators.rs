@@ -2,11 +2,16 @@
 
 use super::{
     Core, Now, Routing, VersionNote,
-    state::{Adding, Phase},
-    walk::Outcome,
+    state::{Adding, LeftBy, Phase},
+    walk::{Outcome, because_of, with_why},
 };
 use crate::runtime::VersionId;
 use language::Service;
+use model::StageStatus;
+use wire::StageSummary;
+
+/// The cause that is told of what an operator of the agent wanted after a release had ended here.
+const OPERATOR: &str = "operator";
 
 /// What an operator is told that something can't be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +45,7 @@ impl Core {
         }
         let undone = match self.undo_work(function, why, now) {
             Some(undone) => undone,
-            None => self.undo_rollout(function)?,
+            None => self.undo_rollout(function, why)?,
         };
         self.stops.ordered += 1;
         self.settle(now);
@@ -80,13 +85,14 @@ impl Core {
         Some(undone)
     }
 
-    fn undo_rollout(&mut self, named: Option<&str>) -> Result<Vec<Undone>, Refusal> {
-        let mut undone = Vec::new();
+    fn undo_rollout(&mut self, named: Option<&str>, why: Option<&str>) -> Result<Vec<Undone>, Refusal> {
+        let (mut undone, mut told) = (Vec::new(), Vec::new());
         for (name, function) in &mut self.state.functions {
             if named.is_none_or(|named| named == name)
                 && let Some(kept) = function.kept.take()
             {
                 function.stable = kept.version;
+                told.extend(std::mem::replace(&mut function.by, kept.by));
                 undone.push(Undone { name: name.clone() });
             }
         }
@@ -94,6 +100,10 @@ impl Core {
             if named.is_none_or(|named| named == name) && led.undo() {
                 undone.push(Undone { name: name.clone() });
             }
+        }
+        let why = why.map_or_else(String::new, |why| format!(": {why}"));
+        for by in told {
+            self.tell(by, StageStatus::Failure, &format!("taken back by an operator of the agent{why}"));
         }
         if undone.is_empty() {
             let what = named.map_or_else(String::new, |named| format!(" for {named}"));
@@ -107,6 +117,20 @@ impl Core {
         self.warn(text);
         self.dirty();
         Ok(undone)
+    }
+
+    /// Tells the manager that something else serves a function than what an offer left it with, and that an operator wants it so.
+    pub(super) fn tell_replaced(&mut self, function: &str, why: &str) {
+        let by = self.state.functions.get_mut(function).and_then(|function| function.by.take());
+        if let Some(by) = by {
+            self.tell(by, StageStatus::Error, why);
+        }
+    }
+
+    /// `Failure`: the version before serves again; `Error`: one of which the manager knows nothing, or none.
+    fn tell(&mut self, by: LeftBy, status: StageStatus, why: &str) {
+        let summary = StageSummary { stage_name: Some(by.stage), ..StageSummary::without_calls(status) };
+        self.owe(by.offer, because_of(with_why(summary, Some(why)), OPERATOR), "", false);
     }
 
     /// Has a function served by a version whose content is there, as soon as that runs.
@@ -131,6 +155,7 @@ impl Core {
     pub fn remove(&mut self, name: &str, now: Now) -> Result<(), Refusal> {
         self.refuse_if_in_hand(name)?;
         let was_added = self.state.adding.remove(name).is_some();
+        self.tell_replaced(name, "an operator of the agent has it served no more");
         if self.state.functions.remove(name).is_none() && !was_added {
             return Err(self.unknown(name));
         }

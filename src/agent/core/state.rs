@@ -92,6 +92,16 @@ pub struct Function {
     pub kept: Option<Kept>,
     #[serde(default)]
     pub routing: Routing,
+    /// By which offer it came to serve; `None`: an operator had it served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<LeftBy>,
+}
+
+/// An offer that left a function with what serves it, and its last stage that was about that function.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftBy {
+    pub offer: String,
+    pub stage: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,6 +122,8 @@ pub struct Kept {
     pub version: VersionId,
     /// How long it runs on, counted anew when the agent starts anew.
     pub for_ms: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<LeftBy>,
 }
 
 /// A version that is to serve as soon as it answers.
@@ -250,7 +262,7 @@ pub struct Owed {
 
 impl Function {
     pub fn serving(stable: VersionId, routing: Routing) -> Self {
-        Self { stable, candidate: None, kept: None, routing }
+        Self { stable, candidate: None, kept: None, routing, by: None }
     }
 
     /// All its versions that are to run.

@@ -10,7 +10,8 @@ use proxy::{
 };
 
 use super::{
-    Act, Core, Counted, Ending, Function, Now, Owed, Phase, Plan, Routing, Testing, Walk, state::Candidate,
+    Act, Core, Counted, Ending, Function, Now, Owed, Phase, Plan, Routing, Testing, Walk,
+    state::{Candidate, LeftBy},
     table::WHOLE,
 };
 use crate::{judge::Judge, measure::StageCounts, runtime::VersionId};
@@ -286,15 +287,18 @@ impl Core {
     pub(super) fn settle_roles(&mut self, is_rollout: bool) {
         let (Some(offer), Some(work)) = (&self.offer, &self.state.work) else { return };
         let Some(plan) = work.plan() else { return };
-        for (function, [base, new]) in offer.functions.iter().zip(&plan.versions) {
+        for (at, (function, [base, new])) in offer.functions.iter().zip(&plan.versions).enumerate() {
             let Some(served) = self.state.functions.get_mut(&function.name) else { continue };
             served.candidate = None;
+            let stage = offer.stages.iter().rev().find(|stage| stage.stage.subject == at);
+            let by = stage.map(|last| LeftBy { offer: work.offer.clone(), stage: last.stage.name.clone() });
             if is_rollout {
                 served.replace(new.clone(), self.settings.keep_base_ms);
             } else {
                 served.stable = base.clone();
                 served.kept = None;
             }
+            served.by = by;
         }
         self.decide_services(is_rollout);
     }
@@ -364,7 +368,7 @@ impl Core {
         }
     }
 
-    fn owe(&mut self, offer: String, summary: StageSummary, next: &str, waits: bool) {
+    pub(super) fn owe(&mut self, offer: String, summary: StageSummary, next: &str, waits: bool) {
         self.state.count += 1;
         let number = self.state.count;
         self.state.owed.push_back(Owed { number, offer, summary, next: next.to_owned(), waits });
@@ -429,12 +433,12 @@ const HEALTH: &str = "health";
 /// The cause that is told where nothing of an offer was begun: what serves is what served before.
 const UNSTARTED: &str = "unstarted";
 
-fn because_of(summary: StageSummary, cause: &str) -> StageSummary {
+pub(super) fn because_of(summary: StageSummary, cause: &str) -> StageSummary {
     let why = summary.why.map(|why| Why { cause: cause.to_owned(), ..why });
     StageSummary { why, ..summary }
 }
 
-fn with_why(summary: StageSummary, text: Option<&str>) -> StageSummary {
+pub(super) fn with_why(summary: StageSummary, text: Option<&str>) -> StageSummary {
     let why =
         text.map(|text| Why { cause: "limit".to_owned(), text: text.to_owned(), ..Why::default() }.fitted());
     StageSummary { why, ..summary }

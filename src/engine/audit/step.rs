@@ -107,6 +107,12 @@ enum StepForm {
     },
     UndoOverdue,
     UndoDropped,
+    Replaced {
+        function: u8,
+        is_base: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
     Late {
         #[serde(with = "Maybe::<SlotForm>")]
         slot: Option<Slot>,

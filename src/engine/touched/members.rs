@@ -50,6 +50,7 @@ const fn shown_by(step: &Step) -> Option<(Slot, StageStatus)> {
         | Step::UndoConfirmed { .. }
         | Step::UndoOverdue
         | Step::UndoDropped
+        | Step::Replaced { .. }
         | Step::Late { .. } => None,
     }
 }

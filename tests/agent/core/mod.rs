@@ -257,6 +257,14 @@ fn an_operator_goes_back_to_the_version_before_the_roll_out() {
     world.step();
     assert_eq!(world.stable("hello"), Some(version("hello", "base")));
     world.until("the new version is ended", |world| world.running.len() == 1);
+    world.until("the manager is told", |world| world.ended().len() == 3);
+    let told = world.told.last().unwrap();
+    assert_eq!((&*told.stage, told.status), ("half", StageStatus::Failure));
+    let why = told.summary.why.as_ref().unwrap();
+    assert_eq!(
+        (&*why.cause, &*why.text),
+        ("operator", "taken back by an operator of the agent: it looks odd")
+    );
     assert!(world.undo(Some("hello")).is_err(), "there is nothing to go back to any more");
     assert!(world.undo(Some("other")).is_err());
 }

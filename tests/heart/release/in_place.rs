@@ -6,6 +6,7 @@ use heart::{
     children::Profile,
     release::{
         command::{Command, Form, Reply},
+        ending::{Cause, Ending},
         members, stages,
         state::ReleaseState,
         summary::{Summary, Times},
@@ -15,7 +16,7 @@ use model::{Capabilities, ChildStatus, Leads, Outcome, StageStatus};
 
 use super::world::{AB, WAIT, World, canary, forked, strategy_text, summary, two_functions, two_stage};
 
-use StageStatus::{Completed, Failure, InProgress, ShouldEnd, SuccessWaiting};
+use StageStatus::{Completed, Error, Failure, InProgress, ShouldEnd, SuccessWaiting};
 
 const WHOLE: Form = Form::InPlace { is_reported: false, group: language::Group::Agents };
 
@@ -397,4 +398,55 @@ fn an_error_of_its_own_is_undone() {
         world.release("7").state,
         ReleaseState::Running | ReleaseState::RollingBack { .. } | ReleaseState::Over { .. }
     ));
+}
+
+/// What an agent says when its operator has taken back, or replaced, what an offer left there.
+fn operator_says(stage: &str, status: StageStatus) -> Summary {
+    let why = Ending::new(Cause::Operator, "taken back by an operator of the agent: slow");
+    Summary { why: Some(Box::new(why)), ..summary(stage, status) }
+}
+
+#[test]
+fn what_an_operator_takes_back_at_an_agent_is_known_and_counted_once() {
+    let (mut world, agent) = world_with(&two_stage("7", "a"));
+    world.take(&agent);
+    passes(&mut world, &agent, "7", "First");
+    passes(&mut world, &agent, "7", "Second");
+    assert_eq!(world.runs(&agent, "a"), "new of 7");
+    world.report(&agent, "7", operator_says("Second", Failure)).unwrap();
+    assert_eq!(world.runs(&agent, "a"), "base of 7");
+    assert_eq!(world.assignment("7", &agent).outcome, Some(Outcome::Undone));
+    let counts = &world.release("7").counts;
+    assert_eq!((counts.succeeded, counts.undone), (0, 1));
+    world.report(&agent, "7", operator_says("Second", Failure)).unwrap();
+    assert_eq!(world.changes, [], "it said so before");
+    // Something else serves from now on, of which nothing is known here.
+    world.report(&agent, "7", operator_says("Second", Error)).unwrap();
+    assert_eq!(world.runs(&agent, "a"), "unknown of 7");
+}
+
+#[test]
+fn what_an_operator_takes_back_is_no_news_once_a_later_release_has_changed_it() {
+    let (mut world, agent) = world_with(&two_stage("7", "a"));
+    for release in ["7", "8"] {
+        if release == "8" {
+            world.submit(&two_stage("8", "a"));
+        }
+        world.take(&agent);
+        passes(&mut world, &agent, release, "First");
+        passes(&mut world, &agent, release, "Second");
+    }
+    assert!(world.report(&agent, "7", operator_says("Second", Failure)).is_err());
+    assert_eq!(world.runs(&agent, "a"), "new of 8");
+}
+
+#[test]
+fn an_operator_takes_back_one_function_of_two() {
+    let (mut world, agent) = world_with(&two_functions("7", "a", "b"));
+    world.take(&agent);
+    passes(&mut world, &agent, "7", "One");
+    passes(&mut world, &agent, "7", "Two");
+    world.report(&agent, "7", operator_says("One", Failure)).unwrap();
+    assert_eq!((&*world.runs(&agent, "a"), &*world.runs(&agent, "b")), ("base of 7", "new of 7"));
+    assert_eq!(world.assignment("7", &agent).outcome, Some(Outcome::Succeeded));
 }

@@ -335,6 +335,16 @@ fn every_step_of_a_child_is_told_in_the_words_that_it_had() {
                 r#""undo_failed","rests_until":7,"why":"w""#,
             ),
         ],
+        Step::Replaced { .. } => [
+            told(
+                Step::Replaced { function: 1, is_base: true, why: None },
+                r#""replaced","function":1,"is_base":true"#,
+            ),
+            told(
+                Step::Replaced { function: 1, is_base: false, why: Some("w".to_owned()) },
+                r#""replaced","function":1,"is_base":false,"why":"w""#,
+            ),
+        ],
         Step::Rested => [told(Step::Rested, r#""rested""#)],
         Step::UndoConfirmed { .. } => [
             told(Step::UndoConfirmed { function: 1 }, r#""undo_confirmed","function":1"#),

@@ -66,3 +66,46 @@ async fn a_child_that_could_start_nothing_has_nothing_to_take_back() {
     assert!(why.contains("it has no index.js"), "{release}");
     world.stop().await;
 }
+
+/// A poll of an agent that takes whole strategies; the offer that waits.
+async fn poll_whole(world: &World, id: &str) -> (String, String) {
+    let area: serde_json::Value = serde_json::from_str(crate::world::AREA).unwrap();
+    let capabilities = json!({"leads": "whole", "features": [], "runtimes": ["nodejs"]});
+    let body = json!({"id": id, "geographic_area": area, "number_of_children": 0, "kind": "agent",
+        "capabilities": capabilities});
+    let answer = world.post("/poll", &body).await.ok().json();
+    let part = |name: &str| answer[name].as_str().unwrap().to_owned();
+    (part("id"), part("new_release"))
+}
+
+#[tokio::test]
+async fn what_an_operator_takes_back_at_an_agent_is_shown_audited_and_counted() {
+    let world = World::start().await;
+    let (agent, _) = poll_whole(&world, "").await;
+    poll_whole(&world, &agent).await;
+    world.submit(&strategy("a")).await.ok();
+    assert_eq!(poll_whole(&world, &agent).await.1, "a");
+    world.fetch(&agent, "a").await.ok();
+    world.report(&agent, "a", STAGE, 2).await.ok();
+    world.end_stage(&agent, "a", STAGE).await.ok();
+    world.report(&agent, "a", STAGE, 4).await.ok();
+    let deployed = async || world.get("/api/v1/deployments").await.ok().json()["items"][0]["variant"].clone();
+    assert_eq!(deployed().await, "new");
+    // By now the release has left memory.
+    for _ in 0..2 {
+        let mut summary = summary(STAGE, 5);
+        summary["why"] = json!({"cause": "operator", "text": "taken back by an operator of the agent: slow"});
+        let body = json!({"id": agent, "release_id": "a", "stage_summaries": [summary], "next_stage": ""});
+        world.post("/result", &body).await.ok();
+    }
+    assert_eq!(deployed().await, "base");
+    assert_eq!(told(&world, "replaced").await, 1);
+    let trail = world.get("/api/v1/audit?release=a&limit=1000").await.ok().text();
+    assert!(trail.contains("taken back by an operator of the agent: slow"), "{trail}");
+    let release = world.get("/api/v1/releases/a").await.ok().json();
+    let counts = &release["counts"];
+    assert_eq!((&counts["undone"], &counts["succeeded"]), (&json!(1), &json!(0)), "{release}");
+    let children = world.get("/api/v1/releases/a/children").await.ok().json();
+    assert_eq!(children["items"][0]["outcome"], "undone", "{children}");
+    world.stop().await;
+}

@@ -92,6 +92,8 @@ pub enum Flaw {
     ForgetsChoice,
     /// Invariant 23: a variation is chosen when another one has taken over somewhere.
     ChoosesLate,
+    /// Invariant 25: what operators take back at agents is not heard.
+    IgnoresOperators,
     /// Invariant 24: an undo that failed is offered again at once.
     OffersUndoAtOnce,
     /// Invariant 20: the shares of the first and the last stage are swapped on their way to own agents.
@@ -303,6 +305,17 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
             changes.extend(early.map(|(release, from, to)| {
                 Change::Rollout(rollout::Change::WavesOpened { release, from, to, now })
             }));
+        }
+        Flaw::IgnoresOperators => {
+            let is_replaced = |change: &Change| {
+                matches!(
+                    change,
+                    Change::Members(members::Change::Stepped { step: Step::Replaced { .. }, .. })
+                )
+            };
+            if changes.iter().any(is_replaced) {
+                changes.clear();
+            }
         }
         Flaw::OffersUndoAtOnce => {
             for change in changes.iter_mut() {

@@ -40,6 +40,7 @@
 //! | 22 of such a release no agent undoes anything before each router is back | `World::check_routers_back` | `AgentsGoBackFirst` |
 //! | 23 whom an operator chose to win serves alone in the end, wherever the release went well | `World::judge_routers`, and 20 | `ForgetsChoice`, `ChoosesLate` |
 //! | 24 no child causes more than 20 commits in a minute without coming further | `Witness::caused` | `OffersUndoAtOnce` |
+//! | 25 no version is said to be served that an operator of the agent took back | `Own::told_otherwise` | `IgnoresOperators` |
 //!
 //! Routers lead services with one or two of them in a release, each with up to four variations ([`services`]). Of these 15 holds as
 //! well: of each bucket of a table. A router may refuse the shares of a stage, and each table with a service whose port somebody else has.
@@ -266,6 +267,11 @@ fn time_that_passes_unnoticed_is_noticed() {
 #[test]
 fn an_undo_that_is_dropped_is_noticed() {
     assert_caught(Flaw::NoUndo, &[6, 10]);
+}
+
+#[test]
+fn what_an_operator_took_back_and_the_manager_does_not_hear_is_noticed() {
+    assert_caught_with(Crew::Own, Flaw::IgnoresOperators, &[25]);
 }
 
 #[test]

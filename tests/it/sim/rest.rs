@@ -28,6 +28,7 @@ impl World {
     pub(super) fn calm(&mut self) {
         self.tell(|| "the storm is over".to_owned());
         self.is_calm = true;
+        self.was_garbled = self.weather.garbled > 0.0;
         self.weather = Weather { lost: 0.0, twice: 0.0, slow: 0.0, garbled: 0.0, until: self.at };
         self.queue.retain(|_, event| !matches!(event, Event::Boot { .. }));
         for manager in 0..self.managers.len() {
@@ -144,6 +145,11 @@ impl World {
                     let (witness, manager) = (&mut self.witnesses[0], &self.managers[0]);
                     witness.check_machine(manager, settled_as, id, release, function);
                 }
+            }
+            // What somebody between refused is not told again.
+            let told = own.told_otherwise(&self.managers[own.parent]).filter(|_| !self.was_garbled);
+            if let Some(text) = told {
+                self.overseer.wrong(25, format!("own agent {index}: {text}"));
             }
             if let Some(left) = own.leftovers() {
                 self.overseer.wrong(16, format!("own agent {index}: {left}"));

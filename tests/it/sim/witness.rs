@@ -154,9 +154,12 @@ impl Witness {
             (Command::Members(members::Command::Result { child, offer, reports }), Reply::Stored) => {
                 if let (Some(child), Some((release, _))) = (key(child), named(offer)) {
                     // What is said anew of agents is kept with the child, and counts once.
-                    let ended = reports
-                        .iter()
-                        .filter(|report| report.summary.status.is_over() && report.summary.recount.is_none());
+                    // Nor does what an operator of an agent did end a stage.
+                    let ended = reports.iter().filter(|report| {
+                        let summary = &report.summary;
+                        let is_end = summary.recount.is_none() && summary.is_replaced().is_none();
+                        summary.status.is_over() && is_end
+                    });
                     self.promises.extend(ended.map(|report| Promise::Result {
                         release,
                         child,

@@ -153,6 +153,8 @@ pub struct World {
     pub(super) calls: u64,
     pub(super) weather: Weather,
     pub(super) is_calm: bool,
+    /// Answers came out as something else in the storm.
+    pub(super) was_garbled: bool,
     pub(super) rest_since: Option<u64>,
     pub(super) submitted: usize,
     pub(super) turnout: Turnout,
@@ -236,6 +238,7 @@ impl World {
             calls: 0,
             weather,
             is_calm: false,
+            was_garbled: false,
             rest_since: None,
             submitted: 0,
             turnout: Turnout::default(),

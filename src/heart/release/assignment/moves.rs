@@ -65,6 +65,7 @@ impl Assignment {
             Step::UndoConfirmed { function } => self.confirm_undo(usize::from(*function), at),
             Step::UndoOverdue => self.change_undo(|undo| undo.overdue = true),
             Step::UndoDropped => self.drop_undo(),
+            Step::Replaced { function, is_base, .. } => self.replace(usize::from(*function), *is_base),
             Step::Late { slot, shows, digest, .. } => {
                 let functions = match &self.led {
                     Led::InPlace(_) | Led::Whole(_) => self.current_functions(strategy),
@@ -107,6 +108,18 @@ impl Assignment {
         self.polls = 0;
         let attempt = self.attempt;
         self.heard_mut().marks.push(Mark { attempt, slot, status, digest });
+    }
+
+    fn replace(&mut self, function: usize, is_base: bool) {
+        self.rolled_out = self.rolled_out.without(function);
+        if !is_base {
+            return;
+        }
+        self.tainted = self.tainted.without(function);
+        let had_it = matches!(self.outcome, Some(Outcome::Succeeded | Outcome::Untested));
+        if had_it && self.may_run_new().is_empty() {
+            self.outcome = Some(Outcome::Undone);
+        }
     }
 
     fn keep_late(&mut self, digest: u64) {

@@ -105,6 +105,13 @@ pub enum Step {
     UndoOverdue,
     /// A later release changed the function, or the child is gone: nothing is to be undone.
     UndoDropped,
+    /// An operator of the agent has something else served than what the release left there: the base version, or one that is not
+    /// known here.
+    Replaced {
+        function: u8,
+        is_base: bool,
+        why: Option<String>,
+    },
     /// A result that came too late to count.
     Late {
         slot: Option<Slot>,
@@ -143,6 +150,7 @@ impl Step {
             | Self::UndoFailed { .. }
             | Self::Rested
             | Self::UndoOverdue
+            | Self::Replaced { .. }
             | Self::Late { .. } => false,
         }
     }

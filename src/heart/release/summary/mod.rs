@@ -87,6 +87,17 @@ impl Summary {
         self.status == StageStatus::Error && is_said
     }
 
+    /// Whether an agent says that its operator has something else served than what its offer left there, and if so, whether that
+    /// is the base version.
+    pub fn is_replaced(&self) -> Option<bool> {
+        let is_said = self.why.as_ref().is_some_and(|why| why.cause == Cause::Operator);
+        match self.status {
+            StageStatus::Failure if is_said => Some(true),
+            StageStatus::Error if is_said => Some(false),
+            _ => None,
+        }
+    }
+
     /// Whether a failure is for want of calls: the new version got none. Times of -1 with errors are calls that failed.
     pub fn has_no_calls(&self) -> bool {
         let Times { median, minimum, maximum } = self.f2_times_summary;

@@ -67,6 +67,7 @@ impl World {
             }
             Happening::ProxyIsDeaf { until } => self.deafen_proxy(index, until),
             Happening::VersionDies => self.end_version(index),
+            Happening::IsUndone => self.undo_at(index),
             Happening::ClockJumps => {
                 let off = self.dice.pick(&[-86_400_000, -5_000, 5_000, 3_600_000]);
                 self.owns[index].wall_off_ms += off;
@@ -101,7 +102,7 @@ impl World {
     }
 
     /// Saves, looks at what was done, begins what is wanted and goes to sleep.
-    fn own_turn(&mut self, index: usize) {
+    pub(super) fn own_turn(&mut self, index: usize) {
         let at = self.at;
         for _ in 0..16 {
             let own = &mut self.owns[index];

@@ -4,7 +4,11 @@
 use heart::release::command::Reply;
 
 use super::Happening;
-use crate::sim::{call::Response, plans::NAMES, services::SERVICES, world::World};
+use crate::sim::{call::Response, dice::Dice, plans::NAMES, services::SERVICES, world::World};
+
+/// What keeps the chances of operators at agents apart from all others, and how often one acts at all.
+const OPERATOR_DICE: u64 = 0x6f70_6572;
+const UNDONE: f64 = 0.3;
 
 /// How offers begin that nobody made.
 const MADE_UP: &str = "nonsense-";
@@ -60,6 +64,14 @@ impl World {
                 let at = self.dice.between(1, until);
                 self.plan_own(at, index, Happening::ClockJumps);
             }
+            // Apart from all other chances, as those are.
+            let own = &self.owns[index];
+            let mut operator = Dice::new(self.seed ^ OPERATOR_DICE ^ own.place as u64);
+            if !own.is_router && operator.chance(UNDONE) {
+                for _ in 0..=operator.below(3) {
+                    self.plan_own(operator.between(8_000, until), index, Happening::IsUndone);
+                }
+            }
         }
     }
 
@@ -112,6 +124,17 @@ impl World {
         if !self.is_calm {
             self.tell(|| format!("nobody reaches the proxy of own agent {index} until {until}"));
             self.owns[index].proxy.deaf_until = until;
+        }
+    }
+
+    pub(super) fn undo_at(&mut self, index: usize) {
+        let own = &mut self.owns[index];
+        let now = own.now(self.at);
+        if let Some(core) = own.core.as_mut().filter(|_| !self.is_calm)
+            && let Ok(undone) = core.undo(None, Some("it looks odd"), now)
+        {
+            self.tell(|| format!("the operator of own agent {index} takes back {undone:?}"));
+            self.own_turn(index);
         }
     }
 

@@ -24,13 +24,13 @@ mod watch;
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use ::agent::core::{Abilities, Act, Core, Errand, Event, Function, Now, Settings, State};
-use heart::release::command::Offer;
+use heart::{children::Variant, release::command::Offer};
 use model::ReleaseKey;
 use traffic::HashFunction;
 
 pub use self::{groups::Groups, led::Led};
 use self::{proxy::Proxy, runtime::Runtime, watch::Watched};
-use super::{agent::Agent, call::Response, heart::Flaw};
+use super::{agent::Agent, call::Response, heart::Flaw, manager::Manager};
 
 /// What happens to an own agent.
 #[derive(Debug)]
@@ -78,6 +78,8 @@ pub enum Happening {
     VersionDies,
     /// The wall's clock jumps.
     ClockJumps,
+    /// Its operator takes back what a release tries, or rolled out last.
+    IsUndone,
 }
 
 /// An offer that it has fetched, as the manager gave it.
@@ -252,6 +254,17 @@ impl Own {
     /// Which functions run the new version of a release for good, and under which id it said so.
     pub fn rolled_out(&self) -> impl Iterator<Item = (&str, ReleaseKey, &str)> {
         self.watched.rolled_out()
+    }
+
+    /// What its manager says wrongly of what it runs: it must not take a new version for served that was taken back here.
+    pub fn told_otherwise(&self, manager: &Manager) -> Option<String> {
+        let child = manager.state.children.key(self.id()?)?;
+        let mut functions = self.state()?.functions.iter();
+        functions.find_map(|(name, function)| {
+            let said = manager.state.deployment(child, name).filter(|said| said.variant == Variant::New)?;
+            let is_so = self.rolled_out().any(|(of, release, _)| of == name && release == said.release);
+            (!is_so).then(|| format!("{said:?} of {name} is said to be served, and {function:?} is"))
+        })
     }
 
     /// What is wrong with a machine at rest: something runs that nobody needs, or serves what was not decided.

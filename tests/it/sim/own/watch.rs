@@ -158,6 +158,8 @@ impl Watched {
             let teller = Teller { offer, handed, child: scene.state.id.clone().unwrap_or_default() };
             self.tell_work(&teller, *run, (&before, &now), scene, &mut deeds);
         }
+        // With nothing in hand, an operator wants it so.
+        self.rolled_out.retain(|name, (version, ..)| now.stables.get(name) == Some(version));
         self.check_owed(&before, &now, scene);
         deeds
     }
@@ -229,7 +231,8 @@ impl Watched {
             }
         }
         for owed in scene.state.owed.iter().filter(|owed| !before.owed.contains_key(&owed.number)) {
-            if owed.waits || owed.summary.status == StageStatus::Error {
+            let is_of_operator = owed.summary.why.as_ref().is_some_and(|why| why.cause == "operator");
+            if owed.waits || is_of_operator || owed.summary.status == StageStatus::Error {
                 continue;
             }
             let Some(handed) = scene.handed.get(&owed.offer) else { continue };

@@ -2,12 +2,13 @@
 //!
 //! A summary is read (`read`): which stage of which offer it is about. Then it ends the stage that the child has in hand
 //! (`ended`), says how far it is, is about an undo (`undo`), about the agents of a manager (`below`), or comes too late
-//! (`late`). What it proves of the version that runs is in `shows`.
+//! (`late`), or says what an operator of the agent did (`replaced`). What it proves of the version that runs is in `shows`.
 
 mod below;
 mod ended;
 mod late;
 mod read;
+mod replaced;
 mod shows;
 mod undo;
 
@@ -32,6 +33,7 @@ use ended::ended;
 use late::{Late, past, skipped};
 use model::{Now, StageStatus};
 use read::Report;
+use replaced::replaced;
 use undo::undo;
 
 pub(in crate::release) fn decide(
@@ -102,6 +104,9 @@ fn work(
 ) -> Result<(), Refusal> {
     if let Some(number) = report.summary().recount {
         recount(walk, report, number);
+        return Ok(());
+    }
+    if replaced(walk, report) {
         return Ok(());
     }
     let is_current = report.name == walk.assignment.offer_name();
