@@ -195,7 +195,7 @@ impl Core {
         for service in services {
             service.check().map_err(|error| error.to_string())?;
             if let Some(led) = self.state.services.get(service.name())
-                && !is_undo(stages)
+                && !is_undo(id, stages)
                 && service.base == Base::Serving
             {
                 check_stable(led, service)?;
@@ -203,7 +203,7 @@ impl Core {
         }
         for service in services {
             let name = service.name().to_owned();
-            if is_undo(stages) && !self.has_begun(id, service) {
+            if is_undo(id, stages) && !self.has_begun(id, service) {
                 // What is to be rolled back never came into force here, or something later did: it is left out.
                 continue;
             }
@@ -231,13 +231,13 @@ impl Core {
 
     /// Whether the offer in hand rolls back what isn't led here, and it is not proven yet that nothing of it is in force.
     pub(super) fn waits_for_read_back(&self) -> bool {
-        let Some(Offer { services, stages, .. }) = &self.offer else { return false };
+        let Some(Offer { id, services, stages, .. }) = &self.offer else { return false };
         let is_unknown = |service: &Service| !self.state.services.contains_key(service.name());
         let is_withdrawn = |service: &Service| self.state.withdrawn.contains(service.name());
         let is_unproven = |service: &Service| {
             is_unknown(service) && (self.world.in_force.is_none() || is_withdrawn(service))
         };
-        !services.is_empty() && is_undo(stages) && services.iter().any(is_unproven)
+        !services.is_empty() && is_undo(id, stages) && services.iter().any(is_unproven)
     }
 
     /// What a stage that begins gives the variations of a service. One that is passed over on the way to a chosen winner moves nobody:
@@ -255,7 +255,7 @@ impl Core {
         let led = self.state.services.get_mut(name).filter(|led| led.offer == offer.id);
         let Some(led) = led else { return };
         led.share_out(shares);
-        led.is_decided = is_undo(&offer.stages);
+        led.is_decided = is_undo(&offer.id, &offer.stages);
         split.clone_into(&mut led.split);
         led.salt = match led.service.salt {
             language::Salt::Release => salt.to_owned(),
@@ -331,7 +331,7 @@ impl Core {
     pub(super) fn services_were_refused(&mut self) -> bool {
         let is_first = self.state.work.as_ref().is_some_and(|work| work.begun == 1);
         // What may be in force is rolled back until that is read back, however often it is refused.
-        let is_rollback = self.offer.as_ref().is_some_and(|offer| is_undo(&offer.stages));
+        let is_rollback = self.offer.as_ref().is_some_and(|offer| is_undo(&offer.id, &offer.stages));
         if is_rollback || !is_first || self.testing().is_none_or(|testing| testing.elapsed_ms > 0) {
             return false;
         }
@@ -360,16 +360,20 @@ fn asks_for_health(stages: &[OfferStage]) -> bool {
     stages.iter().any(|of| of.stage.healthy_targets.is_some_and(|least| least > 0))
 }
 
-/// Whether an offer only gives everything back to the stable variations.
-fn is_undo(stages: &[OfferStage]) -> bool {
-    stages
-        .iter()
-        .all(|of| of.stage.shares.first() == Some(&BUCKETS) && of.stage.on_success == Action::Rollback)
+/// Whether an offer only gives everything back to the stable variations. A release may have such stages as well: it is called otherwise.
+fn is_undo(offer: &str, stages: &[OfferStage]) -> bool {
+    let gives_back = |of: &OfferStage| {
+        of.stage.shares.first() == Some(&BUCKETS) && of.stage.on_success == Action::Rollback
+    };
+    offer.contains(UNDO) && stages.iter().all(gives_back)
 }
+
+/// What stands behind the name of a release, in that of the offer to roll it back.
+const UNDO: &str = ".undo";
 
 /// Whether a service that came from one offer may be rolled back by another, which is called like its release with `.undo` behind.
 fn is_of_one_release(offer: &str, undo: &str) -> bool {
-    let Some((release, _)) = undo.rsplit_once(".undo") else { return true };
+    let Some((release, _)) = undo.rsplit_once(UNDO) else { return true };
     let rest = offer.strip_prefix(release);
     offer.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }

@@ -135,6 +135,14 @@ fn a_service_that_was_refused_is_rolled_back_by_leaving_it_out_and_holds_nothing
 }
 
 #[test]
+fn a_release_that_leaves_all_calls_where_they_are_is_no_rollback() {
+    let mut world = World::new();
+    world.offers.push(("r1".to_owned(), undo("r1", 80, ["A", "B"])));
+    world.signal(None);
+    world.until("it serves alone", |world| serving(world) == Some((80, "A".to_owned())));
+}
+
+#[test]
 fn a_release_that_was_refused_is_rolled_back_to_what_served_before_at_its_ports() {
     // Also where it has the variations of the one before, and is refused for another port.
     for variations in [["B", "C"], ["A", "B"]] {
