@@ -1,10 +1,15 @@
-use std::{future::pending, io};
+use std::{
+    collections::BTreeSet,
+    future::pending,
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use rustix::{
     io::Errno,
     process::{Pid, PidfdFlags, pidfd_open},
 };
-use tokio::net::unix::pipe::Receiver;
+use tokio::{net::unix::pipe::Receiver, sync::Notify};
 
 /// The end of a process, whoever's child it is.
 #[derive(Debug)]
@@ -31,11 +36,37 @@ impl ProcessEnd {
     }
 }
 
-/// Waits until a process has ended; for ever where the kernel doesn't tell.
-pub(crate) async fn wait(pid: u32) {
-    match ProcessEnd::open(pid) {
-        Ok(process) => process.wait().await,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(_) => pending().await,
+/// The ends of processes that were seen.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ProcessEnds {
+    watched: Arc<Mutex<BTreeSet<u32>>>,
+    ended: Arc<Notify>,
+}
+
+impl ProcessEnds {
+    /// From now on the end of this process is heard of, where the kernel tells.
+    pub fn watch(&self, pid: u32) {
+        if !self.watched().insert(pid) {
+            return;
+        }
+        let all = self.clone();
+        tokio::spawn(async move {
+            match ProcessEnd::open(pid) {
+                Ok(process) => process.wait().await,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(_) => return,
+            }
+            all.watched().remove(&pid);
+            all.ended.notify_one();
+        });
+    }
+
+    /// Waits until one has ended since this was asked last.
+    pub async fn next(&self) {
+        self.ended.notified().await;
+    }
+
+    fn watched(&self) -> MutexGuard<'_, BTreeSet<u32>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -188,6 +188,7 @@ async fn try_version<S: Stream>(
                 return (ended, Some(place));
             }
             Err(error) => {
+                worker.note_unreachable();
                 silent += usize::from(error.kind() == io::ErrorKind::TimedOut);
                 last_error = Some(format!("{}: {error}", targets[at]));
             }

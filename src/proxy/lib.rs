@@ -68,7 +68,7 @@ use std::{
 };
 
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{Notify, mpsc, oneshot},
     time::Instant,
 };
 
@@ -150,6 +150,7 @@ impl Proxy {
             announcers: OnceLock::new(),
             flows: AtomicUsize::default(),
             datagrams_dropped: AtomicU64::default(),
+            unreachable: Notify::new(),
         });
         let mut running = Vec::new();
         let (started, starts) = std::sync::mpsc::channel();
@@ -312,6 +313,11 @@ impl Proxy {
             Some(Leaving { service: service.clone(), version: version.upgrade()? })
         });
         held.collect()
+    }
+
+    /// Waits until a version can't be connected to, or could not since this was asked last.
+    pub(crate) async fn unreachable(&self) {
+        self.crew.unreachable.notified().await;
     }
 
     /// What was counted after a cursor, until now; see [`ledger`]. With `Cursor::default()` it is all that is kept.

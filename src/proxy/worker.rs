@@ -79,6 +79,8 @@ pub(crate) struct Crew {
     /// Flows of UDP, and datagrams that went nowhere.
     pub flows: AtomicUsize,
     pub datagrams_dropped: AtomicU64,
+    /// A version could not be connected to.
+    pub unreachable: Notify,
 }
 
 impl Crew {
@@ -151,6 +153,11 @@ impl Worker {
         before.cut_shadows(&next, &self.counts);
         *self.local.borrow_mut() = Rc::new(next);
         self.tables.send_replace(());
+    }
+
+    /// No connection to a target of a version could be made.
+    pub(crate) fn note_unreachable(&self) {
+        self.crew.unreachable.notify_one();
     }
 
     /// Closes connections to versions that were idle for too long.

@@ -7,7 +7,7 @@ use choirmaster_proxy::{
         self, MAX_TABLE,
         client::{Client, ClientError},
         desk::Desk,
-        form::{Applied, Drained, Status},
+        form::{Applied, Drained, Status, Unreachable},
     },
     form::TableForm,
     kept::{Found, Kept},
@@ -139,6 +139,8 @@ async fn what_the_control_does_not_have_it_says_so() {
     assert_eq!(refused(ask("/drain").await).0, 405);
     assert_eq!(refused(ask("/drained?service=a").await), (400, "name a service and a variation".to_owned()));
     assert_eq!(refused(ask("/drained?service=a&variation=b&wait=long").await).0, 400);
+    assert_eq!(refused(ask("/unreachable?wait=long").await).0, 400);
+    assert_eq!(refused(ask("/unreachable?version=b").await).0, 400);
     let upgrade = controlled.client.post::<Status>("/upgrade").await;
     let (status, why) = refused(upgrade);
     assert_eq!(status, 409);
@@ -205,6 +207,29 @@ async fn a_version_is_drained_once_no_table_names_it_and_its_last_call_has_ended
     read_head(&mut caller).await.unwrap();
     let status: Status = controlled.client.get("/status").await.unwrap();
     assert!(status.leaving.is_empty());
+}
+
+#[tokio::test]
+async fn that_a_version_can_not_be_connected_to_is_told_at_once_and_once() {
+    let controlled = Controlled::start();
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = controlled.desk.proxy().listen(&socket).unwrap();
+    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    controlled.put(&table(1, gone, gone, 0)).await.unwrap();
+    let ask = async |wait: u64| {
+        let target = format!("/unreachable?wait={wait}");
+        let told = controlled.client.wait::<Unreachable>(&target, Duration::from_secs(wait)).await;
+        told.unwrap().unreachable
+    };
+    assert!(!ask(0).await);
+    let call = async {
+        let mut caller = TcpStream::connect(at).await.unwrap();
+        caller.write_all(b"GET /a HTTP/1.1\r\nHost: here\r\n\r\n").await.unwrap();
+        let head = read_head(&mut caller).await.unwrap();
+        assert!(head.contains(" 502 "), "{head}");
+    };
+    assert!(tokio::join!(ask(60), call).0);
+    assert!(!ask(0).await);
 }
 
 #[tokio::test]

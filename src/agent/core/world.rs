@@ -209,6 +209,12 @@ impl Core {
         }
     }
 
+    /// Whatever splits calls may have changed: it is looked at at once, and what was asked before doesn't count.
+    pub fn look_now(&mut self, now: Now) {
+        self.world.looking += 1;
+        self.world.look_at_ms = now.ms;
+    }
+
     pub(super) fn looked(&mut self, looked: Result<ReadBack, Trouble>, now: Now) {
         self.world.look_at_ms = now.ms + LOOK_EVERY_MS;
         match looked {

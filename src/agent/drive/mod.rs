@@ -253,9 +253,13 @@ impl Driver {
             }
             Some(done) = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => self.done(done),
             Some(order) = self.orders.recv() => self.order(order),
-            () = self.tools.runtimes.changed() => {
+            () = self.tools.versions_changed() => {
                 let now = self.now();
                 self.core.list_now(now);
+            }
+            () = self.tools.front.changed() => {
+                let now = self.now();
+                self.core.look_now(now);
             }
             copied = self.desk.copied() => {
                 let now = self.now();

@@ -237,6 +237,14 @@ impl Tools {
 }
 
 impl Tools {
+    /// Waits until it is to be looked at at once what runs.
+    pub async fn versions_changed(&self) {
+        tokio::select! {
+            () = self.runtimes.changed() => {}
+            () = self.front.unreachable() => {}
+        }
+    }
+
     /// Where the proxy takes calls.
     pub fn listens_on(&self) -> Vec<String> {
         self.front.proxy().map(|proxy| proxy.listen).unwrap_or_default()

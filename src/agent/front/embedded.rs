@@ -1,7 +1,7 @@
 use std::{
     collections::BTreeMap,
     path::Path,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -11,7 +11,7 @@ use model::traffic::{OpenPorts, TransportProtocol};
 use proxy::{
     control::{
         client::{Client, ClientError},
-        form::{Applied, Drained, Status, TableNumber},
+        form::{Applied, Drained, Status, TableNumber, Unreachable},
     },
     form::{
         HashForm, HeaderForm, ProtocolForm, RetryForm, ServiceForm, StickyForm, TableForm, TransportForm,
@@ -20,7 +20,11 @@ use proxy::{
     ledger::{Cursor, Reading},
 };
 use router::{Checked, Kind, lead::Phase};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::{
+    sync::Notify,
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
 use traffic::{
     HashFunction, Variation as Which,
     adopt::AdoptError,
@@ -36,6 +40,7 @@ use crate::{
         table::{Led, Table},
     },
     measure::{BASE, NEW},
+    process_end::ProcessEnds,
     proxy_process,
     runtime::VersionId,
     settings::ProxySettings,
@@ -43,6 +48,10 @@ use crate::{
 
 /// How long the proxy may wait with its answer whether a version is drained.
 const DRAIN_WAIT: Duration = Duration::from_secs(10);
+
+/// How long the proxy may wait until it can't reach a version, and how long it isn't asked for that again.
+const UNREACHABLE_WAIT: Duration = Duration::from_secs(30);
+const UNREACHABLE_EVERY: Duration = Duration::from_secs(1);
 
 /// How often it is looked whether the proxy has ended.
 const LOOK: Duration = Duration::from_millis(50);
@@ -63,6 +72,11 @@ pub struct Embedded {
     reach: Reach,
     seen: Mutex<LastSeen>,
     started: Mutex<Option<Instant>>,
+    /// Of processes that served.
+    ends: ProcessEnds,
+    /// It can't reach a version.
+    unreachable: Arc<Notify>,
+    _listening: JoinSet<()>,
 }
 
 /// What the proxy said of itself when it was looked at last.
@@ -80,12 +94,19 @@ impl Embedded {
     /// Nothing is asked of it yet; must be called in a runtime of tokio.
     #[must_use]
     pub fn new(settings: ProxySettings) -> Self {
+        let client = Client::new(&settings.control);
+        let unreachable = Arc::<Notify>::default();
+        let mut listening = JoinSet::new();
+        listening.spawn(listen(client.clone(), Arc::clone(&unreachable)));
         Self {
-            client: Client::new(&settings.control),
+            client,
             settings,
             reach: Reach::start(),
             seen: Mutex::default(),
             started: Mutex::default(),
+            ends: ProcessEnds::default(),
+            unreachable,
+            _listening: listening,
         }
     }
 
@@ -104,12 +125,16 @@ impl Embedded {
             last.at = looked.is_ok().then(Instant::now).or(last.at);
             last.trouble = looked.as_ref().err().map(ToString::to_string);
         });
+        if let Ok(status) = &looked {
+            self.ends.watch(status.pid);
+        }
         match &looked {
             Err(_) => self.start("no proxy answers, so one is started; it stays when this agent ends"),
             Ok(status) if !status.held => {
                 self.start("nobody holds the proxy's sockets, so one is started that takes them over");
             }
-            Ok(_) => {}
+            // Should it be missing again, another one is started at once.
+            Ok(_) => *self.started() = None,
         }
         let read_back = |status: Status| ReadBack {
             number: status.table,
@@ -119,10 +144,14 @@ impl Embedded {
         looked.map(read_back).map_err(|error| of_proxy(&error))
     }
 
+    fn started(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.started.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Starts a proxy where none answers or none holds the sockets, if that is this agent's business.
     fn start(&self, why: &str) {
         let Some(start) = &self.settings.start else { return };
-        let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut started = self.started();
         if started.is_some_and(|at| at.elapsed() < START_EVERY) {
             return;
         }
@@ -202,6 +231,14 @@ impl Front for Embedded {
 
     fn look(&self) -> Answer<'_, Result<ReadBack, Trouble>> {
         Box::pin(self.look_now())
+    }
+
+    fn changed(&self) -> Answer<'_, ()> {
+        Box::pin(self.ends.next())
+    }
+
+    fn unreachable(&self) -> Answer<'_, ()> {
+        Box::pin(self.unreachable.notified())
     }
 
     fn apply<'a>(&'a self, table: &'a Table) -> Answer<'a, Result<(), Trouble>> {
@@ -328,6 +365,19 @@ impl Front for Embedded {
 
     fn end(&self, at_most: Duration) -> Answer<'_, Result<bool, Trouble>> {
         Box::pin(self.end_now(at_most))
+    }
+}
+
+/// Tells whenever the proxy can't reach a version.
+async fn listen(client: Client, unreachable: Arc<Notify>) {
+    let target = format!("/unreachable?wait={}", UNREACHABLE_WAIT.as_secs());
+    loop {
+        // One of an earlier version doesn't know of this.
+        let told: Result<Unreachable, ClientError> = client.wait(&target, UNREACHABLE_WAIT).await;
+        if told.is_ok_and(|told| told.unreachable) {
+            unreachable.notify_one();
+        }
+        sleep(UNREACHABLE_EVERY).await;
     }
 }
 

@@ -51,6 +51,16 @@ pub trait Front: fmt::Debug + Send + Sync {
     /// What is in force. Trouble: it can't be asked.
     fn look(&self) -> Answer<'_, Result<ReadBack, Trouble>>;
 
+    /// Waits until it is to be looked at at once. One that is beside no process of its own waits for ever.
+    fn changed(&self) -> Answer<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    /// Waits until it can't reach a version, which is to be looked at at once. One that doesn't tell waits for ever.
+    fn unreachable(&self) -> Answer<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+
     /// Has it do the whole of a table and nothing else. That it was taken is no proof: [`Self::look`] is.
     fn apply<'a>(&'a self, table: &'a Table) -> Answer<'a, Result<(), Trouble>>;
 

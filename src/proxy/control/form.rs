@@ -104,6 +104,12 @@ pub struct Drained {
     pub in_flight: u32,
 }
 
+/// Whether a version could not be connected to since this was asked last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unreachable {
+    pub unreachable: bool,
+}
+
 /// An answer that isn't what was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {

@@ -6,6 +6,7 @@
 //! | `PUT /table` | puts a table in force; 409 for one that is older, or changed without a new number; 422 for a fault in it; 507 where it can't be kept |
 //! | `GET /status` | how the proxy stands |
 //! | `GET /drained?service=S&variation=V&version=D&wait=30` | whether nobody holds this version any more; 409 while the table names it |
+//! | `GET /unreachable?wait=30` | once a version can't be connected to, or could not since this was asked last |
 //! | `GET /counts?life=L&interval=I` | what was counted after a cursor, which is `next` of the answer before; without one, all that is kept. What a reader may rely on stands in [`crate::ledger`] |
 //! | `GET /metrics` | metrics in the text format of Prometheus |
 //! | `POST /upgrade` | hands over to a process of the program that is on disk now |

@@ -9,7 +9,7 @@ use tokio::{
 use super::{
     MAX_TABLE, counted,
     desk::{Desk, Finish, Refused},
-    form::{Drained, Refusal, TableNumber, Upgrading},
+    form::{Drained, Refusal, TableNumber, Unreachable, Upgrading},
 };
 use crate::{
     form::TableForm,
@@ -37,13 +37,16 @@ async fn answer(request: Request<Incoming>, desk: Arc<Desk>) -> Answer {
         ("/table", &Method::PUT) => put_table(request, desk).await,
         ("/status", &Method::GET) => json(StatusCode::OK, &desk.status().await),
         ("/drained", &Method::GET) => drained(request.uri().query().unwrap_or_default(), &desk).await,
+        ("/unreachable", &Method::GET) => unreachable(request.uri().query().unwrap_or_default(), &desk).await,
         ("/counts", &Method::GET) => counts(request.uri().query().unwrap_or_default(), &desk).await,
         ("/metrics", &Method::GET) => counted::metrics(&desk).await,
         ("/upgrade", &Method::POST) => upgrade(&desk).await,
         ("/drain", &Method::POST) => drain(&desk).await,
-        ("/table" | "/status" | "/drained" | "/counts" | "/metrics" | "/upgrade" | "/drain", method) => {
-            refusal(StatusCode::METHOD_NOT_ALLOWED, format!("{path} has no {method}"))
-        }
+        (
+            "/table" | "/status" | "/drained" | "/unreachable" | "/counts" | "/metrics" | "/upgrade"
+            | "/drain",
+            method,
+        ) => refusal(StatusCode::METHOD_NOT_ALLOWED, format!("{path} has no {method}")),
         _ => refusal(StatusCode::NOT_FOUND, format!("there is no {path}")),
     }
 }
@@ -105,6 +108,34 @@ async fn drained(query: &str, desk: &Desk) -> Answer {
     }
 }
 
+async fn unreachable(query: &str, desk: &Desk) -> Answer {
+    let mut wait = Duration::ZERO;
+    for (key, value) in form_urlencoded::parse(query.as_bytes()) {
+        match (&*key, seconds(&value)) {
+            ("wait", Ok(asked)) => wait = asked,
+            ("wait", Err(why)) => return refusal(StatusCode::BAD_REQUEST, why),
+            (key, _) => {
+                return refusal(StatusCode::BAD_REQUEST, format!("there is no {key:?} here; there is wait"));
+            }
+        }
+    }
+    let mut open = desk.is_open();
+    let unreachable = tokio::select! {
+        biased;
+        () = desk.proxy().unreachable() => true,
+        // Who takes over answers the next question.
+        _ = open.wait_for(|open| !open) => false,
+        () = sleep(wait) => false,
+    };
+    json(StatusCode::OK, &Unreachable { unreachable })
+}
+
+/// A wait, as it is asked for.
+fn seconds(value: &str) -> Result<Duration, String> {
+    let seconds = value.parse().map_err(|_| format!("wait={value} is no number of seconds"))?;
+    Ok(Duration::from_secs(seconds).min(MAX_WAIT))
+}
+
 /// What is asked about a version.
 #[derive(Debug, Default)]
 struct Asked {
@@ -122,11 +153,7 @@ impl Asked {
                 "service" => asked.service = value.into_owned(),
                 "variation" => asked.variation = value.into_owned(),
                 "version" => asked.version = value.into_owned(),
-                "wait" => {
-                    let seconds =
-                        value.parse().map_err(|_| format!("wait={value} is no number of seconds"))?;
-                    asked.wait = Duration::from_secs(seconds).min(MAX_WAIT);
-                }
+                "wait" => asked.wait = seconds(&value)?,
                 key => {
                     return Err(format!(
                         "there is no {key:?} here; there are service, variation, version, wait"

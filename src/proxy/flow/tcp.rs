@@ -154,6 +154,7 @@ impl Carried<'_> {
             match pool::connect_as(target, self.header.as_deref(), limits).await {
                 Ok(stream) => return Ok((stream, place)),
                 Err(error) => {
+                    self.worker.note_unreachable();
                     silent += usize::from(error.kind() == io::ErrorKind::TimedOut);
                     last_error = Some(format!("{target}: {error}"));
                 }

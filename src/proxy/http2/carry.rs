@@ -142,6 +142,7 @@ where
         match tried {
             Ok(ended) => return (ended, Some(place)),
             Err(error) => {
+                worker.note_unreachable();
                 silent += usize::from(error.kind() == std::io::ErrorKind::TimedOut);
                 last_error = Some(format!("{}: {error}", version.shared().targets()[at]));
             }

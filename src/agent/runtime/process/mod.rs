@@ -26,7 +26,6 @@ mod prepare;
 mod run;
 mod runner;
 pub mod shim;
-mod shims;
 mod tree;
 
 use std::{
@@ -52,13 +51,12 @@ use self::{
     prepare::Place,
     run::{Run, Spec},
     shim::Status,
-    shims::Shims,
 };
 use super::{
     Answer, Fault, Order, Phase, Running, Runtime, RuntimeError, VersionId, check,
     turns::{Turn, Turns},
 };
-use crate::lock::Lock;
+use crate::{lock::Lock, process_end::ProcessEnds};
 
 /// The most bytes of a path to a socket, and what names one below the runtime's folder.
 const SOCKET_PATH: usize = 107;
@@ -99,7 +97,7 @@ pub struct ProcessRuntime {
     choosing: Arc<Mutex<()>>,
     cgroups: Arc<Hierarchies>,
     apart: Option<Apart>,
-    shims: Shims,
+    shims: ProcessEnds,
     _lock: Lock,
 }
 
@@ -128,7 +126,7 @@ impl ProcessRuntime {
             }
         }
         let cgroups = Arc::new(Hierarchies::find(&settings.cgroups));
-        let (turns, choosing, shims) = (Turns::default(), Arc::default(), Shims::default());
+        let (turns, choosing, shims) = (Turns::default(), Arc::default(), ProcessEnds::default());
         Ok(Self { settings, runs, turns, choosing, cgroups, apart, shims, _lock: lock })
     }
 
@@ -284,7 +282,7 @@ impl Runtime for ProcessRuntime {
     }
 
     fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(self.shims.ended())
+        Box::pin(self.shims.next())
     }
 
     fn stop<'a>(&'a self, version: &'a VersionId, grace: Duration) -> Answer<'a, ()> {
