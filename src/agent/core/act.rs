@@ -50,6 +50,8 @@ pub enum Act {
 #[derive(Debug, Clone)]
 pub enum Errand {
     None,
+    /// A call that may wait isn't to: its answer shows that the manager is reached.
+    AtOnce,
     Version(VersionNote),
     Table(Box<Table>),
     Cursor(proxy::ledger::Cursor),

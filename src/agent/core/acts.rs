@@ -52,6 +52,7 @@ impl Core {
     #[must_use]
     pub fn errand(&self, act: &Act) -> Errand {
         match act {
+            Act::Poll | Act::EndStage { .. } if !self.link.reached => Errand::AtOnce,
             Act::List
             | Act::Look(_)
             | Act::Join

@@ -23,6 +23,12 @@ impl Core {
         }
     }
 
+    /// Has a call that waits pause after its answer. The first one was to be answered at once.
+    fn pause(&mut self, act: Act, pause_ms: u64, now: Now) {
+        let pause_ms = if self.link.reached { pause_ms } else { 0 };
+        self.tries.pause(act, now.ms + pause_ms);
+    }
+
     /// Notes that a call to the manager came to nothing, and when it is made again.
     fn unanswered(&mut self, act: Act, trouble: &Trouble, now: Now) {
         self.tries.failed(act, now.ms);
@@ -59,8 +65,8 @@ impl Core {
             Ok(polled) => polled,
             Err(trouble) => return self.unanswered(Act::Poll, &trouble, now),
         };
+        self.pause(Act::Poll, POLL_PAUSE_MS.saturating_sub(took_ms), now);
         self.answered(now);
-        self.tries.pause(Act::Poll, now.ms + POLL_PAUSE_MS.saturating_sub(took_ms));
         self.reads = polled.reads;
         if self.state.id.as_ref() != Some(&polled.id) {
             self.inform(format!("the manager calls this agent {}", polled.id));
@@ -154,9 +160,9 @@ impl Core {
             Ok(answer) => answer,
             Err(trouble) => return self.unanswered(act, &trouble, now),
         };
-        self.answered(now);
         let is_meant = self.long_call() == act;
-        self.tries.pause(act, now.ms + END_STAGE_PAUSE_MS.saturating_sub(took_ms));
+        self.pause(act, END_STAGE_PAUSE_MS.saturating_sub(took_ms), now);
+        self.answered(now);
         if !is_meant {
             return;
         }

@@ -56,11 +56,11 @@ impl Tools {
             Act::Look(_) => Event::Looked(self.front.look().await),
             Act::Join => Event::Joined(self.join().await),
             Act::Poll => {
-                let answer = self.poll(id).await;
+                let answer = self.poll(id, wait(&errand)).await;
                 Event::Polled { took_ms: took(), answer }
             }
             Act::EndStage { offer, stage, skipped } => {
-                let answer = self.manager.end_stage(id, &offer, &stage, &skipped, WAIT).await;
+                let answer = self.manager.end_stage(id, &offer, &stage, &skipped, wait(&errand)).await;
                 let answer = answer.map_err(|error| of_link(&error));
                 Event::EndStage { offer, stage, skipped, took_ms: took(), answer }
             }
@@ -125,10 +125,10 @@ impl Tools {
         Ok(joined.id)
     }
 
-    async fn poll(&self, id: &str) -> Result<Polled, Trouble> {
+    async fn poll(&self, id: &str, wait: Duration) -> Result<Polled, Trouble> {
         let id = (!id.is_empty()).then_some(id);
         let about = About { runtimes: self.runtimes.forms().await, ..self.about.clone() };
-        let polled = self.manager.poll(id, &about, WAIT).await.map_err(|error| of_link(&error))?;
+        let polled = self.manager.poll(id, &about, wait).await.map_err(|error| of_link(&error))?;
         Ok(Polled { id: polled.id, offer: polled.offer, reads: self.manager.reads() })
     }
 
@@ -267,6 +267,11 @@ impl Tools {
         }
         Err(why)
     }
+}
+
+/// How long a call that may wait may do so.
+fn wait(errand: &Errand) -> Duration {
+    if matches!(errand, Errand::AtOnce) { Duration::ZERO } else { WAIT }
 }
 
 /// The first line of a file.

@@ -4,7 +4,7 @@ mod obstacles;
 mod services;
 mod world;
 
-use choirmaster_agent::core::Act;
+use choirmaster_agent::core::{Act, Errand, Event, Listed};
 use model::StageStatus;
 use wire::{StageSummary, Then};
 
@@ -393,6 +393,46 @@ fn who_misses_one_answer_of_the_proxy_asks_again_soon() {
 
 /// The manager takes an offer for fetched whose answer somebody between has replaced, and doesn't offer it again: one refusal left an
 /// undo undone for good.
+#[test]
+fn who_was_started_again_says_that_the_manager_is_reached_before_there_is_news() {
+    let mut world = World::new();
+    world.until("the manager is reached", |world| world.core.link().reached);
+    let errand = world.core.errand(&Act::Poll);
+    assert!(matches!(errand, Errand::None), "further calls wait for news: {errand:?}");
+    assert!(world.core.acts(world.now()).contains(&Act::Poll), "without a pause");
+
+    let mut world = with_offer();
+    world.until("the canary is tried", |world| world.share("hello") == 1_000);
+    world.kill();
+    world.until("the manager is reached", |world| world.core.link().reached);
+    assert_eq!(world.told, [], "in a stage as well");
+}
+
+#[test]
+fn what_changed_is_looked_at_at_once_and_again_if_that_was_being_done() {
+    let mut world = World::new();
+    world.add("hello", "base", "nodejs");
+    let is_looked_at = |act: &Act| matches!(act, Act::List | Act::Look(_));
+    let looks = |world: &World| -> Vec<Act> {
+        world.core.acts(world.now()).into_iter().filter(is_looked_at).collect()
+    };
+    world.until("nothing is to be looked at", |world| world.core.is_in_force() && looks(world).is_empty());
+    let now = world.now();
+    world.core.list_now(now);
+    world.core.look_now(now);
+    let first = looks(&world);
+    assert_eq!(first.len(), 2, "{first:?}");
+    world.core.list_now(now);
+    world.core.look_now(now);
+    let second = looks(&world);
+    assert!(second.contains(&Act::List) && second[1] != first[1], "{first:?}, then {second:?}");
+    let listed = Event::Listed(Ok(Listed::default()));
+    world.core.handle(listed.clone(), now);
+    assert!(looks(&world).contains(&Act::List), "what was under way may have been before the change");
+    world.core.handle(listed, now);
+    assert!(!looks(&world).contains(&Act::List));
+}
+
 #[test]
 fn an_offer_that_was_refused_is_asked_for_again_and_given_up_in_the_end() {
     for (refused, is_had) in [(1, true), (5, true), (6, false)] {
