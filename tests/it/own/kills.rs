@@ -260,3 +260,25 @@ async fn all_that_an_agent_and_its_proxy_are_may_be_killed_and_serves_again_by_t
     assert_eq!(pid(&site), version);
     none_was_doubled(&site, load).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_version_whose_shim_is_killed_is_missed_by_nobody() {
+    let (site, mut node, load) = serving().await;
+    let version = site.running("v0")[0].pid;
+    for agent_is_away in [false, false, true] {
+        if agent_is_away {
+            node.kill();
+        }
+        let shim = node.shim().unwrap();
+        assert!(processes::kill(shim));
+        load.more_calls(100).await;
+        if agent_is_away {
+            node.come_back();
+        }
+        wait_until("another shim watches it", async || node.shim().is_some_and(|next| next != shim)).await;
+    }
+    load.more_calls(100).await;
+    assert_eq!(load.callers.lost(), 0);
+    assert_eq!(site.running("v0").iter().map(|one| one.pid).collect::<Vec<_>>(), [version]);
+    none_was_doubled(&site, load).await;
+}

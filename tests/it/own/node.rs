@@ -263,6 +263,12 @@ impl Node {
         load
     }
 
+    /// The process beside the only version.
+    pub fn shim(&self) -> Option<u32> {
+        let found = processes::with(self.folder.to_str().unwrap());
+        found.into_iter().find(|one| one.arguments.contains(" shim watch ")).map(|one| one.pid)
+    }
+
     /// The holder of the proxy's sockets, and the process that takes calls.
     pub fn proxy_processes(&self) -> Vec<processes::Found> {
         let mut found = processes::with(self.folder.join("proxy.sock").to_str().unwrap());

@@ -13,7 +13,8 @@
 //! Where `watch` itself is killed, the function goes on, and the next `watch` of the run goes on with it: it is the process that
 //! `started.json` names, by number, start and boot of the machine, so that no other one is taken for it. Its end is learnt from the
 //! kernel, without its exit status; its processes are found by a mark in their environment, and by whom these started. What it writes
-//! meanwhile waits in the pipe, which it holds at both ends. A run that is being ended has no `started.json` any more.
+//! meanwhile waits in the pipe, which it holds at both ends; where that is full, the function waits with its next line until somebody
+//! reads. A run that is being ended has no `started.json` any more.
 
 mod binary;
 mod function;
