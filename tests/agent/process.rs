@@ -188,7 +188,7 @@ async fn a_version_that_was_to_end_when_its_shim_was_killed_is_ended() {
     let world = ProcessWorld::new();
     let runtime = world.open();
     let order = world.order(Behaviour::IgnoresTerm);
-    let running = runtime.start(&order).await.unwrap();
+    runtime.start(&order).await.unwrap();
     let (stopper, version) = (Arc::clone(&runtime), order.version.clone());
     let stopping = tokio::spawn(async move { stopper.stop(&version, Duration::from_hours(1)).await });
     let started = world.run_folder(&order.version).join("started.json");
@@ -219,7 +219,7 @@ async fn a_shim_that_is_asked_by_the_machine_to_end_ends_its_function() {
     let world = ProcessWorld::new();
     let runtime = world.open();
     let order = world.order(Behaviour::Obeys);
-    let running = runtime.start(&order).await.unwrap();
+    runtime.start(&order).await.unwrap();
     signal(world.shim(&order.version), Signal::TERM);
     wait_until("it is gone", async || runtime.list().await.unwrap().is_empty().then_some(())).await;
     assert_eq!(world.left_behind(), [""; 0]);
