@@ -210,7 +210,7 @@ async fn a_release_of_a_service_reads_as_one() {
       state        Planned
       waits for    is submitted but not started: `choirmaster release resume` starts it
       changes      service checkout
-      tag          0-1-3
+      tag          0-1-4
       children     0
 
     STAGE  TYPE     CHANGES           NEW             CHILDREN

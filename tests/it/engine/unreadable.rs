@@ -85,18 +85,22 @@ async fn an_event_of_the_first_version_is_shown_and_a_newer_one_is_unreadable_an
 
 /// Without its id it would take another, and be another manager for its parent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_manager_whose_own_id_has_a_newer_form_does_not_start_and_keeps_it() {
-    let world = World::start().await;
-    world.sql(r#"UPDATE settings SET value = '{"version":2,"id":"me"}' WHERE name = 'identity'"#).await;
-    let url = world.store();
-    world.manager.stop().await.unwrap();
-    let options = Options::local(url.clone(), Path::new(env!("CARGO_MANIFEST_DIR")).to_owned());
-    let error = format!("{:#}", app::start(options).await.expect_err("it is newer"));
-    assert!(error.contains("table settings, key identity, column value: its form has version 2"), "{error}");
-    let mut store = SqliteConnection::connect(&url).await.unwrap();
-    let kept: Vec<String> =
-        sqlx::query_scalar("SELECT value FROM settings").fetch_all(&mut store).await.unwrap();
-    assert_eq!(kept, [r#"{"version":2,"id":"me"}"#]);
+async fn a_manager_whose_own_settings_have_a_newer_form_does_not_start_and_keeps_them() {
+    for name in ["identity", "offer_key"] {
+        let world = World::start().await;
+        let url = world.store();
+        world.manager.stop().await.unwrap();
+        let mut store = SqliteConnection::connect(&url).await.unwrap();
+        let newer = r#"{"version":2,"id":"me"}"#;
+        let change = sqlx::query("UPDATE settings SET value = $1 WHERE name = $2").bind(newer).bind(name);
+        assert_eq!(change.execute(&mut store).await.unwrap().rows_affected(), 1);
+        let options = Options::local(url.clone(), Path::new(env!("CARGO_MANIFEST_DIR")).to_owned());
+        let error = format!("{:#}", app::start(options).await.expect_err("it is newer"));
+        let named = format!("table settings, key {name}, column value: its form has version 2");
+        assert!(error.contains(&named), "{error}");
+        let kept = sqlx::query_scalar::<_, String>("SELECT value FROM settings WHERE name = $1").bind(name);
+        assert_eq!(kept.fetch_one(&mut store).await.unwrap(), newer);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -118,6 +118,7 @@ fn validate_looks_for_the_functions_where_submit_would_take_them_from() {
     1 file, 1 error, 0 warnings
     "#);
     fs::create_dir_all(release.join("fns/sieve_new")).unwrap();
+    fs::write(release.join("fns/sieve_new/index.js"), "2").unwrap();
     assert_eq!(validated(folder.path(), "21"), (0, "1 file, 0 errors, 0 warnings\n".to_owned()));
     fs::write(release.join("fns.zip"), "no zip").unwrap();
     let (code, text) = validated(folder.path(), "21");
