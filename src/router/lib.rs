@@ -20,6 +20,7 @@ pub mod lead;
 pub mod measure;
 pub mod names;
 pub mod nginx;
+mod ports;
 mod task;
 
 use std::{fmt, future::Future, path::Path, pin::Pin};

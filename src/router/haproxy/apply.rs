@@ -2,14 +2,12 @@
 
 use std::{
     collections::BTreeSet,
-    io,
     net::{IpAddr, SocketAddr},
     path::Path,
 };
 
 use tokio::time::timeout;
 use traffic::{
-    adopt::is_taken,
     haproxy::{
         MARK, Map, Section, Structure, Write, add, commit, listens_of, listens_of_others, maps, prepare,
         section, set, state, to_switch_off, version_of, writes,
@@ -23,7 +21,10 @@ use super::{
     running::Running,
     socket::{no_sense, step},
 };
-use crate::{Applied, RouterError, disk};
+use crate::{
+    Applied, RouterError, disk,
+    ports::{Holder, holder},
+};
 
 /// So often it is begun anew where somebody else has it loaded anew in between.
 const TRIES: u32 = 5;
@@ -312,16 +313,14 @@ fn taken_port(new: &str, there: &str, others: &BTreeSet<(Option<IpAddr>, u16)>) 
     let added = listens_of(new).into_iter().filter(|listen| !there.contains(listen));
     let addresses = added.filter_map(|listen| listen.parse::<SocketAddr>().ok());
     addresses.into_iter().find_map(|address| {
-        let bound = std::net::TcpListener::bind(address);
-        if is_taken(others, address.ip(), address.port()) {
-            let port = address.port();
-            Some(format!(
-                "a section of its operator's listens at port {port}, and a service would at {address}"
-            ))
-        } else if bound.is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse) {
-            Some(format!("somebody else listens at {address}"))
-        } else {
-            None
-        }
+        Some(match holder(others, address)? {
+            Holder::Operator => {
+                let port = address.port();
+                format!(
+                    "a section of its operator's listens at port {port}, and a service would at {address}"
+                )
+            }
+            Holder::SomebodyElse => format!("somebody else listens at {address}"),
+        })
     })
 }

@@ -1,10 +1,9 @@
 //! How a wanted state gets to nginx.
 
-use std::{collections::BTreeSet, net::TcpListener, time::Duration};
+use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
 use tokio::time::{Instant, sleep};
 use traffic::{
-    adopt::is_taken,
     nginx::{Rendered, listens_of_others, parse, render},
     wanted::Wanted,
 };
@@ -15,7 +14,10 @@ use super::{
     files, process,
     state::{State, folders_of},
 };
-use crate::{Applied, RouterError};
+use crate::{
+    Applied, RouterError,
+    ports::{Holder, holder},
+};
 
 /// nginx starts new workers and tells the old ones to end a tenth of a second later. So long nobody but new ones has to answer.
 const SETTLED: Duration = Duration::from_millis(250);
@@ -238,13 +240,14 @@ impl Nginx {
         let others = listens_of_others(&printed, &self.settings.include.display().to_string());
         let addresses = &self.settings.layout.listen_on;
         for (port, address) in new.iter().flat_map(|port| addresses.iter().map(move |at| (*port, *at))) {
-            let bound = TcpListener::bind((address, port));
-            let said = if is_taken(&others, address, port) {
-                format!("a server of its operator's listens at port {port}, and a service would at {address}")
-            } else if bound.is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse) {
-                format!("somebody else has port {port} at {address}")
-            } else {
-                continue;
+            let said = match holder(&others, SocketAddr::new(address, port)) {
+                None => continue,
+                Some(Holder::Operator) => {
+                    format!(
+                        "a server of its operator's listens at port {port}, and a service would at {address}"
+                    )
+                }
+                Some(Holder::SomebodyElse) => format!("somebody else has port {port} at {address}"),
             };
             return Err(RouterError::Refused { router: NGINX, said });
         }

@@ -1,0 +1,28 @@
+//! Who has a port at which a service is to be, and at which nothing of ours listens yet.
+
+use std::{
+    collections::BTreeSet,
+    io,
+    net::{IpAddr, SocketAddr, TcpListener},
+};
+
+use traffic::adopt::is_taken;
+
+/// Who has a port.
+pub(crate) enum Holder {
+    /// The router itself, by its operator's own configuration: it would share it with ours.
+    Operator,
+    SomebodyElse,
+}
+
+/// `operators`: where the operator's own parts of the router listen.
+pub(crate) fn holder(operators: &BTreeSet<(Option<IpAddr>, u16)>, at: SocketAddr) -> Option<Holder> {
+    let bound = TcpListener::bind(at);
+    if is_taken(operators, at.ip(), at.port()) {
+        Some(Holder::Operator)
+    } else if bound.is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse) {
+        Some(Holder::SomebodyElse)
+    } else {
+        None
+    }
+}
