@@ -1,7 +1,14 @@
 //! The text that a child is handed.
 
-use super::command::Form;
+use super::command::{Form, Offer};
 use language::{Strategy, render, render_full};
+
+impl Offer {
+    /// The text of this offer, under an id of it.
+    pub fn text(&self, id: &str) -> String {
+        self.form.text(&self.strategy, id)
+    }
+}
 
 impl Form {
     /// The text of an offer of this id. A release from above may be called otherwise here than its strategy is.

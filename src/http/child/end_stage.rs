@@ -55,9 +55,10 @@ pub(super) async fn handle(
     body: Result<ChildBody<MAX_END_STAGE_BODY_BYTES>, Refused>,
 ) -> Result<Response, Refused> {
     let body = body?;
-    let request = EndStageRequest::parse(&body.bytes)?;
+    let mut request = EndStageRequest::parse(&body.bytes)?;
     check_token(&ctx, &headers, &request.id)?;
     let view = ctx.view();
+    request.strategy_id = view.releases.own_id(&request.strategy_id).into_owned().into();
     Stats::count(&view.stats.end_stages);
     let quick = view.children.with(&request.id, |child| {
         let end = from_view(&ctx, child, &request);
@@ -137,7 +138,7 @@ fn from_view(ctx: &Context, child: &ChildEntry, request: &EndStageRequest<'_>) -
         return None;
     }
     let end = ctx.view().releases.with(turn.release, |release| {
-        if !release.offers(&ctx.view().releases.own_id(&request.strategy_id), turn.name) {
+        if !release.offers(&request.strategy_id, turn.name) {
             return None;
         }
         match turn.name.kind {
@@ -155,7 +156,7 @@ fn from_view(ctx: &Context, child: &ChildEntry, request: &EndStageRequest<'_>) -
 async fn ask(ctx: &Context, request: &EndStageRequest<'_>) -> Result<EndStageAnswer, Refused> {
     let command = Command::Members(members::Command::EndStage {
         child: request.id.to_string(),
-        offer: ctx.view().releases.own_id(&request.strategy_id).into_owned(),
+        offer: request.strategy_id.to_string(),
         stage: request.stage_name.to_string(),
     });
     match ctx.engine.call(command, By::CHILD, PATIENCE).await {
@@ -187,7 +188,7 @@ fn is_of_a_lost_state(ctx: &Context, request: &EndStageRequest<'_>, error: &Engi
     match error {
         EngineError::Refused(Refusal::UnknownChild(_)) => true,
         EngineError::Refused(Refusal::NeverOffered { .. }) => {
-            ctx.view().releases.resolve(&ctx.view().releases.own_id(&request.strategy_id)).is_none()
+            ctx.view().releases.resolve(&request.strategy_id).is_none()
         }
         EngineError::Refused(_)
         | EngineError::Busy

@@ -65,8 +65,9 @@ pub(super) async fn handle(
     check_token(&ctx, &headers, &child)?;
     let view = ctx.view();
     Stats::count(&view.stats.fetches);
+    let own_id = view.releases.own_id(&id);
     let repeated = view.children.with(&child, |child| {
-        let text = from_view(&ctx, child, &id);
+        let text = from_view(&ctx, child, (&id, &own_id));
         text.filter(|_| heard_now(&ctx, child))
     });
     if let Some(Some(text)) = repeated {
@@ -74,14 +75,13 @@ pub(super) async fn handle(
     }
     let served_ms = ctx.served_ms();
     view.children.with(&child, |child| child.touch(served_ms));
-    let own_id = view.releases.own_id(&id).into_owned();
-    let parameters = Parameters { child: child.into_owned(), release: own_id };
+    let parameters = Parameters { child: child.into_owned(), release: own_id.into_owned() };
     // In a box, so that repeats carry nothing of it around.
     let offer = Box::pin(ask(&ctx, parameters)).await?;
+    let render = || offer.text(&id);
     if offer.form == Form::Full {
-        return Ok(yaml(Bytes::from(offer.form.text(&offer.strategy, &id))));
+        return Ok(yaml(Bytes::from(render())));
     }
-    let render = || offer.form.text(&offer.strategy, &id);
     let cached =
         view.releases.with(offer.release, |release| release.text(&id, offer.name, offer.form, render));
     Ok(yaml(cached.unwrap_or_else(|| Bytes::from(render()))))
@@ -128,8 +128,8 @@ async fn ask(ctx: &Context, parameters: Parameters) -> Result<Offer, Refused> {
     })
 }
 
-/// The same text again, for a child that has the offer in hand.
-fn from_view(ctx: &Context, child: &ChildEntry, offer: &str) -> Option<Bytes> {
+/// The same text again, for a child that has the offer in hand, which it calls by this id.
+fn from_view(ctx: &Context, child: &ChildEntry, (offer, own_id): (&str, &str)) -> Option<Bytes> {
     let turn = child.turn();
     // Which function an undo is of, only the engine knows.
     if turn.mode != Mode::InHand || matches!(turn.name.kind, OfferKind::Undo(_)) {
@@ -138,7 +138,7 @@ fn from_view(ctx: &Context, child: &ChildEntry, offer: &str) -> Option<Bytes> {
     ctx.view()
         .releases
         .with(turn.release, |release| {
-            if !release.offers(&ctx.view().releases.own_id(offer), turn.name) {
+            if !release.offers(own_id, turn.name) {
                 return None;
             }
             let piece = match turn.name.kind {

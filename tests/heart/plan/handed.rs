@@ -137,7 +137,7 @@ fn handed(target: &Target, area: &str) -> Target {
         .unwrap();
     let offer = world.poll(&manager);
     let offer = world.fetch(&manager, &offer).unwrap();
-    let text = offer.form.text(&offer.strategy, "7");
+    let text = offer.text("7");
     check_from_parent(text.as_bytes()).strategy.unwrap().target.unwrap()
 }
 

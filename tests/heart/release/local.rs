@@ -42,7 +42,7 @@ fn handed(world: &mut World, agent: &str) -> offer::Offer {
     let id = if shown.is_empty() { "7".to_owned() } else { shown };
     let fetched = world.fetch(agent, &id).unwrap();
     assert!(matches!(fetched.form, Form::InPlace { .. }), "{:?}", fetched.form);
-    offer::read(&fetched.form.text(&fetched.strategy, &id)).unwrap()
+    offer::read(&fetched.text(&id)).unwrap()
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn each_further_attempt_has_less_of_alpha_so_that_all_together_have_no_more() {
         let name = world.poll(&agent);
         let fetched = world.fetch(&agent, &name).unwrap();
         assert_eq!(fetched.name.attempt, attempt);
-        let read = offer::read(&fetched.form.text(&fetched.strategy, &name)).unwrap();
+        let read = offer::read(&fetched.text(&name)).unwrap();
         let alpha = read.alpha.unwrap();
         assert_eq!(alpha, 0.005 * part_of_the(attempt.into()));
         assert_eq!(read.salt, "7", "another attempt draws the same users");

@@ -241,6 +241,6 @@ fn a_manager_below_gets_all_of_it_and_sees_to_its_own_children() {
     let fetched = world.fetch(&id, &offer).unwrap();
     assert_eq!((offer.as_str(), fetched.form), ("7", Form::Full));
     assert_eq!((fetched.strategy.functions.len(), fetched.strategy.stages.len()), (3, 4));
-    let text = fetched.form.text(&fetched.strategy, "7");
+    let text = fetched.text("7");
     assert!(text.contains("partial: allow"), "{text}");
 }

@@ -459,7 +459,7 @@ impl World {
     }
 
     fn fetched(&mut self, manager: usize, call: CallId, offer: String, found: &Offer) {
-        let text = found.form.text(&found.strategy, &offer);
+        let text = found.text(&offer);
         if offered::is_withdrawn(text.as_bytes()) {
             return self.answer_link(manager, call, Ok(Answer::Taken));
         }

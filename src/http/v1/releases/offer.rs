@@ -49,7 +49,7 @@ pub(super) async fn handle(
     };
     let found = found.ok_or_else(|| Problem::unknown_child(&child))?;
     let (name, offer) = found.map_err(|(status, why)| Problem::new(status, "no-offer", why))?;
-    let text = offer.form.text(&offer.strategy, &name);
+    let text = offer.text(&name);
     Ok(([(header::CONTENT_TYPE, "application/yaml"), (OFFER, name.as_str())], text).into_response())
 }
 

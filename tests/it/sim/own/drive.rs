@@ -378,7 +378,7 @@ impl World {
         offer: &str,
         found: heart::release::command::Offer,
     ) {
-        let text = led::bend_text(found.form.text(&found.strategy, offer), self.managers[0].flaw, offer);
+        let text = led::bend_text(found.text(offer), self.managers[0].flaw, offer);
         self.tell(|| format!("own agent {index} is handed {offer}\n{text}"));
         let is_withdrawn = found.form == Form::Withdrawn;
         let handed = Handed { offer: found, text };
