@@ -27,6 +27,7 @@ pub mod webhook;
 
 use std::{fmt, future::Future, pin::Pin, time::Duration};
 
+pub use language::functions::form;
 use proxy::live::Target;
 
 pub use self::{
@@ -81,13 +82,6 @@ pub const NAMES: [&str; 5] = ["oci", "process", "tinyfaas", "wasm", "webhook"];
 pub fn unknown(name: &str) -> String {
     let near = language::nearest(name, NAMES).map(|near| format!("; did you mean {near}?"));
     format!("there is no runtime {name:?}; there are {}{}", NAMES.join(", "), near.unwrap_or_default())
-}
-
-/// The name of a form of functions as it is called here: a number behind it is no part of it (`python3`), and `node` is `nodejs`.
-#[must_use]
-pub fn form(name: &str) -> &str {
-    let bare = name.trim_end_matches(|digit: char| digit.is_ascii_digit() || digit == '.');
-    if bare == "node" { "nodejs" } else { bare }
 }
 
 /// A version that was started and not stopped.

@@ -3,13 +3,24 @@
 //! Deliberately no more than a warning: who runs the version may know a form of its own, and whether what the file says can be
 //! started shows there alone.
 
-use std::{collections::BTreeSet, io::Cursor, path::Path};
-
-use zip::ZipArchive;
+use std::{collections::BTreeSet, path::Path};
 
 use crate::{Diagnostic, Severity, Strategy, TextPlaces};
 
-/// What runtimes are called, and the files of which their folders hold one.
+/// The name of a form of functions as it is called here: a number behind it is no part of it (`python3`), and `node` is `nodejs`.
+#[must_use]
+pub fn form(name: &str) -> &str {
+    let bare = name.trim_end_matches(|digit: char| digit.is_ascii_digit() || digit == '.');
+    if bare == "node" { "nodejs" } else { bare }
+}
+
+/// The files of which a folder of a form holds one; none of a form that isn't known here.
+#[must_use]
+pub fn files_of(form: &str) -> &'static [&'static str] {
+    FORMS.iter().find(|(name, _)| *name == form).map_or(&[], |(_, files)| files)
+}
+
+/// What forms are called, and the files of which their folders hold one.
 const FORMS: [(&str, &[&str]); 6] = [
     ("nodejs", &["index.js", "package.json"]),
     ("python", &["fn.py"]),
@@ -26,9 +37,8 @@ pub fn without_form_in_folder(root: &Path, strategy: &Strategy, places: &TextPla
 
 /// The same of a zip; nothing is said of what is no zip.
 pub fn without_form_in_zip(zip: &[u8], strategy: &Strategy, places: &TextPlaces) -> Vec<Diagnostic> {
-    let Ok(archive) = ZipArchive::new(Cursor::new(zip)) else { return Vec::new() };
-    let names: BTreeSet<String> =
-        archive.file_names().filter_map(|name| name.ok().map(std::borrow::Cow::into_owned)).collect();
+    let Some(names) = super::names_in(zip) else { return Vec::new() };
+    let names: BTreeSet<String> = names.into_iter().collect();
     let has =
         |path: &str| names.range(format!("{path}/")..).next().is_some_and(|name| super::is_under(name, path));
     without_form(strategy, places, has, |file| names.contains(file))
@@ -41,24 +51,19 @@ fn without_form(
     is_file: impl Fn(&str) -> bool,
 ) -> Vec<Diagnostic> {
     let mut found = Vec::new();
-    for (function, places) in strategy.functions.iter().zip(&places.versions) {
-        for (version, place) in [&function.base, &function.new].into_iter().zip(places) {
-            let bare = version.env.trim_end_matches(|digit: char| digit.is_ascii_digit() || digit == '.');
-            let name = if bare == "node" { "nodejs" } else { bare };
-            // Of other runtimes nothing is known here.
-            let Some((name, files)) = FORMS.iter().find(|(form, _)| *form == name) else { continue };
-            let is_there = |file: &str| is_file(&format!("{}/{file}", version.path));
-            if !has(&version.path) || files.iter().any(|file| is_there(file)) {
-                continue;
-            }
-            let files = files.join(" or ");
-            let message = format!(
-                "nothing in the folder {:?} can be started as {name}: it has no {files}",
-                version.path
-            );
-            let fix = format!("call what it starts with {files}, or name the runtime that the folder is for");
-            found.push(place.path.fault(Severity::Warning, "no-form", message, fix));
+    for (version, place) in super::versions(strategy, places) {
+        let name = form(&version.env);
+        let files = files_of(name);
+        let is_there = |file: &&str| is_file(&format!("{}/{file}", version.path));
+        // Of other runtimes nothing is known here.
+        if files.is_empty() || !has(&version.path) || files.iter().any(is_there) {
+            continue;
         }
+        let files = files.join(" or ");
+        let message =
+            format!("nothing in the folder {:?} can be started as {name}: it has no {files}", version.path);
+        let fix = format!("call what it starts with {files}, or name the runtime that the folder is for");
+        found.push(place.path.fault(Severity::Warning, "no-form", message, fix));
     }
     found
 }

@@ -1,8 +1,6 @@
 //! Folders that a strategy names and that are not there, each said where it is named.
 
-use std::{collections::BTreeSet, io::Cursor, path::Path};
-
-use zip::ZipArchive;
+use std::{collections::BTreeSet, path::Path};
 
 use super::{is_under, paths};
 use crate::{Diagnostic, Severity, Strategy, TextPlaces, nearest};
@@ -31,9 +29,7 @@ pub fn missing_in_folder(
 
 /// The named folders of which a zip holds nothing; nothing is said of what is no zip.
 pub fn missing_in_zip(zip: &[u8], called: &str, strategy: &Strategy, places: &TextPlaces) -> Vec<Diagnostic> {
-    let Ok(archive) = ZipArchive::new(Cursor::new(zip)) else { return Vec::new() };
-    let names: Vec<String> =
-        archive.file_names().filter_map(|name| name.ok().map(std::borrow::Cow::into_owned)).collect();
+    let Some(names) = super::names_in(zip) else { return Vec::new() };
     let folders: BTreeSet<&str> =
         names.iter().flat_map(|name| name.match_indices('/').map(|(end, _)| &name[..end])).collect();
     let folders: Vec<String> = folders.into_iter().take(MAX_COMPARED).map(str::to_owned).collect();
@@ -50,22 +46,20 @@ fn missing(
     known: impl Fn(&str) -> Vec<String>,
 ) -> Vec<Diagnostic> {
     let mut found = Vec::new();
-    for (function, places) in strategy.functions.iter().zip(&places.versions) {
-        for (version, place) in [&function.base, &function.new].into_iter().zip(places) {
-            if has(&version.path) {
-                continue;
-            }
-            let message = format!("the folder {:?} is not in {called}", version.path);
-            // What is meant elsewhere is not meant here.
-            let known = known(&version.path);
-            let free =
-                known.iter().map(String::as_str).filter(|known| paths(strategy).all(|path| path != *known));
-            let fix = match nearest(&version.path, free) {
-                Some(near) => format!("did you mean {near}?"),
-                None => "put it there, or name where the functions are with --functions ZIP|DIR".to_owned(),
-            };
-            found.push(place.path.fault(severity, "missing-folder", message, fix));
+    for (version, place) in super::versions(strategy, places) {
+        if has(&version.path) {
+            continue;
         }
+        let message = format!("the folder {:?} is not in {called}", version.path);
+        // What is meant elsewhere is not meant here.
+        let known = known(&version.path);
+        let free =
+            known.iter().map(String::as_str).filter(|known| paths(strategy).all(|path| path != *known));
+        let fix = match nearest(&version.path, free) {
+            Some(near) => format!("did you mean {near}?"),
+            None => "put it there, or name where the functions are with --functions ZIP|DIR".to_owned(),
+        };
+        found.push(place.path.fault(severity, "missing-folder", message, fix));
     }
     found
 }

@@ -17,17 +17,19 @@ mod pack;
 mod upload;
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
-    io,
+    io::{self, Cursor},
 };
 
 use bytes::Bytes;
+use zip::ZipArchive;
 
-use crate::{Function, Strategy, Version};
+use crate::{Function, Strategy, TextPlaces, Version, VersionPlace};
 
 pub use folder::{from_folder, read_folder};
-pub use form::{without_form_in_folder, without_form_in_zip};
+pub use form::{files_of, form, without_form_in_folder, without_form_in_zip};
 pub use missing::{missing_in_folder, missing_in_zip};
 pub use name::safe;
 pub use upload::{from_upload, holds_some_of, unpack};
@@ -189,6 +191,23 @@ pub fn paths(strategy: &Strategy) -> impl Iterator<Item = &str> {
 
 fn version(function: &Function, base: bool) -> &Version {
     if base { &function.base } else { &function.new }
+}
+
+/// The versions that a strategy names, each with where that is written.
+fn versions<'s>(
+    strategy: &'s Strategy,
+    places: &'s TextPlaces,
+) -> impl Iterator<Item = (&'s Version, &'s VersionPlace)> {
+    let of = |(function, places): (&'s Function, &'s [VersionPlace; 2])| {
+        [&function.base, &function.new].into_iter().zip(places)
+    };
+    strategy.functions.iter().zip(&places.versions).flat_map(of)
+}
+
+/// The names in a zip, in its order; `None`: it is none.
+fn names_in(zip: &[u8]) -> Option<Vec<String>> {
+    let archive = ZipArchive::new(Cursor::new(zip)).ok()?;
+    Some(archive.file_names().filter_map(|name| name.ok().map(Cow::into_owned)).collect())
 }
 
 fn is_under(path: &str, folder: &str) -> bool {

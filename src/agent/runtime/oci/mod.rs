@@ -32,7 +32,6 @@ use super::{
     process::{self, Apart, ProcessRuntime},
 };
 
-pub(super) use self::podman::IMAGE_FILE;
 use self::{bundle::Bundle, podman::Podman};
 
 /// Where a container finds its version.

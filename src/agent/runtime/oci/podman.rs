@@ -21,7 +21,7 @@ use super::{
 /// The oldest that is used: it leaves the container's output to who started it (`--log-driver=passthrough`).
 const OLDEST: u32 = 4;
 /// The file of a version that names an image.
-pub(in super::super) const IMAGE_FILE: &str = "image";
+const IMAGE_FILE: &str = "image";
 /// The most bytes of that file, and of one entry of an environment, as `podman` reads lines of files.
 const MAX_NAME: u64 = 1024;
 const MAX_ENTRY: usize = 60 * 1024;

@@ -17,7 +17,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::super::{error::Fault, form, oci::IMAGE_FILE};
+use language::functions::files_of;
+
+use super::super::{error::Fault, form};
 
 /// Names the socket on which a runner listens, in its environment.
 pub(super) const SOCKET: &str = "CHOIRMASTER_SOCKET";
@@ -63,14 +65,7 @@ impl Runner {
 
     /// What a folder of this form holds; one of them is enough.
     fn files(self) -> &'static [&'static str] {
-        match self {
-            Self::Nodejs => &["index.js", "package.json"],
-            Self::Python => &["fn.py"],
-            Self::Binary => &[BINARY_FILE],
-            Self::Program => &[PROGRAM_FILE],
-            Self::Wasm => &[::wasm::form::FILE],
-            Self::Image => &[IMAGE_FILE],
-        }
+        files_of(self.name())
     }
 
     /// The program that it needs on the path.
