@@ -1,13 +1,14 @@
 //! What the manager is told of the router, as it is now.
 
+use language::told_protocol;
 use model::traffic::{
     DriftThen, HealthCheckForm, LedForm, LedVariation, PortForm, RouterPhase, RuleForm, StickyByForm,
-    TargetCount, TransportProtocol, WHOLE,
+    TargetCount, WHOLE,
 };
 use router::lead::{Phase, Then};
 use traffic::{
     seen::Difference,
-    wanted::{Protocol, Service, StickyTo, Target, Variation},
+    wanted::{Service, StickyTo, Target, Variation},
 };
 use wire::{
     HistogramForm,
@@ -135,15 +136,7 @@ fn form(service: &Service) -> LedForm {
         ports: service
             .listens
             .iter()
-            .map(|listen| PortForm {
-                port: listen.port,
-                protocol: match listen.protocol {
-                    Protocol::Http => TransportProtocol::Http,
-                    Protocol::Https => TransportProtocol::Https,
-                    Protocol::Tcp => TransportProtocol::Tcp,
-                    Protocol::Udp => TransportProtocol::Udp,
-                },
-            })
+            .map(|listen| PortForm { port: listen.port, protocol: told_protocol(listen.protocol) })
             .collect(),
         sticky: service.sticky.as_ref().map(|sticky| match sticky {
             StickyTo::Cookie(name) => StickyByForm::Cookie(name.to_string()),

@@ -10,7 +10,7 @@ use crate::{
     },
     traffic::{self, Router},
 };
-use language::{CallTarget, Protocol, Service, Strategy};
+use language::{CallTarget, Protocol, Service, Strategy, told_protocol};
 use model::{
     ReleaseId, tenant,
     traffic::{OpenPorts, TransportProtocol},
@@ -69,7 +69,7 @@ fn taken<'s>(led: &[&'s Service], router: &Router, own: &ReleaseId) -> Option<Ta
             let key = (listen.port, listen.protocol.is_udp());
             let taken = |why| Some(Taken { service: service.name(), port: listen.port, why });
             if let Some(open) = &router.ports
-                && !open.iter().any(|open| open.take(listen.port, transport(listen.protocol)))
+                && !open.iter().any(|open| open.take(listen.port, told_protocol(listen.protocol)))
             {
                 return taken(format!(
                     "it takes {} at {}",
@@ -117,16 +117,7 @@ fn named(service: &traffic::Service, own: &ReleaseId) -> String {
 }
 
 fn words(open: &[OpenPorts], protocol: Protocol) -> String {
-    let open = open.iter().filter(|open| open.are_for(transport(protocol)));
+    let open = open.iter().filter(|open| open.are_for(told_protocol(protocol)));
     let open: Vec<String> = open.map(ToString::to_string).collect();
     if open.is_empty() { "no port".to_owned() } else { open.join(", ") }
-}
-
-fn transport(protocol: Protocol) -> TransportProtocol {
-    match protocol {
-        Protocol::Http => TransportProtocol::Http,
-        Protocol::Https => TransportProtocol::Https,
-        Protocol::Tcp => TransportProtocol::Tcp,
-        Protocol::Udp => TransportProtocol::Udp,
-    }
 }

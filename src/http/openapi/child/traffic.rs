@@ -10,6 +10,9 @@ use wire::traffic::{
     MAX_TOLD_VARIATIONS, MAX_VERSION_BYTES, OrderWhat, RouterPhase, TransportProtocol, WHOLE,
 };
 
+const PROTOCOLS: [TransportProtocol; 4] =
+    [TransportProtocol::Http, TransportProtocol::Https, TransportProtocol::Tcp, TransportProtocol::Udp];
+
 /// Whole numbers up to here have a floating-point form of their own.
 const MOST: u64 = 1 << 53;
 
@@ -62,7 +65,7 @@ pub(super) fn report() -> Value {
                             "properties": {
                                 "first": {"type": "integer", "minimum": 1, "maximum": u16::MAX},
                                 "last": {"type": "integer", "minimum": 1, "maximum": u16::MAX},
-                                "protocol": {"enum": ["HTTP", "HTTPS", "TCP", "UDP"]},
+                                "protocol": {"enum": PROTOCOLS},
                             },
                         },
                         "description": "Ranges of ports at which its services may be. Absent: any.",
@@ -146,8 +149,6 @@ fn service() -> Value {
 }
 
 fn led() -> Value {
-    let protocols =
-        [TransportProtocol::Http, TransportProtocol::Https, TransportProtocol::Tcp, TransportProtocol::Udp];
     let target = text(MAX_TOLD_TARGET_BYTES);
     json!({
         "type": "object",
@@ -160,7 +161,7 @@ fn led() -> Value {
                     "required": ["port", "protocol"],
                     "properties": {
                         "port": {"type": "integer", "minimum": 0, "maximum": u16::MAX},
-                        "protocol": {"enum": protocols},
+                        "protocol": {"enum": PROTOCOLS},
                     },
                 },
             },
