@@ -169,10 +169,10 @@ impl Watch {
     async fn turn(&mut self) {
         match &mut self.now {
             Now::Runs(function) => {
-                let processes = processes(self.adopted.as_ref().map(|_| &self.spec));
                 self.look_at = Instant::now() + PROCESSES_EVERY;
+                let adopted = self.adopted.as_ref().map(|_| &self.spec);
                 if self.because.is_none()
-                    && let Some(because) = self.usage.look(&self.run, processes)
+                    && let Some(because) = self.usage.look(&self.run, processes(adopted))
                 {
                     let _ = self.notes.send(format!("{because}: it is killed"));
                     self.because = Some(because);
