@@ -40,12 +40,38 @@ fn commits_in_each_minute(world: &mut World, child: &str, minutes: usize) -> Vec
     (0..minutes).map(|_| minute(world)).collect()
 }
 
-#[test]
-fn a_child_that_answers_its_undo_with_an_error_is_offered_the_next_one_later_and_later() {
+/// A child in the first stage of release 7.
+fn begun() -> (World, String) {
+    let (mut world, child) = submitted();
+    world.take(&child);
+    (world, child)
+}
+
+fn submitted() -> (World, String) {
     let mut world = World::new();
     let child = world.child("north");
     world.submit(&canary("7", "sieve"));
-    world.take(&child);
+    (world, child)
+}
+
+/// How many offers a child is shown within a minute that polls ten times a second, fetches each, and does this then.
+fn offers_in_a_minute(world: &mut World, child: &str, then: impl Fn(&mut World, &str)) -> usize {
+    let mut offers = 0;
+    for _ in 0..600 {
+        let offer = world.poll(child);
+        if !offer.is_empty() {
+            world.fetch(child, &offer).unwrap();
+            then(world, &offer);
+            offers += 1;
+        }
+        world.pass(MINUTE / 600);
+    }
+    offers
+}
+
+#[test]
+fn a_child_that_answers_its_undo_with_an_error_is_offered_the_next_one_later_and_later() {
+    let (mut world, child) = begun();
     world.abort("7");
     let commits = commits_in_each_minute(&mut world, &child, 20);
     assert!(commits.iter().all(|commits| *commits <= MOST_IN_A_MINUTE), "{commits:?}");
@@ -66,10 +92,7 @@ fn a_child_that_answers_its_undo_with_an_error_is_offered_the_next_one_later_and
 
 #[test]
 fn while_its_undo_rests_a_child_takes_part_in_what_else_there_is() {
-    let mut world = World::new();
-    let child = world.child("north");
-    world.submit(&canary("7", "sieve"));
-    world.take(&child);
+    let (mut world, child) = begun();
     world.abort("7");
     let (offer, _) = world.take(&child);
     world.report(&child, &offer, error(UNDO_STAGE, Cause::Unstarted, "no index.js")).unwrap();
@@ -83,56 +106,27 @@ fn while_its_undo_rests_a_child_takes_part_in_what_else_there_is() {
 
 #[test]
 fn an_undo_that_is_lost_again_is_offered_later_and_later() {
-    let mut world = World::new();
-    let child = world.child("north");
-    world.submit(&canary("7", "sieve"));
-    world.take(&child);
+    let (mut world, child) = begun();
     world.abort("7");
-    let mut offers = 0;
-    for _ in 0..600 {
-        let offer = world.poll(&child);
-        if !offer.is_empty() {
-            world.fetch(&child, &offer).unwrap();
-            offers += 1;
-        }
-        world.pass(MINUTE / 600);
-    }
+    let offers = offers_in_a_minute(&mut world, &child, |_, _| ());
     assert!((3..=6).contains(&offers), "{offers}");
 }
 
 #[test]
 fn a_stage_that_ends_untested_as_soon_as_it_begins_is_not_offered_again_at_once() {
-    let mut world = World::new();
-    let child = world.child("north");
-    world.submit(&canary("7", "sieve"));
-    let mut offers = 0;
-    for _ in 0..600 {
-        let offer = world.poll(&child);
-        if !offer.is_empty() {
-            world.fetch(&child, &offer).unwrap();
-            let no_calls = Summary {
-                f2_times_summary: heart::release::summary::Times {
-                    median: -1.0,
-                    minimum: -1.0,
-                    maximum: -1.0,
-                },
-                f2_err_rate: 0.0,
-                ..summary("Canary", StageStatus::Failure)
-            };
-            world.report(&child, &offer, no_calls).unwrap();
-            offers += 1;
-        }
-        world.pass(MINUTE / 600);
-    }
+    let (mut world, child) = submitted();
+    let none = heart::release::summary::Times { median: -1.0, minimum: -1.0, maximum: -1.0 };
+    let offers = offers_in_a_minute(&mut world, &child, |world, offer| {
+        let no_calls =
+            Summary { f2_times_summary: none, f2_err_rate: 0.0, ..summary("Canary", StageStatus::Failure) };
+        world.report(&child, offer, no_calls).unwrap();
+    });
     assert!((3..=5).contains(&offers), "{offers}");
 }
 
 #[test]
 fn nothing_is_taken_back_from_a_child_that_has_begun_nothing() {
-    let mut world = World::new();
-    let child = world.child("north");
-    world.submit(&canary("7", "sieve"));
-    world.take(&child);
+    let (mut world, child) = begun();
     world.report(&child, "7", error("Canary", Cause::Unstarted, "no index.js")).unwrap();
     assert_eq!(world.poll(&child), "");
     assert_eq!(world.runs(&child, "sieve"), "unheard of");
@@ -144,10 +138,7 @@ fn nothing_is_taken_back_from_a_child_that_has_begun_nothing() {
 
 #[test]
 fn what_an_earlier_attempt_may_have_left_is_taken_back_whatever_the_next_one_says() {
-    let mut world = World::new();
-    let child = world.child("north");
-    world.submit(&canary("7", "sieve"));
-    world.take(&child);
+    let (mut world, child) = begun();
     world.report(&child, "7", summary("Canary", StageStatus::Error)).unwrap();
     assert_eq!(world.poll(&child), "7.undo");
     world.retry("7").unwrap();

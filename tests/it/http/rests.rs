@@ -19,13 +19,19 @@ async fn told(world: &World, step: &str) -> usize {
     trail.matches(&format!("\"step\":\"{step}\"")).count()
 }
 
-#[tokio::test]
-async fn a_child_that_fails_its_undo_is_named_and_rests() {
+/// A child that has release a in hand.
+async fn begun() -> (World, String) {
     let world = World::start().await;
     let child = world.child().await;
     world.submit(&strategy("a")).await.ok();
     assert_eq!(world.poll(&child).await.1, "a");
     world.fetch(&child, "a").await.ok();
+    (world, child)
+}
+
+#[tokio::test]
+async fn a_child_that_fails_its_undo_is_named_and_rests() {
+    let (world, child) = begun().await;
     world.post("/api/v1/releases/a/abort", &json!({})).await.ok();
     assert_eq!(world.offered(&child).await, "a.undo");
     world.fetch(&child, "a.undo").await.ok();
@@ -54,11 +60,7 @@ async fn a_child_that_fails_its_undo_is_named_and_rests() {
 
 #[tokio::test]
 async fn a_child_that_could_start_nothing_has_nothing_to_take_back() {
-    let world = World::start().await;
-    let child = world.child().await;
-    world.submit(&strategy("a")).await.ok();
-    assert_eq!(world.poll(&child).await.1, "a");
-    world.fetch(&child, "a").await.ok();
+    let (world, child) = begun().await;
     fails(&world, &child, "a", STAGE).await;
     assert_eq!(world.poll(&child).await.1, "");
     let release = world.until("/api/v1/releases/a", |release| release["state"] == "DoneWithFailures").await;
