@@ -166,7 +166,7 @@ pub fn geojson(area: &MultiPolygon) -> String {
 pub fn check_shape(area: &MultiPolygon) -> Result<(), AreaError> {
     area.iter().try_for_each(check_polygon)?;
     let boxes: Vec<Option<Rect>> = area.iter().map(BoundingRect::bounding_rect).collect();
-    let mut pairs = (0..area.0.len()).flat_map(|one| (one + 1..area.0.len()).map(move |two| (one, two)));
+    let pairs = (0..area.0.len()).flat_map(|one| (one + 1..area.0.len()).map(move |two| (one, two)));
     // What lies in boxes apart from each other can't meet, and of most pairs that is all that has to be known.
     let near = |(one, two): &(usize, usize)| match (&boxes[*one], &boxes[*two]) {
         (Some(one), Some(two)) => one.intersects(two),
@@ -176,7 +176,7 @@ pub fn check_shape(area: &MultiPolygon) -> Result<(), AreaError> {
         let how = area.0[*one].relate(&area.0[*two]);
         how.get(CoordPos::Inside, CoordPos::Inside) == Dimensions::TwoDimensional
     };
-    let found = pairs.by_ref().filter(near).find(overlap);
+    let found = pairs.filter(near).find(overlap);
     found.map_or(Ok(()), |(one, two)| Err(AreaError::Invalid(format!("polygons {one} and {two} overlap"))))
 }
 
