@@ -13,12 +13,6 @@ use tempfile::TempDir;
 use super::super::{processes, wait::wait_until};
 use crate::ports::free_address;
 
-/// Also where it is on the path of root alone.
-fn haproxy() -> PathBuf {
-    let of_debian = PathBuf::from("/usr/sbin/haproxy");
-    if of_debian.exists() { of_debian } else { "haproxy".into() }
-}
-
 /// A router that somebody else has started.
 pub struct Place {
     pub kind: &'static str,
@@ -73,7 +67,7 @@ impl Place {
         fs::write(self.file("main.conf"), config).unwrap();
         // A router that is given the name of a missing file doesn't start.
         fs::write(self.file("ours/choirmaster.cfg"), "# choirmaster\n").unwrap();
-        let mut command = Command::new(haproxy());
+        let mut command = Command::new("haproxy");
         command.arg("-W").arg("-S").arg(format!("{at}/master.sock,mode,600"));
         command.arg("-p").arg(self.file("pid")).arg("-f").arg(self.file("main.conf"));
         command.arg("-f").arg(self.file("ours/choirmaster.cfg"));
@@ -99,7 +93,7 @@ impl Place {
             ]);
         } else {
             set.extend([
-                format!("haproxy.program={}", haproxy().display()),
+                "haproxy.program=haproxy".to_owned(),
                 file("haproxy.config", "main.conf"),
                 file("haproxy.folder", "ours"),
                 file("haproxy.socket", "runtime.sock"),
