@@ -59,9 +59,9 @@ pub trait Real: Sized + Send + Sync {
     /// Has its operator's configuration, which it reads at its next start, serve this from a target at a port of the loopback address.
     fn serve_besides(&self, name: &str, port: u16, target: &str);
 
-    /// Has its operator's configuration, which it reads at its next start, serve two sites at this port: one of static files, and one
-    /// with a path that goes to a target.
-    fn serve_sites(&self, port: u16, target: &str);
+    /// Has its operator's configuration, which it reads at its next start, serve two sites: one of static files, and one with a path
+    /// that goes to a target.
+    fn serve_sites(&self, sites: &operators::Sites, target: &str);
 
     /// Files of the router that aren't ours.
     fn of_others(&self) -> BTreeMap<PathBuf, Vec<u8>>;

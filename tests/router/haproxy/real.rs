@@ -24,13 +24,10 @@ use traffic::{
 };
 
 use super::runtime::Runtime;
-use crate::{conformance::Real, world::liar::Door};
-
-/// Also where it is on the path of root alone.
-fn program() -> PathBuf {
-    let of_debian = PathBuf::from("/usr/sbin/haproxy");
-    if of_debian.exists() { of_debian } else { "haproxy".into() }
-}
+use crate::{
+    conformance::{Real, operators::Sites},
+    world::liar::Door,
+};
 
 /// A master with its worker, between an operator's file and ours.
 #[derive(Debug)]
@@ -55,7 +52,7 @@ impl RealHaproxy {
 
     pub fn settings(&self) -> Settings {
         Settings {
-            program: program(),
+            program: "haproxy".into(),
             config: vec![self.path("operator.cfg")],
             frame: Frame {
                 folder: Folder::new(&self.path("ours")).unwrap(),
@@ -93,7 +90,7 @@ impl RealHaproxy {
 
     async fn launch(&mut self) {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.path("log")).unwrap();
-        let mut command = Command::new(program());
+        let mut command = Command::new("haproxy");
         command.arg("-W").arg("-S").arg(format!("{},mode,600", self.path("master.sock").display()));
         command.arg("-p").arg(self.path("pid")).arg("-f").arg(self.path("operator.cfg"));
         command.arg("-f").arg(self.section());
@@ -204,10 +201,14 @@ impl Real for RealHaproxy {
         ));
     }
 
-    fn serve_sites(&self, port: u16, target: &str) {
+    fn serve_sites(&self, sites: &Sites, target: &str) {
+        let pem = self.path("sites.pem");
+        fs::write(&pem, sites.identity.cert.pem() + &sites.identity.signing_key.serialize_pem()).unwrap();
+        let (port, tls_port, pem) = (sites.port, sites.tls_port, pem.display());
         self.write_operators(&format!(
-            "\nfrontend sites\n  mode http\n  bind 127.0.0.1:{port}\n  http-request return status 200 content-type text/plain \
-             string \"a static file\" if {{ hdr(host) one.example }} {{ path /static/x }}\n  http-request deny deny_status 404 \
+            "\nfrontend sites\n  mode http\n  bind 127.0.0.1:{port}\n  bind 127.0.0.1:{tls_port} ssl crt {pem}\n  \
+             http-request return status 200 content-type text/plain string \"a static file\" \
+             if {{ hdr(host) one.example }} {{ path /static/x }}\n  http-request deny deny_status 404 \
              unless {{ hdr(host) two.example }}\n  default_backend web\nbackend web\n  mode http\n  server one {target}\n"
         ));
     }

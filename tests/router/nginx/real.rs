@@ -24,7 +24,7 @@ use traffic::{
 };
 
 use crate::{
-    conformance::Real,
+    conformance::{Real, operators::Sites},
     loss::wait::wait_until,
     world::{caller::Caller, liar::Door, place},
 };
@@ -193,14 +193,19 @@ impl Real for RealNginx {
         fs::write(&path, text + &own).unwrap();
     }
 
-    fn serve_sites(&self, port: u16, target: &str) {
+    fn serve_sites(&self, sites: &Sites, target: &str) {
         let root = self.path("site");
         fs::create_dir_all(root.join("static")).unwrap();
         fs::write(root.join("static/x"), "a static file\n").unwrap();
-        let root = root.display();
+        let [certificate, key] = ["sites.crt", "sites.key"].map(|name| self.path(name));
+        fs::write(&certificate, sites.identity.cert.pem()).unwrap();
+        fs::write(&key, sites.identity.signing_key.serialize_pem()).unwrap();
+        let (root, certificate, key) = (root.display(), certificate.display(), key.display());
+        let listens = format!("listen 127.0.0.1:{}; listen 127.0.0.1:{} ssl;", sites.port, sites.tls_port);
         let sites = format!(
-            "server {{ listen 127.0.0.1:{port}; server_name one.example; root {root}; }}\n\
-             server {{ listen 127.0.0.1:{port}; server_name two.example; location / {{ return 200 two; }} location /api {{ \
+            "ssl_certificate {certificate}; ssl_certificate_key {key};\n\
+             server {{ {listens} server_name one.example; root {root}; }}\n\
+             server {{ {listens} server_name two.example; location / {{ return 200 two; }} location /api {{ \
              proxy_pass http://{target}; }} }}\n"
         );
         fs::write(self.path("others.conf"), sites).unwrap();
