@@ -25,7 +25,8 @@ const QUIET: std::time::Duration = std::time::Duration::from_secs(4);
 ///
 /// # Errors
 ///
-/// [`RouterError::Refused`] where its master says that none came up, [`RouterError::Silent`] where none is there in time.
+/// [`RouterError::Refused`] where its master says that none came up, [`RouterError::Silent`] where none is there in time, or why the
+/// one that serves could not be asked at last.
 pub(super) async fn reload(
     haproxy: &Haproxy,
     mut old: u32,
@@ -36,22 +37,25 @@ pub(super) async fn reload(
     let failed = ready(haproxy).await;
     let mut tellings = 0;
     let mut told: Option<Instant> = None;
+    let mut is_another = false;
+    let mut unasked = None;
     while Instant::now() < until {
         if tellings < TELLINGS && told.is_none_or(|told| told.elapsed() > QUIET) {
             signal(haproxy, old).await?;
             (tellings, told) = (tellings + 1, Some(Instant::now()));
         }
         // Until the old one has handed its sockets over, either may answer or none.
-        if let Ok(running) = Running::find(haproxy).await
-            && running.pid != old
-        {
-            if running.structure.as_ref() == structure {
-                return Ok(running);
+        unasked = match Running::find(haproxy).await {
+            Ok(running) if running.pid == old => None,
+            Ok(running) if running.structure.as_ref() == structure => return Ok(running),
+            Ok(running) => {
+                // It was started for somebody who had it told before, and had another file there.
+                (old, told, is_another) = (running.pid, None, true);
+                ready(haproxy).await;
+                None
             }
-            // It was started for somebody who had it told before, and had another file there.
-            (old, told) = (running.pid, None);
-            ready(haproxy).await;
-        }
+            Err(error) => Some(error),
+        };
         let failed_now = failed_reloads(haproxy).await;
         if failed.is_some() && failed_now > failed {
             let said = "its new process ended as soon as it was started: its log says why".to_owned();
@@ -59,8 +63,16 @@ pub(super) async fn reload(
         }
         sleep(PAUSE).await;
     }
+    if let Some(error) = unasked {
+        return Err(error);
+    }
     let section = haproxy.files.folder.section();
-    let doing = format!("no process came up with {}: is it its last -f?", section.display());
+    let section = section.display();
+    let doing = if is_another {
+        format!("process {old} came up, and not with {section}: is it its last -f?")
+    } else {
+        format!("process {old} goes on, and none came up with {section}: its log says why")
+    };
     Err(RouterError::Silent { router: NAME, within, doing })
 }
 

@@ -42,8 +42,9 @@ impl Running {
             let names = session.ask(SHOW_MAPS).await?;
             let names = maps_of(&names).map_err(no_sense)?;
             let folder = &haproxy.settings.frame.folder;
-            let of_state = |name| folder.is_map_of(name).filter(|(_, name)| *name == STATE);
-            let structure = names.into_iter().find_map(of_state).map(|(structure, _)| structure);
+            // Any of ours tells it: one that hundreds of lines name, as [`STATE`] is with as many services, isn't listed.
+            let structure =
+                names.into_iter().find_map(|name| folder.is_map_of(name)).map(|(structure, _)| structure);
             let mut running = Self { session, pid, structure, maps: Maps::new() };
             running.read_map(haproxy, STATE).await?;
             return Ok(running);
@@ -52,11 +53,14 @@ impl Running {
         Err(RouterError::Silent { router: NAME, within: TRIES * PAUSE, doing })
     }
 
-    /// Reads the maps that were not read yet.
+    /// Reads all maps.
     pub(super) async fn read_maps(&mut self, haproxy: &Haproxy) -> Result<(), RouterError> {
+        self.read_map(haproxy, STATE).await?;
         let names = self.session.ask(SHOW_MAPS).await?;
         for name in maps_of(&names).map_err(no_sense)? {
-            if let Some((_, name)) = haproxy.settings.frame.folder.is_map_of(name) {
+            if let Some((_, name)) = haproxy.settings.frame.folder.is_map_of(name)
+                && name != STATE
+            {
                 self.read_map(haproxy, name).await?;
             }
         }

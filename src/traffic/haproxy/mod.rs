@@ -14,7 +14,8 @@
 //!
 //! The maps of a file stand in a folder named after a digest of that file: its [`Structure`]. A running process says which maps it
 //! has, and thereby which file it loaded, whatever is on disk by now; and a file that is only checked shares no map with the one
-//! in force.
+//! in force. A list of maps leaves out one that more lines name than its buffer of 16 KiB can list, as is `state.map`, which each
+//! service names, where there are some hundred: there all others tell the same.
 //!
 //! Shop has two variations and keeps callers by the cookie `cm`; with the salt `release-7` that is
 //!

@@ -119,6 +119,7 @@ macro_rules! conformance {
             choices::services_whose_names_are_alike_are_told_apart
             choices::where_a_call_comes_from_is_passed_on
             state::what_was_applied_is_read_back
+            state::hundreds_of_services_are_read_back_and_change_without_a_reload
             state::to_apply_the_same_again_changes_nothing
             state::targets_lead_elsewhere_once_that_was_applied
             state::a_service_that_is_wanted_no_more_goes_wholly

@@ -53,6 +53,28 @@ pub async fn what_was_applied_is_read_back<R: Real>() {
     assert_eq!(real.open().read().await.unwrap(), seen);
 }
 
+/// More than a process of HAProxy lists the lines of that name one map.
+const MANY: usize = 400;
+
+pub async fn hundreds_of_services_are_read_back_and_change_without_a_reload<R: Real>() {
+    let real = R::start().await;
+    let router = real.open();
+    let backends = Backend::start_all(["A", "B"]).await;
+    let spec_of = |at: usize| {
+        let mut spec = service(&format!("service-{at}"), free_port(), &backends, &[9_990, 10]);
+        spec.hash = R::HASH;
+        spec.rule = Some(rule(&[("B", 1)]));
+        spec
+    };
+    let mut specs: Vec<ServiceSpec> = (0..MANY).map(spec_of).collect();
+    assert!(done(&router, &wanted(1, &specs.iter().collect::<Vec<_>>())).await.was_reloaded);
+    assert_eq!(router.read().await.unwrap().services.len(), MANY);
+    specs[MANY / 2] = with_shares(&specs[MANY / 2], &[0, 10_000]);
+    assert!(!done(&router, &wanted(2, &specs.iter().collect::<Vec<_>>())).await.was_reloaded);
+    let mut caller = Caller::new(real.at(specs[MANY / 2].listens[0].port));
+    assert_eq!(caller.variation(&[]).await, "B");
+}
+
 pub async fn to_apply_the_same_again_changes_nothing<R: Real>() {
     let real = R::start().await;
     let router = real.open();

@@ -1,7 +1,10 @@
 //! What takes a reload, and what becomes of it.
 
-use choirmaster_router::{Router as _, RouterError, haproxy::Haproxy};
-use traffic::{HashFunction, wanted::ServiceSpec};
+use choirmaster_router::{
+    Router as _, RouterError,
+    haproxy::{Haproxy, Reload, Settings},
+};
+use traffic::{HashFunction, haproxy::Folder, wanted::ServiceSpec};
 
 use super::RealHaproxy;
 use crate::{
@@ -146,6 +149,38 @@ async fn another_process_than_its_master_is_sent_no_signal() {
     router.reload().await.unwrap();
 }
 
+/// Tells it a first service by these settings, until it says what is the matter with it.
+async fn trouble_of(settings: &Settings, spec: &ServiceSpec, with: &str) -> String {
+    let mut last = String::new();
+    // How long a process takes to come up is the machine's matter.
+    for seconds in [1, 2, 4, 8, 16, 32] {
+        let mut settings = settings.clone();
+        settings.limits.reload = std::time::Duration::from_secs(seconds);
+        let haproxy = Haproxy::open(settings).unwrap();
+        last = haproxy.apply(&wanted(seconds, &[spec])).await.unwrap_err().to_string();
+        if last.contains(with) {
+            break;
+        }
+    }
+    last
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_was_given_another_file_is_told_from_none() {
+    let real = RealHaproxy::start().await;
+    let backends = Backend::start_all(["A", "B"]).await;
+    let spec = spec_of(&backends, free_port());
+    let mut idle = real.settings();
+    idle.reload = Reload::Command(vec!["true".into()]);
+    let pid = real.runtime().await.pid().await;
+    let said = trouble_of(&idle, &spec, "goes on").await;
+    assert!(said.contains(&format!("process {pid} goes on, and none came up")), "{said}");
+    let mut elsewhere = real.settings();
+    elsewhere.frame.folder = Folder::new(&real.section().with_file_name("elsewhere")).unwrap();
+    let said = trouble_of(&elsewhere, &spec, "is it its last -f?").await;
+    assert!(said.contains("elsewhere/choirmaster.cfg: is it its last -f?"), "{said}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_may_reload_it_and_may_fail() {
     let real = RealHaproxy::start().await;
@@ -153,8 +188,7 @@ async fn a_command_may_reload_it_and_may_fail() {
     let spec = spec_of(&backends, free_port());
     let with = |words: &[&str]| {
         let mut settings = real.settings();
-        settings.reload =
-            choirmaster_router::haproxy::Reload::Command(words.iter().map(|&word| word.into()).collect());
+        settings.reload = Reload::Command(words.iter().map(|&word| word.into()).collect());
         Haproxy::open(settings).unwrap()
     };
     let before = real.on_disk();
