@@ -100,9 +100,14 @@ struct Backend {
 
 impl Backend {
     async fn start(name: &'static str) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let at = listener.local_addr().unwrap();
-        let datagrams = UdpSocket::bind(at).await.unwrap();
+        // Who has a port for UDP the system doesn't look at when it chooses one for TCP.
+        let (listener, at, datagrams) = loop {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+            let at = listener.local_addr().unwrap();
+            if let Ok(datagrams) = UdpSocket::bind(at).await {
+                break (listener, at, datagrams);
+            }
+        };
         let let_go = watch::Sender::new(false);
         let held = let_go.subscribe();
         let mut serving = JoinSet::new();

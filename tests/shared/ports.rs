@@ -26,11 +26,14 @@ pub fn free_address() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, free_port()).into()
 }
 
+/// Ports in a row are given out in such blocks, whoever asks for how many.
+const BLOCK: u16 = 100;
+
 /// So many ports in a row, as the first and the last of them, which no other caller of this gets until this process ends, in whichever
 /// process it is: it listens on the port before them.
 pub fn range(ports: u16) -> (u16, u16) {
-    let places = usize::from(ports + 1);
-    let starts: Vec<u16> = RANGES.step_by(places).filter(|first| first + ports < RANGES.end).collect();
+    assert!(ports < BLOCK, "a block has {BLOCK} ports, of which one is listened on");
+    let starts: Vec<u16> = RANGES.step_by(usize::from(BLOCK)).collect();
     // Where each process begins to look.
     let begin = std::process::id() as usize % starts.len();
     for first in starts[begin..].iter().chain(&starts[..begin]) {
@@ -39,5 +42,5 @@ pub fn range(ports: u16) -> (u16, u16) {
             return (first + 1, first + ports);
         }
     }
-    panic!("all ranges of {ports} ports are taken");
+    panic!("all blocks of ports are taken");
 }

@@ -7,7 +7,6 @@ use tokio::{net::UdpSocket, time::timeout};
 use super::{service, table};
 use crate::{
     deadline::DEADLINE,
-    ports::free_address,
     world::{LATER, Running, SOON, start, until},
 };
 
@@ -39,6 +38,21 @@ impl End {
 
     fn is_left_alone(&self) -> bool {
         self.socket.try_recv(&mut [0; 8]).is_err()
+    }
+}
+
+/// An address that refuses what comes, and that nobody else is given meanwhile: its socket takes datagrams of nobody but itself.
+struct Refusing(std::net::UdpSocket);
+
+impl Refusing {
+    fn new() -> Self {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(socket.local_addr().unwrap()).unwrap();
+        Self(socket)
+    }
+
+    fn at(&self) -> String {
+        self.0.local_addr().unwrap().to_string()
     }
 }
 
@@ -155,10 +169,8 @@ async fn a_flow_whose_variation_gets_none_any_more_leaves_it_at_the_deadline() {
 #[tokio::test]
 async fn a_new_version_that_refuses_leaves_its_flows_to_the_stable_one_with_what_it_was_sent() {
     let of = Two::new(Limits { udp_idle: LATER, ..Limits::default() }).await;
-    let refusing = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    of.running
-        .share(1, service("udp", of.at, &of.base.at().to_string(), &refusing.to_string(), 10_000))
-        .await;
+    let refusing = Refusing::new();
+    of.running.share(1, service("udp", of.at, &of.base.at().to_string(), &refusing.at(), 10_000)).await;
     let caller = End::new().await;
     caller.send(of.at, "first").await;
     let (text, flow) = of.base.next().await;
@@ -173,8 +185,7 @@ async fn a_new_version_that_refuses_leaves_its_flows_to_the_stable_one_with_what
 
     // Where nobody else is left it is the stable one's failure.
     let of = Two::new(Limits { udp_idle: SOON, ..Limits::default() }).await;
-    let nobody = free_address().to_string();
-    of.running.share(1, service("udp", of.at, &nobody, &nobody, 0)).await;
+    of.running.share(1, service("udp", of.at, &refusing.at(), &refusing.at(), 0)).await;
     caller.send(of.at, "third").await;
     // Before it came there is no flow either.
     let base = loop {
