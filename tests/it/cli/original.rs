@@ -30,7 +30,7 @@ fn zip_of(folders: &[(&str, &str)]) -> Vec<u8> {
 
 const SIEVE: [(&str, &str); 2] = [("sample_f1", "sieve_base"), ("sample_f2", "sieve_new")];
 
-const ALL: [(&str, &str); 4] = [SIEVE[0], SIEVE[1], ("greet_f1", "greet_base"), ("greet_f2", "greet_new")];
+const ALL: [(&str, &str); 4] = [SIEVE[0], SIEVE[1], ("greet_f1", "sieve_base"), ("greet_f2", "sieve_new")];
 
 /// The original's folder, with the functions of those releases that are named.
 fn original(place: &Path, with_functions: &[&str]) {
