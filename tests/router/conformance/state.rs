@@ -53,7 +53,7 @@ pub async fn what_was_applied_is_read_back<R: Real>() {
     assert_eq!(real.open().read().await.unwrap(), seen);
 }
 
-/// More than a process of HAProxy lists the lines of that name one map.
+/// More than the lines that name one map and that `HAProxy` can list.
 const MANY: usize = 400;
 
 pub async fn hundreds_of_services_are_read_back_and_change_without_a_reload<R: Real>() {
