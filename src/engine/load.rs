@@ -285,6 +285,7 @@ impl Building {
             gates,
             accepted: detail.accepted,
             runs: Arc::default(),
+            failed: detail.failed,
             times: detail.times,
             next_deadline: 0,
             sweep: None,
@@ -366,6 +367,7 @@ impl Building {
             displaced: detail.displaced,
             predecessor: detail.predecessor,
             joined: detail.joined,
+            kept: detail.kept,
         };
         let led = if let Some(manager) = detail.manager {
             Led::Whole(Box::new(Whole { rare, ..manager }))

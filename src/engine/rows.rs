@@ -194,6 +194,7 @@ pub(super) fn release_row(release: &Release, wall_ms: WallMs) -> Result<ReleaseR
         counts: release.counts,
         stand: release.gates.stand,
         accepted: release.accepted,
+        failed: release.failed,
         times: release.times.clone(),
         parent: release.parent.clone(),
         left_out: release.left_out,
@@ -266,6 +267,7 @@ pub(super) fn assignment_row(
         successor: rare.successor,
         displaced: rare.displaced,
         predecessor: rare.predecessor,
+        kept: rare.kept,
         facts: assignment.facts,
         late: assignment.late().to_vec(),
     };

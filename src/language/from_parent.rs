@@ -42,10 +42,23 @@ pub struct FromParent {
     /// that every attempt at it, and every manager below, draws the same. `None`: the id of the offer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub salt: Option<String>,
+    /// An agent keeps up the shares of a stage that has failed, until it is told what becomes of them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_failed: bool,
 }
 
 pub(super) fn read(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<FromParent> {
-    let known = ["waves", "continues", "undoes", "retries", "interim", "classes", "local_alpha", "salt"];
+    let known = [
+        "waves",
+        "continues",
+        "undoes",
+        "retries",
+        "interim",
+        "classes",
+        "local_alpha",
+        "salt",
+        "keeps_failed",
+    ];
     let fields = Fields::open(entry.node, "from_above".to_owned(), &known, findings)?;
     let offer = |key: &str, findings: &mut Findings<'_>| {
         let entry = fields.filled(key, "an id", findings)?;
@@ -55,14 +68,16 @@ pub(super) fn read(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option
     let salt = offer("salt", findings);
     let waves = fields.filled("waves", "1", findings);
     let waves = waves.and_then(|entry| read_scalar(entry, "bad-count", waves_open, findings));
-    let retries = fields.filled("retries", "true", findings).and_then(|entry| read_truth(entry, findings));
+    let truth = |key: &str, findings: &mut Findings<'_>| {
+        fields.filled(key, "true", findings).and_then(|entry| read_truth(entry, findings)).unwrap_or_default()
+    };
+    let (retries, classes) = (truth("retries", findings), truth("classes", findings));
+    let keeps_failed = truth("keeps_failed", findings);
     let interim = fields.optional("interim").map(|entry| read_interims(entry, findings)).unwrap_or_default();
-    let classes = fields.filled("classes", "true", findings).and_then(|entry| read_truth(entry, findings));
-    let (retries, classes) = (retries.unwrap_or_default(), classes.unwrap_or_default());
     let alpha = fields.filled("local_alpha", "1e-6", findings);
     let local_alpha =
         alpha.and_then(|entry| read_scalar(entry, "bad-analysis-value", alpha_of_one, findings));
-    Some(FromParent { waves, continues, undoes, retries, interim, classes, local_alpha, salt })
+    Some(FromParent { waves, continues, undoes, retries, interim, classes, local_alpha, salt, keeps_failed })
 }
 
 fn read_interims(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Vec<(String, Interim)> {

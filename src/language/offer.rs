@@ -35,6 +35,8 @@ pub struct Offer {
     pub alpha: Option<f64>,
     /// What the keys of calls are hashed with where the release draws its users; the offer's id where the manager says nothing of it.
     pub salt: String,
+    /// The shares of a stage that has failed are kept up until the manager says what becomes of them.
+    pub keeps_failed: bool,
 }
 
 /// A stage, with what only agents are told of it.
@@ -80,6 +82,7 @@ fn parts(text: &str, findings: &mut Findings<'_>) -> Option<Offer> {
         return None;
     }
     let told = draft.from_parent.as_ref().and_then(|said| said.local_alpha);
+    let keeps_failed = draft.from_parent.as_ref().is_some_and(|said| said.keeps_failed);
     let salt = draft.from_parent.as_mut().and_then(|said| said.salt.take());
     let interims: Vec<Option<Interim>> = draft.stages.iter_mut().map(|stage| stage.interim.take()).collect();
     let body = Body::of(draft.functions, draft.services, draft.stages, findings);
@@ -89,5 +92,13 @@ fn parts(text: &str, findings: &mut Findings<'_>) -> Option<Offer> {
     let alpha = told.map(|alpha| alpha / judged as f64);
     let id = draft.offer_id?;
     let salt = salt.unwrap_or_else(|| id.clone());
-    Some(Offer { id, functions: body.functions?, services: body.services?, stages, alpha, salt })
+    Some(Offer {
+        id,
+        functions: body.functions?,
+        services: body.services?,
+        stages,
+        alpha,
+        salt,
+        keeps_failed,
+    })
 }

@@ -69,11 +69,12 @@ pub fn in_place(strategy: &Strategy, offer_id: &str, is_reported: bool) -> Strin
         }
     }
     text.push_str(TAIL);
-    if let Some(FromParent { local_alpha, salt, .. }) = &strategy.from_parent
-        && (local_alpha.is_some() || salt.is_some())
+    if let Some(FromParent { local_alpha, salt, keeps_failed, .. }) = &strategy.from_parent
+        && (local_alpha.is_some() || salt.is_some() || *keeps_failed)
     {
-        let (local_alpha, salt) = (*local_alpha, salt.clone());
-        push_from_parent(&mut text, &FromParent { local_alpha, salt, ..FromParent::default() });
+        let (local_alpha, salt, keeps_failed) = (*local_alpha, salt.clone(), *keeps_failed);
+        let said = FromParent { local_alpha, salt, keeps_failed, ..FromParent::default() };
+        push_from_parent(&mut text, &said);
     }
     text
 }
@@ -340,7 +341,8 @@ fn push_approval(text: &mut String, strategy: &Strategy, approval: &Approval) {
 
 fn push_from_parent(text: &mut String, from_parent: &FromParent) {
     text.push_str("from_above: {");
-    let FromParent { waves, continues, undoes, retries, interim, classes, local_alpha, salt } = from_parent;
+    let FromParent { waves, continues, undoes, retries, interim, classes, local_alpha, salt, keeps_failed } =
+        from_parent;
     let offer = |key: &str, id: &Option<String>| id.as_ref().map(|id| format!("{key}: {}", quoted(id)));
     let waves = waves.map(|waves| format!("waves: {waves}"));
     let retries = retries.then(|| "retries: true".to_owned());
@@ -354,7 +356,8 @@ fn push_from_parent(text: &mut String, from_parent: &FromParent) {
     let alpha = local_alpha.map(|alpha| format!("local_alpha: {alpha:e}"));
     let (continues, undoes, salt) =
         (offer("continues", continues), offer("undoes", undoes), offer("salt", salt));
-    let all = [waves, continues, undoes, retries, interim, classes, alpha, salt];
+    let keeps_failed = keeps_failed.then(|| "keeps_failed: true".to_owned());
+    let all = [waves, continues, undoes, retries, interim, classes, alpha, salt, keeps_failed];
     let all: Vec<String> = all.into_iter().flatten().collect();
     let _ = writeln!(text, "{}}}", all.join(", "));
 }

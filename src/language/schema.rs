@@ -162,7 +162,8 @@ pub struct RolloutForm {
     pub no_calls: Option<String>,
     /// What agents get whose stages had no calls, when the others have passed; `leave` if absent.
     pub untested: Option<UntestedForm>,
-    /// What follows when a limit is passed; `rollback` if absent.
+    /// What follows when a limit is passed; `rollback` if absent. With `pause` and `max_failed: 0`, agents that take whole strategies keep
+    /// the shares of a stage that has failed, until somebody goes on or rolls back.
     pub on_failure: Option<OnLimitForm>,
     /// So many agents must have succeeded before the next wave opens, before the next location, or, in the other orders,
     /// before the roll-out; 1 if absent. Fewer are enough where fewer have had their turn.

@@ -1,7 +1,7 @@
 //! How far a release has come, in the words of this interface.
 
 use heart::release::{
-    assignment::{Dated, Fact},
+    assignment::{Dated, Fact, StageSet},
     pause::PausedBy,
     precedent::Timed,
     state::{End, ReleaseState},
@@ -106,6 +106,8 @@ pub struct Course<'r> {
     pub ended: Option<i64>,
     /// All its routers have failed, and give the stable variation everything again.
     pub is_back: bool,
+    /// Stages by their places in the strategy that have failed and kept their shares, whatever was decided of them.
+    pub failed: StageSet,
 }
 
 impl Course<'_> {
@@ -141,6 +143,7 @@ impl Course<'_> {
         let stage = |(at, stage): (usize, &super::RecordedStage)| {
             let (started, is_current) = (self.began(stage.place), current == Some(at));
             let state = match started {
+                _ if self.failed.contains(stage.place) => StageState::Failed,
                 _ if self.is_skipped(stage.place) => StageState::Skipped,
                 None if self.is_over() || current.is_some_and(|current| at < current) => StageState::Skipped,
                 None => StageState::Pending,
@@ -151,7 +154,8 @@ impl Course<'_> {
             let completed = match state {
                 StageState::Pending | StageState::Running => None,
                 StageState::Succeeded => self.passed(stage.place).or_else(|| next_began(at)).or_else(over),
-                StageState::Failed => over(),
+                StageState::Failed if is_current => over(),
+                StageState::Failed => self.passed(stage.place).or_else(|| next_began(at)),
                 StageState::Skipped => next_began(at).or(self.ended),
             };
             StageCourse { state, started, completed }

@@ -96,7 +96,8 @@ pub struct RolloutStrategy {
     pub stages: Vec<RolloutStage>,
     /// Goes on by itself when a stage has passed; if not, somebody is asked after each but the last.
     pub auto_advance: bool,
-    /// Takes everything back when a stage fails; if not, the release pauses.
+    /// Takes everything back when a stage fails; if not, the release pauses, and who leads the calls keeps the shares of that stage until
+    /// it is advanced, promoted or rolled back.
     pub rollback_on_failure: bool,
     /// Seconds.
     pub health_check_interval: f64,

@@ -178,6 +178,8 @@ impl Core {
         let is_back = answer.then == Some(Then::Rollback);
         if answer.end_stage && is_back && self.is_between() {
             self.take_back_between(None);
+        } else if answer.end_stage && self.is_kept() {
+            self.decided_on_kept(is_back, took_ms, now);
         } else if answer.end_stage {
             self.end_stage(if is_back { Outcome::TakenBack(None) } else { Outcome::InTime }, now);
         }
@@ -198,6 +200,7 @@ impl Core {
             Err(trouble) => return self.unanswered(act, &trouble, now),
         }
         self.tries.went_well(&act);
+        self.kept_told(now);
         self.state.owed.retain(|owed| owed.number != number);
         self.dirty();
     }

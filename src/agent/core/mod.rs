@@ -16,10 +16,13 @@
 //! 5. What a stage counted is from calls under the shares of that stage alone.
 //! 6. The first breach of a limit ends the stage at once, whether or not the manager answers: what its strategy orders for a failure is
 //!    put in force, which takes the new version's share away unless it says otherwise.
+//! 7. Where the offer wants it (`keeps_failed`), a stage that fails and would be taken back keeps its shares instead, also over a
+//!    restart, until the manager says to go on or to take it back; see `keep`.
 
 mod act;
 mod acts;
 mod health;
+mod keep;
 mod link;
 mod obstacle;
 mod operators;
@@ -158,6 +161,8 @@ struct World {
     unknown_since_ms: Option<u64>,
     /// Those that take over and have answered, since they were asked for it.
     answering: BTreeSet<(String, String)>,
+    /// When the manager had answered that it knows of a stage that has failed and keeps its shares, on the driver's clock.
+    kept_told_ms: u64,
     /// When something was met that a person has to look at, on the driver's clock.
     met_ms: u64,
     /// The number of the next look at the counts.

@@ -229,6 +229,9 @@ pub struct Testing {
     /// The manager knows of it.
     #[serde(default)]
     pub told: bool,
+    /// The stage has failed, and keeps its shares; why, in a sentence with the numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
 }
 
 /// A stage that was decided: as soon as what follows is in force and its last calls are counted, it is reported.
@@ -245,6 +248,9 @@ pub struct Ending {
     /// Too few of its targets were healthy, whatever was counted.
     #[serde(default)]
     pub is_unhealthy: bool,
+    /// It had failed and kept its shares, and the manager wants what follows it all the same.
+    #[serde(default)]
+    pub is_kept: bool,
 }
 
 /// A result that is owed to the manager.

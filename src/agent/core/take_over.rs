@@ -103,7 +103,7 @@ impl Core {
         {
             ending.status = StageStatus::Failure.wire();
             "rollback".clone_into(&mut ending.next);
-            ending.why = Some(why.to_owned());
+            (ending.why, ending.is_kept) = (Some(why.to_owned()), false);
         }
         self.warn(format!("all is taken back: {why}"));
         self.settle_roles(false);
@@ -133,6 +133,7 @@ impl Core {
         let walk = self.state.work.as_mut().and_then(|work| work.walk_mut());
         if let Some(ending) = walk.and_then(|walk| walk.ending.as_mut()) {
             "rollback".clone_into(&mut ending.next);
+            ending.is_kept = false;
         }
         self.inform("all is taken back, as the manager wants");
         self.settle_roles(false);

@@ -37,6 +37,8 @@ pub enum Outcome {
     Breached(String),
     /// Too few targets are healthy.
     Unhealthy(String),
+    /// It has failed, and the manager wants what follows it all the same.
+    Accepted,
 }
 
 impl Core {
@@ -141,6 +143,7 @@ impl Core {
             announced: false,
             obstacle: None,
             told: false,
+            kept: None,
         });
         let name = walk.testing.as_ref().map_or("", |testing| testing.counts.service()).to_owned();
         let text = format!("stage {} of {}: {} % of {name}", stage.name, offer.id, stage.new_traffic);
@@ -184,6 +187,9 @@ impl Core {
     fn judge(&mut self, now: Now) {
         let (Some(offer), Some(work)) = (&self.offer, &mut self.state.work) else { return };
         let Some(testing) = work.walk_mut().and_then(|walk| walk.testing.as_mut()) else { return };
+        if testing.kept.is_some() {
+            return;
+        }
         let elapsed = Duration::from_millis(testing.elapsed_ms);
         let is_tried = offer.stages.get(testing.stage).is_some_and(|stage| stage.stage.new_traffic > 0);
         if (is_tried || testing.counts.is_asked())
@@ -201,7 +207,7 @@ impl Core {
     fn look_at_stage(&mut self, now: Now) {
         let (Some(offer), Some(work)) = (&self.offer, &self.state.work) else { return };
         let Some(walk) = work.walk().filter(|walk| walk.ending.is_none()) else { return };
-        let Some(testing) = &walk.testing else { return };
+        let Some(testing) = walk.testing.as_ref().filter(|testing| testing.kept.is_none()) else { return };
         let Some(stage) = offer.stages.get(testing.stage).map(|stage| &stage.stage) else { return };
         if !self.is_in_force() {
             return;
@@ -248,24 +254,35 @@ impl Core {
 
     /// The stage in hand ends: what follows is decided, and reported once it is in force.
     pub(super) fn end_stage(&mut self, outcome: Outcome, now: Now) {
-        let (Some(offer), Some(work)) = (&self.offer, &mut self.state.work) else { return };
+        let (Some(offer), Some(work)) = (&self.offer, &self.state.work) else { return };
         let Some(walk) = work.walk().filter(|walk| walk.ending.is_none()) else { return };
         let Some(testing) = &walk.testing else { return };
         let Some(stage) = offer.stages.get(testing.stage).map(|stage| &stage.stage) else { return };
+        let is_skipped = work.skipped.contains(&stage.name);
+        if self.is_to_keep(stage, testing, is_skipped, &outcome) {
+            return self.keep(&outcome);
+        }
         match &outcome {
-            Outcome::InTime | Outcome::TakenBack(Some(_)) => {}
+            Outcome::InTime | Outcome::Accepted | Outcome::TakenBack(Some(_)) => {}
             Outcome::TakenBack(None) => self.stops.managed += 1,
             Outcome::Breached(_) | Outcome::Unhealthy(_) => self.stops.judged += 1,
         }
-        let is_skipped = work.skipped.contains(&stage.name);
         let is_unhealthy = matches!(outcome, Outcome::Unhealthy(_));
+        let is_kept = outcome == Outcome::Accepted;
         let Verdict { status, action, why } = verdict(stage, testing, is_skipped, outcome);
         let text = format!("stage {} of {}: {status:?}", stage.name, offer.id);
         let next = written(offer, action);
-        let Some(walk) = work.walk_mut() else { return };
+        let Some(walk) = self.state.work.as_mut().and_then(|work| work.walk_mut()) else { return };
         let Some(Testing { stage, counts, .. }) = walk.testing.take() else { return };
-        walk.ending =
-            Some(Ending { stage, counts, status: status.wire(), next, why: why.clone(), is_unhealthy });
+        walk.ending = Some(Ending {
+            stage,
+            counts,
+            status: status.wire(),
+            next,
+            why: why.clone(),
+            is_unhealthy,
+            is_kept,
+        });
         self.world.ending_since_ms = None;
         self.world.last_count = None;
         self.world.emptied.clear();
@@ -358,7 +375,11 @@ impl Core {
         let status = StageStatus::from_wire(ending.status.into()).unwrap_or(StageStatus::Error);
         let summary = ending.counts.summary(&stage.stage, status, self.reads);
         let summary = with_why(summary, ending.why.as_deref());
-        let summary = if ending.is_unhealthy { because_of(summary, HEALTH) } else { summary };
+        let summary = match (ending.is_kept, ending.is_unhealthy) {
+            (true, _) => because_of(summary, KEPT),
+            (false, true) => because_of(summary, HEALTH),
+            (false, false) => summary,
+        };
         self.state.owed.retain(|owed| !(owed.waits && owed.offer == name));
         self.owe(name, summary, &ending.next, false);
         if is_over {
@@ -386,11 +407,10 @@ struct Verdict {
 
 /// Stages lead to later ones, or to an end: who reads an offer refuses others.
 fn verdict(stage: &Stage, testing: &Testing, is_skipped: bool, outcome: Outcome) -> Verdict {
-    let elapsed = Duration::from_millis(testing.elapsed_ms);
-    let is_tested = stage.new_traffic == 0 || testing.counts.is_tested(stage);
-    let is_passed_over = is_skipped && !testing.counts.is_met(stage, elapsed);
-    let holds = is_passed_over || (is_tested && testing.counts.conditions_hold(stage));
-    let ended_well = holds && !matches!(outcome, Outcome::Breached(_) | Outcome::Unhealthy(_));
+    let is_tested = is_tested(stage, testing);
+    let ended_well = testing.kept.is_none()
+        && holds(stage, testing, is_skipped)
+        && !matches!(outcome, Outcome::Breached(_) | Outcome::Unhealthy(_));
     let (status, action) = match (ended_well, is_tested) {
         (true, _) => (StageStatus::Completed, stage.on_success),
         (false, true) => (StageStatus::Failure, stage.on_failure),
@@ -400,6 +420,7 @@ fn verdict(stage: &Stage, testing: &Testing, is_skipped: bool, outcome: Outcome)
         Outcome::InTime => (action, None),
         Outcome::TakenBack(why) => (Action::Rollback, why),
         Outcome::Breached(why) | Outcome::Unhealthy(why) => (action, Some(why)),
+        Outcome::Accepted => (stage.on_success, testing.kept.clone()),
     };
     let unsaid = || testing.counts.why_unjudged(stage).or_else(|| testing.counts.asked_in_words());
     let why = why.or_else(|| unsaid().filter(|_| !ended_well));
@@ -408,8 +429,39 @@ fn verdict(stage: &Stage, testing: &Testing, is_skipped: bool, outcome: Outcome)
     Verdict { status, action, why }
 }
 
+fn is_tested(stage: &Stage, testing: &Testing) -> bool {
+    stage.new_traffic == 0 || testing.counts.is_tested(stage)
+}
+
+/// Whether what was counted is good enough.
+fn holds(stage: &Stage, testing: &Testing, is_skipped: bool) -> bool {
+    let elapsed = Duration::from_millis(testing.elapsed_ms);
+    let is_passed_over = is_skipped && !testing.counts.is_met(stage, elapsed);
+    is_passed_over || (is_tested(stage, testing) && testing.counts.conditions_hold(stage))
+}
+
+/// Whether a stage that ends so has failed by itself, and not for want of calls.
+pub(super) fn has_failed(stage: &Stage, testing: &Testing, is_skipped: bool, outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Breached(_) | Outcome::Unhealthy(_) => true,
+        Outcome::InTime => is_tested(stage, testing) && !holds(stage, testing, is_skipped),
+        Outcome::TakenBack(_) | Outcome::Accepted => false,
+    }
+}
+
+/// Why a stage has failed that ends so, in a sentence.
+pub(super) fn why_failed(stage: &Stage, testing: &Testing, outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Breached(why) | Outcome::Unhealthy(why) | Outcome::TakenBack(Some(why)) => why.clone(),
+        Outcome::InTime | Outcome::Accepted | Outcome::TakenBack(None) => {
+            let why = testing.counts.why_unjudged(stage).or_else(|| testing.counts.asked_in_words());
+            why.unwrap_or_else(|| "its conditions don't hold at its end".to_owned())
+        }
+    }
+}
+
 /// What follows a stage, as it is written in strategies and results.
-fn written(offer: &Offer, action: Action) -> String {
+pub(super) fn written(offer: &Offer, action: Action) -> String {
     match action {
         Action::Rollout => "rollout".to_owned(),
         Action::Rollback => "rollback".to_owned(),
@@ -429,6 +481,9 @@ fn take(counts: &mut StageCounts, counted: &Counted, interval_of: impl FnMut(&In
 
 /// The cause that is told where targets were away.
 const HEALTH: &str = "health";
+
+/// The cause that is told of a stage that has failed and keeps its shares, or was gone on from all the same.
+pub(super) const KEPT: &str = "kept";
 
 /// The cause that is told where nothing of an offer was begun: what serves is what served before.
 const UNSTARTED: &str = "unstarted";

@@ -35,6 +35,10 @@ enum StepForm {
         #[serde(with = "SlotForm")]
         slot: Slot,
     },
+    Kept {
+        #[serde(with = "SlotForm")]
+        slot: Slot,
+    },
     Signalled,
     SignalledIdle,
     StageAgain {

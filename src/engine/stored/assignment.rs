@@ -7,7 +7,7 @@ use super::{
     parts::{AgentsForm, ExclusionForm, FunctionSetForm, PieceForm, PlannedForm},
 };
 use heart::release::{
-    assignment::{FunctionSet, Idle, Rare, ReleaseMs, StageSet, Undo, Whole},
+    assignment::{FunctionSet, Idle, Keeping, Rare, ReleaseMs, StageSet, Undo, Whole},
     manager::{Agents, Planned},
     offer::Piece,
 };
@@ -56,6 +56,8 @@ pub struct AssignmentDetail {
     pub displaced: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predecessor: Option<ChildKey>,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "Maybe::<KeepingForm>")]
+    pub kept: Option<Keeping>,
     #[serde(default)]
     pub facts: u16,
     /// Digests of results that came too late.
@@ -84,7 +86,7 @@ struct WholeForm {
 /// One bit a stage.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "StageSet")]
-struct StageSetForm(u64);
+pub(super) struct StageSetForm(u64);
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Idle")]
@@ -116,7 +118,15 @@ struct UndoForm {
     why: Option<Box<str>>,
 }
 
-forms! { WholeForm = Whole, IdleForm = Idle, UndoForm = Undo }
+/// Of a stage that has failed and keeps its shares.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Keeping", rename_all = "snake_case")]
+enum KeepingForm {
+    Undecided,
+    Accepted,
+}
+
+forms! { WholeForm = Whole, IdleForm = Idle, UndoForm = Undo, KeepingForm = Keeping }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
 fn is_zero(number: &u8) -> bool {
@@ -134,7 +144,7 @@ fn is_never(count: &u32) -> bool {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn no_stages(set: &StageSet) -> bool {
+pub(super) fn no_stages(set: &StageSet) -> bool {
     set.is_empty()
 }
 

@@ -3,12 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
+    assignment::{StageSetForm, no_stages},
     form::{Boxed, Each, Maybe, Version, forms},
     parts::{AgentsForm, AllExcluded, NowForm, PieceForm, PlannedManagerForm},
     pause::PauseForm,
 };
 use heart::release::{
-    assignment::{Dated, Fact, ReleaseMs},
+    assignment::{Dated, Fact, ReleaseMs, StageSet},
     ending::{Cause, Ending},
     gate::{Gate, Reached, Stand},
     manager::{Agents, Planned},
@@ -62,6 +63,9 @@ pub struct ReleaseDetail {
     pub stand: Stand,
     #[serde(with = "BadForm")]
     pub accepted: Bad,
+    /// Stages that have failed and kept their shares: one bit a stage.
+    #[serde(default, skip_serializing_if = "no_stages", with = "StageSetForm")]
+    pub failed: StageSet,
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "Each::<TimedForm>")]
     pub times: Vec<Timed>,
     #[serde(
@@ -191,6 +195,7 @@ enum CauseForm {
     Children,
     Health,
     Unstarted,
+    Kept,
 }
 
 #[derive(Serialize, Deserialize)]

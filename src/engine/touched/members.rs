@@ -24,7 +24,7 @@ struct ShownResult<'k> {
 /// Of which stage or roll-out a step shows a result that is kept, and with which status.
 const fn shown_by(step: &Step) -> Option<(Slot, StageStatus)> {
     match step {
-        Step::Waiting { slot } => Some((*slot, StageStatus::SuccessWaiting)),
+        Step::Waiting { slot } | Step::Kept { slot } => Some((*slot, StageStatus::SuccessWaiting)),
         Step::Reported { slot, status, .. } => Some((*slot, *status)),
         Step::Offered
         | Step::Admitted
@@ -64,6 +64,9 @@ impl Touched {
             }
             Change::Stepped { release, child, step, summary, .. } => {
                 self.assignments.insert((*release, *child));
+                if matches!(step, Step::Kept { .. }) {
+                    self.releases.insert(*release);
+                }
                 self.note_summary(state, *release, *child, step, summary.as_deref(), now);
             }
             Change::Numbers { release, child, slot, status, summary } => {

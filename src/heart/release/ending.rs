@@ -28,6 +28,8 @@ pub enum Cause {
     Health,
     /// A version could not be started, and nothing else of the offer was begun either.
     Unstarted,
+    /// A stage has failed and keeps its shares: people decide what becomes of them.
+    Kept,
 }
 
 name_variants!(Cause {
@@ -41,6 +43,7 @@ name_variants!(Cause {
     Children => "children",
     Health => "health",
     Unstarted => "unstarted",
+    Kept => "kept",
 });
 
 impl Cause {

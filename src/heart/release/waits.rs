@@ -174,6 +174,9 @@ impl<S: Seen + ?Sized> Look<'_, S> {
         let pause = release.state.pause();
         let paused = pause.map(|pause| format!("the release is paused: {}", brief(&pause.reason)));
         let mut line = match (assignment.stage_status, paused) {
+            (_, Some(paused)) if assignment.is_undecided() => {
+                format!("has failed {what}, which keeps its shares; {paused}")
+            }
             (StageStatus::SuccessWaiting, Some(paused)) => {
                 format!("is ready to end {what}; {paused}")
             }

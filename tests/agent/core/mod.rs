@@ -1,5 +1,6 @@
 //! The agent's mind, in a world that does what it is asked at once.
 
+mod kept;
 mod obstacles;
 mod services;
 mod world;

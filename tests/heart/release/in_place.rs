@@ -450,3 +450,80 @@ fn an_operator_takes_back_one_function_of_two() {
     assert_eq!((&*world.runs(&agent, "a"), &*world.runs(&agent, "b")), ("base of 7", "new of 7"));
     assert_eq!(world.assignment("7", &agent).outcome, Some(Outcome::Succeeded));
 }
+
+/// A stage that has failed and keeps its shares, or was gone on from.
+fn kept(stage: &str, status: StageStatus) -> Summary {
+    let why = Ending::new(Cause::Kept, "errorRate is 0.3");
+    Summary { why: Some(Box::new(why)), ..summary(stage, status) }
+}
+
+const KEEPS: &str = "on_failure: pause";
+
+#[test]
+fn only_where_one_failure_pauses_the_release_it_is_to_keep_the_shares_of_what_fails() {
+    let whether = [
+        (KEEPS, true),
+        ("on_failure: pause, max_failed: 1", false),
+        ("on_failure: rollback", false),
+        ("on_failure: continue", false),
+    ];
+    for (block, is_to) in whether {
+        let (mut world, agent) = world_with(&led(block));
+        let offer = world.poll(&agent);
+        let text = world.fetch(&agent, &offer).unwrap().text(&offer);
+        assert_eq!(text.contains("keeps_failed: true"), is_to, "{block}\n{text}");
+        assert_eq!(language::offer::read(&text).unwrap().keeps_failed, is_to);
+    }
+}
+
+#[test]
+fn a_stage_that_failed_and_keeps_its_shares_stands_still_until_somebody_decides() {
+    let (mut world, agent) = world_with(&led(KEEPS));
+    world.take(&agent);
+    world.report(&agent, "7", kept("First", SuccessWaiting)).unwrap();
+    assert_eq!(world.state_of("7"), "Paused");
+    let why = world.waits_child("7", &agent);
+    assert!(why.contains("has failed stage First") && why.contains("keeps its shares"), "{why}");
+    assert_eq!(asks(&mut world, &agent, "7", "First"), (false, false, vec![]));
+    world.resume("7");
+    // What comes again was decided.
+    world.report(&agent, "7", kept("First", SuccessWaiting)).unwrap();
+    assert_eq!(world.state_of("7"), "Running");
+    assert_eq!(asks(&mut world, &agent, "7", "First"), (true, false, vec![]));
+    world.report(&agent, "7", kept("First", Failure)).unwrap();
+    let part = world.assignment("7", &agent);
+    assert_eq!((part.slot.stage_index(), part.stage_status), (Some(1), InProgress));
+    // The next one is judged anew.
+    world.report(&agent, "7", kept("Second", SuccessWaiting)).unwrap();
+    assert_eq!(world.state_of("7"), "Paused");
+    world.resume("7");
+    assert_eq!(asks(&mut world, &agent, "7", "Second"), (true, false, vec![]));
+    world.report(&agent, "7", kept("Second", Failure)).unwrap();
+    assert_eq!(world.runs(&agent, "a"), "new of 7");
+    assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
+}
+
+#[test]
+fn a_signal_from_before_a_stage_failed_lets_nobody_go_on() {
+    let (mut world, agent) = world_with(&led(KEEPS));
+    world.take(&agent);
+    world.report(&agent, "7", summary("First", SuccessWaiting)).unwrap();
+    assert_eq!(asks(&mut world, &agent, "7", "First"), (true, false, vec![]));
+    // It had failed before it heard that.
+    world.report(&agent, "7", kept("First", SuccessWaiting)).unwrap();
+    assert_eq!(world.state_of("7"), "Paused");
+    assert_eq!(asks(&mut world, &agent, "7", "First"), (false, false, vec![]));
+    world.resume("7");
+    assert_eq!(asks(&mut world, &agent, "7", "First"), (true, false, vec![]));
+}
+
+#[test]
+fn a_stage_that_failed_and_keeps_its_shares_is_rolled_back_by_an_abort() {
+    let (mut world, agent) = world_with(&led(KEEPS));
+    world.take(&agent);
+    world.report(&agent, "7", kept("First", SuccessWaiting)).unwrap();
+    world.abort("7");
+    assert_eq!(asks(&mut world, &agent, "7", "First"), (true, true, vec![]));
+    let _ = world.report(&agent, "7", summary("First", Failure));
+    assert_eq!(world.ended(), ["Aborted, 0 unconfirmed"]);
+}

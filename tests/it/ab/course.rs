@@ -147,6 +147,112 @@ async fn a_stage_that_fails_without_a_roll_back_is_shown_as_it_is_and_never_ends
     }
 }
 
+/// What an agent says of a stage of the release `r` that has failed: `kept` where it keeps its shares, or went on from it.
+fn failed_stage(player: &Player, stage: &str, status: u8, next: &str) -> Value {
+    let mut summary = crate::world::summary(stage, status);
+    (summary["f1_calls"], summary["f2_calls"]) = (json!(1_000), json!(1_000));
+    (summary["f1_errors"], summary["f2_errors"]) = (json!(0), json!(300));
+    summary["f2_err_rate"] = json!(0.3);
+    summary["why"] = json!({"cause": "kept", "text": "errorRate of B is 0.3"});
+    json!({"id": player.router, "release_id": "r", "stage_summaries": [summary], "next_stage": next})
+}
+
+/// A release in a stage that has failed and keeps its shares.
+async fn kept(strategy: &Value) -> Player {
+    let player = Player::start().await;
+    let mut strategy = strategy.clone();
+    strategy["rollbackOnFailure"] = json!(false);
+    player.create(&body("r", &strategy)).await.ok();
+    player.act("r", "start", &Value::Null).await.ok();
+    player.begins("r").await;
+    let offer = player.world.fetch(&player.router, "r").await.ok();
+    assert!(offer.text().contains("keeps_failed: true"), "{}", offer.text());
+    let failed = failed_stage(&player, "10 %", 2, "100 %");
+    player.world.post("/result", &failed).await.ok();
+    // A call that is sent again changes nothing more.
+    player.world.post("/result", &failed).await.ok();
+    let paused = player.shown("r").await;
+    assert_eq!((&paused["status"], &paused["phase"]), (&json!("running"), &json!("paused")), "{paused:#}");
+    assert_eq!(player.stages("r").await, ["failed", "pending"]);
+    assert_eq!(paused["trafficSplit"]["percentages"], json!({"A": 90.0, "B": 10.0}));
+    let asked = player.world.end_stage(&player.router, "r", "10 %").await.ok().json();
+    assert_eq!(asked["end_stage"], false);
+    player
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_stage_that_keeps_its_shares_is_gone_on_from_by_whoever_wants_it() {
+    for (what, body) in [("advance", json!({})), ("promote", json!({"variation": "B"}))] {
+        let player = kept(&two_stages()).await;
+        let failed = failed_stage(&player, "10 %", 2, "100 %");
+        player.act("r", what, &body).await.ok();
+        // What was sent before that, and comes again, pauses nothing.
+        player.world.post("/result", &failed).await.ok();
+        assert_ne!(player.stands("r").await.1, "paused");
+        let ended = player.world.end_stage(&player.router, "r", "10 %").await.ok().json();
+        assert_eq!((&ended["end_stage"], &ended["then"]), (&json!(true), &Value::Null), "{what}");
+        player.world.post("/result", &failed_stage(&player, "10 %", 5, "100 %")).await.ok();
+        let on = player.shown("r").await;
+        assert_eq!(on["trafficSplit"]["percentages"], json!({"A": 0.0, "B": 100.0}), "{on:#}");
+        assert_eq!(player.stages("r").await[0], "failed");
+        assert!(player.walks("r", "100 %").await);
+        let over = player.shown("r").await;
+        assert_eq!((&over["status"], &over["activeVariation"]), (&json!("completed"), &json!("B")), "{what}");
+        assert_eq!(player.stages("r").await[0], "failed");
+        player.world.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_last_stage_that_failed_and_kept_its_shares_may_be_rolled_out() {
+    let mut one = two_stages();
+    one["stages"].as_array_mut().unwrap().truncate(1);
+    let player = Player::start().await;
+    one["rollbackOnFailure"] = json!(false);
+    player.create(&body("r", &one)).await.ok();
+    player.act("r", "start", &Value::Null).await.ok();
+    player.begins("r").await;
+    player.world.post("/result", &failed_stage(&player, "10 %", 2, "rollout")).await.ok();
+    player.act("r", "promote", &json!({"variation": "B"})).await.ok();
+    let ended = player.world.end_stage(&player.router, "r", "10 %").await.ok().json();
+    assert_eq!((&ended["end_stage"], &ended["then"]), (&json!(true), &Value::Null));
+    player.world.post("/result", &failed_stage(&player, "10 %", 5, "rollout")).await.ok();
+    let over = player.shown("r").await;
+    assert_eq!((&over["status"], &over["activeVariation"]), (&json!("completed"), &json!("B")), "{over:#}");
+    assert_eq!(player.stages("r").await, ["failed"]);
+    player.world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_stage_that_keeps_its_shares_is_rolled_back_by_whoever_wants_it() {
+    let player = kept(&two_stages()).await;
+    player.act("r", "rollback", &Value::Null).await.ok();
+    let ended = player.world.end_stage(&player.router, "r", "10 %").await.ok().json();
+    assert_eq!(ended["then"], "rollback");
+    player.reports("r", "10 %", 5, 300).await;
+    let over = player.shown("r").await;
+    assert_eq!((&over["status"], &over["activeVariation"]), (&json!("rolled_back"), &json!("A")));
+    assert_eq!(player.stages("r").await, ["failed", "skipped"]);
+    assert_eq!(over["trafficSplit"]["percentages"], json!({"A": 100.0, "B": 0.0}));
+    player.world.stop().await;
+}
+
+/// Whoever paused it for something else is to hear of it before it goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stage_that_fails_while_somebody_has_paused_the_release_is_the_reason_of_the_pause() {
+    let player = Player::start().await;
+    let mut strategy = two_stages();
+    strategy["rollbackOnFailure"] = json!(false);
+    player.create(&body("r", &strategy)).await.ok();
+    player.act("r", "start", &Value::Null).await.ok();
+    player.begins("r").await;
+    player.world.call("POST", "/api/v1/releases/r/pause").await.ok();
+    player.world.post("/result", &failed_stage(&player, "10 %", 2, "100 %")).await.ok();
+    let release = player.world.get("/api/v1/releases/r").await.ok().text();
+    assert!(release.contains("failed in stage 10 % (errorRate of B is 0.3)"), "{release}");
+    player.world.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_roll_back_gives_everything_to_the_stable_variation() {
     let player = Player::start().await;

@@ -190,6 +190,7 @@ fn every_cause_of_an_end_has_the_name_that_it_had() {
         Cause::Children => ["children"],
         Cause::Health => ["health"],
         Cause::Unstarted => ["unstarted"],
+        Cause::Kept => ["kept"],
     });
     causes.hold(|cause| {
         let ending = format!(r#""ending":{{"cause":"{cause}","text":"t"}},"#);
@@ -280,6 +281,7 @@ fn every_step_of_a_child_is_told_in_the_words_that_it_had() {
         Step::Admitted => [told(Step::Admitted, r#""admitted""#)],
         Step::Fetched => [told(Step::Fetched, r#""fetched""#)],
         Step::Waiting { .. } => [told(Step::Waiting { slot }, r#""waiting","slot":3"#)],
+        Step::Kept { .. } => [told(Step::Kept { slot }, r#""kept","slot":3"#)],
         Step::Signalled => [told(Step::Signalled, r#""signalled""#)],
         Step::SignalledIdle => [told(Step::SignalledIdle, r#""signalled_idle""#)],
         Step::StageAgain { .. } => [

@@ -1,6 +1,6 @@
 //! What a fact of the whole release makes of one child's part.
 
-use super::{Assignment, Dated, Fact, Step};
+use super::{Assignment, Dated, Fact, Keeping, Step};
 use crate::release::clock::ReleaseMs;
 use crate::release::{gate::Levels, offer::Piece};
 use language::Strategy;
@@ -10,7 +10,12 @@ impl Assignment {
     /// Folds in a fact of the whole release.
     pub fn fold(&mut self, dated: &Dated, strategy: &Strategy, levels: &Levels) {
         match dated.fact {
-            Fact::Resumed { level } => self.let_end(level, strategy, levels, dated.at),
+            Fact::Resumed { level } => {
+                if self.is_undecided() {
+                    self.change_rare(|rare| rare.kept = Some(Keeping::Accepted));
+                }
+                self.let_end(level, strategy, levels, dated.at);
+            }
             Fact::Opened { level } => {
                 self.let_end(level, strategy, levels, dated.at);
                 // Behind a barrier all set up anew: not all at once. Who goes on in place sets nothing up, and needs no
@@ -44,7 +49,7 @@ impl Assignment {
     /// Gives the signal it waits for, if no barrier from `level` on withholds it.
     fn let_end(&mut self, level: u8, strategy: &Strategy, levels: &Levels, at: ReleaseMs) {
         let waits = self.status == ChildStatus::Doing && self.stage_status == StageStatus::SuccessWaiting;
-        if waits && levels.may_end(self.slot, level) {
+        if waits && !self.is_undecided() && levels.may_end(self.slot, level) {
             self.apply(&Step::Signalled, strategy, at);
         }
     }

@@ -31,7 +31,7 @@ use model::{ChildStatus, Exclusion, Outcome, StageStatus};
 
 pub use super::clock::ReleaseMs;
 pub use led::{InPlace, Led, Stepwise, Whole};
-pub use rare::{Idle, Rare, RareSteps, Rarely};
+pub use rare::{Idle, Keeping, Rare, RareSteps, Rarely};
 pub use sets::{FunctionSet, Slot, StageSet};
 pub use step::{Dated, Fact, Shows, Step};
 pub use undo::{LONGEST_REST_MS, Undo};
@@ -241,6 +241,11 @@ impl Assignment {
             Led::InPlace(agent) => agent.idle = idle,
             Led::Whole(_) => {}
         }
+    }
+
+    /// Whether its stage has failed and keeps its shares, and nobody has decided what becomes of them.
+    pub fn is_undecided(&self) -> bool {
+        self.rare().kept == Some(Keeping::Undecided)
     }
 
     /// Whether it was told to end its stage for want of calls.

@@ -1,7 +1,7 @@
 //! What a step makes of one child's part. Whether it is right was decided before.
 
 use super::{
-    Assignment, FunctionSet, InPlace, Led, MAX_LATE, Mark, Shows, Slot, Step, Stepwise, Undo, Whole,
+    Assignment, FunctionSet, InPlace, Keeping, Led, MAX_LATE, Mark, Shows, Slot, Step, Stepwise, Undo, Whole,
 };
 use crate::release::clock::ReleaseMs;
 use crate::release::{
@@ -22,6 +22,11 @@ impl Assignment {
                 self.raise_stage_status(StageStatus::SuccessWaiting, at);
                 self.polls = 0;
             }
+            Step::Kept { .. } => {
+                self.raise_stage_status(StageStatus::SuccessWaiting, at);
+                self.polls = 0;
+                self.change_rare(|rare| rare.kept = Some(Keeping::Undecided));
+            }
             Step::Signalled => self.raise_stage_status(StageStatus::ShouldEnd, at),
             Step::SignalledIdle => {
                 self.raise_stage_status(StageStatus::ShouldEnd, at);
@@ -34,6 +39,7 @@ impl Assignment {
             }
             Step::StageBegan { slot } => {
                 self.set_idle(None);
+                self.change_rare(|rare| rare.kept = None);
                 self.begin(*slot, StageStatus::InProgress, at);
             }
             Step::Counted { agents, recount } => {

@@ -17,6 +17,21 @@ pub struct Rare {
     pub predecessor: Option<ChildKey>,
     /// For one that joined when the release was under way: the lowest barrier that waits for it.
     pub joined: Option<u8>,
+    /// The stage that it is in has failed, and keeps its shares.
+    pub kept: Option<Keeping>,
+}
+
+/// What becomes of a stage that has failed at a child and keeps its shares.
+///
+/// Rule: who is told so lets the release stand still; whoever has it go on accepts what was told until then. Nothing ends such a stage before,
+/// also not a signal that was given before the failure was known: else a version that fails would get more calls, and nobody had decided that.
+/// Both are of one stage, and end with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeping {
+    /// People are to decide.
+    Undecided,
+    /// It is gone on from.
+    Accepted,
 }
 
 /// What is out of the ordinary in the part of a child that is led step by step, with what only such a child has.
@@ -44,7 +59,7 @@ pub struct Idle {
 
 impl Rare {
     pub const NOTHING: Self =
-        Self { undo: None, successor: None, displaced: false, predecessor: None, joined: None };
+        Self { undo: None, successor: None, displaced: false, predecessor: None, joined: None, kept: None };
 }
 
 impl RareSteps {

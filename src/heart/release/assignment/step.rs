@@ -26,6 +26,10 @@ pub enum Step {
     Waiting {
         slot: Slot,
     },
+    /// The stage has failed there and keeps its shares; it waits for what people decide.
+    Kept {
+        slot: Slot,
+    },
     /// The signal to end the stage is given.
     Signalled,
     /// So it is because the stage does not get the calls it needs.
@@ -131,6 +135,7 @@ impl Step {
             | Self::Admitted
             | Self::Fetched
             | Self::Waiting { .. }
+            | Self::Kept { .. }
             | Self::Signalled
             | Self::SignalledIdle
             | Self::StageAgain { .. }

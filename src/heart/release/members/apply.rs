@@ -110,6 +110,11 @@ impl State {
         release.counts.remove(assignment, &release.gates);
         assignment.apply(step, &release.strategy, at);
         release.counts.add(assignment, &release.gates);
+        if let Step::Kept { slot } = step
+            && slot.stage_index().is_some()
+        {
+            release.failed = release.failed.with(slot.0);
+        }
         release.attempt = release.attempt.max(assignment.attempt);
         let deadlines = self.shared.settings.deadlines(&release.strategy, &self.shared.children);
         let soonest = deadline::soonest(

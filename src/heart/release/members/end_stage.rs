@@ -73,7 +73,7 @@ fn of_current(walk: &mut Walk<'_>, slot: Slot) -> bool {
     }
     if slot == walk.assignment.slot {
         return matches!(walk.assignment.piece(), Piece::Rollout(_))
-            || walk.assignment.stage_status >= StageStatus::ShouldEnd;
+            || (walk.assignment.stage_status >= StageStatus::ShouldEnd && !walk.assignment.is_undecided());
     }
     if walk.assignment.mark(slot).is_some() {
         return true;

@@ -7,7 +7,7 @@ use crate::{
     plan::KeptCover,
     release::{
         analysis::Run,
-        assignment::Dated,
+        assignment::{Dated, StageSet},
         assignments::Assignments,
         clock::{ReleaseClock, ReleaseMs},
         ending::Ending,
@@ -75,6 +75,8 @@ pub struct Release {
     pub accepted: Bad,
     /// The latest run of each block of analysis that has begun.
     pub runs: Arc<Vec<Run>>,
+    /// Stages that have failed at somebody and kept their shares, whatever was decided of them.
+    pub failed: StageSet,
     /// When its stages were, in the order in which they began.
     pub times: Vec<Timed>,
     /// Members and stand-ins.
@@ -134,6 +136,7 @@ impl Release {
             gates: Gates::new(&submitted.strategy, submitted.parent.is_some()),
             accepted: Bad::default(),
             runs: Arc::default(),
+            failed: StageSet::EMPTY,
             times: Vec::new(),
             assignments: Assignments::default(),
             counts: Counts::default(),

@@ -87,6 +87,12 @@ impl Summary {
         self.status == StageStatus::Error && is_said
     }
 
+    /// Whether it is of a stage that has failed and keeps its shares; where the stage is over, of one that was gone on from all the same.
+    pub fn is_kept(&self) -> bool {
+        let is_told = matches!(self.status, StageStatus::SuccessWaiting | StageStatus::Failure);
+        is_told && self.why.as_ref().is_some_and(|why| why.cause == Cause::Kept)
+    }
+
     /// Whether an agent says that its operator has something else served than what its offer left there, and if so, whether that
     /// is the base version.
     pub fn is_replaced(&self) -> Option<bool> {

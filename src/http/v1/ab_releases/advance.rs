@@ -41,7 +41,17 @@ pub(super) async fn handle(
     let by = acting(caller.as_deref(), Note { by, note })?;
     let found = find(&ctx, &scope, &id).await?;
     let commands = commands(&found, stage_number)?;
-    act(&ctx, &found, commands, by).await
+    let had_failed = found.has_failed() && !commands.is_empty();
+    let shown = act(&ctx, &found, commands, by.clone()).await?;
+    if !had_failed {
+        return Ok(shown);
+    }
+    // Whoever goes on from a stage that has failed says yes to what follows it.
+    let found = find(&ctx, &scope, &id).await?;
+    if matches!(found.now.state, ReleaseState::AwaitingApproval { .. }) {
+        return act(&ctx, &found, vec![approve(&found)], by).await;
+    }
+    Ok(shown)
 }
 
 fn commands(found: &Found, asked: Option<u32>) -> Result<Vec<Command>, Problem> {

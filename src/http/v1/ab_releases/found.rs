@@ -11,7 +11,7 @@ use engine::{
 };
 use heart::{
     release::{
-        assignment::Dated,
+        assignment::{Dated, StageSet},
         precedent::Timed,
         state::{Release, ReleaseState, Snapshot},
     },
@@ -43,6 +43,8 @@ pub(super) struct Standing {
     pub strategy: Arc<Strategy>,
     /// All its routers have failed, and give the stable variation everything again.
     pub is_back: bool,
+    /// Stages that have failed and kept their shares.
+    pub failed: StageSet,
 }
 
 impl Standing {
@@ -56,6 +58,7 @@ impl Standing {
             ended: release.ended.map(|now| now.wall_ms),
             ended_by: release.ending.as_ref().and_then(|ending| ending.by.clone()),
             is_back: release.counts.are_back(release.strategy.is_hybrid()),
+            failed: release.failed,
             strategy: Arc::clone(&release.strategy),
         }
     }
@@ -65,6 +68,7 @@ impl Standing {
         let strategy = Arc::new(stored::strategy(row.release_key, &row.id, &row.strategy)?);
         Ok(Self {
             is_back: detail.is_back,
+            failed: detail.failed,
             state: detail.state,
             deferred: detail.deferred,
             facts: detail.facts,
@@ -84,6 +88,7 @@ impl Standing {
             times: &self.times,
             ended: self.ended,
             is_back: self.is_back,
+            failed: self.failed,
         }
     }
 
@@ -141,6 +146,13 @@ impl Found {
             by: self.row.actor.as_deref(),
             submitted: self.now.submitted,
         }
+    }
+
+    /// Whether the stage that it is in has failed and keeps its shares.
+    pub fn has_failed(&self) -> bool {
+        let current = self.now.course().current(&self.recorded);
+        let stage = current.and_then(|at| self.recorded.stages.get(at));
+        stage.is_some_and(|stage| self.now.failed.contains(stage.place))
     }
 
     /// Without its stages.

@@ -35,7 +35,9 @@ pub(super) fn ended(walk: &mut Walk<'_>, report: &Report<'_>, now: Now) {
     let functions = walk.assignment.current_functions(strategy);
     // Of no earlier attempt anything was ever to be taken back: what it has in hand is all that it may run.
     let is_unstarted = summary.is_unstarted() && walk.assignment.undo().is_none();
-    let shows = match shows(&walk.assignment, strategy, piece, slot, summary.status) {
+    // Who went on from a stage that had failed went the way of its success.
+    let went_as = if summary.is_kept() { StageStatus::Completed } else { summary.status };
+    let shows = match shows(&walk.assignment, strategy, piece, slot, went_as) {
         Shows::Nothing if is_unstarted => Shows::Base,
         shows => shows,
     };
@@ -54,7 +56,7 @@ pub(super) fn ended(walk: &mut Walk<'_>, report: &Report<'_>, now: Now) {
             let wanted = summary.why.as_ref().is_some_and(|why| why.cause.is_wanted());
             after_manager(walk, slot, success, wanted);
         }
-        Piece::Whole => after_in_place(walk, slot, summary.status),
+        Piece::Whole => after_in_place(walk, slot, went_as),
         Piece::Stage(_) if is_unstarted => finish(walk, false, None),
         Piece::Stage(_) => after_stage(walk, slot, success, function),
         Piece::Rollout(rolled_out) => after_rollout(walk, rolled_out, success),
@@ -79,7 +81,7 @@ fn untested(walk: &Walk<'_>, slot: Slot, summary: &Summary) -> Option<&'static s
     }
     let told = assignment.is_told_idle();
     // Calls or none: nobody gives any to targets that are away.
-    if summary.why.as_ref().is_some_and(|why| why.cause == Cause::Health) {
+    if summary.why.as_ref().is_some_and(|why| matches!(why.cause, Cause::Health | Cause::Kept)) {
         return None;
     }
     match summary.status {

@@ -6,6 +6,7 @@
 
 mod below;
 mod ended;
+mod keep;
 mod late;
 mod read;
 mod replaced;
@@ -30,6 +31,7 @@ use crate::release::{
 };
 use below::{count, recount};
 use ended::ended;
+use keep::keep;
 use late::{Late, past, skipped};
 use model::{Now, StageStatus};
 use read::Report;
@@ -81,7 +83,7 @@ pub(in crate::release) fn decide(
 /// Whether an agent that leads the whole release says of a stage that goes on that it met something that a person has to look at.
 fn is_obstacle(walk: &Walk<'_>, summary: &Summary) -> bool {
     let goes_on = matches!(summary.status, StageStatus::InProgress | StageStatus::SuccessWaiting);
-    goes_on && summary.why.is_some() && walk.assignment.is_in_place()
+    goes_on && summary.why.is_some() && !summary.is_kept() && walk.assignment.is_in_place()
 }
 
 /// Pauses the release for what an agent met, with its words.
@@ -128,7 +130,9 @@ fn work(
     if let Some(agents) = report.summary().agents {
         count(walk, agents);
     }
-    if report.waits() {
+    if report.summary().is_kept() && report.waits() && walk.assignment.is_in_place() {
+        keep(walk, report, now);
+    } else if report.waits() {
         wait(walk, report);
     } else {
         ended(walk, report, now);
@@ -155,19 +159,17 @@ fn under_way(walk: &mut Walk<'_>, report: &Report<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// It waited already: its numbers are refreshed.
+fn waits_on(walk: &mut Walk<'_>, report: &Report<'_>) {
+    let (release, child, slot) = (walk.release.key, walk.child, report.slot);
+    let (status, summary) = (StageStatus::SuccessWaiting, Box::new(report.keep()));
+    walk.changes.push(Change::Members(members::Change::Numbers { release, child, slot, status, summary }));
+}
+
 fn wait(walk: &mut Walk<'_>, report: &Report<'_>) {
     let slot = report.slot;
     if walk.assignment.stage_status >= StageStatus::SuccessWaiting {
-        let (release, child) = (walk.release.key, walk.child);
-        let (status, summary) = (StageStatus::SuccessWaiting, Box::new(report.keep()));
-        walk.changes.push(Change::Members(members::Change::Numbers {
-            release,
-            child,
-            slot,
-            status,
-            summary,
-        }));
-        return;
+        return waits_on(walk, report);
     }
     walk.step_with(Step::Waiting { slot }, Some(report.keep()));
     if is_obstacle(walk, report.summary()) {

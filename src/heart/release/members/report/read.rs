@@ -107,7 +107,7 @@ fn says_otherwise<'s>(walk: &Walk<'_>, piece: Piece, slot: Slot, summary: &'s Su
         return None;
     }
     let strategy = walk.strategy();
-    let success = summary.status == StageStatus::Completed;
+    let success = summary.status == StageStatus::Completed || summary.is_kept();
     let next = slot.stage_index().filter(|_| piece == Piece::Whole && summary.status != StageStatus::Error);
     let next = match next.map(|stage| strategy.next(stage, success)) {
         Some(Action::Stage(next)) => strategy.stages.get(next).map_or("", |stage| &stage.name),
