@@ -67,6 +67,8 @@ pub enum What {
     RolledBack,
     /// It sends its result.
     Ended(StageStatus),
+    /// Its stage has failed and kept its shares, and it goes on with what follows all the same.
+    Accepted,
     /// It sends its result of a stage that it had not tested, since it is to pass over it.
     PassedOver,
     /// What it was shown was refused.

@@ -226,6 +226,11 @@ impl Overseer {
                     self.completed.insert((child, origin.root, stage));
                 }
             }
+            What::Accepted => {
+                if let Some(stage) = stage {
+                    self.completed.insert((child, origin.root, stage));
+                }
+            }
             What::Began if matches!(deed.form, Form::InPlace { .. }) => {
                 if let Some(stage) = stage.filter(|stage| *stage > 0) {
                     self.check_barrier(view, &child, &planned, stage, at);

@@ -162,6 +162,8 @@ pub(super) fn draw_led_by(
     let limit = dice.pick(&["0", "1", "50%", "100%"]);
     let late = dice.pick(&["0", "1", "100%"]);
     let then = dice.pick(&["rollback", "rollback", "pause", "continue"]);
+    // Where no failure is borne, own agents keep the shares of what fails.
+    let limit = if then == "pause" { "0" } else { limit };
     let _ = write!(extra, ", max_failed: {limit}, max_timed_out: {late}, on_failure: {then}");
     if dice.chance(0.7) {
         let no_calls = dice.pick(&["after 5s", "after 20s", "after 1m", "never"]);

@@ -34,6 +34,7 @@ impl Turnout {
             | What::ToldToEnd
             | What::ToldEarly
             | What::Ended(_)
+            | What::Accepted
             | What::PassedOver
             | What::RolledBack
             | What::Refused

@@ -71,6 +71,8 @@ pub struct Witness {
     pub cut: BTreeSet<(String, String)>,
     /// Of these, the stages that are passed over by those who have not begun them.
     pub skipped: BTreeSet<(String, String)>,
+    /// Who has told that its stage has failed and keeps its shares, and whether somebody let the release go on since.
+    kept: HashMap<(ReleaseKey, ChildKey), bool>,
     /// Releases of which an operator opened all that was held back.
     pub promoted: BTreeSet<String>,
     /// Releases that an operator let go on, whatever they were paused for.
@@ -265,6 +267,15 @@ impl Witness {
                         self.told.insert(*key, release.gates.levels.barrier_from(level + 1));
                     }
                 }
+                Change::Members(members::Change::Stepped {
+                    release, child, step: Step::Kept { .. }, ..
+                }) => {
+                    self.kept.insert((*release, *child), false);
+                }
+                Change::Lifecycle(lifecycle::Change::Resumed { release, .. }) => {
+                    let of_release = self.kept.iter_mut().filter(|((of, _), _)| of == release);
+                    of_release.for_each(|(_, is_accepted)| *is_accepted = true);
+                }
                 Change::Lifecycle(lifecycle::Change::Retried { release, .. }) => {
                     self.retried.insert(*release);
                     self.ends.remove(release);
@@ -416,6 +427,18 @@ impl Witness {
                     if status == StageStatus::Completed {
                         self.completed.insert(stage(s));
                     }
+                }
+            }
+            // Invariant 26: nobody goes on from a stage that has failed and keeps its shares before it is told and somebody wants that.
+            What::Accepted => {
+                let key = manager.state.children.key(&deed.child);
+                let is_accepted = key.and_then(|key| self.kept.get(&(deed.release, key)).copied());
+                if is_accepted != Some(true) {
+                    let text = format!("{} goes on from what failed in {}", deed.child, deed.offer);
+                    self.wrong(26, text);
+                }
+                if let Some(s) = deed.stage {
+                    self.completed.insert(stage(s));
                 }
             }
             What::Began if matches!(deed.form, Form::InPlace { .. }) => {

@@ -37,6 +37,8 @@ struct Glance {
     is_prepared: bool,
     /// The stage that is tested: its index, the how manyth it is, and whether it was announced.
     testing: Option<(usize, u32, bool)>,
+    /// That one has failed, and keeps its shares.
+    is_kept: bool,
     /// The stage that was decided, and how.
     ending: Option<(usize, u8)>,
     stables: BTreeMap<String, String>,
@@ -54,7 +56,9 @@ impl Glance {
         Self {
             offer: work.map(|work| (work.offer.clone(), work.run)),
             is_prepared: work.is_some_and(|work| work.plan().is_some()),
-            testing: testing.map(|testing| (testing.stage, begun, testing.announced)),
+            testing: testing
+                .map(|testing| (testing.stage, begun, testing.announced || testing.kept.is_some())),
+            is_kept: testing.is_some_and(|testing| testing.kept.is_some()),
             ending: walk.and_then(|walk| walk.ending.as_ref()).map(|ending| (ending.stage, ending.status)),
             stables: stables(state, &before.stables),
             owed: state.owed.iter().map(|owed| (owed.number, owed.waits)).collect(),
@@ -186,7 +190,13 @@ impl Watched {
             let status = StageStatus::from_wire(status.into()).unwrap();
             let was_ready = matches!(before.testing, Some((of, _, true)) if of == stage);
             let is_passed_over = status == StageStatus::Completed && !was_ready && teller.skips(stage, scene);
-            let what = if is_passed_over { What::PassedOver } else { What::Ended(status) };
+            let ending =
+                scene.state.work.as_ref().and_then(|work| work.walk()).and_then(|walk| walk.ending.as_ref());
+            let what = match ending {
+                Some(ending) if ending.is_kept => What::Accepted,
+                _ if is_passed_over => What::PassedOver,
+                _ => What::Ended(status),
+            };
             deeds.push(teller.deed(Some(stage), what));
         }
         if let Some((stage, begun, announced)) = now.testing {
