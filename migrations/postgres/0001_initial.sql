@@ -125,6 +125,7 @@ CREATE TABLE deployments (
     variant     text   NOT NULL,
     path        text   NOT NULL,
     at_ms       bigint NOT NULL,
+    content     bigint,
     PRIMARY KEY (child_key, function)
 ) WITH (fillfactor = 85);
 

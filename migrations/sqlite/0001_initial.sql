@@ -94,6 +94,7 @@ CREATE TABLE deployments (
     variant     TEXT    NOT NULL,
     path        TEXT    NOT NULL,
     at_ms       INTEGER NOT NULL,
+    content     INTEGER,
     PRIMARY KEY (child_key, function)
 ) STRICT, WITHOUT ROWID;
 

@@ -139,7 +139,12 @@ impl Loader for Loading {
             bad("deployments", row.child_key, "variant", format!("{:?} is none", row.variant))
         })?;
         let deployment = Deployment { release: ReleaseKey(row.release_key), variant };
-        self.state.hold_deployment(ChildKey(row.child_key), &row.function, deployment);
+        self.state.hold_deployment(
+            ChildKey(row.child_key),
+            &row.function,
+            deployment,
+            row.content.map(i64::cast_unsigned),
+        );
         Ok(())
     }
 
@@ -247,7 +252,7 @@ impl Building {
     pub fn new(row: ReleaseRow) -> Result<Self, StoreError> {
         let key = row.release_key;
         let detail = stored::release_detail(key, &row.detail)?;
-        let strategy = stored::strategy(key, &row.id, &row.strategy)?;
+        let strategy = stored::strategy(key, &row.id, &row.strategy)?.with_contents(&detail.contents);
         let strategy = if detail.parent.is_some() { parent::led(strategy) } else { strategy };
         let gates = Gates { stand: detail.stand, ..Gates::new(&strategy, detail.parent.is_some()) };
         let release = Release {

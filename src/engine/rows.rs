@@ -200,6 +200,7 @@ pub(super) fn release_row(release: &Release, wall_ms: WallMs) -> Result<ReleaseR
         left_out: release.left_out,
         managers: release.managers.iter().map(|(child, planned)| (*child, planned.clone())).collect(),
         agents: release.agents_below(),
+        contents: release.strategy.contents(),
     };
     let functions: Vec<&str> = release.strategy.subject_keys().collect();
     Ok(ReleaseRow {

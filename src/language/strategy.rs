@@ -74,6 +74,10 @@ pub struct Version {
     pub path: String,
     /// The runtime: `nodejs`, `python`, …
     pub env: String,
+    /// What tells it from other versions of the function, the first 64 bits of [`crate::functions::of_version`]; `None`: nobody
+    /// has looked at what its folder holds. No part of the text.
+    #[serde(skip)]
+    pub content: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -202,6 +206,35 @@ impl Strategy {
     /// What digests are made over: the same for what means the same, however it was written.
     pub fn digest_form(&self) -> Result<Vec<u8>, NoForm> {
         Ok(serde_json::to_vec(self)?)
+    }
+
+    /// With what the folders of its functions hold: of each the base version and the new one, as [`Version::content`].
+    #[must_use]
+    pub fn with_contents(mut self, contents: &[[u64; 2]]) -> Self {
+        for (function, [base, new]) in self.functions.iter_mut().zip(contents) {
+            (function.base.content, function.new.content) = (Some(*base), Some(*new));
+        }
+        self
+    }
+
+    /// As if nobody had looked at what the folders of its functions hold.
+    #[must_use]
+    pub fn without_contents(mut self) -> Self {
+        for function in &mut self.functions {
+            (function.base.content, function.new.content) = (None, None);
+        }
+        self
+    }
+
+    /// What the folders of its functions hold, where that is known: else nothing.
+    pub fn contents(&self) -> Vec<[u64; 2]> {
+        let of = |function: &Function| Some([function.base.content?, function.new.content?]);
+        self.functions.iter().map(of).collect::<Option<_>>().unwrap_or_default()
+    }
+
+    /// What the folders of its functions' base versions hold, where that is known: else nothing.
+    pub fn bases(&self) -> Vec<u64> {
+        self.contents().into_iter().map(|[base, _]| base).collect()
     }
 
     /// Whether whoever acts on the release has to say why.

@@ -303,6 +303,8 @@ pub enum Exclusion {
     NobodyBelow,
     /// It has not proven that it is back from an earlier release of the function.
     Owes,
+    /// It serves another version of a function than the base version of the release.
+    OtherBase,
     /// It stands in for a child that vanished: it only takes back what that one left behind.
     Successor,
     /// The same machine goes on in the release under another id.
@@ -330,6 +332,7 @@ impl fmt::Display for Exclusion {
             Self::Skipped => "skipped by an operator",
             Self::NobodyBelow => "none of its agents can take part",
             Self::Owes => "has not proven that it is back from an earlier release",
+            Self::OtherBase => "serves another version of a function than the base version",
             Self::Successor => "successor of a child that vanished",
             Self::Replaced => "goes on under another id",
             Self::Below => "a manager; a release of functions and services is submitted to it by itself",

@@ -38,7 +38,7 @@ macro_rules! every_table {
             precedents Precedent(PrecedentRow) upsert releases [function, release_key] from precedents
                 [id, ended_ms, times];
             deployments Deployment(DeploymentRow) upsert children [child_key, function] from deployments
-                [release_key, variant, path, at_ms];
+                [release_key, variant, path, at_ms, content];
             audit Audit(AuditRow) insert alone [seq, idx] from audit [at_ms, release_key, actor, events, steps];
             outbox Outbox(OutboxRow) insert alone [id] from outbox [kind, at_ms, payload, served_ms];
             settings Setting(SettingRow) upsert alone [name] from settings [value, at_ms];

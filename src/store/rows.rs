@@ -160,6 +160,9 @@ pub struct DeploymentRow {
     /// The folder of that version.
     pub path: String,
     pub at_ms: WallMs,
+    /// What that version is known by, where the child is an agent that tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<i64>,
 }
 
 /// `archives`: a `fns.zip`, frozen when its release was submitted. Primary key digest; never updated.

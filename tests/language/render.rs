@@ -189,8 +189,11 @@ fn some_name() -> impl Strategy2<Value = String> {
 use proptest::strategy::Strategy as Strategy2;
 
 fn version() -> impl Strategy2<Value = Version> {
-    ("[a-zA-Z0-9_]{1,8}(/[a-zA-Z0-9_ é'\"#-]{1,8}){0,2}", some_name())
-        .prop_map(|(path, env)| Version { path, env })
+    ("[a-zA-Z0-9_]{1,8}(/[a-zA-Z0-9_ é'\"#-]{1,8}){0,2}", some_name()).prop_map(|(path, env)| Version {
+        path,
+        env,
+        content: None,
+    })
 }
 
 fn condition() -> impl Strategy2<Value = Condition> {

@@ -104,6 +104,7 @@ impl ParentCaller {
             why: format!("its functions: {error}"),
             stage: first_stage(&strategy),
         })?;
+        let strategy = strategy.with_contents(&archive.contents);
         let submission = offered::submission(offer, &text, strategy, archive.digest).map_err(|error| {
             tracing::error!(%error, offer, "an offer of the parent has no digest");
             EngineError::Failed

@@ -64,6 +64,8 @@ struct NeedsForm {
     routers: Vec<BTreeMap<String, String>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     functions: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    bases: Vec<u64>,
 }
 
 /// Agents by whether they can take part.

@@ -72,6 +72,7 @@ pub(super) enum ExclusionForm {
     Skipped,
     NobodyBelow,
     Owes,
+    OtherBase,
     Successor,
     Replaced,
     Below,

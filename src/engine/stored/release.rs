@@ -83,6 +83,9 @@ pub struct ReleaseDetail {
     /// Where there are any, what became of all agents; memory has it from the children.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "Maybe::<AgentsForm>")]
     pub agents: Option<Agents>,
+    /// Of each function what its folders hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contents: Vec<[u64; 2]>,
 }
 
 /// `precedents.times`.

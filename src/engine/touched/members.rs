@@ -141,6 +141,7 @@ impl Touched {
         };
         let (key, path) =
             (subject.key().to_owned(), subject.version_name(variant != Variant::Base).to_owned());
+        let serves = state.children.get(child).and_then(|child| child.serves.as_ref()?.get(&key));
         let row = DeploymentRow {
             child_key: child.0,
             function: key.clone(),
@@ -148,6 +149,7 @@ impl Touched {
             variant: variant.name().to_owned(),
             path,
             at_ms: now.wall_ms,
+            content: serves.map(u64::cast_signed),
         };
         self.deployments.insert((child, key), row);
     }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::Deref, sync::Arc};
 
-use super::{open::OpenReleases, registration::Registration};
+use super::{open::OpenReleases, registration::Registration, serves::Serves};
 use model::{Capabilities, ChildKey, ChildKind, Cordon, Leads, Now, TENANT_LABEL};
 
 /// What a child says of itself beyond the plain protocol, and what operators say of it.
@@ -42,6 +42,8 @@ pub struct Child {
     pub cordon: Cordon,
     /// Labels that operators gave; they win over those that the child reports.
     pub labels: Option<Box<BTreeMap<String, String>>>,
+    /// What serves its functions, as far as results of it prove that; only of agents that take whole strategies.
+    pub serves: Option<Box<Serves>>,
     /// The releases in memory in which it has an assignment, in order of submission.
     pub open: OpenReleases,
 }
@@ -65,6 +67,7 @@ impl Child {
             replaced: None,
             cordon: Cordon::Open,
             labels: None,
+            serves: None,
             open: OpenReleases::default(),
         }
     }

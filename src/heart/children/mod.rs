@@ -26,6 +26,7 @@ pub mod open;
 pub mod places;
 pub mod recheck;
 pub mod registration;
+mod serves;
 mod table;
 mod tenants;
 
@@ -37,6 +38,7 @@ pub use change::{Arrival, Change, Forgetting};
 pub use child::{Child, Profile, Replaced};
 pub use command::{Command, Poll};
 pub use deployments::{Deployment, Variant};
+pub use serves::Serves;
 pub use table::Table;
 
 use crate::plan::AreaIndex;
@@ -89,6 +91,16 @@ impl Children {
     /// Takes note that this number was given.
     pub fn reserve(&mut self, key: ChildKey) {
         self.table.reserve(key);
+    }
+
+    /// This serves a function at a child from now on, as [`language::Version::content`]; `None`: that is not known.
+    pub(crate) fn serve(&mut self, child: ChildKey, function: &str, content: Option<u64>) {
+        let known = self.table.get(child).and_then(|child| child.serves.as_ref()?.get(function));
+        if known != content
+            && let Some(child) = self.table.get_mut(child)
+        {
+            child.serves.get_or_insert_default().set(function, content);
+        }
     }
 
     /// A child has a part in a release that is in memory.

@@ -33,4 +33,15 @@ pub trait Fleet {
     fn owes(&self, _child: ChildKey, _function: &str) -> bool {
         false
     }
+
+    /// What serves a function at a child, as [`language::Version::content`]; `None`: that is not known.
+    fn serves(&self, _child: ChildKey, _function: &str) -> Option<u64> {
+        None
+    }
+
+    /// Whether a release that is not over yet may change what serves a function at a child. Asked only of those that have a part
+    /// in another release.
+    fn is_changing(&self, _child: ChildKey, _function: &str) -> bool {
+        false
+    }
 }

@@ -19,6 +19,8 @@ pub struct Needs {
     pub routers: Vec<BTreeMap<String, String>>,
     /// The names of both, functions first, by which it is known who has not come back from an earlier release of one.
     pub functions: Vec<String>,
+    /// The base versions of the functions, as [`language::Version::content`]; empty: they are not known.
+    pub bases: Vec<u64>,
 }
 
 impl Needs {
@@ -35,6 +37,7 @@ impl Needs {
             agents: agents.collect(),
             routers: routers.collect(),
             functions,
+            bases: strategy.bases(),
         }
     }
 
@@ -63,6 +66,9 @@ impl Needs {
             return Err(format!(
                 "at most {MAX_FUNCTIONS} functions are named, each with at most {MAX_RUNTIME_BYTES} bytes"
             ));
+        }
+        if self.bases.len() > self.runtimes.len() {
+            return Err("a base version is told of each function".to_owned());
         }
         let Some(Target { area, labels, partial: _ }) = &self.target else { return Ok(()) };
         if labels.len() > MAX_TARGET_LABELS {

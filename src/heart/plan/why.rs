@@ -28,6 +28,9 @@ pub enum Why {
     Agent(u16),
     /// It has not proven that it is back from an earlier release of one of the functions.
     Owes,
+    /// It serves another version of this function than the base version: who goes back would bring a version there that was not
+    /// there before.
+    OtherBase(u16),
     /// Nobody of the other group of a hybrid takes part, which is this one.
     Alone(Group),
 }
@@ -45,6 +48,7 @@ impl Why {
             Self::Router(_) => Exclusion::Router,
             Self::Agent(_) => Exclusion::Agent,
             Self::Owes => Exclusion::Owes,
+            Self::OtherBase(_) => Exclusion::OtherBase,
             Self::Alone(_) => Exclusion::Alone,
         }
     }
@@ -57,6 +61,12 @@ impl Why {
             Self::Cordoned => "cordoned".to_owned(),
             Self::NobodyBelow => "nobody below can take part".to_owned(),
             Self::Owes => "has not proven that it is back from an earlier release".to_owned(),
+            Self::OtherBase(function) => {
+                let function = strategy.functions.get(usize::from(function));
+                function.map_or_else(String::new, |f| {
+                    format!("serves another version of {} than its base version {}", f.name, f.base.path)
+                })
+            }
             Self::Alone(group) => {
                 format!("takes no part alone: there are no {} for this release", group.name())
             }
@@ -163,6 +173,8 @@ impl Need<'_> {
 pub(super) struct Rules<'s> {
     /// Keys of subjects; empty: whoever asks doesn't say them.
     keys: Vec<&'s str>,
+    /// The base versions of functions, whose keys are the first; empty: they are not known.
+    bases: Vec<u64>,
     /// Of each subject.
     needs: Vec<Need<'s>>,
     target: Option<&'s Target>,
@@ -182,8 +194,8 @@ impl<'s> Rules<'s> {
             Subject::Service(service) => Need::Router(&service.routers),
         });
         let (keys, target) = (strategy.subject_keys().collect(), strategy.target.as_ref());
-        let tenant = strategy.tenant();
-        Self { keys, needs: needs.collect(), target, strategy: Some(strategy), tenant }
+        let (bases, tenant) = (strategy.bases(), strategy.tenant());
+        Self { keys, bases, needs: needs.collect(), target, strategy: Some(strategy), tenant }
     }
 
     pub fn of(needs: &'s Needs) -> Self {
@@ -193,7 +205,14 @@ impl<'s> Rules<'s> {
         });
         let keys = needs.functions.iter().map(String::as_str).collect();
         let all = agents.chain(needs.routers.iter().map(Need::Router)).collect();
-        Self { keys, needs: all, target: needs.target.as_ref(), strategy: None, tenant: None }
+        Self {
+            keys,
+            bases: needs.bases.clone(),
+            needs: all,
+            target: needs.target.as_ref(),
+            strategy: None,
+            tenant: None,
+        }
     }
 
     /// Whether all children are there for who plans.
@@ -214,7 +233,27 @@ impl<'s> Rules<'s> {
         if candidate.is_busy && self.keys.iter().any(owes) {
             return Err(Why::Owes);
         }
-        Ok(part)
+        match self.other_base(fleet, child, candidate, part) {
+            Some(function) => Err(Why::OtherBase(function)),
+            None => Ok(part),
+        }
+    }
+
+    /// Which of the functions that it runs has another version serving there than the release begins with, as far as that is known
+    /// and stays so until the release begins.
+    fn other_base(
+        &self,
+        fleet: &impl Fleet,
+        child: ChildKey,
+        candidate: &Candidate<'_>,
+        part: Part,
+    ) -> Option<u16> {
+        let is_other = |(at, (function, base)): &(usize, (&&str, &u64))| {
+            fleet.serves(child, function).is_some_and(|serves| serves != **base)
+                && part.has(*at)
+                && !(candidate.is_busy && fleet.is_changing(child, function))
+        };
+        self.keys.iter().zip(&self.bases).enumerate().find(is_other).map(|(at, _)| at as u16)
     }
 
     /// In which group of a hybrid a child is. A manager is with the routers if an operator gave it the labels that these are chosen by, or if

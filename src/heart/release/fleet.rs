@@ -2,7 +2,7 @@
 
 use super::state::Snapshot;
 use crate::plan::{AreaIndex, Candidate, Fleet};
-use model::ChildKey;
+use model::{ChildKey, ChildStatus};
 
 impl Fleet for Snapshot {
     fn areas(&self) -> &AreaIndex {
@@ -31,5 +31,21 @@ impl Fleet for Snapshot {
             Some(undo.functions.iter().filter_map(|at| release.strategy.subject_key(at)))
         });
         owed.flatten().any(|owed| owed == function)
+    }
+
+    fn serves(&self, child: ChildKey, function: &str) -> Option<u64> {
+        self.children.get(child)?.serves.as_ref()?.get(function)
+    }
+
+    fn is_changing(&self, child: ChildKey, function: &str) -> bool {
+        let open = self.children.get(child).map(|record| record.open.as_slice()).unwrap_or_default();
+        let under_way =
+            open.iter().filter_map(|key| self.release(*key)).filter(|release| !release.state.is_over());
+        let mut naming =
+            under_way.filter(|release| release.strategy.subject_keys().any(|key| key == function));
+        naming.any(|release| {
+            let part = release.assignments.get(&child);
+            part.is_some_and(|part| matches!(part.status, ChildStatus::Todo | ChildStatus::Doing))
+        })
     }
 }

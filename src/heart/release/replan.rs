@@ -88,6 +88,10 @@ impl News {
             Change::Members(members::Change::Stepped { release, child, step: Step::Retried, .. }) => {
                 Self::OneTriedAgain(*release, *child)
             }
+            // An operator of the agent has something else served.
+            Change::Members(members::Change::Stepped { child, step: Step::Replaced { .. }, .. }) => {
+                Self::Otherwise(*child)
+            }
             Change::Rollout(_)
             | Change::Stages(_)
             | Change::Members(_)
@@ -255,6 +259,7 @@ pub(super) const fn was_unfit(outcome: Outcome) -> bool {
                 | Exclusion::Label
                 | Exclusion::Runtime
                 | Exclusion::Owes
+                | Exclusion::OtherBase
                 | Exclusion::Drained
         )
     )

@@ -28,6 +28,7 @@ use zip::ZipArchive;
 
 use crate::{Function, Strategy, TextPlaces, Version, VersionPlace};
 
+pub use digest::of_version;
 pub use folder::{from_folder, read_folder};
 pub use form::{files_of, form, without_form_in_folder, without_form_in_zip};
 pub use missing::{missing_in_folder, missing_in_zip};
@@ -86,6 +87,8 @@ pub struct Archive {
     pub bytes: Bytes,
     /// SHA-256 over path, mode and content of each file in order; how they were compressed plays no part.
     pub digest: [u8; 32],
+    /// Of each function the base version and the new one; see [`Version::content`].
+    pub contents: Vec<[u64; 2]>,
 }
 
 impl Archive {
@@ -226,5 +229,12 @@ fn finish(files: &Files, strategy: &Strategy, seen: impl Fn(&str) -> bool) -> Re
             });
         }
     }
-    Ok(Archive { bytes: pack::pack(files)?, digest: digest::digest(files) })
+    let content = |function: &Function, version: &Version| {
+        let below = |file: &str| is_under(file, &version.path).then(|| version.path.len() + 1);
+        let files = files.iter().filter_map(|(path, bytes)| Some((&path[below(path)?..], &**bytes)));
+        let digest = of_version(&function.name, &version.env, files);
+        digest.iter().take(8).fold(0, |content, byte| content << 8 | u64::from(*byte))
+    };
+    let contents = strategy.functions.iter().map(|f| [content(f, &f.base), content(f, &f.new)]).collect();
+    Ok(Archive { bytes: pack::pack(files)?, digest: digest::digest(files), contents })
 }

@@ -30,7 +30,7 @@ pub(super) fn read_function(node: &Node, index: usize, findings: &mut Findings<'
             findings.warning(env.at, "unknown-runtime", message).fix(format!("did you mean {meant}?"));
         }
         let place = VersionPlace { path: findings.place(path_at), env: findings.place(env.at) };
-        Some((Version { path: path?, env: env.value }, place))
+        Some((Version { path: path?, env: env.value, content: None }, place))
     };
     let (base, new) = (version("base_version", findings), version("new_version", findings));
     let place = |version: &Option<(Version, VersionPlace)>| {

@@ -17,6 +17,7 @@ mod managers;
 mod measured;
 mod model;
 mod one_stage;
+mod other_base;
 mod parent;
 mod partial;
 mod precedent;

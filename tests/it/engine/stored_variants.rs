@@ -94,6 +94,7 @@ fn every_reason_to_take_no_part_has_the_name_that_it_had() {
         Exclusion::Skipped => ["skipped"],
         Exclusion::NobodyBelow => ["nobody_below"],
         Exclusion::Owes => ["owes"],
+        Exclusion::OtherBase => ["other_base"],
         Exclusion::Successor => ["successor"],
         Exclusion::Replaced => ["replaced"],
         Exclusion::Below => ["below"],

@@ -112,6 +112,7 @@ fn every_event_of_a_release_is_told_in_the_words_that_it_had() {
         (Exclusion::Skipped, "skipped"),
         (Exclusion::NobodyBelow, "nobody_below"),
         (Exclusion::Owes, "owes"),
+        (Exclusion::OtherBase, "other_base"),
         (Exclusion::Successor, "successor"),
         (Exclusion::Replaced, "replaced"),
     ];
@@ -198,13 +199,20 @@ fn managers_below_are_asked_in_the_words_that_they_know() {
         agents: vec![BTreeMap::from([("tier".to_owned(), "edge".to_owned())])],
         routers: Vec::new(),
         functions: vec!["f".to_owned()],
+        bases: vec![u64::MAX],
     };
-    let bare =
-        Needs { target: None, runtimes, agents: Vec::new(), routers: Vec::new(), functions: Vec::new() };
+    let bare = Needs {
+        target: None,
+        runtimes,
+        agents: Vec::new(),
+        routers: Vec::new(),
+        functions: Vec::new(),
+        bases: Vec::new(),
+    };
     let told = [
         (
             full,
-            r#"{"needs":{"target":{"area":[[[[1.0,2.0]]]],"labels":{"k":"v"},"partial":"allow"},"runtimes":[["a","b"]],"agents":[{"tier":"edge"}],"functions":["f"]},"silent_after_ms":7}"#,
+            r#"{"needs":{"target":{"area":[[[[1.0,2.0]]]],"labels":{"k":"v"},"partial":"allow"},"runtimes":[["a","b"]],"agents":[{"tier":"edge"}],"functions":["f"],"bases":[18446744073709551615]},"silent_after_ms":7}"#,
         ),
         (bare, r#"{"needs":{"runtimes":[["a","b"]]},"silent_after_ms":7}"#),
     ];

@@ -80,8 +80,8 @@ async fn poll_whole(world: &World, id: &str) -> (String, String) {
     (part("id"), part("new_release"))
 }
 
-#[tokio::test]
-async fn what_an_operator_takes_back_at_an_agent_is_shown_audited_and_counted() {
+/// An agent that takes whole strategies, to which release a was rolled out.
+async fn rolled_out() -> (World, String) {
     let world = World::start().await;
     let (agent, _) = poll_whole(&world, "").await;
     poll_whole(&world, &agent).await;
@@ -91,14 +91,50 @@ async fn what_an_operator_takes_back_at_an_agent_is_shown_audited_and_counted() 
     world.report(&agent, "a", STAGE, 2).await.ok();
     world.end_stage(&agent, "a", STAGE).await.ok();
     world.report(&agent, "a", STAGE, 4).await.ok();
+    (world, agent)
+}
+
+/// Its operator takes that back.
+async fn takes_back(world: &World, agent: &str) {
+    let mut summary = summary(STAGE, 5);
+    summary["why"] = json!({"cause": "operator", "text": "taken back by an operator of the agent: slow"});
+    let body = json!({"id": agent, "release_id": "a", "stage_summaries": [summary], "next_stage": ""});
+    world.post("/result", &body).await.ok();
+}
+
+#[tokio::test]
+async fn a_release_that_begins_with_what_an_operator_took_back_leaves_the_agent_out_by_name() {
+    let (world, agent) = rolled_out().await;
+    takes_back(&world, &agent).await;
+    // It is known after a restart, too.
+    let world = world.restart().await;
+    let from = |id: &str, base: &str, new: &str| {
+        let text = strategy(id).replace("fns/sieve_base", "BASE").replace("fns/sieve_new", new);
+        text.replace("BASE", base)
+    };
+    let onward = from("b", "fns/sieve_new", "fns/sieve_base");
+    let plan = world.submit_to("/api/v1/plan", &onward).await.ok().json();
+    let why = "serves another version of sieve than its base version fns/sieve_new";
+    assert_eq!(plan["excluded"][0]["reason"], why, "{plan}");
+    let submitted = world.submit(&onward).await.ok().json();
+    let excluded = json!({"serves another version of a function than the base version": 1});
+    assert_eq!(submitted["excluded"], excluded, "{submitted}");
+    let release = world.until("/api/v1/releases/b", |release| release["state"] == "NoParticipants").await;
+    assert_eq!(release["excluded"], excluded, "{release}");
+    assert_eq!(poll_whole(&world, &agent).await.1, "");
+    world.submit(&from("c", "fns/sieve_base", "fns/sieve_new")).await.ok();
+    assert_eq!(poll_whole(&world, &agent).await.1, "c");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn what_an_operator_takes_back_at_an_agent_is_shown_audited_and_counted() {
+    let (world, agent) = rolled_out().await;
     let deployed = async || world.get("/api/v1/deployments").await.ok().json()["items"][0]["variant"].clone();
     assert_eq!(deployed().await, "new");
     // By now the release has left memory.
     for _ in 0..2 {
-        let mut summary = summary(STAGE, 5);
-        summary["why"] = json!({"cause": "operator", "text": "taken back by an operator of the agent: slow"});
-        let body = json!({"id": agent, "release_id": "a", "stage_summaries": [summary], "next_stage": ""});
-        world.post("/result", &body).await.ok();
+        takes_back(&world, &agent).await;
     }
     assert_eq!(deployed().await, "base");
     assert_eq!(told(&world, "replaced").await, 1);

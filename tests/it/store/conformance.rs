@@ -433,6 +433,7 @@ async fn each_frequent_table_is_written_by_a_commit_that_writes_nothing_else(pla
         variant: "new".to_owned(),
         path: "p".to_owned(),
         at_ms: 7,
+        content: Some(-8),
     };
     let alone = [
         Writes { children: vec![child(1)], ..Writes::default() },

@@ -185,8 +185,8 @@ prop_compose! {
 
 prop_compose! {
     fn any_deployment()(child_key in key(), function in text(), release_key in key(), variant in text(),
-        path in text(), at_ms in any::<i64>()) -> DeploymentRow {
-        DeploymentRow { child_key, function, release_key, variant, path, at_ms }
+        path in text(), at_ms in any::<i64>(), content in option::of(any::<i64>())) -> DeploymentRow {
+        DeploymentRow { child_key, function, release_key, variant, path, at_ms, content }
     }
 }
 

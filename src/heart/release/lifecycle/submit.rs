@@ -114,8 +114,10 @@ fn check(state: &State, submitted: &Submitted, key: ReleaseKey) -> Result<(), Re
 }
 
 fn outlook(state: &State, strategy: &Strategy, key: ReleaseKey, now: Now) -> Outlook {
+    // While another release of a function is not over, what will serve once this one begins isn't known.
+    let blind = state.conflicts(strategy, key).next().map(|_| strategy.clone().without_contents());
     // Nobody was noticed, and nobody is silent.
-    let plan = plan::plan(strategy, &state.shared);
+    let plan = plan::plan(blind.as_ref().unwrap_or(strategy), &state.shared);
     Outlook {
         advice: plan::advise(strategy, &state.shared, &plan),
         participants: plan.members.len() as u32,

@@ -146,9 +146,15 @@ impl State {
     }
 
     fn deploy(&mut self, child: ChildKey, release: ReleaseKey, function: usize, variant: Variant) {
-        let found = self.shared.releases.get(&release).and_then(|found| found.strategy.subject_key(function));
-        if let Some(subject) = found {
-            self.books.deploy(child, subject, Deployment { release, variant });
-        }
+        let Some(found) = self.shared.releases.get(&release) else { return };
+        let Some(subject) = found.strategy.subject_key(function) else { return };
+        self.books.deploy(child, subject, Deployment { release, variant });
+        let tells = found.assignments.get(&child).is_some_and(Assignment::is_in_place);
+        let content = found.strategy.functions.get(function).filter(|_| tells).and_then(|of| match variant {
+            Variant::Base => of.base.content,
+            Variant::New => of.new.content,
+            Variant::Unknown => None,
+        });
+        self.shared.children.serve(child, subject, content);
     }
 }

@@ -138,8 +138,15 @@ impl State {
     }
 
     /// Takes in what the store says of a deployment.
-    pub fn hold_deployment(&mut self, child: ChildKey, function: &str, deployment: Deployment) {
+    pub fn hold_deployment(
+        &mut self,
+        child: ChildKey,
+        function: &str,
+        deployment: Deployment,
+        content: Option<u64>,
+    ) {
         self.books.deploy(child, function, deployment);
+        self.shared.children.serve(child, function, content);
     }
 
     /// Takes in what the store says of a router.

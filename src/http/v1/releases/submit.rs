@@ -198,7 +198,7 @@ pub fn prepare(upload: &Upload, ctx: &Context, scope: &Scope) -> Result<Prepared
         archive: archive.digest,
         parent: None,
         deferred: false,
-        strategy: Arc::new(strategy),
+        strategy: Arc::new(strategy.with_contents(&archive.contents)),
         text,
     };
     let Checked { diagnostics: mut warnings, places, .. } = checked;

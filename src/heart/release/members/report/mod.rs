@@ -35,7 +35,7 @@ use keep::keep;
 use late::{Late, past, skipped};
 use model::{Now, StageStatus};
 use read::Report;
-use replaced::replaced;
+use replaced::{replaced, replaced_after_undo};
 use undo::undo;
 
 pub(in crate::release) fn decide(
@@ -58,6 +58,7 @@ pub(in crate::release) fn decide(
     let mut late = Late::default();
     for received in reports {
         let taken = match call.name.kind {
+            OfferKind::Undo(_) if replaced_after_undo(&mut walk, &received.summary) => Ok(()),
             OfferKind::Undo(number) => undo(&mut walk, number, offer, &received.summary, now),
             OfferKind::First | OfferKind::Stage(_) | OfferKind::Rollout(_) => {
                 Report::read(&walk, call.name, offer, received)

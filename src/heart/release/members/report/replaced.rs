@@ -3,7 +3,7 @@
 use super::read::Report;
 use crate::{
     children::{Deployment, Variant},
-    release::{assignment::Step, decide::walk::Walk},
+    release::{assignment::Step, decide::walk::Walk, summary::Summary},
 };
 
 /// Whether a report says so. Twice it changes nothing more, nor once a later release changed the function.
@@ -23,4 +23,21 @@ pub(super) fn replaced(walk: &mut Walk<'_>, report: &Report<'_>) -> bool {
         walk.deployed(function, variant);
     }
     is_part || runs.is_some()
+}
+
+/// The same of what an undo left there. That doesn't say of which function, so it is of each that stands at its base version.
+pub(super) fn replaced_after_undo(walk: &mut Walk<'_>, summary: &Summary) -> bool {
+    let is_told = walk.assignment.is_in_place() && walk.assignment.pending_undo().is_none();
+    if !is_told || summary.is_replaced() != Some(false) {
+        return false;
+    }
+    let left = Deployment { release: walk.release.key, variant: Variant::Base };
+    for (function, subject) in walk.strategy().subject_keys().enumerate() {
+        if walk.state.deployment(walk.child, subject) == Some(left) {
+            let why = summary.why.as_ref().map(|why| why.text.clone());
+            walk.step(Step::Replaced { function: function as u8, is_base: false, why });
+            walk.deployed(function, Variant::Unknown);
+        }
+    }
+    true
 }
