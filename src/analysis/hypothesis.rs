@@ -54,7 +54,7 @@ pub struct Hypothesis {
     taken: usize,
     groups: u64,
     sums: Sums,
-    /// ln of the ways in which values could have been shared out among the sides: nothing is less probable.
+    /// ln of the ways in which ranked values could have been shared out among the sides: nothing is less probable.
     ln_ways: f64,
     /// Exact tails, while there is one group that is small.
     exact: Option<(f64, f64)>,
@@ -326,8 +326,13 @@ impl Hypothesis {
         if let (true, Some((upper, lower))) = (plain, exact) {
             return Tails { upper, lower, ..tails };
         }
-        let least = (-self.ln_ways).exp();
-        Tails { upper: tails.upper.max(least), lower: tails.lower.max(least), ..tails }
+        let least = match self.kind {
+            HypothesisKind::Rate | HypothesisKind::NonZero => self.rates.least(),
+            HypothesisKind::Rank | HypothesisKind::Rest | HypothesisKind::Tail { .. } => {
+                [(-self.ln_ways).exp(); 2]
+            }
+        };
+        Tails { upper: tails.upper.max(least[0]), lower: tails.lower.max(least[1]), ..tails }
     }
 
     /// The variance gathered so far, with what inflates it.

@@ -41,6 +41,8 @@ pub struct Rates {
     /// Events of strata in which both sides were called, and the canary's part of them.
     events: u64,
     canary_events: u64,
+    /// ln of the probabilities that all these events are the canary's, and that none is: nothing is less probable.
+    ln_least: [f64; 2],
     lattice: Lattice,
     /// The one share π that all strata with events have.
     share: Option<f64>,
@@ -62,6 +64,8 @@ impl Rates {
             let e = events as f64;
             self.events += events;
             self.canary_events += canary.events;
+            self.ln_least[0] += e * pi.ln();
+            self.ln_least[1] += e * (-pi).ln_1p();
             sums.s = canary.events as f64 - e * pi;
             sums.v = e * pi * (1.0 - pi);
             sums.k = sums.v * (1.0 - 2.0 * pi);
@@ -73,6 +77,11 @@ impl Rates {
             self.lattice.add(events, |k| binomial_pmf(k, events, pi));
         }
         self.sums.add(&sums);
+    }
+
+    /// Tails that nothing goes below, however large the statistic.
+    pub fn least(&self) -> [f64; 2] {
+        self.ln_least.map(f64::exp)
     }
 
     /// Exact where all strata have one share or events are few; else by Pearson's type III.

@@ -109,7 +109,7 @@ const SUMS: &str = r#"{"baseline":1.0,"canary":2.0,"s":3.0,"v":4.0,"k":5.0,"plac
 fn hypothesis(clusters: &str, last: &str) -> String {
     let lattice = r#"{"pmf":[1.0]}"#;
     let rates = format!(
-        r#"{{"sums":{SUMS},"baseline":{{"calls":1,"events":2}},"canary":{{"calls":3,"events":4}},"events":5,"canary_events":6,"lattice":{lattice},"share":0.5,"shares_differ":true}}"#
+        r#"{{"sums":{SUMS},"baseline":{{"calls":1,"events":2}},"canary":{{"calls":3,"events":4}},"events":5,"canary_events":6,"ln_least":[-1.0,-2.0],"lattice":{lattice},"share":0.5,"shares_differ":true}}"#
     );
     let bounds = r#"[{"information":1.0,"spent":2.0,"z":3.0},{"information":4.0,"spent":5.0}]"#;
     format!(

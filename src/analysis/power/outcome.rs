@@ -9,7 +9,7 @@ use super::{
 use crate::{
     dependence::LEAST_EFFECTIVE_POINTS,
     design::{Question, Tolerance},
-    dist::{normal_sf, normal_z},
+    dist::normal_sf,
     hypothesis::SLOPE,
 };
 
@@ -116,12 +116,6 @@ impl Power {
             Question::Rate { .. } | Question::Location | Question::Quantile(_) => None,
         };
         let level = if floor.is_some() { 0.5 * alpha } else { alpha };
-        if self.between_runs > 0.0 {
-            let distance = events.distance(calls, boundary, 1.0);
-            let distance = if high { -distance } else { distance };
-            let slope = distance / boundary.ln().abs();
-            return normal_sf(normal_z(level) - distance / (1.0 + self.between_runs * slope * slope).sqrt());
-        }
         let floor = floor.filter(|_| high).map(|floor| (floor, level));
         self.over_events(events, calls, boundary, level, |change, test| {
             events.pass(calls, boundary, change, floor, test)
@@ -134,20 +128,12 @@ impl Power {
             Question::Rate { floor } => floor,
             Question::Location | Question::Quantile(_) => 0.0,
         };
-        if self.between_runs > 0.0 {
-            let distance = events.distance(calls, boundary, change);
-            let distance = if high { distance } else { -distance };
-            let slope = distance / (change / boundary).ln().abs().max(1e-9);
-            return normal_sf(
-                normal_z(self.level) - distance / (1.0 + self.between_runs * slope * slope).sqrt(),
-            );
-        }
         self.over_events(events, calls, boundary, self.level, |by_chance, test| {
             events.fail(calls, boundary, change * by_chance, floor, test)
         })
     }
 
-    /// Over the cases: by what the fleet's mean is off, by chance of its children, and the test that is made.
+    /// Over the cases: by what the canary's rate is off, by chance of its children and of its run, and the test that is made.
     fn over_events(
         &self,
         events: Events,
@@ -162,13 +148,14 @@ impl Power {
             .as_ref()
             .map_or_else(|| vec![Case::ALONE], |among: &Among| among.cases(among.heard_events(counted, pi)));
         let each = cases.iter().map(|case| {
-            let test = if case.freedom.is_infinite() {
-                Test::Exact(level)
-            } else {
-                let more = case.assumed * counted * pi * (1.0 - pi);
+            let assumed = case.assumed + self.between_runs;
+            let test = if assumed > 0.0 {
+                let more = assumed * counted * pi * (1.0 - pi);
                 Test::Score(student_t(level, case.freedom) * (1.0 + more).sqrt())
+            } else {
+                Test::Exact(level)
             };
-            let off = case.real.sqrt();
+            let off = (case.real + self.between_runs).sqrt();
             let found = if off > 0.0 {
                 NORMAL.iter().map(|(z, weight)| weight * of((z * off).exp(), test)).sum()
             } else {

@@ -121,14 +121,6 @@ impl Events {
         let (m, n) = self.calls(calls);
         (self.rate * calls as f64, pi(m, n, ratio))
     }
-
-    /// By a normal distribution: how far a changed canary is beyond the boundary.
-    pub fn distance(self, calls: u64, ratio: f64, change: f64) -> f64 {
-        let (m, n) = self.calls(calls);
-        let (pi, events) = (pi(m, n, ratio), self.rate * (m as f64 + n as f64 * change));
-        let seen = n as f64 * change / (n as f64 * change + m as f64);
-        (seen - pi) * (events / (pi * (1.0 - pi))).sqrt()
-    }
 }
 
 fn pi(m: u64, n: u64, ratio: f64) -> f64 {

@@ -5,13 +5,14 @@
 //! nothing is known of that population: they are judged for themselves, and it is their own mean that lies there.
 
 use analysis::{
-    Counts, Design, EARLY_PART, End, Histogram, Judgement, Occasion, Question, Sample, Spending, Stratum,
-    Tolerance,
+    Design, EARLY_PART, End, Histogram, Judgement, Occasion, Sample, Spending, Stratum, Tolerance,
     effects::{ChildEffects, Effect, Effects},
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{ALPHA, Ending, Null, TOLERANCE, Tally, asked, exceeds, measure, run_with, shapes::latency};
+use super::{
+    ALPHA, Ending, Finds, Null, TOLERANCE, Tally, asked, exceeds, measure, run_with, shapes::latency,
+};
 use crate::random::Random;
 
 /// Calls of a release in all.
@@ -30,21 +31,12 @@ enum Sizes {
     OneLarge,
 }
 
-/// What children measure.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Metric {
-    Times,
-    /// Errors of this share of the calls.
-    Errors(f64),
-}
-
 #[derive(Debug, Clone, Copy)]
 struct Fleet {
     children: usize,
     /// Standard deviation of the logarithm of a child's ratio.
     sd: f64,
     sizes: Sizes,
-    metric: Metric,
     looks: u64,
     ratio: f64,
     /// Whether the judge is told how children differ.
@@ -56,7 +48,7 @@ struct Fleet {
 /// What is told of some children, as it is sent.
 #[derive(Debug, Clone, Serialize, serde::Deserialize)]
 struct Told {
-    sides: [Sample; 2],
+    sides: [Histogram; 2],
     effects: Effects,
 }
 
@@ -69,13 +61,7 @@ fn merge(told: &[Told]) -> Told {
     let mut all = told[0].clone();
     for more in &told[1..] {
         for (sum, side) in all.sides.iter_mut().zip(&more.sides) {
-            match (sum, side) {
-                (Sample::Histogram(sum), Sample::Histogram(side)) => sum.merge(side).unwrap(),
-                (Sample::Counts(sum), Sample::Counts(side)) => {
-                    (sum.calls, sum.events) = (sum.calls + side.calls, sum.events + side.events);
-                }
-                _ => unreachable!("all of one kind"),
-            }
+            sum.merge(side).unwrap();
         }
         all.effects.add(&more.effects);
     }
@@ -87,25 +73,18 @@ struct Child {
     speed: f64,
     ratio: f64,
     calls: u64,
-    so_far: [Sample; 2],
+    so_far: [Histogram; 2],
 }
 
 impl Null for Fleet {
     fn name(&self) -> String {
-        let what = match self.metric {
-            Metric::Times => String::new(),
-            Metric::Errors(rate) => format!(", {} % errors", rate * 100.0),
-        };
         let looks = if self.looks > 1 { format!(", {} looks", self.looks) } else { String::new() };
         let looks = if self.is_early { format!("{looks}, early pass") } else { looks };
-        format!("{} children, sd {:.0} %, {:?}{what}{looks}", self.children, self.sd * 100.0, self.sizes)
+        format!("{} children, sd {:.0} %, {:?}{looks}", self.children, self.sd * 100.0, self.sizes)
     }
 
     fn run(&self, random: &mut Random) -> Ending {
         let mut design = Design::new(Tolerance::Ratio(TOLERANCE));
-        if matches!(self.metric, Metric::Errors(_)) {
-            design.question = Question::Rate { floor: 0.0 };
-        }
         if self.looks > 1 {
             let spending = Spending::default();
             design.end = End::After { duration_ms: self.looks, interval_ms: 1, spending };
@@ -118,7 +97,7 @@ impl Null for Fleet {
         let mut strata = Vec::new();
         for look in 1..=self.looks {
             let told = self.told(&mut children, random);
-            let [baseline, canary] = told.sides;
+            let [baseline, canary] = told.sides.map(Sample::Histogram);
             strata.push(Stratum::new("canary", look - 1, baseline, canary));
             if self.is_told {
                 judgement.set_children(ChildEffects::of([told.effects]));
@@ -134,11 +113,15 @@ impl Null for Fleet {
     fn at(&self, ratio: f64) -> Self {
         Self { ratio, ..*self }
     }
+
+    fn finds(&self) -> [Finds; 2] {
+        [Finds::promised(1.2), Finds::promised(2.0)]
+    }
 }
 
 impl Fleet {
-    fn new(children: usize, sd: f64, sizes: Sizes, metric: Metric) -> Self {
-        Self { children, sd, sizes, metric, looks: 1, ratio: 1.0 + TOLERANCE, is_told: true, is_early: false }
+    fn new(children: usize, sd: f64, sizes: Sizes) -> Self {
+        Self { children, sd, sizes, looks: 1, ratio: 1.0 + TOLERANCE, is_told: true, is_early: false }
     }
 
     fn sizes(&self, random: &mut Random) -> Vec<f64> {
@@ -166,34 +149,21 @@ impl Fleet {
             speed: 20.0 * random.log_normal(0.5),
             ratio: self.ratio * effect.exp(),
             calls: (size * CALLS as f64 / self.looks as f64).round() as u64,
-            so_far: [(); 2].map(|()| self.nothing()),
+            so_far: [nothing(), nothing()],
         })
         .collect()
     }
 
-    fn nothing(&self) -> Sample {
-        match self.metric {
-            Metric::Times => Sample::Histogram(Histogram::new(1.01).unwrap()),
-            Metric::Errors(_) => Sample::Counts(Counts::default()),
-        }
-    }
-
     /// The calls of a child until the next look.
-    fn measure(&self, child: &Child, random: &mut Random) -> [Sample; 2] {
+    fn measure(child: &Child, random: &mut Random) -> [Histogram; 2] {
         let canary = random.binomial(child.calls, 0.5);
-        let side = |calls: u64, ratio: f64, random: &mut Random| match self.metric {
-            Metric::Errors(rate) => {
-                Sample::Counts(Counts { calls, events: random.binomial(calls, rate * ratio) })
+        [(child.calls - canary, 1.0), (canary, child.ratio)].map(|(calls, ratio)| {
+            let mut histogram = nothing();
+            for _ in 0..calls {
+                histogram.record(child.speed * ratio * latency(random)).unwrap();
             }
-            Metric::Times => {
-                let mut histogram = Histogram::new(1.01).unwrap();
-                for _ in 0..calls {
-                    histogram.record(child.speed * ratio * latency(random)).unwrap();
-                }
-                Sample::Histogram(histogram)
-            }
-        };
-        [side(child.calls - canary, 1.0, random), side(canary, child.ratio, random)]
+            histogram
+        })
     }
 
     /// What comes to the top: calls since the last look, effects of all so far.
@@ -201,11 +171,11 @@ impl Fleet {
         let told: Vec<Told> = children
             .iter_mut()
             .map(|child| {
-                let sides = self.measure(child, random);
+                let sides = Self::measure(child, random);
                 let before = Told { sides: child.so_far.clone(), effects: Effects::default() };
                 let now = Told { sides: sides.clone(), effects: Effects::default() };
                 child.so_far = merge(&[before, now]).sides;
-                let [baseline, canary] = child.so_far.clone();
+                let [baseline, canary] = child.so_far.clone().map(Sample::Histogram);
                 let mut effects = Effects::default();
                 if let Some(effect) = Effect::of(&Stratum::new("", 0, baseline, canary)) {
                     effects.note(effect);
@@ -219,31 +189,30 @@ impl Fleet {
     }
 }
 
+fn nothing() -> Histogram {
+    Histogram::new(1.01).unwrap()
+}
+
 fn cells() -> Vec<Fleet> {
     let mut cells = Vec::new();
     for children in [3, 8, 20, 200] {
         for sd in [0.0, 0.02, 0.05, 0.1] {
-            cells.push(Fleet::new(children, sd, Sizes::Equal, Metric::Times));
+            cells.push(Fleet::new(children, sd, Sizes::Equal));
         }
     }
     for (children, sizes) in
         [(8, Sizes::OneLarge), (20, Sizes::Pareto), (200, Sizes::Pareto), (50, Sizes::OneLarge)]
     {
         for sd in [0.0, 0.1] {
-            cells.push(Fleet::new(children, sd, sizes, Metric::Times));
+            cells.push(Fleet::new(children, sd, sizes));
         }
     }
     for sd in [0.0, 0.1] {
-        cells.push(Fleet { looks: 6, ..Fleet::new(20, sd, Sizes::Equal, Metric::Times) });
+        cells.push(Fleet { looks: 6, ..Fleet::new(20, sd, Sizes::Equal) });
     }
     for (children, sd) in [(8, 0.05), (20, 0.0), (20, 0.1), (200, 0.1)] {
-        let fleet = Fleet::new(children, sd, Sizes::Equal, Metric::Times);
+        let fleet = Fleet::new(children, sd, Sizes::Equal);
         cells.push(Fleet { looks: 6, is_early: true, ..fleet });
-    }
-    for (rate, sd) in [(0.02, 0.0), (0.2, 0.1)] {
-        for children in [20, 200] {
-            cells.push(Fleet::new(children, sd, Sizes::Equal, Metric::Errors(rate)));
-        }
     }
     cells
 }
@@ -255,9 +224,9 @@ fn tally(fleet: &Fleet, runs: u64) -> Tally {
 #[test]
 fn children_that_differ_are_judged_at_alpha() {
     let cells = [
-        Fleet::new(3, 0.1, Sizes::Equal, Metric::Times),
-        Fleet::new(8, 0.05, Sizes::Equal, Metric::Times),
-        Fleet::new(20, 0.1, Sizes::Pareto, Metric::Times),
+        Fleet::new(3, 0.1, Sizes::Equal),
+        Fleet::new(8, 0.05, Sizes::Equal),
+        Fleet::new(20, 0.1, Sizes::Pareto),
     ];
     for cell in &cells {
         let found = tally(cell, 200);
@@ -269,7 +238,7 @@ fn children_that_differ_are_judged_at_alpha() {
 
 #[test]
 fn a_judge_that_takes_children_for_alike_is_refused() {
-    let told = Fleet::new(20, 0.1, Sizes::Equal, Metric::Times);
+    let told = Fleet::new(20, 0.1, Sizes::Equal);
     let found = tally(&Fleet { is_told: false, ..told }, 200);
     assert!(exceeds(found.failed, found.runs, ALPHA, 1), "{found:?}");
     let found = tally(&told, 200);
@@ -281,6 +250,6 @@ fn a_judge_that_takes_children_for_alike_is_refused() {
 fn fleets_of_children_that_differ_are_judged_at_alpha() {
     // A run makes thousands of calls: fewer of them.
     let asked = asked(4_000);
-    let faults = measure(&asked.of(cells()), asked.runs, 4, 1.2);
+    let faults = measure(&asked.of(cells()), asked.runs, 4);
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }

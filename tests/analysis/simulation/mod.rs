@@ -18,6 +18,7 @@
 mod cells;
 mod children;
 mod early;
+mod errors;
 mod history;
 mod kept;
 mod mutants;
@@ -33,7 +34,10 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use analysis::{Verdict, dist::binomial_sf};
+use analysis::{
+    Verdict,
+    dist::{binomial_cdf, binomial_sf},
+};
 use serde::{Deserialize, Serialize};
 use tokio::time::{Duration, Instant};
 
@@ -272,6 +276,36 @@ trait Null: Sync + Sized {
     fn run(&self, random: &mut Random) -> Ending;
     /// The same with another ratio between the versions.
     fn at(&self, ratio: f64) -> Self;
+    /// What it has to find.
+    fn finds(&self) -> [Finds; 2];
+}
+
+/// A judge that never speaks raises no false alarm: what is worse by this ratio fails in this share of runs, or more.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Finds {
+    ratio: f64,
+    share: f64,
+}
+
+impl Finds {
+    /// As what is promised of the calls that a change takes to be found.
+    const fn promised(ratio: f64) -> Self {
+        Self { ratio, share: analysis::power::POWER }
+    }
+
+    /// Hardly ever, for the reason that stands beside the cell.
+    const fn seldom(ratio: f64) -> Self {
+        Self { ratio, share: 0.0 }
+    }
+}
+
+/// What should have been found and wasn't, beyond what chance allows.
+fn missed(cell: &str, found: &Tally, finds: Finds, cells: usize) -> Option<String> {
+    let is_missed = binomial_cdf(found.failed, found.runs, finds.share) < CHANCE / cells as f64;
+    let Finds { ratio, share } = finds;
+    is_missed.then(|| {
+        format!("{cell}: {ratio} found in {} of {} runs, {share} promised", found.failed, found.runs)
+    })
 }
 
 /// What the environment asks for.
@@ -295,25 +329,24 @@ impl Asked {
     }
 }
 
-/// Prints the table of null cells, beside equal versions and those that are `worse` times as slow, which are run once for every
-/// `part` runs. What is wrong.
-fn measure<C: Null>(cells: &[C], runs: u64, part: u64, worse: f64) -> Vec<String> {
+/// Prints the table of null cells, beside equal versions and those that are worse, which are run once for every `part` runs. What
+/// is wrong.
+fn measure<C: Null>(cells: &[C], runs: u64, part: u64) -> Vec<String> {
     println!(
-        "| cell | false alarms | false passes | equal: passes | equal: fails | {worse}: fails |\n\
-         |---|---:|---:|---:|---:|---:|"
+        "| cell | false alarms | false passes | equal: passes | equal: fails | worse: fails | far worse: fails |\n\
+         |---|---:|---:|---:|---:|---:|---:|"
     );
     let mut faults = Vec::new();
     for cell in cells {
         let tally = |cell: &C, runs| run_with(runs, |random| cell.run(random));
         let (null, equal) = (tally(cell, runs), tally(&cell.at(1.0), runs / part));
-        let shares = [
-            null.share_failed(),
-            null.share_passed(),
-            equal.share_passed(),
-            equal.share_failed(),
-            tally(&cell.at(worse), runs / part).share_failed(),
-        ];
-        let shares = shares.map(|share| format!("{share:.4}"));
+        let shares = [null.share_failed(), null.share_passed(), equal.share_passed(), equal.share_failed()];
+        let mut shares: Vec<String> = shares.iter().map(|share| format!("{share:.4}")).collect();
+        for finds in cell.finds() {
+            let found = tally(&cell.at(finds.ratio), runs / part);
+            shares.push(format!("{}: {:.4} (≥ {})", finds.ratio, found.share_failed(), finds.share));
+            faults.extend(missed(&cell.name(), &found, finds, cells.len()));
+        }
         println!("| {} | {} |", cell.name(), shares.join(" | "));
         faults.extend(wrong(&cell.name(), &null, [ALPHA; 2], cells.len()));
     }

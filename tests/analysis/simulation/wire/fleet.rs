@@ -7,7 +7,7 @@ use analysis::{
 };
 
 use super::{
-    super::{ALPHA, Ending, Null, TOLERANCE, asked, measure, run_with, wrong},
+    super::{ALPHA, Ending, Finds, Null, TOLERANCE, asked, measure, run_with, wrong},
     cells::MICROSECONDS,
     merged, sent,
 };
@@ -149,6 +149,10 @@ impl Null for Release {
     fn at(&self, ratio: f64) -> Self {
         Self { ratio, ..*self }
     }
+
+    fn finds(&self) -> [Finds; 2] {
+        [Finds::promised(1.2), Finds::promised(2.0)]
+    }
 }
 
 fn cells() -> Vec<Release> {
@@ -166,7 +170,7 @@ fn cells() -> Vec<Release> {
 #[ignore = "minutes, in release mode: cargo test --release -p choirmaster-analysis simulation::wire -- --ignored --nocapture"]
 fn releases_over_a_thousand_children_are_judged_at_alpha() {
     let asked = asked(1_000);
-    let faults = measure(&asked.of(cells()), asked.runs, 5, 2.0);
+    let faults = measure(&asked.of(cells()), asked.runs, 5);
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
