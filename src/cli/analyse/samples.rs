@@ -10,7 +10,7 @@ use indexmap::{IndexMap, IndexSet};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::cli::failure::Failure;
+use crate::cli::{failure::Failure, show};
 use analysis::{Counts, Histogram, Sample};
 
 /// Largest file, in bytes: some ten million values.
@@ -148,15 +148,23 @@ fn limited(input: impl Read) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Each line has as many fields as the first one: more of them would be lost, as the decimals of `5,9` are.
 fn csv(text: &str, columns: Columns<'_>) -> Result<File, String> {
-    let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).peekable();
     let mut rows = Rows { rate: columns.rate, ..Rows::default() };
-    let Some((_, first)) = lines.peek() else { return Ok(File::Rows(rows)) };
-    let separator = [',', ';', '\t'].into_iter().find(|c| first.contains(*c)).unwrap_or(',');
-    let head = fields(first, separator);
+    let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let separator = [b'\t', b';', b','].into_iter().find(|c| first.as_bytes().contains(c)).unwrap_or(b',');
+    let mut reader = csv::ReaderBuilder::new();
+    let reader = reader.delimiter(separator).has_headers(false).flexible(true).trim(csv::Trim::All);
+    let mut lines = reader
+        .from_reader(text.as_bytes())
+        .into_records()
+        .filter(|line| !line.as_ref().is_ok_and(|fields| fields.iter().eq([""])));
+    let Some(head) = lines.next().transpose().map_err(|error| error.to_string())? else {
+        return Ok(File::Rows(rows));
+    };
     // A first line without any number names the columns.
     let named = head.iter().all(|field| field.parse::<f64>().is_err());
-    let place = |column: &str| place(column, named.then_some(head.as_slice()), head.len());
+    let place = |column: &str| place(column, named.then_some(&head), head.len());
     let at = match columns.values {
         Some(column) => place(column)?,
         None if head.len() == 1 => 0,
@@ -164,23 +172,32 @@ fn csv(text: &str, columns: Columns<'_>) -> Result<File, String> {
     };
     let stratum = columns.stratum.map(place).transpose()?;
     let moment = columns.time.map(place).transpose()?;
-    if named {
-        lines.next();
-    }
-    for (line, text) in lines {
-        let fields = fields(text, separator);
-        let field =
-            |at: usize| fields.get(at).ok_or_else(|| format!("line {} has no column {}", line + 1, at + 1));
-        let value = field(at)?;
-        let number = value.parse().map_err(|_| format!("line {}: {value:?} is no number", line + 1))?;
-        let stratum = stratum.map(field).transpose()?;
+    let first = (!named).then(|| Ok(head.clone()));
+    for fields in first.into_iter().chain(lines) {
+        let fields = fields.map_err(|error| error.to_string())?;
+        let line = fields.position().map_or(0, |at| line_of(text, at));
+        if fields.len() != head.len() {
+            return Err(format!(
+                "line {line}: {:?} has {}, and the first line has {}; decimals are written with a point",
+                fields.iter().collect::<Vec<_>>().join(","),
+                show::counted(fields.len() as u64, "column", "columns"),
+                head.len()
+            ));
+        }
+        let value = &fields[at];
+        let number = value.parse().map_err(|_| format!("line {line}: {value:?} is no number"))?;
         let moment = moment
-            .map(field)
-            .transpose()?
-            .map(|text| time(text).ok_or_else(|| format!("line {}: {text:?} is no time", line + 1)));
-        rows.add(stratum.map_or("", String::as_str), number, moment.transpose()?)?;
+            .map(|at| &fields[at])
+            .map(|text| time(text).ok_or_else(|| format!("line {line}: {text:?} is no time")));
+        rows.add(stratum.map_or("", |at| &fields[at]), number, moment.transpose()?)?;
     }
     Ok(File::Rows(rows))
+}
+
+/// The line of a record, whose position is before the empty lines that were skipped.
+fn line_of(text: &str, at: &csv::Position) -> u64 {
+    let rest = text.get(at.byte() as usize..).unwrap_or_default();
+    at.line() + rest.lines().take_while(|line| line.is_empty()).count() as u64
 }
 
 /// Seconds, from whenever, or a time as RFC 3339 has it.
@@ -189,38 +206,22 @@ fn time(text: &str) -> Option<f64> {
     text.parse::<f64>().ok().filter(|seconds| seconds.is_finite()).or_else(stamp)
 }
 
-fn place(column: &str, names: Option<&[String]>, count: usize) -> Result<usize, String> {
+fn place(column: &str, names: Option<&csv::StringRecord>, count: usize) -> Result<usize, String> {
     if let Some(at) = names.and_then(|names| names.iter().position(|name| name == column)) {
         return Ok(at);
     }
     match column.parse::<usize>() {
         Ok(number) if (1..=count).contains(&number) => Ok(number - 1),
         _ => match names {
-            Some(names) => Err(format!("there is no column {column:?}, only {}", names.join(", "))),
+            Some(names) => Err(format!(
+                "there is no column {column:?}, only {}",
+                names.iter().collect::<Vec<_>>().join(", ")
+            )),
             None => {
                 Err(format!("there is no column {column:?}; the columns have no names, only 1 to {count}"))
             }
         },
     }
-}
-
-/// Fields of a line; quotes around them are taken off, doubled ones within are one (RFC 4180).
-fn fields(line: &str, separator: char) -> Vec<String> {
-    let mut fields = vec![String::new()];
-    let mut quoted = false;
-    let mut chars = line.trim_end_matches('\r').chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '"' if quoted && chars.peek() == Some(&'"') => {
-                chars.next();
-                fields.last_mut().into_iter().for_each(|field| field.push('"'));
-            }
-            '"' => quoted = !quoted,
-            c if c == separator && !quoted => fields.push(String::new()),
-            c => fields.last_mut().into_iter().for_each(|field| field.push(c)),
-        }
-    }
-    fields.iter().map(|field| field.trim().to_owned()).collect()
 }
 
 fn json(text: &str, columns: Columns<'_>) -> Result<File, String> {

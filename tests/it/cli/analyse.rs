@@ -88,6 +88,11 @@ fn bad_files_are_the_callers_fault_and_named() {
     csv(folder, "old.csv", 20, 1.0);
     for (text, more, says) in [
         ("1\n2\nx\n", &[][..], "line 3"),
+        // Read as 5 each, they were all alike.
+        ("ms\n5,0\n5,9\n", &[], "line 2: \"5,0\" has 2 columns, and the first line has 1"),
+        ("5\n\n5,9\n", &[], "line 3"),
+        ("5,0;1\n5,9;1\n", &["--column", "1"], "\"5,0\" is no number"),
+        ("ms,child\n5,a\n5\n", &["--column", "ms"], "line 3: \"5\" has 1 column"),
         ("a,b\n1,2\n", &["--column", "c"], "only a, b"),
         ("{\"x\": 1}", &[], "neither an array"),
         ("[1, \"2\"]", &[], "element 1"),
