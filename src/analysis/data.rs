@@ -5,11 +5,15 @@ use serde::{Deserialize, Serialize};
 use super::{
     design::{Design, Question, Sampling, Tolerance},
     histogram::Histogram,
+    spread::tied,
     values::Values,
 };
 
 /// Most groups of users: a group is a number below.
 pub const MAX_GROUPS: u8 = 64;
+
+/// Fewer different values on both sides together can't be ranked: they are hardly more than kinds.
+pub(super) const LEAST_DIFFERENT: usize = 3;
 
 /// One side of a stratum.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -186,6 +190,26 @@ impl Sample {
             Self::Counts(counts) => counts.calls,
         }
     }
+}
+
+/// Whether there are so many different values on both sides together.
+pub(super) fn are_different(strata: &[Stratum], many: usize) -> bool {
+    let mut different: Vec<f64> = Vec::with_capacity(many);
+    let mut see = |value: f64| {
+        if different.len() < many && !different.iter().any(|known| tied(*known, value)) {
+            different.push(value);
+        }
+        different.len() >= many
+    };
+    strata.iter().flat_map(|stratum| [&stratum.baseline, &stratum.canary]).any(|sample| match sample {
+        Sample::Values(values) => values.iter().any(|value| see(*value)),
+        Sample::Histogram(histogram) => histogram.buckets().any(|(low, ..)| see(low)),
+        Sample::Measured(values) => match values.exact() {
+            Some(pairs) => pairs.iter().any(|(value, _)| see(*value)),
+            None => values.to_histogram().buckets().any(|(low, ..)| see(low)),
+        },
+        Sample::Counts(_) => true,
+    })
 }
 
 /// Why samples can't be judged.

@@ -41,6 +41,8 @@ pub(super) enum Obstacle {
     Split(Split),
     FewEffectivePoints(f64),
     UnknownRunVariation,
+    /// All values are one or two.
+    FewDifferent,
     /// So many calls, of so many, depend on each other and came without groups.
     Sticky {
         calls: u64,

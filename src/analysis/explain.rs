@@ -38,6 +38,7 @@ pub fn evidence(judgement: &Judgement, strata: &[Stratum], decision: &Decision) 
             Obstacle::Split(_)
             | Obstacle::FewEffectivePoints(_)
             | Obstacle::UnknownRunVariation
+            | Obstacle::FewDifferent
             | Obstacle::Sticky { .. }
             | Obstacle::FewGroups(_),
         )

@@ -67,16 +67,17 @@ fn step_of_values(pairs: &[(f64, u64)]) -> Option<f64> {
     let values: Vec<f64> = pairs.iter().map(|(value, _)| *value).filter(|value| *value > 0.0).collect();
     let largest = values.last().copied()?;
     let divisor = Step::divisor_of(&values)?;
-    // Multiples of so many different powers of ten are no chance; of more than them only with enough values.
+    // The clock that values seem to be of by their digits.
     let mut plain = COMMON_STEP_MS;
     while plain > LEAST_STEP * largest && !is_multiple(divisor, plain) {
         plain /= 10.0;
     }
-    if plain <= LEAST_STEP * largest {
-        return mixed(pairs, 0.0);
-    }
+    // Multiples of so many different powers of ten are no chance; of more than them only with enough values.
     if (plain / divisor).powf(values.len() as f64) < CHANCE {
         return Some(divisor);
+    }
+    if plain <= LEAST_STEP * largest {
+        return mixed(pairs, 0.0);
     }
     if plain < COMMON_STEP_MS { mixed(pairs, plain).or(Some(plain)) } else { Some(plain) }
 }
@@ -170,6 +171,11 @@ fn step_of_buckets(buckets: &Histogram) -> Option<f64> {
     let chance =
         |step: f64| -> f64 { filled.iter().map(|(low, high)| ((high - low) / step).min(1.0)).product() };
     USUAL_STEPS_MS.into_iter().find(|step| chance(*step) < CHANCE && holds(&filled, *step))
+}
+
+/// Whether values in buckets can be those of a clock with this step.
+pub fn fits(values: &Values, step: f64) -> bool {
+    holds(&filled(&values.to_histogram()), step)
 }
 
 fn filled(buckets: &Histogram) -> Vec<(f64, f64)> {

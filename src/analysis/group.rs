@@ -85,8 +85,9 @@ impl Group {
     pub fn of(strata: &[Stratum], rule: Rule, steps: &[Step; 2]) -> Self {
         let pooled = |side: fn(&Stratum) -> &Sample| Pooled::of(strata.iter().map(side), rule.zero_free);
         let [baseline, canary] = [pooled(|stratum| &stratum.baseline), pooled(|stratum| &stratum.canary)];
-        // What one side's clock can't tell can't be told between the sides.
-        let clock = baseline.clock().coarser(canary.clock());
+        // What one side's clock can't tell can't be told between the sides, whatever is said of clocks.
+        let seen = steps.iter().filter_map(Step::size).fold(0.0, f64::max);
+        let clock = baseline.clock().coarser(canary.clock()).at_least(seen);
         let widths = [baseline.width(), canary.width()];
         let [of_baseline, of_canary] = steps.each_ref().map(Step::size);
         let (baseline, canary) = (baseline.side(of_baseline, clock), canary.side(of_canary, clock));

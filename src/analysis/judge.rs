@@ -13,7 +13,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    data::{self, Sample, Stratum},
+    data::{self, LEAST_DIFFERENT, Sample, Stratum, are_different},
     decision::{Decision, Finding, Obstacle, Occasion},
     dependence::{LEAST_EFFECTIVE_POINTS, dependence},
     design::{Design, DesignFault, Deviation, End, Question, Sampling, Tolerance},
@@ -201,8 +201,11 @@ impl Judgement {
             }
             if self.design.sampling == Sampling::Calls {
                 for (step, sample) in self.steps.iter_mut().zip([&stratum.baseline, &stratum.canary]) {
-                    if let (Sample::Values(values), false) = (sample, step.is_fine()) {
-                        step.see_all(values);
+                    match sample {
+                        _ if step.is_fine() => {}
+                        Sample::Values(values) => step.see_all(values),
+                        Sample::Measured(values) => step.see_measured(values),
+                        Sample::Histogram(_) | Sample::Counts(_) => {}
                     }
                 }
             }
@@ -232,6 +235,12 @@ impl Judgement {
         let sticky = calls(&|stratum| stratum.assignment.is_sticky() && stratum.group.is_none());
         if sticky > 0 {
             return Some(Obstacle::Sticky { calls: sticky, of: calls(&|_| true) });
+        }
+        let ranks = |hypothesis: &Hypothesis| {
+            matches!(hypothesis.kind, HypothesisKind::Rank | HypothesisKind::Tail { .. })
+        };
+        if self.hypotheses.iter().any(ranks) && !are_different(strata, LEAST_DIFFERENT) {
+            return Some(Obstacle::FewDifferent);
         }
         self.splits.mismatch(self.design.alpha).map(Obstacle::Split)
     }

@@ -2,6 +2,7 @@
 
 use super::{
     clusters::LEAST_GROUPS,
+    data::LEAST_DIFFERENT,
     decision::{Decision, Obstacle},
     design::{Design, Question, Tolerance},
     evidence::{BelowFloor, Effect, Evidence, SideSummary, TestEvidence, Verdict},
@@ -159,6 +160,11 @@ fn hindered(obstacle: &Obstacle) -> String {
         Obstacle::FewGroups(groups) => format!(
             "Inconclusive: all calls of one user or child go to one version, and {groups} of the groups of users that they \
              came in had calls: it takes {LEAST_GROUPS} to tell what such calls are worth."
+        ),
+        Obstacle::FewDifferent => format!(
+            "Inconclusive: there are fewer than {LEAST_DIFFERENT} different values on both sides together, which a coarse clock \
+             would show of different versions too; measure in finer steps, count one of the values as a rate, or ask for a \
+             THRESHOLD."
         ),
         Obstacle::UnknownRunVariation => {
             "Inconclusive: how much one version varies from run to run isn't known; it \

@@ -3,7 +3,7 @@
 //! A clock that counts in milliseconds makes 15 of 15.4. Scaled by 1.05, all fifteens become 15.75 and lie above every
 //! fifteen of the canary: identical versions then differ. Spread evenly over 14.5 to 15.5 they don't.
 
-use super::order;
+use super::{grid, order, values::Values};
 
 /// Values closer than this, relatively, are ties: 0.15 × 1.05 and 0.1575 are one value.
 pub const TIE: f64 = 1e-9;
@@ -139,6 +139,14 @@ impl Step {
         }
         if !self.fine {
             self.see(&order::sorted(values.to_vec()));
+        }
+    }
+
+    /// Takes notice of counted times.
+    pub fn see_measured(&mut self, values: &Values) {
+        match values.exact() {
+            Some(pairs) => self.see(&pairs.iter().map(|(value, _)| *value).collect::<Vec<_>>()),
+            None => self.fine |= !self.size().is_some_and(|step| grid::fits(values, step)),
         }
     }
 

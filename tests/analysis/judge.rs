@@ -1,8 +1,8 @@
 //! What a judgement says, case by case.
 
 use analysis::{
-    Counts, Design, DesignFault, Deviation, End, Finding, Judgement, Occasion, Question, RunVariation,
-    Sample, Sampling, Spending, Stratum, Tolerance, Verdict, family,
+    Clock, Counts, Design, DesignFault, Deviation, End, Finding, Judgement, Occasion, Question, RunVariation,
+    Sample, Sampling, Spending, Stratum, Tolerance, Values, Verdict, family,
 };
 
 use super::random::Random;
@@ -32,6 +32,11 @@ fn once(design: Design, strata: &[Stratum]) -> Finding {
 
 fn values(baseline: Vec<f64>, canary: Vec<f64>) -> Vec<Stratum> {
     vec![Stratum::new("canary", 0, Sample::Values(baseline), Sample::Values(canary))]
+}
+
+fn measured(baseline: &[f64], canary: &[f64]) -> Vec<Stratum> {
+    let side = |values: &[f64]| Sample::Measured(Values::of(values.iter().copied(), Clock::UNKNOWN).unwrap());
+    vec![Stratum::new("canary", 0, side(baseline), side(canary))]
 }
 
 fn counts(baseline: (u64, u64), canary: (u64, u64)) -> Vec<Stratum> {
@@ -119,13 +124,26 @@ fn empty_sides_are_no_data() {
     assert_eq!(once(rate(0.0), &counts((100, 0), (0, 0))).verdict, Some(Verdict::NoData));
 }
 
+/// They may be all that a coarse clock has to say: a version that took 60 ms takes 90 ms now, and both show 100.
 #[test]
-fn constants_are_compared_as_what_they_are() {
-    let verdict = |x: f64, y: f64| once(high(), &values(vec![x; 40], vec![y; 40])).verdict;
-    assert_eq!(verdict(5.0, 5.0), Some(Verdict::Pass));
-    assert_eq!(verdict(5.0, 5.5), Some(Verdict::Fail));
-    assert_eq!(verdict(5.0, 5.25), Some(Verdict::Inconclusive), "exactly the tolerance");
-    assert_eq!(verdict(0.0, 0.0), Some(Verdict::Inconclusive), "nothing to compare");
+fn fewer_than_three_different_values_decide_nothing() {
+    let many = |parts: &[(f64, usize)]| -> Vec<f64> {
+        parts.iter().flat_map(|(x, count)| vec![*x; *count]).collect()
+    };
+    for [baseline, canary] in [
+        [&[(1.0, 300)][..], &[(1.0, 200), (2.0, 100)]],
+        [&[(100.0, 300)], &[(100.0, 300)]],
+        [&[(5.0, 40)], &[(5.5, 40)]],
+    ] {
+        let (baseline, canary) = (many(baseline), many(canary));
+        for strata in [measured(&baseline, &canary), values(baseline, canary)] {
+            let finding = once(high(), &strata);
+            assert_eq!(finding.verdict, Some(Verdict::Inconclusive), "{}", finding.evidence.sentence);
+            assert!(finding.evidence.sentence.contains("fewer than 3 different values"));
+        }
+    }
+    let three = once(high(), &values(many(&[(1.0, 300), (3.0, 5)]), many(&[(2.0, 300)])));
+    assert_eq!(three.verdict, Some(Verdict::Fail), "{}", three.evidence.sentence);
 }
 
 #[test]

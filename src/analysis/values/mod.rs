@@ -122,6 +122,14 @@ impl Clock {
         }
     }
 
+    /// The same, if its values turn out to lie further apart.
+    #[must_use]
+    pub fn at_least(self, step: f64) -> Self {
+        const SAME: f64 = 1.0 + 1e-6;
+        let is_coarser = self.step.is_some_and(|known| step > known * SAME);
+        if is_coarser { Self { step: Some(step), rounding: None } } else { self }
+    }
+
     fn check(self) -> Result<Self, ValuesFault> {
         match self.step {
             Some(step) if !(0.0..=MAX_STEP_MS).contains(&step) => Err(ValuesFault::Step(step)),

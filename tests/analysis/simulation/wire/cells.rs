@@ -50,6 +50,25 @@ pub fn nulls() -> Vec<WireCell> {
             cells.push(WireCell { looks: 10, ..cell(report, median, 0.3, 6_000) });
         }
     }
+    cells.extend(stepped());
+    cells
+}
+
+/// Clocks whose step is told, is not told, and is told too small.
+fn stepped() -> Vec<WireCell> {
+    let mut cells = Vec::new();
+    for step in [5.0, 10.0, 15.6, 16.0, 100.0] {
+        for named in [Clock { step: Some(step), ..NEAREST }, Clock::UNKNOWN, NEAREST] {
+            for median in [40.0, 300.0, 1_000.0] {
+                let cell = cell(Report::Stepped { step, named }, median, 0.3, 6_000);
+                cells.extend([cell, WireCell { looks: 10, ..cell }]);
+            }
+        }
+    }
+    cells.push(WireCell {
+        looks: 100,
+        ..cell(Report::Stepped { step: 15.6, named: Clock::UNKNOWN }, 40.0, 0.3, 6_000)
+    });
     cells
 }
 

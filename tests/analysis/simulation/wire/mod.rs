@@ -30,6 +30,8 @@ pub enum Report {
     Microseconds,
     /// Values on whole milliseconds; the clock is named as this.
     Whole { rounding: Rounding, named: Clock },
+    /// Values on multiples of this, in milliseconds; the clock is named as that.
+    Stepped { step: f64, named: Clock },
     /// Every second child has whole milliseconds, the others all digits; each names its clock.
     HalfWhole,
     /// The same, and nobody names a clock.
@@ -52,6 +54,12 @@ impl fmt::Display for Report {
                 let unnamed = if named.step.is_none() { ", unnamed" } else { "" };
                 let down = if *rounding == Rounding::Down { ", cut off" } else { "" };
                 write!(f, "whole ms{down}{unnamed}")
+            }
+            Self::Stepped { step, named: Clock { step: None, .. } } => {
+                write!(f, "steps of {step} ms, unnamed")
+            }
+            Self::Stepped { step, named: Clock { step: Some(named), .. } } => {
+                write!(f, "steps of {step} ms, named {named}")
             }
             Self::HalfWhole => f.write_str("half the children whole ms"),
             Self::HalfWholeUnnamed => f.write_str("half the children whole ms, unnamed"),
@@ -102,7 +110,13 @@ impl Null for WireCell {
     }
 
     fn finds(&self) -> [Finds; 2] {
-        [Finds::promised(1.2), Finds::promised(2.0)]
+        match self.report {
+            // Nearly all of both versions are 0 or one step.
+            Report::Stepped { step, .. } if step > 2.0 * self.median => {
+                [Finds::seldom(1.2), Finds::promised(2.0)]
+            }
+            _ => [Finds::promised(1.2), Finds::promised(2.0)],
+        }
     }
 }
 
@@ -187,6 +201,9 @@ impl WireCell {
             Report::Microseconds => Values::of(times.iter().copied(), MICROSECONDS).unwrap(),
             Report::TwoClocksHistogram { .. } => in_buckets(times.iter().copied()),
             Report::Whole { rounding, named } => Values::of(read(rounding), named).unwrap(),
+            Report::Stepped { step, named } => {
+                Values::of(times.iter().map(|time| (time / step).round() * step), named).unwrap()
+            }
             Report::HalfWhole if child.is_multiple_of(2) => {
                 Values::of(read(Rounding::Nearest), Clock::stepped(1.0, Rounding::Nearest)).unwrap()
             }
