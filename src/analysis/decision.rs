@@ -7,6 +7,7 @@ use super::{
     evidence::{Evidence, Verdict},
     group::Group,
     hypothesis::Inflation,
+    silence::Silence,
     split::Split,
 };
 
@@ -43,6 +44,8 @@ pub(super) enum Obstacle {
     UnknownRunVariation,
     /// All values are one or two.
     FewDifferent,
+    /// It would pass by what was measured until then.
+    Silent(Silence),
     /// So many calls, of so many, depend on each other and came without groups.
     Sticky {
         calls: u64,

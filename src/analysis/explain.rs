@@ -39,6 +39,7 @@ pub fn evidence(judgement: &Judgement, strata: &[Stratum], decision: &Decision) 
             | Obstacle::FewEffectivePoints(_)
             | Obstacle::UnknownRunVariation
             | Obstacle::FewDifferent
+            | Obstacle::Silent(_)
             | Obstacle::Sticky { .. }
             | Obstacle::FewGroups(_),
         )

@@ -27,6 +27,7 @@ use super::{
     hypothesis::{Hypothesis, HypothesisKind, Inflation, SLOPE},
     previous::{BetweenRuns, between_runs},
     rank::Map,
+    silence::silence,
     spending,
     split::Splits,
     spread::Step,
@@ -167,6 +168,13 @@ impl Judgement {
             self.spend(&moment, &decision.inflations);
         }
         self.verdict = self.conclude(&decision, moment.last);
+        if self.verdict == Some(Verdict::Pass)
+            && self.design.sampling == Sampling::Series
+            && let Some(silence) = silence(strata)
+        {
+            self.verdict = moment.last.then_some(Verdict::NoData);
+            decision.obstacle = Some(Obstacle::Silent(silence));
+        }
         self.early = self.verdict == Some(Verdict::Pass) && !moment.last && !self.is_extended();
         decision.verdict = self.verdict;
         decision

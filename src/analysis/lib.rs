@@ -74,6 +74,7 @@ pub mod rate;
 pub mod resolution;
 pub mod root;
 mod sentence;
+mod silence;
 pub mod spending;
 pub mod split;
 pub mod spread;

@@ -4,8 +4,9 @@ use super::{
     clusters::LEAST_GROUPS,
     data::LEAST_DIFFERENT,
     decision::{Decision, Obstacle},
-    design::{Design, Question, Tolerance},
+    design::{Design, End, Question, Tolerance},
     evidence::{BelowFloor, Effect, Evidence, SideSummary, TestEvidence, Verdict},
+    silence::Silence,
     split::Split,
 };
 
@@ -31,7 +32,7 @@ pub(super) fn quantile_name(q: f64) -> String {
 
 pub(super) fn sentence(design: &Design, decision: &Decision, evidence: &Evidence) -> String {
     if let Some(obstacle) = &decision.obstacle {
-        return hindered(obstacle);
+        return hindered(design, obstacle);
     }
     if let (Some(floor), Some(Verdict::Pass)) = (&evidence.below_floor, decision.verdict) {
         return below(floor, evidence);
@@ -135,7 +136,7 @@ fn found_by(test: &TestEvidence) -> String {
     format!(" ({p}{level})")
 }
 
-fn hindered(obstacle: &Obstacle) -> String {
+fn hindered(design: &Design, obstacle: &Obstacle) -> String {
     match obstacle {
         Obstacle::Fault(fault) => format!("Error: {fault}."),
         Obstacle::NoData { baseline: true, canary: true } => {
@@ -161,6 +162,16 @@ fn hindered(obstacle: &Obstacle) -> String {
             "Inconclusive: all calls of one user or child go to one version, and {groups} of the groups of users that they \
              came in had calls: it takes {LEAST_GROUPS} to tell what such calls are worth."
         ),
+        Obstacle::Silent(Silence { is_canary, spoke, of, last, is_over }) => {
+            let interval_ms = match design.end {
+                End::After { interval_ms, .. } | End::Open { interval_ms } => interval_ms,
+                End::Once => 0,
+            };
+            let side = if *is_canary { "the canary" } else { "the baseline" };
+            let since = number(((last + 1) * interval_ms) as f64 / 1e3);
+            let since = if *is_over { format!(" and none after {since} s") } else { String::new() };
+            format!("No data: {side} has values in {spoke} of {of} intervals{since}; by these it would pass.")
+        }
         Obstacle::FewDifferent => format!(
             "Inconclusive: there are fewer than {LEAST_DIFFERENT} different values on both sides together, which a coarse clock \
              would show of different versions too; measure in finer steps, count one of the values as a rate, or ask for a \

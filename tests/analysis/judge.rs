@@ -264,6 +264,42 @@ fn under_load(seed: u64, amount: f64, ratio: f64, every: u64) -> Vec<Stratum> {
     (0..12).map(of).collect()
 }
 
+#[test]
+fn a_series_that_ends_passes_nothing_and_says_since_when() {
+    let design = Design { sampling: Sampling::Series, ..over(12) };
+    let verdict = |strata: &[Stratum]| {
+        let mut judgement = Judgement::new(design.clone()).unwrap();
+        let found = judgement.look(strata, 12_000, Occasion::Last);
+        (found.verdict, found.evidence.sentence)
+    };
+    let nothing = || Sample::Values(Vec::new());
+    let whole = under_load(1, 0.0, 1.0, 1);
+    assert_eq!(verdict(&whole).0, Some(Verdict::Pass), "{}", verdict(&whole).1);
+    for until in [6, 9, 11] {
+        let mut strata = whole.clone();
+        strata[until..].iter_mut().for_each(|stratum| stratum.canary = nothing());
+        let (found, sentence) = verdict(&strata);
+        assert_eq!(found, Some(Verdict::NoData), "{sentence}");
+        assert!(
+            sentence.contains(&format!("values in {until} of 12 intervals and none after {until} s")),
+            "{sentence}"
+        );
+        strata[until..].iter_mut().for_each(|stratum| stratum.baseline = nothing());
+        assert_eq!(verdict(&strata).0, Some(Verdict::NoData));
+    }
+    // Here and there one is missing.
+    let mut strata = whole.clone();
+    strata.iter_mut().step_by(3).for_each(|stratum| stratum.canary = nothing());
+    assert_eq!(verdict(&strata).0, Some(Verdict::Pass), "{}", verdict(&strata).1);
+    strata.iter_mut().step_by(2).for_each(|stratum| stratum.canary = nothing());
+    let (found, sentence) = verdict(&strata);
+    assert_eq!(found, Some(Verdict::NoData), "{sentence}");
+    // What fails by what there is fails.
+    let mut worse = under_load(1, 0.0, 2.0, 1);
+    worse[9..].iter_mut().for_each(|stratum| stratum.canary = nothing());
+    assert_eq!(verdict(&worse).0, Some(Verdict::Fail), "{}", verdict(&worse).1);
+}
+
 /// Of 50 series, how many have a verdict.
 fn count_series(tolerance: Tolerance, verdict: Verdict, strata: impl Fn(u64) -> Vec<Stratum>) -> usize {
     let design = Design { sampling: Sampling::Series, tolerance, ..over(12) };

@@ -28,8 +28,17 @@ pub(super) async fn measure(
     let window = due.window(found.until_ms[0]);
     let (samples, until) = ask(registry, due, asked, metric.variants().0, window).await?;
     found.until_ms[0] = Some(until);
-    let values: Vec<f64> = samples.values().collect();
-    Range { min, max, failure_limit: metric.failure_limit }.measure(&mut found, &values, due.is_last);
+    let range = Range { min, max, failure_limit: metric.failure_limit };
+    if samples.has_room() {
+        let values: Vec<f64> = samples.values().collect();
+        range.measure(&mut found, &values, due.is_last);
+    } else {
+        range.go_on(&mut found, due.is_last);
+    }
+    if found.verdict == Some(Verdict::NoData) && found.measured > 0 {
+        let age = window.end_ms.saturating_sub(until) as f64 / 1e3;
+        found.sentence = format!("{}; the last value is {age} s old", found.sentence);
+    }
     Ok(found)
 }
 
@@ -69,13 +78,15 @@ async fn compare_samples(
     let values = |samples: &Samples| samples.values().collect::<Vec<f64>>();
     let (stage, interval) = look.stage_and_interval();
     let mut strata = std::mem::take(&mut found.strata);
+    let has_room = other.0.has_room() || canary.0.has_room();
     let (mut baseline, canary) = (values(&other.0), values(&canary.0));
     if let Some(previous) = found.previous.as_ref().filter(|_| baseline.is_empty()) {
         let from = strata.last().map_or(0, |last| last.interval + 1);
         let every = analysis.interval_of(metric);
         baseline = previous::read_kept(engine, due, previous, asked, every, from..=interval).await?;
     }
-    if !canary.is_empty() || !baseline.is_empty() {
+    // An interval without a value is one as well.
+    if !canary.is_empty() || !baseline.is_empty() || has_room {
         let mut stratum = Stratum::new(stage, interval, Sample::Values(baseline), Sample::Values(canary));
         // Side by side it is users that were assigned, and a provider tells nothing of them.
         if found.previous.is_none() && due.strategy.is_sticky(due.stage) {

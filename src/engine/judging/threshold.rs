@@ -29,7 +29,8 @@ impl Range {
         }
     }
 
-    /// Takes one measurement in, all of whose values must be good. One without a value is none.
+    /// Takes one measurement in, all of whose values must be good. One without a value is none; at the end it passes nothing,
+    /// whatever was measured until then.
     pub fn measure(&self, found: &mut Metered, values: &[f64], is_last: bool) {
         found.errors = 0;
         let fault = values.iter().find_map(|value| self.fault(*value));
@@ -48,10 +49,24 @@ impl Range {
                 found.sentence = self.tally(&format!("{value} is {}", self.text()), found);
             }
         }
+        self.decide(found, values.is_empty(), is_last);
+    }
+
+    /// A look at which no value could be there yet.
+    pub fn go_on(&self, found: &mut Metered, is_last: bool) {
+        found.errors = 0;
+        self.decide(found, false, is_last);
+    }
+
+    fn decide(&self, found: &mut Metered, is_silent: bool, is_last: bool) {
         found.verdict = self.verdict(found, is_last);
+        if is_silent && found.verdict == Some(Verdict::Pass) {
+            found.verdict = Some(Verdict::NoData);
+        }
         if found.verdict == Some(Verdict::NoData) {
+            let last = if is_silent && found.measured > 0 { ", the last one among them" } else { "" };
             found.sentence =
-                format!("{} of {} looks had no value", found.empty, found.empty + found.measured);
+                format!("{} of {} looks had no value{last}", found.empty, found.empty + found.measured);
         }
     }
 

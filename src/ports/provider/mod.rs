@@ -65,6 +65,11 @@ pub struct Samples {
 }
 
 impl Samples {
+    /// Whether a point could have been there: in a window shorter than the step of a series there is none.
+    pub fn has_room(&self) -> bool {
+        self.points.len() as u64 + self.nan + self.gaps > 0
+    }
+
     pub fn values(&self) -> impl Iterator<Item = f64> {
         self.points.iter().map(|point| point.value)
     }

@@ -37,6 +37,9 @@ impl Web {
                 node => take(node, window, most, &mut found)?,
             }
         }
+        if found == Samples::default() {
+            found.gaps = 1;
+        }
         Ok(found)
     }
 

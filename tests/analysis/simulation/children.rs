@@ -96,7 +96,7 @@ impl Null for Fleet {
         let mut children = self.children(random);
         let mut strata = Vec::new();
         for look in 1..=self.looks {
-            let told = self.told(&mut children, random);
+            let told = Self::told(&mut children, random);
             let [baseline, canary] = told.sides.map(Sample::Histogram);
             strata.push(Stratum::new("canary", look - 1, baseline, canary));
             if self.is_told {
@@ -167,7 +167,7 @@ impl Fleet {
     }
 
     /// What comes to the top: calls since the last look, effects of all so far.
-    fn told(&self, children: &mut [Child], random: &mut Random) -> Told {
+    fn told(children: &mut [Child], random: &mut Random) -> Told {
         let told: Vec<Told> = children
             .iter_mut()
             .map(|child| {

@@ -129,7 +129,9 @@ impl Errors {
         let mut effects: Vec<f64> = (0..self.children).map(|_| self.sd * random.normal()).collect();
         if self.children < 8 {
             let mean = effects.iter().sum::<f64>() / self.children as f64;
-            effects.iter_mut().for_each(|effect| *effect -= mean);
+            for effect in &mut effects {
+                *effect -= mean;
+            }
         }
         let levels: Vec<f64> = effects.iter().map(|_| random.log_normal(CHILD_SD)).collect();
         let mean = levels.iter().sum::<f64>() / self.children as f64;

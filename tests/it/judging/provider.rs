@@ -95,6 +95,35 @@ async fn no_value_is_no_data_and_pauses() {
     world.stop().await;
 }
 
+/// They passed by what they had shown until then.
+#[tokio::test]
+async fn a_series_that_ends_before_the_stage_passes_nothing() {
+    let _time = VirtualTime::begin();
+    let meter = Meter::start().await;
+    let world = world(&meter).await;
+    let agents = Agents::below(&world, 1, |_| ());
+    registered(&world, 1).await;
+    for (id, analysis) in [("range", RANGE), ("compared", COMPARISON)] {
+        meter.say(Ok(around(3.0)), Ok(around(3.0)));
+        world.submit(&judged(id, &analysis.replace("duration: 2s", "duration: 20s"))).await.ok();
+        look_until(&world, id, |shown| shown["analyses"][0]["looks"].as_u64() >= Some(12)).await;
+        meter.say(Ok(Vec::new()), Ok(around(3.0)));
+        in_state(&world, id, "Paused").await;
+        world.post(&format!("/api/v1/releases/{id}/abort"), &serde_json::json!({"by": "eve"})).await.ok();
+        in_state(&world, id, "Aborted").await;
+    }
+    for (id, says) in [
+        ("range", "looks had no value, the last one among them; the last value is"),
+        ("compared", "and none after"),
+    ] {
+        let paused = &events(&world, id, "release_paused").await[0];
+        let reason = paused["reason"].as_str().unwrap();
+        assert!(reason.contains("no data") && reason.contains(says), "{reason}");
+    }
+    agents.end().await;
+    world.stop().await;
+}
+
 #[tokio::test]
 async fn a_restart_in_the_middle_loses_no_look_and_makes_none_twice() {
     let _time = VirtualTime::begin();
