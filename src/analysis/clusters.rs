@@ -22,7 +22,7 @@ use super::{
 /// Most different values that the groups of one split keep exactly, all together: a quarter of what each could keep by itself.
 pub const MAX_EXACT_IN_GROUPS: usize = 16_384;
 
-/// Fewer groups with calls don't tell how they vary.
+/// Fewer groups with calls of a version don't tell how they vary.
 pub const LEAST_GROUPS: usize = 8;
 
 /// What groups of users were worth to a statistic.
@@ -39,7 +39,8 @@ pub struct Clusters {
 struct Worth {
     group: u8,
     score: f64,
-    calls: f64,
+    /// Of baseline and canary.
+    calls: [f64; 2],
 }
 
 impl Clusters {
@@ -60,38 +61,50 @@ impl Clusters {
         for group in groups {
             let without = mean(&measured(hypothesis, strata, steps, map, Some(group)));
             let of_group = strata.iter().filter(|stratum| stratum.group == Some(group));
-            let calls: u64 = of_group.flat_map(Stratum::calls).fold(0, u64::saturating_add);
-            self.add(group, pairs(&all) * (whole - without), calls as f64);
+            let calls =
+                of_group.map(Stratum::calls).fold([0.0; 2], |sum, more| added(sum, more.map(|n| n as f64)));
+            self.add(group, pairs(&all) * (whole - without), calls);
         }
         self.variance += all.variance();
     }
 
-    fn add(&mut self, group: u8, score: f64, calls: f64) {
+    fn add(&mut self, group: u8, score: f64, calls: [f64; 2]) {
         match self.groups.iter_mut().find(|known| known.group == group) {
-            Some(known) => (known.score, known.calls) = (known.score + score, known.calls + calls),
+            Some(known) => {
+                (known.score, known.calls) = (known.score + score, added(known.calls, calls));
+            }
             None => self.groups.push(Worth { group, score, calls }),
         }
     }
 
     /// How much more a statistic of this variance varies than that of independent calls. Too few groups to tell are refused with
-    /// how many had calls.
+    /// how many had calls of the version that fewer had calls of: few users of one version tell little, whatever the others do.
     pub fn inflation(&self, variance: f64) -> Result<Inflation, usize> {
         if self.is_empty() || variance <= 0.0 {
             return Ok(Inflation::NONE);
         }
-        let with_calls = || self.groups.iter().filter(|group| group.calls > 0.0);
-        let count = with_calls().count();
+        let of_side =
+            |side: usize| self.groups.iter().map(move |group| group.calls[side]).filter(|calls| *calls > 0.0);
+        let count = of_side(0).count().min(of_side(1).count());
         if count < LEAST_GROUPS {
             return Err(count);
         }
+        let with_calls =
+            self.groups.iter().filter(|group| group.calls.iter().any(|calls| *calls > 0.0)).count() as f64;
         let between = self.groups.iter().map(|group| group.score * group.score).sum::<f64>();
-        let between = between * (count as f64 - 1.0) / count as f64;
-        let calls: f64 = with_calls().map(|group| group.calls).sum();
-        let squares: f64 = with_calls().map(|group| group.calls * group.calls).sum();
-        let freedom = (calls * calls / squares - 1.0).max(1.0);
+        let between = between * (with_calls - 1.0) / with_calls;
+        let effective = |side: usize| {
+            let squares: f64 = of_side(side).map(|calls| calls * calls).sum();
+            of_side(side).sum::<f64>().powi(2) / squares
+        };
+        let freedom = (effective(0).min(effective(1)) - 1.0).max(1.0);
         // Calls of one user are alike or they are not: they aren't worth more than others.
         Ok(Inflation { factor: 1.0 + (between - self.variance).max(0.0) / variance, freedom })
     }
+}
+
+fn added([a, b]: [f64; 2], [c, d]: [f64; 2]) -> [f64; 2] {
+    [a + c, b + d]
 }
 
 /// What the jackknife tells of an estimate.

@@ -31,7 +31,7 @@ pub struct Finding {
     pub evidence: Evidence,
 }
 
-/// What keeps a look from deciding.
+/// What keeps a look from deciding by its tests.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Obstacle {
     Fault(DataFault),
@@ -41,6 +41,11 @@ pub(super) enum Obstacle {
     },
     Split(Split),
     FewEffectivePoints(f64),
+    /// So few, and by Student's t with this probability the canary is worse nevertheless.
+    FarWorse {
+        points: f64,
+        p: f64,
+    },
     UnknownRunVariation,
     /// All values are one or two.
     FewDifferent,

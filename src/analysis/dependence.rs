@@ -6,7 +6,7 @@
 //! at the same time (where some are negative in the difference): whatever both have in common cancels there, and the rest is
 //! what the comparison sees.
 
-use super::{order::places_in_order, spread::tied};
+use super::{dist::student_sf, order::places_in_order, spread::tied};
 
 /// Fewer effective points on a side decide nothing.
 pub const LEAST_EFFECTIVE_POINTS: f64 = 20.0;
@@ -19,6 +19,9 @@ pub const UPPER_BOUND: f64 = 1.645;
 /// Standard errors by which the correlation of both sides counts as a sign of something in common. There is little to lose by a
 /// wrong sign, for the bound holds without a trend too, and much by a missed one.
 const SIGN: f64 = 0.5;
+
+/// Stretches of time whose means are compared: the longer they are, the less they know of each other.
+const BATCHES: usize = 3;
 
 /// Points whose mean is one point of a coarser series.
 const BLOCK: usize = 5;
@@ -35,6 +38,28 @@ pub struct Dependence {
 /// Points of both sides in order of time, an interval each.
 pub type Intervals<'a> = [(&'a [f64], &'a [f64])];
 
+/// The values of baseline and canary that were measured at about the same time, of points `(ms, value)` in order of time. While
+/// everything becomes slower, a side that was asked later seems to be slower: its points before the first or after the last of the other,
+/// by more than half of their spacing, are left out.
+pub fn at_the_same_time(baseline: &[(i64, f64)], canary: &[(i64, f64)]) -> [Vec<f64>; 2] {
+    let sides = [baseline, canary];
+    let ends = sides.map(|points| points.first().zip(points.last()).map(|(first, last)| [first.0, last.0]));
+    let spacing = |points: &[(i64, f64)], [first, last]: [i64; 2]| {
+        last.saturating_sub(first) / (points.len() as i64 - 1).max(1)
+    };
+    let common = match ends {
+        [Some(one), Some(other)] => {
+            let reach = spacing(baseline, one).max(spacing(canary, other)) / 2;
+            let from = one[0].max(other[0]).saturating_sub(reach);
+            // Of two single points nothing is known of their spacing.
+            (reach > 0).then_some([from, one[1].min(other[1]).saturating_add(reach)])
+        }
+        _ => None,
+    };
+    let is_common = |at_ms: i64| common.is_none_or(|[from, to]| (from..=to).contains(&at_ms));
+    sides.map(|points| points.iter().filter(|(at, _)| is_common(*at)).map(|(_, value)| *value).collect())
+}
+
 /// Of the comparison of both sides, which must not be empty. The apparent dependence of each side by itself holds unless
 /// both move together and what they don't have in common depends less.
 pub fn dependence(intervals: &Intervals<'_>) -> Dependence {
@@ -50,6 +75,26 @@ pub fn dependence(intervals: &Intervals<'_>) -> Dependence {
     // A side with more points than pairs is worth no more than its pairs.
     let factor = time * 2.0 / count / independent(intervals);
     if factor < apart.factor { Dependence { factor, effective: count / time } } else { apart }
+}
+
+/// The probability of a mean of contrasts as far above 0, of canary less mapped baseline at the same time, where that mean is 0.
+///
+/// Where points are worth few independent ones nothing can be told from ranks, for these have an end: all of one side above all of the
+/// other is as far as they go. The means of a few stretches of time have none; they are nearly independent, and are taken for normal
+/// (Student's t, by batch means: Schmeiser 1982). `None`: too few points.
+pub fn batch_means_p(intervals: &Intervals<'_>, contrast: impl Fn(f64, f64) -> f64) -> Option<f64> {
+    let contrasts: Vec<f64> =
+        intervals.iter().flat_map(|(b, c)| pairs(b, c)).map(|(b, c)| contrast(b, c)).collect();
+    if (contrasts.len() as f64) < LEAST_EFFECTIVE_POINTS {
+        return None;
+    }
+    let length = contrasts.len() / BATCHES;
+    let mean_of = |batch: &[f64]| batch.iter().sum::<f64>() / length as f64;
+    let means: Vec<f64> = contrasts.rchunks_exact(length).take(BATCHES).map(mean_of).collect();
+    let batches = BATCHES as f64;
+    let mean = means.iter().sum::<f64>() / batches;
+    let variance = means.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / (batches - 1.0);
+    (variance > 0.0).then(|| student_sf(mean / (variance / batches).sqrt(), batches - 1.0))
 }
 
 /// From each side by itself.

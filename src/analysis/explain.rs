@@ -37,6 +37,7 @@ pub fn evidence(judgement: &Judgement, strata: &[Stratum], decision: &Decision) 
         Some(
             Obstacle::Split(_)
             | Obstacle::FewEffectivePoints(_)
+            | Obstacle::FarWorse { .. }
             | Obstacle::UnknownRunVariation
             | Obstacle::FewDifferent
             | Obstacle::Silent(_)

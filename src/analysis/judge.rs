@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     data::{self, LEAST_DIFFERENT, Sample, Stratum, are_different},
     decision::{Decision, Finding, Obstacle, Occasion},
-    dependence::{LEAST_EFFECTIVE_POINTS, dependence},
+    dependence::{LEAST_EFFECTIVE_POINTS, batch_means_p, dependence},
     design::{Design, DesignFault, Deviation, End, Question, Sampling, Tolerance},
     dist::binomial_cdf,
     effects::ChildEffects,
@@ -168,9 +168,15 @@ impl Judgement {
             self.spend(&moment, &decision.inflations);
         }
         self.verdict = self.conclude(&decision, moment.last);
+        if let (Some(Obstacle::FewEffectivePoints(points)), true) = (&decision.obstacle, moment.last)
+            && let Some(p) = self.far_worse(strata)
+        {
+            self.verdict = Some(Verdict::Fail);
+            decision.obstacle = Some(Obstacle::FarWorse { points: *points, p });
+        }
         if self.verdict == Some(Verdict::Pass)
             && self.design.sampling == Sampling::Series
-            && let Some(silence) = silence(strata)
+            && let Some(silence) = silence(strata, self.design.run_variation.is_some())
         {
             self.verdict = moment.last.then_some(Verdict::NoData);
             decision.obstacle = Some(Obstacle::Silent(silence));
@@ -229,6 +235,22 @@ impl Judgement {
         let once = self.design.end == End::Once;
         let advance = |hypothesis: &mut Hypothesis| hypothesis.advance(strata, &self.steps, last, once);
         self.hypotheses.iter_mut().map(advance).collect()
+    }
+
+    /// Whether few effective points show at the last look that the canary is worse, and with which probability under the null. Half of
+    /// the alpha that is left is for stretches of time that aren't quite independent.
+    fn far_worse(&self, strata: &[Stratum]) -> Option<f64> {
+        if self.design.question != Question::Location {
+            return None;
+        }
+        let level = 0.5 * (self.design.planned_alpha() - self.spent) / self.hypotheses.len() as f64;
+        let points: Vec<_> = strata.iter().map(points_of).collect();
+        let p = |hypothesis: &Hypothesis| {
+            let sign = if hypothesis.high { 1.0 } else { -1.0 };
+            let map = hypothesis.map();
+            batch_means_p(&points, |baseline, canary| sign * (canary - map.of(baseline)))
+        };
+        self.hypotheses.iter().filter_map(p).filter(|p| *p <= level).reduce(f64::min)
     }
 
     fn obstacle(&self, strata: &[Stratum]) -> Option<Obstacle> {
@@ -438,13 +460,17 @@ fn hypotheses(design: &Design, mostly_zero: bool) -> Vec<Hypothesis> {
 
 /// How much more the difference of two series varies than that of independent values.
 fn series_inflation(strata: &[Stratum]) -> Result<f64, Obstacle> {
-    fn points(sample: &Sample) -> &[f64] {
-        if let Sample::Values(values) = sample { values } else { &[] }
-    }
-    let intervals: Vec<_> = strata.iter().map(|s| (points(&s.baseline), points(&s.canary))).collect();
-    let found = dependence(&intervals);
+    let found = dependence(&strata.iter().map(points_of).collect::<Vec<_>>());
     if found.effective < LEAST_EFFECTIVE_POINTS {
         return Err(Obstacle::FewEffectivePoints(found.effective));
     }
     Ok(found.factor)
+}
+
+/// Of baseline and canary.
+fn points_of(stratum: &Stratum) -> (&[f64], &[f64]) {
+    fn points(sample: &Sample) -> &[f64] {
+        if let Sample::Values(values) = sample { values } else { &[] }
+    }
+    (points(&stratum.baseline), points(&stratum.canary))
 }

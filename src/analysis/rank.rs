@@ -49,7 +49,7 @@ impl Map {
         }
     }
 
-    fn of(self, value: f64) -> f64 {
+    pub fn of(self, value: f64) -> f64 {
         value * self.scale + self.shift
     }
 }

@@ -154,13 +154,19 @@ fn hindered(design: &Design, obstacle: &Obstacle) -> String {
             "Inconclusive: the points of a series depend on each other and are worth {points:.0} independent ones on a \
              side; it takes 20."
         ),
+        Obstacle::FarWorse { points, p } => format!(
+            "Fail: the canary is worse by far more than the tolerated {}: though the points of both series depend on each other \
+             and are worth {points:.0} independent ones on a side, chance alone would show this with p = {} by Student's t.",
+            tolerated(design),
+            p_value(*p)
+        ),
         Obstacle::Sticky { calls, of } => format!(
             "Inconclusive: all calls of one user or child go to one version, so they are no independent calls, and {calls} \
              of {of} did not come in groups of users by which it could be told what they are worth."
         ),
         Obstacle::FewGroups(groups) => format!(
             "Inconclusive: all calls of one user or child go to one version, and {groups} of the groups of users that they \
-             came in had calls: it takes {LEAST_GROUPS} to tell what such calls are worth."
+             came in had calls of the version with fewer users: it takes {LEAST_GROUPS} of each to tell what such calls are worth."
         ),
         Obstacle::Silent(Silence { is_canary, spoke, of, last, is_over }) => {
             let interval_ms = match design.end {

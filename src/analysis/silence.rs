@@ -20,8 +20,8 @@ pub struct Silence {
     pub is_over: bool,
 }
 
-/// The side that fell silent first; none if both still speak.
-pub fn silence(strata: &[Stratum]) -> Option<Silence> {
+/// The side that fell silent first; none if both still speak. An earlier run that is compared with was as long as it was.
+pub fn silence(strata: &[Stratum], is_against_earlier: bool) -> Option<Silence> {
     let intervals = |counts: &dyn Fn(&Stratum) -> bool| -> BTreeSet<u64> {
         strata.iter().filter(|stratum| counts(stratum)).map(|stratum| stratum.interval).collect()
     };
@@ -33,6 +33,7 @@ pub fn silence(strata: &[Stratum]) -> Option<Silence> {
         let [spoke, of] = [own, &all].map(|intervals| intervals.len() as u64);
         (is_over || 2 * own.len() < other.len()).then_some(Silence { is_canary, spoke, of, last, is_over })
     };
-    let sides = [side(&canary, &baseline, true), side(&baseline, &canary, false)];
+    let of_baseline = if is_against_earlier { None } else { side(&baseline, &canary, false) };
+    let sides = [side(&canary, &baseline, true), of_baseline];
     sides.into_iter().flatten().min_by_key(|silence| silence.last)
 }

@@ -120,7 +120,7 @@ fn hypothesis(clusters: &str, last: &str) -> String {
 #[test]
 fn every_field_of_a_judgement_has_the_name_that_it_had() {
     let bound = r#"[{"information":1.0,"spent":2.0}]"#;
-    let clusters = r#""clusters":{"groups":[{"group":1,"score":2.0,"calls":3.0}],"variance":4.0},"#;
+    let clusters = r#""clusters":{"groups":[{"group":1,"score":2.0,"calls":[3.0,4.0]}],"variance":4.0},"#;
     let passing = format!(
         r#""passing":{{"bounds":{bound},"crosses":true,"boundsOfFloor":{bound},"isBelowFloor":true}}"#
     );

@@ -2,7 +2,8 @@
 
 use analysis::{
     Clock, Counts, Design, DesignFault, Deviation, End, Finding, Judgement, Occasion, Question, RunVariation,
-    Sample, Sampling, Spending, Stratum, Tolerance, Values, Verdict, family,
+    Sample, Sampling, Spending, Stratum, Tolerance, Values, Verdict, dependence::at_the_same_time,
+    dist::binomial_sf, family,
 };
 
 use super::random::Random;
@@ -262,6 +263,73 @@ fn under_load(seed: u64, amount: f64, ratio: f64, every: u64) -> Vec<Stratum> {
         Stratum::new("canary", interval, baseline, side(interval, ratio, every))
     };
     (0..12).map(of).collect()
+}
+
+/// Points that follow each other closely, 120 of a version, worth three or four: none of 30 doublings was found.
+#[test]
+fn far_worse_is_found_by_few_points_that_depend_on_each_other() {
+    let series = |random: &mut Random, scale: f64| {
+        let mut last = random.normal();
+        let mut next = || {
+            last = 0.9 * last + (1.0_f64 - 0.81).sqrt() * random.normal();
+            20.0 * scale * (0.1 * last).exp()
+        };
+        (0..12).map(|_| (0..10).map(|_| next()).collect()).collect::<Vec<Vec<f64>>>()
+    };
+    let count = |ratio: f64| {
+        let is_failed = |seed: &u64| {
+            let mut random = Random::new(*seed);
+            let (baseline, canary) = (series(&mut random, 1.0), series(&mut random, ratio));
+            let sides = (0..).zip(baseline.into_iter().zip(canary));
+            let strata: Vec<Stratum> = sides
+                .map(|(at, (b, c))| Stratum::new("canary", at, Sample::Values(b), Sample::Values(c)))
+                .collect();
+            let design = Design { sampling: Sampling::Series, ..over(12) };
+            let mut judgement = Judgement::new(design).unwrap();
+            let found = judgement.look(&strata, 12_000, Occasion::Last);
+            assert_ne!(found.verdict, Some(Verdict::Pass), "{}", found.evidence.sentence);
+            found.verdict == Some(Verdict::Fail)
+        };
+        (0..60).filter(is_failed).count()
+    };
+    assert!(count(2.0) >= 54, "{}", count(2.0));
+    assert!(count(1.05) <= 8, "{}", count(1.05));
+}
+
+/// The canary is asked in the second half of each look, while both become slower or faster: 80 of 300 failed at the boundary, and 79
+/// passed.
+#[test]
+fn a_side_that_is_asked_later_is_compared_with_what_was_measured_then() {
+    const RUNS: u64 = 200;
+    let run = |seed: u64| {
+        let mut random = Random::new(seed);
+        let amount = if random.chance(0.5) { 0.6 } else { -0.3 };
+        let strata = (0..12).map(|look| {
+            let mut side = |from: i64, scale: f64| -> Vec<(i64, f64)> {
+                let point = |at: i64| {
+                    let time = (look * 20 + at) as f64 / 240.0;
+                    (1_000 * at, 20.0 * scale * (1.0 + amount * time) * random.log_normal(0.02))
+                };
+                (from..20).map(point).collect()
+            };
+            let [baseline, canary] = at_the_same_time(&side(0, 1.0), &side(14, 1.05)).map(Sample::Values);
+            Stratum::new("canary", look as u64, baseline, canary)
+        });
+        let design = Design { sampling: Sampling::Series, ..over(12) };
+        let strata: Vec<Stratum> = strata.collect();
+        Judgement::new(design).unwrap().look(&strata, 12_000, Occasion::Last).verdict
+    };
+    let count = |verdict| (0..RUNS).filter(|seed| run(*seed) == Some(verdict)).count() as u64;
+    for verdict in [Verdict::Fail, Verdict::Pass] {
+        assert!(binomial_sf(count(verdict), RUNS, 0.05) > 1e-3, "{verdict:?}: {}", count(verdict));
+    }
+    // Single points, and those of one side, are what they are.
+    assert_eq!(at_the_same_time(&[(0, 1.0)], &[(900, 2.0)]), [[1.0], [2.0]]);
+    assert_eq!(at_the_same_time(&[(0, 1.0), (5, 2.0)], &[]), [vec![1.0, 2.0], vec![]]);
+    assert_eq!(
+        at_the_same_time(&[(0, 1.0), (10, 2.0)], &[(90, 3.0), (100, 4.0)]),
+        [Vec::<f64>::new(), Vec::new()]
+    );
 }
 
 #[test]

@@ -9,10 +9,12 @@ use super::{
     previous,
     threshold::Range,
 };
-use analysis::{Assignment, Design, RunVariation, Sample, Stratum, Verdict, previous::LEAST_WINDOWS};
+use analysis::{
+    Assignment, Design, RunVariation, Sample, Stratum, Verdict, dependence::at_the_same_time,
+    previous::LEAST_WINDOWS,
+};
 use heart::release::analysis::{Metered, Previous};
 use language::analysis::{ProviderQuery, Rule};
-use ports::provider::Samples;
 
 /// Most values of one side of a metric that are kept in one run. A release is stored with them.
 pub const MAX_VALUES: usize = 50_000;
@@ -75,11 +77,16 @@ async fn compare_samples(
     .await?;
     found.until_ms = [Some(canary.1), Some(other.1)];
     found.errors = 0;
-    let values = |samples: &Samples| samples.values().collect::<Vec<f64>>();
     let (stage, interval) = look.stage_and_interval();
     let mut strata = std::mem::take(&mut found.strata);
     let has_room = other.0.has_room() || canary.0.has_room();
-    let (mut baseline, canary) = (values(&other.0), values(&canary.0));
+    let [mut baseline, canary] = if found.previous.is_some() {
+        [&other.0, &canary.0].map(|samples| samples.values().collect::<Vec<f64>>())
+    } else {
+        let points = [&other.0, &canary.0]
+            .map(|samples| samples.points.iter().map(|point| (point.at_ms, point.value)).collect::<Vec<_>>());
+        at_the_same_time(&points[0], &points[1])
+    };
     if let Some(previous) = found.previous.as_ref().filter(|_| baseline.is_empty()) {
         let from = strata.last().map_or(0, |last| last.interval + 1);
         let every = analysis.interval_of(metric);

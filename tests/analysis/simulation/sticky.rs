@@ -89,9 +89,10 @@ impl Null for Cell {
     }
 
     fn finds(&self) -> [Finds; 2] {
-        // A session of 50 is one user of 160: too few for a fifth.
-        let fifth = if self.session < 50 { Finds::promised(1.2) } else { Finds::seldom(1.2) };
-        [fifth, Finds::promised(2.0)]
+        let users = (CALLS / self.session) as f64 * self.share.min(1.0 - self.share);
+        // Users differ by a log-sd of 0.5: it takes some hundred of each version to find a fifth.
+        let finds = |ratio, least| if users >= least { Finds::promised(ratio) } else { Finds::seldom(ratio) };
+        [finds(1.2, 200.0), finds(2.0, 12.0)]
     }
 }
 
@@ -178,6 +179,8 @@ fn cells() -> Vec<Cell> {
     let mut cells: Vec<Cell> = [1, 3, 10, 50].map(|session| Cell::new(session, 0.5, 1)).into();
     cells.extend([Cell::new(10, 0.2, 1), Cell::new(10, 0.5, 4)]);
     cells.push(Cell { is_early: true, ..Cell::new(10, 0.5, 10) });
+    // Four users of the canary, of eighty; and sixteen.
+    cells.extend([Cell::new(100, 0.05, 1), Cell::new(25, 0.05, 1)]);
     cells
 }
 
@@ -205,7 +208,11 @@ fn calls_of_sessions_without_groups_are_no_evidence() {
     let mut random = Random::new(5);
     for (groups, verdict, says) in [
         (None, Verdict::Inconclusive, "8000 of 8000 did not come in groups of users"),
-        (Some(7), Verdict::Inconclusive, "7 of the groups of users that they came in had calls: it takes 8"),
+        (
+            Some(7),
+            Verdict::Inconclusive,
+            "7 of the groups of users that they came in had calls of the version with fewer users",
+        ),
         (Some(64), Verdict::Fail, "Fail"),
     ] {
         let cell = Cell { ratio: 3.0, ..Cell::new(10, 0.5, 1) };

@@ -274,7 +274,7 @@ fn calls_that_depend_on_each_other_are_no_evidence_without_groups_and_with_few()
     let said: String = told[1..].iter().map(|found| found.evidence.sentence.clone() + "\n").collect();
     insta::assert_snapshot!(said, @r"
     Inconclusive: all calls of one user or child go to one version, so they are no independent calls, and 16000 of 16000 did not come in groups of users by which it could be told what they are worth.
-    Inconclusive: all calls of one user or child go to one version, and 7 of the groups of users that they came in had calls: it takes 8 to tell what such calls are worth.
+    Inconclusive: all calls of one user or child go to one version, and 7 of the groups of users that they came in had calls of the version with fewer users: it takes 8 of each to tell what such calls are worth.
     ");
 }
 

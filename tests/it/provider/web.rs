@@ -16,7 +16,7 @@ async fn values_are_taken_from_where_the_path_leads() {
         (Some("$.list[*]"), vec![1.0, 3.0], 1),
         (Some("$.rows[*].v"), vec![7.0, -8.0], 0),
         (Some("$.rows[?@.n=='x'].v"), vec![7.0], 0),
-        (Some("$.nowhere"), vec![], 0),
+        (Some("$.nowhere"), vec![], 1),
         (Some("$.none"), vec![], 1),
     ] {
         let found = it.fetch(Ask { text: "/stats?of=new\n", json_path: path }, WINDOW).await.unwrap();
