@@ -115,7 +115,11 @@ impl Null for Fleet {
     }
 
     fn finds(&self) -> [Finds; 2] {
-        [Finds::promised(1.2), Finds::promised(2.0)]
+        match self.sizes {
+            // It tells as little as one child: whether the version suits that one or all can't be told.
+            Sizes::OneLarge => [Finds::seldom(1.2), Finds::seldom(2.0)],
+            Sizes::Equal | Sizes::Pareto => [Finds::promised(1.2), Finds::promised(2.0)],
+        }
     }
 }
 

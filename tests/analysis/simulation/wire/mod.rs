@@ -110,13 +110,16 @@ impl Null for WireCell {
     }
 
     fn finds(&self) -> [Finds; 2] {
-        match self.report {
-            // Nearly all of both versions are 0 or one step.
-            Report::Stepped { step, .. } if step > 2.0 * self.median => {
-                [Finds::seldom(1.2), Finds::promised(2.0)]
-            }
-            _ => [Finds::promised(1.2), Finds::promised(2.0)],
-        }
+        let step = match self.report {
+            Report::Microseconds => 0.0,
+            Report::Stepped { step, .. } => step,
+            // Most bounds are twice as high as the one before, or more.
+            Report::Prometheus => return [Finds::seldom(1.2), Finds::promised(10.0)],
+            _ => 1.0,
+        };
+        // Hardly more than two steps are told apart.
+        let fifth = if step < 0.5 * self.median { Finds::promised(1.2) } else { Finds::seldom(1.2) };
+        [fifth, Finds::promised(2.0)]
     }
 }
 
