@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     data::DataFault,
+    dispersion::SplitDispersion,
     evidence::{Evidence, Verdict},
     group::Group,
     hypothesis::Inflation,
@@ -40,6 +41,8 @@ pub(super) enum Obstacle {
         canary: bool,
     },
     Split(Split),
+    /// All calls were shared out as ordered, and those of single children were not.
+    Dispersion(SplitDispersion),
     FewEffectivePoints(f64),
     /// So few, and by Student's t with this probability the canary is worse nevertheless.
     FarWorse {

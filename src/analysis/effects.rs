@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     clusters::{LEAST_GROUPS, jackknife},
     data::{Counts, Sample, Stratum},
+    dispersion::SplitDispersion,
     dist::normal_z,
     group::{Group, Rule},
     previous::BetweenRuns,
@@ -71,6 +72,9 @@ pub struct EffectsTold {
     pub times: Option<Effects>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errors: Option<Effects>,
+    /// How their splits differ from what was ordered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub splits: Option<SplitDispersion>,
 }
 
 impl EffectsTold {
@@ -81,11 +85,20 @@ impl EffectsTold {
                 sum.get_or_insert_default().add(more);
             }
         }
+        if let Some(more) = &other.splits {
+            self.splits.get_or_insert_default().add(more);
+        }
+    }
+
+    /// Whether any child measured both versions.
+    pub fn has_estimates(&self) -> bool {
+        self.times.is_some() || self.errors.is_some()
     }
 
     /// Whether these can be sums over children.
     pub fn is_possible(&self) -> bool {
         [&self.times, &self.errors].into_iter().flatten().all(Effects::is_possible)
+            && self.splits.as_ref().is_none_or(SplitDispersion::is_possible)
     }
 }
 

@@ -36,6 +36,7 @@ pub fn evidence(judgement: &Judgement, strata: &[Stratum], decision: &Decision) 
         Some(Obstacle::Fault(_) | Obstacle::NoData { .. }) => None,
         Some(
             Obstacle::Split(_)
+            | Obstacle::Dispersion(_)
             | Obstacle::FewEffectivePoints(_)
             | Obstacle::FarWorse { .. }
             | Obstacle::UnknownRunVariation
@@ -77,7 +78,7 @@ pub fn evidence(judgement: &Judgement, strata: &[Stratum], decision: &Decision) 
         alpha_spent: judgement.spent,
         more_calls: None,
         children: judgement.children.between(),
-        split: if faulty { None } else { judgement.splits.evidence(judgement.design.alpha) },
+        split: if faulty { None } else { judgement.split_evidence() },
     };
     if let Some((_, estimate)) = effect
         && decision.verdict == Some(Verdict::Inconclusive)

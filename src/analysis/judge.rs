@@ -17,6 +17,7 @@ use super::{
     decision::{Decision, Finding, Obstacle, Occasion},
     dependence::{LEAST_EFFECTIVE_POINTS, batch_means_p, dependence},
     design::{Design, DesignFault, Deviation, End, Question, Sampling, Tolerance},
+    dispersion::SplitDispersion,
     dist::binomial_cdf,
     effects::ChildEffects,
     evidence::Verdict,
@@ -29,7 +30,7 @@ use super::{
     rank::Map,
     silence::silence,
     spending,
-    split::Splits,
+    split::{SplitEvidence, Splits},
     spread::Step,
     sums::Tails,
     zeros::is_mostly_zero,
@@ -53,6 +54,9 @@ pub struct Judgement {
     /// How children differ, where that is known.
     #[serde(default, skip_serializing_if = "ChildEffects::is_empty")]
     pub(super) children: ChildEffects,
+    /// How their splits differ from what was ordered, where that is known.
+    #[serde(default, skip_serializing_if = "SplitDispersion::is_empty")]
+    pub(super) dispersion: SplitDispersion,
     /// Looks that counted, and the interval up to which the last of them went.
     pub(super) looks: u64,
     intervals: u64,
@@ -76,6 +80,7 @@ impl Judgement {
             seen: 0,
             splits: Splits::default(),
             children: ChildEffects::default(),
+            dispersion: SplitDispersion::default(),
             looks: 0,
             intervals: 0,
             spent: 0.0,
@@ -97,6 +102,11 @@ impl Judgement {
     /// What is known of how children differ, before a look at what they measured.
     pub fn set_children(&mut self, children: ChildEffects) {
         self.children = children;
+    }
+
+    /// What is known of how children shared out their calls, before a look at what they measured.
+    pub fn set_dispersion(&mut self, dispersion: SplitDispersion) {
+        self.dispersion = dispersion;
     }
 
     /// Looks at all strata so far, `elapsed_ms` after the analysis began. The verdict, once found, stands.
@@ -272,7 +282,16 @@ impl Judgement {
         if self.hypotheses.iter().any(ranks) && !are_different(strata, LEAST_DIFFERENT) {
             return Some(Obstacle::FewDifferent);
         }
-        self.splits.mismatch(self.design.alpha).map(Obstacle::Split)
+        let alpha = self.design.alpha;
+        let dispersed =
+            || self.dispersion.is_mismatch(alpha).then_some(Obstacle::Dispersion(self.dispersion));
+        self.splits.mismatch(alpha).map(Obstacle::Split).or_else(dispersed)
+    }
+
+    /// What is to be shown of how calls were shared out.
+    pub(super) fn split_evidence(&self) -> Option<SplitEvidence> {
+        let found = self.splits.evidence(self.design.alpha)?;
+        Some(SplitEvidence { between: self.dispersion.evidence(), ..found })
     }
 
     /// What inflates the variance of each hypothesis.

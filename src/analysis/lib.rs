@@ -49,6 +49,7 @@ pub mod data;
 pub mod decision;
 pub mod dependence;
 pub mod design;
+pub mod dispersion;
 pub mod dist;
 pub mod early;
 mod early_look;

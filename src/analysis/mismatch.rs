@@ -191,9 +191,7 @@ impl Shared {
         let counted = self.wanted.iter().zip(&self.calls).filter(|(share, _)| **share > 0);
         let counted: Vec<(f64, f64)> =
             counted.map(|(share, calls)| (f64::from(*share) / WHOLE, *calls as f64 * worth)).collect();
-        let each = KAPPAS.map(|kappa| ln_evidence(&counted, kappa));
-        let most = each.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        most + (each.iter().map(|ln| (ln - most).exp()).sum::<f64>() / KAPPAS.len() as f64).ln()
+        ln_mean_exp(&KAPPAS.map(|kappa| ln_evidence(&counted, kappa)))
     }
 
     /// As how many independent calls one counts: 1, or less by as much as all calls, or those of the variation that varies most, vary
@@ -234,8 +232,14 @@ impl Shared {
     }
 }
 
+/// The logarithm of the mean of exponentials.
+pub(crate) fn ln_mean_exp(all: &[f64]) -> f64 {
+    let most = all.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    most + (all.iter().map(|ln| (ln - most).exp()).sum::<f64>() / all.len() as f64).ln()
+}
+
 /// Of shares above 0, each with its calls.
-fn ln_evidence(counted: &[(f64, f64)], kappa: f64) -> f64 {
+pub(crate) fn ln_evidence(counted: &[(f64, f64)], kappa: f64) -> f64 {
     let calls: f64 = counted.iter().map(|(_, calls)| calls).sum();
     let of = |&(share, calls): &(f64, f64)| {
         libm::lgamma(kappa * share + calls) - libm::lgamma(kappa * share) - calls * share.ln()

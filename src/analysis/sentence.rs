@@ -150,6 +150,11 @@ fn hindered(design: &Design, obstacle: &Obstacle) -> String {
             baseline + canary,
             percent(*share)
         ),
+        Obstacle::Dispersion(between) => format!(
+            "Inconclusive: all calls together were shared out as ordered, but over {} children the splits of single ones differ \
+             from that by more than chance explains, so the sides differ in more than the version.",
+            between.children
+        ),
         Obstacle::FewEffectivePoints(points) => format!(
             "Inconclusive: the points of a series depend on each other and are worth {points:.0} independent ones on a \
              side; it takes 20."

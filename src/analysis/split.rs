@@ -10,16 +10,18 @@
 //! Under what was ordered E is a martingale in the calls, as is the product over several ordered shares, so it ever
 //! exceeds 1/level with probability `level` at most, however often it is looked at (Ville 1939; for counts Lindon and
 //! Malek 2022). It is asked of all strata together: whoever selects those that are off, and asks these alone, finds some
-//! in every large fleet.
+//! in every large fleet. Whether children are off in opposite directions is asked in `dispersion`.
 
 use serde::{Deserialize, Serialize};
+
+use super::dispersion::SplitsBetween;
 
 /// How close to the ordered share the alternative expects the true one, in calls: shares that are off by some percent of
 /// all calls, which some thousand calls tell apart from chance.
 const KAPPA: f64 = 1_000.0;
 
 /// The part of a metric's alpha with which a split that is as ordered is taken for another one, on top of it: 0.001 for
-/// all metrics of a release with an alpha of 0.05 together.
+/// all metrics of a release with an alpha of 0.05 together. That of single children has as much.
 const PART_OF_ALPHA: f64 = 0.02;
 
 /// Larger evidence is shown as this: JSON has no infinity.
@@ -42,7 +44,7 @@ pub struct Split {
     pub groups: Vec<(u8, [u64; 2])>,
 }
 
-/// What the check of the split found.
+/// What the checks of the split found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SplitEvidence {
@@ -52,6 +54,9 @@ pub struct SplitEvidence {
     pub threshold: f64,
     /// What was ordered, and the calls there were.
     pub splits: Vec<Split>,
+    /// Whether each child shared out its calls as ordered, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub between: Option<SplitsBetween>,
     /// Children that are off by themselves, if whoever handed in the data knows: to be looked at, not judged by. In a large
     /// fleet some are off by chance.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -66,6 +71,14 @@ pub struct ChildSplit {
     pub split: Split,
     /// Standard deviations from what was ordered.
     pub z: f64,
+}
+
+impl SplitEvidence {
+    /// Whether single children shared out their calls otherwise than ordered, though all calls together were shared out as ordered.
+    pub fn is_of_children(&self) -> bool {
+        let between = self.between.is_some_and(|between| between.e_value >= self.threshold);
+        between && self.e_value < self.threshold
+    }
 }
 
 impl Split {
@@ -143,8 +156,8 @@ impl Splits {
     /// What is to be shown of the check, for a metric with this alpha; `None` where nothing was ordered.
     pub fn evidence(&self, alpha: f64) -> Option<SplitEvidence> {
         let e_value = self.ln_evidence().exp().min(MOST_EVIDENCE);
-        let of =
-            |splits| SplitEvidence { e_value, threshold: threshold(alpha), splits, children: Vec::new() };
+        let threshold = threshold(alpha);
+        let of = |splits| SplitEvidence { e_value, threshold, splits, between: None, children: Vec::new() };
         (!self.0.is_empty()).then(|| of(self.0.clone()))
     }
 }

@@ -11,6 +11,7 @@ mod boundaries;
 mod cases;
 #[path = "../shared/counts.rs"]
 mod counts;
+mod dispersion;
 mod dist;
 mod early;
 mod extension;

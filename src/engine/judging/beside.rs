@@ -2,12 +2,12 @@
 
 use super::{
     children,
-    interim::Untaken,
+    interim::{Merged, Untaken},
     judge::{Keep, ended, judge},
     metric_look::MetricLook,
     previous,
 };
-use analysis::{Design, Judgement, RunVariation, Verdict, effects::ChildEffects};
+use analysis::{Design, Judgement, RunVariation, Verdict};
 use heart::release::analysis::{Metered, while_running};
 use language::analysis::ChildMetric;
 
@@ -31,7 +31,7 @@ pub(super) async fn compare_versions(
     if ends && is_first && due.is_last {
         merged.append(&mut found, of, due, 0).map_err(|untaken| untaken.explain(engine, due))?;
         let strata = std::mem::take(&mut found.strata);
-        let judgement = Some(tell_children(None, design.clone(), merged.children(of))?);
+        let judgement = Some(tell_children(None, design.clone(), merged, of)?);
         let mut found = judge(look, design, judgement, strata, found, Keep::Nothing).await?;
         merged.off.show(engine, &mut found);
         return Ok(drop_unused_names(found));
@@ -54,7 +54,7 @@ pub(super) async fn compare_versions(
     }
     let design = Design { end: while_running(analysis, metric), ..design };
     let (judgement, strata) = (found.judgement.take(), std::mem::take(&mut found.strata));
-    let judgement = Some(tell_children(judgement, design.clone(), merged.children(of))?);
+    let judgement = Some(tell_children(judgement, design.clone(), merged, of)?);
     let keep = if due.is_last { Keep::Nothing } else { Keep::All };
     let mut found = judge(look, design, judgement, strata, found, keep).await?;
     merged.off.show(engine, &mut found);
@@ -69,15 +69,17 @@ fn drop_unused_names(mut found: Metered) -> Metered {
     found
 }
 
-/// A judgement that is told how children differ.
+/// A judgement that is told how children differ, in what they measured and in how they shared out their calls.
 fn tell_children(
     judgement: Option<Judgement>,
     design: Design,
-    children: ChildEffects,
+    merged: &Merged,
+    of: ChildMetric,
 ) -> Result<Judgement, String> {
     let judgement = judgement.map_or_else(|| Judgement::new(design), Ok);
     let mut judgement = judgement.map_err(|fault| fault.to_string())?;
-    judgement.set_children(children);
+    judgement.set_children(merged.children(of));
+    judgement.set_dispersion(merged.dispersion());
     Ok(judgement)
 }
 

@@ -21,6 +21,7 @@ use crate::{Engine, stored};
 use analysis::{
     Assignment, Sample, Stratum,
     classes::is_worth_ranking,
+    dispersion::SplitDispersion,
     effects::{ChildEffects, EffectsTold},
 };
 use heart::release::{
@@ -60,6 +61,8 @@ pub(super) struct Merged {
     pub is_interim: bool,
     /// How children differ, stage by stage.
     effects: BTreeMap<u8, EffectsTold>,
+    /// How their splits differ from what was ordered, stage by stage.
+    dispersion: BTreeMap<u8, SplitDispersion>,
     /// Those whose calls were shared out furthest from what was ordered.
     pub off: Off,
 }
@@ -189,7 +192,12 @@ impl Merged {
                 Some((pair, _)) => Summary::of_pair(summary, pair).map(Cow::Owned),
             };
             let summaries: Vec<Cow<'_, Summary>> = told.iter().filter_map(meant).collect();
-            self.off.note(ChildKey(*child), &summaries, &strategy.stages[index]);
+            let splits = measured::splits(summaries.iter().map(AsRef::as_ref), strategy, index);
+            self.off.note(ChildKey(*child), &splits);
+            if let Some(latest) = summaries.last() {
+                let found = measured::dispersion([(&**latest, splits)]);
+                self.dispersion.entry(index as u8).or_default().add(&found);
+            }
             self.is_interim |= summaries.iter().any(|summary| summary.status == StageStatus::InProgress);
             let class = classes.get(index).and_then(|classes| classes.of(ChildKey(*child)));
             class_of.entry(index as u8).or_default().extend(summaries.iter().map(|_| class));
@@ -253,6 +261,11 @@ impl Merged {
             ChildMetric::ErrorRate => told.errors,
             ChildMetric::ResponseTime => told.times,
         }))
+    }
+
+    /// How children's splits differ from what was ordered.
+    pub fn dispersion(&self) -> SplitDispersion {
+        SplitDispersion::of_stages(self.dispersion.values().copied())
     }
 
     /// Appends what earlier looks did not take, as of one interval of the analysis. Whether there is anything.

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     hash::{Hash as _, Hasher as _},
-    sync::{MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard, PoisonError},
 };
 
 use super::{CallTrouble, PATIENCE, ParentCaller};
@@ -22,7 +22,8 @@ use heart::{
         summary::{self, Reported, Summary},
     },
 };
-use model::{ChildKey, FEATURE_GROUPS, FEATURE_VALUES, ManagerInstant, ReleaseKey, StageStatus};
+use language::Strategy;
+use model::{ChildKey, FEATURE_GROUPS, FEATURE_VALUES, ManagerInstant, ReleaseId, ReleaseKey, StageStatus};
 use store::{MAX_PAGE, StoreError};
 use wire::child::{
     Buckets, HistogramForm, ManagerTime, StageSummary, StratumForm, TimesForm, VariationForm,
@@ -46,9 +47,10 @@ impl ParentCaller {
     pub(super) async fn send_result(&self, id: &str, owed: &Owed) -> Result<(), CallTrouble> {
         // What is said anew is the agents alone.
         let below = match owed.release.as_ref().filter(|_| owed.recount.is_none()) {
-            Some(_) => {
-                let (of, begun) = (owed.release_key, owed.begun.clone());
-                self.below(of, owed.slot, owed.split, begun).await?
+            Some(release) => {
+                let strategy = self.strategy_of(release).await;
+                let (split, begun) = (owed.split, owed.begun.clone());
+                self.below(owed.release_key, Below { slot: owed.slot, split, strategy, begun }).await?
             }
             None => Subtree::default(),
         };
@@ -119,36 +121,36 @@ impl ParentCaller {
             let next = release.stage_after(stage).map(str::to_owned);
             let stage = usize::from(stage);
             let begun = release.begun(stage).filter(|_| release.strategy.is_classed());
-            Some((release.key.0, Slot::stage(stage).0, split, begun, release.agents(), next))
+            let strategy = Some(Arc::clone(&release.strategy));
+            let below = Below { slot: Slot::stage(stage).0, split, strategy, begun };
+            Some((release.key.0, below, release.agents(), next))
         });
-        let Some((key, slot, split, begun, agents, next)) = found.await? else { return Ok(None) };
-        let told = self.below(key, slot, split, begun).await?.told(status, self.understood());
+        let Some((key, of_stage, agents, next)) = found.await? else { return Ok(None) };
+        let told = self.below(key, of_stage).await?.told(status, self.understood());
         let sum = Summary { agents: Some(agents), ..told };
         Ok(Some(wire(sum, Some(of.name.clone()), next, self.tells_values())))
     }
 
-    /// What the children reported of a stage, the last attempt of each; with `begun` apart by their classes. Nothing is
-    /// told while a report among them can't be read: the parent would judge as if that child had measured nothing.
-    async fn below(
-        &self,
-        release: u32,
-        slot: u8,
-        split: u8,
-        begun: Option<Begun>,
-    ) -> Result<Subtree, StoreError> {
-        let below = self.read_below(release, slot, split, begun).await;
+    /// The strategy of a release here; `None`: it can't be read.
+    async fn strategy_of(&self, release: &ReleaseId) -> Option<Arc<Strategy>> {
+        let row = self.engine.reader().release(release.as_str()).await;
+        let read = row.and_then(|row| {
+            row.map(|row| stored::strategy(row.release_key, &row.id, &row.strategy)).transpose()
+        });
+        let read = read.inspect_err(|error| self.engine.unreadable().note(error));
+        read.ok().flatten().map(Arc::new)
+    }
+
+    /// What the children reported of a stage, the last attempt of each. Nothing is told while a report among them can't be
+    /// read: the parent would judge as if that child had measured nothing.
+    async fn below(&self, release: u32, of: Below) -> Result<Subtree, StoreError> {
+        let below = self.read_below(release, of).await;
         below.inspect_err(|error| self.engine.unreadable().note(error))
     }
 
-    async fn read_below(
-        &self,
-        release: u32,
-        slot: u8,
-        split: u8,
-        begun: Option<Begun>,
-    ) -> Result<Subtree, StoreError> {
-        let classes = match begun {
-            Some(begun) => Some(self.engine.classes(ReleaseKey(release), begun).await?),
+    async fn read_below(&self, release: u32, of: Below) -> Result<Subtree, StoreError> {
+        let classes = match &of.begun {
+            Some(begun) => Some(self.engine.classes(ReleaseKey(release), begun.clone()).await?),
             None => None,
         };
         let reader = self.engine.reader();
@@ -159,7 +161,7 @@ impl ParentCaller {
             let results = reader.stage_results(release, first.child_key, last.child_key).await?;
             let mut latest = BTreeMap::new();
             for row in results {
-                if stored::slot(&row)? == Slot(slot) {
+                if stored::slot(&row)? == Slot(of.slot) {
                     latest.insert(row.child_key, row);
                 }
             }
@@ -167,10 +169,22 @@ impl ParentCaller {
                 let class = classes.as_ref().and_then(|classes| classes.of(ChildKey(child)));
                 Ok((stored::summary(&row)?, class))
             });
-            below.add(summaries.collect::<Result<_, StoreError>>()?, split, classes.is_some());
+            below.add(summaries.collect::<Result<_, StoreError>>()?, &of);
             after = Some(last.child_key);
         }
     }
+}
+
+/// The stage of which is asked what children reported.
+#[derive(Debug)]
+struct Below {
+    slot: u8,
+    /// The percentage of the calls that the new version gets in it.
+    split: u8,
+    /// Of its release. Without it nothing is told of how the children's splits differ from what was ordered.
+    strategy: Option<Arc<Strategy>>,
+    /// Times are told apart by the children's classes; how these are found.
+    begun: Option<Begun>,
 }
 
 /// What children reported of a stage: of each, without its strata, which may be too much to be held at once; and these merged.
@@ -178,15 +192,19 @@ impl ParentCaller {
 struct Subtree {
     summaries: Vec<Summary>,
     strata: Strata,
-    effects: Option<EffectsTold>,
+    effects: EffectsTold,
 }
 
 impl Subtree {
-    fn add(&mut self, summaries: Vec<(Summary, Option<u8>)>, split: u8, is_classed: bool) {
-        let strata = Strata::classed(summaries.iter().map(|(summary, class)| (summary, *class)), split);
-        self.strata.merge(&if is_classed { strata } else { strata.without_classes() });
-        if let Some(told) = measured::effects(summaries.iter().map(|(summary, _)| summary), split) {
-            self.effects.get_or_insert_default().add(&told);
+    fn add(&mut self, summaries: Vec<(Summary, Option<u8>)>, of: &Below) {
+        let strata = Strata::classed(summaries.iter().map(|(summary, class)| (summary, *class)), of.split);
+        self.strata.merge(&if of.begun.is_some() { strata } else { strata.without_classes() });
+        let all = || summaries.iter().map(|(summary, _)| summary);
+        self.effects.add(&measured::effects(all(), of.split).unwrap_or_default());
+        if let (Some(strategy), Some(index)) = (&of.strategy, Slot(of.slot).stage_index()) {
+            let each = all().map(|summary| (summary, measured::splits([summary], strategy, index)));
+            let splits = Some(measured::dispersion(each)).filter(|found| !found.is_empty());
+            self.effects.add(&EffectsTold { splits, ..EffectsTold::default() });
         }
         let bare = |(summary, _)| Summary { strata: Vec::new(), ..summary };
         self.summaries.extend(summaries.into_iter().map(bare));
@@ -197,7 +215,7 @@ impl Subtree {
         let whole = aggregate(status, &self.summaries);
         Summary {
             strata: self.strata.told(understood, stored::stratum_bytes),
-            effects: self.effects,
+            effects: Some(self.effects).filter(|told| *told != EffectsTold::default()),
             ..whole
         }
     }

@@ -4,13 +4,16 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use super::{
     strata::{Key, Sides, Strata},
-    summary::Summary,
+    summary::{self, Summary},
 };
 use analysis::{
-    Sample, Stratum,
+    Assignment, Sample, Stratum,
+    dispersion::SplitDispersion,
     effects::{Effect, Effects, EffectsTold},
+    split::Split,
+    values::MAX_CALLS,
 };
-use language::{Stage, analysis::ChildMetric};
+use language::{Stage, Strategy, analysis::ChildMetric};
 
 /// One for each of what children told apart of a stage, all at interval 0. What they don't know of both versions is left out.
 pub fn judged(stage: &Stage, strata: &Strata, of: ChildMetric) -> Vec<Stratum> {
@@ -26,13 +29,14 @@ pub fn samples(sides: &Sides, of: ChildMetric) -> Option<[Sample; 2]> {
 }
 
 /// How much the children differ of whom these are the reports of a stage that gives the new version `split` percent of the
-/// calls. A manager says it of its own children; one that doesn't counts as one child. `None`: nobody measured both versions.
+/// calls. A manager says it of its own children; one that doesn't counts as one child. `None`: nobody measured both versions. How
+/// their splits differ is [`dispersion`].
 pub fn effects<'s>(summaries: impl IntoIterator<Item = &'s Summary>, split: u8) -> Option<EffectsTold> {
     let mut all = EffectsTold::default();
     for summary in summaries {
         match &summary.effects {
-            Some(told) => all.add(told),
-            None => all.add(&child(summary, split)),
+            Some(told) if told.has_estimates() => all.add(&EffectsTold { splits: None, ..*told }),
+            Some(_) | None => all.add(&child(summary, split)),
         }
     }
     (all != EffectsTold::default()).then_some(all)
@@ -55,7 +59,60 @@ fn child(summary: &Summary, split: u8) -> EffectsTold {
         effects.note(effect);
         Some(effects)
     };
-    EffectsTold { times: of(ChildMetric::ResponseTime), errors: of(ChildMetric::ErrorRate) }
+    EffectsTold { times: of(ChildMetric::ResponseTime), errors: of(ChildMetric::ErrorRate), splits: None }
+}
+
+/// The calls of both versions that a child counted in a stage of the strategy, over all its attempts, by what was ordered. Left out is
+/// what went to one version alone by order, and calls that depend on each other without groups: it can't be told what these
+/// are worth.
+pub fn splits<'s>(
+    summaries: impl IntoIterator<Item = &'s Summary>,
+    strategy: &Strategy,
+    index: usize,
+) -> Vec<Split> {
+    let Some(stage) = strategy.stages.get(index) else { return Vec::new() };
+    let mut splits: BTreeMap<Key, Split> = BTreeMap::new();
+    for summary in summaries {
+        for (key, calls) in calls(summary, stage.new_traffic) {
+            // Not every child knows how its calls are routed.
+            let is_sticky = key.assignment.is_sticky() || strategy.is_sticky(Some(index));
+            let is_one_side = key.assignment == Assignment::Child;
+            let share = stage.share_of(key.split);
+            if is_one_side || is_sticky && key.group.is_none() || share <= 0.0 || share >= 1.0 {
+                continue;
+            }
+            let of = Key { interval: 0, group: None, class: None, ..key };
+            splits.entry(of).or_insert_with(|| Split::new(share)).note(key.group, calls);
+        }
+    }
+    splits.into_values().collect()
+}
+
+/// The calls of both versions that a child told apart, or those of the whole stage.
+fn calls(summary: &Summary, split: u8) -> Vec<(Key, [u64; 2])> {
+    let both = |base: Option<u64>, new: Option<u64>| {
+        base.zip(new).map(|(base, new)| [base, new]).filter(|calls| calls.iter().all(|of| *of <= MAX_CALLS))
+    };
+    if summary.strata.is_empty() {
+        let whole = Key { split, assignment: summary.assignment, ..Key::default() };
+        return both(summary.f1_calls, summary.f2_calls).map(|calls| (whole, calls)).into_iter().collect();
+    }
+    let of = |of: &summary::Stratum| Some((Key::of(of, summary, split), both(of.f1_calls, of.f2_calls)?));
+    summary.strata.iter().filter_map(of).collect()
+}
+
+/// How the splits of these children differ from what was ordered, of each what it says and its [`splits`]. A manager says it of its own
+/// children; of one that doesn't nothing is known.
+pub fn dispersion<'s>(children: impl IntoIterator<Item = (&'s Summary, Vec<Split>)>) -> SplitDispersion {
+    let mut all = SplitDispersion::default();
+    for (summary, splits) in children {
+        match (&summary.agents, summary.effects.and_then(|told| told.splits)) {
+            (Some(agents), Some(told)) => all.add(&told.of_at_most(agents.participants)),
+            (Some(_), None) => {}
+            (None, _) => all.note(&splits),
+        }
+    }
+    all
 }
 
 /// Both versions side by side, where both measured what is meant.

@@ -2,25 +2,38 @@
 
 use analysis::{
     Assignment, Design, Finding, Histogram, Judgement, Occasion, Question, Tolerance, Verdict,
-    effects::ChildEffects, values::GAMMA,
+    dispersion::SplitDispersion,
+    effects::{ChildEffects, EffectsTold},
+    values::GAMMA,
 };
 use heart::release::{
     manager::Agents,
-    measured::{effects, judged},
+    measured::{dispersion, effects, judged, splits},
     strata::{Strata, Understood},
     summary::{Reported, Stratum, Summary},
 };
-use language::{Stage, analysis::ChildMetric, check_stored};
+use language::{Stage, Sticky, Strategy, analysis::ChildMetric, check_stored};
 use model::StageStatus;
 
 use super::{told, world::summary};
 use crate::random::Random;
 
-/// A stage that gives the new version half of the calls.
-fn stage() -> Stage {
+/// Its first stage gives the new version half of the calls.
+fn strategy() -> Strategy {
     let text = include_str!("../../../releases/canary.yml");
-    let stage = check_stored(text).strategy.unwrap().stages.into_iter().next().unwrap();
-    Stage { new_traffic: 50, ..stage }
+    let mut strategy = check_stored(text).strategy.unwrap();
+    strategy.stages[0].new_traffic = 50;
+    strategy
+}
+
+fn stage() -> Stage {
+    strategy().stages.remove(0)
+}
+
+/// What is known of how these shared out the calls of the first stage.
+fn dispersion_of(children: &[Summary]) -> SplitDispersion {
+    let strategy = strategy();
+    dispersion(children.iter().map(|child| (child, splits([child], &strategy, 0))))
 }
 
 /// An agent with some calls, of which one in a thousand fails.
@@ -57,10 +70,12 @@ fn with_ratio(ratio: f64, share: f64, calls: u64, random: &mut Random) -> Summar
 /// What a manager tells of its children, as it is written and read.
 fn manager(children: &[Summary]) -> Summary {
     let strata = Strata::of(children, 50).told(Understood { groups: true }, told::bytes);
-    let effects = effects(children, 50);
-    let sum =
-        Summary { strata, effects, agents: Some(Agents::default()), ..summary("", StageStatus::Completed) };
-    told::again(sum)
+    let splits = Some(dispersion_of(children)).filter(|found| !found.is_empty());
+    let told = EffectsTold { splits, ..effects(children, 50).unwrap_or_default() };
+    let effects = Some(told).filter(|told| *told != EffectsTold::default());
+    let below = |child: &Summary| child.agents.map_or(1, |agents| agents.participants);
+    let agents = Some(Agents { participants: children.iter().map(below).sum(), ..Agents::default() });
+    told::again(Summary { strata, effects, agents, ..summary("", StageStatus::Completed) })
 }
 
 /// Two levels up.
@@ -70,6 +85,10 @@ fn tree(agents: &[Summary]) -> Vec<Summary> {
 }
 
 fn judge(summaries: &[Summary], of: ChildMetric) -> Finding {
+    judge_with(dispersion_of(summaries), summaries, of)
+}
+
+fn judge_with(dispersion: SplitDispersion, summaries: &[Summary], of: ChildMetric) -> Finding {
     let mut design = Design::new(Tolerance::Ratio(0.05));
     if of == ChildMetric::ErrorRate {
         design.question = Question::Rate { floor: 0.005 };
@@ -81,6 +100,7 @@ fn judge(summaries: &[Summary], of: ChildMetric) -> Finding {
         ChildMetric::ErrorRate => told.errors,
         ChildMetric::ResponseTime => told.times,
     }));
+    judgement.set_dispersion(dispersion);
     judgement.look(&strata, 0, Occasion::Last)
 }
 
@@ -93,7 +113,9 @@ fn of_good_releases_of_a_thousand_children_with_some_errors_none_is_paused_for_i
             for of in [ChildMetric::ResponseTime, ChildMetric::ErrorRate] {
                 let found = judge(reports, of);
                 let split = found.evidence.split.unwrap();
-                assert!(split.e_value < split.threshold, "{split:?}");
+                let between = split.between.unwrap();
+                assert!(split.e_value < split.threshold && between.e_value < split.threshold, "{split:?}");
+                assert_eq!(between.children, 1_000);
                 assert_eq!(found.verdict, Some(Verdict::Pass), "{}", found.evidence.sentence);
             }
         }
@@ -109,6 +131,83 @@ fn a_fleet_that_gives_the_new_version_more_calls_than_ordered_is_found_out() {
         assert_eq!(found.verdict, Some(Verdict::Inconclusive));
         assert!(found.evidence.sentence.contains("50 % that was ordered"), "{}", found.evidence.sentence);
     }
+}
+
+/// Agents of which each half is off by 40 %, one in each direction.
+fn opposed(random: &mut Random) -> Vec<Summary> {
+    (0..300).map(|at| agent([0.9, 0.1][at % 2], 20, random)).collect()
+}
+
+#[test]
+fn a_fleet_whose_halves_are_off_in_opposite_directions_is_found_out() {
+    let mut random = Random::new(21);
+    let agents = opposed(&mut random);
+    for (reports, of) in [(&agents, ChildMetric::ResponseTime), (&tree(&agents), ChildMetric::ErrorRate)] {
+        let found = judge(reports, of);
+        assert_eq!(found.verdict, Some(Verdict::Inconclusive));
+        let split = found.evidence.split.unwrap();
+        assert!(split.is_of_children() && split.between.unwrap().children == 300, "{split:?}");
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(found.evidence.sentence, @"Inconclusive: all calls together were shared out as ordered, but over 300 children the splits of single ones differ from that by more than chance explains, so the sides differ in more than the version.");
+        }
+    }
+}
+
+#[test]
+fn of_managers_that_tell_nothing_of_their_childrens_splits_nothing_is_known() {
+    let mut random = Random::new(22);
+    let agents = opposed(&mut random);
+    let old = |child: &Summary| {
+        let told = child.effects.map(|told| EffectsTold { splits: None, ..told });
+        Summary { effects: told, ..child.clone() }
+    };
+    let managers: Vec<Summary> = agents.chunks(100).map(manager).collect();
+    assert_eq!(dispersion_of(&managers).children, 300.0);
+    assert_eq!(dispersion_of(&[old(&managers[0]), managers[1].clone()]).children, 100.0);
+    assert!(dispersion_of(&managers.iter().map(old).collect::<Vec<_>>()).is_empty());
+    // A manager that tells no estimates is one child to those, as it was.
+    let bare = EffectsTold { times: None, errors: None, ..managers[0].effects.unwrap() };
+    let bare = Summary { effects: Some(bare), ..managers[0].clone() };
+    assert_eq!(effects([&bare], 50), effects([&Summary { effects: None, ..bare.clone() }], 50));
+}
+
+/// A child that goes over to another split later has calls under both, each held against its own.
+#[test]
+fn each_split_of_a_stage_is_held_against_its_own_order() {
+    let mut random = Random::new(26);
+    let ramp = |shares: [f64; 2], random: &mut Random| {
+        let part = |percent: u8, share: f64, random: &mut Random| {
+            let Summary { f1_calls, f2_calls, f1_errors, f2_errors, .. } = agent(share, 40, random);
+            Stratum { split: Some(percent), f1_calls, f2_calls, f1_errors, f2_errors, ..Stratum::default() }
+        };
+        let strata = vec![part(10, shares[0], random), part(50, shares[1], random)];
+        Summary { strata, ..summary("", StageStatus::Completed) }
+    };
+    let mut e_value = |shares: [f64; 2]| {
+        let agents: Vec<Summary> = (0..200).map(|_| ramp(shares, &mut random)).collect();
+        dispersion_of(&agents).evidence().unwrap().e_value
+    };
+    assert!(e_value([0.1, 0.5]) < 1.0);
+    assert!(e_value([0.3, 0.3]) > 1e6);
+    // All calls to one version by order, none known, or of users without groups, are no evidence.
+    let whole = |percent, assignment| {
+        let with = |stratum: Stratum| Stratum { split: Some(percent), assignment, ..stratum };
+        let mut agent = ramp([0.9, 0.9], &mut Random::new(1));
+        agent.strata = agent.strata.into_iter().map(with).collect();
+        agent
+    };
+    let no_evidence = [
+        whole(100, None),
+        whole(0, None),
+        whole(50, Some(Assignment::User)),
+        whole(50, Some(Assignment::Child)),
+        summary("", StageStatus::Completed),
+    ];
+    assert!(dispersion_of(&no_evidence).is_empty());
+    // Not every child knows that its users stay with a version; the strategy does.
+    let mut sticky = strategy();
+    sticky.functions[0].sticky = Some(Sticky::Address);
+    assert!(splits([&agent(0.9, 40, &mut random)], &sticky, 0).is_empty());
 }
 
 #[test]
@@ -170,15 +269,18 @@ fn of_few_children_it_is_said_that_the_verdict_is_about_them() {
 
 #[test]
 fn numbers_that_cant_be_sums_over_children_are_refused() {
-    let with = |effects: [f64; 5]| {
+    let with_told = |told: serde_json::Value| {
         let summary = wire::child::StageSummary {
-            effects: Some(serde_json::from_value(serde_json::json!({"times": effects})).unwrap()),
+            effects: Some(serde_json::from_value(told).unwrap()),
             ..wire::child::StageSummary::without_calls(StageStatus::Completed)
         };
         let body =
             serde_json::json!({"id": "a", "release_id": "r", "stage_summaries": [summary], "next_stage": ""});
         wire::child::ResultRequest::parse(body.to_string().as_bytes()).is_ok()
     };
+    let with = |effects: [f64; 5]| with_told(serde_json::json!({"times": effects}));
+    assert!(with_told(serde_json::json!({"splits": [2.0, -1.0, -0.9, 3.0, 0.0, 0.0, 1.0, 0.5]})));
+    assert!(!with_told(serde_json::json!({"splits": [2.0, -9.0, -0.9, 3.0, 0.0, 0.0, 1.0, 0.5]})));
     assert!(with([2.0, 30.0, 500.0, 3.0, 1.0]));
     let wrong = [
         [2.0, 30.0, 1_000.0, 3.0, 1.0],
@@ -247,10 +349,11 @@ fn calls_of_sessions_are_judged_by_their_groups_however_they_go_up_the_tree() {
             let found = judge(&[manager(&managers)], of);
             failed += usize::from(found.verdict == Some(Verdict::Fail));
             let unsaid: Vec<Summary> = agents.iter().map(unsaid).collect();
-            failed_unsaid += usize::from(judge(&unsaid, of).verdict == Some(Verdict::Fail));
+            let found = judge_with(SplitDispersion::default(), &unsaid, of);
+            failed_unsaid += usize::from(found.verdict == Some(Verdict::Fail));
         }
-        // Of 300 that are at alpha one comes to 7. Taken for independent they come to it though the check of the split stops many:
-        // whole sessions are not shared out as evenly as calls.
+        // Of 300 that are at alpha one comes to 7. Taken for independent they come to it though the check of their sum stops many:
+        // whole sessions are not shared out as evenly as calls. That of single children is left out here, for it stops nearly all.
         assert!(failed < 7, "{of:?}: {failed} of {RUNS}");
         assert!(failed_unsaid >= 7, "{of:?}: {failed_unsaid} of {RUNS}");
     }

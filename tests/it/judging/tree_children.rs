@@ -264,3 +264,61 @@ async fn a_child_whose_calls_are_not_shared_out_as_ordered_is_shown_with_the_ver
     assert_eq!(split["children"][0]["child"], children[1], "{split:#}");
     world.stop().await;
 }
+
+/// What an agent says of a stage in which half of the calls were ordered for the new version, and which gave it so many percent.
+fn off(given: u8, seed: u64) -> Value {
+    let mut told = numbers(given, 2_000, f64::from(given), 1.0, seed);
+    told[0]["split"] = json!(50);
+    told
+}
+
+#[tokio::test]
+async fn children_that_are_off_in_opposite_directions_are_named_though_their_sum_is_as_ordered() {
+    let _time = VirtualTime::begin();
+    let world = World::start().await;
+    let children = [child(&world).await, child(&world).await];
+    registered(&world, 2).await;
+    world.submit(&judged("off", TIMES)).await.ok();
+    let shown = verdict_on(&world, "off", &children, &[off(30, 1), off(70, 2)]).await;
+    assert_eq!(shown["verdict"], "inconclusive", "{shown:#}");
+    let split = &shown["metrics"][0]["evidence"]["split"];
+    let threshold = split["threshold"].as_f64().unwrap();
+    assert!(split["eValue"].as_f64().unwrap() < threshold, "{split:#}");
+    assert!(split["between"]["eValue"].as_f64().unwrap() > threshold, "{split:#}");
+    let why = shown["metrics"][0]["found"].as_str().unwrap();
+    assert!(why.contains("over 2 children") && why.contains("instead of 50 %"), "{why}");
+    assert!(children.iter().all(|child| why.contains(child.as_str())), "{why}");
+    world.stop().await;
+}
+
+/// What each manager has in all is as ordered, too: only what it tells of its children shows it.
+#[tokio::test]
+async fn managers_tell_how_the_splits_of_their_children_differ() {
+    let _time = VirtualTime::begin();
+    let root = World::start().await;
+    let managers = [levels::below(&root).await, levels::below(&root).await];
+    let mut agents = Vec::new();
+    for manager in &managers {
+        agents.push([child(manager).await, child(manager).await]);
+    }
+    told_of(&root, 4).await;
+    root.submit(&judged("tree", TIMES)).await.ok();
+    for (seed, (manager, agents)) in (0..).zip(managers.iter().zip(&agents)) {
+        manager.until("/api/v1/releases", |shown| !shown["items"].as_array().unwrap().is_empty()).await;
+        for (agent, given) in agents.iter().zip([30, 70]) {
+            let offer = manager.poll(agent).await.1;
+            manager.fetch(agent, &offer).await.ok();
+            tell(manager, agent, &offer, 2, &off(given, 10 * seed + u64::from(given))).await;
+        }
+    }
+    let is_judged = |shown: &Value| shown["analyses"][0]["verdict"].is_string();
+    let shown = look_until(&root, "tree", is_judged).await["analyses"][0].clone();
+    assert_eq!(shown["verdict"], "inconclusive", "{shown:#}");
+    let split = &shown["metrics"][0]["evidence"]["split"];
+    assert_eq!(split["between"]["children"], 4, "{split:#}");
+    assert!(split["between"]["eValue"].as_f64() > split["threshold"].as_f64(), "{split:#}");
+    root.stop().await;
+    for manager in managers {
+        manager.stop().await;
+    }
+}

@@ -33,8 +33,8 @@ impl Observed {
         let Sides { counts, times } = Strata::of(reports, new_traffic).total();
         let agents: u64 = reports.iter().map(agents_of).sum();
         let told = measured::effects(reports, new_traffic).unwrap_or_default();
-        let known: u64 =
-            reports.iter().map(|report| if report.effects.is_some() { agents_of(report) } else { 1 }).sum();
+        let tells = |report: &Summary| report.effects.is_some_and(|effects| effects.has_estimates());
+        let known: u64 = reports.iter().map(|report| if tells(report) { agents_of(report) } else { 1 }).sum();
         let calls = counts.map(|sides| sides.iter().map(|side| side.calls).sum::<u64>());
         let calls = calls.filter(|calls| *calls > 0 && agents > 0 && seconds > 0.0);
         let timed = times.as_ref().map(|sides| sides.each_ref().map(Values::count));
