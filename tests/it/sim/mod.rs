@@ -56,6 +56,7 @@ mod dice;
 mod heart;
 mod links;
 mod manager;
+mod mutations;
 mod network;
 mod operators;
 mod overseer;
