@@ -73,7 +73,7 @@ fn the_evidence_against_a_child_that_obeys_is_1_at_most_in_the_mean() {
             let mut split = Split::new(share);
             let mut chance = 1.0;
             for (user, (group, calls)) in [(1, 9), (2, 3), (2, 3), (5, 1)].into_iter().enumerate() {
-                let is_canary = drawn >> user & 1 == 1;
+                let is_canary = (drawn >> user) & 1 == 1;
                 chance *= if is_canary { share } else { 1.0 - share };
                 split.note(Some(group), if is_canary { [0, calls] } else { [calls, 0] });
             }
@@ -120,8 +120,8 @@ fn fifty_children_of_a_thousand_are_not_hidden_by_those_that_obey() {
 /// A user calls all children, and gets the same version from each: that is one draw, and not a hundred.
 #[test]
 fn users_that_children_share_are_no_evidence_a_child_each() {
-    let mut random = Random::new(10);
     const RUNS: u64 = 300;
+    let mut random = Random::new(10);
     let users_of = |is_canary: &[bool]| {
         let mut split = Split::new(0.2);
         for (user, is_canary) in is_canary.iter().enumerate() {
@@ -194,7 +194,7 @@ fn numbers_that_cant_be_sums_over_children_are_told_from_those_that_can() {
     }
     // Whatever calls are counted, their sums are possible.
     let most = of([split(0.0001, [0, 1 << 48]), split(0.5, [1 << 48, 1 << 48]), split(0.9999, [1 << 48, 0])]);
-    assert!(most.is_possible() && most.evidence().unwrap().e_value == 1e300, "{most:?}");
+    assert!(most.is_possible() && most.evidence().unwrap().e_value >= 1e300, "{most:?}");
 }
 
 /// A manager that says of more children than it has agents that they obey would hide those of others.

@@ -162,9 +162,10 @@ fn of_managers_that_tell_nothing_of_their_childrens_splits_nothing_is_known() {
         Summary { effects: told, ..child.clone() }
     };
     let managers: Vec<Summary> = agents.chunks(100).map(manager).collect();
-    assert_eq!(dispersion_of(&managers).children, 300.0);
-    assert_eq!(dispersion_of(&[old(&managers[0]), managers[1].clone()]).children, 100.0);
-    assert!(dispersion_of(&managers.iter().map(old).collect::<Vec<_>>()).is_empty());
+    let known = |children: &[Summary]| dispersion_of(children).evidence().map(|of| of.children);
+    assert_eq!(known(&managers), Some(300));
+    assert_eq!(known(&[old(&managers[0]), managers[1].clone()]), Some(100));
+    assert_eq!(known(&managers.iter().map(old).collect::<Vec<_>>()), None);
     // A manager that tells no estimates is one child to those, as it was.
     let bare = EffectsTold { times: None, errors: None, ..managers[0].effects.unwrap() };
     let bare = Summary { effects: Some(bare), ..managers[0].clone() };

@@ -105,10 +105,12 @@ impl Release {
         let mut times = [(); 2].map(|()| Values::new(MICROSECONDS).unwrap());
         let mut counts = [Counts::default(); 2];
         let is_slower = self.opposed > 0.0 && at >= self.children / 2;
-        let share = match at < self.disobedient {
-            true => 0.5,
-            false if is_slower => self.share - self.opposed,
-            false => self.share + self.opposed,
+        let share = if at < self.disobedient {
+            0.5
+        } else if is_slower {
+            self.share - self.opposed
+        } else {
+            self.share + self.opposed
         };
         let median = if is_slower { SLOWER * median } else { median };
         for _ in 0..self.calls / self.looks {
