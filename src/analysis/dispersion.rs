@@ -42,12 +42,17 @@ const MOST_OF_USERS: f64 = 1e30;
 /// No child has more evidence than this, as a logarithm: 2⁴⁸ calls that should have been 0.01 % of all.
 const MOST_LN_EVIDENCE: f64 = 1e16;
 
+/// How far off splits matter, in the mean over calls and in standard deviations √(p(1 − p)) of a call. Levels of children whose logarithms
+/// have a standard deviation s move the comparison by this times s/√(p(1 − p)) at most. A single child that is broken is less in
+/// a fleet of a thousand, and is a part that matters in one of a dozen.
+const MATERIAL: f64 = 0.03;
+
 /// No fleet has more children.
 const MOST_CHILDREN: f64 = 4_294_967_295.0;
 
 /// Sums over children.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "[f64; 8]", into = "[f64; 8]")]
+#[serde(from = "[f64; 10]", into = "[f64; 10]")]
 pub struct SplitDispersion {
     /// How many with calls of which it is known how they were to be shared out.
     pub children: f64,
@@ -56,6 +61,9 @@ pub struct SplitDispersion {
     /// Those among them where all calls of a user go to one version, and the sum of their E.
     with_users: f64,
     of_users: f64,
+    /// Σ of what their calls are off by: (k − np)²/(np(1 − p)) − 1, and their calls.
+    off: f64,
+    calls: f64,
 }
 
 /// What was found of how children share out their calls.
@@ -68,16 +76,16 @@ pub struct SplitsBetween {
     pub e_value: f64,
 }
 
-impl From<[f64; 8]> for SplitDispersion {
-    fn from([children, a, b, c, d, e, with_users, of_users]: [f64; 8]) -> Self {
-        Self { children, ln_evidence: [a, b, c, d, e], with_users, of_users }
+impl From<[f64; 10]> for SplitDispersion {
+    fn from([children, a, b, c, d, e, with_users, of_users, off, calls]: [f64; 10]) -> Self {
+        Self { children, ln_evidence: [a, b, c, d, e], with_users, of_users, off, calls }
     }
 }
 
-impl From<SplitDispersion> for [f64; 8] {
+impl From<SplitDispersion> for [f64; 10] {
     fn from(of: SplitDispersion) -> Self {
         let [a, b, c, d, e] = of.ln_evidence;
-        [of.children, a, b, c, d, e, of.with_users, of.of_users]
+        [of.children, a, b, c, d, e, of.with_users, of.of_users, of.off, of.calls]
     }
 }
 
@@ -105,6 +113,12 @@ impl SplitDispersion {
             return;
         }
         self.children += 1.0;
+        for split in splits.iter().filter(called) {
+            let (p, k) = (split.share, split.canary as f64);
+            let n = k + split.baseline as f64;
+            self.off += (k - n * p).powi(2) / (n * p * (1.0 - p)) - 1.0;
+            self.calls += n;
+        }
         for (sum, kappa) in self.ln_evidence.iter_mut().zip(KAPPAS) {
             let ln_evidence: f64 = calls.iter().map(|split| ln_evidence(split, kappa)).sum();
             *sum += ln_mean_exp(&[0.0, ln_evidence]);
@@ -122,6 +136,8 @@ impl SplitDispersion {
         self.ln_evidence.iter_mut().zip(other.ln_evidence).for_each(|(sum, more)| *sum += more);
         self.with_users += other.with_users;
         self.of_users += other.of_users;
+        self.off += other.off;
+        self.calls += other.calls;
     }
 
     /// What a manager tells, who speaks for no more than its agents: else it could hide what other children do.
@@ -133,18 +149,22 @@ impl SplitDispersion {
             ln_evidence: self.ln_evidence.map(|sum| sum.max(-LN_2 * most)),
             with_users: self.with_users.min(most),
             of_users: self.of_users.min(MOST_OF_USERS * most),
+            ..self
         }
     }
 
     /// Whether these can be sums over children: finite, and each within what one child can add.
     pub fn is_possible(&self) -> bool {
         const ROUNDING: f64 = 1.0 + 1e-9;
-        let Self { children, ln_evidence, with_users, of_users } = *self;
+        let Self { children, ln_evidence, with_users, of_users, off, calls } = *self;
         let range = -LN_2 * children * ROUNDING..=MOST_LN_EVIDENCE * children;
         (0.0..=MOST_CHILDREN).contains(&children)
             && ln_evidence.iter().all(|sum| range.contains(sum))
             && (0.0..=children).contains(&with_users)
             && (0.0..=MOST_OF_USERS * with_users * ROUNDING).contains(&of_users)
+            && off.is_finite()
+            && calls.is_finite()
+            && calls >= 0.0
     }
 
     /// Of children whose calls don't depend on each other, and of those of users, each alone is evidence.
@@ -158,9 +178,9 @@ impl SplitDispersion {
     }
 
     /// Whether children's splits differ from what was ordered, for a metric with this alpha, of which the check has the part that
-    /// the one of their sum has.
+    /// the one of their sum has, and by so much that it matters.
     pub fn is_mismatch(&self, alpha: f64) -> bool {
-        self.ln_e_value() >= threshold(alpha).ln()
+        self.ln_e_value() >= threshold(alpha).ln() && self.off >= MATERIAL * MATERIAL * self.calls
     }
 
     /// What is to be shown of it; `None`: it isn't known of any child.

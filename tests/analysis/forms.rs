@@ -129,7 +129,7 @@ fn every_field_of_a_judgement_has_the_name_that_it_had() {
     let step = r#"{"divisor":0.5,"largest":1.0,"distinct":[1.5],"fine":true}"#;
     let split = r#"{"share":0.5,"baseline":1,"canary":2,"groups":[[3,[4,5]]]}"#;
     let text = format!(
-        r#"{{"design":{DESIGN},"hypotheses":[{full},{plain}],"steps":[{step},{step}],"seen":1,"splits":[{split}],"children":[[1.0,2.0,3.0,4.0,5.0]],"dispersion":[9.0,-1.0,0.5,0.25,0.0,1.5,2.0,0.75],"looks":2,"intervals":3,"spent":0.01,"verdict":"pass","early":true,"extension":{{"rho":[1.0]}}}}"#
+        r#"{{"design":{DESIGN},"hypotheses":[{full},{plain}],"steps":[{step},{step}],"seen":1,"splits":[{split}],"children":[[1.0,2.0,3.0,4.0,5.0]],"dispersion":[9.0,-1.0,0.5,0.25,0.0,1.5,2.0,0.75,-3.0,40.0],"looks":2,"intervals":3,"spent":0.01,"verdict":"pass","early":true,"extension":{{"rho":[1.0]}}}}"#
     );
     let judgement: Judgement = read(&text);
     assert_eq!((judgement.verdict(), judgement.design()), (Some(Verdict::Pass), &read::<Design>(DESIGN)));

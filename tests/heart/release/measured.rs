@@ -280,8 +280,8 @@ fn numbers_that_cant_be_sums_over_children_are_refused() {
         wire::child::ResultRequest::parse(body.to_string().as_bytes()).is_ok()
     };
     let with = |effects: [f64; 5]| with_told(serde_json::json!({"times": effects}));
-    assert!(with_told(serde_json::json!({"splits": [2.0, -1.0, -0.9, 3.0, 0.0, 0.0, 1.0, 0.5]})));
-    assert!(!with_told(serde_json::json!({"splits": [2.0, -9.0, -0.9, 3.0, 0.0, 0.0, 1.0, 0.5]})));
+    assert!(with_told(serde_json::json!({"splits": [2.0, -1.0, -0.9, 3.0, 0.0, 0.0, 1.0, 0.5, 0.0, 9.0]})));
+    assert!(!with_told(serde_json::json!({"splits": [2.0, -9.0, -0.9, 3.0, 0.0, 0.0, 1.0, 0.5, 0.0, 9.0]})));
     assert!(with([2.0, 30.0, 500.0, 3.0, 1.0]));
     let wrong = [
         [2.0, 30.0, 1_000.0, 3.0, 1.0],

@@ -65,7 +65,9 @@ impl Told {
             Counts { calls: sum(|counts| counts.calls), events: sum(|counts| counts.events) }
         });
         let mut dispersion = SplitDispersion::default();
-        parts.iter().for_each(|part| dispersion.add(&part.dispersion));
+        for part in parts {
+            dispersion.add(&part.dispersion);
+        }
         let dispersion = serde_json::from_str(&serde_json::to_string(&dispersion).unwrap()).unwrap();
         Self { times: merged(&times), counts, dispersion }
     }
