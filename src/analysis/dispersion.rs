@@ -113,7 +113,7 @@ impl SplitDispersion {
             return;
         }
         self.children += 1.0;
-        for split in splits.iter().filter(called) {
+        for split in users.iter().chain(&calls) {
             let (p, k) = (split.share, split.canary as f64);
             let n = k + split.baseline as f64;
             self.off += (k - n * p).powi(2) / (n * p * (1.0 - p)) - 1.0;

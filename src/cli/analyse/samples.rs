@@ -175,20 +175,21 @@ fn csv(text: &str, columns: Columns<'_>) -> Result<File, String> {
     let first = (!named).then(|| Ok(head.clone()));
     for fields in first.into_iter().chain(lines) {
         let fields = fields.map_err(|error| error.to_string())?;
-        let line = fields.position().map_or(0, |at| line_of(text, at));
+        let line = || fields.position().map_or(0, |at| line_of(text, at));
         if fields.len() != head.len() {
             return Err(format!(
-                "line {line}: {:?} has {}, and the first line has {}; decimals are written with a point",
+                "line {}: {:?} has {}, and the first line has {}; decimals are written with a point",
+                line(),
                 fields.iter().collect::<Vec<_>>().join(","),
                 show::counted(fields.len() as u64, "column", "columns"),
                 head.len()
             ));
         }
         let value = &fields[at];
-        let number = value.parse().map_err(|_| format!("line {line}: {value:?} is no number"))?;
+        let number = value.parse().map_err(|_| format!("line {}: {value:?} is no number", line()))?;
         let moment = moment
             .map(|at| &fields[at])
-            .map(|text| time(text).ok_or_else(|| format!("line {line}: {text:?} is no time")));
+            .map(|text| time(text).ok_or_else(|| format!("line {}: {text:?} is no time", line())));
         rows.add(stratum.map_or("", |at| &fields[at]), number, moment.transpose()?)?;
     }
     Ok(File::Rows(rows))
