@@ -5,13 +5,14 @@
 //! nothing is known of that population: they are judged for themselves, and it is their own mean that lies there.
 
 use analysis::{
-    Design, EARLY_PART, End, Histogram, Judgement, Occasion, Sample, Spending, Stratum, Tolerance,
+    Histogram, Judgement, Sample, Stratum,
     effects::{ChildEffects, Effect, Effects},
 };
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    ALPHA, Ending, Finds, Null, TOLERANCE, Tally, asked, exceeds, measure, run_with, shapes::latency,
+    ALPHA, Ending, Finds, Null, TOLERANCE, Tally, asked, design, exceeds, looked_at, measure, run_with,
+    shapes::latency,
 };
 use crate::random::Random;
 
@@ -84,30 +85,19 @@ impl Null for Fleet {
     }
 
     fn run(&self, random: &mut Random) -> Ending {
-        let mut design = Design::new(Tolerance::Ratio(TOLERANCE));
-        if self.looks > 1 {
-            let spending = Spending::default();
-            design.end = End::After { duration_ms: self.looks, interval_ms: 1, spending };
-        }
-        if self.is_early {
-            design.early = EARLY_PART;
-        }
-        let mut judgement = Judgement::new(design).unwrap();
         let mut children = self.children(random);
-        let mut strata = Vec::new();
-        for look in 1..=self.looks {
-            let told = Self::told(&mut children, random);
-            let [baseline, canary] = told.sides.map(Sample::Histogram);
-            strata.push(Stratum::new("canary", look - 1, baseline, canary));
-            if self.is_told {
-                judgement.set_children(ChildEffects::of([told.effects]));
-            }
-            let occasion = if look == self.looks { Occasion::Last } else { Occasion::Look };
-            if let Some(verdict) = judgement.decide(&strata, look, occasion).verdict {
-                return Ending { verdict, look };
-            }
-        }
-        unreachable!("the last look has a verdict")
+        looked_at(
+            Judgement::new(design(self.looks, self.is_early)).unwrap(),
+            self.looks,
+            |look, judgement| {
+                let told = Self::told(&mut children, random);
+                let [baseline, canary] = told.sides.map(Sample::Histogram);
+                if self.is_told {
+                    judgement.set_children(ChildEffects::of([told.effects]));
+                }
+                vec![Stratum::new("canary", look - 1, baseline, canary)]
+            },
+        )
     }
 
     fn at(&self, ratio: f64) -> Self {

@@ -4,14 +4,16 @@
 //! Null cells as in `children`. The calls of a cell are those with which [`Power`] promises that twice as many errors are found.
 
 use analysis::{
-    Counts, Design, End, Judgement, Occasion, Question, RunVariation, Sample, Spending, Stratum, Tolerance,
+    Counts, Design, Judgement, Question, RunVariation, Sample, Stratum,
     clusters::MAX_GROUPS,
     effects::{ChildEffects, Effect, Effects},
     power::{Among, POWER, Power, Spread},
 };
 use serde::{Deserialize, Serialize};
 
-use super::{ALPHA, Ending, Finds, Null, TOLERANCE, asked, exceeds, measure, missed, run_with};
+use super::{
+    ALPHA, Ending, Finds, Null, TOLERANCE, asked, design, exceeds, looked_at, measure, missed, run_with,
+};
 use crate::random::Random;
 
 /// Children of one manager.
@@ -100,16 +102,8 @@ impl Errors {
     }
 
     fn design(&self) -> Design {
-        let mut design = Design::new(Tolerance::Ratio(TOLERANCE));
-        design.question = Question::Rate { floor: 0.0 };
-        if self.looks > 1 {
-            let spending = Spending::default();
-            design.end = End::After { duration_ms: self.looks, interval_ms: 1, spending };
-        }
-        if self.between_runs > 0.0 {
-            design.run_variation = Some(RunVariation::Given(self.between_runs));
-        }
-        design
+        let run_variation = (self.between_runs > 0.0).then_some(RunVariation::Given(self.between_runs));
+        Design { question: Question::Rate { floor: 0.0 }, run_variation, ..design(self.looks, false) }
     }
 
     fn with_calls(self) -> Self {
@@ -195,23 +189,16 @@ impl Null for Errors {
     }
 
     fn run(&self, random: &mut Random) -> Ending {
-        let mut judgement = Judgement::new(self.design()).unwrap();
         let mut children = self.children(random);
         let calls = self.calls as f64 / self.looks as f64 / self.children as f64;
-        let mut strata = Vec::new();
-        for look in 1..=self.looks {
+        looked_at(Judgement::new(self.design()).unwrap(), self.looks, |look, judgement| {
             let told: Vec<Told> =
                 children.iter_mut().map(|child| self.measure(child, calls, random)).collect();
             let managers: Vec<Told> = told.chunks(OF_MANAGER).map(Told::merged).collect();
             let told = Told::merged(&managers);
-            strata.extend(self.strata(look - 1, &told.groups));
             judgement.set_children(ChildEffects::of([told.effects]));
-            let occasion = if look == self.looks { Occasion::Last } else { Occasion::Look };
-            if let Some(verdict) = judgement.decide(&strata, look, occasion).verdict {
-                return Ending { verdict, look };
-            }
-        }
-        unreachable!("the last look has a verdict")
+            self.strata(look - 1, &told.groups)
+        })
     }
 
     fn at(&self, ratio: f64) -> Self {

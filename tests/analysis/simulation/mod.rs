@@ -35,7 +35,7 @@ use std::sync::{
 };
 
 use analysis::{
-    Verdict,
+    Design, EARLY_PART, End, Judgement, Occasion, Spending, Stratum, Tolerance, Verdict,
     dist::{binomial_cdf, binomial_sf},
 };
 use serde::{Deserialize, Serialize};
@@ -306,6 +306,36 @@ fn missed(cell: &str, found: &Tally, finds: Finds, cells: usize) -> Option<Strin
     is_missed.then(|| {
         format!("{cell}: {ratio} found in {} of {} runs, {share} promised", found.failed, found.runs)
     })
+}
+
+/// What is asked of times, in so many looks.
+fn design(looks: u64, is_early: bool) -> Design {
+    let mut design = Design::new(Tolerance::Ratio(TOLERANCE));
+    if looks > 1 {
+        design.end = End::After { duration_ms: looks, interval_ms: 1, spending: Spending::default() };
+    }
+    if is_early {
+        design.early = EARLY_PART;
+    }
+    design
+}
+
+/// Looks so many times, until there is a verdict. `next` gives the strata that came since the look before, and may tell the judgement
+/// of children.
+fn looked_at(
+    mut judgement: Judgement,
+    looks: u64,
+    mut next: impl FnMut(u64, &mut Judgement) -> Vec<Stratum>,
+) -> Ending {
+    let mut strata = Vec::new();
+    for look in 1..=looks {
+        strata.extend(next(look, &mut judgement));
+        let occasion = if look == looks { Occasion::Last } else { Occasion::Look };
+        if let Some(verdict) = judgement.decide(&strata, look, occasion).verdict {
+            return Ending { verdict, look };
+        }
+    }
+    unreachable!("the last look has a verdict")
 }
 
 /// What the environment asks for.

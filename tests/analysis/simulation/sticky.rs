@@ -3,12 +3,13 @@
 //! look takes what came since the one before.
 
 use analysis::{
-    Assignment, Clock, Design, EARLY_PART, End, Judgement, Occasion, Rounding, Sample, Spending, Stratum,
-    Tolerance, Values, Verdict, clusters::MAX_GROUPS,
+    Assignment, Clock, Design, Judgement, Occasion, Rounding, Sample, Stratum, Tolerance, Values, Verdict,
+    clusters::MAX_GROUPS,
 };
 
 use super::{
-    ALPHA, Ending, Finds, Null, TOLERANCE, Tally, asked, exceeds, measure, run_with, shapes::latency,
+    ALPHA, Ending, Finds, Null, TOLERANCE, Tally, asked, design, exceeds, looked_at, measure, run_with,
+    shapes::latency,
 };
 use crate::random::Random;
 
@@ -60,28 +61,15 @@ impl Null for Cell {
     }
 
     fn run(&self, random: &mut Random) -> Ending {
-        let mut design = Design::new(Tolerance::Ratio(TOLERANCE));
-        if self.looks > 1 {
-            let spending = Spending::default();
-            design.end = End::After { duration_ms: self.looks, interval_ms: 1, spending };
-        }
-        if self.is_early {
-            design.early = EARLY_PART;
-        }
-        let mut judgement = Judgement::new(design).unwrap();
         let mut children: Vec<Report> = vec![nothing(); CHILDREN];
-        let (mut taken, mut strata) = (None, Vec::new());
-        for look in 1..=self.looks {
+        let mut taken = None;
+        looked_at(Judgement::new(design(self.looks, self.is_early)).unwrap(), self.looks, |look, _| {
             self.go_on(&mut children, random);
             let now = self.at_the_top(&children);
-            strata.extend(self.strata(look - 1, &now, taken.as_ref()));
+            let strata = self.strata(look - 1, &now, taken.as_ref());
             taken = Some(now);
-            let occasion = if look == self.looks { Occasion::Last } else { Occasion::Look };
-            if let Some(verdict) = judgement.decide(&strata, look, occasion).verdict {
-                return Ending { verdict, look };
-            }
-        }
-        unreachable!("the last look has a verdict")
+            strata
+        })
     }
 
     fn at(&self, ratio: f64) -> Self {

@@ -8,12 +8,14 @@ mod mutants;
 use std::{collections::BTreeMap, fmt};
 
 use analysis::{
-    Clock, Design, End, Histogram, Judgement, Occasion, Rounding, Sample, Spending, Stratum, Tolerance,
-    Values, bounds, grid, values::GAMMA,
+    Clock, Design, End, Histogram, Judgement, Occasion, Rounding, Sample, Stratum, Tolerance, Values, bounds,
+    grid, values::GAMMA,
 };
 
 use self::cells::{MICROSECONDS, NEAREST, cell, nulls, thin, whole};
-use super::{ALPHA, Ending, Finds, Null, TOLERANCE, Tally, asked, exceeds, measure, run_with, wrong};
+use super::{
+    ALPHA, Ending, Finds, Null, TOLERANCE, Tally, asked, design, exceeds, looked_at, measure, run_with, wrong,
+};
 use crate::random::Random;
 
 /// Children, and how many of them a manager has.
@@ -139,20 +141,18 @@ impl WireCell {
     /// Looked at in every interval, at all that was told until then. A third of the children are late each time, so that what
     /// they measured comes with the next look.
     fn looked_at(&self, random: &mut Random) -> Ending {
-        let end = End::After { duration_ms: self.looks, interval_ms: 1, spending: Spending::default() };
-        let mut judgement = judgement(end);
         let mut measured = vec![Parts::new(); CHILDREN];
         let mut told = measured.clone();
-        let (mut strata, mut taken) = (Vec::new(), Parts::new());
-        for look in 1..=self.looks {
-            let is_last = look == self.looks;
+        let mut taken = Parts::new();
+        looked_at(Judgement::new(design(self.looks, false)).unwrap(), self.looks, |look, _| {
             for (child, measured) in measured.iter_mut().enumerate() {
                 measured.insert(look, self.child(child, self.calls / CHILDREN / self.looks as usize, random));
-                if is_last || !random.chance(1.0 / 3.0) {
+                if look == self.looks || !random.chance(1.0 / 3.0) {
                     told[child] = measured.clone();
                 }
             }
             let lower: Vec<Parts> = told.chunks(PER_MANAGER).map(merged_parts).collect();
+            let mut strata = Vec::new();
             for (interval, now) in merged_parts(&lower) {
                 let new = match taken.get(&interval) {
                     Some([base, canary]) => [now[0].since(base).unwrap(), now[1].since(canary).unwrap()],
@@ -165,12 +165,8 @@ impl WireCell {
                     strata.push(Stratum::new(name, look - 1, baseline, canary));
                 }
             }
-            let occasion = if is_last { Occasion::Last } else { Occasion::Look };
-            if let Some(verdict) = judgement.decide(&strata, look, occasion).verdict {
-                return Ending { verdict, look };
-            }
-        }
-        unreachable!("the last look has a verdict")
+            strata
+        })
     }
 
     fn child(&self, child: usize, calls: usize, random: &mut Random) -> [Values; 2] {
