@@ -10,6 +10,7 @@ use super::{
     hypothesis::Inflation,
     silence::Silence,
     split::Split,
+    zeros::OnlyZeros,
 };
 
 /// When a look comes.
@@ -52,6 +53,8 @@ pub(super) enum Obstacle {
     UnknownRunVariation,
     /// All values are one or two.
     FewDifferent,
+    /// Nothing but 0 on both sides, and not often enough.
+    OnlyZeros(OnlyZeros),
     /// It would pass by what was measured until then.
     Silent(Silence),
     /// So many calls, of so many, depend on each other and came without groups.
@@ -69,9 +72,17 @@ pub struct Decision {
     pub counted: bool,
     pub verdict: Option<Verdict>,
     pub(super) obstacle: Option<Obstacle>,
+    pub(super) zeros: Option<OnlyZeros>,
     pub(super) inflations: Vec<Inflation>,
     /// Of each hypothesis, where they are at hand.
     pub(super) groups: Vec<Vec<Group>>,
     /// Strata that were complete.
     pub(super) visible: usize,
+}
+
+impl Obstacle {
+    /// It decides by itself, in place of the tests.
+    pub(super) fn decides(&self) -> bool {
+        matches!(self, Self::FarWorse { .. })
+    }
 }

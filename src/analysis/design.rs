@@ -11,6 +11,9 @@ pub const MAX_TOLERANCE: f64 = 10.0;
 /// Alpha of a release where nothing else is said.
 pub const DEFAULT_ALPHA: f64 = 0.05;
 
+/// The share of events up to which nothing fails, and of values other than 0 beside nothing but zeros, where nothing else is said.
+pub const DEFAULT_FLOOR: f64 = 0.001;
+
 /// What is asked of one metric. It doesn't change while the metric is judged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

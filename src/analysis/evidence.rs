@@ -70,6 +70,13 @@ pub struct Evidence {
     pub split: Option<SplitEvidence>,
 }
 
+impl Evidence {
+    /// The sentence without the verdict that it begins with, for where that is said beside it.
+    pub fn reason(&self) -> &str {
+        self.sentence.split_once(": ").map_or(&self.sentence, |(_, reason)| reason)
+    }
+}
+
 /// A rate below which nothing fails, and how high the canary's may be at most.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -14,7 +14,7 @@ use super::{
     hypothesis::{Hypothesis, HypothesisKind, Inflation},
     judge::Judgement,
     root::falling,
-    sentence::{few_children, quantile_name, sentence, tolerance_size},
+    sentence::{Sentence, few_children, quantile_name, tolerance_size},
     spread::quantile,
 };
 
@@ -41,6 +41,7 @@ pub fn evidence(judgement: &Judgement, strata: &[Stratum], decision: &Decision) 
             | Obstacle::FarWorse { .. }
             | Obstacle::UnknownRunVariation
             | Obstacle::FewDifferent
+            | Obstacle::OnlyZeros(_)
             | Obstacle::Silent(_)
             | Obstacle::Sticky { .. }
             | Obstacle::FewGroups(_),
@@ -89,7 +90,10 @@ pub fn evidence(judgement: &Judgement, strata: &[Stratum], decision: &Decision) 
     {
         evidence.more_calls = more_calls(judgement, &evidence, estimate);
     }
-    evidence.sentence = sentence(&judgement.design, decision, &evidence);
+    let is_times = strata.iter().any(|stratum| matches!(stratum.canary, Sample::Measured(_)));
+    let (design, hypotheses) = (&judgement.design, &judgement.hypotheses);
+    let sentence = Sentence { design, decision, evidence: &evidence, hypotheses, is_times };
+    evidence.sentence = sentence.text();
     if let (Some(few), None) = (few_children(&evidence), &decision.obstacle) {
         evidence.sentence.push_str(&few);
     }

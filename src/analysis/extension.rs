@@ -164,7 +164,7 @@ impl Hypothesis {
 
 /// ln of the evidence that events are rarer than `floor`: the mixture of likelihood ratios over all rates below it, each as
 /// probable before (Robbins 1970). Under any rate from the floor on it exceeds 1/alpha ever with probability alpha at most.
-fn ln_below(events: u64, calls: u64, floor: f64) -> f64 {
+pub(super) fn ln_below(events: u64, calls: u64, floor: f64) -> f64 {
     let (k, n) = (events as f64, calls as f64);
     let below = binomial_sf(events + 1, calls + 1, floor).max(f64::MIN_POSITIVE).ln();
     let floor_ln = k * floor.ln() + (n - k) * (-floor).ln_1p();

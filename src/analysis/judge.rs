@@ -33,7 +33,7 @@ use super::{
     split::{SplitEvidence, Splits},
     spread::Step,
     sums::Tails,
-    zeros::is_mostly_zero,
+    zeros::{OnlyZeros, are_zero, is_mostly_zero},
 };
 
 /// Values on both sides together by which a metric is seen to be mostly zero or not.
@@ -139,6 +139,7 @@ impl Judgement {
             counted: false,
             verdict: self.verdict,
             obstacle: None,
+            zeros: None,
             inflations: Vec::new(),
             groups: Vec::new(),
             visible,
@@ -151,12 +152,13 @@ impl Judgement {
             }
             return decision;
         }
+        decision.zeros = OnlyZeros::of(&self.design, strata);
         if self.verdict.is_some() || !moment.counts {
             // It only shows: nothing of it is kept.
             let mut copy = self.clone();
             decision.groups = copy.take(strata, moment.last);
             decision.inflations = copy.inflations(strata).unwrap_or_default();
-            decision.obstacle = copy.obstacle(strata);
+            decision.obstacle = copy.obstacle(strata, decision.zeros);
             return decision;
         }
         decision.groups = self.take(strata, moment.last);
@@ -167,7 +169,7 @@ impl Judgement {
             Some(_) => moment.intervals,
         };
         decision.counted = true;
-        decision.obstacle = self.obstacle(strata);
+        decision.obstacle = self.obstacle(strata, decision.zeros);
         match self.inflations(strata) {
             Ok(inflations) => decision.inflations = inflations,
             Err(obstacle) => decision.obstacle = decision.obstacle.or(Some(obstacle)),
@@ -263,7 +265,7 @@ impl Judgement {
         self.hypotheses.iter().filter_map(p).filter(|p| *p <= level).reduce(f64::min)
     }
 
-    fn obstacle(&self, strata: &[Stratum]) -> Option<Obstacle> {
+    fn obstacle(&self, strata: &[Stratum], zeros: Option<OnlyZeros>) -> Option<Obstacle> {
         let empty = |side: fn(&Stratum) -> &Sample| strata.iter().all(|s| side(s).count() == 0);
         let (baseline, canary) = (empty(|s| &s.baseline), empty(|s| &s.canary));
         if baseline || canary {
@@ -276,10 +278,14 @@ impl Judgement {
         if sticky > 0 {
             return Some(Obstacle::Sticky { calls: sticky, of: calls(&|_| true) });
         }
+        if let Some(zeros) = zeros.filter(|zeros| !self.has_floor() && !zeros.are_enough()) {
+            return Some(Obstacle::OnlyZeros(zeros));
+        }
         let ranks = |hypothesis: &Hypothesis| {
             matches!(hypothesis.kind, HypothesisKind::Rank | HypothesisKind::Tail { .. })
         };
-        if self.hypotheses.iter().any(ranks) && !are_different(strata, LEAST_DIFFERENT) {
+        let is_ranked = self.hypotheses.iter().any(ranks) && !are_zero(strata);
+        if is_ranked && !are_different(strata, LEAST_DIFFERENT) {
             return Some(Obstacle::FewDifferent);
         }
         let alpha = self.design.alpha;
@@ -398,6 +404,10 @@ impl Judgement {
         if self.hypotheses.iter().any(|hypothesis| hypothesis.crossed) && self.above_floor() {
             return Some(Verdict::Fail);
         }
+        let may_pass = last || self.is_extended() || self.design.passes_early();
+        if may_pass && !self.has_floor() && decision.zeros.is_some_and(|zeros| zeros.are_enough()) {
+            return Some(Verdict::Pass);
+        }
         if self.is_extended() {
             // It may be looked at whenever one likes, for a pass as well.
             let open = last.then_some(Verdict::Inconclusive);
@@ -431,6 +441,11 @@ impl Judgement {
                 lower <= self.design.planned_alpha()
             }
         }
+    }
+
+    /// A floor of its own, which a rate is held against in any case.
+    fn has_floor(&self) -> bool {
+        matches!(self.design.question, Question::Rate { floor } if floor > 0.0)
     }
 
     fn above_floor(&self) -> bool {

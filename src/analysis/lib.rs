@@ -30,7 +30,8 @@
 //! Invariants, which `tests/analysis/` asserts:
 //!
 //! 1. At the boundary (canary = baseline × (1 + tolerance)) a metric fails with at most its alpha over **all** its
-//!    looks, and passes with at most its alpha.
+//!    looks, and passes with at most its alpha. Where nothing but 0 was measured, the boundary is a share of
+//!    [`design::DEFAULT_FLOOR`] of other values.
 //! 2. A look counts once. Looks off the grid, repeated or after a restart show and decide nothing.
 //! 3. What is compared was measured side by side: ranks are taken within a stratum, and only sums are added.
 //! 4. Neither order nor batching within an interval matters, nor the unit of the values.

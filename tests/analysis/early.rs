@@ -45,7 +45,7 @@ fn what_is_good_passes_as_soon_as_it_is_shown_and_the_words_say_at_which_look() 
     assert_eq!(findings[0].verdict, None, "{}", findings[0].evidence.sentence);
     let found = findings.iter().find(|finding| finding.verdict.is_some()).unwrap();
     assert_eq!(found.verdict, Some(Verdict::Pass));
-    insta::assert_snapshot!(found.evidence.sentence, @"Pass: the canary is 0.567 % above the baseline, from −3.26 % to +4.57 %; tolerated is 5 %; passed early, at look 3 of 20.");
+    insta::assert_snapshot!(found.evidence.sentence, @"Pass: the canary is 0.567 % higher than the baseline (with 99.8 % confidence between 3.26 % lower and 4.57 % higher); 5 % is allowed; passed early, at look 3 of 20.");
     // What is said of the interval is what it passed by.
     let (evidence, test) = (&found.evidence, &found.evidence.tests[0]);
     let effect = evidence.effect.unwrap();
@@ -121,7 +121,7 @@ fn a_rate_below_its_floor_passes_early_too() {
         }
     };
     assert_eq!(found.verdict, Some(Verdict::Pass));
-    insta::assert_snapshot!(found.evidence.sentence, @"Pass: the canary's rate is at most 0.925 %, below the floor of 1 % (3 of 1500 calls, the baseline 3 of 1500); passed early, at look 3 of 20.");
+    insta::assert_snapshot!(found.evidence.sentence, @"Pass: the canary's rate is at most 0.925 % (3 of 1,500 calls, the baseline 3 of 1,500), and up to 1 % is always allowed; passed early, at look 3 of 20.");
 }
 
 #[test]

@@ -70,17 +70,17 @@ fn sentences_say_what_was_found_and_what_would_decide() {
     let strata = intervals(12, 60, 1.1);
     lines.push(judgement.look(&strata[..1], 1_000, Occasion::Look).evidence.sentence);
     insta::assert_snapshot!(lines.join("\n"), @r"
-    Fail: the canary is 21.9 % above the baseline, more than the tolerated 5 % (p = 2e-29, 0.05 was enough).
-    Pass: the canary is 1.54 % above the baseline, from −0.621 % to +3.78 %; tolerated is 5 %.
-    Inconclusive: the canary is 20.2 % above the baseline (from −14.7 % to +55.7 %), which neither keeps the tolerated 5 % nor exceeds it for certain.
-    Fail: the canary's p95 is 21.6 % above the baseline, more than the tolerated 5 % (p = 2e-10, 0.05 was enough).
-    Fail: the canary's rate is 6.67 times the baseline, more than the tolerated 5 % (p = 4e-13, 0.05 was enough).
-    Fail: the canary is 4.13 above the baseline, more than the tolerated 1 (p = 1e-29, 0.05 was enough).
-    No data: the canary measured nothing.
+    Fail: the canary is 21.9 % higher than the baseline; 5 % is allowed; if it were only 5 %, chance would show this less than once in a million.
+    Pass: the canary is 1.54 % higher than the baseline (with 90 % confidence between 0.621 % lower and 3.78 % higher); 5 % is allowed.
+    Inconclusive: the canary is between 14.7 % lower and 55.7 % higher than the baseline; the allowed 5 % lies in between; how many more values would settle it can't be told: measure for longer, or allow more (tolerance).
+    Fail: the canary's p95 is 21.6 % higher than the baseline's; 5 % is allowed; if it were only 5 %, chance would show this less than once in a million.
+    Fail: the canary's rate is 6.67 times as high as the baseline's (80 of 10,000 calls, the baseline 12 of 10,000); 5 % is allowed; if it were only 5 %, chance would show this less than once in a million.
+    Fail: the canary is 4.13 higher than the baseline; 1 is allowed; if it were only 1, chance would show this less than once in a million.
+    No data: the canary measured nothing; see that it gets calls.
     Error: NaN is no finite number.
     Error: -1 is negative: a relative tolerance has no meaning then, use an absolute one.
     Inconclusive: how much one version varies from run to run isn't known; it takes 5 earlier runs, or runVariation.
-    It goes on: the canary is 12.1 % above the baseline so far (from −0.192 % to +24.6 %), at look 1 of 12.
+    It goes on: the canary is 12.1 % higher than the baseline so far (with 90 % confidence between 0.192 % lower and 24.6 % higher), at look 1 of 12; 5 % is allowed.
     ");
 }
 
@@ -407,7 +407,8 @@ fn rates_need_a_floor_where_the_baseline_has_no_events() {
     assert_eq!(verdict(0.001, (10_000, 0), (10_000, 8)), Some(Verdict::Inconclusive), "about the floor");
     assert_eq!(verdict(0.001, (10_000, 0), (10_000, 2)), Some(Verdict::Pass), "less than the floor");
     assert_eq!(verdict(0.001, (10_000, 0), (10_000, 0)), Some(Verdict::Pass));
-    assert_eq!(verdict(0.0, (10_000, 0), (10_000, 0)), Some(Verdict::Inconclusive));
+    assert_eq!(verdict(0.0, (10_000, 0), (10_000, 0)), Some(Verdict::Pass), "at most the default floor");
+    assert_eq!(verdict(0.0, (1_000, 0), (1_000, 0)), Some(Verdict::Inconclusive));
     assert_eq!(verdict(0.001, (10_000, 5), (10_000, 60)), Some(Verdict::Fail));
     assert_eq!(verdict(0.0, (1_000, 5), (1_000, 5)), Some(Verdict::Inconclusive));
 }

@@ -195,7 +195,7 @@ fn calls_of_sessions_are_judged_at_alpha_by_their_groups() {
 fn calls_of_sessions_without_groups_are_no_evidence() {
     let mut random = Random::new(5);
     for (groups, verdict, says) in [
-        (None, Verdict::Inconclusive, "8000 of 8000 did not come in groups of users"),
+        (None, Verdict::Inconclusive, "8,000 of 8,000 did not come in groups of users"),
         (
             Some(7),
             Verdict::Inconclusive,

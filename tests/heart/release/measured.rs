@@ -377,8 +377,8 @@ fn calls_that_depend_on_each_other_are_no_evidence_without_groups_and_with_few()
     assert_eq!(verdicts, [Verdict::Fail, Verdict::Inconclusive, Verdict::Inconclusive]);
     let said: String = told[1..].iter().map(|found| found.evidence.sentence.clone() + "\n").collect();
     insta::assert_snapshot!(said, @r"
-    Inconclusive: all calls of one user or child go to one version, so they are no independent calls, and 16000 of 16000 did not come in groups of users by which it could be told what they are worth.
-    Inconclusive: all calls of one user or child go to one version, and 7 of the groups of users that they came in had calls of the version with fewer users: it takes 8 of each to tell what such calls are worth.
+    Inconclusive: all calls of one user or child go to one version, so they are no independent calls, and 16,000 of 16,000 did not come in groups of users by which it could be told what they are worth; have them reported in groups.
+    Inconclusive: all calls of one user or child go to one version, and 7 of the groups of users that they came in had calls of the version with fewer users: it takes 8 of each to tell what such calls are worth; measure for longer, until more users call.
     ");
 }
 

@@ -10,6 +10,9 @@ use language::analysis::{
     self as spec, Analysis, ChildMetric, Comparison, Metric, MetricSource, Reference, Rule, Unclear,
 };
 
+/// What a strategy that says nothing allows is what the judge allows by itself.
+const _: () = assert!(spec::DEFAULT_FLOOR.to_bits() == ::analysis::design::DEFAULT_FLOOR.to_bits());
+
 impl Release {
     /// How the comparison of a metric is made in a run, or why it can't be.
     pub fn design(&self, run: &Run, metric: usize) -> Result<Design, String> {
