@@ -71,7 +71,7 @@ pub(super) async fn judge(
     };
     let (mut judgement, strata, finding) = judged?;
     found.verdict = finding.verdict.filter(|_| !judgement.is_early_pass());
-    found.sentence.clone_from(&finding.evidence.sentence);
+    finding.evidence.reason().clone_into(&mut found.sentence);
     found.evidence = Some(Box::new(finding.evidence));
     if found.verdict == Some(Verdict::Fail) {
         found.outside += 1;

@@ -194,7 +194,7 @@ async fn a_comparison_may_demand_that_its_boundary_is_crossed_more_than_once() {
     assert_eq!(shown["analyses"][0]["looks"], 2, "{shown:#}");
     let looks = events(&world, "twice", "looked").await;
     let first = looks[0]["metrics"][0]["found"].as_str().unwrap();
-    assert!(first.starts_with("the boundary was crossed 1 of 2 times: Fail:"), "{first}");
+    assert!(first.starts_with("the boundary was crossed 1 of 2 times: the canary is "), "{first}");
     assert_eq!(looks[0]["metrics"][0].get("verdict"), None);
     agents.end().await;
     world.stop().await;
