@@ -12,7 +12,10 @@ use model::StageStatus;
 
 use proptest::prelude::*;
 
-use super::world::{World, canary, summary};
+use super::{
+    in_place::{kept, own_agent},
+    world::{World, canary, summary},
+};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -317,6 +320,27 @@ fn what_somebody_extended_does_not_go_on_by_itself_after_that() {
     still.verdict = Some(Verdict::Inconclusive);
     tell_of(&mut world, still, true);
     assert_eq!(world.state_of("7"), "Paused");
+}
+
+/// An agent that keeps the shares of what fails waits for people, who were asked for more data only.
+#[test]
+fn whoever_extends_an_analysis_decides_nothing_of_a_stage_that_has_failed() {
+    let mut world = World::new();
+    let agents = ["area 1", "area 2"].map(|area| own_agent(&mut world, area));
+    world.submit(&compared("").replace("functions:", "rollout: {on_failure: pause}\nfunctions:"));
+    for agent in &agents {
+        world.get_ready(agent, "Canary");
+    }
+    let undecided = judgement(&world, 8, Occasion::Last);
+    tell_of(&mut world, undecided, true);
+    assert_eq!((world.state_of("7"), standing(&world)), ("Paused", Standing::Paused));
+    world.report(&agents[1], "7", kept("Canary", StageStatus::SuccessWaiting)).unwrap();
+    let extend =
+        Command::Analysis(analysis::Command::Extend { release: "7".to_owned(), for_ms: 60_000, calls: None });
+    world.command(&extend).unwrap();
+    assert_eq!((world.state_of("7"), standing(&world)), ("Paused", Standing::Open));
+    world.resume("7");
+    assert_eq!((world.state_of("7"), standing(&world)), ("Running", Standing::Open));
 }
 
 proptest! {

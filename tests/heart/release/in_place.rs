@@ -452,7 +452,7 @@ fn an_operator_takes_back_one_function_of_two() {
 }
 
 /// A stage that has failed and keeps its shares, or was gone on from.
-fn kept(stage: &str, status: StageStatus) -> Summary {
+pub(super) fn kept(stage: &str, status: StageStatus) -> Summary {
     let why = Ending::new(Cause::Kept, "errorRate is 0.3");
     Summary { why: Some(Box::new(why)), ..summary(stage, status) }
 }
@@ -526,4 +526,44 @@ fn a_stage_that_failed_and_keeps_its_shares_is_rolled_back_by_an_abort() {
     assert_eq!(asks(&mut world, &agent, "7", "First"), (true, true, vec![]));
     let _ = world.report(&agent, "7", summary("First", Failure));
     assert_eq!(world.ended(), ["Aborted, 0 unconfirmed"]);
+}
+
+/// Its targets were away, so the new version got no calls, and its operator takes it back after somebody let it go on.
+#[test]
+fn what_was_decided_of_a_stage_that_failed_says_nothing_of_the_next_attempt_at_it() {
+    let (mut world, agent) = world_with(&led(KEEPS));
+    world.take(&agent);
+    world.report(&agent, "7", kept("First", SuccessWaiting)).unwrap();
+    world.resume("7");
+    world.report(&agent, "7", without_calls("First", Failure)).unwrap();
+    world.retry("7").unwrap();
+    let (again, _) = world.take(&agent);
+    world.report(&agent, &again, kept("First", SuccessWaiting)).unwrap();
+    assert_eq!(world.state_of("7"), "Paused");
+    assert_eq!(asks(&mut world, &agent, &again, "First"), (false, false, vec![]));
+    world.resume("7");
+    assert_eq!(asks(&mut world, &agent, &again, "First"), (true, false, vec![]));
+}
+
+#[test]
+fn a_stage_that_failed_and_keeps_its_shares_pauses_also_what_is_paused_for_something_else() {
+    let (mut world, agent) = world_with(&led(KEEPS));
+    let other = own_agent(&mut world, "south");
+    world.extend("7");
+    for agent in [&agent, &other] {
+        world.take(agent);
+    }
+    world.pause("7");
+    world.report(&agent, "7", kept("First", SuccessWaiting)).unwrap();
+    assert!(world.waits("7").contains("errorRate is 0.3"), "{}", world.waits("7"));
+    world.resume("7");
+    // Whoever let the first go on has heard nothing of the second.
+    world.report(&other, "7", kept("First", SuccessWaiting)).unwrap();
+    assert_eq!(world.state_of("7"), "Paused");
+    let answers = [&agent, &other].map(|agent| asks(&mut world, agent, "7", "First").0);
+    assert_eq!(answers, [true, false]);
+    world.abort("7");
+    for agent in [&agent, &other] {
+        assert_eq!(asks(&mut world, agent, "7", "First"), (true, true, vec![]));
+    }
 }

@@ -7,11 +7,13 @@ use super::{
     verdict::{combined, is_passed_early},
 };
 use crate::release::{
+    assignment::Assignment,
     change::Change,
     command::{Decision, NoReply, Reply},
     decide::checks::{find, held, wrong},
     lifecycle,
-    state::{Release, ReleaseState, State},
+    pause::PausedBy,
+    state::{Release, State},
 };
 use language::analysis::Analysis;
 use model::Now;
@@ -41,10 +43,16 @@ fn extend(state: &State, id: &str, for_ms: u64, calls: Option<u64>, now: Now) ->
         Change::Analysis(RunChange::Extended { release: release.key, block, extended, now }),
         Change::Lifecycle(lifecycle::Change::ActedOn { release: release.key }),
     ];
-    if standing == Standing::Paused && matches!(release.state, ReleaseState::Paused { .. }) {
+    if standing == Standing::Paused && waits_for_verdict(release) {
         changes.push(Change::Lifecycle(lifecycle::Change::Resumed { release: release.key, now }));
     }
     Ok(Decision::new(changes, Reply::Done))
+}
+
+/// Whether it is paused for an analysis, and for nothing else that somebody is to decide.
+fn waits_for_verdict(release: &Release) -> bool {
+    let is_paused = release.state.pause().is_some_and(|pause| pause.by == PausedBy::Analysis);
+    is_paused && !release.assignments.values().any(Assignment::is_undecided)
 }
 
 /// The one that ended undecided, or else one that is open and will end.
