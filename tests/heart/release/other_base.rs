@@ -144,3 +144,40 @@ fn what_an_operator_has_served_after_an_undo_is_known_as_well() {
     }
     assert_eq!(world.changes, [], "it said so before");
 }
+
+#[test]
+fn the_same_release_again_under_another_id_is_for_those_who_went_back() {
+    let mut world = World::new();
+    let agents = ["north", "south"].map(|area| own_agent(&mut world, area));
+    submits(&mut world, "7", "rollout: {on_failure: continue}\n", [1, 2]).unwrap();
+    for agent in &agents {
+        world.take(agent);
+    }
+    passes(&mut world, &agents[0], "7");
+    world.report(&agents[1], "7", summary("First", Failure)).unwrap();
+    assert_eq!(submits(&mut world, "8", "", [1, 2]).unwrap(), (1, 1));
+    assert_eq!((&*world.poll(&agents[0]), &*world.take(&agents[1]).0), ("", "8"));
+}
+
+#[test]
+fn what_serves_is_what_it_was_before_a_release_that_was_rolled_back() {
+    let (mut world, agent) = released();
+    submits(&mut world, "8", "", [2, 3]).unwrap();
+    world.take(&agent);
+    world.abort("8");
+    let late = world.report(&agent, "8", summary("First", Failure));
+    assert!(matches!(late, Err(Refusal::Late { .. })), "{late:?}");
+    assert_eq!(world.runs(&agent, "a"), "base of 8");
+    assert_eq!(submits(&mut world, "9", "", [3, 4]).unwrap(), (0, 1));
+    assert_eq!(submits(&mut world, "10", "", [2, 4]).unwrap(), (1, 0));
+    assert_eq!(world.take(&agent).0, "10");
+}
+
+#[test]
+fn of_an_agent_that_was_forgotten_and_came_back_nothing_is_known() {
+    let (mut world, agent) = released();
+    world.forget(&agent).unwrap();
+    let again = own_agent(&mut world, "north");
+    assert_eq!(submits(&mut world, "8", "", [1, 3]).unwrap(), (1, 0));
+    assert_eq!(world.take(&again).0, "8");
+}
