@@ -96,6 +96,10 @@ pub enum Flaw {
     IgnoresOperators,
     /// Invariant 24: an undo that failed is offered again at once.
     OffersUndoAtOnce,
+    /// Invariant 26: who has failed and keeps its shares is told to go on, whoever has decided that.
+    GoesOnUndecided,
+    /// Invariant 27: whatever serves there, everybody takes part.
+    BeginsAnywhere,
     /// Invariant 20: the shares of the first and the last stage are swapped on their way to own agents.
     SwapsShares,
 }
@@ -134,7 +138,20 @@ pub fn advance(
         Reply::Polled { child, key, .. } => Reply::Polled { child, key, offer: waiting_offer(state, key) },
         other => other,
     });
+    if flaw == Flaw::GoesOnUndecided && is_undecided(state, command) {
+        let answer =
+            answer.map(|_| Reply::EndStage { end: true, rollback: false, skip: Vec::new(), winner: None });
+        return (changes, answer);
+    }
     (changes, bend_answer(flaw, answer))
+}
+
+/// Whether somebody asks for the end of a stage that has failed and of which nobody has decided anything.
+fn is_undecided(state: &State, command: &Command) -> bool {
+    let Command::Members(members::Command::EndStage { child, .. }) = command else { return false };
+    let Some(child) = state.children.key(child) else { return false };
+    let mut parts = state.releases.values().filter_map(|release| release.assignments.get(&child));
+    parts.any(Assignment::is_undecided)
 }
 
 fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
@@ -328,6 +345,21 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
                 }
             }
         }
+        Flaw::BeginsAnywhere => {
+            for change in changes.iter_mut() {
+                if let Change::Lifecycle(lifecycle::Change::Started { release, membership, .. }) = change
+                    && membership.managers.is_empty()
+                    && state.release(*release).is_some_and(|release| release.strategy.target.is_none())
+                {
+                    let all: Vec<ChildKey> = state.children.iter().map(|(key, _)| key).collect();
+                    membership.waves =
+                        if membership.waves.is_empty() { Vec::new() } else { vec![0; all.len()] };
+                    (membership.in_place, membership.members) = (all.clone(), all.into());
+                    membership.lacks.clear();
+                    membership.excluded.clear();
+                }
+            }
+        }
         Flaw::AgentsGoBackFirst => {
             let waits = state.releases.values().find(|release| release.holds_agents());
             changes.extend(waits.map(|release| {
@@ -350,6 +382,7 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
         }
         Flaw::ForgetsCommits
         | Flaw::ForgetsChoice
+        | Flaw::GoesOnUndecided
         | Flaw::KeepsWhatWasSent
         | Flaw::NoTick
         | Flaw::RollsOutAtOnce

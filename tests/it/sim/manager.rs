@@ -8,14 +8,16 @@ use std::{
     time::Duration,
 };
 
-use ::heart::children;
+use ::heart::children::{self, Variant};
 use ::heart::{
     parent::Row,
     release::{
         assignment::{Slot, Step},
         change::Change,
-        command::{Command, NoReply, Refusal, Reply, Seen},
-        decide, members, parent,
+        command::{Command, Form, NoReply, Refusal, Reply, Seen},
+        decide, members,
+        offer::OfferName,
+        parent,
         settings::Settings,
         state::{Release, State},
         summary::Summary,
@@ -148,6 +150,8 @@ pub struct Manager {
     /// The serving time that the disk knows.
     served_stored: u64,
     born: u32,
+    /// An own agent was handed a release that begins with something else than what serves there.
+    pub other_base: Option<String>,
 }
 
 impl Manager {
@@ -187,6 +191,7 @@ impl Manager {
             served_before: 1_000,
             served_stored: 1_000,
             born: 0,
+            other_base: None,
         }
     }
 
@@ -222,7 +227,11 @@ impl Manager {
             self.born += 1;
             poll.fresh = ChildId::parse(&format!("c{}", self.born)).unwrap();
         }
+        let other_base = self.known_otherwise(&command);
         let answer = self.command(&command, at);
+        if matches!(&answer, Ok(Reply::Offer(offer)) if matches!(offer.form, Form::InPlace { .. })) {
+            self.other_base = self.other_base.take().or(other_base);
+        }
         self.once_more(&command, at)?;
         let is_nothing = match (&answer, &patience) {
             (Ok(Reply::Polled { key, offer: None, .. }), Some(patience)) => self.held(*key) == patience.held,
@@ -235,6 +244,34 @@ impl Manager {
         }
         self.pending.push(Pending { caller, call, request, response: Response::Heart(Box::new(answer)) });
         Ok(())
+    }
+
+    /// What an agent is known to serve otherwise than a release begins with that it is about to take.
+    fn known_otherwise(&self, command: &Command) -> Option<String> {
+        let Command::Members(members::Command::Fetch { child, offer }) = command else { return None };
+        let key = self.state.children.key(child)?;
+        let known = OfferName::candidates(offer).find_map(|(id, _)| self.state.known.get(id))?;
+        let release = self.state.release(known.key)?;
+        release.assignments.get(&key).filter(|part| part.is_in_place() && !part.fetched)?;
+        release.strategy.functions.iter().find_map(|function| {
+            let serves = self.serves(key, &function.name)?;
+            (Some(serves) != function.base.content).then(|| {
+                format!("{child} takes {offer}, which begins {function:?} with other than {serves:x}, which serves")
+            })
+        })
+    }
+
+    /// What serves a function at a child, by what is deployed there; `None`: that is not known.
+    fn serves(&self, child: ChildKey, function: &str) -> Option<u64> {
+        let deployed = self.state.deployment(child, function)?;
+        let release = self.release(deployed.release)?;
+        release.assignments.get(&child).filter(|part| part.is_in_place())?;
+        let found = release.strategy.functions.iter().find(|of| of.name == function)?;
+        match deployed.variant {
+            Variant::Base => found.base.content,
+            Variant::New => found.new.content,
+            Variant::Unknown => None,
+        }
     }
 
     /// Calls that waited and have an answer now; or one of this number, whose time is over.
@@ -329,7 +366,7 @@ impl Manager {
                 Change::Members(members::Change::Stepped {
                     release,
                     child,
-                    step: Step::Waiting { slot },
+                    step: Step::Waiting { slot } | Step::Kept { slot },
                     summary: Some(kept),
                     ..
                 }) => (release, child, slot, StageStatus::SuccessWaiting, kept),

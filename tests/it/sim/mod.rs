@@ -41,6 +41,8 @@
 //! | 23 whom an operator chose to win serves alone in the end, wherever the release went well | `World::judge_routers`, and 20 | `ForgetsChoice`, `ChoosesLate` |
 //! | 24 no child causes more than 20 commits in a minute without coming further | `Witness::caused` | `OffersUndoAtOnce` |
 //! | 25 no version is said to be served that an operator of the agent took back | `Own::told_otherwise` | `IgnoresOperators` |
+//! | 26 nobody goes on from a stage that has failed before that is told and somebody let the release go on | `Witness::went_on` | `GoesOnUndecided` |
+//! | 27 no own agent takes a release whose base version is known not to be what serves there | `Manager::known_otherwise` | `BeginsAnywhere` |
 //!
 //! Routers lead services with one or two of them in a release, each with up to four variations ([`services`]). Of these 15 holds as
 //! well: of each bucket of a table. A router may refuse the shares of a stage, and each table with a service whose port somebody else has.
@@ -273,6 +275,16 @@ fn an_undo_that_is_dropped_is_noticed() {
 #[test]
 fn what_an_operator_took_back_and_the_manager_does_not_hear_is_noticed() {
     assert_caught_with(Crew::Own, Flaw::IgnoresOperators, &[25]);
+}
+
+#[test]
+fn who_goes_on_from_a_stage_that_has_failed_and_was_not_decided_is_noticed() {
+    assert_caught_with(Crew::Own, Flaw::GoesOnUndecided, &[26]);
+}
+
+#[test]
+fn a_release_that_begins_with_something_else_than_what_serves_is_noticed() {
+    assert_caught_with(Crew::Own, Flaw::BeginsAnywhere, &[27]);
 }
 
 #[test]

@@ -35,6 +35,7 @@ impl World {
 
     fn submit(&mut self) -> Command {
         self.submitted += 1;
+        let of_functions = self.serving_functions();
         let planned = if self.crew == Crew::Routers {
             let serving = self.serving();
             services::draw(&mut self.dice, self.submitted, self.places, &serving)
@@ -43,16 +44,16 @@ impl World {
             let (dice, number, places) = (&mut self.dice, self.submitted, self.places);
             match dice.below(4) {
                 0 => services::draw(dice, number, places, &serving),
-                1 => plans::draw(dice, number, places),
-                _ => services::draw_hybrid(dice, number, places, &serving),
+                1 => plans::draw(dice, number, places, &of_functions),
+                _ => services::draw_hybrid(dice, number, places, &serving, &of_functions),
             }
         } else {
-            plans::draw(&mut self.dice, self.submitted, self.places)
+            plans::draw(&mut self.dice, self.submitted, self.places, &of_functions)
         };
         let checked = language::check(&planned.text);
         let strategy =
             checked.strategy.unwrap_or_else(|| panic!("{:#?}\n{}", checked.diagnostics, planned.text));
-        let command = submission(strategy, &planned.text);
+        let command = submission(strategy.with_contents(&planned.contents()), &planned.text);
         self.tell(|| planned.text.clone());
         self.overseer.planned.insert(planned.id.clone(), planned.clone());
         self.witnesses[0].planned.insert(planned.id.clone(), planned);
@@ -66,6 +67,19 @@ impl World {
 
     /// What serves after the releases that went well, by service.
     fn serving(&self) -> BTreeMap<&'static str, String> {
+        let services = self.went_well().into_iter();
+        let services = services.flat_map(|planned| planned.services.iter().map(move |of| (planned, of)));
+        services.map(|(planned, of)| (of.name, self.overseer.winner(&planned.id, of))).collect()
+    }
+
+    /// The same by function: which release has brought it.
+    fn serving_functions(&self) -> BTreeMap<&'static str, u64> {
+        let of = |planned: &plans::Planned| planned.function.map(|(name, _)| (name, planned.number()));
+        self.went_well().into_iter().filter_map(of).collect()
+    }
+
+    /// The releases that went well, in the order in which they ended.
+    fn went_well(&self) -> Vec<&plans::Planned> {
         let mut ended: Vec<_> = self.managers[0]
             .releases()
             .filter(|release| {
@@ -76,9 +90,7 @@ impl World {
             })
             .collect();
         ended.sort_by_key(|(at, _)| *at);
-        let services =
-            ended.iter().flat_map(|(_, planned)| planned.services.iter().map(|of| (planned.id.as_str(), of)));
-        services.map(|(id, service)| (service.name, self.overseer.winner(id, service))).collect()
+        ended.into_iter().map(|(_, planned)| planned).collect()
     }
 
     fn meddle(&mut self) -> Option<Command> {

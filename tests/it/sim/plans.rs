@@ -1,6 +1,6 @@
 //! Random small strategies.
 
-use std::{fmt::Write as _, ops::Range};
+use std::{collections::BTreeMap, fmt::Write as _, ops::Range};
 
 use language::Group;
 
@@ -9,6 +9,20 @@ use crate::releases::{AB, WAIT, strategy_text};
 
 /// The stages of a strategy, as far as it has so many.
 pub const NAMES: [&str; 3] = ["One", "Two", "Three"];
+
+/// The chance that whoever writes a strategy takes something for the base version that needn't serve.
+const MISTAKEN: f64 = 0.15;
+
+/// What lies in the folder of a version of a function: what was there before any release (0), or what the release of this number brought.
+fn content(function: &str, number: u64) -> u64 {
+    let name = function.bytes().fold(7_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)));
+    (name << 16) | number
+}
+
+/// What was there of a function before any release.
+pub fn first(function: &str) -> u64 {
+    content(function, 0)
+}
 
 /// A strategy and what a checker needs to know of it.
 #[derive(Debug, Clone)]
@@ -25,6 +39,8 @@ pub struct Planned {
     pub first_of_routers: Option<usize>,
     /// Services that it shares out; none: it is of a function.
     pub services: Vec<PlannedService>,
+    /// Its function, and the number of the release whose version it begins with; 0: what was there before.
+    pub function: Option<(&'static str, u64)>,
 }
 
 impl Planned {
@@ -40,6 +56,17 @@ impl Planned {
     /// Whether its roll-out begins with this stage, for agents or for routers.
     pub fn is_rollout(&self, stage: usize) -> bool {
         stage == self.stages || Some(stage) == self.first_of_routers
+    }
+
+    /// Which release it is, from 1.
+    pub fn number(&self) -> u64 {
+        number(&self.id)
+    }
+
+    /// What the folders of its function hold.
+    pub fn contents(&self) -> Vec<[u64; 2]> {
+        let of = |(name, base): &(&str, u64)| [content(name, *base), content(name, self.number())];
+        self.function.iter().map(of).collect()
     }
 
     /// Whether a stage may be ended before its minima are met, for want of calls.
@@ -75,13 +102,38 @@ impl Size {
     }
 }
 
-pub fn draw(dice: &mut Dice, number: usize, places: usize) -> Planned {
+/// The number of the release by the id of an offer of it.
+fn number(offer: &str) -> u64 {
+    let digits: String = offer.chars().skip(1).take_while(char::is_ascii_digit).collect();
+    digits.parse().unwrap_or_default()
+}
+
+/// What the release is called of which this is an offer, wherever.
+pub fn id_of(offer: &str) -> String {
+    format!("r{}", number(offer))
+}
+
+/// The number of the release whose version of a function is taken for the base. `serving`: what the last release has left, by function.
+pub fn draw_base(
+    dice: &mut Dice,
+    number: usize,
+    function: &'static str,
+    serving: &BTreeMap<&str, u64>,
+) -> (&'static str, u64) {
+    let serves = serving.get(function).copied().unwrap_or_default();
+    let is_mistaken = dice.chance(MISTAKEN);
+    (function, if is_mistaken { dice.below(number) as u64 } else { serves })
+}
+
+/// `serving`: what the last release has left, by function.
+pub fn draw(dice: &mut Dice, number: usize, places: usize, serving: &BTreeMap<&str, u64>) -> Planned {
     let id = format!("r{number}");
     let (mut extra, target) = draw_whom(dice, places);
     let led = dice.chance(0.7).then(|| draw_led(dice, &mut extra));
     let stages = 1 + dice.below(3);
     let is_straight = dice.chance(0.8);
     let function = dice.pick(&["a", "a", "b"]);
+    let begins = draw_base(dice, number, function, serving);
     let rows: Vec<[&str; 5]> = (0..stages)
         .map(|at| {
             let kind = dice.pick(&[AB, WAIT, WAIT]);
@@ -91,7 +143,17 @@ pub fn draw(dice: &mut Dice, number: usize, places: usize) -> Planned {
         })
         .collect();
     let text = strategy_text(&id, &extra, &[function], &rows);
-    Planned { id, text, target, led, is_straight, stages, first_of_routers: None, services: Vec::new() }
+    Planned {
+        id,
+        text,
+        target,
+        led,
+        is_straight,
+        stages,
+        first_of_routers: None,
+        services: Vec::new(),
+        function: Some(begins),
+    }
 }
 
 /// Deadlines, what becomes of others in the way, and for whom it is.
@@ -161,7 +223,7 @@ pub(super) fn draw_led_by(
     }
     let limit = dice.pick(&["0", "1", "50%", "100%"]);
     let late = dice.pick(&["0", "1", "100%"]);
-    let then = dice.pick(&["rollback", "rollback", "pause", "continue"]);
+    let then = dice.pick(&["rollback", "pause", "pause", "continue"]);
     // Where no failure is borne, own agents keep the shares of what fails.
     let limit = if then == "pause" { "0" } else { limit };
     let _ = write!(extra, ", max_failed: {limit}, max_timed_out: {late}, on_failure: {then}");

@@ -82,8 +82,10 @@ pub fn draw_hybrid(
     number: usize,
     places: usize,
     serving: &BTreeMap<&str, String>,
+    of_functions: &BTreeMap<&str, u64>,
 ) -> Planned {
     let function = dice.pick(&["a", "a", "b"]);
+    let function = plans::draw_base(dice, number, function, of_functions);
     draw_with(
         dice,
         number,
@@ -98,8 +100,9 @@ fn draw_with(
     number: usize,
     places: usize,
     serving: &BTreeMap<&str, String>,
-    (function, orders): (Option<&str>, &[&'static str]),
+    (begins, orders): (Option<(&'static str, u64)>, &[&'static str]),
 ) -> Planned {
+    let function = begins.map(|(name, _)| name);
     let id = format!("r{number}");
     let (mut extra, target) = plans::draw_whom(dice, places);
     // Somebody has to say when the routers begin.
@@ -139,7 +142,7 @@ fn draw_with(
     }
     let text = text(dice, &id, &extra, function, &services);
     let first_of_routers = function.map(|_| first);
-    Planned { id, text, target, led, is_straight: true, stages, first_of_routers, services }
+    Planned { id, text, target, led, is_straight: true, stages, first_of_routers, services, function: begins }
 }
 
 fn text(

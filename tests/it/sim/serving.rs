@@ -34,6 +34,9 @@ impl World {
         if let Err(text) = self.managers[manager].take(caller, call, request, self.at) {
             self.witnesses[manager].duplicate(text);
         }
+        if let Some(text) = self.managers[manager].other_base.take() {
+            self.witnesses[manager].wrong(27, text);
+        }
         self.commit_soon(manager, had);
     }
 

@@ -4,19 +4,21 @@
 use super::{heart::Flaw, world::Crew};
 
 const SHOWN_BY: &[(Crew, Flaw, u64)] = &[
-    (Crew::Deployed, Flaw::ForgetsUndoOfParent, 187),
-    (Crew::Deployed, Flaw::HandsOutWhole, 21),
-    (Crew::Deployed, Flaw::NoUndo, 103),
-    (Crew::Deployed, Flaw::OpensBelow, 8),
-    (Crew::Deployed, Flaw::RefusesWithdrawn, 109),
-    (Crew::Hybrid, Flaw::AgentsGoBackFirst, 280),
-    (Crew::Own, Flaw::NoUndo, 14),
-    (Crew::Own, Flaw::OpensBelow, 10),
+    (Crew::Deployed, Flaw::ForgetsUndoOfParent, 38),
+    (Crew::Deployed, Flaw::HandsOutWhole, 15),
+    (Crew::Deployed, Flaw::OffersUndoAtOnce, 21),
+    (Crew::Deployed, Flaw::OpensBelow, 25),
+    (Crew::Deployed, Flaw::RefusesWithdrawn, 8),
+    (Crew::Hybrid, Flaw::AgentsGoBackFirst, 14),
+    (Crew::Own, Flaw::GoesOnUndecided, 17),
+    (Crew::Own, Flaw::IgnoresOperators, 32),
+    (Crew::Own, Flaw::OpensBelow, 13),
     (Crew::Own, Flaw::PassesOverAll, 8),
-    (Crew::Own, Flaw::RefusesWithdrawn, 146),
-    (Crew::Routers, Flaw::BarrierOneEarly, 18),
-    (Crew::Routers, Flaw::ForgetsChoice, 26),
-    (Crew::Routers, Flaw::SaltsByOffer, 16),
+    (Crew::Own, Flaw::RefusesWithdrawn, 61),
+    (Crew::Own, Flaw::TakesSilenceForAnswer, 13),
+    (Crew::Routers, Flaw::ChoosesLate, 17),
+    (Crew::Routers, Flaw::ForgetsChoice, 174),
+    (Crew::Routers, Flaw::SaltsByOffer, 50),
 ];
 
 /// The seed to be tried first.

@@ -108,7 +108,7 @@ pub struct Witness {
 }
 
 impl Witness {
-    fn wrong(&mut self, invariant: u8, text: String) {
+    pub fn wrong(&mut self, invariant: u8, text: String) {
         self.found.get_or_insert(Violation { invariant, text });
     }
 
@@ -272,6 +272,15 @@ impl Witness {
                 }) => {
                     self.kept.insert((*release, *child), false);
                 }
+                // What was decided was decided of that stage.
+                Change::Members(members::Change::Stepped {
+                    release,
+                    child,
+                    step: Step::StageBegan { .. } | Step::Fetched,
+                    ..
+                }) => {
+                    self.kept.remove(&(*release, *child));
+                }
                 Change::Lifecycle(lifecycle::Change::Resumed { release, .. }) => {
                     let of_release = self.kept.iter_mut().filter(|((of, _), _)| of == release);
                     of_release.for_each(|(_, is_accepted)| *is_accepted = true);
@@ -368,6 +377,15 @@ impl Witness {
         }
     }
 
+    /// Invariant 26: nobody goes on from a stage that has failed and keeps its shares before it is told and somebody wants that.
+    pub fn went_on(&mut self, manager: &Manager, deed: &Deed) {
+        let key = manager.state.children.key(&deed.child);
+        let is_accepted = key.and_then(|key| self.kept.get(&(deed.release, key)).copied());
+        if is_accepted != Some(true) {
+            self.wrong(26, format!("{} goes on from what failed in {}", deed.child, deed.offer));
+        }
+    }
+
     /// An agent did something.
     pub fn did(&mut self, manager: &Manager, deed: &Deed, place: usize, at: u64) {
         if deed.what == What::Refused {
@@ -429,14 +447,7 @@ impl Witness {
                     }
                 }
             }
-            // Invariant 26: nobody goes on from a stage that has failed and keeps its shares before it is told and somebody wants that.
             What::Accepted => {
-                let key = manager.state.children.key(&deed.child);
-                let is_accepted = key.and_then(|key| self.kept.get(&(deed.release, key)).copied());
-                if is_accepted != Some(true) {
-                    let text = format!("{} goes on from what failed in {}", deed.child, deed.offer);
-                    self.wrong(26, text);
-                }
                 if let Some(s) = deed.stage {
                     self.completed.insert(stage(s));
                 }

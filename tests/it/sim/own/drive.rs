@@ -219,6 +219,9 @@ impl World {
         self.note_turnout(manager, kind, deed);
         self.note_went_over(index, deed);
         self.check_routers_back(index, deed);
+        if deed.what == What::Accepted {
+            self.witnesses[manager].went_on(&self.managers[manager], deed);
+        }
         if self.is_tree {
             let view = View { managers: &self.managers, links: &self.links, witnesses: &self.witnesses };
             self.overseer.did(view, manager, deed, place, self.at);

@@ -20,7 +20,10 @@ use model::{Capabilities, ChildId, ChildKind, FEATURE_INTERIM, FEATURE_VALUES, F
 use wire::{EndStageAnswer, ManagerTime, ResultRequest, StageSummary, Then};
 
 use super::{Handed, Own};
-use crate::sim::call::{Patience, Request, Response};
+use crate::sim::{
+    call::{Patience, Request, Response},
+    plans,
+};
 
 /// How long its calls wait.
 const WAIT_MS: u64 = 30_000;
@@ -195,8 +198,11 @@ pub(super) fn fetched(handed: &Handed) -> Result<Fetched, Trouble> {
     let read = read.map_err(|faults| Trouble::refused(format!("{faults:?}\n{}", handed.text)))?;
     let (mut versions, mut notes) = (Vec::new(), BTreeMap::new());
     for function in &read.functions {
+        let whole = handed.offer.strategy.functions.iter().find(|of| of.name == function.name);
         let both = [&function.base, &function.new].map(|version| {
-            let id = content(&version.path, &read.id);
+            let whole = whole.map(|of| if version.path == of.new.path { &of.new } else { &of.base });
+            let content = whole.and_then(|version| version.content);
+            let id = id_of(content.unwrap_or_else(|| plans::first(&function.name)));
             let note = VersionNote { function: function.name.clone(), runner: version.env.clone() };
             notes.insert(id.clone(), note);
             id
@@ -206,10 +212,7 @@ pub(super) fn fetched(handed: &Handed) -> Result<Fetched, Trouble> {
     Ok(Fetched { text: handed.text.clone(), versions: Ok(versions), notes })
 }
 
-/// The digest of what lies in a folder of an offer's archive: base versions are the same in all releases, new ones in none.
-pub(super) fn content(path: &str, offer: &str) -> VersionId {
-    let digits: String = offer.chars().skip(1).take_while(char::is_ascii_digit).collect();
-    let release: u64 = if path.ends_with("_new") { digits.parse().unwrap_or_default() } else { 0 };
-    let name = path.bytes().fold(7_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)));
-    format!("{:012x}{release:04x}", name & 0xffff_ffff_ffff).parse().unwrap()
+/// By which a version is known. What was there before any release ends with four zeros.
+fn id_of(content: u64) -> VersionId {
+    format!("{content:016x}").parse().unwrap()
 }

@@ -270,6 +270,10 @@ impl Own {
     /// What is wrong with a machine at rest: something runs that nobody needs, or serves what was not decided.
     pub fn leftovers(&self) -> Option<String> {
         let state = self.state()?;
+        // Who knows of nothing that was ever wanted here ends nothing: it may have forgotten what serves.
+        if state.functions.is_empty() && state.services.is_empty() && state.versions.is_empty() {
+            return None;
+        }
         let needed: Vec<_> = state.functions.values().flat_map(Function::versions).collect();
         let left: Vec<_> = self.runtime.versions().filter(|version| !needed.contains(version)).collect();
         if !left.is_empty() {
