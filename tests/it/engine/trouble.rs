@@ -1,19 +1,24 @@
 //! A store that takes nothing for a while: what is said of it in the log, and how often.
 
 use std::{
-    io,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
+    thread,
+    time::Duration,
 };
 
-use engine::By;
+use engine::{By, tried_alone::StoreTrouble, view::View};
 use heart::children;
 use heart::release::command::{Command, Reply};
 use store::{StoreError, rows::Batch};
+use tokio::time::Instant;
 
-use super::faulty::{PATIENCE, first_poll, start, wait_until};
+use super::{
+    faulty::{PATIENCE, first_poll, start, wait_until},
+    log::Log,
+};
 
 /// Attempts to write that fail before all is well again.
 const ATTEMPTS: usize = 12;
@@ -22,29 +27,6 @@ const ATTEMPTS: usize = 12;
 type Matter = Arc<Mutex<Option<Error>>>;
 
 type Error = fn() -> StoreError;
-
-/// What is logged.
-#[derive(Debug, Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    /// The lines since the last look.
-    fn take(&self) -> Vec<String> {
-        let bytes = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        String::from_utf8(bytes).unwrap().lines().map(|line| line.trim().to_owned()).collect()
-    }
-}
 
 #[tokio::test]
 async fn a_trouble_that_lasts_is_said_once_and_not_at_each_attempt_and_so_is_its_end() {
@@ -57,17 +39,9 @@ async fn a_trouble_that_lasts_is_said_once_and_not_at_each_attempt_and_so_is_its
         matter.map(|error| error())
     };
     let started = start(folder.path(), fault).await;
-    let (log, engine) = (Log::default(), started.engine);
-    let written = log.clone();
-    let lines = tracing_subscriber::fmt()
-        .with_writer(move || written.clone())
-        .with_ansi(false)
-        .without_time()
-        .with_target(false)
-        .finish();
-    let _guard = tracing::subscriber::set_default(lines);
+    let engine = started.engine;
+    let (log, _guard) = Log::collect();
 
-    let full = || StoreError::Full("database or disk is full".to_owned());
     let gone = || StoreError::Unavailable("no connection".to_owned());
     let what_is_said: [(Error, &str); 3] = [
         (
@@ -105,4 +79,46 @@ async fn a_trouble_that_lasts_is_said_once_and_not_at_each_attempt_and_so_is_its
     }
     engine.stop().await;
     started.task.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn whoever_waits_is_told_once_the_store_takes_commits_again() {
+    const FAR: Duration = Duration::from_hours(10_000);
+    let (view, mut trouble) = (View::default(), StoreTrouble::default());
+    trouble.note_met(&view, &full(), Instant::now());
+    assert!(view.is_store_full());
+    let mut waiting = Box::pin(view.until_recovered(FAR));
+    assert!(futures_util::poll!(&mut waiting).is_pending());
+    trouble.note_over(&view);
+    waiting.await;
+    assert!(!view.is_store_full());
+    view.until_recovered(Duration::ZERO).await;
+}
+
+/// Ten minutes of a full store, in which each write is tried ten times a second.
+#[test]
+fn a_trouble_that_lasts_is_logged_once_a_minute() {
+    let (log, _guard) = Log::collect();
+    let (view, began) = (View::default(), Instant::now());
+    let (mut trouble, error) = (StoreTrouble::default(), full());
+    for attempt in 0..6_000 {
+        trouble.note_met(&view, &error, began + Duration::from_millis(100) * attempt);
+    }
+    let lines = log.take();
+    assert_eq!(lines.iter().filter(|line| line.contains("nothing can be stored")).count(), 10, "{lines:?}");
+}
+
+/// Another test's thread may be the first to log something, and collects nothing.
+#[test]
+fn a_line_is_collected_although_another_thread_was_the_first_to_log_it() {
+    let (log, _guard) = Log::collect();
+    let note = || StoreTrouble::default().note_met(&View::default(), &full(), Instant::now());
+    thread::spawn(note).join().unwrap();
+    assert_eq!(log.take(), [""; 0]);
+    note();
+    assert_eq!(log.take().len(), 1);
+}
+
+fn full() -> StoreError {
+    StoreError::Full("database or disk is full".to_owned())
 }
