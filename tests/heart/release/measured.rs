@@ -148,7 +148,7 @@ fn a_fleet_whose_halves_are_off_in_opposite_directions_is_found_out() {
         let split = found.evidence.split.unwrap();
         assert!(split.is_of_children() && split.between.unwrap().children == 300, "{split:?}");
         insta::allow_duplicates! {
-            insta::assert_snapshot!(found.evidence.sentence, @"Inconclusive: all calls together were shared out as ordered, but over 300 children the splits of single ones differ from that by more than chance explains, so the sides differ in more than the version.");
+            insta::assert_snapshot!(found.evidence.sentence, @"Inconclusive: all calls together were shared out as ordered, but over 300 children the splits of single ones differ from that by more than chance explains, so the sides differ in more than the version; see what routes the calls.");
         }
     }
 }
