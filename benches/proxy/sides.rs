@@ -14,8 +14,8 @@ use anyhow::{Context as _, bail, ensure};
 use choirmaster_proxy::{
     Limits, Proxy,
     form::{TableForm, TransportForm},
-    ledger::Cursor,
 };
+use ledger::Cursor;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,

@@ -30,9 +30,9 @@ use traffic::{Failure, GROUPS};
 
 use crate::{
     access_log::{Entry, Line},
-    ledger::{Key, Recorder, Tally, Timeline, UnservedCalls},
     shadow::Likeness,
 };
+use ledger::{Key, Recorder, Tally, Timeline, UnservedCalls};
 
 pub(crate) use self::flows::Course;
 

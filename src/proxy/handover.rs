@@ -28,9 +28,9 @@ use crate::{
     control::form::{LeavingStatus, TableNumber},
     flow::FlowForm,
     form::TableForm,
-    ledger::{Cursor, Estate, Remainder},
     sockets::{MAX_SOCKETS, SocketName},
 };
+use ledger::{Cursor, Estate, Remainder};
 
 /// The most bytes of a word.
 const MAX_WORD: usize = 256 * 1024 * 1024;

@@ -20,6 +20,7 @@ mod body;
 mod buffers;
 mod call;
 mod caller;
+mod collect;
 mod connection;
 pub mod control;
 mod count;
@@ -33,7 +34,6 @@ mod head;
 pub mod holder;
 mod http2;
 pub mod kept;
-pub mod ledger;
 mod limits;
 pub mod live;
 pub mod local_http;
@@ -67,6 +67,7 @@ use std::{
     time::Duration,
 };
 
+use ledger::{Cursor, InFlight, Ledger, Reading, Room, Row, Timeline};
 use tokio::{
     sync::{Notify, mpsc, oneshot},
     time::Instant,
@@ -74,16 +75,15 @@ use tokio::{
 
 use self::{
     access_log::{AccessLog, Log},
+    collect::Collector,
     count::Basket,
     flow::{FlowForm, Taken},
     form::TableForm,
-    ledger::{Collector, Cursor, InFlight, Ledger, Reading, Room, Row, Timeline},
     live::{LiveTable, TableFault, Version},
     proxy_protocol::Network,
     worker::{Crew, Incoming, Order},
 };
 pub use self::{
-    ledger::{Copies, Tally, UnservedCalls},
     limits::Limits,
     sockets::{Kind, Listen, Socket},
     tls::{Tls, TlsFault, TlsFiles},

@@ -7,11 +7,11 @@ use traffic::Failure;
 
 use crate::{
     Leaving,
-    ledger::UnservedCalls,
-    ledger::{BOUNDS_US, Ledger, Seconds, Tally},
     live::{LiveTable, Transport},
     prometheus,
 };
+use ledger::UnservedCalls;
+use ledger::{BOUNDS_US, Ledger, Seconds, Tally};
 
 /// What is shown of a variation.
 type Shown<'t> = (&'t str, &'t str, &'t Tally);

@@ -23,12 +23,12 @@ use crate::{
     buffers::Buffers,
     count::{Basket, Counts},
     flow::{FlowForm, Taken},
-    ledger::Timeline,
     live::{LiveTable, Local, Version},
     pool::Pools,
     proxy_protocol::Network,
     tls::Tls,
 };
+use ledger::Timeline;
 
 /// What a worker is told.
 pub(crate) enum Order {

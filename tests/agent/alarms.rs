@@ -14,7 +14,7 @@ use std::{env, time::Duration};
 
 use choirmaster_agent::judge::Judge;
 use language::{LOCAL_SHARE, Stage, part_of_the};
-use proxy::ledger::{Tally, Times};
+use ledger::{Tally, Times};
 
 use super::{judge::counted, measure::stage};
 

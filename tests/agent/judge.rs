@@ -7,7 +7,7 @@ use choirmaster_agent::{
     measure::{NEW, StageCounts},
 };
 use language::Stage;
-use proxy::ledger::{Cursor, InFlight, Interval, Key, Reading, Row, Tally, Times};
+use ledger::{Cursor, InFlight, Interval, Key, Reading, Row, Tally, Times};
 
 use super::measure::stage;
 

@@ -3,13 +3,14 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use choirmaster_proxy::{Proxy, Tally, form::TableForm};
+use choirmaster_proxy::{Proxy, form::TableForm};
 use h2::{
     RecvStream, SendStream,
     client::SendRequest,
     server::{self, SendResponse},
 };
 use http_types::{HeaderMap, Request, Response};
+use ledger::Tally;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::{TcpListener, TcpStream},

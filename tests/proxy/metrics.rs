@@ -6,8 +6,8 @@ use std::{
 use choirmaster_proxy::{
     Limits,
     control::{self, client::Client, desk::Desk},
-    ledger::{Cursor, Reading},
 };
+use ledger::{Cursor, Reading};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpStream, UnixListener, UnixStream},

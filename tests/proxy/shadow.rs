@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 
-use choirmaster_proxy::{Copies, Limits};
+use choirmaster_proxy::Limits;
 use http_types::Response;
+use ledger::Copies;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 

@@ -5,7 +5,8 @@ use std::{
     time::Duration,
 };
 
-use choirmaster_proxy::{Limits, Proxy, Tally, form::TableForm};
+use choirmaster_proxy::{Limits, Proxy, form::TableForm};
+use ledger::Tally;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proxy::{control::form::TableNumber, ledger::Reading, live::Target};
+use ledger::Reading;
+use proxy::{control::form::TableNumber, live::Target};
 use wire::{EndStageAnswer, ManagerTime, StageSummary};
 
 use super::{state::VersionNote, table::Table};
@@ -54,7 +55,7 @@ pub enum Errand {
     AtOnce,
     Version(VersionNote),
     Table(Box<Table>),
-    Cursor(proxy::ledger::Cursor),
+    Cursor(ledger::Cursor),
     Result {
         offer: String,
         summary: Box<StageSummary>,

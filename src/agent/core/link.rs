@@ -1,6 +1,6 @@
 //! What the manager answers, and what follows from it.
 
-use proxy::ledger::Interval;
+use ledger::Interval;
 use wire::{EndStageAnswer, ManagerTime, Then};
 
 use super::{Act, Core, Fetched, Now, Phase, Plan, Polled, Trouble, TroubleKind, Work, walk::Outcome};

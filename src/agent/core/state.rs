@@ -2,10 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use proxy::{
-    form::{RetryForm, StickyForm},
-    ledger::Cursor,
-};
+use ledger::Cursor;
+use proxy::form::{RetryForm, StickyForm};
 use serde::{Deserialize, Serialize};
 use wire::StageSummary;
 

@@ -3,11 +3,9 @@
 use std::time::Duration;
 
 use language::{Action, Retry, Stage, StageKind, Sticky, offer::Offer};
+use ledger::Interval;
 use model::StageStatus;
-use proxy::{
-    form::{RetryForm, StickyForm},
-    ledger::Interval,
-};
+use proxy::form::{RetryForm, StickyForm};
 
 use super::{
     Act, Core, Counted, Ending, Function, Now, Owed, Phase, Plan, Routing, Testing, Walk,

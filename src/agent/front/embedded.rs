@@ -7,6 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use language::Retry;
+use ledger::{Cursor, Reading};
 use model::traffic::{OpenPorts, TransportProtocol};
 use proxy::{
     control::{
@@ -17,7 +18,6 @@ use proxy::{
         HashForm, HeaderForm, ProtocolForm, RetryForm, ServiceForm, StickyForm, TableForm, TransportForm,
         VariationForm, format_of,
     },
-    ledger::{Cursor, Reading},
 };
 use router::{Checked, Kind, lead::Phase};
 use tokio::{

@@ -15,8 +15,8 @@ mod routed;
 
 use std::{fmt, future::Future, path::Path, pin::Pin, sync::Arc, time::Duration};
 
+use ledger::Cursor;
 use model::traffic::OpenPorts;
-use proxy::ledger::Cursor;
 use router::{
     Checked, Kind,
     health::ask,

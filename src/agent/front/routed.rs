@@ -8,8 +8,9 @@ use std::{
     time::Duration,
 };
 
+use ledger::Cursor;
 use model::traffic::OpenPorts;
-use proxy::{control::form::TableNumber, ledger::Cursor};
+use proxy::control::form::TableNumber;
 use router::{
     Checked, Kind, Router, RouterError,
     haproxy::Haproxy,

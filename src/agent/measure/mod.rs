@@ -26,7 +26,7 @@ mod summary;
 use std::{collections::BTreeMap, time::Duration};
 
 use language::Stage;
-use proxy::ledger::{Cursor, Interval, Reading};
+use ledger::{Cursor, Interval, Reading};
 use serde::{Deserialize, Serialize};
 
 use self::side::{Groups, Sides};

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use analysis::Values;
 use language::{Metric, Statistic};
-use proxy::ledger::{Tally, Times};
+use ledger::{Tally, Times};
 use serde::{Deserialize, Serialize};
 use wire::{TimesForm, child::NO_CALL};
 
@@ -136,7 +136,7 @@ pub(super) struct Groups(pub BTreeMap<u8, Sides>);
 
 impl Groups {
     /// Adds what was counted of one version, by its index: the base version is the first.
-    pub fn add(&mut self, which: usize, more: &proxy::ledger::Groups) {
+    pub fn add(&mut self, which: usize, more: &ledger::Groups) {
         let counted = more.calls.iter().zip(&more.failures);
         for (group, (calls, failures)) in (0_u8..).zip(counted).filter(|(_, (calls, _))| **calls > 0) {
             let side = self.0.entry(group).or_default().of_mut(which);

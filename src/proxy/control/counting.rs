@@ -17,9 +17,9 @@ use super::desk::{Desk, Phase};
 use crate::{
     Proxy,
     handover::{self, HandoverError, Listening, PATIENCE, Speaking, Word},
-    ledger::{Cursor, Left, Remainder},
     side_door::Neighbour,
 };
+use ledger::{Cursor, Left, Remainder};
 
 /// How long a question for a remainder waits while there is none.
 const WAIT: Duration = Duration::from_secs(1);

@@ -20,10 +20,10 @@ use crate::{
     form::TableForm,
     handover::{HandoverError, PATIENCE, Speaking, Word},
     kept::Kept,
-    ledger::{Cursor, Reading},
     live::{LiveTable, TableFault, Transport},
     side_door::Neighbour,
 };
+use ledger::{Cursor, Reading};
 
 /// Where this process stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use traffic::{Recent, Variation};
 use super::{LiveService, LiveTable, Version};
 use crate::{
     count::{Counted, Counts},
-    ledger::Key,
     pool::{Connections, Pools},
     shadow::{Sender, Shadow},
 };
+use ledger::Key;
 
 /// A thread's view of the table in force.
 #[derive(Debug)]

@@ -15,11 +15,11 @@ use choirmaster_agent::{
     measure::Reads,
     runtime::{Phase, Running, VersionId},
 };
+use ledger::{Cursor, Interval, Key, Reading, Row, Tally, Times};
 use model::StageStatus;
 use proxy::{
     control::form::TableNumber,
     form::{ServiceForm, TableForm},
-    ledger::{Cursor, Interval, Key, Reading, Row, Tally, Times},
     live::Target,
 };
 use traffic::HashFunction;

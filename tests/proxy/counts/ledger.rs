@@ -1,9 +1,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use choirmaster_proxy::{
-    Tally,
-    ledger::{Cursor, Key, Ledger, Moment, Reading, Room, Timeline, Times},
-};
+use ledger::Tally;
+use ledger::{Cursor, Key, Ledger, Moment, Reading, Room, Timeline, Times};
 use proptest::prelude::*;
 use tokio::time::Instant;
 

@@ -10,7 +10,8 @@ use std::{
     },
 };
 
-use choirmaster_proxy::{control::form::Status, ledger::Reading};
+use choirmaster_proxy::control::form::Status;
+use ledger::Reading;
 use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::{Value, json};
 

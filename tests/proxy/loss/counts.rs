@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
-use choirmaster_proxy::{Proxy, Tally};
+use choirmaster_proxy::Proxy;
+use ledger::Tally;
 
 use super::ledger::Counted;
 

@@ -11,7 +11,9 @@ use bytes::Bytes;
 use rustix::net::SendFlags;
 use tokio::{net::UdpSocket, sync::Notify, time::Instant};
 
-use crate::{count::Course, ledger::Key};
+use ledger::Key;
+
+use crate::count::Course;
 
 /// Datagrams of a flow that are kept until its target answers, or until it has one.
 const KEPT: usize = 16;

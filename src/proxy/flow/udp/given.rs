@@ -8,9 +8,9 @@ use tokio::time::Instant;
 use super::flow::{Flow, Where};
 use crate::{
     count::Course,
-    ledger::Key,
     live::{Target, Version},
 };
+use ledger::Key;
 
 /// A flow without its socket, which goes along as a descriptor.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -5,10 +5,8 @@ use ::agent::{
     front::table_form,
     runtime::VersionId,
 };
-use proxy::{
-    form::{ServiceForm, TableForm},
-    ledger::Reading,
-};
+use ledger::Reading;
+use proxy::form::{ServiceForm, TableForm};
 
 use super::{Happening, Own, drive::LOCAL_MS, led, runtime::Conduct};
 use crate::sim::{dice::Dice, heart::Flaw, services::WHOLE, world::World};

@@ -5,11 +5,11 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use ::agent::core::ReadBack;
+use ledger::Tally;
+use ledger::{Cursor, Key, Ledger, Moment, Reading, Room, Timeline, Times};
 use proxy::{
-    Tally,
     control::form::TableNumber,
     form::TableForm,
-    ledger::{Cursor, Key, Ledger, Moment, Reading, Room, Timeline, Times},
     live::{LiveService, LiveTable, Version},
 };
 use tokio::time::Instant;

@@ -1,14 +1,16 @@
+//! Takes what was counted from the threads.
+
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
+use ledger::{Cursor, Estate, Ledger, Left, Moment, Remainder, Timeline, UnservedCalls};
 use tokio::{
     sync::oneshot,
     time::{Instant, MissedTickBehavior, interval},
 };
 
-use super::{Cursor, Estate, Ledger, Left, Moment, Remainder, Timeline, UnservedCalls};
 use crate::worker::{Crew, Order};
 
 /// How often counts are taken from the threads.
