@@ -15,6 +15,7 @@ pub(super) fn event<'a>(change: &'a Change, state: &'a State, child_id: &'a str)
         }
         Change::Back { .. } => Event::ChildBack { child: child_id },
         Change::Reported { agents, .. } => Event::ChildReported { child: child_id, agents: *agents },
+        Change::SaysOtherwise { differs, .. } => Event::ChildIdShared { child: child_id, differs },
         Change::Labelled { key, value, .. } => {
             Event::ChildLabelled { child: child_id, key, value: value.as_deref() }
         }
@@ -22,6 +23,7 @@ pub(super) fn event<'a>(change: &'a Change, state: &'a State, child_id: &'a str)
         Change::Forgotten { id, why, .. } => Event::ChildForgotten { child: id.as_str(), why: *why },
         Change::CalledAgain { .. }
         | Change::Seen { .. }
+        | Change::Paced { .. }
         | Change::CalledFrom { .. }
         | Change::Proven { .. } => return None,
     })

@@ -44,6 +44,11 @@ pub(super) enum Event<'a> {
         child: &'a str,
         agents: u32,
     },
+    /// Two agents seem to have its id: what they say of themselves differs in this, again and again.
+    ChildIdShared {
+        child: &'a str,
+        differs: &'a [String],
+    },
     ChildLabelled {
         child: &'a str,
         key: &'a str,

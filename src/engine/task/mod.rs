@@ -210,6 +210,7 @@ impl Task {
             round.touched.effects(&self.state, &changes, &self.settings.webhooks);
             self.revoke_tokens(&changes, by, round);
             count(&self.view.stats, &changes);
+            self.warn_of_conflicts(&changes);
             if changes
                 .iter()
                 .any(|change| matches!(change, Change::Rollout(rollout::Change::TurnoutAsked { .. })))
@@ -224,6 +225,17 @@ impl Task {
             Ok(reply) => Ok(Decided::Reply(reply)),
             Err(NoReply::Missing(key)) => Ok(Decided::Missing(key)),
             Err(NoReply::Refused(refusal)) => Err(refusal.into()),
+        }
+    }
+
+    fn warn_of_conflicts(&self, changes: &[Change]) {
+        for change in changes {
+            let Change::Children(children::Change::SaysOtherwise { child, differs, .. }) = change else {
+                continue;
+            };
+            let id = self.state.children.get(*child).map_or("?", |child| child.id.as_str());
+            let differs = differs.join(", ");
+            tracing::warn!(child = id, differs, "two agents seem to have one id: give each an id of its own");
         }
     }
 
@@ -452,7 +464,7 @@ fn is_stored(change: &Change) -> bool {
     !matches!(
         change,
         Change::Members(members::Change::DeadlinesSeen { .. })
-            | Change::Children(children::Change::Seen { .. })
+            | Change::Children(children::Change::Seen { .. } | children::Change::Paced { .. })
             | Change::Rollout(rollout::Change::TurnoutAsked { .. })
     )
 }

@@ -21,7 +21,7 @@ impl Touched {
             Change::Forgotten { child, .. } => {
                 self.children_gone.insert(*child);
             }
-            Change::Seen { .. } => {}
+            Change::Seen { .. } | Change::Paced { .. } | Change::SaysOtherwise { .. } => {}
         }
     }
 }

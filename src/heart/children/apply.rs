@@ -26,6 +26,16 @@ impl Books {
             Change::Reported { child, agents, profile } => {
                 self.report(children, *child, *agents, profile.as_deref());
             }
+            Change::Paced { child, now } => {
+                if let Some(child) = children.table.get_mut(*child) {
+                    child.pace.spend(*now);
+                }
+            }
+            Change::SaysOtherwise { child, now, .. } => {
+                if let Some(child) = children.table.get_mut(*child) {
+                    child.pace.tell_conflict(*now);
+                }
+            }
             Change::Labelled { child, key, value } => {
                 label_child(children, *child, key, value.as_deref());
                 self.look_whether_it_stays(children, *child);

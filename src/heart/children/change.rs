@@ -63,6 +63,18 @@ pub enum Change {
         agents: u32,
         profile: Option<Box<Profile>>,
     },
+    /// Something was stored that brings it no further.
+    Paced {
+        child: ChildKey,
+        now: Now,
+    },
+    /// It says something else of itself again and again, as two agents do that have one id.
+    SaysOtherwise {
+        child: ChildKey,
+        /// What differs, for people.
+        differs: Vec<String>,
+        now: Now,
+    },
     Labelled {
         child: ChildKey,
         key: String,
@@ -100,6 +112,8 @@ impl Change {
             | Self::Replaced { child, .. }
             | Self::Back { child }
             | Self::Reported { child, .. }
+            | Self::Paced { child, .. }
+            | Self::SaysOtherwise { child, .. }
             | Self::Labelled { child, .. }
             | Self::Cordoned { child, .. }
             | Self::Forgotten { child, .. } => Some(*child),

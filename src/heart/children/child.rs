@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::Deref, sync::Arc};
 
-use super::{open::OpenReleases, registration::Registration, serves::Serves};
+use super::{open::OpenReleases, pace::Pace, registration::Registration, serves::Serves};
 use model::{Capabilities, ChildKey, ChildKind, Cordon, Leads, Now, TENANT_LABEL};
 
 /// What a child says of itself beyond the plain protocol, and what operators say of it.
@@ -40,6 +40,7 @@ pub struct Child {
     /// Another id has taken its place, and it has not called since.
     pub replaced: Option<Box<Replaced>>,
     pub cordon: Cordon,
+    pub pace: Pace,
     /// Labels that operators gave; they win over those that the child reports.
     pub labels: Option<Box<BTreeMap<String, String>>>,
     /// What serves its functions, as far as results of it prove that; only of agents that take whole strategies.
@@ -66,6 +67,7 @@ impl Child {
             unproven: false,
             replaced: None,
             cordon: Cordon::Open,
+            pace: Pace::default(),
             labels: None,
             serves: None,
             open: OpenReleases::default(),

@@ -23,6 +23,7 @@ mod command;
 mod deployments;
 mod ids;
 pub mod open;
+mod pace;
 pub mod places;
 pub mod recheck;
 pub mod registration;
@@ -38,6 +39,7 @@ pub use change::{Arrival, Change, Forgetting};
 pub use child::{Child, Profile, Replaced};
 pub use command::{Command, Poll};
 pub use deployments::{Deployment, Variant};
+pub use pace::{ONCE_IN, Pace};
 pub use serves::Serves;
 pub use table::Table;
 

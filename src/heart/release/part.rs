@@ -12,20 +12,19 @@ use super::{
     members,
     state::{Release, State},
 };
+use crate::children;
 use model::{Now, ReleaseKey};
 
 /// Whether changes say no more of a release that is over than what one child did late, and what it runs.
 pub fn is_late_news(changes: &[Change], release: ReleaseKey) -> bool {
-    changes.iter().all(|change| {
-        let is_news = matches!(
-            change,
-            Change::Members(
-                members::Change::LateKept { .. }
-                    | members::Change::Deployed { .. }
-                    | members::Change::Stepped { step: Step::Late { .. }, .. }
-            )
-        );
-        is_news && change.release() == Some(release)
+    changes.iter().all(|change| match change {
+        Change::Children(children::Change::Paced { .. }) => true,
+        Change::Members(
+            members::Change::LateKept { .. }
+            | members::Change::Deployed { .. }
+            | members::Change::Stepped { step: Step::Late { .. }, .. },
+        ) => change.release() == Some(release),
+        _ => false,
     })
 }
 

@@ -76,6 +76,8 @@ impl News {
                 children::Change::Arrived { arrival: Arrival::Registered, .. }
                 | children::Change::Cordoned { cordon: Cordon::Cordoned | Cordon::Drained, .. }
                 | children::Change::CalledFrom { .. }
+                | children::Change::Paced { .. }
+                | children::Change::SaysOtherwise { .. }
                 | children::Change::Proven { .. }
                 | children::Change::Replaced { .. }
                 | children::Change::Forgotten { .. }

@@ -125,6 +125,10 @@ pub(super) async fn handle(
         // In a box, as all that is rare: most polls carry nothing of it around.
         Box::pin(ask_and_check(&ctx, &request, address, served_ms)).await?
     };
+    // What is said too often isn't stored yet: the next poll says it again, and so comes sooner.
+    let is_known =
+        view.children.with(request.id(), |child| says_nothing_new(child, &request)).unwrap_or(true);
+    let wait = wait.map(|wait| if is_known { wait } else { wait.min(children::ONCE_IN) });
     let body = match wait {
         // Who asks for an id needs it now: a lost answer would leave a ghost.
         Some(wait) if !answered.offers && !request.id().is_empty() => {
@@ -428,12 +432,7 @@ fn from_view(
     if address.is_some() && address != child.address && is_to_be_noted(child, ctx.served_ms()) {
         return None;
     }
-    let same_area = match (request.geographic_area, &child.area) {
-        (None, _) => true,
-        (Some(sent), Some(known)) => sent.get() == known.as_ref(),
-        (Some(_), None) => false,
-    };
-    if !same_area || request.number_of_children != child.agents || !same_profile(child, request) {
+    if !says_nothing_new(child, request) {
         return None;
     }
     let turn = child.turn();
@@ -453,6 +452,16 @@ fn from_view(
         }
         Mode::InHand | Mode::Ask | Mode::Replaced | Mode::Rests => None,
     }
+}
+
+/// Whether all that a child says of itself is known.
+fn says_nothing_new(child: &ChildEntry, request: &PollRequest<'_>) -> bool {
+    let same_area = match (request.geographic_area, &child.area) {
+        (None, _) => true,
+        (Some(sent), Some(known)) => sent.get() == known.as_ref(),
+        (Some(_), None) => false,
+    };
+    same_area && request.number_of_children == child.agents && same_profile(child, request)
 }
 
 /// Whether it is time to note another address of a child. Behind some translations of addresses each call comes from

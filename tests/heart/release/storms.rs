@@ -3,13 +3,20 @@
 use std::time::Duration;
 
 use super::world::*;
-use heart::release::{
-    assignment::Undo,
-    ending::{Cause, Ending},
-    summary::Summary,
+use heart::{
+    children::{self, ONCE_IN, Profile},
+    release::{
+        assignment::Undo,
+        change::Change,
+        command::Refusal,
+        ending::{Cause, Ending},
+        summary::Summary,
+    },
 };
-use language::render::UNDO_STAGE;
+use language::render::{ROLLOUT_STAGE, UNDO_STAGE};
 use model::{Outcome, StageStatus};
+
+use crate::releases::numbered;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -170,4 +177,105 @@ fn rests_grow_and_differ() {
         assert!(least < most && *most <= LONGEST_REST_MS * 5 / 4, "{failures}: {least} to {most}");
         assert!(*least >= 3_750, "{failures}: {least}");
     }
+}
+
+fn named(name: &str) -> Profile {
+    Profile { name: Some(name.to_owned()), ..Profile::default() }
+}
+
+/// Does this twice a second, and says how many commits each minute took.
+fn commits(world: &mut World, minutes: usize, mut each: impl FnMut(&mut World, usize)) -> Vec<usize> {
+    let minute = |minute: usize| {
+        let mut commits = 0;
+        for half_second in 0..120 {
+            each(world, 120 * minute + half_second);
+            commits += usize::from(!world.changes.is_empty());
+            world.pass(MINUTE / 120);
+        }
+        commits
+    };
+    (0..minutes).map(minute).collect()
+}
+
+#[test]
+fn two_agents_with_one_id_cost_few_commits_and_are_named_once_in_a_while() {
+    let mut world = World::new();
+    let id = world.poll_as("", "north", Some(named("one"))).0;
+    let names = ["one", "other"];
+    let mut told = Vec::new();
+    let commits = commits(&mut world, 11, |world, at| {
+        world.poll_as(&id, ["north", "south"][at % 2], Some(named(names[at % 2])));
+        for change in &world.changes {
+            if let Change::Children(children::Change::SaysOtherwise { differs, .. }) = change {
+                told.push((at / 120, differs.join(", ")));
+            }
+        }
+    });
+    assert!(commits.iter().all(|commits| *commits <= MOST_IN_A_MINUTE), "{commits:?}");
+    let [(first, differs), (again, _)] = &told[..] else { panic!("{told:?}") };
+    assert_eq!((*first, *again), (0, 10), "{told:?}");
+    assert!(
+        differs.starts_with("name: one or other") || differs.starts_with("name: other or one"),
+        "{differs}"
+    );
+    assert!(differs.ends_with("area"), "{differs}");
+}
+
+#[test]
+fn what_was_said_too_often_is_stored_as_it_is_in_the_end() {
+    let mut world = World::new();
+    let id = world.poll_as("", "north", Some(named("one"))).0;
+    for at in 0..100 {
+        world.poll_as(&id, "north", Some(named(["one", "other"][at % 2])));
+    }
+    world.pass(ONCE_IN);
+    world.poll_as(&id, "south", Some(named("third")));
+    let (_, record) = world.state.children.by_id(&id).unwrap();
+    assert_eq!(record.profile.as_deref(), Some(&named("third")));
+    assert_eq!(record.area.as_deref(), Some("south"));
+}
+
+#[test]
+fn a_manager_below_which_many_join_is_taken_for_no_two() {
+    let mut world = World::new();
+    let id = world.manager("north", 1);
+    let commits = commits(&mut world, 2, |world, at| {
+        world.poll_with(&id, "north", Some(manager()), at as u32 + 2);
+        let is_told =
+            |change: &Change| matches!(change, Change::Children(children::Change::SaysOtherwise { .. }));
+        assert!(!world.changes.iter().any(is_told));
+    });
+    assert!(commits.iter().all(|commits| *commits <= MOST_IN_A_MINUTE), "{commits:?}");
+    world.pass(ONCE_IN);
+    world.poll_with(&id, "north", Some(manager()), 1_000);
+    assert_eq!(world.state.children.by_id(&id).unwrap().1.agents, 1_000);
+}
+
+#[test]
+fn results_that_come_too_late_and_are_ever_new_cost_few_commits() {
+    let (mut world, child) = begun();
+    world.abort("7");
+    let commits = commits(&mut world, 3, |world, at| {
+        let status = [StageStatus::Error, StageStatus::Failure][at % 2];
+        let late = world.report(&child, "7", numbered("Canary", status, at as f64 + 1.0));
+        assert!(matches!(late, Err(Refusal::Late { .. })), "{late:?}");
+    });
+    assert!(commits.iter().all(|commits| *commits <= MOST_IN_A_MINUTE), "{commits:?}");
+}
+
+/// However often it says so, and the other thing between.
+#[test]
+fn what_shows_too_late_that_the_new_version_runs_is_always_heard() {
+    let (mut world, child) = begun();
+    world.report(&child, "7", summary("Canary", StageStatus::Completed)).unwrap();
+    let (offer, _) = world.take(&child);
+    world.abort("7");
+    let commits = commits(&mut world, 3, |world, at| {
+        let status = [StageStatus::Failure, StageStatus::Completed][at % 2];
+        let late = world.report(&child, &offer, numbered(ROLLOUT_STAGE, status, at as f64 + 1.0));
+        assert!(matches!(late, Err(Refusal::Late { .. })), "{late:?}");
+    });
+    assert!(commits.iter().all(|commits| *commits <= MOST_IN_A_MINUTE), "{commits:?}");
+    assert_eq!(world.runs(&child, "sieve"), "new of 7");
+    assert!(world.poll(&child).starts_with("7.undo"));
 }

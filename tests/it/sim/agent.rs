@@ -174,6 +174,8 @@ enum Step {
     Announcing(Box<Work>, Run),
     Asking(Box<Work>, Run),
     Reporting(Box<Work>),
+    /// It says something else too late.
+    Chattering,
 }
 
 /// The machine and whichever process runs on it.
@@ -198,6 +200,9 @@ pub struct Agent {
     pub is_slow: bool,
     /// Until then it answers each undo with an error, and takes the next at once.
     pub fails_undos_until: u64,
+    /// Until then, whenever it has nothing in hand, it reports something else of an offer of which nothing was taken.
+    pub chatters_until: u64,
+    refused: Option<(String, String)>,
     /// Chance that a test goes wrong.
     pub mishap: f64,
     step: Step,
@@ -228,6 +233,8 @@ impl Agent {
             ids: Vec::new(),
             is_slow: false,
             fails_undos_until: 0,
+            chatters_until: 0,
+            refused: None,
             mishap,
             step: Step::Idle,
             results: 0,
@@ -239,6 +246,7 @@ impl Agent {
         self.process += 1;
         self.is_alive = true;
         self.id.clear();
+        self.refused = None;
         self.step = Step::Idle;
     }
 
@@ -277,13 +285,13 @@ impl Agent {
     }
 
     pub fn is_idle(&self) -> bool {
-        matches!(self.step, Step::Idle | Step::Polling)
+        matches!(self.step, Step::Idle | Step::Polling | Step::Chattering)
     }
 
     pub fn go_on(&mut self, input: Input, at: u64, dice: &mut Dice, deeds: &mut Vec<Deed>) -> Next {
         match (std::mem::replace(&mut self.step, Step::Idle), input) {
             (Step::Idle, _) => self.poll(),
-            (Step::Polling, Input::Answered(response)) => self.polled(response),
+            (Step::Polling, Input::Answered(response)) => self.polled(response, at),
             (Step::Fetching(id), Input::Answered(response)) => self.fetched(id, response, deeds),
             (Step::Unpacking(work), Input::Answered(Response::Functions)) => {
                 deeds.push(self.deed(&work, What::Took));
@@ -320,7 +328,11 @@ impl Agent {
                 Next::Sleep(TICK_MS)
             }
             // 3. and 5. Whatever the answer: the next listed stage, also after a roll-back.
-            (Step::Reporting(mut work), Input::Answered(_)) => {
+            (Step::Reporting(mut work), Input::Answered(response)) => {
+                let is_taken = matches!(&response, Response::Heart(answer) if answer.is_ok());
+                if !is_taken && !matches!(work.offer.form, Form::Undo { .. }) {
+                    self.refused = Some((work.id.clone(), work.parts[work.at].name.clone()));
+                }
                 work.at += 1;
                 if work.at == work.parts.len() {
                     return Next::Sleep(if self.fails(&work, at) { HASTY_MS } else { POLL_MS });
@@ -331,6 +343,7 @@ impl Agent {
                 }
                 self.begin(work, at, dice, deeds)
             }
+            (Step::Chattering, _) => Next::Sleep(HASTY_MS),
             // 4. Any error while it fetches is the end.
             (Step::Unpacking(_), _) => Next::Exit,
             (step, input) => panic!("{step:?} does not expect {input:?}"),
@@ -351,7 +364,7 @@ impl Agent {
         heart(Command::Children(children::Command::Poll(poll)))
     }
 
-    fn polled(&mut self, response: Response) -> Next {
+    fn polled(&mut self, response: Response, at: u64) -> Next {
         if let Response::Heart(answer) = response
             && let Ok(Reply::Polled { child, offer, .. }) = *answer
         {
@@ -364,7 +377,19 @@ impl Agent {
                 return heart(Command::Members(members::Command::Fetch { child: self.id.clone(), offer }));
             }
         }
-        Next::Sleep(POLL_MS)
+        match self.refused.clone().filter(|_| at < self.chatters_until) {
+            Some((offer, stage)) => self.chatter(offer, &stage),
+            None => Next::Sleep(POLL_MS),
+        }
+    }
+
+    /// What it says proves nothing.
+    fn chatter(&mut self, offer: String, stage: &str) -> Next {
+        self.results += 1;
+        self.step = Step::Chattering;
+        let summary = numbered(stage, StageStatus::Error, f64::from(self.results));
+        let reports = vec![stored::received(summary).unwrap()];
+        heart(Command::Members(members::Command::Result { child: self.id.clone(), offer, reports }))
     }
 
     fn fetched(&mut self, id: String, response: Response, deeds: &mut Vec<Deed>) -> Next {

@@ -96,6 +96,8 @@ pub enum Flaw {
     IgnoresOperators,
     /// Invariant 24: an undo that failed is offered again at once.
     OffersUndoAtOnce,
+    /// Invariant 24: whatever a child says, however often, is stored.
+    StoresAllThatIsSaid,
     /// Invariant 26: who has failed and keeps its shares is told to go on, whoever has decided that.
     GoesOnUndecided,
     /// Invariant 27: whatever serves there, everybody takes part.
@@ -344,6 +346,9 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
                     *rests_until = None;
                 }
             }
+        }
+        Flaw::StoresAllThatIsSaid => {
+            changes.retain(|change| !matches!(change, Change::Children(children::Change::Paced { .. })));
         }
         Flaw::BeginsAnywhere => {
             for change in changes.iter_mut() {

@@ -39,7 +39,7 @@
 //! | 21 in a release of functions and services no variation has a share before the agents are done | `World::check_shared` | `RoutersAtOnce` |
 //! | 22 of such a release no agent undoes anything before each router is back | `World::check_routers_back` | `AgentsGoBackFirst` |
 //! | 23 whom an operator chose to win serves alone in the end, wherever the release went well | `World::judge_routers`, and 20 | `ForgetsChoice`, `ChoosesLate` |
-//! | 24 no child causes more than 20 commits in a minute without coming further | `Witness::caused` | `OffersUndoAtOnce` |
+//! | 24 no child causes more than 20 commits in a minute without coming further | `Witness::caused` | `OffersUndoAtOnce`, `StoresAllThatIsSaid` |
 //! | 25 no version is said to be served that an operator of the agent took back | `Own::told_otherwise` | `IgnoresOperators` |
 //! | 26 nobody goes on from a stage that has failed before that is told and somebody let the release go on | `Witness::went_on` | `GoesOnUndecided` |
 //! | 27 no own agent takes a release whose base version is known not to be what serves there | `Manager::known_otherwise` | `BeginsAnywhere` |
@@ -290,6 +290,11 @@ fn a_release_that_begins_with_something_else_than_what_serves_is_noticed() {
 #[test]
 fn an_undo_that_is_offered_again_as_soon_as_it_failed_is_noticed() {
     assert_caught(Flaw::OffersUndoAtOnce, &[24]);
+}
+
+#[test]
+fn a_child_of_which_all_is_stored_that_it_says_is_noticed() {
+    assert_caught(Flaw::StoresAllThatIsSaid, &[24]);
 }
 
 #[test]

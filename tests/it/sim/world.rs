@@ -3,7 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use heart::parent::CallId;
+use heart::{
+    children::{self, Poll, Profile},
+    parent::CallId,
+    release::command::Command,
+};
+use model::{Capabilities, ChildId};
 
 use super::{
     agent::{Agent, Deed, Input, Next},
@@ -28,6 +33,13 @@ const OWN_DICE: u64 = 0x6f77_6e73;
 
 /// The same for which agents can't go back.
 const UNDO_DICE: u64 = 0x756e_646f;
+
+/// And those for who says ever something else.
+const STORM_DICE: u64 = 0x7374_6f72;
+
+/// How long two agents with one id poll, and how often.
+const TWINS_MS: u64 = 90_000;
+const TWINS_POLL_MS: u64 = 1_000;
 
 #[derive(Debug)]
 pub(super) enum Event {
@@ -98,6 +110,10 @@ pub(super) enum Event {
         what: Box<Happening>,
     },
     Operate,
+    /// Two agents that have one id, and run nothing, poll so often.
+    Twins {
+        polls: u64,
+    },
     Calm,
     Look,
 }
@@ -252,6 +268,14 @@ impl World {
         for agent in &mut world.agents {
             let until = stubborn.between(0, world.weather.until);
             agent.fails_undos_until = if stubborn.chance(0.25) { until } else { 0 };
+        }
+        let mut stormy = Dice::new(seed ^ STORM_DICE);
+        for agent in &mut world.agents {
+            agent.chatters_until = if stormy.chance(0.25) { world.weather.until } else { 0 };
+        }
+        if crew == Crew::Deployed && stormy.chance(0.2) {
+            let at = stormy.between(5_000, world.weather.until);
+            world.plan(at, Event::Twins { polls: TWINS_MS / TWINS_POLL_MS });
         }
         world.make_alike();
         world.schedule();
@@ -410,8 +434,32 @@ impl World {
             }
             Event::Own { index, what } => self.own_happens(index, *what),
             Event::Operate => self.operate(),
+            Event::Twins { polls } => self.twins_poll(polls),
             Event::Calm => self.calm(),
             Event::Look => self.look(),
+        }
+    }
+
+    fn twins_poll(&mut self, polls: u64) {
+        let name = if polls.is_multiple_of(2) { "one" } else { "other" };
+        let id = ChildId::parse("twins").unwrap();
+        let poll = Poll {
+            child: Some(id.clone()),
+            fresh: id,
+            area: None,
+            address: None,
+            agents: 0,
+            profile: Some(Profile {
+                name: Some(name.to_owned()),
+                capabilities: Capabilities { runtimes: Some(Vec::new()), ..Capabilities::default() },
+                ..Profile::default()
+            }),
+            tenant: None,
+        };
+        let request = Request::Heart(Box::new(Command::Children(children::Command::Poll(poll))));
+        self.send(0, Caller::Nobody, 0, request);
+        if polls > 1 {
+            self.plan(self.at + TWINS_POLL_MS, Event::Twins { polls: polls - 1 });
         }
     }
 

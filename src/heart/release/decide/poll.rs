@@ -78,19 +78,9 @@ fn call_again(
     now: Now,
 ) -> Decision {
     let mut changes = signs_of_life(key, child);
-    if poll.area.is_some() && poll.area != child.area {
-        changes.push(Change::Children(children::Change::Moved { child: key, area: poll.area.clone() }));
-    }
+    changes.extend(says_anew(key, child, poll, now));
     if let Some(address) = poll.address.filter(|_| poll.address != child.address) {
         changes.push(Change::Children(children::Change::CalledFrom { child: key, address }));
-    }
-    if poll.agents != child.agents || poll.profile.as_ref() != child.profile.as_deref() {
-        let profile = poll.profile.clone().map(Box::new);
-        changes.push(Change::Children(children::Change::Reported {
-            child: key,
-            agents: poll.agents,
-            profile,
-        }));
     }
     for release in child.open.iter().filter_map(|key| state.release(*key)) {
         let Some(mut walk) = Walk::start(state, release, key, now) else { continue };
@@ -105,6 +95,48 @@ fn call_again(
         changes.extend(succeed(state, seen, key, now));
     }
     Decision::new(changes, Reply::Polled { child: child.id.clone(), key, offer: None })
+}
+
+/// What a child says of itself that is not known. It says all of it in each poll, so nothing is lost if it is said too often to be
+/// stored: one of the next polls brings it.
+fn says_anew(key: ChildKey, child: &Child, poll: &Poll, now: Now) -> Vec<Change> {
+    let has_moved = poll.area.is_some() && poll.area != child.area;
+    let is_other = poll.agents != child.agents || poll.profile.as_ref() != child.profile.as_deref();
+    if !has_moved && !is_other {
+        return Vec::new();
+    }
+    if !child.pace.allows(now) {
+        // What a manager says grows with those below it.
+        let is_conflict = !child.kind().is_manager() && child.pace.tells_conflicts(now);
+        let differs = is_conflict.then(|| differs(child, poll));
+        let said = differs.map(|differs| children::Change::SaysOtherwise { child: key, differs, now });
+        return said.map(Change::Children).into_iter().collect();
+    }
+    let moved = has_moved.then(|| children::Change::Moved { child: key, area: poll.area.clone() });
+    let reported = is_other.then(|| children::Change::Reported {
+        child: key,
+        agents: poll.agents,
+        profile: poll.profile.clone().map(Box::new),
+    });
+    let paced = children::Change::Paced { child: key, now };
+    moved.into_iter().chain(reported).chain([paced]).map(Change::Children).collect()
+}
+
+/// In what a poll differs from what is known of the child, for people.
+fn differs(child: &Child, poll: &Poll) -> Vec<String> {
+    let (known, said) = (child.profile.as_deref(), poll.profile.as_ref());
+    let name = |of: Option<&Profile>| of.and_then(|of| of.name.clone()).unwrap_or_else(|| "none".to_owned());
+    let (was, is) = (name(known), name(said));
+    let found = [
+        (was != is).then(|| format!("name: {was} or {is}")),
+        (known.map(|of| of.kind) != said.map(|of| of.kind)).then(|| "kind".to_owned()),
+        (known.map(|of| &of.capabilities) != said.map(|of| &of.capabilities))
+            .then(|| "capabilities".to_owned()),
+        (poll.agents != child.agents)
+            .then(|| format!("number of children: {} or {}", child.agents, poll.agents)),
+        (poll.area.is_some() && poll.area != child.area).then(|| "area".to_owned()),
+    ];
+    found.into_iter().flatten().collect()
 }
 
 /// What any call of a child shows: it is no ghost, and nobody else.

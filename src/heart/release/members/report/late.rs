@@ -2,7 +2,7 @@
 
 use super::{below::unconfirmed_below, read::Report, shows::shows};
 use crate::{
-    children::Variant,
+    children::{self, Variant},
     release::{
         assignment::{FunctionSet, Led, Shows, Step},
         change::Change,
@@ -10,13 +10,19 @@ use crate::{
         decide::walk::Walk,
     },
 };
-use model::Outcome;
+use model::{Now, Outcome};
 
 /// What came too late, in one call.
-#[derive(Default)]
 pub(super) struct Late {
+    now: Now,
     pub(super) is_late: bool,
     pub(super) changes: Vec<Change>,
+}
+
+impl Late {
+    pub(super) const fn new(now: Now) -> Self {
+        Self { now, is_late: false, changes: Vec::new() }
+    }
 }
 
 /// The child is in a later stage already: what it reported of the current one never came.
@@ -73,13 +79,14 @@ pub(super) fn past(
 }
 
 /// Keeps what came too late, and draws from it what it shows of the versions that run now.
+///
+/// Nobody is told that it is kept. So where a child says ever something else too late, that is passed over, unless it shows that the new
+/// version runs and is not known to: what is to be undone there is undone, and that proves the base version.
 fn keep(walk: &mut Walk<'_>, report: &Report<'_>, late: &mut Late) {
     late.is_late = true;
     if walk.assignment.late().contains(&report.late_digest()) {
         return;
     }
-    late.changes.push(report.keep_late(walk));
-    let before = walk.changes.len();
     let strategy = walk.strategy();
     let status = report.summary().status;
     // What an earlier attempt left behind was replaced by what the present one tests.
@@ -89,6 +96,12 @@ fn keep(walk: &mut Walk<'_>, report: &Report<'_>, late: &mut Late) {
     } else {
         shows(&walk.assignment, strategy, report.piece, report.slot, status)
     };
+    let pace = walk.state.children.get(walk.child).map(|child| child.pace).unwrap_or_default();
+    let is_too_much = !pace.allows(late.now);
+    if is_too_much && shows != Shows::New {
+        return;
+    }
+    let (before, as_it_was) = (walk.changes.len(), walk.assignment.clone());
     walk.step(Step::Late { slot: Some(report.slot), status, shows, digest: report.late_digest() });
     unconfirmed_below(walk, report.summary());
     let functions = match walk.assignment.led {
@@ -103,7 +116,14 @@ fn keep(walk: &mut Walk<'_>, report: &Report<'_>, late: &mut Late) {
         Shows::Base => functions.iter().for_each(|function| confirm_by_late_result(walk, function)),
         Shows::Nothing => {}
     }
-    late.changes.append(&mut walk.changes.split_off(before));
+    let mut found = walk.changes.split_off(before);
+    if is_too_much && found.len() == 1 {
+        walk.assignment = as_it_was;
+        return;
+    }
+    late.changes.push(report.keep_late(walk));
+    late.changes.append(&mut found);
+    late.changes.push(Change::Children(children::Change::Paced { child: walk.child, now: late.now }));
 }
 
 /// A late result that proves the base version makes an undo needless, unless the child has it in hand already.

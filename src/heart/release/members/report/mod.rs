@@ -55,7 +55,7 @@ pub(in crate::release) fn decide(
     };
     walk.reinstate();
     let kept_even_if_refused = walk.changes.len();
-    let mut late = Late::default();
+    let mut late = Late::new(now);
     for received in reports {
         let taken = match call.name.kind {
             OfferKind::Undo(_) if replaced_after_undo(&mut walk, &received.summary) => Ok(()),
