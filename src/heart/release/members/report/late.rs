@@ -15,13 +15,13 @@ use model::{Now, Outcome};
 /// What came too late, in one call.
 pub(super) struct Late {
     now: Now,
-    pub(super) is_late: bool,
+    pub(super) is_refused: bool,
     pub(super) changes: Vec<Change>,
 }
 
 impl Late {
     pub(super) const fn new(now: Now) -> Self {
-        Self { now, is_late: false, changes: Vec::new() }
+        Self { now, is_refused: false, changes: Vec::new() }
     }
 }
 
@@ -83,7 +83,7 @@ pub(super) fn past(
 /// Nobody is told that it is kept. So where a child says ever something else too late, that is passed over, unless it shows that the new
 /// version runs and is not known to: what is to be undone there is undone, and that proves the base version.
 fn keep(walk: &mut Walk<'_>, report: &Report<'_>, late: &mut Late) {
-    late.is_late = true;
+    late.is_refused = true;
     if walk.assignment.late().contains(&report.late_digest()) {
         return;
     }

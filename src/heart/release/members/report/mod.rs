@@ -75,8 +75,11 @@ pub(in crate::release) fn decide(
             return Decision { changes: walk.changes, answer: Err(refusal.into()) };
         }
     }
-    let answer =
-        if late.is_late { Err(Refusal::Late { offer: offer.to_owned() }.into()) } else { Ok(Reply::Stored) };
+    let answer = if late.is_refused {
+        Err(Refusal::Late { offer: offer.to_owned() }.into())
+    } else {
+        Ok(Reply::Stored)
+    };
     walk.changes.append(&mut late.changes);
     Decision { changes: walk.changes, answer }
 }
