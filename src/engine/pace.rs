@@ -97,6 +97,7 @@ fn began_ms(release: &Release) -> u64 {
         matches!(
             fact,
             Fact::Resumed { .. }
+                | Fact::FailuresAccepted { .. }
                 | Fact::Opened { .. }
                 | Fact::StageSkipped { .. }
                 | Fact::UntestedRolledOut

@@ -116,9 +116,10 @@ fn about(command: &Command) -> About<'_> {
             parent::Command::Skip { release, .. }
             | parent::Command::Continue { release, .. }
             | parent::Command::Undo { release, .. } => About::Release(release),
-            parent::Command::End { .. } | parent::Command::Hold { .. } | parent::Command::Disowned { .. } => {
-                About::NothingLeft
-            }
+            parent::Command::End { .. }
+            | parent::Command::Accept { .. }
+            | parent::Command::Hold { .. }
+            | parent::Command::Disowned { .. } => About::NothingLeft,
             parent::Command::NoteForwarded { .. } => About::NoRelease,
         },
         Command::Analysis(analysis::Command::Looked(_))

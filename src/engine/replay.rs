@@ -229,6 +229,7 @@ impl Folding {
         };
         let is_told = match next.fact {
             Fact::Resumed { .. } => name == "release_resumed",
+            Fact::FailuresAccepted { .. } => name == "failures_accepted",
             Fact::Opened { .. } => name == "gate_opened" && opens_level(),
             Fact::StageEnded { .. } => name == "stage_ended",
             Fact::UntestedRolledOut => name == "untested_rolled_out",

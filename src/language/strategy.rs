@@ -217,6 +217,12 @@ impl Strategy {
         self
     }
 
+    /// Whether it came from above, and the parent decides what becomes of stages that fail.
+    #[must_use]
+    pub fn is_decided_above(&self) -> bool {
+        self.from_parent.as_ref().is_some_and(|said| said.keeps_failed)
+    }
+
     /// As if nobody had looked at what the folders of its functions hold.
     #[must_use]
     pub fn without_contents(mut self) -> Self {

@@ -207,6 +207,7 @@ impl<'a> SimulatedChild<'a> {
             strategy_id: offer.id.as_str().into(),
             stage_name: stage.name.as_str().into(),
             skipped: skipped.to_vec(),
+            failures: None,
         };
         let answer = self.post(target, &request).await?.filter(|answer| answer.status == StatusCode::OK);
         let answer = answer.and_then(|answer| serde_json::from_slice(&answer.body).ok());

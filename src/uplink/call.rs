@@ -218,17 +218,18 @@ impl Caller {
     }
 
     /// Asks whether a stage may end, whether what was released is to be taken back, and which stages are to be passed over. The manager may
-    /// wait for news, but for those of the stages that are known to be `skipped`.
+    /// wait for news, but for those of the stages that are known to be `skipped`. A manager also asks what becomes of so many `failures`
+    /// below it of stages that keep their shares.
     pub fn end_stage(
         &self,
         id: &str,
         offer: &str,
         stage: &str,
-        skipped: Vec<String>,
+        (skipped, failures): (Vec<String>, Option<u32>),
         wait: Option<Duration>,
     ) -> BoxFuture<'static, Result<EndStageAnswer, LinkError>> {
-        let body =
-            EndStageRequest { id: id.into(), stage_name: stage.into(), strategy_id: offer.into(), skipped };
+        let (id, stage_name, strategy_id) = (id.into(), stage.into(), offer.into());
+        let body = EndStageRequest { id, stage_name, strategy_id, skipped, failures };
         let (request, span) = waiting(self.post(&["end_stage"], &body), wait);
         let answer = self.send(request, span, MAX_ANSWER_BYTES);
         Box::pin(async move {

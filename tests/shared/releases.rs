@@ -81,6 +81,7 @@ pub fn summary(stage: &str, status: StageStatus) -> Summary {
         assignment: analysis::Assignment::Call,
         effects: None,
         recount: None,
+        failures: None,
         strata: Vec::new(),
         variations: Vec::new(),
     }

@@ -183,7 +183,7 @@ impl Manager {
         skipped: &[String],
         wait: Duration,
     ) -> Result<EndStageAnswer, LinkError> {
-        self.0.caller.end_stage(id, offer, stage, skipped.to_vec(), Some(wait)).await
+        self.0.caller.end_stage(id, offer, stage, (skipped.to_vec(), None), Some(wait)).await
     }
 
     /// Says what the router does, and is answered what operators ask of it. The manager may wait for orders.

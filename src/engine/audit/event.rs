@@ -125,6 +125,10 @@ pub(super) enum Event<'a> {
         release: &'a str,
         held: bool,
     },
+    /// It is decided above to go on from stages that have failed and keep their shares.
+    FailuresAccepted {
+        release: &'a str,
+    },
     ReleaseAborted {
         release: &'a str,
         reason: &'a str,

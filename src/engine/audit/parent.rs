@@ -21,6 +21,7 @@ pub(super) fn event<'a>(
         Change::UndoReported { offer, unconfirmed, .. } => {
             Event::UndoReported { release: release_id, offer, unconfirmed: *unconfirmed }
         }
-        Change::UndoAwaited { .. } | Change::Recounted { .. } => return None,
+        Change::FailuresAccepted { .. } => Event::FailuresAccepted { release: release_id },
+        Change::UndoAwaited { .. } | Change::Recounted { .. } | Change::Failed { .. } => return None,
     })
 }

@@ -39,6 +39,11 @@ enum StepForm {
         #[serde(with = "SlotForm")]
         slot: Slot,
     },
+    KeptBelow {
+        #[serde(with = "SlotForm")]
+        slot: Slot,
+        number: u32,
+    },
     Signalled,
     SignalledIdle,
     StageAgain {

@@ -122,10 +122,11 @@ impl Parent {
         id: &str,
         offer: &str,
         stage: &str,
-        skipped: Vec<String>,
+        (skipped, failures): (Vec<String>, Option<u32>),
         wait_ms: Option<u64>,
     ) -> Result<EndStageAnswer, LinkError> {
-        self.caller.end_stage(id, offer, stage, skipped, wait_ms.map(Duration::from_millis)).await
+        let wait = wait_ms.map(Duration::from_millis);
+        self.caller.end_stage(id, offer, stage, (skipped, failures), wait).await
     }
 }
 

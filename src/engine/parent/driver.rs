@@ -317,6 +317,11 @@ impl Driver {
                 command(engine, Command::Parent(parent::Command::Skip { release, stage })).await?;
                 self.look().await?;
             }
+            Act::Accept { release, failures } => {
+                let release = release.as_str().to_owned();
+                command(engine, Command::Parent(parent::Command::Accept { release, failures })).await?;
+                self.look().await?;
+            }
             Act::Hold { release, hold } => {
                 let release = release.as_str().to_owned();
                 command(engine, Command::Parent(parent::Command::Hold { release, hold })).await?;
@@ -396,10 +401,11 @@ impl ParentCaller {
                 self.tell_interim(told).await?;
                 Ok(Answer::Reported)
             }
-            Call::EndStage { id, offer, name, skipped, wait_ms } => {
-                let answer = self.parent.end_stage(&id, &offer, &name, skipped, wait_ms).await?;
+            Call::EndStage { id, offer, name, skipped, failures, wait_ms } => {
+                let answer = self.parent.end_stage(&id, &offer, &name, (skipped, failures), wait_ms).await?;
                 let undo = answer.then == Some(child::Then::Rollback);
-                Ok(Answer::EndStage { end: answer.end_stage, undo, skip: answer.skip })
+                let (end, skip, accepted) = (answer.end_stage, answer.skip, answer.accepted);
+                Ok(Answer::EndStage { end, undo, skip, accepted })
             }
         }
     }

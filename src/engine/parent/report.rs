@@ -100,7 +100,7 @@ impl ParentCaller {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Every child is ready to end a stage: the parent hears so, with preliminary numbers.
+    /// Every child is ready to end a stage, or it has failed below and keeps its shares: the parent hears so, with preliminary numbers.
     pub(super) async fn tell_waiting(&self, of: ToldStage) -> Result<(), CallTrouble> {
         if let Some(summary) = self.preliminary(StageStatus::SuccessWaiting, &of).await? {
             self.parent.result(&of.id, &of.offer, summary).await?;
@@ -114,7 +114,7 @@ impl ParentCaller {
         status: StageStatus,
         of: &ToldStage,
     ) -> Result<Option<StageSummary>, CallTrouble> {
-        let (release, stage) = (of.release.clone(), of.stage);
+        let (release, stage, of_failures) = (of.release.clone(), of.stage, of.failures);
         let found = self.engine.read(PATIENCE, move |state| {
             let release = state.release_by_id(release.as_str())?;
             let split = release.strategy.stages.get(usize::from(stage))?.new_traffic;
@@ -123,11 +123,18 @@ impl ParentCaller {
             let begun = release.begun(stage).filter(|_| release.strategy.is_classed());
             let strategy = Some(Arc::clone(&release.strategy));
             let below = Below { slot: Slot::stage(stage).0, split, strategy, begun };
-            Some((release.key.0, below, release.agents(), next))
+            // What is decided meanwhile is not to be told.
+            let failed = match (of_failures, &release.parent) {
+                (None, _) => None,
+                (Some(_), Some(parent)) => Some((parent.failures, parent.failed.clone()?)),
+                (Some(_), None) => return None,
+            };
+            Some((release.key.0, below, release.agents(), next, failed))
         });
-        let Some((key, of_stage, agents, next)) = found.await? else { return Ok(None) };
+        let Some((key, of_stage, agents, next, failed)) = found.await? else { return Ok(None) };
         let told = self.below(key, of_stage).await?.told(status, self.understood());
-        let sum = Summary { agents: Some(agents), ..told };
+        let (failures, why) = failed.unzip();
+        let sum = Summary { agents: Some(agents), failures, why, ..told };
         Ok(Some(wire(sum, Some(of.name.clone()), next, self.tells_values())))
     }
 
@@ -258,6 +265,7 @@ fn wire(
         status: summary.status,
         next_stage,
         recount: summary.recount,
+        failures: summary.failures,
         why: summary.why.map(|why| ending(*why)),
         f1_calls: summary.f1_calls,
         f2_calls: summary.f2_calls,

@@ -79,6 +79,8 @@ struct WholeForm {
     retries: bool,
     #[serde(default, skip_serializing_if = "is_never")]
     recounts: u32,
+    #[serde(default, skip_serializing_if = "is_never")]
+    failures: u32,
     #[serde(skip)]
     rare: Rare,
 }

@@ -158,6 +158,9 @@ enum FactForm {
     Opened {
         level: u8,
     },
+    FailuresAccepted {
+        level: u8,
+    },
     StageEnded {
         stage: u8,
     },
@@ -328,6 +331,10 @@ struct ParentOfferForm {
     held: bool,
     #[serde(default, skip_serializing_if = "Option::is_none", with = "Maybe::<SaidForm>")]
     said: Option<Said>,
+    #[serde(default, skip_serializing_if = "is_none_left")]
+    failures: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "Maybe::<Boxed<EndingForm>>")]
+    failed: Option<Box<Ending>>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -71,6 +71,8 @@ pub(crate) struct SummaryForm {
     why: Option<Box<Ending>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     recount: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    failures: Option<u32>,
 }
 
 #[derive(Serialize, Deserialize)]

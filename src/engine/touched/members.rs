@@ -29,6 +29,7 @@ const fn shown_by(step: &Step) -> Option<(Slot, StageStatus)> {
         Step::Offered
         | Step::Admitted
         | Step::Fetched
+        | Step::KeptBelow { .. }
         | Step::Signalled
         | Step::SignalledIdle
         | Step::StageAgain { .. }
@@ -64,7 +65,7 @@ impl Touched {
             }
             Change::Stepped { release, child, step, summary, .. } => {
                 self.assignments.insert((*release, *child));
-                if matches!(step, Step::Kept { .. }) {
+                if matches!(step, Step::Kept { .. } | Step::KeptBelow { .. }) {
                     self.releases.insert(*release);
                 }
                 self.note_summary(state, *release, *child, step, summary.as_deref(), now);

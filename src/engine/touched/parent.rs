@@ -14,6 +14,8 @@ impl Touched {
         match change {
             Change::StageReported { release, .. }
             | Change::Recounted { release }
+            | Change::Failed { release, .. }
+            | Change::FailuresAccepted { release, .. }
             | Change::Held { release, .. }
             | Change::Continued { release, .. }
             | Change::UndoAwaited { release, .. }
@@ -39,7 +41,11 @@ impl Touched {
                 let detail = self.json(&PointerForm::from(&pointer));
                 self.pointers.extend(detail);
             }
-            Change::Held { .. } | Change::Continued { .. } | Change::UndoAwaited { .. } => {}
+            Change::Held { .. }
+            | Change::Failed { .. }
+            | Change::FailuresAccepted { .. }
+            | Change::Continued { .. }
+            | Change::UndoAwaited { .. } => {}
         }
     }
 

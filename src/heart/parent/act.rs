@@ -19,6 +19,8 @@ pub struct ToldStage {
     /// Index in the strategy.
     pub stage: u8,
     pub name: String,
+    /// Stages have failed below and keep their shares, for the how manyth time.
+    pub failures: Option<u32>,
 }
 
 /// A call to the parent. Each carries the id that this manager has there.
@@ -37,7 +39,8 @@ pub enum Call {
         id: String,
         row: Row,
     },
-    /// Tells that every child waits for the end of a stage: a result `SuccessWaiting` with preliminary numbers.
+    /// Tells that every child waits for the end of a stage, or that it has failed below and keeps its shares: a result `SuccessWaiting`
+    /// with preliminary numbers.
     Ready(ToldStage),
     /// Tells what was measured so far of a stage that goes on: a result `InProgress`.
     Interim(ToldStage),
@@ -48,6 +51,8 @@ pub enum Call {
         name: String,
         /// Stages that are passed over here: an answer that names others is news.
         skipped: Vec<String>,
+        /// Failures of stages that keep their shares: what becomes of them?
+        failures: Option<u32>,
         wait_ms: Option<u64>,
     },
 }
@@ -106,6 +111,8 @@ pub enum Answer {
         undo: bool,
         /// Stages that are to be passed over.
         skip: Vec<String>,
+        /// It is decided to go on from the failures of which it was asked.
+        accepted: bool,
     },
 }
 
@@ -142,6 +149,11 @@ pub enum Act {
     Skip {
         release: ReleaseId,
         stage: String,
+    },
+    /// It is decided above to go on from the failures so far.
+    Accept {
+        release: ReleaseId,
+        failures: u32,
     },
     /// The parent paused the release of an offer, or goes on with it.
     Hold {

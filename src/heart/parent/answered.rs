@@ -2,7 +2,7 @@
 
 use super::{
     About, BELIEVED_AFTER, FORGOTTEN_AFTER, LOOK_AGAIN_MS, Link, MAX_DEPTH, MAX_REMEMBERED, PauseFact,
-    QUESTIONS_EVERY_MS, Unheard,
+    QUESTIONS_EVERY_MS, Subject, Unheard,
     act::{Act, Answer, CallId, Polled, Row, Said, Trouble},
 };
 
@@ -19,11 +19,11 @@ impl Link {
             About::Take { row } => self.take_answered(call, row, answer, now),
             About::Interim { offer } => self.interim_answered(call, &offer, now),
             About::Result { row } => self.result_answered(call, row, answer, now),
-            About::Ready { offer, stage, name } => {
-                self.ready_answered(call, (offer, stage, name), answer, now);
+            About::Ready { offer, subject, name } => {
+                self.ready_answered(call, (offer, subject, name), answer, now);
             }
-            About::Ask { offer, stage, name, waits } => {
-                self.ask_answered(call, (offer, stage, name, waits), answer, now);
+            About::Ask { offer, subject, name, waits } => {
+                self.ask_answered(call, (offer, subject, name, waits), answer, now);
             }
         }
     }
@@ -221,7 +221,7 @@ impl Link {
     fn ready_answered(
         &mut self,
         call: CallId,
-        (offer, stage, name): (String, u8, String),
+        (offer, subject, name): (String, Subject, String),
         answer: Result<Answer, Trouble>,
         now: u64,
     ) {
@@ -230,14 +230,14 @@ impl Link {
             Ok(_) => {
                 self.results.succeed(now, &mut self.acts);
                 self.unheard.remove(&offer);
-                self.told.insert((offer, stage));
+                self.told.insert((offer, subject));
             }
             Err(Trouble::Refused { status, text }) => {
                 self.results.succeed(now, &mut self.acts);
-                let before = self.unheard.get(&offer).filter(|unheard| unheard.stage == stage);
+                let before = self.unheard.get(&offer).filter(|unheard| unheard.subject == subject);
                 let refusals = before.map_or(0, |unheard| unheard.refusals).saturating_add(1);
                 let due = now + self.dice.pause(self.settings.poll_ms, refusals);
-                self.unheard.insert(offer.clone(), Unheard { stage, refusals, due });
+                self.unheard.insert(offer.clone(), Unheard { subject, refusals, due });
                 if self.is_for_good(status, refusals) {
                     self.disown(&offer, status, &text);
                 } else if refusals == 1 {
@@ -252,7 +252,7 @@ impl Link {
     fn ask_answered(
         &mut self,
         call: CallId,
-        (offer, stage, name, waits): (String, u8, String, bool),
+        (offer, subject, name, waits): (String, Subject, String, bool),
         answer: Result<Answer, Trouble>,
         now: u64,
     ) {
@@ -263,7 +263,7 @@ impl Link {
             return;
         }
         match answer {
-            Ok(Answer::EndStage { end, undo, skip }) => {
+            Ok(Answer::EndStage { end, undo, skip, accepted }) => {
                 ask.refusals = 0;
                 ask.lane.succeed(again(poll_ms, waits, began, now), &mut self.acts);
                 let Some(of) = self.facts.0.get(&offer) else { return };
@@ -272,7 +272,11 @@ impl Link {
                 for stage in news.take(MAX_SKIPPED) {
                     self.acts.push_back(Act::Skip { release: of.release.clone(), stage });
                 }
+                if let Some(failures) = subject.failures.filter(|_| accepted && !undo) {
+                    self.acts.push_back(Act::Accept { release: of.release.clone(), failures });
+                }
                 if end {
+                    let stage = subject.stage;
                     self.acts.push_back(Act::End { release: of.release.clone(), stage, undo });
                 }
             }

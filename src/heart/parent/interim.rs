@@ -75,7 +75,14 @@ impl Link {
         let of = self.facts.0.get(&offer)?;
         let waiting = of.waiting.as_ref()?;
         let (release, name) = (of.release.clone(), waiting.name.clone());
-        let told = ToldStage { id: id.to_owned(), release, offer: offer.clone(), stage: waiting.stage, name };
+        let told = ToldStage {
+            id: id.to_owned(),
+            release,
+            offer: offer.clone(),
+            stage: waiting.stage,
+            name,
+            failures: None,
+        };
         let act = self.begin(About::Interim { offer: offer.clone() }, Call::Interim(told));
         let call = (CallId(self.last_call), now);
         self.interims.get_mut(&offer)?.call = Some(call);

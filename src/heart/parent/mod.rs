@@ -9,7 +9,7 @@
 //!            facts, below, rows of the outbox, answers
 //!                             │
 //!   Act::Call ◀── next(now) ◀─┴─▶ wake() ──▶ when to call next() again at the latest
-//!   Act::Enroll, Note, Done, End, Skip, Hold, Disown, Answer, Above, Say
+//!   Act::Enroll, Note, Done, End, Skip, Accept, Hold, Disown, Answer, Above, Say
 //! ```
 //!
 //! Four errands run beside each other: the poll (it may wait at the parent for half a minute), the taking over of offers,
@@ -102,10 +102,24 @@ struct Taking {
     attempts: u32,
 }
 
+/// What of an offer the parent is told, and asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Subject {
+    stage: u8,
+    /// Stages have failed below and keep their shares, for the how manyth time.
+    failures: Option<u32>,
+}
+
+impl Waiting {
+    const fn subject(&self) -> Subject {
+        Subject { stage: self.stage, failures: self.failures }
+    }
+}
+
 /// The question whether the stage of an offer may end.
 #[derive(Debug)]
 struct Ask {
-    stage: u8,
+    subject: Subject,
     lane: Lane,
     /// Refusals in a row: the parent knows of no such stage.
     refusals: u32,
@@ -114,7 +128,7 @@ struct Ask {
 /// That a stage waits is refused.
 #[derive(Debug)]
 struct Unheard {
-    stage: u8,
+    subject: Subject,
     refusals: u32,
     due: u64,
 }
@@ -125,8 +139,8 @@ enum About {
     Poll { with_id: bool, waits: bool },
     Take { row: Row },
     Result { row: Row },
-    Ready { offer: String, stage: u8, name: String },
-    Ask { offer: String, stage: u8, name: String, waits: bool },
+    Ready { offer: String, subject: Subject, name: String },
+    Ask { offer: String, subject: Subject, name: String, waits: bool },
     Interim { offer: String },
 }
 
@@ -148,7 +162,7 @@ pub struct Link {
     taking: VecDeque<Taking>,
     unsent: Vec<Unsent>,
     /// Stages of which the parent knows that they wait.
-    told: BTreeSet<(String, u8)>,
+    told: BTreeSet<(String, Subject)>,
     /// By offer: that one of its stages waits was refused.
     unheard: BTreeMap<String, Unheard>,
     /// When an offer that was taken over may be looked at again.
@@ -215,21 +229,22 @@ impl Link {
         }
         let waiting: BTreeMap<&String, &Waiting> =
             self.facts.0.iter().filter_map(|(offer, of)| Some((offer, of.waiting.as_ref()?))).collect();
-        let is_asked = |offer: &String, stage: u8| waiting.get(offer).is_some_and(|w| w.stage == stage);
-        self.told.retain(|(offer, stage)| is_asked(offer, *stage));
-        self.unheard.retain(|offer, unheard| is_asked(offer, unheard.stage));
+        let is_asked =
+            |offer: &String, of: Subject| waiting.get(offer).is_some_and(|waiting| waiting.subject() == of);
+        self.told.retain(|(offer, of)| is_asked(offer, *of));
+        self.unheard.retain(|offer, unheard| is_asked(offer, unheard.subject));
         let (calls, acts) = (&mut self.calls, &mut self.acts);
         self.asks.retain(|offer, ask| {
-            let stays = is_asked(offer, ask.stage);
+            let stays = is_asked(offer, ask.subject);
             if !stays && let Some(call) = ask.lane.give_up() {
                 calls.remove(&call);
                 acts.push_back(Act::GiveUp(call));
             }
             stays
         });
-        for (offer, Waiting { stage, .. }) in waiting {
+        for (offer, waiting) in waiting {
             self.asks.entry(offer.clone()).or_insert_with(|| Ask {
-                stage: *stage,
+                subject: waiting.subject(),
                 lane: Lane::new(Errand::Signals, now),
                 refusals: 0,
             });
@@ -404,9 +419,10 @@ impl Link {
             return Some((About::Result { row: unsent.row }, Call::Result { id, row: unsent.row }));
         }
         let (_, offer, of, waiting) = self.ready().find(|(due, ..)| *due <= now)?;
-        let (offer, stage, name) = (offer.clone(), waiting.stage, waiting.name.clone());
-        let about = About::Ready { offer: offer.clone(), stage, name: name.clone() };
-        let told = ToldStage { id, release: of.release.clone(), offer, stage, name };
+        let (offer, subject, name) = (offer.clone(), waiting.subject(), waiting.name.clone());
+        let about = About::Ready { offer: offer.clone(), subject, name: name.clone() };
+        let Subject { stage, failures } = subject;
+        let told = ToldStage { id, release: of.release.clone(), offer, stage, name, failures };
         Some((about, Call::Ready(told)))
     }
 
@@ -424,8 +440,8 @@ impl Link {
     fn ready(&self) -> impl Iterator<Item = (u64, &String, &FromParent, &Waiting)> {
         let stages = self.facts.0.iter().filter_map(|(offer, of)| Some((offer, of, of.waiting.as_ref()?)));
         let untold = stages.filter(|(offer, _, waiting)| {
-            waiting.is_ready
-                && !self.told.contains(&((*offer).clone(), waiting.stage))
+            (waiting.is_ready || waiting.failures.is_some())
+                && !self.told.contains(&((*offer).clone(), waiting.subject()))
                 && !self.owes_for(offer)
                 && !self.is_telling_interim(offer)
         });
@@ -439,17 +455,23 @@ impl Link {
     }
 
     fn ask(&mut self, id: &str, now: u64) -> Option<Act> {
-        let (offer, stage) = self
+        let (offer, subject) = self
             .askable()
             .find(|(_, ask)| ask.lane.due <= now)
-            .map(|(offer, ask)| (offer.clone(), ask.stage))?;
+            .map(|(offer, ask)| (offer.clone(), ask.subject))?;
         let of = self.facts.0.get(&offer)?;
         let (name, skipped) = (of.waiting.as_ref()?.name.clone(), of.skipped.clone());
         let wait_ms = self.is_understood().then_some(WAIT_MS);
-        let call =
-            Call::EndStage { id: id.to_owned(), offer: offer.clone(), name: name.clone(), skipped, wait_ms };
+        let call = Call::EndStage {
+            id: id.to_owned(),
+            offer: offer.clone(),
+            name: name.clone(),
+            skipped,
+            failures: subject.failures,
+            wait_ms,
+        };
         let act =
-            self.begin(About::Ask { offer: offer.clone(), stage, name, waits: wait_ms.is_some() }, call);
+            self.begin(About::Ask { offer: offer.clone(), subject, name, waits: wait_ms.is_some() }, call);
         let call = CallId(self.last_call);
         self.asks.get_mut(&offer)?.lane.begin(call, now);
         Some(act)

@@ -118,6 +118,8 @@ pub enum Reply {
         skip: Vec<String>,
         /// An agent: the variation that is to serve alone in the end, whatever the stages say.
         winner: Option<String>,
+        /// A manager: it is decided to go on from the failed stages of which it asked.
+        accepted: bool,
     },
     /// The parent will hear when a release is taken back; if it is already, how many agents have not confirmed that.
     TakenBack {

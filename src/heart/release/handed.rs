@@ -70,7 +70,7 @@ impl Release {
             classes: self.strategy.is_classed(),
             local_alpha: Some(self.local_alpha()),
             salt: Some(self.salt()),
-            keeps_failed: false,
+            keeps_failed: self.keeps_failed(),
         }
     }
 
@@ -86,10 +86,11 @@ impl Release {
     }
 
     /// Whether a stage that fails at an agent keeps its shares until somebody decides: where one failure stops the release, and what is
-    /// tried isn't to be taken back for it. Who may fail within a limit goes back by itself, for nobody is asked about that one.
+    /// tried isn't to be taken back for it. Who may fail within a limit goes back by itself, for nobody is asked about that one. Of what
+    /// came from above the parent says whether.
     fn keeps_failed(&self) -> bool {
         let stops = |rollout: &Rollout| rollout.on_failure == OnLimit::Pause && rollout.max_failed.is_none();
-        self.strategy.rollout.as_ref().is_some_and(stops)
+        self.strategy.is_decided_above() || self.strategy.rollout.as_ref().is_some_and(stops)
     }
 
     /// By what users are drawn: the same in all attempts, and in the whole tree.

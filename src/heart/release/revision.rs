@@ -121,7 +121,9 @@ const fn is_act(change: &Change) -> bool {
             matches!(change, rollout::Change::Approved { .. } | rollout::Change::WinnerChosen { .. })
         }
         Change::Stages(change) => matches!(change, stages::Change::Skipped { .. }),
-        Change::Parent(change) => matches!(change, parent::Change::Held { .. }),
+        Change::Parent(change) => {
+            matches!(change, parent::Change::Held { .. } | parent::Change::FailuresAccepted { .. })
+        }
         Change::Analysis(_) | Change::Children(_) | Change::Members(_) | Change::Traffic(_) => false,
     }
 }
@@ -160,7 +162,9 @@ pub const fn is_decided_on(change: &Change) -> bool {
             stages::Change::Timed { .. } => false,
         },
         Change::Parent(change) => match change {
-            parent::Change::Held { .. } => true,
+            parent::Change::Held { .. }
+            | parent::Change::Failed { .. }
+            | parent::Change::FailuresAccepted { .. } => true,
             parent::Change::Recounted { .. }
             | parent::Change::StageReported { .. }
             | parent::Change::Forwarded { .. }

@@ -80,6 +80,8 @@ const fn may_move_queue(change: &Change) -> bool {
             parent::Change::Held { .. } => true,
             parent::Change::Recounted { .. }
             | parent::Change::StageReported { .. }
+            | parent::Change::Failed { .. }
+            | parent::Change::FailuresAccepted { .. }
             | parent::Change::Forwarded { .. }
             | parent::Change::Continued { .. }
             | parent::Change::UndoAwaited { .. }

@@ -177,6 +177,9 @@ impl<S: Seen + ?Sized> Look<'_, S> {
             (_, Some(paused)) if assignment.is_undecided() => {
                 format!("has failed {what}, which keeps its shares; {paused}")
             }
+            (_, None) if assignment.is_undecided() => {
+                format!("has failed {what}, which keeps its shares; waits for what is decided above")
+            }
             (StageStatus::SuccessWaiting, Some(paused)) => {
                 format!("is ready to end {what}; {paused}")
             }

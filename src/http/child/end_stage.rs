@@ -38,11 +38,13 @@ const NOT_YET: &[u8] = b"{\"end_stage\":false}\n";
     params(("wait" = Option<String>, Query, description = "Answer as soon as it may, at the latest after this \
         time: `30s`, `500ms`. Without it, at once.")),
     request_body(content = Object, description = "`id`, `strategy_id`, `stage_name`; managers and \
-        agents with a whole strategy add which stages they know to be `skipped`."),
+        agents with a whole strategy add which stages they know to be `skipped`, managers how many `failures` of stages that keep \
+        their shares they have told."),
     responses(
         (status = 200, description = "`end_stage`: true once it may; to whoever has a whole strategy also \
             `then: rollback`, the names of stages to `skip`, and to an agent with the feature `winner` the variation of its service \
-            that is to serve alone in the end, if an operator chose it.", content_type = "application/json",
+            that is to serve alone in the end, if an operator chose it; to a manager `accepted` where it is decided to go on from these \
+            failures.", content_type = "application/json",
             body = Object),
         (status = 400, description = "Malformed.", content_type = "text/plain", body = String),
         (status = 404, description = "No such stage, or never offered. A child or a release that is not known at all, \
@@ -74,7 +76,7 @@ pub(super) async fn handle(
     // In a box, so that calls that are answered at once carry nothing of it around.
     let answer = Box::pin(slowly(&ctx, &request, wait)).await?;
     Ok(json(match answer {
-        EndStageAnswer { end_stage, then: None, skip, winner: None } if skip.is_empty() => {
+        EndStageAnswer { end_stage, then: None, skip, winner: None, accepted: false } if skip.is_empty() => {
             Bytes::from_static(if end_stage { END } else { NOT_YET })
         }
         for_manager => written(&for_manager)?.into(),
@@ -111,7 +113,7 @@ fn written(answer: &EndStageAnswer) -> Result<Vec<u8>, Refused> {
 
 /// Whether a manager or an agent wants to hear this at once.
 fn is_news(answer: &EndStageAnswer, request: &EndStageRequest<'_>) -> bool {
-    answer.end_stage || answer.skip.iter().any(|stage| !request.skipped.contains(stage))
+    answer.end_stage || answer.accepted || answer.skip.iter().any(|stage| !request.skipped.contains(stage))
 }
 
 /// Whether the stage may end within the wait.
@@ -158,11 +160,12 @@ async fn ask(ctx: &Context, request: &EndStageRequest<'_>) -> Result<EndStageAns
         child: request.id.to_string(),
         offer: request.strategy_id.to_string(),
         stage: request.stage_name.to_string(),
+        failures: request.failures,
     });
     match ctx.engine.call(command, By::CHILD, PATIENCE).await {
-        Ok(Reply::EndStage { end, rollback, skip, winner }) => {
+        Ok(Reply::EndStage { end, rollback, skip, winner, accepted }) => {
             let then = rollback.then_some(Then::Rollback);
-            Ok(EndStageAnswer { end_stage: end || rollback, then, skip, winner })
+            Ok(EndStageAnswer { end_stage: end || rollback, then, skip, winner, accepted })
         }
         Ok(_) => Err(EngineError::Failed.into()),
         Err(EngineError::Refused(Refusal::UnknownStage { offer, stage })) => {

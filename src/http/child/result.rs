@@ -84,6 +84,7 @@ pub fn read(sent: StageSummary, says_next: Option<String>) -> summary::Summary {
         says_next,
         agents: agents(&sent),
         recount: sent.recount,
+        failures: sent.failures,
         why: sent.why.map(|why| Box::new(ending(why))),
         stage_name: sent.stage_name.filter(|name| !name.is_empty()),
         status: sent.status,

@@ -19,6 +19,9 @@ pub struct EndStageRequest<'a> {
     /// The stages of which whoever has a whole strategy knows that they are passed over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<String>,
+    /// A manager asks what becomes of the stages that have failed below it and keep their shares: so many it has told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failures: Option<u32>,
 }
 
 impl<'a> EndStageRequest<'a> {
@@ -42,6 +45,9 @@ pub struct EndStageAnswer {
     /// Told to those only that name the feature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub winner: Option<String>,
+    /// It is decided to go on from the `failures` of which a manager asked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub accepted: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

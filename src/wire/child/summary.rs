@@ -96,6 +96,9 @@ pub struct StageSummary {
     /// From a manager that is done: it says anew what became of its agents, for the how manyth time.
     #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub recount: Option<u32>,
+    /// From a manager, with a `why` of the cause `kept`: for the how manyth time a stage has failed below it and keeps its shares.
+    #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
+    pub failures: Option<u32>,
 }
 
 /// Why a part of a release ended badly. Each text has at most [`MAX_WHY_BYTES`].
@@ -174,6 +177,7 @@ impl StageSummary {
             unconfirmed: None,
             why: None,
             recount: None,
+            failures: None,
         }
     }
 

@@ -84,7 +84,9 @@ fn well(call: &Call, offer: Option<u8>) -> Answer {
         }
         Call::Take { .. } => Answer::Taken,
         Call::Result { .. } | Call::Ready(_) | Call::Interim(_) => Answer::Reported,
-        Call::EndStage { .. } => Answer::EndStage { end: true, undo: false, skip: Vec::new() },
+        Call::EndStage { .. } => {
+            Answer::EndStage { end: true, undo: false, skip: Vec::new(), accepted: false }
+        }
     }
 }
 
@@ -113,6 +115,7 @@ fn step(bench: &mut Bench, watch: &mut Watch, open: &mut Vec<(CallId, Call)>) ->
             Act::Done(_)
             | Act::End { .. }
             | Act::Skip { .. }
+            | Act::Accept { .. }
             | Act::Hold { .. }
             | Act::Answer(_)
             | Act::Disown { .. }

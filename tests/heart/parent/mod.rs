@@ -95,6 +95,7 @@ fn facts(stages: &[(&str, u8, bool)]) -> Facts {
             stage: *stage,
             name: format!("stage {stage}"),
             is_ready: *is_ready,
+            failures: None,
         };
         let release = ReleaseId::parse(offer).unwrap();
         (

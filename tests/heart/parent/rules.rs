@@ -189,7 +189,7 @@ fn refused_until_disowned(bench: &mut Bench, refused: &Trouble) -> (u64, Vec<Act
                 Call::Poll(_) => drop(bench.answer(call, polled(None))),
                 // As recorded of the plain manager: a stage that has not begun may not end.
                 Call::EndStage { .. } => {
-                    let no = Answer::EndStage { end: false, undo: false, skip: Vec::new() };
+                    let no = Answer::EndStage { end: false, undo: false, skip: Vec::new(), accepted: false };
                     seen.extend(bench.answer(call, no));
                 }
                 _ => seen.extend(bench.fail(call, refused.clone())),
@@ -279,10 +279,49 @@ fn a_stage_is_ended_when_the_parent_says_so_and_a_question_about_an_old_one_is_g
     assert_eq!(acts[0], Act::GiveUp(*ask));
     let Act::Call(ask_again, Call::EndStage { name, .. }) = &acts[1] else { panic!("{acts:?}") };
     assert_eq!(name, "stage 2");
-    let late = bench.answer(*ask, Answer::EndStage { end: true, undo: false, skip: Vec::new() });
+    let late =
+        bench.answer(*ask, Answer::EndStage { end: true, undo: false, skip: Vec::new(), accepted: false });
     assert_eq!(late, []);
-    let acts = bench.answer(*ask_again, Answer::EndStage { end: true, undo: false, skip: Vec::new() });
+    let acts = bench
+        .answer(*ask_again, Answer::EndStage { end: true, undo: false, skip: Vec::new(), accepted: false });
     assert!(matches!(acts.as_slice(), [Act::End { stage: 2, undo: false, .. }]), "{acts:?}");
+}
+
+#[test]
+fn a_stage_that_failed_below_is_told_and_asked_of_anew_and_only_what_is_said_of_it_counts() {
+    let mut bench = Bench::registered();
+    let failed = |failures| {
+        let mut facts = facts(&[("21", 1, false)]);
+        facts.0.get_mut("21").unwrap().waiting.as_mut().unwrap().failures = failures;
+        facts
+    };
+    let answer = |accepted| Answer::EndStage { end: false, undo: false, skip: Vec::new(), accepted };
+    let told = |acts: &[Act]| {
+        let ready = acts.iter().find_map(|act| match act {
+            Act::Call(call, Call::Ready(told)) => Some((*call, told.failures)),
+            _ => None,
+        });
+        let asked = acts.iter().find_map(|act| match act {
+            Act::Call(call, Call::EndStage { failures, .. }) => Some((*call, *failures)),
+            _ => None,
+        });
+        (ready.unwrap(), asked.unwrap())
+    };
+    bench.waits("21", 1, false);
+    bench.acts();
+    bench.link.note_facts(failed(Some(1)), bench.now);
+    let acts = bench.acts();
+    assert!(matches!(acts[0], Act::GiveUp(_)), "{acts:?}");
+    let ((ready, of), (first, asked)) = told(&acts);
+    assert_eq!((of, asked), (Some(1), Some(1)));
+    bench.answer(ready, Answer::Reported);
+    // Another one, before anything is said of the first.
+    bench.link.note_facts(failed(Some(2)), bench.now);
+    let ((_, of), (second, asked)) = told(&bench.acts());
+    assert_eq!((of, asked), (Some(2), Some(2)));
+    assert_eq!(bench.answer(first, answer(true)), []);
+    let acts = bench.answer(second, answer(true));
+    assert!(matches!(acts.as_slice(), [Act::Accept { failures: 2, .. }]), "{acts:?}");
 }
 
 #[test]
@@ -293,7 +332,8 @@ fn what_the_parent_skips_is_passed_over_before_the_stage_before_it_ends() {
     let (ask, call) = calls.iter().find(|(_, call)| matches!(call, Call::EndStage { .. })).unwrap();
     assert!(matches!(call, Call::EndStage { skipped, .. } if skipped.is_empty()));
     let skip = vec!["Second".to_owned()];
-    let acts = bench.answer(*ask, Answer::EndStage { end: true, undo: false, skip: skip.clone() });
+    let acts =
+        bench.answer(*ask, Answer::EndStage { end: true, undo: false, skip: skip.clone(), accepted: false });
     let [Act::Skip { stage, .. }, Act::End { stage: 1, .. }] = acts.as_slice() else { panic!("{acts:?}") };
     assert_eq!(*stage, skip[0]);
     // Once that is so here, it is no news.
@@ -303,7 +343,7 @@ fn what_the_parent_skips_is_passed_over_before_the_stage_before_it_ends() {
     let calls = bench.calls();
     let (ask, call) = calls.iter().find(|(_, call)| matches!(call, Call::EndStage { .. })).unwrap();
     assert!(matches!(call, Call::EndStage { skipped, .. } if *skipped == skip), "{call:?}");
-    assert_eq!(bench.answer(*ask, Answer::EndStage { end: false, undo: false, skip }), []);
+    assert_eq!(bench.answer(*ask, Answer::EndStage { end: false, undo: false, skip, accepted: false }), []);
 }
 
 #[test]
@@ -316,7 +356,7 @@ fn a_parent_that_understands_is_asked_to_let_calls_wait_and_not_all_the_time_if_
     let answer = Polled { id: "c1".to_owned(), rm_ids: rm_ids.clone(), ..Polled::default() };
     let acts = bench.answer(calls[0].0, Answer::Polled(answer.clone()));
     assert!(acts.contains(&Act::Lineage(rm_ids)), "{acts:?}");
-    bench.answer(calls[1].0, Answer::EndStage { end: false, undo: false, skip: Vec::new() });
+    bench.answer(calls[1].0, Answer::EndStage { end: false, undo: false, skip: Vec::new(), accepted: false });
     bench.now += POLL_MS;
     let calls = bench.calls();
     assert!(matches!(&calls[0].1, Call::Poll(poll) if poll.wait_ms == Some(WAIT_MS)), "{calls:?}");

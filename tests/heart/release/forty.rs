@@ -58,7 +58,10 @@ fn offered(world: &mut World, routers: &[String]) -> Vec<usize> {
 /// Whether it may end the stage, and whether it is to take all back.
 fn asks(world: &mut World, router: &str, stage: &str) -> (bool, bool) {
     let (child, offer, stage) = (router.to_owned(), "r".to_owned(), stage.to_owned());
-    match world.command(&Command::Members(members::Command::EndStage { child, offer, stage })).unwrap() {
+    match world
+        .command(&Command::Members(members::Command::EndStage { child, offer, stage, failures: None }))
+        .unwrap()
+    {
         Reply::EndStage { end, rollback, .. } => (end, rollback),
         other => panic!("{other:?}"),
     }

@@ -112,7 +112,7 @@ impl Crew {
     /// Whether it may end a stage, and whether it is to take all back.
     fn asks(&mut self, child: &str, offer: &str, stage: &str) -> (bool, bool) {
         let (child, offer, stage) = (child.to_owned(), offer.to_owned(), stage.to_owned());
-        let asks = Command::Members(members::Command::EndStage { child, offer, stage });
+        let asks = Command::Members(members::Command::EndStage { child, offer, stage, failures: None });
         match self.world.command(&asks).unwrap() {
             Reply::EndStage { end, rollback, .. } => (end, rollback),
             other => panic!("{other:?}"),

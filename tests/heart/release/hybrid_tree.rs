@@ -129,7 +129,7 @@ impl Tree {
     /// Whether it may end a stage, and whether it is to take all back.
     fn asks(&mut self, child: &str, stage: &str) -> (bool, bool) {
         let (child, offer, stage) = (child.to_owned(), "h".to_owned(), stage.to_owned());
-        let asks = Command::Members(members::Command::EndStage { child, offer, stage });
+        let asks = Command::Members(members::Command::EndStage { child, offer, stage, failures: None });
         match self.world.command(&asks).unwrap() {
             Reply::EndStage { end, rollback, .. } => (end, rollback),
             other => panic!("{other:?}"),

@@ -42,8 +42,11 @@ fn world_with(text: &str) -> (World, String) {
 /// Whether a stage may end, whether everything is taken back, and which stages are skipped.
 fn asks(world: &mut World, child: &str, offer: &str, stage: &str) -> (bool, bool, Vec<String>) {
     let (child, offer, stage) = (child.to_owned(), offer.to_owned(), stage.to_owned());
-    match world.command(&Command::Members(members::Command::EndStage { child, offer, stage })).unwrap() {
-        Reply::EndStage { end, rollback, skip, winner: _ } => (end, rollback, skip),
+    match world
+        .command(&Command::Members(members::Command::EndStage { child, offer, stage, failures: None }))
+        .unwrap()
+    {
+        Reply::EndStage { end, rollback, skip, .. } => (end, rollback, skip),
         other => panic!("{other:?}"),
     }
 }

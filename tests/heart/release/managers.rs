@@ -48,7 +48,10 @@ fn led(text: &str) -> &str {
 /// Whether a stage may end, and whether the release is taken back.
 fn asks(world: &mut World, child: &str, offer: &str, stage: &str) -> (bool, bool) {
     let (child, offer, stage) = (child.to_owned(), offer.to_owned(), stage.to_owned());
-    match world.command(&Command::Members(members::Command::EndStage { child, offer, stage })).unwrap() {
+    match world
+        .command(&Command::Members(members::Command::EndStage { child, offer, stage, failures: None }))
+        .unwrap()
+    {
         Reply::EndStage { end, rollback, .. } => (end, rollback),
         other => panic!("{other:?}"),
     }

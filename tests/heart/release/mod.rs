@@ -10,6 +10,7 @@ mod history;
 mod hybrid;
 mod hybrid_tree;
 mod in_place;
+mod kept_tree;
 mod led;
 mod local;
 mod lookups;

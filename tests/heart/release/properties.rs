@@ -301,6 +301,7 @@ impl Run {
                     child: id,
                     offer,
                     stage: STAGES[*stage].to_owned(),
+                    failures: None,
                 }));
             }
             Deed::Submit(index) => {

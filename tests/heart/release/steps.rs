@@ -146,6 +146,7 @@ impl Fleet {
             child: owned(),
             offer: of.clone(),
             stage: "Canary".to_owned(),
+            failures: None,
         }));
         let reports = vec![received(summary("Canary", StageStatus::SuccessWaiting))];
         self.call(&Command::Members(members::Command::Result { child: owned(), offer: of.clone(), reports }));

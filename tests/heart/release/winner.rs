@@ -58,7 +58,10 @@ fn promote(world: &mut World, variation: &str) -> Result<(), Refusal> {
 /// Whether a stage may end, and who wins then.
 fn asks(world: &mut World, child: &str, stage: &str) -> (bool, Option<String>) {
     let (child, offer, stage) = (child.to_owned(), "s".to_owned(), stage.to_owned());
-    match world.command(&Command::Members(members::Command::EndStage { child, offer, stage })).unwrap() {
+    match world
+        .command(&Command::Members(members::Command::EndStage { child, offer, stage, failures: None }))
+        .unwrap()
+    {
         Reply::EndStage { end, winner, .. } => (end, winner),
         other => panic!("{other:?}"),
     }
@@ -158,8 +161,9 @@ fn who_can_not_be_told_is_named_and_who_comes_later_ends_nothing() {
     assert_eq!(asks(&mut world, &routers[0], "little"), (true, Some("C".to_owned())));
     world.abort("s");
     let (child, offer, stage) = (late.clone(), "s".to_owned(), "little".to_owned());
-    let answer =
-        world.command(&Command::Members(members::Command::EndStage { child, offer, stage })).unwrap();
+    let answer = world
+        .command(&Command::Members(members::Command::EndStage { child, offer, stage, failures: None }))
+        .unwrap();
     assert!(matches!(answer, Reply::EndStage { rollback: true, .. }), "{answer:?}");
 }
 

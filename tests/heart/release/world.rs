@@ -286,7 +286,12 @@ impl World {
 
     pub fn may_end(&mut self, child: &str, offer: &str, stage: &str) -> Result<bool, Refusal> {
         let (child, offer, stage) = (child.to_owned(), offer.to_owned(), stage.to_owned());
-        match self.command(&Command::Members(members::Command::EndStage { child, offer, stage }))? {
+        match self.command(&Command::Members(members::Command::EndStage {
+            child,
+            offer,
+            stage,
+            failures: None,
+        }))? {
             Reply::EndStage { end, .. } => Ok(end),
             other => panic!("{other:?}"),
         }

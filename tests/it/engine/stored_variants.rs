@@ -113,6 +113,7 @@ fn every_fact_of_a_release_has_the_name_that_it_had() {
     let facts = cases!(Fact {
         Fact::Resumed { .. } => [r#""resumed","level":1"#],
         Fact::Opened { .. } => [r#""opened","level":2"#],
+        Fact::FailuresAccepted { .. } => [r#""failures_accepted","level":2"#],
         Fact::StageEnded { .. } => [r#""stage_ended","stage":3"#],
         Fact::UntestedRolledOut => [r#""untested_rolled_out""#],
         Fact::StageSkipped { .. } => [
@@ -283,6 +284,7 @@ fn every_step_of_a_child_is_told_in_the_words_that_it_had() {
         Step::Fetched => [told(Step::Fetched, r#""fetched""#)],
         Step::Waiting { .. } => [told(Step::Waiting { slot }, r#""waiting","slot":3"#)],
         Step::Kept { .. } => [told(Step::Kept { slot }, r#""kept","slot":3"#)],
+        Step::KeptBelow { .. } => [told(Step::KeptBelow { slot, number: 2 }, r#""kept_below","slot":3,"number":2"#)],
         Step::Signalled => [told(Step::Signalled, r#""signalled""#)],
         Step::SignalledIdle => [told(Step::SignalledIdle, r#""signalled_idle""#)],
         Step::StageAgain { .. } => [

@@ -476,6 +476,7 @@ impl Agent {
             child: self.id.clone(),
             offer: work.id.clone(),
             stage,
+            failures: None,
         });
         self.step = Step::Asking(work, run);
         heart(command)

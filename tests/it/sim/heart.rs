@@ -100,6 +100,8 @@ pub enum Flaw {
     StoresAllThatIsSaid,
     /// Invariant 26: who has failed and keeps its shares is told to go on, whoever has decided that.
     GoesOnUndecided,
+    /// Invariant 26: a manager in which stages have failed is told that people go on from them, whatever they have decided.
+    AcceptsUndecided,
     /// Invariant 27: whatever serves there, everybody takes part.
     BeginsAnywhere,
     /// Invariant 20: the shares of the first and the last stage are swapped on their way to own agents.
@@ -141,9 +143,24 @@ pub fn advance(
         other => other,
     });
     if flaw == Flaw::GoesOnUndecided && is_undecided(state, command) {
-        let answer =
-            answer.map(|_| Reply::EndStage { end: true, rollback: false, skip: Vec::new(), winner: None });
+        let answer = answer.map(|_| Reply::EndStage {
+            end: true,
+            rollback: false,
+            skip: Vec::new(),
+            winner: None,
+            accepted: true,
+        });
         return (changes, answer);
+    }
+    if flaw == Flaw::AcceptsUndecided
+        && is_undecided(state, command)
+        && let (
+            Command::Members(members::Command::EndStage { failures: Some(_), .. }),
+            Ok(Reply::EndStage { end, rollback, skip, winner, .. }),
+        ) = (command, &answer)
+    {
+        let (end, rollback, skip, winner) = (*end, *rollback, skip.clone(), winner.clone());
+        return (changes, Ok(Reply::EndStage { end, rollback, skip, winner, accepted: true }));
     }
     (changes, bend_answer(flaw, answer))
 }
@@ -388,6 +405,7 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
         Flaw::ForgetsCommits
         | Flaw::ForgetsChoice
         | Flaw::GoesOnUndecided
+        | Flaw::AcceptsUndecided
         | Flaw::KeepsWhatWasSent
         | Flaw::NoTick
         | Flaw::RollsOutAtOnce
@@ -431,7 +449,7 @@ fn bend_answer(flaw: Flaw, answer: Result<Reply, NoReply>) -> Result<Reply, NoRe
         }
         (Flaw::PassesOverAll, Ok(Reply::EndStage { rollback: false, .. })) => {
             let skip = NAMES.map(str::to_owned).to_vec();
-            Ok(Reply::EndStage { end: true, rollback: false, skip, winner: None })
+            Ok(Reply::EndStage { end: true, rollback: false, skip, winner: None, accepted: false })
         }
         (_, answer) => answer,
     }

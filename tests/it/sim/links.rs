@@ -20,6 +20,7 @@ use heart::{
         lifecycle::{self, Submitted},
         manager::Agents,
         members,
+        offer::OfferName,
         parent::{
             self, aggregate,
             offered::{self, BELIEVED_AFTER},
@@ -247,6 +248,12 @@ impl World {
                 let release = release.as_str().to_owned();
                 self.own(manager, None, Command::Parent(parent::Command::Skip { release, stage }));
             }
+            Act::Accept { release, failures } => {
+                self.tell(|| format!("manager {manager} goes on from {failures} failures of {release}"));
+                self.check_accepted(manager, &release, failures);
+                let release = release.as_str().to_owned();
+                self.own(manager, None, Command::Parent(parent::Command::Accept { release, failures }));
+            }
             Act::Hold { release, hold } => {
                 let release = release.as_str().to_owned();
                 self.own(manager, None, Command::Parent(parent::Command::Hold { release, hold }));
@@ -258,6 +265,19 @@ impl World {
             }
             Act::Lineage(above) => self.links[manager].as_mut().unwrap().above = above,
             Act::Say(said) => self.tell(|| format!("manager {manager} says {said:?}")),
+        }
+    }
+
+    /// What a manager hears of failures is what was decided above it.
+    fn check_accepted(&mut self, manager: usize, release: &ReleaseId, failures: u32) {
+        let line = self.links[manager].as_ref().unwrap();
+        let (parent, id) = (line.parent, line.link.id().unwrap_or_default());
+        let own = self.managers[manager].state.release_by_id(release.as_str());
+        let Some(of) = own.and_then(|own| own.parent.as_ref()) else { return };
+        let above = &self.managers[parent].state;
+        let known = OfferName::candidates(&of.offer).find_map(|(id, _)| above.known.get(id));
+        if let (Some(known), Some(child)) = (known, above.children.key(id)) {
+            self.witnesses[parent].has_accepted(known.key, child, failures);
         }
     }
 
@@ -324,7 +344,7 @@ impl World {
                 (sent, None)
             }
             Call::Ready(_) | Call::Interim(_) => {
-                let (status, ToldStage { id, release, offer, stage, name }) = match what {
+                let (status, ToldStage { id, release, offer, stage, name, failures }) = match what {
                     Call::Ready(told) => (StageStatus::SuccessWaiting, told),
                     Call::Interim(told) => (StageStatus::InProgress, told),
                     _ => return,
@@ -332,18 +352,23 @@ impl World {
                 let found = self.managers[manager].state.release_by_id(release.as_str());
                 let about = found.map(|found| (found.key, Slot::stage(usize::from(stage))));
                 let agents = found.map(Release::agents);
+                let above = found.and_then(|found| found.parent.as_ref()).filter(|_| failures.is_some());
+                let failed = above.and_then(|above| Some((above.failures, above.failed.clone()?)));
+                // What is decided meanwhile is not to be told.
+                let about = about.filter(|_| failures.is_none() || failed.is_some());
                 let sent = about.map(|about| {
                     let sum = self.sum_up(manager, Some(about), status, Some(name));
-                    let summary = Summary { agents, ..sum };
+                    let (failures, why) = failed.unzip();
+                    let summary = Summary { agents, failures, why, ..sum };
                     let reports = vec![stored::received(summary).unwrap()];
                     Command::Members(members::Command::Result { child: id, offer, reports })
                 });
                 (sent, None)
             }
-            Call::EndStage { id, offer, name, wait_ms, .. } => (
-                Some(Command::Members(members::Command::EndStage { child: id, offer, stage: name })),
-                wait_ms,
-            ),
+            Call::EndStage { id, offer, name, failures, wait_ms, .. } => {
+                let ask = members::Command::EndStage { child: id, offer, stage: name, failures };
+                (Some(Command::Members(ask)), wait_ms)
+            }
         };
         let Some(command) = command.map(Box::new) else {
             self.links[manager].as_mut().unwrap().answers.push_back((call, Ok(Answer::Reported)));
@@ -433,8 +458,8 @@ impl World {
                     features: self.features(),
                     ..Polled::default()
                 })),
-                Ok(Reply::EndStage { end, rollback, skip, winner: _ }) => {
-                    Ok(Answer::EndStage { end, undo: rollback, skip })
+                Ok(Reply::EndStage { end, rollback, skip, winner: _, accepted }) => {
+                    Ok(Answer::EndStage { end, undo: rollback, skip, accepted })
                 }
                 Ok(Reply::Stored) => Ok(Answer::Reported),
                 Ok(other) => panic!("{other:?}"),

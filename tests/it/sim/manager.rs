@@ -559,8 +559,8 @@ impl Manager {
 /// Whether an answer about the end of a stage is worth an answer at once.
 fn is_news(reply: &Reply, known: &[String]) -> bool {
     match reply {
-        Reply::EndStage { end, rollback, skip, winner: _ } => {
-            *end || *rollback || skip.iter().any(|stage| !known.contains(stage))
+        Reply::EndStage { end, rollback, skip, winner: _, accepted } => {
+            *end || *rollback || *accepted || skip.iter().any(|stage| !known.contains(stage))
         }
         _ => true,
     }

@@ -41,7 +41,7 @@
 //! | 23 whom an operator chose to win serves alone in the end, wherever the release went well | `World::judge_routers`, and 20 | `ForgetsChoice`, `ChoosesLate` |
 //! | 24 no child causes more than 20 commits in a minute without coming further | `Witness::caused` | `OffersUndoAtOnce`, `StoresAllThatIsSaid` |
 //! | 25 no version is said to be served that an operator of the agent took back | `Own::told_otherwise` | `IgnoresOperators` |
-//! | 26 nobody goes on from a stage that has failed before that is told and somebody let the release go on | `Witness::went_on` | `GoesOnUndecided` |
+//! | 26 nobody goes on from a stage that has failed before that is told and somebody let the release go on, at the root of the tree | `Witness::went_on`, `has_accepted` | `GoesOnUndecided`, `AcceptsUndecided` |
 //! | 27 no own agent takes a release whose base version is known not to be what serves there | `Manager::known_otherwise` | `BeginsAnywhere` |
 //!
 //! Routers lead services with one or two of them in a release, each with up to four variations ([`services`]). Of these 15 holds as
@@ -280,6 +280,11 @@ fn what_an_operator_took_back_and_the_manager_does_not_hear_is_noticed() {
 #[test]
 fn who_goes_on_from_a_stage_that_has_failed_and_was_not_decided_is_noticed() {
     assert_caught_with(Crew::Own, Flaw::GoesOnUndecided, &[26]);
+}
+
+#[test]
+fn a_manager_that_goes_on_from_what_was_not_decided_above_is_noticed() {
+    assert_caught_with(Crew::Fleet, Flaw::AcceptsUndecided, &[26]);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use heart::{
         gate::Gate,
         lifecycle, members,
         offer::OfferName,
-        rollout,
+        parent, rollout,
         state::{End, Release, ReleaseState},
     },
 };
@@ -73,6 +73,8 @@ pub struct Witness {
     pub skipped: BTreeSet<(String, String)>,
     /// Who has told that its stage has failed and keeps its shares, and whether somebody let the release go on since.
     kept: HashMap<(ReleaseKey, ChildKey), bool>,
+    /// How many failures of such stages a manager below has told, and from how many of them somebody went on.
+    failures: HashMap<(ReleaseKey, ChildKey), (u32, u32)>,
     /// Releases of which an operator opened all that was held back.
     pub promoted: BTreeSet<String>,
     /// Releases that an operator let go on, whatever they were paused for.
@@ -272,6 +274,12 @@ impl Witness {
                 }) => {
                     self.kept.insert((*release, *child), false);
                 }
+                Change::Members(members::Change::Stepped {
+                    release,
+                    child,
+                    step: Step::KeptBelow { number, .. },
+                    ..
+                }) => self.failures.entry((*release, *child)).or_default().0 = *number,
                 // What was decided was decided of that stage.
                 Change::Members(members::Change::Stepped {
                     release,
@@ -282,9 +290,12 @@ impl Witness {
                     self.kept.remove(&(*release, *child));
                 }
                 Change::Lifecycle(lifecycle::Change::Resumed { release, .. }) => {
-                    let of_release = self.kept.iter_mut().filter(|((of, _), _)| of == release);
-                    of_release.for_each(|(_, is_accepted)| *is_accepted = true);
+                    let found = manager.release(*release);
+                    if found.is_some_and(|found| !found.strategy.is_decided_above()) {
+                        self.accept(*release);
+                    }
                 }
+                Change::Parent(parent::Change::FailuresAccepted { release, .. }) => self.accept(*release),
                 Change::Lifecycle(lifecycle::Change::Retried { release, .. }) => {
                     self.retried.insert(*release);
                     self.ends.remove(release);
@@ -374,6 +385,25 @@ impl Witness {
         }
         if let Some(wrong) = wrong {
             self.wrong(2, format!("{}: {child:?} {wrong}", release.id));
+        }
+    }
+
+    /// Somebody let a release go on here, or above.
+    fn accept(&mut self, release: ReleaseKey) {
+        let of_release = self.kept.iter_mut().filter(|((of, _), _)| *of == release);
+        of_release.for_each(|(_, is_accepted)| *is_accepted = true);
+        let below = self.failures.iter_mut().filter(|((of, _), _)| *of == release);
+        below.for_each(|(_, (told, accepted))| *accepted = *told);
+    }
+
+    /// Invariant 26: a manager below goes on from so many failures of stages only once somebody wants that here, or above.
+    pub fn has_accepted(&mut self, release: ReleaseKey, child: ChildKey, failures: u32) {
+        let accepted = self.failures.get(&(release, child)).map_or(0, |(_, accepted)| *accepted);
+        if accepted < failures {
+            self.wrong(
+                26,
+                format!("{child:?} goes on from {failures} failures, of which {accepted} were accepted"),
+            );
         }
     }
 

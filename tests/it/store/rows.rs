@@ -156,6 +156,7 @@ pub fn summary(numbers: &[f64], calls: Option<u64>, errors: Option<u64>) -> Stri
         assignment: analysis::Assignment::Call,
         effects: None,
         recount: None,
+        failures: None,
     };
     engine::stored::received(summary).unwrap().text.clone()
 }

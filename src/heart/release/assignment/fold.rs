@@ -11,9 +11,13 @@ impl Assignment {
     pub fn fold(&mut self, dated: &Dated, strategy: &Strategy, levels: &Levels) {
         match dated.fact {
             Fact::Resumed { level } => {
-                if self.is_undecided() {
-                    self.change_rare(|rare| rare.kept = Some(Keeping::Accepted));
+                if !strategy.is_decided_above() {
+                    self.accept_failure();
                 }
+                self.let_end(level, strategy, levels, dated.at);
+            }
+            Fact::FailuresAccepted { level } => {
+                self.accept_failure();
                 self.let_end(level, strategy, levels, dated.at);
             }
             Fact::Opened { level } => {
@@ -44,6 +48,12 @@ impl Assignment {
             }
         }
         self.facts += 1;
+    }
+
+    fn accept_failure(&mut self) {
+        if self.is_undecided() {
+            self.change_rare(|rare| rare.kept = Some(Keeping::Accepted));
+        }
     }
 
     /// Gives the signal it waits for, if no barrier from `level` on withholds it.

@@ -60,6 +60,8 @@ pub struct Whole {
     pub retries: bool,
     /// How often it said anew what became of its agents, after it was done.
     pub recounts: u32,
+    /// How often it said that stages have failed below it and keep their shares.
+    pub failures: u32,
     pub rare: Rare,
 }
 

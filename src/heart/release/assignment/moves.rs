@@ -27,6 +27,12 @@ impl Assignment {
                 self.polls = 0;
                 self.change_rare(|rare| rare.kept = Some(Keeping::Undecided));
             }
+            Step::KeptBelow { number, .. } => {
+                self.change_rare(|rare| rare.kept = Some(Keeping::Undecided));
+                if let Some(whole) = self.whole_mut() {
+                    whole.failures = *number;
+                }
+            }
             Step::Signalled => self.raise_stage_status(StageStatus::ShouldEnd, at),
             Step::SignalledIdle => {
                 self.raise_stage_status(StageStatus::ShouldEnd, at);
@@ -271,12 +277,12 @@ impl Assignment {
 
     /// The next wave is a new attempt, which goes on with what the one before left.
     fn go_on_in(&mut self, wave: u32, strategy: &Strategy, at: ReleaseMs) {
-        let (named, reported) = (self.named, self.whole().map(|whole| whole.reported));
+        let (named, told) = (self.named, self.whole().map(|whole| (whole.reported, whole.failures)));
         self.retry(strategy, at);
         self.wave = wave;
         self.tainted = self.tainted.minus(self.rolled_out);
-        if let Some((whole, reported)) = self.whole_mut().zip(reported) {
-            (whole.continues, whole.reported) = (Some(named), reported);
+        if let Some((whole, (reported, failures))) = self.whole_mut().zip(told) {
+            (whole.continues, whole.reported, whole.failures) = (Some(named), reported, failures);
         }
     }
 
@@ -315,7 +321,8 @@ impl Assignment {
     fn next_attempt_of(&self, before: &Whole) -> Whole {
         let fresh = Whole::new(before.planned.clone());
         if self.outcome == Some(Outcome::Succeeded) {
-            Whole { reported: before.reported, continues: Some(self.named), retries: true, ..fresh }
+            let Whole { reported, failures, .. } = *before;
+            Whole { reported, failures, continues: Some(self.named), retries: true, ..fresh }
         } else {
             fresh
         }

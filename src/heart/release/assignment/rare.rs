@@ -26,6 +26,10 @@ pub struct Rare {
 /// Rule: who is told so lets the release stand still; whoever has it go on accepts what was told until then. Nothing ends such a stage before,
 /// also not a signal that was given before the failure was known: else a version that fails would get more calls, and nobody had decided that.
 /// Both are of one stage, and end with it.
+///
+/// Where the release came from above it is decided there: this manager says so, stands still when the parent does, and only what the
+/// parent answers of that very failure counts (`parent::Change::FailuresAccepted`). A manager below which a stage has failed is as undecided
+/// as an agent, and its part ends with the stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keeping {
     /// People are to decide.

@@ -30,6 +30,11 @@ pub enum Step {
     Kept {
         slot: Slot,
     },
+    /// Below this manager a stage has failed and keeps its shares, which it told for the how manyth time; it waits for what people decide.
+    KeptBelow {
+        slot: Slot,
+        number: u32,
+    },
     /// The signal to end the stage is given.
     Signalled,
     /// So it is because the stage does not get the calls it needs.
@@ -136,6 +141,7 @@ impl Step {
             | Self::Fetched
             | Self::Waiting { .. }
             | Self::Kept { .. }
+            | Self::KeptBelow { .. }
             | Self::Signalled
             | Self::SignalledIdle
             | Self::StageAgain { .. }
@@ -167,6 +173,7 @@ impl Fact {
         match self {
             Self::StageSkipped { stage, then } => Some((stage, then)),
             Self::Resumed { .. }
+            | Self::FailuresAccepted { .. }
             | Self::Opened { .. }
             | Self::StageEnded { .. }
             | Self::UntestedRolledOut
@@ -184,6 +191,7 @@ impl Fact {
         match self {
             Self::WinnerChosen { variation } => Some(variation),
             Self::Resumed { .. }
+            | Self::FailuresAccepted { .. }
             | Self::Opened { .. }
             | Self::StageEnded { .. }
             | Self::UntestedRolledOut
@@ -204,6 +212,11 @@ pub enum Fact {
     },
     /// So are those below this level from now on.
     Opened {
+        level: u8,
+    },
+    /// Above it is decided to go on from the stages that have failed and kept their shares.
+    FailuresAccepted {
+        /// As of [`Self::Resumed`].
         level: u8,
     },
     /// An operator ended this stage for everybody who is in it.

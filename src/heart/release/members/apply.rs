@@ -110,7 +110,7 @@ impl State {
         release.counts.remove(assignment, &release.gates);
         assignment.apply(step, &release.strategy, at);
         release.counts.add(assignment, &release.gates);
-        if let Step::Kept { slot } = step
+        if let Step::Kept { slot } | Step::KeptBelow { slot, .. } = step
             && slot.stage_index().is_some()
         {
             release.failed = release.failed.with(slot.0);

@@ -21,6 +21,8 @@ pub enum Command {
         child: String,
         offer: String,
         stage: String,
+        /// Of so many stages that failed below it a manager asks what becomes of them.
+        failures: Option<u32>,
     },
     /// Takes one child out.
     Skip {

@@ -19,8 +19,8 @@ pub(in crate::release) fn decide(state: &State, command: &Command, now: Now) -> 
         Command::Result { child, offer, reports } => {
             called(state, child, report::decide(state, child, offer, reports, now))
         }
-        Command::EndStage { child, offer, stage } => {
-            called(state, child, end_stage::decide(state, child, offer, stage, now))
+        Command::EndStage { child, offer, stage, failures } => {
+            called(state, child, end_stage::decide(state, child, (offer, stage), *failures, now))
         }
         Command::Skip { release, child } => operate::skip(state, release, child, now).into(),
         Command::Retry { release, child } => operate::retry(state, release, child, now).into(),

@@ -12,7 +12,13 @@ use crate::release::{
 use language::render;
 use model::{ChildStatus, Now, Outcome, StageStatus};
 
-pub(in crate::release) fn decide(state: &State, child: &str, offer: &str, stage: &str, now: Now) -> Decision {
+pub(in crate::release) fn decide(
+    state: &State,
+    child: &str,
+    (offer, stage): (&str, &str),
+    failures: Option<u32>,
+    now: Now,
+) -> Decision {
     let call = match Call::resolve(state, child, offer) {
         Ok(call) => call,
         Err(why) => return why.into(),
@@ -28,7 +34,8 @@ pub(in crate::release) fn decide(state: &State, child: &str, offer: &str, stage:
         let known = given && stage == render::UNDO_STAGE;
         return if known {
             let (skip, winner) = (Vec::new(), None);
-            Decision::new(walk.changes, Reply::EndStage { end: true, rollback: false, skip, winner })
+            let reply = Reply::EndStage { end: true, rollback: false, skip, winner, accepted: false };
+            Decision::new(walk.changes, reply)
         } else {
             Decision { changes: walk.changes, answer: Err(unknown().into()) }
         };
@@ -46,9 +53,11 @@ pub(in crate::release) fn decide(state: &State, child: &str, offer: &str, stage:
     let walks = walk.assignment.is_whole() || walk.assignment.is_in_place();
     let skip = if walks { walk.release.skipped_names() } else { Vec::new() };
     let winner = walk.release.winner_for(state, walk.child).filter(|_| walk.assignment.is_in_place());
+    let told = walk.assignment.whole().filter(|_| current && !walk.assignment.is_undecided());
+    let accepted = failures.is_some_and(|asked| told.is_some_and(|manager| manager.failures >= asked));
     // It would have another one win than the others do.
     let end = end && !walk.release.knows_no_winner(state, walk.child, &walk.assignment);
-    Decision::new(walk.changes, Reply::EndStage { end, rollback, skip, winner })
+    Decision::new(walk.changes, Reply::EndStage { end, rollback, skip, winner, accepted })
 }
 
 /// Whether a child that still walks through this is to take it back. A manager that was told to continue it with another

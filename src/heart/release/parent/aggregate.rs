@@ -48,6 +48,7 @@ pub fn aggregate(status: StageStatus, of: &[Summary]) -> Summary {
         variations: variations(of),
         why: None,
         recount: None,
+        failures: None,
         effects: None,
     }
 }

@@ -1,5 +1,6 @@
 //! Every way in which it changes what this manager and the one above have said to each other.
 
+use crate::release::ending::Ending;
 use model::{Now, ReleaseKey, StageStatus};
 
 /// One change of what was said. Applying it can't fail.
@@ -11,6 +12,10 @@ pub enum Change {
     Held { release: ReleaseKey, held: bool },
     /// This is how a stage ended here, and the parent is to hear of it.
     StageReported { release: ReleaseKey, stage: u8, status: StageStatus, now: Now },
+    /// A stage has failed below and keeps its shares: the parent is to hear of it, and people there decide.
+    Failed { release: ReleaseKey, why: Box<Ending> },
+    /// It is decided above to go on from what has failed so far.
+    FailuresAccepted { release: ReleaseKey, now: Now },
     /// The parent took a release over that reaches beyond this one's area.
     Forwarded {
         id: String,
@@ -40,6 +45,8 @@ impl Change {
             Self::Recounted { release }
             | Self::Held { release, .. }
             | Self::StageReported { release, .. }
+            | Self::Failed { release, .. }
+            | Self::FailuresAccepted { release, .. }
             | Self::Continued { release, .. }
             | Self::UndoAwaited { release, .. }
             | Self::UndoReported { release, .. } => Some(*release),

@@ -8,6 +8,8 @@ use language::Amount;
 pub enum Command {
     /// The parent ended a stage of the release it offered; `undo`: and wants it taken back.
     End { release: String, stage: u8, undo: bool },
+    /// It is decided above to go on from the first `failures` of the stages that have failed below and keep their shares.
+    Accept { release: String, failures: u32 },
     /// The parent refuses for good to hear of the release that it offered: it is taken back.
     Disowned { release: String, why: String },
     /// The parent took over a release that was submitted here.

@@ -32,6 +32,7 @@ pub(in crate::release) fn decide(state: &State, seen: &dyn Seen, command: &Comma
         }
         Command::Undo { release, offer } => undo(state, release, offer, now).into(),
         Command::Skip { release, stage } => stages::skip(state, release, stage, true, now).into(),
+        Command::Accept { release, failures } => accept(state, release, *failures, now),
         Command::Hold { release, hold } => self::hold(state, release, *hold, now).into(),
     }
 }
@@ -60,6 +61,19 @@ fn end(state: &State, id: &str, stage: u8, undo: bool, now: Now) -> Result<Decis
         changes.push(Change::Stages(stages::Change::Ended { release: release.key, stage, now }));
     }
     Ok(Decision::new(changes, Reply::Done))
+}
+
+/// It is decided above to go on from so many failures; not from one that nobody there had heard of.
+fn accept(state: &State, id: &str, failures: u32, now: Now) -> Decision {
+    let heard = |release: &&Release| {
+        let parent = release.parent.as_ref();
+        release.is_running() && parent.is_some_and(|of| of.failed.is_some() && of.failures <= failures)
+    };
+    let accepted = state
+        .release_by_id(id)
+        .filter(heard)
+        .map(|release| Change::Parent(parent::Change::FailuresAccepted { release: release.key, now }));
+    Decision::new(accepted.into_iter().collect(), Reply::Done)
 }
 
 /// Nobody above would ever end it, so it must not wait for that, nor others behind it.

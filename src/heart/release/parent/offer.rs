@@ -1,6 +1,6 @@
 //! What this manager and its parent have said to each other of a release.
 
-use crate::release::manager::Agents;
+use crate::release::{ending::Ending, manager::Agents};
 use model::StageStatus;
 
 /// Where a release came from, and what was said of it there.
@@ -16,6 +16,10 @@ pub struct ParentOffer {
     pub held: bool,
     /// What it was told last, under this offer.
     pub said: Option<Said>,
+    /// How often a stage has failed below and kept its shares.
+    pub failures: u32,
+    /// The last of these, until it is decided above what becomes of them.
+    pub failed: Option<Box<Ending>>,
 }
 
 /// The last stage that was reported.
@@ -33,7 +37,7 @@ const ALL_REPORTED: u8 = u8::MAX;
 
 impl ParentOffer {
     pub fn new(offer: String) -> Self {
-        Self { offer, reported: 0, undos: Vec::new(), held: false, said: None }
+        Self { offer, reported: 0, undos: Vec::new(), held: false, said: None, failures: 0, failed: None }
     }
 
     /// Takes note that a stage was reported.

@@ -17,6 +17,8 @@ pub struct Waiting {
     pub name: String,
     /// Every child still in it is ready to end it.
     pub is_ready: bool,
+    /// Stages have failed below and keep their shares, for the how manyth time: the parent is asked what becomes of them.
+    pub failures: Option<u32>,
 }
 
 impl Release {
@@ -39,8 +41,10 @@ impl Release {
         let name = self.strategy.stages.get(stage)?.name.clone();
         let reached = self.gates.stand.reached.filter(|_| self.is_running()).map(|reached| reached.gate);
         let barrier = self.barrier_of_parent(stage);
-        let is_ready = barrier.is_some_and(|barrier| reached == Some(Gate::Level(barrier)));
-        Some(Waiting { offer: parent.offer.clone(), stage: stage as u8, name, is_ready })
+        let failures = parent.failed.is_some().then_some(parent.failures);
+        let is_ready =
+            failures.is_none() && barrier.is_some_and(|barrier| reached == Some(Gate::Level(barrier)));
+        Some(Waiting { offer: parent.offer.clone(), stage: stage as u8, name, is_ready, failures })
     }
 
     /// The stage that follows the success of a stage.

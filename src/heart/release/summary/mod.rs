@@ -58,6 +58,8 @@ pub struct Summary {
     pub why: Option<Box<Ending>>,
     /// A manager that is done says this anew of its agents, for the how manyth time.
     pub recount: Option<u32>,
+    /// A manager says for the how manyth time that a stage has failed below it and keeps its shares.
+    pub failures: Option<u32>,
 }
 
 /// A summary as it came, with what it is kept as. The rules read the summary and compare digests; the text is handed on unread, so

@@ -119,6 +119,7 @@ fn words(event: &Value) -> Option<String> {
         "release_paused" => format!("paused it ({})", field("reason")),
         "release_resumed" => "resumed it".to_owned(),
         "held_by_parent" => "held it, or let it go on".to_owned(),
+        "failures_accepted" => "went on from what had failed".to_owned(),
         "release_aborted" => "aborted it".to_owned(),
         "release_rolled_back" => format!("took it back ({})", field("reason")),
         "release_approved" => "approved it".to_owned(),

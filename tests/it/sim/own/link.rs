@@ -44,7 +44,8 @@ pub(super) fn request(own: &Own, act: &Act, errand: &Errand) -> Option<Request> 
         (Act::Poll, _) => Some(patient(Command::Children(children::Command::Poll(poll(own))), &[])),
         (Act::EndStage { offer, stage, skipped }, _) => {
             let (child, offer, stage) = (id(), offer.clone(), stage.clone());
-            let command = Command::Members(members::Command::EndStage { child, offer, stage });
+            let command =
+                Command::Members(members::Command::EndStage { child, offer, stage, failures: None });
             Some(patient(command, skipped))
         }
         (Act::Fetch { offer, .. }, _) => {
@@ -120,14 +121,17 @@ pub(super) fn event(act: &Act, response: Response, took_ms: u64, time_ms: i64) -
             let polled = Polled { id: child.as_str().to_owned(), offer, reads };
             Event::Polled { took_ms, answer: Ok(polled) }
         }
-        (Act::EndStage { offer, stage, skipped }, Reply::EndStage { end, rollback, skip, winner }) => {
+        (
+            Act::EndStage { offer, stage, skipped },
+            Reply::EndStage { end, rollback, skip, winner, accepted },
+        ) => {
             let then = rollback.then_some(Then::Rollback);
             Event::EndStage {
                 offer: offer.clone(),
                 stage: stage.clone(),
                 skipped: skipped.clone(),
                 took_ms,
-                answer: Ok(EndStageAnswer { end_stage: end || rollback, then, skip, winner }),
+                answer: Ok(EndStageAnswer { end_stage: end || rollback, then, skip, winner, accepted }),
             }
         }
         (Act::Send(number), Reply::Stored) => Event::Sent { number: *number, answer: Ok(None) },

@@ -134,8 +134,8 @@ fn work(
     if let Some(agents) = report.summary().agents {
         count(walk, agents);
     }
-    if report.summary().is_kept() && report.waits() && walk.assignment.is_in_place() {
-        keep(walk, report, now);
+    if report.summary().is_kept() && report.waits() && walk.assignment.stepwise().is_none() {
+        keep(walk, report, now)?;
     } else if report.waits() {
         wait(walk, report);
     } else {
