@@ -17,6 +17,7 @@ mod registry;
 mod release;
 mod routing;
 mod samples;
+mod scipy;
 mod serve;
 mod show;
 mod stream;
