@@ -179,6 +179,12 @@ impl Cell {
         }
     }
 
+    /// What a metric sees of a run that nobody ends.
+    pub fn strata(&self, random: &mut Random) -> Vec<Stratum> {
+        let mut source = Source::new(self, random);
+        (0..self.looks).map(|interval| source.stratum(self, interval, random)).collect()
+    }
+
     fn run_metric(&self, random: &mut Random) -> Ending {
         let mut judgement = Judgement::new(self.design()).unwrap();
         let mut source = Source::new(self, random);

@@ -1,7 +1,8 @@
 //! Shares of calls that fail: of children that differ, of users who stick to a version, of runs that differ; told up a tree of two
 //! levels, each level written and read again.
 //!
-//! Null cells as in `children`. The calls of a cell are those with which [`Power`] promises that twice as many errors are found.
+//! Null cells as in `children`. The calls of a cell are those with which [`Power`] promises that twice as many errors are found. Where
+//! the baseline has none at all, ratios are those to the floor: no ratio to nothing is on a boundary.
 
 use analysis::{
     Counts, Design, Judgement, Question, RunVariation, Sample, Stratum,
@@ -22,6 +23,9 @@ const OF_MANAGER: usize = 5;
 /// Standard deviations of the logarithm of a rate: of children, and of users.
 const CHILD_SD: f64 = 0.5;
 const USER_SD: f64 = 0.5;
+
+/// Where the baseline has no errors: below it nothing fails.
+const FLOOR: f64 = 0.001;
 
 /// Calls of a user.
 const SESSION: u64 = 10;
@@ -103,7 +107,23 @@ impl Errors {
 
     fn design(&self) -> Design {
         let run_variation = (self.between_runs > 0.0).then_some(RunVariation::Given(self.between_runs));
-        Design { question: Question::Rate { floor: 0.0 }, run_variation, ..design(self.looks, false) }
+        let floor = if self.is_without() { FLOOR } else { 0.0 };
+        Design { question: Question::Rate { floor }, run_variation, ..design(self.looks, false) }
+    }
+
+    /// The baseline has no errors.
+    fn is_without(&self) -> bool {
+        self.rate == 0.0
+    }
+
+    /// Of the calls of the canary.
+    fn canary_rate(&self) -> f64 {
+        match self.ratio {
+            ratio if !self.is_without() => self.rate * ratio,
+            ratio if ratio <= 1.0 => 0.0,
+            ratio if ratio <= 1.0 + TOLERANCE => FLOOR,
+            ratio => FLOOR * ratio,
+        }
     }
 
     fn with_calls(self) -> Self {
@@ -111,7 +131,11 @@ impl Errors {
         let among = (self.children > 1).then(|| Among::alike(self.children as u64));
         let power = Power::new(&self.design(), &spread, 0.5).unwrap().among(among);
         let mut calls = 64;
-        while power.fails(calls, 2.0) < POWER {
+        // Of versions without errors it is promised how many pass.
+        let is_enough = |calls: u64| {
+            if self.is_without() { power.passes(calls) >= 0.95 } else { power.fails(calls, 2.0) >= POWER }
+        };
+        while !is_enough(calls) {
             calls += calls / 16;
         }
         Self { calls, ..self }
@@ -131,8 +155,8 @@ impl Errors {
         let mean = levels.iter().sum::<f64>() / self.children as f64;
         let groups = if self.is_sticky { usize::from(MAX_GROUPS) } else { 1 };
         let child = |(effect, level): (f64, f64)| {
-            let rate = self.rate * level / mean;
-            let rates = [rate, rate * self.ratio * (effect + run).exp()].map(|rate| rate.min(1.0));
+            let rates = [self.rate, self.canary_rate() * (effect + run).exp()];
+            let rates = rates.map(|rate| (rate * level / mean).min(1.0));
             Child { rates, so_far: vec![<[Counts; 2]>::default(); groups] }
         };
         effects.into_iter().zip(levels).map(child).collect()
@@ -205,6 +229,11 @@ impl Null for Errors {
         Self { ratio, ..*self }
     }
 
+    /// A canary with errors beside a baseline without any is worse: at the floor it may fail, and may not pass.
+    fn limits(&self) -> [f64; 2] {
+        if self.is_without() { [1.0, ALPHA] } else { [ALPHA; 2] }
+    }
+
     fn finds(&self) -> [Finds; 2] {
         // Of eight children some have few errors: they count as six, and the promise takes them for alike.
         let share = if self.children == 8 && !self.is_sticky { 0.5 } else { POWER };
@@ -214,15 +243,14 @@ impl Null for Errors {
 
 fn cells() -> Vec<Errors> {
     let mut cells = Vec::new();
-    for rate in [0.001, 0.01, 0.05] {
+    for rate in [0.0, 0.001, 0.01, 0.05] {
         for (children, sd) in [(1, 0.0), (3, 0.1), (8, 0.0), (8, 0.1), (20, 0.0), (20, 0.1), (1_000, 0.1)] {
             cells.push(Errors::of(rate, children, sd));
         }
         cells.push(Errors::of(rate, 20, 0.1).in_looks(6));
-        cells.push(Errors::of(rate, 1, 0.0).between_runs(0.03));
-        cells.push(Errors::of(rate, 20, 0.1).between_runs(0.03));
-        for (children, looks) in [(1, 1), (1, 6), (8, 1), (20, 1)] {
-            cells.push(Errors::of(rate, children, 0.1).in_looks(looks).of_users());
+        for children in [1, 8, 20, 1_000] {
+            let differ = Errors::of(rate, children, 0.1);
+            cells.extend([differ.between_runs(0.03), differ.of_users(), differ.in_looks(6).of_users()]);
         }
     }
     cells

@@ -22,6 +22,7 @@ mod errors;
 mod history;
 mod kept;
 mod mutants;
+mod needed;
 mod planned;
 mod power;
 mod shapes;
@@ -278,6 +279,10 @@ trait Null: Sync + Sized {
     fn at(&self, ratio: f64) -> Self;
     /// What it has to find.
     fn finds(&self) -> [Finds; 2];
+    /// Most false alarms, and most false passes.
+    fn limits(&self) -> [f64; 2] {
+        [ALPHA; 2]
+    }
 }
 
 /// A judge that never speaks raises no false alarm: what is worse by this ratio fails in this share of runs, or more.
@@ -378,7 +383,8 @@ fn measure<C: Null>(cells: &[C], runs: u64, part: u64) -> Vec<String> {
             faults.extend(missed(&cell.name(), &found, finds, cells.len()));
         }
         println!("| {} | {} |", cell.name(), shares.join(" | "));
-        faults.extend(wrong(&cell.name(), &null, [ALPHA; 2], cells.len()));
+        faults.extend(wrong(&cell.name(), &null, cell.limits(), cells.len()));
+        faults.extend(wrong(&format!("{}, equal", cell.name()), &equal, [ALPHA, 1.0], cells.len()));
     }
     faults
 }

@@ -54,15 +54,18 @@ pub fn nulls() -> Vec<WireCell> {
     cells
 }
 
-/// Clocks whose step is told, is not told, and is told too small.
+/// Clocks whose step is told, is not told, and is told too small or too large.
 fn stepped() -> Vec<WireCell> {
-    let mut cells = Vec::new();
+    let of = |step| Clock { step: Some(step), ..NEAREST };
+    let mut clocks = vec![(0.001, of(1.0)), (1.0, MICROSECONDS), (5.0, of(10.0))];
     for step in [5.0, 10.0, 15.6, 16.0, 100.0] {
-        for named in [Clock { step: Some(step), ..NEAREST }, Clock::UNKNOWN, NEAREST] {
-            for median in [40.0, 300.0, 1_000.0] {
-                let cell = cell(Report::Stepped { step, named }, median, 0.3, 6_000);
-                cells.extend([cell, WireCell { looks: 10, ..cell }]);
-            }
+        clocks.extend([of(step), Clock::UNKNOWN, NEAREST].map(|named| (step, named)));
+    }
+    let mut cells = Vec::new();
+    for (step, named) in clocks {
+        for median in [40.0, 300.0, 1_000.0] {
+            let cell = cell(Report::Stepped { step, named }, median, 0.3, 6_000);
+            cells.extend([cell, WireCell { looks: 10, ..cell }]);
         }
     }
     cells.push(WireCell {
