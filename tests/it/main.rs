@@ -20,7 +20,10 @@ mod forward;
 mod http;
 mod judging;
 mod layers;
+#[path = "../shared/metrics.rs"]
+mod metrics;
 mod model;
+mod names;
 mod notify;
 mod own;
 mod page;
@@ -38,6 +41,7 @@ mod replay;
 #[path = "../shared/seed.rs"]
 mod seed;
 mod sim;
+mod source;
 mod store;
 #[path = "../shared/texts.rs"]
 mod texts;
