@@ -8,6 +8,7 @@ mod ab;
 mod areas;
 #[path = "../shared/cases.rs"]
 mod cases;
+mod circles;
 mod cli;
 mod config;
 mod crash;
