@@ -6,7 +6,7 @@ use syn::{
     visit::{self, Visit},
 };
 
-use super::counted;
+use super::sorted;
 use crate::source;
 
 const LEVELS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
@@ -54,5 +54,5 @@ fn what_is_logged_has_the_same_fields() {
     for source in source::all() {
         logged.visit_file(&source.file);
     }
-    insta::assert_snapshot!(counted(logged.0));
+    insta::assert_snapshot!(sorted(logged.0));
 }

@@ -25,17 +25,10 @@ mod metrics;
 mod tables;
 mod words;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
-/// Each line once, in order, with how often it is there if more than once.
-fn counted(lines: impl IntoIterator<Item = String>) -> String {
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    for line in lines {
-        *counts.entry(line).or_default() += 1;
-    }
-    let shown = counts.into_iter().map(|(line, count)| match count {
-        1 => format!("{line}\n"),
-        _ => format!("{line}  × {count}\n"),
-    });
-    shown.collect()
+/// Each line once, in order.
+fn sorted(lines: impl IntoIterator<Item = String>) -> String {
+    let lines: BTreeSet<String> = lines.into_iter().collect();
+    lines.into_iter().map(|line| line + "\n").collect()
 }

@@ -6,7 +6,7 @@ use syn::{
     visit::{self, Visit},
 };
 
-use super::counted;
+use super::sorted;
 use crate::source;
 
 /// Literals of one word. What is written for people has several, and what attributes say is guarded by what they make.
@@ -82,5 +82,5 @@ fn every_word_that_stands_in_the_code_is_the_same() {
     for source in source::all() {
         words.visit_file(&source.file);
     }
-    insta::assert_snapshot!(counted(words.0));
+    insta::assert_snapshot!(sorted(words.0));
 }
