@@ -40,8 +40,9 @@ fn members_by_whose_names_logs_are_filtered_exist() {
     texts.extend(files.map(|file| fs::read_to_string(file.unwrap().path()).unwrap()));
     let filters: Vec<&str> = texts
         .iter()
-        .flat_map(|text| text.match_indices("info,choirmaster").map(|(at, _)| &text[at + "info,".len()..]))
-        .map(|rest| rest.split('=').next().unwrap())
+        .flat_map(|text| text.match_indices("info,").map(|(at, found)| &text[at + found.len()..]))
+        .filter_map(|rest| rest.split_once("=debug").map(|(filter, _)| filter))
+        .filter(|filter| filter.chars().all(|letter| letter.is_ascii_lowercase() || letter == '_'))
         .collect();
     assert!(filters.len() >= 6, "{filters:?}");
     for filter in filters {
