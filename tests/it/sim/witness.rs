@@ -409,11 +409,15 @@ impl Witness {
 
     /// Invariant 26: nobody goes on from a stage that has failed and keeps its shares before it is told and somebody wants that.
     pub fn went_on(&mut self, manager: &Manager, deed: &Deed) {
-        let key = manager.state.children.key(&deed.child);
-        let is_accepted = key.and_then(|key| self.kept.get(&(deed.release, key)).copied());
-        if is_accepted != Some(true) {
+        if !self.is_accepted(manager, deed) {
             self.wrong(26, format!("{} goes on from what failed in {}", deed.child, deed.offer));
         }
+    }
+
+    /// Whether somebody let a release go on after the agent had told that its stage has failed and keeps its shares.
+    fn is_accepted(&self, manager: &Manager, deed: &Deed) -> bool {
+        let key = manager.state.children.key(&deed.child);
+        key.and_then(|key| self.kept.get(&(deed.release, key))) == Some(&true)
     }
 
     /// An agent did something.
@@ -508,7 +512,9 @@ impl Witness {
                     let name = release.strategy.stages[s].name.clone();
                     let by_hand = self.cut.contains(&(release.id.as_str().to_owned(), name));
                     let gone = self.over.contains_key(&(deed.release, deed.child.clone()));
-                    if !by_hand && !gone && release.is_under_way() {
+                    // What has failed and keeps its shares never meets them: it is told once somebody wants what follows.
+                    let is_accepted = self.is_accepted(manager, deed);
+                    if !by_hand && !gone && !is_accepted && release.is_under_way() {
                         self.wrong(
                             3,
                             format!("{} is told to end {} before its minima", deed.child, deed.offer),

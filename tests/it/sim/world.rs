@@ -273,7 +273,7 @@ impl World {
         for agent in &mut world.agents {
             agent.chatters_until = if stormy.chance(0.25) { world.weather.until } else { 0 };
         }
-        if crew == Crew::Deployed && stormy.chance(0.2) {
+        if stormy.chance(0.2) {
             let at = stormy.between(5_000, world.weather.until);
             world.plan(at, Event::Twins { polls: TWINS_MS / TWINS_POLL_MS });
         }
