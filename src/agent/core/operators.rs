@@ -86,13 +86,12 @@ impl Core {
     }
 
     fn undo_rollout(&mut self, named: Option<&str>, why: Option<&str>) -> Result<Vec<Undone>, Refusal> {
-        let (mut undone, mut told) = (Vec::new(), Vec::new());
+        let mut undone = Vec::new();
         for (name, function) in &mut self.state.functions {
             if named.is_none_or(|named| named == name)
                 && let Some(kept) = function.kept.take()
             {
                 function.stable = kept.version;
-                told.extend(std::mem::replace(&mut function.by, kept.by));
                 undone.push(Undone { name: name.clone() });
             }
         }
@@ -102,8 +101,9 @@ impl Core {
             }
         }
         let why = why.map_or_else(String::new, |why| format!(": {why}"));
-        for by in told {
-            self.tell(by, StageStatus::Failure, &format!("taken back by an operator of the agent{why}"));
+        let why = format!("taken back by an operator of the agent{why}");
+        for Undone { name } in &undone {
+            self.tell_serving(name, &why);
         }
         if undone.is_empty() {
             let what = named.map_or_else(String::new, |named| format!(" for {named}"));
@@ -119,18 +119,44 @@ impl Core {
         Ok(undone)
     }
 
-    /// Tells the manager that something else serves a function than what an offer left it with, and that an operator wants it so.
-    pub(super) fn tell_replaced(&mut self, function: &str, why: &str) {
-        let by = self.state.functions.get_mut(function).and_then(|function| function.by.take());
-        if let Some(by) = by {
-            self.tell(by, StageStatus::Error, why);
+    /// Tells the manager what serves a function or service now that an operator wants it so, by the last offer that was about it.
+    pub(super) fn tell_serving(&mut self, name: &str, why: &str) {
+        let functions = self.state.functions.get(name);
+        let of_function = functions.and_then(|function| {
+            let by = function.by.as_ref()?;
+            Some((by.offer.clone(), by.stage.clone(), by.serving(&function.stable)))
+        });
+        let of_service = || {
+            let led = self.state.services.get(name)?;
+            let status = match led.serving()? {
+                0 => StageStatus::Failure,
+                _ => StageStatus::Completed,
+            };
+            Some((led.offer.clone(), led.stage.clone()?, status))
+        };
+        if let Some((offer, stage, status)) = of_function.or_else(of_service) {
+            self.tell(offer, stage, status, why);
         }
     }
 
-    /// `Failure`: the version before serves again; `Error`: one of which the manager knows nothing, or none.
-    fn tell(&mut self, by: LeftBy, status: StageStatus, why: &str) {
-        let summary = StageSummary { stage_name: Some(by.stage), ..StageSummary::without_calls(status) };
-        self.owe(by.offer, because_of(with_why(summary, Some(why)), OPERATOR), "", false);
+    /// Tells the manager that nothing serves a function or service any more, since an operator wants it so.
+    fn tell_gone(&mut self, name: &str, why: &str) {
+        let by = self.state.functions.get(name).and_then(|function| function.by.clone());
+        let of_function = by.map(|by| (by.offer, by.stage));
+        let of_service = || {
+            let led = self.state.services.get(name)?;
+            Some((led.offer.clone(), led.stage.clone()?))
+        };
+        if let Some((offer, stage)) = of_function.or_else(of_service) {
+            self.tell(offer, stage, StageStatus::Error, why);
+        }
+    }
+
+    /// `Completed`: the new version of the offer serves; `Failure`: its base version; `Error`: one of which the manager knows
+    /// nothing, or none.
+    fn tell(&mut self, offer: String, stage: String, status: StageStatus, why: &str) {
+        let summary = StageSummary { stage_name: Some(stage), ..StageSummary::without_calls(status) };
+        self.owe(offer, because_of(with_why(summary, Some(why)), OPERATOR), "", false);
     }
 
     /// Has a function served by a version whose content is there, as soon as that runs.
@@ -155,7 +181,7 @@ impl Core {
     pub fn remove(&mut self, name: &str, now: Now) -> Result<(), Refusal> {
         self.refuse_if_in_hand(name)?;
         let was_added = self.state.adding.remove(name).is_some();
-        self.tell_replaced(name, "an operator of the agent has it served no more");
+        self.tell_gone(name, "an operator of the agent has it served no more");
         if self.state.functions.remove(name).is_none() && !was_added {
             return Err(self.unknown(name));
         }
@@ -172,6 +198,7 @@ impl Core {
     /// No such service is led, or a release has it in hand.
     pub fn retire(&mut self, name: &str, now: Now) -> Result<(), Refusal> {
         self.refuse_if_in_hand(name)?;
+        self.tell_gone(name, "an operator of the agent has it led no more");
         if self.state.services.remove(name).is_none() {
             return Err(self.unknown(name));
         }
@@ -213,6 +240,20 @@ impl Core {
         if self.state.adding.len() != before {
             self.not_added.insert(version.clone(), why.to_owned());
             self.dirty();
+        }
+    }
+}
+
+impl LeftBy {
+    /// How it is told that this version serves.
+    fn serving(&self, version: &VersionId) -> StageStatus {
+        let [base, new] = &self.versions;
+        if version == base {
+            StageStatus::Failure
+        } else if version == new {
+            StageStatus::Completed
+        } else {
+            StageStatus::Error
         }
     }
 }

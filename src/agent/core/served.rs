@@ -13,12 +13,15 @@ impl Core {
         for (name, Adding { version, routing }) in ready {
             self.state.adding.remove(&name);
             self.inform(format!("{name} is served by the version that was added"));
-            self.tell_replaced(&name, "an operator of the agent has another version served");
             let keep = self.settings.keep_base_ms;
             match self.state.functions.get_mut(&name) {
                 Some(function) => {
+                    let is_other = function.stable != version;
                     function.replace(version, keep);
                     function.routing = routing;
+                    if is_other {
+                        self.tell_serving(&name, "an operator of the agent has another version served");
+                    }
                 }
                 None => drop(self.state.functions.insert(name, Function::serving(version, routing))),
             }
@@ -49,7 +52,7 @@ impl Function {
     pub(super) fn replace(&mut self, version: VersionId, keep_ms: u64) {
         if self.stable != version {
             let before = std::mem::replace(&mut self.stable, version);
-            self.kept = Some(super::Kept { version: before, for_ms: keep_ms, by: self.by.take() });
+            self.kept = Some(super::Kept { version: before, for_ms: keep_ms });
         }
     }
 }

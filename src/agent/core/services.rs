@@ -40,6 +40,9 @@ pub struct LedService {
     /// The offer that shared it out last.
     #[serde(default)]
     pub offer: String,
+    /// The last stage of that offer that was about it, once the offer is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<String>,
     /// What was led before the release in hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     before: Option<Box<LedService>>,
@@ -59,6 +62,7 @@ impl LedService {
             is_decided: false,
             asks_for_health: false,
             offer: offer.to_owned(),
+            stage: None,
             before: None,
         }
     }
@@ -131,7 +135,7 @@ impl LedService {
 
     /// What decides how it is told, without what it was before, and where it comes from.
     fn bare(&self) -> Self {
-        Self { offer: String::new(), before: None, ..self.clone() }
+        Self { offer: String::new(), stage: None, before: None, ..self.clone() }
     }
 
     /// As whatever splits calls, and knows these functions, is told.
@@ -212,6 +216,7 @@ impl Core {
             let mut led = goes_on.unwrap_or_else(|| LedService::new(service.clone(), id));
             led.service = service.clone();
             led.offer.clone_from(id);
+            led.stage = None;
             led.is_tried = true;
             led.asks_for_health = asks_for_health(stages);
             led.before = known.map(Box::new);
@@ -289,7 +294,14 @@ impl Core {
     /// The release is over: who serves alone is alone in the table.
     pub(super) fn end_services(&mut self) {
         for name in self.names_of_services() {
+            let stage = self.offer.as_ref().and_then(|offer| {
+                let is_of = |of: &&OfferStage| {
+                    offer.services.get(of.stage.subject).is_some_and(|of| of.name() == name)
+                };
+                Some(offer.stages.iter().rev().find(is_of)?.stage.name.clone())
+            });
             if let Some(led) = self.state.services.get_mut(&name) {
+                led.stage = stage;
                 led.is_tried = false;
                 led.is_decided = false;
                 led.asks_for_health = false;

@@ -90,16 +90,18 @@ pub struct Function {
     pub kept: Option<Kept>,
     #[serde(default)]
     pub routing: Routing,
-    /// By which offer it came to serve; `None`: an operator had it served.
+    /// By what the manager is told of what serves; `None`: no offer was about it, or one is in hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<LeftBy>,
 }
 
-/// An offer that left a function with what serves it, and its last stage that was about that function.
+/// The last offer that was about a function and is over, and its last stage that was about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftBy {
     pub offer: String,
     pub stage: String,
+    /// Its base version and its new one.
+    pub versions: [VersionId; 2],
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,8 +122,6 @@ pub struct Kept {
     pub version: VersionId,
     /// How long it runs on, counted anew when the agent starts anew.
     pub for_ms: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<LeftBy>,
 }
 
 /// A version that is to serve as soon as it answers.

@@ -99,6 +99,7 @@ impl Core {
             let known = known.or_insert_with(|| Function::serving(base.clone(), Routing::default()));
             known.replace(base.clone(), self.settings.keep_base_ms);
             known.candidate = None;
+            known.by = None;
             // What an offer doesn't say stays as an operator set it.
             known.routing.sticky = routing.sticky.or(known.routing.sticky.take());
             known.routing.retry = routing.retry.or(known.routing.retry);
@@ -306,7 +307,11 @@ impl Core {
             let Some(served) = self.state.functions.get_mut(&function.name) else { continue };
             served.candidate = None;
             let stage = offer.stages.iter().rev().find(|stage| stage.stage.subject == at);
-            let by = stage.map(|last| LeftBy { offer: work.offer.clone(), stage: last.stage.name.clone() });
+            let by = stage.map(|last| LeftBy {
+                offer: work.offer.clone(),
+                stage: last.stage.name.clone(),
+                versions: [base.clone(), new.clone()],
+            });
             if is_rollout {
                 served.replace(new.clone(), self.settings.keep_base_ms);
             } else {

@@ -122,6 +122,11 @@ enum StepForm {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },
+    Restored {
+        function: u8,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
     Late {
         #[serde(with = "Maybe::<SlotForm>")]
         slot: Option<Slot>,

@@ -52,6 +52,7 @@ const fn shown_by(step: &Step) -> Option<(Slot, StageStatus)> {
         | Step::UndoOverdue
         | Step::UndoDropped
         | Step::Replaced { .. }
+        | Step::Restored { .. }
         | Step::Late { .. } => None,
     }
 }

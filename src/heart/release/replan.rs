@@ -91,9 +91,11 @@ impl News {
                 Self::OneTriedAgain(*release, *child)
             }
             // An operator of the agent has something else served.
-            Change::Members(members::Change::Stepped { child, step: Step::Replaced { .. }, .. }) => {
-                Self::Otherwise(*child)
-            }
+            Change::Members(members::Change::Stepped {
+                child,
+                step: Step::Replaced { .. } | Step::Restored { .. },
+                ..
+            }) => Self::Otherwise(*child),
             Change::Rollout(_)
             | Change::Stages(_)
             | Change::Members(_)

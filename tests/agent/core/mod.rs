@@ -270,6 +270,59 @@ fn an_operator_goes_back_to_the_version_before_the_roll_out() {
     assert!(world.undo(Some("other")).is_err());
 }
 
+/// What was told of what an operator wants, after all that was told before.
+fn told_of_operator(world: &World, before: usize) -> Vec<(String, String, StageStatus)> {
+    let told = world.told.iter().filter(|told| told.status != StageStatus::SuccessWaiting).skip(before);
+    let told = told.inspect(|told| assert_eq!(told.summary.why.as_ref().unwrap().cause, "operator"));
+    told.map(|told| (told.offer.clone(), told.stage.clone(), told.status)).collect()
+}
+
+#[test]
+fn what_serves_after_an_operator_added_a_version_and_took_it_back_is_told_as_it_is() {
+    for (is_well, left, status) in
+        [(true, "new", StageStatus::Completed), (false, "base", StageStatus::Failure)]
+    {
+        let mut world = with_offer();
+        world.signal((!is_well).then_some(Then::Rollback));
+        let before = if is_well { 2 } else { 1 };
+        world.until("the release is over", |world| {
+            world.ended().len() == before && world.core.state().work.is_none()
+        });
+        assert_eq!(world.stable("hello"), Some(version("hello", left)));
+        for times in 0..2 {
+            world.add("hello", "mine", "nodejs");
+            world.until("it serves", |world| world.stable("hello") == Some(version("hello", "mine")));
+            world.until("it is told", |world| world.ended().len() == before + 2 * times + 1);
+            world.kill();
+            world.until("it runs again", |world| world.core.in_force().is_some());
+            world.undo(Some("hello")).unwrap();
+            world.until("it is told", |world| world.ended().len() == before + 2 * times + 2);
+            assert_eq!(world.stable("hello"), Some(version("hello", left)));
+        }
+        let told = |status| ("r1".to_owned(), "half".to_owned(), status);
+        let (other, again) = (told(StageStatus::Error), told(status));
+        assert_eq!(told_of_operator(&world, before), [other.clone(), again.clone(), other, again]);
+        world.add("hello", left, "nodejs");
+        world.steps(100);
+        assert_eq!(world.ended().len(), before + 4, "it serves already");
+    }
+}
+
+#[test]
+fn what_is_added_after_the_release_was_taken_back_is_told_by_that_release() {
+    let mut world = with_offer();
+    world.signal(None);
+    world.until("it is rolled out", |world| world.ended().len() == 2);
+    world.undo(Some("hello")).unwrap();
+    world.add("hello", "mine", "nodejs");
+    world.until("both are told", |world| world.ended().len() == 4);
+    world.remove("hello");
+    world.until("that it serves no more is told", |world| world.ended().len() == 5);
+    let told = |status| ("r1".to_owned(), "half".to_owned(), status);
+    let (taken_back, other) = (told(StageStatus::Failure), told(StageStatus::Error));
+    assert_eq!(told_of_operator(&world, 2), [taken_back, other.clone(), other]);
+}
+
 #[test]
 fn a_table_that_somebody_else_put_in_force_is_replaced() {
     let mut world = with_offer();

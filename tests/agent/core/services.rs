@@ -47,6 +47,35 @@ fn rolled_out() -> World {
 }
 
 #[test]
+fn what_an_operator_takes_back_or_has_led_no_more_is_told() {
+    let mut world = rolled_out();
+    world.until("the release is over", |world| world.core.state().work.is_none());
+    world.undo(Some("shop")).unwrap();
+    world.until("the first serves alone", |world| serving(world) == Some((80, "A".to_owned())));
+    world.until("it is told", |world| world.ended().len() == 3);
+    assert!(world.undo(Some("shop")).is_err(), "there is nothing to go back to any more");
+    world.kill();
+    world.retire("shop");
+    world.until("it is told", |world| world.ended().len() == 4);
+    let told = world.told.iter().rev().take(2).rev();
+    let told: Vec<_> = told
+        .map(|told| {
+            let why = told.summary.why.as_ref().unwrap();
+            (&*told.offer, &*told.stage, told.status, &*why.cause, &*why.text)
+        })
+        .collect();
+    let taken_back = "taken back by an operator of the agent: it looks odd";
+    let gone = "an operator of the agent has it led no more";
+    assert_eq!(
+        told,
+        [
+            ("r1", "half", StageStatus::Failure, "operator", taken_back),
+            ("r1", "half", StageStatus::Error, "operator", gone)
+        ]
+    );
+}
+
+#[test]
 fn what_won_serves_alone_on_and_a_kill_at_any_step_changes_nothing_of_that() {
     let world = rolled_out();
     assert_eq!(world.ended()[1], ("half".to_owned(), StageStatus::Completed, "rollout".to_owned()));

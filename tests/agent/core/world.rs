@@ -31,6 +31,7 @@ const STEP_MS: u64 = 50;
 /// What a result said.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Told {
+    pub offer: String,
     pub stage: String,
     pub status: StageStatus,
     pub next: String,
@@ -483,6 +484,18 @@ impl World {
         self.save();
     }
 
+    pub fn remove(&mut self, function: &str) {
+        let now = self.now();
+        self.core.remove(function, now).expect("nothing is in hand");
+        self.save();
+    }
+
+    pub fn retire(&mut self, service: &str) {
+        let now = self.now();
+        self.core.retire(service, now).expect("nothing is in hand");
+        self.save();
+    }
+
     fn read_back(&self) -> ReadBack {
         let services = self.table.iter().flat_map(|table| &table.services);
         let services = services.map(|service| service.name.clone()).collect();
@@ -528,6 +541,7 @@ impl World {
     fn take_result(&mut self, errand: Errand) {
         let Errand::Result { offer, summary, next } = errand else { panic!("no result is sent") };
         let told = Told {
+            offer: offer.clone(),
             stage: summary.stage_name.clone().unwrap_or_default(),
             status: summary.status,
             next,

@@ -429,6 +429,27 @@ fn what_an_operator_takes_back_at_an_agent_is_known_and_counted_once() {
 }
 
 #[test]
+fn what_a_release_left_serves_again_once_an_operator_takes_back_what_was_added() {
+    let (mut world, agent) = world_with(&two_stage("7", "a"));
+    world.take(&agent);
+    passes(&mut world, &agent, "7", "First");
+    passes(&mut world, &agent, "7", "Second");
+    world.report(&agent, "7", operator_says("Second", Error)).unwrap();
+    assert_eq!(world.runs(&agent, "a"), "unknown of 7");
+    world.report(&agent, "7", operator_says("Second", Completed)).unwrap();
+    assert_eq!(world.runs(&agent, "a"), "new of 7");
+    assert_eq!(world.assignment("7", &agent).outcome, Some(Outcome::Succeeded));
+    world.report(&agent, "7", operator_says("Second", Completed)).unwrap();
+    assert_eq!(world.changes, [], "it said so before");
+    // The base version again, whatever served in between.
+    for status in [Failure, Error, Failure] {
+        world.report(&agent, "7", operator_says("Second", status)).unwrap();
+    }
+    assert_eq!(world.runs(&agent, "a"), "base of 7");
+    assert_eq!(world.assignment("7", &agent).outcome, Some(Outcome::Undone));
+}
+
+#[test]
 fn what_an_operator_takes_back_is_no_news_once_a_later_release_has_changed_it() {
     let (mut world, agent) = world_with(&two_stage("7", "a"));
     for release in ["7", "8"] {

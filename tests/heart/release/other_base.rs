@@ -143,6 +143,12 @@ fn what_an_operator_has_served_after_an_undo_is_known_as_well() {
         assert_eq!(world.runs(&agent, "a"), "unknown of 8");
     }
     assert_eq!(world.changes, [], "it said so before");
+    for _ in 0..2 {
+        let said = Summary { why: Some(Box::new(why.clone())), ..summary("choirmaster undo", Failure) };
+        world.report(&agent, "8.undo", said).unwrap();
+        assert_eq!(world.runs(&agent, "a"), "base of 8");
+    }
+    assert_eq!(world.changes, [], "it said so before");
 }
 
 #[test]

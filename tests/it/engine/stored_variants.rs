@@ -350,6 +350,13 @@ fn every_step_of_a_child_is_told_in_the_words_that_it_had() {
                 r#""replaced","function":1,"is_base":false,"why":"w""#,
             ),
         ],
+        Step::Restored { .. } => [
+            told(Step::Restored { function: 1, why: None }, r#""restored","function":1"#),
+            told(
+                Step::Restored { function: 1, why: Some("w".to_owned()) },
+                r#""restored","function":1,"why":"w""#,
+            ),
+        ],
         Step::Rested => [told(Step::Rested, r#""rested""#)],
         Step::UndoConfirmed { .. } => [
             told(Step::UndoConfirmed { function: 1 }, r#""undo_confirmed","function":1"#),

@@ -161,7 +161,7 @@ impl Witness {
                     // Nor does what an operator of an agent did end a stage.
                     let ended = reports.iter().filter(|report| {
                         let summary = &report.summary;
-                        let is_end = summary.recount.is_none() && summary.is_replaced().is_none();
+                        let is_end = summary.recount.is_none() && summary.wanted_by_operator().is_none();
                         summary.status.is_over() && is_end
                     });
                     self.promises.extend(ended.map(|report| Promise::Result {

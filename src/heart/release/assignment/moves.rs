@@ -78,6 +78,9 @@ impl Assignment {
             Step::UndoOverdue => self.change_undo(|undo| undo.overdue = true),
             Step::UndoDropped => self.drop_undo(),
             Step::Replaced { function, is_base, .. } => self.replace(usize::from(*function), *is_base),
+            Step::Restored { function, .. } => {
+                self.rolled_out = self.rolled_out.union(FunctionSet::of(usize::from(*function)));
+            }
             Step::Late { slot, shows, digest, .. } => {
                 let functions = match &self.led {
                     Led::InPlace(_) | Led::Whole(_) => self.current_functions(strategy),

@@ -121,6 +121,11 @@ pub enum Step {
         is_base: bool,
         why: Option<String>,
     },
+    /// An operator of the agent has the new version that the release left there serve again.
+    Restored {
+        function: u8,
+        why: Option<String>,
+    },
     /// A result that came too late to count.
     Late {
         slot: Option<Slot>,
@@ -162,6 +167,7 @@ impl Step {
             | Self::Rested
             | Self::UndoOverdue
             | Self::Replaced { .. }
+            | Self::Restored { .. }
             | Self::Late { .. } => false,
         }
     }

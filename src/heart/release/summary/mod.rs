@@ -17,6 +17,7 @@ use super::{
     ending::{Cause, Ending},
     manager::Agents,
 };
+use crate::children::Variant;
 use analysis::{Assignment, Values};
 use language::{Metric, Stage, Statistic};
 use model::StageStatus;
@@ -95,14 +96,17 @@ impl Summary {
         is_told && self.why.as_ref().is_some_and(|why| why.cause == Cause::Kept)
     }
 
-    /// Whether an agent says that its operator has something else served than what its offer left there, and if so, whether that
-    /// is the base version.
-    pub fn is_replaced(&self) -> Option<bool> {
-        let is_said = self.why.as_ref().is_some_and(|why| why.cause == Cause::Operator);
+    /// What serves of an offer that is over, where an agent says that its operator wants it so.
+    pub fn wanted_by_operator(&self) -> Option<Variant> {
+        self.why.as_ref().filter(|why| why.cause == Cause::Operator)?;
         match self.status {
-            StageStatus::Failure if is_said => Some(true),
-            StageStatus::Error if is_said => Some(false),
-            _ => None,
+            StageStatus::Completed => Some(Variant::New),
+            StageStatus::Failure => Some(Variant::Base),
+            StageStatus::Error => Some(Variant::Unknown),
+            StageStatus::Pending
+            | StageStatus::InProgress
+            | StageStatus::SuccessWaiting
+            | StageStatus::ShouldEnd => None,
         }
     }
 
