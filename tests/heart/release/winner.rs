@@ -4,7 +4,9 @@ use heart::{
     children::Profile,
     release::{
         command::{Command, Refusal, Reply},
+        ending::{Cause, Ending},
         members, rollout, stages,
+        summary::Summary,
     },
 };
 use model::{Capabilities, ChildStatus, FEATURE_WINNER, Leads, StageStatus};
@@ -71,6 +73,30 @@ fn all_report(world: &mut World, routers: &[String], stage: &str, status: StageS
     for router in routers {
         world.report(router, "s", summary(stage, status)).unwrap();
     }
+}
+
+/// What the operator of one router takes back there is known, as of a function.
+#[test]
+fn what_an_operator_takes_back_at_a_router_is_known_and_counted_once() {
+    let (mut world, routers) = in_the_first_stage("order: global_incremental");
+    for stage in ["little", "half"] {
+        all_report(&mut world, &routers, stage, SuccessWaiting);
+        all_report(&mut world, &routers, stage, Completed);
+    }
+    let [one, other] = &routers;
+    assert_eq!(world.runs(one, "service/checkout"), "new of s");
+    let why = Ending::new(Cause::Operator, "taken back by an operator of the agent");
+    for is_news in [true, false] {
+        let said = Summary { why: Some(Box::new(why.clone())), ..summary("half", Failure) };
+        world.report(one, "s", said).unwrap();
+        assert_eq!(!world.changes.is_empty(), is_news);
+    }
+    assert_eq!(
+        (&*world.runs(one, "service/checkout"), &*world.runs(other, "service/checkout")),
+        ("base of s", "new of s")
+    );
+    let counts = &world.release("s").counts;
+    assert_eq!((counts.succeeded, counts.undone), (1, 1));
 }
 
 #[test]
