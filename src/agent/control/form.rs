@@ -274,6 +274,9 @@ pub struct WorkStatus {
     /// Its stage is done here and ends when the manager says so.
     #[serde(default)]
     pub waits_for_signal: bool,
+    /// Why its stage has failed, where that keeps its shares until people decide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
     /// Why it was taken back here, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<String>,

@@ -166,6 +166,7 @@ fn of_work(core: &Core, work: &Work) -> WorkStatus {
         phase: phase.to_owned(),
         stage: stage.and_then(|stage| core.stage_name(stage)).map(str::to_owned),
         waits_for_signal: testing.is_some_and(|testing| testing.announced),
+        failed: core.state().kept().map(str::to_owned),
         stopped: ending.and_then(|ending| ending.why.clone()),
     }
 }

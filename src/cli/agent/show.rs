@@ -13,6 +13,7 @@ use agent::{
     },
     runtime::Phase,
 };
+use heart::release::offer::{OfferKind, OfferName};
 use jiff::Timestamp;
 
 use crate::cli::show;
@@ -47,6 +48,9 @@ pub fn status(out: &mut impl Write, status: &Status, as_json: bool, now: Timesta
     }
     if let Some(work) = &status.work {
         writeln!(out, "{}", self::work(work))?;
+        if let Some(why) = &work.failed {
+            write!(out, "{}", failed(status, &work.offer, why))?;
+        }
     }
     if status.owed.results > 0 {
         let results = show::counted(status.owed.results, "result", "results");
@@ -169,7 +173,11 @@ fn runtime(runtime: &RuntimeStatus) -> String {
 
 fn work(work: &WorkStatus) -> String {
     let stage = work.stage.as_ref().map(|stage| format!(", stage {}", show::one_line(stage)));
-    let waits = if work.waits_for_signal { ", waits for the manager to end it" } else { "" };
+    let waits = match work {
+        WorkStatus { failed: Some(_), .. } => ", which has failed and keeps its shares",
+        WorkStatus { waits_for_signal: true, .. } => ", waits for the manager to end it",
+        _ => "",
+    };
     let stopped = work.stopped.as_ref().map(|why| format!("\n  taken back here: {}", show::one_line(why)));
     format!(
         "release {}: {}{}{waits}{}",
@@ -177,6 +185,30 @@ fn work(work: &WorkStatus) -> String {
         show::one_line(&work.phase),
         stage.unwrap_or_default(),
         stopped.unwrap_or_default()
+    )
+}
+
+/// A stage that has failed and keeps its shares: why, which, and what people do about it.
+fn failed(status: &Status, offer: &str, why: &str) -> String {
+    let functions = status.functions.iter().filter_map(|function| {
+        let share = function.candidate.as_ref()?.share;
+        Some(format!("{} {} new", show::one_line(&function.name), show::hundredths(share.into())))
+    });
+    let services = status.services.iter().filter(|service| service.is_tried).map(|service| {
+        let share = |of: &VariationStatus| {
+            format!("{} {}", show::one_line(&of.name), show::hundredths(of.share.into()))
+        };
+        let shares: Vec<_> = service.variations.iter().map(share).collect();
+        format!("{} {}", show::one_line(&service.name), shares.join(", "))
+    });
+    let shares: Vec<_> = functions.chain(services).collect();
+    let attempts = OfferName::candidates(offer).filter(|(_, name)| name.kind == OfferKind::First);
+    let release = show::one_line(attempts.last().map_or(offer, |(release, _)| release));
+    format!(
+        "  why: {}\n  shares: {}\n  people decide, at the manager where it was submitted:\n    choirmaster release resume {release}  goes \
+         on to what follows\n    choirmaster release abort {release}  takes it back\n",
+        show::one_line(why),
+        shares.join("; "),
     )
 }
 

@@ -114,8 +114,9 @@ fn frame(detail: &ReleaseDetail, children: &[ReleaseChild], now: Timestamp) -> V
         String::new(),
     ];
     for stage in &detail.stages {
-        let here: Vec<String> =
+        let mut here: Vec<String> =
             stage.children.iter().map(|(status, count)| format!("{count} {status}")).collect();
+        here.extend(stage.failed.then(|| "failed".to_owned()));
         let shares = if stage.shares.is_empty() {
             format!("{} % new", stage.new_traffic)
         } else {

@@ -131,6 +131,7 @@ fn overview(detail: &ReleaseDetail, now: Timestamp) -> String {
         let below = stage.agents_below.iter().map(|(status, count)| format!("{count} {status} below"));
         children.extend(below);
         children.extend(stage.skipped.then(|| "skipped".to_owned()));
+        children.extend(stage.failed.then(|| "failed".to_owned()));
         vec![
             stage.name.clone(),
             stage.kind.clone(),

@@ -13,7 +13,8 @@ use crate::{
     unreadable::Unreadable,
 };
 use heart::release::{
-    assignment::{Dated, Fact},
+    analysis::Run,
+    assignment::{Dated, Fact, StageSet},
     awaited::{self, Awaited},
     ending::Ending,
     manager::Agents,
@@ -56,6 +57,7 @@ pub fn release(state: &Snapshot, release: &Release, now: Now) -> api::Release {
 pub fn detail(state: &Snapshot, found: &Release, now: Now) -> api::ReleaseDetail {
     let mut stages = stages(&found.strategy, found.parent.is_some());
     mark_skipped(&mut stages, &found.facts);
+    mark_failed(&mut stages, &found.strategy, found.failed, &found.runs);
     let mut waves = Waves::of(found);
     let mut awaited = vec![Awaited::default(); stages.len()];
     let deadlines = state.settings.deadlines(&found.strategy, &state.children);
@@ -104,6 +106,9 @@ pub fn detail_from_row(
     let from_parent = detail.parent.is_some();
     let mut stages = strategy.as_ref().map(|strategy| stages(strategy, from_parent)).unwrap_or_default();
     mark_skipped(&mut stages, &detail.facts);
+    if let Some(strategy) = &strategy {
+        mark_failed(&mut stages, strategy, detail.failed, &runs);
+    }
     let analyses = strategy.as_ref().map(|strategy| analysis::overviews(strategy, &runs)).unwrap_or_default();
     Ok(api::ReleaseDetail {
         release: with_name(row, &detail, name.unwrap_or_default(), unreadable)?,
@@ -243,6 +248,7 @@ fn stages(strategy: &Strategy, from_above: bool) -> Vec<api::StageOverview> {
         .map(|stage| api::StageOverview {
             name: stage.name.clone(),
             skipped: false,
+            failed: false,
             kind: match stage.kind {
                 StageKind::AB if !stage.shares.is_empty() => "Traffic".to_owned(),
                 StageKind::AB if !from_above => "A/B".to_owned(),
@@ -272,6 +278,18 @@ fn mark_skipped(stages: &mut [api::StageOverview], facts: &[Dated]) {
         {
             stage.skipped = true;
         }
+    }
+}
+
+fn mark_failed(stages: &mut [api::StageOverview], strategy: &Strategy, failed: StageSet, runs: &[Run]) {
+    for (at, (stage, analysis)) in strategy.analyses().enumerate() {
+        let run = runs.iter().find(|run| usize::from(run.block) == at);
+        if let Some(stage) = stage.and_then(|stage| stages.get_mut(stage)) {
+            stage.failed = run.is_some_and(|run| run.has_failed(analysis));
+        }
+    }
+    for (at, stage) in (0..).zip(stages) {
+        stage.failed |= failed.contains(at);
     }
 }
 

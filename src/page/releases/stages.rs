@@ -36,6 +36,7 @@ fn line(id: Option<&str>, stage: &StageOverview) -> Markup {
         th scope="row" {
             (leading(id, "stage", &stage.name, &html! { bdi { (stage.name) } }))
             @if stage.skipped { " " span.small { (words::SKIPPED) } }
+            @if stage.failed { " " span.small { (words::FAILED) } }
             @if !stage.function.is_empty() { " " span.name { bdi { (stage.function) } } }
         }
         td { (ends(&stage.kind)) }

@@ -10,6 +10,7 @@ pub const CALLS_TO_NEW: &str = "Calls to the new version";
 pub const IN_IT: &str = "Children in it";
 pub const WAITS_FOR: &str = "Waits for";
 pub const SKIPPED: &str = "skipped";
+pub const FAILED: &str = "failed";
 pub const ACCEPTED: &str = "accepted before";
 
 pub fn children(number: u64) -> String {

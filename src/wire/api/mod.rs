@@ -225,6 +225,9 @@ pub struct StageOverview {
     /// Whether an operator wants nobody to begin it any more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skipped: bool,
+    /// Whether it has failed at a child that keeps its shares, or by its analysis. It stays so, whatever was decided of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
     /// `A/B` or `WaitForSignal`, as the strategy says; always the latter in what comes from a parent.
     pub kind: String,
     pub function: String,

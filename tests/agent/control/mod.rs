@@ -111,6 +111,7 @@ fn standing() -> Status {
             phase: "runs a stage".to_owned(),
             stage: Some("canary \"12.5\"".to_owned()),
             waits_for_signal: true,
+            failed: None,
             stopped: None,
         }),
         owed: Owed { results: 2, next_try_ms: Some(9) },

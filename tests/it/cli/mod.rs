@@ -13,7 +13,7 @@ mod packaged;
 mod printable;
 mod progress;
 mod proxy;
-mod registry;
+pub mod registry;
 mod release;
 mod routing;
 mod samples;

@@ -8,7 +8,7 @@ use super::{code, err, out, run};
 use crate::world::{AREA, World};
 
 /// What a command prints, with its exit code, without what differs from run to run.
-async fn said(world: &World, folder: &Path, args: &[&str]) -> String {
+pub async fn said(world: &World, folder: &Path, args: &[&str]) -> String {
     let url = format!("http://{}", world.manager.address);
     let args = args.iter().copied().chain(["--url", &url]).map(str::to_owned).collect::<Vec<_>>();
     let folder = folder.to_owned();

@@ -14,13 +14,21 @@ const STAGE: &str = "Canary 5 Percent";
 const BLOCK: &str = "duration: 1s, interval: 1s, \
     metrics: [{name: load, provider: meter, query: '?v={{ .Variant.Name }}', expected: {max: 10}}]";
 
+const PAUSES: &str = "rollout: {on_failure: pause}\n";
+
 /// What follows when the only child is ready to end its stage with such a median of the new version.
 async fn judge(median: f64) -> Value {
+    let (world, shown) = judge_with(median, "").await;
+    world.stop().await;
+    shown
+}
+
+async fn judge_with(median: f64, rollout: &str) -> (World, Value) {
     let meter = Meter::start().await;
     meter.say(Ok(vec![3.0]), Err(500));
     let world = World::with(|options| meter.known_to(options)).await;
     let child = world.child().await;
-    world.submit(&judged("it", BLOCK)).await.ok();
+    world.submit(&(judged("it", BLOCK) + rollout)).await.ok();
     let (_, offer) = world.poll(&child).await;
     world.fetch(&child, &offer).await.ok();
     let mut waiting = summary(STAGE, 2);
@@ -28,8 +36,7 @@ async fn judge(median: f64) -> Value {
     let body = json!({"id": child, "release_id": offer, "stage_summaries": [waiting], "next_stage": ""});
     world.post("/result", &body).await.ok();
     let shown = look_until(&world, "it", |shown| shown["analyses"][0]["verdict"].is_string()).await;
-    world.stop().await;
-    shown
+    (world, shown)
 }
 
 #[tokio::test]
@@ -54,4 +61,24 @@ async fn a_child_that_keeps_the_conditions_passes() {
     let shown = judge(90.0).await;
     insta::assert_snapshot!(shown["analyses"][0]["why"].as_str().unwrap(), @"load: 3 is at most 10; 0 of 1 measurements were outside, 0 are borne; metrics_conditions: errorRate <0.02: 1 of 1 successful children keep it; metrics_conditions: responseTime <=250 Median: 1 of 1 successful children keep it");
     assert_eq!(shown["analyses"][0]["verdict"], "pass");
+}
+
+#[tokio::test]
+async fn a_stage_that_its_analysis_has_failed_is_shown_as_failed_whatever_is_decided_of_it() {
+    let _time = VirtualTime::begin();
+    let (world, passed) = judge_with(90.0, PAUSES).await;
+    assert_eq!(passed["stages"][0].get("failed"), None, "{passed:#}");
+    world.stop().await;
+    let (world, failed) = judge_with(900.0, PAUSES).await;
+    assert_eq!(
+        (&failed["state"], &failed["stages"][0]["failed"]),
+        (&json!("Paused"), &json!(true)),
+        "{failed:#}"
+    );
+    world.call("POST", "/api/v1/releases/it/resume").await.ok();
+    let on = world.get("/api/v1/releases/it").await.ok().json();
+    assert_eq!((&on["state"], &on["stages"][0]["failed"]), (&json!("Running"), &json!(true)), "{on:#}");
+    let world = world.restart().await;
+    assert_eq!(world.get("/api/v1/releases/it").await.ok().json()["stages"][0]["failed"], true);
+    world.stop().await;
 }

@@ -7,7 +7,10 @@ use super::{
     run::{Extended, Metered, Run, Standing, ms},
     verdict::weight,
 };
-use crate::release::state::{Release, State};
+use crate::release::{
+    assignment::Slot,
+    state::{Release, State},
+};
 use ::analysis::Verdict;
 use language::analysis::Rule;
 use model::Now;
@@ -43,7 +46,16 @@ impl Release {
             why: String::new(),
             extended: None,
         };
+        self.keep_failure(block);
         self.put_run(run);
+    }
+
+    /// A run takes the place of one that had failed in an earlier wave: its stage stays failed.
+    fn keep_failure(&mut self, block: u8) {
+        let Some((Some(stage), analysis)) = self.block(block) else { return };
+        if self.run(block).is_some_and(|run| run.has_failed(analysis)) {
+            self.failed = self.failed.with(Slot::stage(stage).0);
+        }
     }
 
     fn give_verdict(&mut self, block: u8, verdict: Verdict, why: &str, standing: Standing) {

@@ -1,8 +1,9 @@
 //! A run of an analysis: what its looks have found of each metric, and where it stands.
 
+use super::verdict::{WEIGHT_OF_ERROR, weight};
 use crate::release::{clock::ReleaseMs, strata::Key};
 use ::analysis::{Evidence, Judgement, Stratum, Verdict};
-use language::analysis::{Metric, MetricSource};
+use language::analysis::{Analysis, Metric, MetricSource};
 use model::ReleaseKey;
 
 /// Where a run stands.
@@ -118,6 +119,11 @@ impl Run {
     /// Whether what waits for it goes on waiting.
     pub(in crate::release) const fn holds(&self) -> bool {
         matches!(self.standing, Standing::Open | Standing::Paused | Standing::Failed)
+    }
+
+    /// Whether it has ended as a failure, whatever became of that.
+    pub fn has_failed(&self, analysis: &Analysis) -> bool {
+        self.verdict.is_some_and(|verdict| weight(verdict, analysis).0 > WEIGHT_OF_ERROR)
     }
 
     /// Whether it ended undecided, and can go on.

@@ -110,6 +110,7 @@ fn in_trouble() -> Status {
         phase: "runs a stage".to_owned(),
         stage: Some("canary-12.5".to_owned()),
         waits_for_signal: true,
+        failed: None,
         stopped: Some("errorRate is 22.5 %, and may be 5 %".to_owned()),
     });
     status.owed = Owed { results: 2, next_try_ms: Some(NOW_MS + 12_000) };

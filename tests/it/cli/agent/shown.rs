@@ -1,6 +1,6 @@
 //! How an agent is shown, and what its help says.
 
-use agent::control::form::{ManagerStatus, ProxyStatus, Status};
+use agent::control::form::{ManagerStatus, ProxyStatus, ServiceStatus, Status, VariationStatus, WorkStatus};
 use choirmaster::cli::agent::show;
 use jiff::Timestamp;
 
@@ -41,6 +41,44 @@ fn an_agent_in_trouble_says_what_is_wrong_and_moves_no_cursor() {
     sieve     new   12.50 %  1234   9       ended, started again soon (signal 9: it used more memory than 512 MiB)  3         bbbbbbbbbbbbbbbb  nodejs unix:/var/lib/a/fn.sock
     greet     base  100 %                   runs                                                                    0         cccccccccccccccc  nodejs 127.0.0.1:20001
     greet     kept  0 %                     runs, kept for 5m 0s                                                    0         dddddddddddddddd  nodejs 127.0.0.1:20002
+    ");
+}
+
+/// Of a function and of a service; the offer is that of a second attempt.
+#[test]
+fn a_stage_that_has_failed_and_keeps_its_shares_is_shown_with_who_decides_and_how() {
+    let mut status = resting();
+    status.functions[0].candidate = in_trouble().functions[0].candidate.clone();
+    let variation = |name: &str, share| VariationStatus {
+        name: name.to_owned(),
+        share,
+        seen: None,
+        targets: vec!["127.0.0.1:9101".to_owned()],
+        healthy: None,
+        draining: None,
+    };
+    let service = |name: &str, is_tried| ServiceStatus {
+        name: name.to_owned(),
+        ports: vec![8080],
+        variations: vec![variation("A", 9_000), variation("B", 1_000)],
+        is_tried,
+    };
+    status.services = vec![service("checkout", true), service("other", false)];
+    status.work = in_trouble().work.map(|work| WorkStatus {
+        offer: "shop-7.1.r2".to_owned(),
+        failed: Some("errorRate is 22.5 %, and may be 5 %".to_owned()),
+        stopped: None,
+        ..work
+    });
+    let text = shown(&status);
+    let lines = text.lines().skip(4).take(6).collect::<Vec<_>>().join("\n");
+    insta::assert_snapshot!(lines, @r"
+    release shop-7.1.r2: runs a stage, stage canary-12.5, which has failed and keeps its shares
+      why: errorRate is 22.5 %, and may be 5 %
+      shares: sieve 12.50 % new; checkout A 90 %, B 10 %
+      people decide, at the manager where it was submitted:
+        choirmaster release resume shop-7.1  goes on to what follows
+        choirmaster release abort shop-7.1  takes it back
     ");
 }
 
