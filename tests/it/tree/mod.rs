@@ -2,6 +2,7 @@
 
 mod above;
 mod eligible;
+mod kept;
 pub mod levels;
 mod offers;
 mod plain;
