@@ -4,10 +4,10 @@ use super::{
     Data, Power,
     children::{Among, Case, student_t},
     rates::{Events, Test},
+    series::Series,
     shape::Shape,
 };
 use crate::{
-    dependence::LEAST_EFFECTIVE_POINTS,
     design::{Question, Tolerance},
     dist::normal_sf,
     hypothesis::SLOPE,
@@ -17,21 +17,35 @@ use crate::{
 const NORMAL: [(f64, f64); 3] =
     [(-1.732_050_807_568_877_2, 1.0 / 6.0), (0.0, 2.0 / 3.0), (1.732_050_807_568_877_2, 1.0 / 6.0)];
 
+/// Variances of a comparison, in units of that of independent values.
+#[derive(Debug, Clone, Copy)]
+struct Factors {
+    /// That is reckoned with.
+    reckoned: f64,
+    real: f64,
+}
+
+impl Factors {
+    const NONE: Self = Self { reckoned: 1.0, real: 1.0 };
+
+    fn of(series: &Series, points: u64, share: f64) -> Self {
+        Self { reckoned: series.seeming_factor(points, share), real: series.factor() }
+    }
+}
+
 impl Power {
     /// The share of equal versions that are found to be within the tolerance in one direction.
     pub(super) fn pass(&self, high: bool, calls: u64) -> f64 {
         match &self.data {
             Data::Events(events) => self.pass_events(*events, high, calls),
-            Data::Values(values) => self.pass_values(values, high, calls as f64, 1.0),
+            Data::Values(values) => self.pass_values(values, high, calls as f64, Factors::NONE),
             Data::Parts { present, values } => {
                 let both = calls as f64 * present.rate;
-                self.pass_events(*present, high, calls) * self.pass_values(values, high, both, 1.0)
+                self.pass_events(*present, high, calls) * self.pass_values(values, high, both, Factors::NONE)
             }
             Data::Series { series, values } => {
-                if series.effective(calls, self.share) < LEAST_EFFECTIVE_POINTS {
-                    return 0.0;
-                }
-                self.pass_values(values, high, calls as f64, series.factor())
+                let factors = Factors::of(series, calls, self.share);
+                series.seem_enough(calls, self.share) * self.pass_values(values, high, calls as f64, factors)
             }
         }
     }
@@ -40,34 +54,33 @@ impl Power {
     pub(super) fn fail(&self, high: bool, calls: u64, change: f64) -> f64 {
         match &self.data {
             Data::Events(events) => self.fail_events(*events, high, calls, change),
-            Data::Values(values) => self.fail_values(values, high, calls as f64, change, 1.0),
+            Data::Values(values) => self.fail_values(values, high, calls as f64, change, Factors::NONE),
             Data::Parts { present, values } => {
-                self.fail_values(values, high, calls as f64 * present.rate, change, 1.0)
+                self.fail_values(values, high, calls as f64 * present.rate, change, Factors::NONE)
             }
             Data::Series { series, values } => {
-                if series.effective(calls, self.share) < LEAST_EFFECTIVE_POINTS {
-                    return 0.0;
-                }
-                self.fail_values(values, high, calls as f64, change, series.factor())
+                let factors = Factors::of(series, calls, self.share);
+                series.seem_enough(calls, self.share)
+                    * self.fail_values(values, high, calls as f64, change, factors)
             }
         }
     }
 
-    fn pass_values(&self, values: &Shape, high: bool, calls: f64, factor: f64) -> f64 {
+    fn pass_values(&self, values: &Shape, high: bool, calls: f64, factors: Factors) -> f64 {
         let within = self.boundary(high) + if high { -values.error() } else { values.error() };
         let distance = -self.values_beyond(values, high, calls, within, self.unchanged());
         let slope = self.slope(values, high, calls);
         let alpha = self.level_of_pass;
-        self.on_average(&self.cases(values, calls, slope), slope, factor, alpha, |reckoned, real, z| {
+        self.on_average(&self.cases(values, calls, slope), slope, factors, alpha, |reckoned, real, z| {
             normal_sf((z * reckoned - distance) / real)
         })
     }
 
-    fn fail_values(&self, values: &Shape, high: bool, calls: f64, change: f64, factor: f64) -> f64 {
+    fn fail_values(&self, values: &Shape, high: bool, calls: f64, change: f64, factors: Factors) -> f64 {
         let beyond = self.boundary(high) + if high { values.error() } else { -values.error() };
         let distance = self.values_beyond(values, high, calls, beyond, change);
         let slope = self.slope(values, high, calls);
-        self.on_average(&self.cases(values, calls, slope), slope, factor, self.level, |reckoned, real, z| {
+        self.on_average(&self.cases(values, calls, slope), slope, factors, self.level, |reckoned, real, z| {
             normal_sf((z * reckoned - distance) / real)
         })
     }
@@ -78,7 +91,7 @@ impl Power {
         &self,
         cases: &[Case],
         slope: f64,
-        factor: f64,
+        factors: Factors,
         level: f64,
         of: impl Fn(f64, f64, f64) -> f64,
     ) -> f64 {
@@ -88,8 +101,10 @@ impl Power {
             if score.0.to_bits() != case.freedom.to_bits() {
                 score = (case.freedom, student_t(level, case.freedom));
             }
-            let deviation = |variance: f64| (factor + (self.between_runs + variance) * squared).sqrt();
-            case.probability * of(deviation(case.assumed), deviation(case.real), score.1)
+            let deviation =
+                |factor: f64, variance: f64| (factor + (self.between_runs + variance) * squared).sqrt();
+            let (reckoned, real) = (factors.reckoned, factors.real);
+            case.probability * of(deviation(reckoned, case.assumed), deviation(real, case.real), score.1)
         });
         each.sum()
     }

@@ -63,15 +63,7 @@ impl Null for Needed {
     }
 
     fn finds(&self) -> [Finds; 2] {
-        // A plan promises more of series than there is: points that are worth just enough seem to be worth too few as often as not,
-        // and the autocorrelation is estimated, before and at the look.
-        let share = match (self.cell.story, self.finds > 1.2) {
-            (Story::Autoregression(_), true) => 0.4,
-            (Story::Autoregression(phi), false) if phi > 0.5 => 0.5,
-            (Story::Autoregression(_), false) => 0.65,
-            _ => POWER,
-        };
-        let promised = Finds { ratio: self.finds, share };
+        let promised = Finds::promised(self.finds);
         if self.finds > 1.2 { [Finds::seldom(1.2), promised] } else { [promised, Finds::promised(2.0)] }
     }
 }
