@@ -68,6 +68,20 @@ impl Clusters {
         self.variance += all.variance();
     }
 
+    /// How much more the events of a version vary than independent ones if users fail with all of their calls or with none, as it may
+    /// be where no event was seen: by the calls of a user. Users come to groups by chance, so calls vary between groups by as much
+    /// more than independent ones do.
+    pub fn calls_of_a_user(&self, side: usize) -> f64 {
+        let groups = f64::from(MAX_GROUPS);
+        let calls = || self.groups.iter().map(move |group| group.calls[side]);
+        let sum: f64 = calls().sum();
+        if sum <= 0.0 {
+            return 1.0;
+        }
+        let squares = calls().map(|calls| calls * calls).sum::<f64>() - sum * sum / groups;
+        (squares / (groups - 1.0) / (sum / groups)).max(1.0)
+    }
+
     fn add(&mut self, group: u8, score: f64, calls: [f64; 2]) {
         match self.groups.iter_mut().find(|known| known.group == group) {
             Some(known) => {

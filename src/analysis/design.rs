@@ -49,7 +49,8 @@ pub enum Question {
     Location,
     /// The share of values beyond the pooled quantile, for instance 0.99.
     Quantile(f64),
-    /// The share of calls that were counted as events, errors for instance. Below `floor` nothing fails.
+    /// The share of calls that were counted as events, errors for instance. Only a rate that is above `floor`
+    /// by more than chance fails.
     Rate { floor: f64 },
 }
 
@@ -240,6 +241,14 @@ impl Design {
     /// Whether a look before the last can pass.
     pub fn passes_early(&self) -> bool {
         self.early > 0.0 && matches!(self.end, End::After { .. })
+    }
+
+    /// The share of events that is allowed in any case, where a rate has one.
+    pub fn floor(&self) -> Option<f64> {
+        match self.question {
+            Question::Rate { floor } if floor > 0.0 => Some(floor),
+            Question::Rate { .. } | Question::Location | Question::Quantile(_) => None,
+        }
     }
 
     /// Planned looks, where an end is known.

@@ -14,11 +14,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    data::Counts,
-    dist::{binomial_cdf, normal_sf},
-    spending::SpentBounds,
-};
+use super::{dist::normal_sf, rate::Independent, spending::SpentBounds};
 
 /// The part of alpha, on the side of a pass, that an early pass is given where one is wanted. Simulated with 10 and 60 looks, it
 /// costs less than one of a hundred passes at the end; equal versions with as many data as let 94 % pass take two thirds of the
@@ -65,7 +61,7 @@ impl Passing {
         information: f64,
         p: f64,
         spent: f64,
-        floor: Option<(f64, Counts)>,
+        floor: Option<(f64, Independent)>,
         is_last: bool,
     ) {
         let spent = if floor.is_some() { 0.5 * spent } else { spent };
@@ -73,11 +69,10 @@ impl Passing {
             self.crosses = self.bounds.look(information, spent, p);
         }
         if let Some((floor, counts)) = floor {
-            // Against a share that is given each call tells as much as another.
-            let information = counts.calls as f64 * floor * (1.0 - floor);
+            let information = counts.information(floor);
             if is_last || self.bounds_of_floor.worthwhile(information) {
-                let p = binomial_cdf(counts.events, counts.calls, floor);
-                self.is_below_floor = self.bounds_of_floor.look(information, spent, p) && counts.calls > 0;
+                let p = counts.lower(floor);
+                self.is_below_floor = self.bounds_of_floor.look(information, spent, p) && information > 0.0;
             }
         }
     }

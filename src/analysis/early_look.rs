@@ -1,7 +1,6 @@
 //! Looks of a judgement at whether it passes before its end: the rules of [`super::early`] over its hypotheses.
 
 use super::{
-    design::Question,
     early::spent,
     evidence::Verdict,
     hypothesis::{Hypothesis, Inflation},
@@ -27,10 +26,7 @@ impl Judgement {
         if !self.design.passes_early() {
             return;
         }
-        let floor = match self.design.question {
-            Question::Rate { floor } if floor > 0.0 => Some(floor),
-            Question::Rate { .. } | Question::Location | Question::Quantile(_) => None,
-        };
+        let floor = self.design.floor();
         let spent = spent(self.design.early, self.design.planned_alpha(), gone);
         for (hypothesis, inflation) in self.hypotheses.iter_mut().zip(inflations) {
             hypothesis.look_for_pass(*inflation, spent, floor, is_last);
@@ -50,7 +46,7 @@ impl Hypothesis {
         let judged = self.for_pass();
         let information = judged.information(inflation);
         let p = judged.tails(inflation).lower;
-        let floor = floor.filter(|_| self.high).map(|floor| (floor, self.rates().canary));
+        let floor = floor.filter(|_| self.high).map(|floor| (floor, self.against_floor()));
         self.passing.look(information, p, spent, floor, is_last);
     }
 }

@@ -5,8 +5,8 @@ use std::{borrow::Cow, cell::RefCell};
 use super::{
     data::{Counts, Sample, Stratum},
     decision::{Decision, Obstacle},
-    design::{Design, End, Question, Tolerance},
-    dist::{binomial_cdf, normal_z},
+    design::{Design, End, Tolerance},
+    dist::normal_z,
     estimate::{Compared, Estimate, Search, superiority},
     evidence::{BelowFloor, Effect, Evidence, SideSummary, TestEvidence, Verdict},
     exact::Distributions,
@@ -193,17 +193,16 @@ fn summary<'a>(samples: impl Iterator<Item = &'a Sample>) -> SideSummary {
 
 /// What a pass by the floor rests on, if there is one.
 fn below_floor(judgement: &Judgement) -> Option<BelowFloor> {
-    let Question::Rate { floor } = judgement.design.question else { return None };
+    let floor = judgement.design.floor()?;
     let hypothesis = judgement.hypotheses.iter().find(|hypothesis| hypothesis.high)?;
-    let canary = hypothesis.rates().canary;
+    let canary = hypothesis.against_floor();
     let half = if judgement.design.passes_early() {
         hypothesis.passing.level_of_floor()?
     } else {
         0.5 * judgement.design.planned_alpha()
     };
-    let is_below =
-        floor > 0.0 && canary.calls > 0 && binomial_cdf(canary.events, canary.calls, floor) <= half;
-    let bound = |rate: f64| binomial_cdf(canary.events, canary.calls, rate.clamp(0.0, 1.0)) - half;
+    let is_below = canary.information(floor) > 0.0 && canary.lower(floor) <= half;
+    let bound = |rate: f64| canary.lower(rate.clamp(0.0, 1.0)) - half;
     let at_most = is_below.then(|| falling(bound, floor, 0.1 * floor, 1.0, 0.0)).flatten()?;
     // All other directions have to be safe by themselves.
     (judgement.hypotheses.len() == 1).then_some(BelowFloor { floor, at_most })

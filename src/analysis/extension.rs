@@ -10,12 +10,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    design::Question,
-    dist::binomial_sf,
+    dist::{binomial_cdf, binomial_sf},
     evidence::Verdict,
     hypothesis::{Hypothesis, Inflation},
     judge::Judgement,
     mixture::ln_mixture,
+    rate::Independent,
 };
 
 /// The part of alpha that a release keeps for an extension where its analysis may end undecided. It costs 4 % more calls for
@@ -70,7 +70,7 @@ impl Judgement {
     /// A look of the extension. Each hypothesis that is crossed stays so.
     pub(super) fn look_extended(&mut self, inflations: &[Inflation]) {
         let Some(extension) = &mut self.extension else { return };
-        let reserve = self.design.reserve;
+        let (reserve, floor) = (self.design.reserve, self.design.floor());
         let count = self.hypotheses.len();
         extension.rho.resize(count, 0.0);
         for ((hypothesis, inflation), rho) in
@@ -85,7 +85,9 @@ impl Judgement {
                 let is_beyond = hypothesis.ln_worse(*inflation, *rho) >= -level.ln();
                 // How children or runs differ is known from so few of them that no number of calls makes up for it.
                 let is_known = inflation.freedom.is_infinite() || hypothesis.tails(*inflation).upper <= level;
-                hypothesis.crossed |= is_beyond && is_known;
+                let is_above =
+                    floor.is_none_or(|floor| ln_above(hypothesis.against_floor(), floor) >= -level.ln());
+                hypothesis.crossed |= is_beyond && is_known && is_above;
             }
         }
         self.spent = self.design.alpha;
@@ -101,18 +103,14 @@ impl Judgement {
             if inflation.freedom.is_finite() && hypothesis.tails(*inflation).lower > 0.5 * level {
                 return false;
             }
-            match self.design.question {
-                // Two ways to be safe share it, as at the planned end.
-                Question::Rate { floor } if floor > 0.0 => {
-                    let least = -(0.5 * level).ln();
-                    let counts = hypothesis.rates().canary;
-                    let below = hypothesis.high && ln_below(counts.events, counts.calls, floor) >= least;
-                    below || (*rho > 0.0 && hypothesis.ln_better(*inflation, *rho) >= least)
-                }
-                Question::Location | Question::Quantile(_) | Question::Rate { .. } => {
-                    *rho > 0.0 && hypothesis.ln_better(*inflation, *rho) >= -level.ln()
-                }
-            }
+            let Some(floor) = self.design.floor() else {
+                return *rho > 0.0 && hypothesis.ln_better(*inflation, *rho) >= -level.ln();
+            };
+            // Two ways to be safe share it, as at the planned end.
+            let least = -(0.5 * level).ln();
+            let (events, calls) = hypothesis.against_floor().rounded_up();
+            let below = hypothesis.high && ln_below(events, calls, floor) >= least;
+            below || (*rho > 0.0 && hypothesis.ln_better(*inflation, *rho) >= least)
         });
         !self.hypotheses.is_empty() && safe.by_ref().all(|safe| safe)
     }
@@ -165,9 +163,21 @@ impl Hypothesis {
 /// ln of the evidence that events are rarer than `floor`: the mixture of likelihood ratios over all rates below it, each as
 /// probable before (Robbins 1970). Under any rate from the floor on it exceeds 1/alpha ever with probability alpha at most.
 pub(super) fn ln_below(events: u64, calls: u64, floor: f64) -> f64 {
-    let (k, n) = (events as f64, calls as f64);
     let below = binomial_sf(events + 1, calls + 1, floor).max(f64::MIN_POSITIVE).ln();
+    below - floor.ln() + ln_uniform(events, calls, floor)
+}
+
+/// The same of the evidence that they are more frequent.
+pub(super) fn ln_above(counts: Independent, floor: f64) -> f64 {
+    let (events, calls) = counts.rounded_down();
+    let above = binomial_cdf(events, calls + 1, floor).max(f64::MIN_POSITIVE).ln();
+    above - (-floor).ln_1p() + ln_uniform(events, calls, floor)
+}
+
+/// ln of the mixture over all rates.
+fn ln_uniform(events: u64, calls: u64, floor: f64) -> f64 {
+    let (k, n) = (events as f64, calls as f64);
     let floor_ln = k * floor.ln() + (n - k) * (-floor).ln_1p();
     let ln_beta = libm::lgamma(k + 1.0) + libm::lgamma(n - k + 1.0) - libm::lgamma(n + 2.0);
-    below + ln_beta - floor.ln() - floor_ln
+    ln_beta - floor_ln
 }

@@ -9,10 +9,11 @@ use super::{
     dist::{Lattice, student_sf},
     early::Passing,
     exact::Distributions,
+    extension::ln_above,
     group::{Group, Rule, interval_from, next_group},
     mixture::ln_mixture,
     rank::{Map, walk, weighted_rank_sums},
-    rate::Rates,
+    rate::{Independent, Rates},
     spending::SpentBounds,
     spread::Step,
     sums::{Sums, Tails},
@@ -67,6 +68,9 @@ pub struct Hypothesis {
     /// Variance for which the mixture is made, fixed at the first look.
     rho: Option<f64>,
     pub bounds: SpentBounds,
+    /// The same of "the rate is the floor or less".
+    #[serde(default, skip_serializing_if = "SpentBounds::is_empty")]
+    bounds_of_floor: SpentBounds,
     pub crossed: bool,
     /// Looks at whether it is safe, where it may pass early.
     #[serde(default, skip_serializing_if = "Passing::is_empty")]
@@ -115,6 +119,7 @@ impl Hypothesis {
             clusters: Clusters::default(),
             rho: None,
             bounds: SpentBounds::default(),
+            bounds_of_floor: SpentBounds::default(),
             crossed: false,
             passing: Passing::default(),
             strict: None,
@@ -352,23 +357,44 @@ impl Hypothesis {
         self.groups
     }
 
-    /// A look at which `share_spent` of its alpha is gone. True once it was crossed.
-    pub fn look(&mut self, inflation: Inflation, alpha_spent: f64, last: bool) -> bool {
+    /// What is held against a floor: the higher rate, if this is what is worse.
+    pub fn against_floor(&self) -> Independent {
+        let (side, counts) = if self.high { (1, self.rates.canary) } else { (0, self.rates.baseline) };
+        let factor = if self.clusters.is_empty() {
+            1.0
+        } else if counts.events == 0 {
+            self.clusters.calls_of_a_user(side)
+        } else {
+            self.clusters.inflation(self.sums.variance()).map_or(1.0, |inflation| inflation.factor)
+        };
+        Independent::of(counts, factor)
+    }
+
+    /// A look at which `alpha_spent` of its alpha is gone. True once it was crossed, and the rate was above its floor by more than
+    /// chance at the same look: both have to be shown, so each has the whole of alpha (Berger 1982).
+    pub fn look(&mut self, inflation: Inflation, alpha_spent: f64, last: bool, floor: Option<f64>) -> bool {
         let information = self.information(inflation);
         if last || self.bounds.worthwhile(information) {
             let p = self.tails(inflation).upper;
+            let is_above = floor.is_none_or(|floor| {
+                let counts = self.against_floor();
+                let (information, p) = (counts.information(floor), counts.upper(floor));
+                self.bounds_of_floor.look(information, alpha_spent, p)
+            });
             // Nothing was gathered: nothing to be found, whatever was spent.
-            self.crossed |= self.bounds.look(information, alpha_spent, p) && self.sums.v > 0.0;
+            self.crossed |= self.bounds.look(information, alpha_spent, p) && is_above && self.sums.v > 0.0;
         }
         self.crossed
     }
 
     /// A look of a judgement without an end.
-    pub fn look_anytime(&mut self, inflation: Inflation) -> bool {
+    pub fn look_anytime(&mut self, inflation: Inflation, floor: Option<f64>) -> bool {
         let proxy = self.sums.proxy * inflation.factor;
         if proxy > 0.0 {
             let rho = *self.rho.get_or_insert(proxy);
-            self.crossed |= self.ln_evidence(rho, inflation) >= -self.alpha.ln();
+            let is_above =
+                floor.is_none_or(|floor| ln_above(self.against_floor(), floor) >= -self.alpha.ln());
+            self.crossed |= is_above && self.ln_evidence(rho, inflation) >= -self.alpha.ln();
         }
         self.crossed
     }

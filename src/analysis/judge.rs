@@ -18,7 +18,6 @@ use super::{
     dependence::{LEAST_EFFECTIVE_POINTS, batch_means_p, dependence},
     design::{Design, DesignFault, Deviation, End, Question, Sampling, Tolerance},
     dispersion::SplitDispersion,
-    dist::binomial_cdf,
     effects::ChildEffects,
     evidence::Verdict,
     exact::Distributions,
@@ -278,7 +277,7 @@ impl Judgement {
         if sticky > 0 {
             return Some(Obstacle::Sticky { calls: sticky, of: calls(&|_| true) });
         }
-        if let Some(zeros) = zeros.filter(|zeros| !self.has_floor() && !zeros.are_enough()) {
+        if let Some(zeros) = zeros.filter(|zeros| self.design.floor().is_none() && !zeros.are_enough()) {
             return Some(Obstacle::OnlyZeros(zeros));
         }
         let ranks = |hypothesis: &Hypothesis| {
@@ -379,15 +378,15 @@ impl Judgement {
         if self.is_extended() {
             return self.look_extended(inflations);
         }
-        let mut share = 1.0;
+        let (mut share, floor) = (1.0, self.design.floor());
         for (hypothesis, inflation) in self.hypotheses.iter_mut().zip(inflations) {
             match self.design.end {
-                End::Open { .. } => drop(hypothesis.look_anytime(*inflation)),
-                End::Once => drop(hypothesis.look(*inflation, hypothesis.alpha, true)),
+                End::Open { .. } => drop(hypothesis.look_anytime(*inflation, floor)),
+                End::Once => drop(hypothesis.look(*inflation, hypothesis.alpha, true, floor)),
                 End::After { spending, .. } => {
                     let spent = spending::spent(spending, hypothesis.alpha, moment.gone);
                     share = spent / hypothesis.alpha;
-                    hypothesis.look(*inflation, spent, moment.last);
+                    hypothesis.look(*inflation, spent, moment.last, floor);
                 }
             }
         }
@@ -401,11 +400,12 @@ impl Judgement {
             Some(_) => return last.then_some(Verdict::Inconclusive),
             None => {}
         }
-        if self.hypotheses.iter().any(|hypothesis| hypothesis.crossed) && self.above_floor() {
+        if self.hypotheses.iter().any(|hypothesis| hypothesis.crossed) {
             return Some(Verdict::Fail);
         }
         let may_pass = last || self.is_extended() || self.design.passes_early();
-        if may_pass && !self.has_floor() && decision.zeros.is_some_and(|zeros| zeros.are_enough()) {
+        if may_pass && self.design.floor().is_none() && decision.zeros.is_some_and(|zeros| zeros.are_enough())
+        {
             return Some(Verdict::Pass);
         }
         if self.is_extended() {
@@ -429,31 +429,10 @@ impl Judgement {
     /// The bound is taken once, at the end: "worse by the tolerance or more" is rejected at alpha.
     fn is_safe(&self, hypothesis: &Hypothesis, inflation: Inflation) -> bool {
         let Tails { lower, .. } = hypothesis.for_pass().tails(inflation);
-        match self.design.question {
-            Question::Rate { floor } if floor > 0.0 => {
-                // Two ways to be safe share alpha: below the tolerance, or below the floor (Clopper and Pearson 1934).
-                let half = 0.5 * self.design.planned_alpha();
-                let counts = hypothesis.rates().canary;
-                let below = hypothesis.high && binomial_cdf(counts.events, counts.calls, floor) <= half;
-                below || lower <= half
-            }
-            Question::Location | Question::Quantile(_) | Question::Rate { .. } => {
-                lower <= self.design.planned_alpha()
-            }
-        }
-    }
-
-    /// A floor of its own, which a rate is held against in any case.
-    fn has_floor(&self) -> bool {
-        matches!(self.design.question, Question::Rate { floor } if floor > 0.0)
-    }
-
-    fn above_floor(&self) -> bool {
-        let Question::Rate { floor } = self.design.question else { return true };
-        self.hypotheses.iter().filter(|h| h.crossed).any(|hypothesis| {
-            let rates = hypothesis.rates();
-            [rates.baseline, rates.canary].iter().any(|c| c.events as f64 > floor * c.calls as f64)
-        })
+        let Some(floor) = self.design.floor() else { return lower <= self.design.planned_alpha() };
+        // Two ways to be safe share alpha: below the tolerance, or below the floor (Clopper and Pearson 1934).
+        let half = 0.5 * self.design.planned_alpha();
+        lower <= half || (hypothesis.high && hypothesis.against_floor().lower(floor) <= half)
     }
 }
 

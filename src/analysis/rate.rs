@@ -32,6 +32,47 @@ pub fn sub_gaussian(p: f64) -> f64 {
     (1.0 - 2.0 * p) / (2.0 * ((1.0 - p) / p).ln())
 }
 
+/// One version's events and calls against a limit, as independent ones: parts of them where calls depend on each other.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Independent {
+    events: f64,
+    calls: f64,
+}
+
+impl Independent {
+    /// `factor`: how much more the number of events varies than that of independent ones.
+    pub fn of(counts: Counts, factor: f64) -> Self {
+        Self { events: counts.events as f64 / factor, calls: counts.calls as f64 / factor }
+    }
+
+    /// What there is to tell, as [`super::spending`] takes it: against a given share each call tells as much as another.
+    pub fn information(self, limit: f64) -> f64 {
+        self.calls * limit * (1.0 - limit)
+    }
+
+    /// The probability of so few, or fewer, at this rate.
+    pub fn lower(self, rate: f64) -> f64 {
+        let (events, calls) = self.rounded_up();
+        binomial_cdf(events, calls, rate)
+    }
+
+    /// The probability of so many, or more.
+    pub fn upper(self, rate: f64) -> f64 {
+        let (events, calls) = self.rounded_down();
+        binomial_sf(events, calls, rate)
+    }
+
+    /// In whole numbers, on the side of more events.
+    pub fn rounded_up(self) -> (u64, u64) {
+        (self.events.ceil() as u64, self.calls.floor() as u64)
+    }
+
+    /// On the side of fewer.
+    pub fn rounded_down(self) -> (u64, u64) {
+        (self.events.floor() as u64, self.calls.ceil() as u64)
+    }
+}
+
 /// Counts of strata, with the exact null distribution while it is within reach.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {

@@ -177,7 +177,7 @@ fn a_fail_quotes_what_failed() {
     let design = || Design::new(Tolerance::Ratio(0.05));
     let rare = values(design(), &share_of(9_000, 90), &share_of(9_000, 30));
     assert_eq!(rare.verdict, Some(Verdict::Fail));
-    // It crosses below its floor, and gets above it when there is nothing more to find.
+    // What was higher below its floor is no fail when both are above it and there is nothing more to find.
     let end = End::After { duration_ms: 4_000, interval_ms: 1_000, spending: Spending::default() };
     let mut judgement =
         Judgement::new(Design { question: Question::Rate { floor: 0.001 }, end, ..design() }).unwrap();
@@ -186,7 +186,7 @@ fn a_fail_quotes_what_failed() {
     assert_eq!(judgement.look(&strata, 1_000, Occasion::Look).verdict, None);
     strata.push(Stratum::new("canary", 1, counts(10_000, 400), counts(10_000, 380)));
     let floor = judgement.look(&strata, 2_000, Occasion::Look);
-    assert_eq!(floor.verdict, Some(Verdict::Fail), "{}", floor.evidence.sentence);
+    assert_eq!(floor.verdict, None, "{}", floor.evidence.sentence);
     // As high where they aren't 0, and it isn't certain that they are so as often.
     let undecided =
         values(design(), &share_of(200_000, 20), &[share_of(180_000, 20), share_of(20_000, 15)].concat());
@@ -194,7 +194,7 @@ fn a_fail_quotes_what_failed() {
     let sentences = [rare, floor, undecided].map(|found| found.evidence.sentence);
     insta::assert_snapshot!(sentences.join("\n"), @r"
     Fail: 3.33 % of the canary's values aren't 0, and 1.11 % of the baseline's; 5 % more often is allowed; if it were only 5 %, chance would show this less than once in a million.
-    Fail: at an earlier look the canary's rate was higher by more than the allowed 5 % and chance; by now the canary's rate is 2 % lower than the baseline's (392 of 30,000 calls, the baseline 400 of 30,000), at look 2 of 4.
+    It goes on: the canary's rate is 2 % lower than the baseline's so far (with 90 % confidence between 13 % lower and 10.4 % higher), at look 2 of 4; 5 % is allowed.
     Inconclusive: 5.17 % of the canary's values aren't 0, and 5 % of the baseline's: whether that is within the allowed 5 % isn't certain; measure for longer, or allow more (tolerance).
     ");
 }

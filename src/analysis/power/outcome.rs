@@ -125,11 +125,8 @@ impl Power {
     fn pass_events(&self, events: Events, high: bool, calls: u64) -> f64 {
         let alpha = self.level_of_pass;
         let boundary = self.boundary(high);
-        let floor = match self.design.question {
-            // A floor is another way to be safe, and shares alpha with the first.
-            Question::Rate { floor } if floor > 0.0 => Some(floor),
-            Question::Rate { .. } | Question::Location | Question::Quantile(_) => None,
-        };
+        // A floor is another way to be safe, and shares alpha with the first.
+        let floor = self.design.floor();
         let level = if floor.is_some() { 0.5 * alpha } else { alpha };
         let floor = floor.filter(|_| high).map(|floor| (floor, level));
         self.over_events(events, calls, boundary, level, |change, test| {
@@ -139,10 +136,7 @@ impl Power {
 
     fn fail_events(&self, events: Events, high: bool, calls: u64, change: f64) -> f64 {
         let boundary = self.boundary(high);
-        let floor = match self.design.question {
-            Question::Rate { floor } => floor,
-            Question::Location | Question::Quantile(_) => 0.0,
-        };
+        let floor = self.design.floor().map(|floor| (floor, self.level));
         self.over_events(events, calls, boundary, self.level, |by_chance, test| {
             events.fail(calls, boundary, change * by_chance, floor, test)
         })

@@ -90,14 +90,19 @@ impl Events {
         })
     }
 
-    /// The share of canaries with another rate that fail: the boundary is crossed, and one side is above the floor.
-    pub fn fail(self, calls: u64, ratio: f64, change: f64, floor: f64, test: Test) -> f64 {
+    /// The share of canaries with another rate that fail: the boundary is crossed, and at the level beside it the higher rate is
+    /// above the floor.
+    pub fn fail(self, calls: u64, ratio: f64, change: f64, floor: Option<(f64, f64)>, test: Test) -> f64 {
         let (m, n) = self.calls(calls);
         let (pi, rate, high) = (pi(m, n, ratio), (self.rate * change).min(1.0), ratio > 1.0);
+        let least_above = floor.map_or(0, |(floor, alpha)| {
+            let side = if high { n } else { m };
+            first(0, side, |events| binomial_sf(events, side, floor) <= alpha).unwrap_or(side + 1)
+        });
         let worse = |e1: u64, e2: u64| {
             let all = e1 + e2;
-            let above = e1 as f64 > floor * m as f64 || e2 as f64 > floor * n as f64;
-            all > 0 && above && if high { test.more(e2, all, pi) } else { test.fewer(e2, all, pi) }
+            let is_above = if high { e2 } else { e1 } >= least_above;
+            all > 0 && is_above && if high { test.more(e2, all, pi) } else { test.fewer(e2, all, pi) }
         };
         // The more errors on the baseline, the more it takes on the canary.
         let mut least = 0;
