@@ -141,3 +141,25 @@ impl Rates {
         exact.map_or(rough, |(upper, lower)| Tails { upper, lower, ..rough })
     }
 }
+
+/// ln of the evidence that events are rarer than `floor`: the mixture of likelihood ratios over all rates below it, each as
+/// probable before (Robbins 1970). Under any rate from the floor on it exceeds 1/alpha ever with probability alpha at most.
+pub(super) fn ln_below(events: u64, calls: u64, floor: f64) -> f64 {
+    let below = binomial_sf(events + 1, calls + 1, floor).max(f64::MIN_POSITIVE).ln();
+    below - floor.ln() + ln_uniform(events, calls, floor)
+}
+
+/// The same of the evidence that they are more frequent.
+pub(super) fn ln_above(counts: Independent, floor: f64) -> f64 {
+    let (events, calls) = counts.rounded_down();
+    let above = binomial_cdf(events, calls + 1, floor).max(f64::MIN_POSITIVE).ln();
+    above - (-floor).ln_1p() + ln_uniform(events, calls, floor)
+}
+
+/// ln of the mixture over all rates.
+fn ln_uniform(events: u64, calls: u64, floor: f64) -> f64 {
+    let (k, n) = (events as f64, calls as f64);
+    let floor_ln = k * floor.ln() + (n - k) * (-floor).ln_1p();
+    let ln_beta = libm::lgamma(k + 1.0) + libm::lgamma(n - k + 1.0) - libm::lgamma(n + 2.0);
+    ln_beta - floor_ln
+}

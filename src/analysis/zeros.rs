@@ -9,8 +9,8 @@ use super::{
     data::{Sample, Stratum},
     dependence::dependence,
     design::{DEFAULT_FLOOR, Design, Deviation, Question, Sampling, Tolerance},
-    extension::ln_below,
     grid,
+    rate::ln_below,
 };
 
 /// Nothing but zeros on both sides.

@@ -29,7 +29,6 @@ const KNOWN: &[(&str, &str, usize)] = &[
     ("agent", "src/agent/core/mod.rs", 8),
     ("agent", "src/agent/runtime/oci/mod.rs", 6),
     ("agent", "src/agent/runtime/process/shim/mod.rs", 9),
-    ("analysis", "src/analysis/decision.rs", 6),
     ("engine", "src/engine/kept.rs", 27),
     ("heart", "src/heart/release/releases.rs", 6),
     ("http", "src/http/context.rs", 7),
