@@ -199,12 +199,13 @@ fn stages_wanted(all: &mut Fields, release: &Value) {
         put(all, key("waits_for"), text(&stage["waits_for"]).or_else(|| Some("–".to_owned())));
         put(all, key("shares"), Some(format!("{} %", stage["new_traffic"])));
         let skipped = if stage["skipped"] == true { " skipped" } else { "" };
+        let failed = if stage["failed"] == true { " failed" } else { "" };
         let kind = match stage["kind"].as_str().unwrap() {
             "A/B" => "by what was measured",
             "WaitForSignal" => "by a signal",
             other => other,
         };
-        let head = format!("{}{skipped} {}", said(&stage["name"]), said(&stage["function"]));
+        let head = format!("{}{skipped}{failed} {}", said(&stage["name"]), said(&stage["function"]));
         put(all, key("head"), Some(head.trim_end().to_owned()));
         put(all, key("ends"), Some(kind.to_owned()));
     }
