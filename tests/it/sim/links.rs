@@ -36,7 +36,6 @@ use super::{
     call::{Beside, Caller, Patience, Request, Response},
     heart::Flaw,
     manager::{ENROLLED, Effect, Manager},
-    plans,
     world::{Crew, Event, World},
 };
 
@@ -525,7 +524,9 @@ impl World {
             );
         }
         let parent = line.parent;
-        line.doing.insert(call, Doing::Unpacking { offer, text, strategy: Box::new(strategy) });
+        // The folders hold what the parent handed out, whatever it calls the release.
+        let strategy = Box::new(strategy.with_contents(&found.strategy.contents()));
+        line.doing.insert(call, Doing::Unpacking { offer, text, strategy });
         self.send_up(manager, parent, call, Request::Functions);
     }
 
@@ -580,9 +581,6 @@ impl World {
     }
 
     fn unpacked(&mut self, manager: usize, call: CallId, offer: &str, text: &str, strategy: Strategy) {
-        // What came out as something else is of nobody's release.
-        let planned = self.overseer.planned.get(&plans::id_of(offer));
-        let strategy = strategy.with_contents(&planned.map(plans::Planned::contents).unwrap_or_default());
         let submission = offered::submission(offer, text.as_bytes(), strategy, [1; 32]).unwrap();
         let left: Vec<ReleaseId> = offered::ids(offer).collect();
         self.try_next(manager, call, offer.to_owned(), submission, left);

@@ -60,7 +60,7 @@ impl Planned {
 
     /// Which release it is, from 1.
     pub fn number(&self) -> u64 {
-        number(&self.id)
+        self.id[1..].parse().expect("r and a number")
     }
 
     /// What the folders of its function hold.
@@ -100,17 +100,6 @@ impl Size {
             Self::Percent(percent) => (all * percent as usize).div_ceil(100),
         }
     }
-}
-
-/// The number of the release by the id of an offer of it.
-fn number(offer: &str) -> u64 {
-    let digits: String = offer.chars().skip(1).take_while(char::is_ascii_digit).collect();
-    digits.parse().unwrap_or_default()
-}
-
-/// What the release is called of which this is an offer, wherever.
-pub fn id_of(offer: &str) -> String {
-    format!("r{}", number(offer))
 }
 
 /// The number of the release whose version of a function is taken for the base. `serving`: what the last release has left, by function.
