@@ -217,7 +217,7 @@ fn a_query_is_planned_by_what_the_release_before_measured_for_the_same_question(
     let mut last = 0.0_f64;
     let mut points = |random: &mut Random| -> Vec<f64> {
         let point = |_| {
-            last = 0.5 * last + random.normal();
+            last = 0.1 * last + random.normal();
             50.0 * (0.01 * last).exp()
         };
         (0..10).map(point).collect()
