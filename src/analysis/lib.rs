@@ -94,5 +94,6 @@ pub use self::{
     extension::{EXTENSION_RESERVE, NoExtension},
     histogram::{Histogram, HistogramFault},
     judge::Judgement,
+    sentence::thousands,
     values::{Clock, Rounding, Values, ValuesFault},
 };

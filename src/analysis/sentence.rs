@@ -497,7 +497,7 @@ fn number(value: f64) -> String {
 }
 
 /// "240,000".
-fn thousands(count: u64) -> String {
+pub fn thousands(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {

@@ -1,6 +1,7 @@
 //! What it takes to judge a release, for people.
 
 use super::show;
+use analysis::thousands;
 use wire::api::{Plan, PlannedCondition, PlannedMetric, PlannedPoint};
 
 /// The columns of [`row`].
@@ -102,17 +103,4 @@ pub fn plain(number: f64) -> String {
     };
     let text = format!("{number:.digits$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
-}
-
-/// `12,345`.
-pub fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

@@ -13,11 +13,12 @@ use crate::cli::{
     failure::Failure,
     printable::{Passes, Printable},
     show,
-    takes::{HEAD, percent, plain, row, thousands},
+    takes::{HEAD, percent, plain, row},
 };
 use analysis::{
     Counts, Design, Deviation, End, Question, Sample, Spending, Tolerance,
     power::{Power, PowerAt, Spread},
+    thousands,
 };
 use heart::release::prospect::{ASSUMED_ERROR_RATE, ASSUMED_VARIATION, WANTED};
 use wire::api::PlannedPoint;
