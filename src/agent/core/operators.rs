@@ -121,35 +121,35 @@ impl Core {
 
     /// Tells the manager what serves a function or service now that an operator wants it so, by the last offer that was about it.
     pub(super) fn tell_serving(&mut self, name: &str, why: &str) {
-        let functions = self.state.functions.get(name);
-        let of_function = functions.and_then(|function| {
-            let by = function.by.as_ref()?;
-            Some((by.offer.clone(), by.stage.clone(), by.serving(&function.stable)))
-        });
-        let of_service = || {
-            let led = self.state.services.get(name)?;
-            let status = match led.serving()? {
-                0 => StageStatus::Failure,
-                _ => StageStatus::Completed,
-            };
-            Some((led.offer.clone(), led.stage.clone()?, status))
-        };
-        if let Some((offer, stage, status)) = of_function.or_else(of_service) {
+        if let Some((offer, stage, Some(status))) = self.last_offer_about(name) {
             self.tell(offer, stage, status, why);
         }
     }
 
     /// Tells the manager that nothing serves a function or service any more, since an operator wants it so.
     fn tell_gone(&mut self, name: &str, why: &str) {
-        let by = self.state.functions.get(name).and_then(|function| function.by.clone());
-        let of_function = by.map(|by| (by.offer, by.stage));
-        let of_service = || {
-            let led = self.state.services.get(name)?;
-            Some((led.offer.clone(), led.stage.clone()?))
-        };
-        if let Some((offer, stage)) = of_function.or_else(of_service) {
+        if let Some((offer, stage, _)) = self.last_offer_about(name) {
             self.tell(offer, stage, StageStatus::Error, why);
         }
+    }
+
+    /// The last offer that was about a function or service, its stage, and how it is told what serves now. None of a service that is
+    /// split is told.
+    fn last_offer_about(&self, name: &str) -> Option<(String, String, Option<StageStatus>)> {
+        let functions = self.state.functions.get(name);
+        let of_function = functions.and_then(|function| {
+            let by = function.by.as_ref()?;
+            Some((by.offer.clone(), by.stage.clone(), Some(by.serving(&function.stable))))
+        });
+        let of_service = || {
+            let led = self.state.services.get(name)?;
+            let status = led.serving().map(|which| match which {
+                0 => StageStatus::Failure,
+                _ => StageStatus::Completed,
+            });
+            Some((led.offer.clone(), led.stage.clone()?, status))
+        };
+        of_function.or_else(of_service)
     }
 
     /// `Completed`: the new version of the offer serves; `Failure`: its base version; `Error`: one of which the manager knows
