@@ -422,6 +422,30 @@ async fn a_release_at_a_port_that_its_router_cannot_give_is_refused_with_who_has
     world.stop().await;
 }
 
+/// A release that waits for another one of its service.
+#[tokio::test]
+async fn a_release_at_a_port_that_one_in_the_queue_is_to_have_is_refused_with_who_that_is() {
+    let world = World::start().await;
+    let id = router(&world, "edge-1").await;
+    tell(&world, &report(&id, &[led([10_000, 0])])).await.ok();
+    let first = release("first", "\"127.0.0.1:9102\", \"127.0.0.1:9101\"", "");
+    world.submit(&first).await.ok();
+    let queued = first.replace("first", "second").replace("8080", "8090");
+    world.submit(&(queued + "on_conflict: queue\n")).await.ok();
+    assert_eq!(world.get("/api/v1/releases/second").await.ok().json()["state"], "Planned");
+    let shop = release("r", "\"10.0.0.1:9\"", "").replace("checkout", "shop");
+    let at = |port: &str| shop.replace("8080", port);
+    for path in ["/release?dry_run=true", "/release"] {
+        let refused = world.submit_to(path, &at("8090")).await.problem().replace(&id, "ID");
+        let why = "shop is to have port 8090 at router ID: service checkout of release second, which waits for its turn, is to have it";
+        assert_eq!(refused, format!("422 /problems/port-taken: {why}"));
+    }
+    world.submit_to("/release?dry_run=true", &at("8091")).await.ok();
+    world.call("POST", "/api/v1/releases/second/abort").await.ok();
+    world.submit(&at("8090")).await.ok();
+    world.stop().await;
+}
+
 #[tokio::test]
 async fn a_release_of_what_a_router_cannot_lead_is_refused_by_its_name() {
     let world = World::start().await;

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    plan::Plan,
+    plan::{self, Plan},
     release::{
         command::{PortTaken, Refusal},
-        state::State,
+        state::{Release, ReleaseState, State},
     },
     traffic::{self, Router},
 };
 use language::{CallTarget, Protocol, Service, Strategy, told_protocol};
 use model::{
-    ReleaseId, tenant,
+    ChildKey, ReleaseId, tenant,
     traffic::{OpenPorts, TransportProtocol},
 };
 
@@ -26,8 +26,8 @@ struct Taken<'s> {
     why: String,
 }
 
-/// Refuses a release by which two services of a router would be at one port, calls would go round, or a service would be at a port that
-/// its router says it doesn't have. `plan`: who takes part, asked for only where a router is known.
+/// Refuses a release by which two services of a router would be at one port, now or once what waits for its turn has begun, calls would
+/// go round, or a service would be at a port that its router says it doesn't have. `plan`: who takes part, asked for only where a router is known.
 pub(super) fn check<'p>(
     state: &State,
     strategy: &Strategy,
@@ -37,14 +37,13 @@ pub(super) fn check<'p>(
         return Ok(());
     }
     let plan = plan();
+    let queued = queued(state, strategy);
     for child in plan.leaders() {
         let Some(router) = state.traffic.get(child) else { continue };
-        let member = plan.members.binary_search(&child).unwrap_or_default();
-        let part = plan.parts.get(member).copied().unwrap_or(u64::MAX);
-        let services = (strategy.functions.len()..).zip(&strategy.services);
-        let led: Vec<&Service> =
-            services.filter(|(at, _)| part >> at & 1 == 1).map(|(_, service)| service).collect();
-        if let Some(Taken { service, port, why }) = taken(&led, router, &strategy.id) {
+        let led = led_by(child, strategy, plan);
+        let found =
+            taken(&led, router, &strategy.id).or_else(|| taken_by(&queued, child, &led, &strategy.id));
+        if let Some(Taken { service, port, why }) = found {
             let service = service.to_owned();
             let router = state.children.get(child).map(|child| child.id.as_str().to_owned());
             let router = router.unwrap_or_default();
@@ -52,6 +51,60 @@ pub(super) fn check<'p>(
         }
     }
     Ok(())
+}
+
+/// The services of a release that a child leads.
+fn led_by<'s>(child: ChildKey, strategy: &'s Strategy, plan: &Plan) -> Vec<&'s Service> {
+    let Ok(member) = plan.members.binary_search(&child) else { return Vec::new() };
+    let part = plan.parts.get(member).copied().unwrap_or(u64::MAX);
+    let services = (strategy.functions.len()..).zip(&strategy.services);
+    services.filter(|(at, _)| part >> at & 1 == 1).map(|(_, service)| service).collect()
+}
+
+/// Services of another release that are to have a port of one of these, which is another service: who, which port, and whose it is here.
+fn meeting<'o, 's>(
+    others: impl IntoIterator<Item = &'o Service>,
+    led: &[&'s Service],
+) -> Option<(&'o Service, u16, &'s Service)> {
+    let is_led = |name: &str| led.iter().any(|led| led.name() == name);
+    let others = others.into_iter().filter(|other| !is_led(other.name()));
+    others.flat_map(|other| other.ports.iter().map(move |at| (other, at))).find_map(|(other, at)| {
+        let key = (at.port, at.protocol.is_udp());
+        let has = |own: &&&Service| own.ports.iter().any(|at| (at.port, at.protocol.is_udp()) == key);
+        led.iter().find(has).map(|own| (other, at.port, *own))
+    })
+}
+
+/// The releases that wait for their turn and are to have another service at a port of this one's, with who would take part in each. One
+/// that nobody has started holds no other up.
+fn queued<'a>(state: &'a State, strategy: &Strategy) -> Vec<(&'a Strategy, Plan)> {
+    let own: Vec<&Service> = strategy.services.iter().collect();
+    let waits = |other: &&Release| {
+        other.id != strategy.id && !other.deferred && matches!(other.state, ReleaseState::Planned)
+    };
+    let meets = |other: &&Release| meeting(&other.strategy.services, &own).is_some();
+    let queued = state.releases.values().filter(waits).filter(meets);
+    queued.map(|other| (&*other.strategy, plan::plan(&other.strategy, &state.shared))).collect()
+}
+
+/// The first port that a router is to give another service once a release begins that waits for its turn.
+fn taken_by<'s>(
+    queued: &[(&Strategy, Plan)],
+    child: ChildKey,
+    led: &[&'s Service],
+    own: &ReleaseId,
+) -> Option<Taken<'s>> {
+    queued.iter().filter(|(_, plan)| plan.leaders().any(|leader| leader == child)).find_map(
+        |(other, plan)| {
+            let (of, port, service) = meeting(led_by(child, other, plan), led)?;
+            let holder = match tenant::named(own.tenant(), &other.id) {
+                tenant::ANOTHERS => format!("a service of {} release", tenant::ANOTHERS),
+                release => format!("service {} of release {release}", of.name()),
+            };
+            let why = format!("{holder}, which waits for its turn, is to have it");
+            Some(Taken { service: service.name(), port, why })
+        },
+    )
 }
 
 /// The first port of services that a router can't give them, beside all else that it leads.
