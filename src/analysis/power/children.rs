@@ -136,7 +136,8 @@ impl Among {
     pub(super) fn cases(&self, heard: Heard) -> Vec<Case> {
         let Heard { children, effective, information, kurtosis } = heard;
         let spare = information * (1.0 - 1.0 / effective);
-        if children < LEAST_CHILDREN || spare <= 0.0 {
+        // Of enough children a few hundredths of one measure nothing in the mean.
+        if children.round() < LEAST_CHILDREN || spare <= 0.0 {
             return vec![Case::ALONE];
         }
         let freedom = children - 1.0;
