@@ -14,12 +14,12 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
+use domain::release::settings::{Proven, Settings as Rules};
 use engine::{
     Engine, Started, TaskSettings, judging, notify,
     parent::{self, forward::Forwarding},
     questions, retention,
 };
-use heart::release::settings::{Proven, Settings as Rules};
 use http::{Context, address::Proxies, auth, context, host::Hosts, serve, service_area::ServiceArea};
 use language::{Site, functions};
 use ports::provider::Registry;

@@ -5,7 +5,7 @@
 use std::hint::black_box;
 
 use anyhow::{Context as _, ensure};
-use heart::{
+use domain::{
     children::{
         self, Arrival, Child,
         registration::{Live, Registration},

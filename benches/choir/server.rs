@@ -14,8 +14,8 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use choirmaster::{app, app::Options};
+use domain::release::lifecycle::Submitted;
 use engine::{By, audit::Actor, parent};
-use heart::release::lifecycle::Submitted;
 use language::{Strategy, functions, render};
 use model::ReleaseId;
 use tokio::{net::TcpListener, sync::mpsc};

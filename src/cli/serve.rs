@@ -10,16 +10,16 @@ use crate::{
     app,
     config::{Config, Fault, Flag, LogFormat, Tls},
 };
+use domain::{
+    children::Absences,
+    release::settings::{Proven, Settings as Rules},
+};
 use engine::{
     TaskSettings,
     parent::{
         self,
         forward::{self, Forward, Forwarding},
     },
-};
-use heart::{
-    children::Absences,
-    release::settings::{Proven, Settings as Rules},
 };
 use http::{
     address::Proxies,

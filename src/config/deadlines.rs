@@ -6,7 +6,7 @@ use super::{
     section::{Field, Section},
     value::MAX_TIME_MS,
 };
-use heart::release::settings::Settings as Rules;
+use domain::release::settings::Settings as Rules;
 
 /// Shortest deadline that can be set, in milliseconds. Below a few polls of an agent it would fire always.
 const MIN_DEADLINE_MS: u64 = 1_000;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::section::{Field, Section};
-use heart::release::settings::Settings as Rules;
+use domain::release::settings::Settings as Rules;
 use http::child::{MAX_AGENTS, MAX_WAIT, MAX_WAITERS};
 
 /// Connections at once, unless configured otherwise.

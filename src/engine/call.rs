@@ -10,7 +10,7 @@ use super::{
     recall::{self, Recalled},
     stats::Stats,
 };
-use heart::release::{command::Command, lifecycle};
+use domain::release::{command::Command, lifecycle};
 use model::ReleaseKey;
 
 impl Engine {

@@ -8,7 +8,7 @@ use std::{
 use tokio::{sync::OnceCell, task::spawn_blocking};
 
 use super::stored;
-use heart::release::classes::{Begun, Classes};
+use domain::release::classes::{Begun, Classes};
 use language::Strategy;
 use model::{ChildKey, ReleaseKey};
 use store::{MAX_PAGE, Reader, StoreError, rows::StageResultRow};

@@ -17,7 +17,7 @@ use std::{
 use hashbrown::{HashTable, hash_table::Entry};
 
 use super::view::Published;
-use heart::children::registration::Registration;
+use domain::children::registration::Registration;
 
 /// Calls of different children seldom meet in one of so many tables, and to make one larger takes no time that matters.
 const SHARDS: usize = 256;

@@ -10,7 +10,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::stored::{self, AgentsForm, Boxed, EndingForm, HistoryForm, Maybe};
-use heart::release::{classes::Begun, ending::Ending, manager::Agents};
+use domain::release::{classes::Begun, ending::Ending, manager::Agents};
 use language::render::UNDO_STAGE;
 use model::{ReleaseId, StageStatus};
 use store::{StoreError, rows::OutboxRow};

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::effect::Webhook;
-use heart::release::{
+use domain::release::{
     ending::Ending,
     state::{Counts, Release},
 };

@@ -17,7 +17,7 @@ use super::{
     unreadable::Unreadable,
     view::View,
 };
-use heart::release::{
+use domain::release::{
     classes::{Begun, Classes},
     command::Command,
     state::Snapshot,

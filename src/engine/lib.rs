@@ -1,4 +1,4 @@
-//! The shell around the heart: one task that writes, a view that everybody reads.
+//! The shell around the domain: one task that writes, a view that everybody reads.
 //!
 //! ```text
 //! call ─▶ mailbox ─▶ task: drain, advance each command, commit the batch, publish, answer
@@ -11,7 +11,7 @@
 //! - a failed commit publishes nothing; the batch is tried again as it was until the store says which it is;
 //! - readers never wait for the task: what they read is published in atomics and concurrent maps.
 //!
-//! Deliberately not here: what a command means ([`heart::release`]), how rows are stored ([`store`]).
+//! Deliberately not here: what a command means ([`domain::release`]), how rows are stored ([`store`]).
 
 pub mod apart;
 pub mod audit;

@@ -10,7 +10,7 @@ use super::{
     rows::TOMBSTONE,
     stored::{self, AssignmentDetail, ChildDetail, bad},
 };
-use heart::{
+use domain::{
     children::{
         Child, Deployment, Profile, Variant,
         registration::{Live, Registration},
@@ -281,7 +281,7 @@ impl Building {
             members: Arc::new([]),
             excluded: detail.excluded,
             assignments: Assignments::default(),
-            counts: heart::release::state::Counts::default(),
+            counts: domain::release::state::Counts::default(),
             managers: detail.managers.into_iter().collect(),
             left_out: detail.left_out,
             asking: None,

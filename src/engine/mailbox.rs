@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use super::{audit::Actor, effect::Entry, kept::Setting, known::Known};
-use heart::release::{
+use domain::release::{
     command::{Command, Refusal, Reply},
     state::Snapshot,
 };

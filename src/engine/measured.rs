@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, btree_map::Entry};
 
 use super::{Engine, stored};
 use analysis::Histogram;
-use heart::release::{
+use domain::release::{
     assignment::Slot,
     summary::{Reported, Summary},
 };

@@ -9,7 +9,7 @@ use super::{
     tokens::Standing,
     view::View,
 };
-use heart::release::settings::Proven;
+use domain::release::settings::Proven;
 use store::rows::{OutboxRow, PointerRow, SettingRow};
 
 /// Who carries out which effect.

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use tokio::sync::{Notify, futures::Notified};
 
-use heart::release::{
+use domain::release::{
     assignment::Fact,
     settings::Settings,
     state::{Release, Snapshot},

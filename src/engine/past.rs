@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use super::{
     apart, handle::Engine, load::Building, mailbox::EngineError, members::PackedPart, recall::failed,
 };
-use heart::release::state::{Release, Snapshot};
+use domain::release::state::{Release, Snapshot};
 use model::ChildKey;
 use store::{MAX_PAGE, StoreError, rows::AssignmentRow};
 

@@ -10,8 +10,8 @@ use super::{
     load::Building,
     mailbox::{Answer, EngineError},
 };
-use heart::children;
-use heart::release::{
+use domain::children;
+use domain::release::{
     analysis,
     change::Change,
     command::{Command, Decision, NoReply, Refusal, Reply},

@@ -19,7 +19,7 @@ use super::{
     recall::failed,
     stored,
 };
-use heart::release::{
+use domain::release::{
     assignment::{Assignment, Dated, Fact, Step},
     state::{Release, Snapshot},
 };

@@ -22,7 +22,7 @@ use super::{
     mailbox::{By, EngineError},
     stored,
 };
-use heart::release::{command::Command, lifecycle};
+use domain::release::{command::Command, lifecycle};
 use model::Now;
 use store::{MAX_PAGE, StoreError, rows::OverRow};
 

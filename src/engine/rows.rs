@@ -11,7 +11,7 @@ use super::{
     members::{PackedPart, SLICE_MEMBERS, pack, pack_parts},
     stored::{AssignmentDetail, ChildDetail, ReleaseDetail, form::Version, json},
 };
-use heart::{
+use domain::{
     children::Child,
     release::{
         assignment::{Assignment, Slot},

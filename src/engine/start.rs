@@ -20,7 +20,7 @@ use super::{
     task::{self, Settings, Task},
     view::{OfferKey, View},
 };
-use heart::release::{settings::Settings as Rules, state::State};
+use domain::release::{settings::Settings as Rules, state::State};
 use store::{Reader, StoreError, Writer};
 
 /// Commits that a slow listener to events may lag behind before it must read the store.

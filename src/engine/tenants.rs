@@ -18,7 +18,7 @@ use super::{
     mailbox::By,
     stored,
 };
-use heart::release::state::Snapshot;
+use domain::release::state::Snapshot;
 use model::TenantName;
 use store::{StoreError, rows::SettingRow};
 

@@ -116,7 +116,7 @@ pub async fn see_child(ctx: &Context, scope: &Scope, id: &str) -> Result<(), Pro
         return Ok(());
     }
     let (wanted, asking) = (id.to_owned(), scope.clone());
-    let sees = move |state: &heart::release::state::Snapshot| {
+    let sees = move |state: &domain::release::state::Snapshot| {
         state.children.by_id(&wanted).is_some_and(|(_, child)| asking.sees_child(child))
     };
     if ctx.engine.read(PATIENCE, sees).await? { Ok(()) } else { Err(Problem::unknown_child(id)) }

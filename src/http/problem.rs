@@ -9,8 +9,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
+use domain::release::command::Refusal;
 use engine::EngineError;
-use heart::release::command::Refusal;
 use language::functions::ArchiveError;
 use progressive::Fault;
 use store::StoreError;

@@ -13,8 +13,8 @@ use axum::{
 };
 
 use super::{Context, auth::CallingOperator, context::Settings, problem::Problem, room::NoRoom};
+use domain::{children::Child, release::state::Snapshot, traffic::Router};
 use engine::EngineError;
-use heart::{children::Child, release::state::Snapshot, traffic::Router};
 use language::{MAX_TARGET_LABELS, Strategy};
 use model::{ChildKey, TENANT_LABEL, TenantName, tenant};
 use wire::api;

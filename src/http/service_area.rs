@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use heart::plan::{Cover, Lies, Shape};
+use domain::plan::{Cover, Lies, Shape};
 use model::area::{self, AreaError};
 
 /// Between two warnings about children that lie outside, in milliseconds of serving time: many may call at once.

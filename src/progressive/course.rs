@@ -1,6 +1,6 @@
 //! How far a release has come, in the words of this interface.
 
-use heart::release::{
+use domain::release::{
     assignment::{Dated, Fact, StageSet},
     pause::PausedBy,
     precedent::Timed,

@@ -30,7 +30,7 @@ const KNOWN: &[(&str, &str, usize)] = &[
     ("agent", "src/agent/runtime/oci/mod.rs", 6),
     ("agent", "src/agent/runtime/process/shim/mod.rs", 9),
     ("engine", "src/engine/kept.rs", 27),
-    ("heart", "src/heart/release/releases.rs", 6),
+    ("domain", "src/domain/release/releases.rs", 6),
     ("http", "src/http/context.rs", 7),
     ("page", "src/page/context.rs", 9),
     ("proxy", "src/proxy/shadow/send.rs", 5),

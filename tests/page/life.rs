@@ -5,8 +5,8 @@
 
 use std::{collections::VecDeque, env, time::Duration};
 
+use domain::children::Absences;
 use futures_util::{StreamExt as _, future::join_all, stream};
-use heart::children::Absences;
 use rand::{RngExt as _, SeedableRng as _, rngs::SmallRng};
 use serde_json::{Value, json};
 use tokio::time::sleep;

@@ -1,8 +1,8 @@
-//! Strategies, submissions and reports by which the heart is driven.
+//! Strategies, submissions and reports by which the domain is driven.
 
 use std::sync::Arc;
 
-use heart::release::{
+use domain::release::{
     command::Command,
     lifecycle,
     lifecycle::Submitted,

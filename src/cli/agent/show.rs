@@ -13,7 +13,7 @@ use agent::{
     },
     runtime::Phase,
 };
-use heart::release::offer::{OfferKind, OfferName};
+use domain::release::offer::{OfferKind, OfferName};
 use jiff::Timestamp;
 
 use crate::cli::show;

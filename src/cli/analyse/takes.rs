@@ -20,7 +20,7 @@ use analysis::{
     power::{Power, PowerAt, Spread},
     thousands,
 };
-use heart::release::prospect::{ASSUMED_ERROR_RATE, ASSUMED_VARIATION, WANTED};
+use domain::release::prospect::{ASSUMED_ERROR_RATE, ASSUMED_VARIATION, WANTED};
 use wire::api::PlannedPoint;
 
 #[derive(Debug, clap::Args)]

@@ -1,8 +1,8 @@
 //! What changes of analyses are called in the trail.
 
 use super::event::{Event, metrics_found};
-use heart::release::analysis::{Change, name};
-use heart::release::state::Release;
+use domain::release::analysis::{Change, name};
+use domain::release::state::Release;
 
 pub(super) fn event<'a>(change: &'a Change, release: Option<&'a Release>, release_id: &'a str) -> Event<'a> {
     let of = |block: u8| release.map_or_else(String::new, |release| release.block_name(block));

@@ -1,8 +1,8 @@
 //! What changes of children are called in the trail.
 
 use super::event::Event;
-use heart::children::Change;
-use heart::release::state::State;
+use domain::children::Change;
+use domain::release::state::State;
 
 /// `None` for what is bookkeeping.
 pub(super) fn event<'a>(change: &'a Change, state: &'a State, child_id: &'a str) -> Option<Event<'a>> {

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::stored::{AllExcluded, As, CordonForm, EndForm, StandingForm, SummaryForm};
 use ::analysis::evidence::Evidence;
-use heart::{
+use domain::{
     children::{Arrival, Forgetting, Variant},
     release::{
         analysis::{Run, Standing},
@@ -444,7 +444,7 @@ pub(super) fn metrics_found<'a>(release: &'a Release, run: &'a Run) -> Vec<Metri
     let found = metrics.unwrap_or_default().iter().zip(&run.metrics);
     let found = found.map(|(metric, found)| MetricFound {
         name: &metric.name,
-        verdict: found.verdict.map(heart::release::analysis::name),
+        verdict: found.verdict.map(domain::release::analysis::name),
         found: &found.sentence,
         evidence: found.evidence.as_deref().map(ByName),
     });

@@ -1,8 +1,8 @@
 //! What changes of a release's life are called in the trail.
 
 use super::event::Event;
-use heart::release::lifecycle::Change;
-use heart::release::state::End;
+use domain::release::lifecycle::Change;
+use domain::release::state::End;
 
 /// `None` for what is bookkeeping.
 pub(super) fn event<'a>(change: &'a Change, release_id: &'a str) -> Option<Event<'a>> {

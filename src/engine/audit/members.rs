@@ -1,8 +1,8 @@
 //! What changes of one child's part in a release are called in the trail.
 
 use super::{event::Event, step::ToldStep};
-use heart::release::members::Change;
-use heart::release::state::Release;
+use domain::release::members::Change;
+use domain::release::state::Release;
 
 /// `None` for what is bookkeeping.
 pub(super) fn event<'a>(

@@ -20,7 +20,7 @@ use crate::{
     stored::{self, EventVersion},
     tenants::{Done, Limits, Tenant},
 };
-use heart::{
+use domain::{
     children::Change as OfChild,
     release::{change::Change, state::State},
 };

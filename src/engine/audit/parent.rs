@@ -1,8 +1,8 @@
 //! What changes of what the parent orders and is told are called in the trail.
 
 use super::event::{Event, stage_name};
-use heart::release::parent::Change;
-use heart::release::state::Release;
+use domain::release::parent::Change;
+use domain::release::state::Release;
 
 /// `None` for what is bookkeeping.
 pub(super) fn event<'a>(

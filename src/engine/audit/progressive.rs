@@ -4,7 +4,7 @@
 use ::progressive::{percent, shares_of, subject_of, variation_of};
 
 use super::event::Event;
-use heart::release::{
+use domain::release::{
     assignment::Fact,
     change::Change,
     lifecycle, stages,

@@ -1,9 +1,9 @@
 //! What changes of waves, levels and gates are called in the trail.
 
 use super::event::Event;
-use heart::release::gate::{ALL_OPEN, Gate};
-use heart::release::rollout::Change;
-use heart::release::state::Release;
+use domain::release::gate::{ALL_OPEN, Gate};
+use domain::release::rollout::Change;
+use domain::release::state::Release;
 
 /// `None` for what is bookkeeping.
 pub(super) fn event<'a>(

@@ -1,8 +1,8 @@
 //! What changes of whole stages are called in the trail.
 
 use super::event::{Event, stage_name};
-use heart::release::stages::Change;
-use heart::release::state::Release;
+use domain::release::stages::Change;
+use domain::release::state::Release;
 
 /// `None` for what is bookkeeping.
 pub(super) fn event<'a>(

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::stored::{AgentsForm, FunctionSetForm, Maybe, PieceForm, SlotForm};
-use heart::release::{
+use domain::release::{
     assignment::{FunctionSet, Shows, Slot, Step},
     manager::Agents,
     offer::Piece,

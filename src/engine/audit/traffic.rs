@@ -1,7 +1,7 @@
 //! What changes of routers are called in the trail.
 
 use super::event::{Event, SharesTold};
-use heart::traffic::Change;
+use domain::traffic::Change;
 
 /// `None` for what is bookkeeping.
 pub(super) fn event<'a>(change: &'a Change, child_id: &'a str) -> Option<Event<'a>> {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use heart::children::{Arrival, Forgetting, Variant};
+use domain::children::{Arrival, Forgetting, Variant};
 
 #[derive(Serialize)]
 #[serde(remote = "Arrival", rename_all = "snake_case")]

@@ -5,7 +5,7 @@ use std::{collections::HashMap, ops::Bound, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 use analysis::Design;
-use heart::release::{
+use domain::release::{
     analysis::Run,
     assignment::Slot,
     state::{Release, Snapshot},

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::Engine;
 use analysis::Verdict;
-use heart::release::analysis::Metered;
+use domain::release::analysis::Metered;
 use language::analysis::{ChildMetric, Metric};
 
 /// A look at what children reported until now.

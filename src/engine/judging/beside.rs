@@ -8,7 +8,7 @@ use super::{
     previous,
 };
 use analysis::{Design, Judgement, RunVariation, Verdict};
-use heart::release::analysis::{Metered, while_running};
+use domain::release::analysis::{Metered, while_running};
 use language::analysis::ChildMetric;
 
 /// A look at what children have reported so far. Nobody is waited for but at the end of a stage: before it there is a look

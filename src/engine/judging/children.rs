@@ -13,7 +13,7 @@ use std::{
 use super::{agenda::Due, threshold, unread::explain_unread};
 use crate::{Engine, stored};
 use analysis::{Assignment, Sample, Stratum, Verdict};
-use heart::release::{
+use domain::release::{
     analysis::Metered, assignment::Slot, measured, parent::aggregate, state::Snapshot, strata::Strata,
     summary::Summary,
 };

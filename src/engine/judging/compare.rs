@@ -13,7 +13,7 @@ use analysis::{
     Assignment, Design, RunVariation, Sample, Stratum, Verdict, dependence::at_the_same_time,
     previous::LEAST_WINDOWS,
 };
-use heart::release::analysis::{Metered, Previous};
+use domain::release::analysis::{Metered, Previous};
 use language::analysis::{ProviderQuery, Rule};
 
 /// Most values of one side of a metric that are kept in one run. A release is stored with them.

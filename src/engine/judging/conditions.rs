@@ -6,7 +6,7 @@
 
 use super::children::StageReport;
 use analysis::Verdict;
-use heart::release::{analysis::Metered, summary::Summary};
+use domain::release::{analysis::Metered, summary::Summary};
 use language::{Condition, Metric, Statistic};
 use model::StageStatus;
 

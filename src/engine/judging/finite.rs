@@ -8,7 +8,7 @@ use std::fmt;
 use serde::{Serialize, ser};
 
 use crate::stored::{As, MeteredForm};
-use heart::release::analysis::Metered;
+use domain::release::analysis::Metered;
 
 /// Whether `value` has only numbers where there must be some. It is walked through, and nothing of it is copied.
 pub fn has_only_numbers(value: &impl Serialize) -> bool {

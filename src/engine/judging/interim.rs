@@ -24,7 +24,7 @@ use analysis::{
     dispersion::SplitDispersion,
     effects::{ChildEffects, EffectsTold},
 };
-use heart::release::{
+use domain::release::{
     analysis::{MeasuredPart, Metered},
     assignment::Slot,
     classes::{Begun, Classes},

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::metric_look::MetricLook;
 use analysis::{Design, Judgement, Occasion, Stratum, Verdict};
-use heart::release::analysis::Metered;
+use domain::release::analysis::Metered;
 
 /// The comparison of so much takes less; what takes longer is cut off with the task.
 const LONGEST_JUDGEMENT: Duration = Duration::from_mins(5);

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::Engine;
 use analysis::Verdict;
-use heart::release::analysis::{Look, Metered, is_passed_early};
+use domain::release::analysis::{Look, Metered, is_passed_early};
 use language::analysis::{Analysis, Metric, MetricSource, Rule};
 use ports::provider::Registry;
 

@@ -46,7 +46,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::agenda::{Agenda, Due, Rest, Resting};
 use crate::{By, Engine, EngineError, audit::Actor};
-use heart::release::{analysis, analysis::is_passed_early, command::Command, state::Snapshot};
+use domain::release::{analysis, analysis::is_passed_early, command::Command, state::Snapshot};
 use language::analysis::ROUTER;
 use model::ReleaseKey;
 use ports::provider::Registry;

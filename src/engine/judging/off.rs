@@ -3,7 +3,7 @@
 
 use crate::Engine;
 use analysis::split::{ChildSplit, Split};
-use heart::release::analysis::Metered;
+use domain::release::analysis::Metered;
 use model::ChildKey;
 
 /// Most children that are shown.

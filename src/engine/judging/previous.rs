@@ -14,7 +14,7 @@ use futures_util::future::try_join_all;
 use super::{agenda::Due, ask::ask, unread::explain_unread};
 use crate::{Engine, stored};
 use analysis::{RunVariation, Sample};
-use heart::release::{analysis::Previous, precedent::Time};
+use domain::release::{analysis::Previous, precedent::Time};
 use language::{
     Strategy,
     analysis::{Analysis, MetricSource, ProviderQuery, Variant},

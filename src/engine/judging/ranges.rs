@@ -9,7 +9,7 @@ use analysis::{
     Counts, Sample, Verdict,
     beyond::{LEVEL, Limit, is_beyond},
 };
-use heart::release::analysis::Metered;
+use domain::release::analysis::Metered;
 use language::{
     Strategy,
     analysis::{ChildMetric, Metric, Rule},

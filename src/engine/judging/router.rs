@@ -25,7 +25,7 @@ use std::{
 use futures_util::future::BoxFuture;
 
 use crate::{Engine, measured::Times};
-use heart::{release::state::Snapshot, traffic::sums};
+use domain::{release::state::Snapshot, traffic::sums};
 use language::analysis::Escape;
 use model::ChildKey;
 use ports::provider::{Ask, Point, Provider, ProviderError, Samples, Window};

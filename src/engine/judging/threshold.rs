@@ -1,7 +1,7 @@
 //! Measurements against the range that is expected.
 
 use analysis::Verdict;
-use heart::release::analysis::Metered;
+use domain::release::analysis::Metered;
 
 /// The range in which each measurement must lie, and how many may lie outside.
 #[derive(Debug, Clone, Copy)]

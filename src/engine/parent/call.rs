@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::value::RawValue;
 
-use heart::{
+use domain::{
     parent::{Below, Poll, Polled, Question},
     release::manager::FEATURE_RETRY,
 };

@@ -19,7 +19,7 @@ use crate::{
     kept::{Enrolled, Setting},
     questions,
 };
-use heart::{
+use domain::{
     parent::{
         self as link, Act, Answer, Below, Call, CallId, Errand, Facts, Link, Question, Row, Said, Survey,
     },

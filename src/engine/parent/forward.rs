@@ -17,7 +17,7 @@ use reqwest::{
     multipart::{Form, Part},
 };
 
-use heart::plan::{Cover, Shape};
+use domain::plan::{Cover, Shape};
 use language::Strategy;
 use model::area;
 use wire::api;

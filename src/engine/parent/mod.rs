@@ -1,4 +1,4 @@
-//! This manager as its parent's child: the driver of [`heart::parent`], with its network, store and engine.
+//! This manager as its parent's child: the driver of [`domain::parent`], with its network, store and engine.
 //!
 //! One task runs the link; each call to the parent has a task of its own. What the parent is told follows from the state
 //! and from the store, and what must be sent lies in the outbox, so a crash at any place only leads to a call that is
@@ -16,8 +16,8 @@
 //! - nothing that the parent answers is believed to be small, whole or sensible.
 //!
 //! The parent may be the plain system: everything beyond the plain protocol is left to those who understand it.
-//! Deliberately not here: when to say what ([`heart::parent`]), how a release from above is led
-//! ([`heart::release::parent`]).
+//! Deliberately not here: when to say what ([`domain::parent`]), how a release from above is led
+//! ([`domain::release::parent`]).
 
 mod call;
 mod download;
@@ -39,7 +39,7 @@ use crate::{
     effect::{Due, ToParent},
     kept::Enrolment,
 };
-use heart::parent as link;
+use domain::parent as link;
 use language::functions;
 use store::StoreError;
 use uplink::LinkError;

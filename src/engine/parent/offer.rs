@@ -2,7 +2,7 @@
 
 use super::{CallTrouble, PATIENCE, ParentCaller};
 use crate::{By, EngineError, audit::Actor, effect::Owed, questions, stored};
-use heart::release::{
+use domain::release::{
     command::{Command, Refusal, Reply},
     ending::{Cause, Ending},
     lifecycle::Submitted,

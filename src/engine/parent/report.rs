@@ -9,7 +9,7 @@ use std::{
 use super::{CallTrouble, PATIENCE, ParentCaller};
 use crate::{effect::Owed, stored};
 use analysis::{Values, effects::EffectsTold};
-use heart::{
+use domain::{
     parent::ToldStage,
     release::{
         assignment::Slot,

@@ -9,7 +9,7 @@ use super::{
     path::next_hop,
 };
 use crate::{Engine, EngineError, apart::giving_way, view::Children};
-use heart::{
+use domain::{
     children::Child as Record,
     plan::Middle,
     release::{command::Seen, state::Snapshot, waits::Look},

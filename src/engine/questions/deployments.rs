@@ -12,7 +12,7 @@ use super::{
     path::next_hop,
 };
 use crate::{Engine, EngineError, stored, unreadable::Unreadable};
-use heart::release::state::Snapshot;
+use domain::release::state::Snapshot;
 use model::{ChildKey, ReleaseId, ReleaseKey};
 use store::{DeploymentFilter, StoreError, rows::DeploymentRow};
 use wire::{

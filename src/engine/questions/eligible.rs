@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kind::{QuestionKind, ToAnswer, Unanswered, ask_all};
 use crate::Engine;
-use heart::{
+use domain::{
     plan,
     plan::Needs,
     release::{

@@ -7,7 +7,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::Instant;
 
 use crate::{Engine, open_questions::Asking};
-use heart::release::state::Snapshot;
+use domain::release::state::Snapshot;
 use model::ChildKey;
 use wire::question::{FEATURE_QUESTIONS, MAX_QUESTION_BYTES};
 

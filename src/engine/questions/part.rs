@@ -12,7 +12,7 @@ use crate::{
     Engine,
     stored::{self, AgentsForm},
 };
-use heart::release::{
+use domain::release::{
     manager::Agents,
     parent::offered,
     pause::Pause,

@@ -10,7 +10,7 @@ use super::{
     path::next_hop,
 };
 use crate::{Engine, EngineError, apart::giving_way, view::Children};
-use heart::{
+use domain::{
     children::Child,
     release::{
         assignment::Assignment,

@@ -1,6 +1,6 @@
 //! Asks managers below who can take part, when a release wants to start or to open its next wave, and tells the engine.
 //!
-//! The heart says that it waits (`release::turnout`); nothing is decided here. Who doesn't answer is left out of what is
+//! The domain says that it waits (`release::turnout`); nothing is decided here. Who doesn't answer is left out of what is
 //! told, and then counts with all that it said it has.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -14,7 +14,7 @@ use super::{
     kind,
 };
 use crate::{By, Engine, EngineError, audit::Actor};
-use heart::{
+use domain::{
     plan,
     plan::{Needs, Turnout},
     release::{

@@ -1,6 +1,6 @@
 //! What judges a release, as the API shows it.
 
-use heart::release::analysis::{Extended, Metered, Run, name};
+use domain::release::analysis::{Extended, Metered, Run, name};
 use language::{
     Strategy,
     analysis::{Analysis, Comparison, Deviation, Metric, Rule, Tolerance},

@@ -1,7 +1,7 @@
 //! Releases as lines of a list.
 
 use super::release;
-use heart::release::{
+use domain::release::{
     assignment::Fact,
     gate::{ALL_OPEN, Gates},
     manager::Agents,

@@ -12,7 +12,7 @@ use crate::{
     stored::{self, ReleaseDetail as StoredDetail},
     unreadable::Unreadable,
 };
-use heart::release::{
+use domain::release::{
     analysis::Run,
     assignment::{Dated, Fact, StageSet},
     awaited::{self, Awaited},

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use heart::release::{
+use domain::release::{
     assignment::Assignment,
     awaited::{self, Awaited},
     gate::Gate,
@@ -60,7 +60,7 @@ impl Waves {
 
 /// How near a release is to each of its limits.
 pub fn limits(release: &Release) -> Vec<LimitOverview> {
-    let overview = |found: heart::release::lead::Limited| LimitOverview {
+    let overview = |found: domain::release::lead::Limited| LimitOverview {
         name: found.key.to_owned(),
         limit: found.limit.to_string(),
         most: found.most,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::form::{Each, Maybe, forms};
 use ::analysis::{Assignment, Evidence, Judgement, Stratum, Verdict};
-use heart::release::{
+use domain::release::{
     analysis::{Begun, Extended, MeasuredPart, Metered, Previous, Run, Standing},
     assignment::ReleaseMs,
     strata::Key,

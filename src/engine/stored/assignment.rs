@@ -6,7 +6,7 @@ use super::{
     form::{Maybe, Version, forms},
     parts::{AgentsForm, ExclusionForm, FunctionSetForm, PieceForm, PlannedForm},
 };
-use heart::release::{
+use domain::release::{
     assignment::{FunctionSet, Idle, Keeping, Rare, ReleaseMs, StageSet, Undo, Whole},
     manager::{Agents, Planned},
     offer::Piece,

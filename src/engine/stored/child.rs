@@ -8,7 +8,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::form::{Maybe, Version, forms};
-use heart::children::Replaced;
+use domain::children::Replaced;
 use model::{Capabilities, ChildKey, Cordon, Leads};
 
 #[derive(Debug, Default, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use crate::{
     tenants::{Limits, Tenant},
     view::OfferKey,
 };
-use heart::release::classes::Begun;
+use domain::release::classes::Begun;
 use model::{ReleaseKey, TenantName};
 
 /// The value of the setting `enrolled`.

@@ -47,7 +47,7 @@ use crate::{
     tenants::Tenant,
     view::OfferKey,
 };
-use heart::release::{analysis::Run, assignment::Slot, precedent::Time, summary::Summary};
+use domain::release::{analysis::Run, assignment::Slot, precedent::Time, summary::Summary};
 use language::Strategy;
 use model::{ChildKey, ReleaseId, ReleaseKey, StageStatus};
 use progressive::Recorded;

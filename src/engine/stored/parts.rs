@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::form::{As, Each, Form, Read, forms};
-use heart::release::{
+use domain::release::{
     assignment::{FunctionSet, Slot},
     manager::{Agents, Planned},
     offer::Piece,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use heart::release::pause::{Pause, PausedBy};
+use domain::release::pause::{Pause, PausedBy};
 
 /// See [`Fields`].
 pub(super) struct PauseForm;

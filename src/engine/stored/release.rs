@@ -8,7 +8,7 @@ use super::{
     parts::{AgentsForm, AllExcluded, NowForm, PieceForm, PlannedManagerForm},
     pause::PauseForm,
 };
-use heart::release::{
+use domain::release::{
     assignment::{Dated, Fact, ReleaseMs, StageSet},
     ending::{Cause, Ending},
     gate::{Gate, Reached, Stand},

@@ -15,7 +15,7 @@ use super::{
     parts::AgentsForm,
 };
 use analysis::{Assignment, Values, effects::EffectsTold};
-use heart::release::{
+use domain::release::{
     ending::Ending,
     manager::Agents,
     summary::{Histogram, Kept, Received, Reported, Stratum, Summary, Times, Variation, VariationStratum},

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{bad, form::Version, json, read};
 use analysis::Histogram;
-use heart::traffic::{
+use domain::traffic::{
     Answer, BURST, Drift, Entry, Measured, Order, Router, Service, Share, Standing, Variation,
 };
 use model::{
@@ -276,7 +276,7 @@ pub(crate) fn service(row: LedServiceRow) -> Result<(ChildKey, usize, Option<Ser
     let key = || format!("({}, {})", row.child_key, row.place);
     let place = usize::try_from(row.place)
         .ok()
-        .filter(|place| *place < heart::traffic::MAX_SERVICES)
+        .filter(|place| *place < domain::traffic::MAX_SERVICES)
         .ok_or_else(|| bad("led_services", key(), "place", "out of range"))?;
     if row.service.is_empty() {
         return Ok((ChildKey(row.child_key), place, None));

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::ledger::Ledger;
 use crate::view::View;
-use heart::children::Children;
+use domain::children::Children;
 use model::{ChildKey, Now};
 use store::Pruning;
 

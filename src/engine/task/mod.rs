@@ -31,8 +31,8 @@ use super::{
     stats::Stats,
     view::{MAX_RELEASES, View},
 };
-use heart::children::{self, Forgetting};
-use heart::release::{
+use domain::children::{self, Forgetting};
+use domain::release::{
     advance,
     assignment::Step,
     change::Change,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tokio::task::yield_now;
 
 use crate::view::View;
-use heart::release::state::{Release, State};
+use domain::release::state::{Release, State};
 use model::{ChildKey, ReleaseKey};
 
 /// Children published before others get a turn on this thread.

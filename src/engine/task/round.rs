@@ -8,7 +8,7 @@ use crate::{
     mailbox::{By, Decided, EngineError, NamedArchive},
     touched::Touched,
 };
-use heart::release::{command::Command, state::Snapshot};
+use domain::release::{command::Command, state::Snapshot};
 
 /// A command in hand, kept until its batch is committed: if the store refuses the batch, each is tried alone.
 pub struct PendingCommand {

@@ -1,7 +1,7 @@
 //! What changes of analyses touch: their runs.
 
 use super::Touched;
-use heart::release::analysis::Change;
+use domain::release::analysis::Change;
 
 impl Touched {
     pub(super) fn note_analysis(&mut self, change: &Change) {

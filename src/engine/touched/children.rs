@@ -1,7 +1,7 @@
 //! What changes of children touch.
 
 use super::Touched;
-use heart::children::Change;
+use domain::children::Change;
 
 impl Touched {
     pub(super) fn note_children(&mut self, change: &Change) {

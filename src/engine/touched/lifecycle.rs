@@ -2,7 +2,7 @@
 
 use super::Touched;
 use crate::{audit::Actor, effect::Entry, ended::ended, known::Known, stored::Times};
-use heart::release::{
+use domain::release::{
     lifecycle::{Change, Submitted},
     state::{End, State},
 };

@@ -2,7 +2,7 @@
 
 use super::Touched;
 use crate::stored;
-use heart::{
+use domain::{
     children::Variant,
     release::{
         assignment::{Mark, Slot, Step},

@@ -1,6 +1,6 @@
 //! What a batch has touched: which rows are to be written, subject by subject, and what is to be done outside.
 //!
-//! Each subject of the heart has a file here: it says what its changes touch and what they set off. A new kind of change does not
+//! Each subject of the domain has a file here: it says what its changes touch and what they set off. A new kind of change does not
 //! compile before it does.
 
 mod analysis;
@@ -30,7 +30,7 @@ use super::{
     },
     stored::{self, json},
 };
-use heart::release::{assignment::Slot, change::Change, state::State};
+use domain::release::{assignment::Slot, change::Change, state::State};
 use model::{ChildKey, Now, ReleaseId, ReleaseKey};
 use store::StoreError;
 use store::rows::{

@@ -7,7 +7,7 @@ use crate::{
     rows::{owed, recount},
     stored::PointerForm,
 };
-use heart::release::{parent::Change, state::State};
+use domain::release::{parent::Change, state::State};
 
 impl Touched {
     pub(super) fn note_parent(&mut self, change: &Change) {

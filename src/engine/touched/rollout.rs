@@ -1,7 +1,7 @@
 //! What changes of waves, levels and gates touch.
 
 use super::Touched;
-use heart::release::{rollout::Change, state::State};
+use domain::release::{rollout::Change, state::State};
 use model::ChildKey;
 
 impl Touched {

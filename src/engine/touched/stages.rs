@@ -1,7 +1,7 @@
 //! What changes of whole stages touch.
 
 use super::Touched;
-use heart::release::stages::Change;
+use domain::release::stages::Change;
 
 impl Touched {
     pub(super) fn note_stages(&mut self, change: &Change) {

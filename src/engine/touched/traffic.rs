@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Touched;
 use crate::stored::traffic::{entry_text, order_row, router_row, service_row};
-use heart::{
+use domain::{
     release::state::State,
     traffic::{Change, Entry},
 };

@@ -10,7 +10,7 @@ use crate::{
     directory::{ChildEntry, Directory},
     waiters::Waiters,
 };
-use heart::release::{command::Seen, state::Snapshot};
+use domain::release::{command::Seen, state::Snapshot};
 use model::{ChildKey, pages::Pages};
 
 /// Entries on a page.

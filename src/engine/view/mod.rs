@@ -10,7 +10,7 @@
 //! | [`UnknownCallers`], [`Stats`] | operators and metrics |
 //! | [`Questions`], [`Lineage`], [`Pointers`] | the tree: managers below, and the one above |
 //!
-//! [`Seen`]: heart::release::command::Seen
+//! [`Seen`]: domain::release::command::Seen
 
 mod archives;
 mod callers;
@@ -35,7 +35,7 @@ use crate::{
     kept::Kept, open_questions::Questions, parent::lineage::Lineage, pointers::Pointers,
     questions::releases::Digests, stats::Stats, tenants::Tenants, tokens::Tokens, waiters::Waiters,
 };
-use heart::release::state::Snapshot;
+use domain::release::state::Snapshot;
 use model::ReleaseKey;
 
 pub use self::{

@@ -14,7 +14,7 @@ use papaya::HashMap;
 
 use super::secret_ids::{OfferKey, SecretIds};
 use crate::pace::{self, Pace};
-use heart::release::{
+use domain::release::{
     command::Form,
     offer::OfferName,
     settings::Settings,

@@ -13,7 +13,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use papaya::HashMap;
 use sha2::Sha256;
 
-use heart::release::offer::OfferName;
+use domain::release::offer::OfferName;
 use model::{ReleaseId, ReleaseKey};
 
 /// Five bits each.

@@ -11,8 +11,8 @@
 //!
 //! Where the word can't say everything (a newborn, a child that was taken for lost) its mode says "ask the engine".
 
-use heart::children::Child;
-use heart::release::{
+use domain::children::Child;
+use domain::release::{
     assignment::{Assignment, Slot},
     offer::{OfferKind, OfferName},
     state::Snapshot,

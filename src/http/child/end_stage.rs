@@ -12,15 +12,15 @@ use super::{
     wait::{Wait, WaitingCall},
 };
 use crate::{Context, context::PATIENCE};
+use domain::release::{
+    command::{Command, Refusal, Reply},
+    members,
+    offer::OfferKind,
+};
 use engine::{
     By, EngineError,
     stats::Stats,
     view::{ChildEntry, Mode, Published},
-};
-use heart::release::{
-    command::{Command, Refusal, Reply},
-    members,
-    offer::OfferKind,
 };
 use language::render;
 use model::StageStatus;

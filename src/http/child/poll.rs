@@ -19,14 +19,7 @@ use super::{
     wait::{Wait, WaitingCall},
 };
 use crate::{Context, context::PATIENCE, room};
-use engine::{
-    By, EngineError,
-    joining::id_of_nonce,
-    open_questions::{Handed, Next},
-    stats::Stats,
-    view::{ChildEntry, Mode, Published, ReleaseEntry},
-};
-use heart::{
+use domain::{
     children::{self, Poll, Profile},
     release::{
         command::{Command, Reply},
@@ -34,6 +27,13 @@ use heart::{
         offer::OfferKind,
         turn,
     },
+};
+use engine::{
+    By, EngineError,
+    joining::id_of_nonce,
+    open_questions::{Handed, Next},
+    stats::Stats,
+    view::{ChildEntry, Mode, Published, ReleaseEntry},
 };
 use model::{
     ChildId, ChildKey, FEATURE_AGENTS, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_ROUTERS,

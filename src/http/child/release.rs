@@ -19,15 +19,15 @@ use super::{
     reply::{heard_now, note_unknown},
 };
 use crate::{Context, context::PATIENCE};
+use domain::release::{
+    command::{Command, Form, Offer, Reply},
+    members,
+    offer::{OfferKind, Piece},
+};
 use engine::{
     By, EngineError,
     stats::Stats,
     view::{ChildEntry, Mode},
-};
-use heart::release::{
-    command::{Command, Form, Offer, Reply},
-    members,
-    offer::{OfferKind, Piece},
 };
 
 #[derive(Debug, Deserialize)]
@@ -147,7 +147,7 @@ fn from_view(ctx: &Context, child: &ChildEntry, (offer, own_id): (&str, &str)) -
                 OfferKind::Rollout(function) => Piece::Rollout(function),
                 OfferKind::Undo(_) => return None,
             };
-            let form = heart::release::decide::form(piece);
+            let form = domain::release::decide::form(piece);
             if let Form::Stage { stage } = form
                 && release.strategy.interim(stage.into()).is_some()
             {

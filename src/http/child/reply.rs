@@ -7,8 +7,8 @@ use axum::{
 };
 
 use crate::Context;
+use domain::release::command::Refusal;
 use engine::{EngineError, view::ChildEntry};
-use heart::release::command::Refusal;
 
 /// Notes the call of a child, and tells whether it may be answered: to be asked after what the answer was read from.
 pub(super) fn heard_now(ctx: &Context, child: &ChildEntry) -> bool {

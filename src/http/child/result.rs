@@ -14,13 +14,13 @@ use super::{
     reply::note_unknown,
 };
 use crate::{Context, context::PATIENCE};
-use engine::{By, stats::Stats, stored};
-use heart::release::{
+use domain::release::{
     command::Command,
     ending::{Cause, Ending},
     manager::Agents,
     members, summary,
 };
+use engine::{By, stats::Stats, stored};
 use model::StageStatus;
 use wire::{
     HistogramForm, ResultRequest, StageSummary, StratumForm, TimesForm, VariationForm, VariationStratumForm,

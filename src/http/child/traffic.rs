@@ -13,11 +13,11 @@ use super::{
     wait::{Wait, WaitingCall},
 };
 use crate::{Context, context::PATIENCE};
-use engine::By;
-use heart::{
+use domain::{
     release::command::{Command, Reply},
     traffic::{self, OrderState, Report, Service, Told, ToldDrift, ToldOrder, Variation},
 };
+use engine::By;
 use model::Now;
 use wire::{
     HistogramForm,
@@ -116,7 +116,7 @@ async fn until_order(ctx: &Context, id: &str, wait: Duration) -> Result<TrafficA
 /// What is asked of a router and not answered yet.
 async fn orders(ctx: &Context, id: &str) -> Result<TrafficAnswer, Refused> {
     let (id, served_ms) = (id.to_owned(), ctx.engine.clock().now().served_ms);
-    let read = move |state: &heart::release::state::Snapshot| {
+    let read = move |state: &domain::release::state::Snapshot| {
         let router = state.traffic.get(state.children.key(&id)?)?;
         let open = router.orders.iter().filter(|order| order.state(served_ms) == OrderState::Open);
         let mut open: Vec<OrderForm> = open

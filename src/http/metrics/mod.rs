@@ -19,11 +19,11 @@ use self::{
     text::{MetricKind, MetricsText},
 };
 use super::{Context, problem::Problem};
+use domain::release::state::ReleaseState;
 use engine::{
     EngineError,
     stats::{COMMIT_BOUNDS_US, Stats},
 };
-use heart::release::state::ReleaseState;
 
 /// A child that has not called for this long counts as silent.
 const SILENT_MS: u64 = 5 * 60 * 1_000;

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use crate::Context;
-use engine::EngineError;
-use heart::release::{
+use domain::release::{
     assignment::Assignment,
     settings::Member,
     state::{Counts, Release, Snapshot},
     turn,
 };
+use engine::EngineError;
 use model::{ChildKey, ChildStatus, Now};
 
 /// An offer that is not fetched for this long is worth a look: agents poll every few seconds.

@@ -4,11 +4,11 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::text::{MetricKind, MetricsText};
 use crate::Context;
-use engine::EngineError;
-use heart::{
+use domain::{
     release::state::Snapshot,
     traffic::{self, Service, Sum},
 };
+use engine::EngineError;
 use model::traffic::RouterPhase;
 
 /// Most services that have numbers of their own, the first by name.

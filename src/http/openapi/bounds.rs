@@ -11,8 +11,8 @@ use crate::{
         releases::{actions, wanted::MAX_NAME_CHARS},
     },
 };
+use domain::release::state::ReleaseState;
 use engine::questions::releases::Sort;
-use heart::release::state::ReleaseState;
 use model::{ChildKind, ChildStatus, MAX_OFFER_ID_LEN, Outcome, traffic::RouterPhase};
 use progressive::Status;
 use wire::child::{MAX_HISTOGRAM_CALLS, MAX_LABEL_BYTES};

@@ -140,7 +140,7 @@ fn there_are_completions_for_every_shell() {
 #[test]
 fn the_help_names_every_state_by_which_releases_are_listed() {
     let text = help(&["release", "list", "--help"]);
-    for state in heart::release::state::ReleaseState::NAMES {
+    for state in domain::release::state::ReleaseState::NAMES {
         assert!(text.split([' ', ',', '\n']).any(|word| word == state), "{state}:\n{text}");
     }
 }

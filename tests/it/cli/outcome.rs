@@ -1,5 +1,5 @@
 use choirmaster::cli::outcome;
-use heart::release::state::{End, ReleaseState};
+use domain::release::state::{End, ReleaseState};
 use serde_json::json;
 use wire::api::Release;
 

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::stored;
-use heart::{
+use domain::{
     children::{self, Poll, Variant},
     release::{
         advance,
@@ -14,6 +13,7 @@ use heart::{
         state::State,
     },
 };
+use engine::stored;
 use model::{ChildId, ChildKey, Now, ReleaseId, StageStatus};
 
 use super::operator::sample;

@@ -1,12 +1,12 @@
 //! What was measured comes back from its rows as it was, whatever numbers it holds.
 
 use analysis::{Assignment, Clock, Histogram, Sample, Stratum as Judged, Values};
-use engine::stored;
-use heart::release::{
+use domain::release::{
     analysis::{Metered, Run},
     manager::Agents,
     summary::{Histogram as Bounds, Reported, Stratum, Summary, Times},
 };
+use engine::stored;
 use proptest::{collection, option, prelude::*};
 
 use super::stored::{RUN, analysis_run, report};

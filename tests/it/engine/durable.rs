@@ -6,8 +6,7 @@ use choirmaster::{
     app,
     app::{Manager, Options},
 };
-use engine::{By, audit::Actor};
-use heart::{
+use domain::{
     children,
     release::{
         command::{Command, Reply},
@@ -16,6 +15,7 @@ use heart::{
         state::Release,
     },
 };
+use engine::{By, audit::Actor};
 use http::context::PATIENCE;
 use language::functions;
 use model::ReleaseId;

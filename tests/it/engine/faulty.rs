@@ -2,9 +2,9 @@
 
 use std::{fmt, path::Path, time::Duration};
 
+use domain::{children::Poll, release::settings::Settings};
 use engine::{Started, TaskSettings};
 use futures_util::future::{BoxFuture, ready};
-use heart::{children::Poll, release::settings::Settings};
 use model::ChildId;
 use store::{
     Loader, Pruning, StoreError, Writer,

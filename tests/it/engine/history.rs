@@ -6,7 +6,7 @@ use choirmaster::{
     app,
     app::{Manager, Options},
 };
-use heart::release::command::Reply;
+use domain::release::command::Reply;
 use serde_json::{Value, json};
 use sqlx::{Connection as _, SqliteConnection};
 

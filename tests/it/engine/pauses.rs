@@ -1,10 +1,10 @@
 //! Who paused a release, as it is stored.
 
-use engine::stored::{self, ReleaseDetail};
-use heart::release::{
+use domain::release::{
     pause::{Pause, PausedBy},
     state::ReleaseState,
 };
+use engine::stored::{self, ReleaseDetail};
 
 use super::stored::release_detail;
 

@@ -1,11 +1,11 @@
 //! What happens when the store refuses a batch for good: only the guilty command fails.
 
-use engine::{By, EngineError};
-use futures_util::future::join_all;
-use heart::{
+use domain::{
     children::{self, Poll, Profile},
     release::command::{Command, Reply},
 };
+use engine::{By, EngineError};
+use futures_util::future::join_all;
 use store::{StoreError, rows::Batch};
 
 use super::faulty::{first_poll, start};

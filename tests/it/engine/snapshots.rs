@@ -5,10 +5,10 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
+use domain::children;
+use domain::release::{command::Command, state::Snapshot};
 use engine::{By, Engine};
 use futures_util::future::join_all;
-use heart::children;
-use heart::release::{command::Command, state::Snapshot};
 use store::StoreError;
 
 use super::faulty::{first_poll, start};

@@ -8,9 +8,9 @@ use std::{
     thread,
 };
 
+use domain::children;
+use domain::release::command::{Command, Reply};
 use engine::By;
-use heart::children;
-use heart::release::command::{Command, Reply};
 use store::{LEASE_TTL, StoreError, rows::Batch};
 
 use super::faulty::{PATIENCE, first_poll, start, wait_until};

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use analysis::{Clock, Histogram, Values};
 use choirmaster::{app, app::Options};
-use engine::stored::{self, AssignmentDetail, ChildDetail, ReleaseDetail};
-use heart::release::{
+use domain::release::{
     analysis::Run,
     assignment::{Assignment, Whole},
     manager::{Agents, Planned},
     summary::{Kept, Summary},
 };
+use engine::stored::{self, AssignmentDetail, ChildDetail, ReleaseDetail};
 use model::StageStatus;
 use serde::{Serialize, de::DeserializeOwned};
 use store::{

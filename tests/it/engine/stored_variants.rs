@@ -1,10 +1,6 @@
 //! Each variant of what is kept as JSON has the name that it had. A variant without a case here does not compile.
 
-use engine::{
-    audit,
-    stored::{self, AssignmentDetail, ChildDetail, ReleaseDetail},
-};
-use heart::release::{
+use domain::release::{
     analysis::Standing,
     assignment::{Fact, FunctionSet, Shows, Slot, Step},
     change::Change,
@@ -15,6 +11,10 @@ use heart::release::{
     offer::Piece,
     pause::PausedBy,
     state::{End, ReleaseState, State},
+};
+use engine::{
+    audit,
+    stored::{self, AssignmentDetail, ChildDetail, ReleaseDetail},
 };
 use model::{ChildKey, ChildStatus, Cordon, Exclusion, Outcome, ReleaseKey, StageStatus};
 use serde::{Serialize, de::DeserializeOwned};

@@ -3,13 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::{
-    audit,
-    effect::{Entry, Owed, TAKING, ToParent},
-    questions::eligible::EligibleWanted,
-    stored,
-};
-use heart::{
+use domain::{
     children::{
         Arrival, Change as OfChild, Child, Forgetting, Variant,
         registration::{Live, Registration},
@@ -25,6 +19,12 @@ use heart::{
         pause::Pause,
         state::{End, State},
     },
+};
+use engine::{
+    audit,
+    effect::{Entry, Owed, TAKING, ToParent},
+    questions::eligible::EligibleWanted,
+    stored,
 };
 use language::{Partial, Target, TargetArea};
 use model::{ChildId, ChildKey, Cordon, Exclusion, Now, ReleaseId, ReleaseKey, StageStatus};

@@ -9,9 +9,9 @@ use std::{
     time::Duration,
 };
 
+use domain::children;
+use domain::release::command::{Command, Reply};
 use engine::{By, tried_alone::StoreTrouble, view::View};
-use heart::children;
-use heart::release::command::{Command, Reply};
 use store::{StoreError, rows::Batch};
 use tokio::time::Instant;
 

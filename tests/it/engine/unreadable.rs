@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use choirmaster::{app, app::Options};
+use domain::release::analysis::{Metered, Run, Standing};
 use engine::stored;
-use heart::release::analysis::{Metered, Run, Standing};
 use serde_json::json;
 use sqlx::{Connection as _, SqliteConnection};
 use store::{StoreError, rows::AuditRow};

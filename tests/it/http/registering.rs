@@ -42,7 +42,7 @@ async fn agents_are_counted_for_managers_alone_and_only_so_many() {
         let mut again = body.clone();
         again["id"] = json!(id);
         world.post("/poll", &again).await.ok();
-        let counted = move |state: &heart::release::state::Snapshot| {
+        let counted = move |state: &domain::release::state::Snapshot| {
             state.children.by_id(&id).map(|(_, child)| child.counted_agents())
         };
         world.manager.engine.read(std::time::Duration::from_secs(5), counted).await.unwrap().unwrap()
@@ -118,7 +118,7 @@ async fn where_a_child_calls_from_outlives_a_restart_of_the_manager() {
     world.send(from(&world, &id, "198.51.100.1")).await.ok();
     let known = async |world: &World| {
         let id = id.clone();
-        let query = move |state: &heart::release::state::Snapshot| {
+        let query = move |state: &domain::release::state::Snapshot| {
             state.children.by_id(&id).and_then(|(_, child)| child.address).map(|address| address.to_string())
         };
         let patience = std::time::Duration::from_secs(5);

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use analysis::{Sample, Stratum};
+use domain::release::analysis::Metered;
 use engine::tried_alone::{can_be_stored, has_only_numbers};
-use heart::release::analysis::Metered;
 
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 struct Numbers {

@@ -5,8 +5,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
-use engine::stored;
-use heart::{
+use domain::{
     children::{self, Poll},
     release::{
         command::{Command, Form, Offer, Reply},
@@ -14,6 +13,7 @@ use heart::{
         summary::{Summary, Times},
     },
 };
+use engine::stored;
 use language::{Action, Stage, StageKind, Strategy, render};
 use model::{ChildId, ReleaseKey, StageStatus};
 

@@ -1,6 +1,6 @@
 //! What travels between agents, managers and operators.
 
-use heart::{
+use domain::{
     parent::CallId,
     release::command::{Command, Refusal, Reply},
 };

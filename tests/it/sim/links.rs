@@ -5,11 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use engine::{
-    effect::{OWED, Owed, TAKING},
-    stored,
-};
-use heart::{
+use domain::{
     children::{self, Poll, Profile},
     parent::{
         Act, Answer, Below, Call, CallId, Facts, Link, Polled, Row, Settings, Survey, ToldStage, Trouble,
@@ -29,12 +25,16 @@ use heart::{
         summary::Summary,
     },
 };
+use engine::{
+    effect::{OWED, Owed, TAKING},
+    stored,
+};
 use language::Strategy;
 use model::{ChildId, ChildKind, FEATURE_SERVICES, FEATURE_TRAFFIC, ReleaseId, ReleaseKey, StageStatus};
 
 use super::{
     call::{Beside, Caller, Patience, Request, Response},
-    heart::Flaw,
+    domain::Flaw,
     manager::{ENROLLED, Effect, Manager},
     world::{Crew, Event, World},
 };
@@ -519,7 +519,7 @@ impl World {
                     waves,
                     retries,
                     amounts: Vec::new(),
-                    turnouts: heart::release::turnout::Turnouts::new(),
+                    turnouts: domain::release::turnout::Turnouts::new(),
                 }),
             );
         }

@@ -1,4 +1,4 @@
-//! A manager: the heart, its clock, and a disk that has what was committed.
+//! A manager: the domain, its clock, and a disk that has what was committed.
 //!
 //! Commands are decided one after the other and answered after the commit of their batch. A kill takes away all that is
 //! not committed, and the last calls of children; what is committed is built up again from the disk.
@@ -8,8 +8,8 @@ use std::{
     time::Duration,
 };
 
-use ::heart::children::{self, Variant};
-use ::heart::{
+use ::domain::children::{self, Variant};
+use ::domain::{
     parent::Row,
     release::{
         assignment::{Slot, Step},
@@ -34,7 +34,7 @@ use store::rows::StageResultRow;
 
 use super::{
     call::{Caller, Patience, Request, Response},
-    heart::{self, Flaw},
+    domain::{self, Flaw},
 };
 
 /// Serving time is stored at least this often, in milliseconds.
@@ -332,7 +332,7 @@ impl Manager {
 
     fn advance(&mut self, command: Command, at: u64) -> Result<Reply, NoReply> {
         let now = self.now(at);
-        let (changes, answer) = heart::advance(&mut self.state, &self.calls, &command, now, self.flaw);
+        let (changes, answer) = domain::advance(&mut self.state, &self.calls, &command, now, self.flaw);
         self.stored.extend(self.state.take_closed());
         self.note(&changes, at);
         if !changes.is_empty() {

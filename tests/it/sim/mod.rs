@@ -48,14 +48,14 @@
 //! well: of each bucket of a table. A router may refuse the shares of a stage, and each table with a service whose port somebody else has.
 //!
 //! A failing seed prints how to run it again. `CHOIRMASTER_SIM_SEEDS` says how many seeds are run, `CHOIRMASTER_SIM_SEED`
-//! runs one. Each invariant has a flaw ([`heart::Flaw`]) with which the simulation must fail.
+//! runs one. Each invariant has a flaw ([`domain::Flaw`]) with which the simulation must fail.
 //!
 //! Not here: HTTP, stores and the engine's task, which other tests cover with real processes.
 
 mod agent;
 mod call;
 mod dice;
-mod heart;
+mod domain;
 mod links;
 mod manager;
 mod mutations;
@@ -75,7 +75,7 @@ mod world;
 
 use std::collections::BTreeMap;
 
-use heart::Flaw;
+use domain::Flaw;
 use witness::Violation;
 use world::{Crew, Report, World};
 

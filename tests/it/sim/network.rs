@@ -1,6 +1,6 @@
 //! What lies between those that call each other: calls and answers are late, lost, there twice, or come out as something else.
 
-use heart::{
+use domain::{
     children,
     release::{
         command::{Command, Reply},

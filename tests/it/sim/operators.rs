@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use heart::children;
-use heart::release::{
+use domain::children;
+use domain::release::{
     command::Command,
     lifecycle, rollout, stages,
     state::{End, Release, ReleaseState},

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use heart::release::{
+use domain::release::{
     change::Change,
     command::{Command, Form, Reply},
     members,

@@ -1,6 +1,6 @@
 //! The end of a world: the network heals, everybody calls again, and what is left must come to rest and is judged.
 
-use heart::release::state::ReleaseState;
+use domain::release::state::ReleaseState;
 
 use super::{
     agent::Live,

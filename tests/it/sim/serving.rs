@@ -1,6 +1,6 @@
 //! Managers serve: calls come in, are answered after the commit of their batch, time passes, they are killed and come back.
 
-use heart::{
+use domain::{
     children,
     release::{
         change::Change,

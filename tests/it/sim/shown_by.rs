@@ -1,7 +1,7 @@
 //! Seeds that showed flaws for which others had to be searched for long: they are tried first. What a seed does changes with what is
 //! simulated; where one shows its flaw no more the test searches on, and says which one does.
 
-use super::{heart::Flaw, world::Crew};
+use super::{domain::Flaw, world::Crew};
 
 const SHOWN_BY: &[(Crew, Flaw, u64)] = &[
     (Crew::Deployed, Flaw::ForgetsUndoOfParent, 38),

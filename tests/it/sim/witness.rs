@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
-use heart::{
+use domain::{
     children,
     release::{
         assignment::{Assignment, Slot, Step},
@@ -337,7 +337,7 @@ impl Witness {
                 self.over.entry((release.key, record.id.as_str().to_owned())).or_insert(at);
             }
             let twice = part.marks().iter().enumerate().any(|(at, mark)| {
-                let same = |other: &&heart::release::assignment::Mark| {
+                let same = |other: &&domain::release::assignment::Mark| {
                     other.slot == mark.slot && other.attempt == mark.attempt
                 };
                 part.marks()[..at].iter().any(|other| same(&other))

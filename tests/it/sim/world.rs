@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use heart::{
+use domain::{
     children::{self, Poll, Profile},
     parent::CallId,
     release::command::Command,
@@ -14,7 +14,7 @@ use super::{
     agent::{Agent, Deed, Input, Next},
     call::{Beside, Caller, Request, Response},
     dice::Dice,
-    heart::Flaw,
+    domain::Flaw,
     links::Line,
     manager::Manager,
     overseer::{Overseer, View, is_taken_back},

@@ -1,7 +1,7 @@
 //! Rows to write: arbitrary ones for properties, plain ones for stories.
 
 use bytes::Bytes;
-use heart::release::summary::{Summary, Times};
+use domain::release::summary::{Summary, Times};
 use model::StageStatus;
 use proptest::{collection, option, prelude::*};
 use store::{

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use domain::{plan::Needs, release::turnout::SilenceLimits};
 use engine::questions::{
     PATIENCE, Unanswered, ask,
     eligible::{Able, Eligible, EligibleWanted},
 };
-use heart::{plan::Needs, release::turnout::SilenceLimits};
 use model::ChildKey;
 use serde_json::{Value, json};
 use tokio::time::Instant;

@@ -8,7 +8,7 @@ use std::{
 use geo::{Coord, LineString, MultiPolygon, Polygon};
 use serde::{Deserialize, Serialize};
 
-use heart::{
+use domain::{
     plan::{Cover, Lies, Shape},
     release::state::{Release, ReleaseState},
 };

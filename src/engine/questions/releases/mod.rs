@@ -151,7 +151,7 @@ pub enum ShowError {
 /// A release with its strategy, from memory or from the store.
 pub async fn detail(engine: &Engine, id: &str) -> Result<Option<ReleaseDetail>, ShowError> {
     let (wanted, now) = (id.to_owned(), engine.clock().now());
-    let look = move |state: &heart::release::state::Snapshot| {
+    let look = move |state: &domain::release::state::Snapshot| {
         state.release_by_id(&wanted).map(|found| release::detail(state, found, now))
     };
     if let Some(found) = engine.read_apart(LOOK_PATIENCE, look).await? {

@@ -20,7 +20,7 @@ use crate::{
     shown::{line, release},
     unreadable::Unreadable,
 };
-use heart::release::state::{Release, Snapshot};
+use domain::release::state::{Release, Snapshot};
 use model::{Now, ReleaseKey};
 use store::{ReleaseFilter, StoreError, rows::ReleaseRow};
 use wire::api::{ReleaseLine, ReleasePage};

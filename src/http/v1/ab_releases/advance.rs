@@ -13,7 +13,7 @@ use crate::{
     problem::Problem,
     scope::Scope,
 };
-use heart::release::{command::Command, state::ReleaseState};
+use domain::release::{command::Command, state::ReleaseState};
 use wire::{
     api::{self, Note},
     progressive::{ABRelease, Advance},

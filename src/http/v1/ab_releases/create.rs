@@ -22,8 +22,8 @@ use crate::{
         tenant::tenant_of,
     },
 };
+use domain::release::command::Reply;
 use engine::EngineError;
-use heart::release::command::Reply;
 use model::{MAX_RELEASE_ID_LEN, TenantName};
 use progressive::{Bound, Fault, translate};
 use wire::{

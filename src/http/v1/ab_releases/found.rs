@@ -5,17 +5,17 @@ use std::{collections::BTreeMap, sync::Arc};
 use axum::http::StatusCode;
 
 use crate::{Context, context::PATIENCE, problem::Problem, scope::Scope, v1::time::rfc3339};
-use engine::{
-    measured::{Measured, StageMeasured},
-    stored,
-};
-use heart::{
+use domain::{
     release::{
         assignment::{Dated, StageSet},
         precedent::Timed,
         state::{Release, ReleaseState, Snapshot},
     },
     traffic::{Sum, sums},
+};
+use engine::{
+    measured::{Measured, StageMeasured},
+    stored,
 };
 use language::{Metric, Stage, Statistic, Strategy};
 use model::ReleaseKey;

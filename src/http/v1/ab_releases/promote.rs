@@ -14,7 +14,7 @@ use crate::{
     problem::Problem,
     scope::Scope,
 };
-use heart::release::{command::Command, rollout, state::Snapshot};
+use domain::release::{command::Command, rollout, state::Snapshot};
 use model::ReleaseKey;
 use progressive::Fault;
 use wire::{

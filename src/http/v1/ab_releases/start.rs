@@ -12,7 +12,7 @@ use crate::{
     problem::Problem,
     scope::Scope,
 };
-use heart::release::state::ReleaseState;
+use domain::release::state::ReleaseState;
 use wire::{
     api::{self, Note},
     progressive::ABRelease,

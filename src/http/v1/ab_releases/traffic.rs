@@ -13,11 +13,11 @@ use crate::{
     scope::Scope,
     v1::{time::rfc3339, traffic::form::entry},
 };
-use engine::stored;
-use heart::{
+use domain::{
     release::{assignment::Assignment, state::Snapshot},
     traffic::{self, Variation, measured},
 };
+use engine::stored;
 use model::ReleaseKey;
 use progressive::{Recorded, percent, share_of, subject_of};
 use store::TrafficFilter;

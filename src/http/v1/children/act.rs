@@ -4,8 +4,8 @@ use axum::Json;
 
 use super::show;
 use crate::{Context, context::PATIENCE, problem::Problem, scope::Scope};
+use domain::release::command::Command;
 use engine::By;
-use heart::release::command::Command;
 use wire::api::Child;
 
 /// Carries out a command about a child.

@@ -9,8 +9,8 @@ use crate::{
     problem::Problem,
     scope::Scope,
 };
-use heart::children;
-use heart::release::command::Command;
+use domain::children;
+use domain::release::command::Command;
 use model::Cordon;
 use wire::api::{Child, Note};
 

@@ -10,8 +10,8 @@ use crate::{
     extract::{Acting, Path, Query},
     problem::Problem,
 };
-use heart::children;
-use heart::release::command::Command;
+use domain::children;
+use domain::release::command::Command;
 use wire::api::Note;
 
 /// What may be said beside the id.

@@ -11,8 +11,8 @@ use crate::{
     problem::Problem,
     scope::Scope,
 };
-use heart::children;
-use heart::release::command::{Command, Refusal};
+use domain::children;
+use domain::release::command::{Command, Refusal};
 use wire::{
     api::{Child, LabelValue, Note},
     child::{MAX_LABEL_BYTES, MAX_LABELS},

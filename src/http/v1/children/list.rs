@@ -13,8 +13,8 @@ use crate::{
     scope::Scope,
     v1::page::{self, path_below, unheard},
 };
+use domain::children::Child as Record;
 use engine::questions::children::{self, ChildrenWanted, Filter};
-use heart::children::Child as Record;
 use model::{ChildKey, ChildKind};
 use wire::api::{Child, Page};
 

@@ -26,7 +26,7 @@ pub(super) async fn may_give(
     let Some(value) = value.filter(|_| ctx.view().tenants.are_there()) else { return Ok(None) };
     let name = TenantName::parse(value).map_err(|error| Problem::bad_request(error.to_string()))?;
     let (wanted, of) = (child.to_owned(), name.clone());
-    let is_own = move |state: &heart::release::state::Snapshot| {
+    let is_own = move |state: &domain::release::state::Snapshot| {
         state.children.by_id(&wanted).is_some_and(|(_, child)| child.tenant() == Some(of.as_str()))
     };
     if ctx.engine.read(PATIENCE, is_own).await? {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 
 use crate::{Context, context::PATIENCE, extract::Path, problem::Problem, scope::Scope};
+use domain::release::waits::Look;
 use engine::questions;
-use heart::release::waits::Look;
 use wire::api::Child;
 
 /// Shows a child, with its area.

@@ -13,8 +13,8 @@ use crate::{
     scope::Scope,
     v1::page::{self, path_below, unheard},
 };
+use domain::release::state::Snapshot;
 use engine::questions::deployments::{self, DeploymentsWanted, PageError};
-use heart::release::state::Snapshot;
 use store::DeploymentFilter;
 use wire::api::{Deployment, Page};
 

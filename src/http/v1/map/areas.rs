@@ -21,8 +21,8 @@ use crate::{
     scope::Scope,
     v1::page,
 };
+use domain::{plan::Entry, release::state::Snapshot};
 use engine::apart::giving_way;
-use heart::{plan::Entry, release::state::Snapshot};
 use language::Strategy;
 use model::{ChildKey, MapState, coordinates};
 use wire::api::{MapArea, MapAreas};

@@ -1,6 +1,6 @@
 //! The box around the middles of areas on the globe.
 
-use heart::plan::Middle;
+use domain::plan::Middle;
 
 /// Meridians that are told apart when the box is looked for: a box that has no shorter way around is wrong by less than a degree.
 const SECTORS: usize = 360;

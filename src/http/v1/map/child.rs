@@ -18,8 +18,8 @@ use crate::{
     problem::Problem,
     scope::Scope,
 };
+use domain::release::{state::Snapshot, waits::Look};
 use engine::questions;
-use heart::release::{state::Snapshot, waits::Look};
 use model::{ChildKey, MapState};
 use wire::api::MapChild;
 

@@ -6,8 +6,8 @@ use tokio::time::Instant;
 
 use super::rows::{Part, Rows, parts};
 use crate::{Context, context::PATIENCE, problem::Problem, scope::Scope};
+use domain::release::state::Snapshot;
 use engine::apart;
-use heart::release::state::Snapshot;
 use language::Strategy;
 
 /// Children of a release that is over, read at once.

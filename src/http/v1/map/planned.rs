@@ -10,7 +10,7 @@ use super::{
     window::{WORLD, Window},
 };
 use crate::scope::Scope;
-use heart::{plan::Plan, release::state::Snapshot};
+use domain::{plan::Plan, release::state::Snapshot};
 use language::Strategy;
 use model::{MapState, globe::within_turn};
 use wire::api::PlannedMap;

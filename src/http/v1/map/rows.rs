@@ -3,8 +3,7 @@
 use std::iter::Peekable;
 
 use crate::scope::Scope;
-use engine::{apart::giving_way, questions::tree::is_silent};
-use heart::{
+use domain::{
     children::Child,
     plan::Middle,
     release::{
@@ -13,6 +12,7 @@ use heart::{
         state::{Release, Snapshot},
     },
 };
+use engine::{apart::giving_way, questions::tree::is_silent};
 use model::{ChildKey, MapState, Now};
 
 /// Parts of a degree in which positions are told.

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::{Context, problem::Problem};
+use domain::plan;
 use engine::EngineError;
-use heart::plan;
 use language::{Diagnostic, Severity, Strategy, TextPlaces};
 use model::ChildKey;
 use std::sync::Arc;

@@ -3,8 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use crate::{scope::Scope, v1::map::planned};
-use engine::questions::children::place;
-use heart::{
+use domain::{
     children::Child,
     plan::{self, Bounds, Cover, Plan, Point, Shape, Tally, Why, metres_from, why_not},
     release::{
@@ -14,6 +13,7 @@ use heart::{
         turnout::{self, SilenceLimits, Turnouts},
     },
 };
+use engine::questions::children::place;
 use language::{Group, Strategy};
 use model::{ChildKey, FEATURE_INTERIM, Now, ReleaseKey, tenant};
 use wire::api::{

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Engine, stored};
-use heart::release::{
+use domain::release::{
     assignment::Slot,
     precedent::Time,
     prospect::{Known, Measured, Observed, PowerAt, Prospect, Reporting, Risk, prospects, risks},
     summary::Summary,
 };
+use engine::{Engine, stored};
 use language::{Stage, Strategy, analysis::MetricSource};
 use store::{
     Reader, StoreError,

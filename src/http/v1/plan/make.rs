@@ -29,8 +29,8 @@ use crate::{
         },
     },
 };
+use domain::release::{state, turnout::Turnouts};
 use engine::{EngineError, questions};
-use heart::release::{state, turnout::Turnouts};
 use language::{Diagnostic, Strategy};
 use model::ChildKey;
 use wire::api::{self, Plan};

@@ -11,7 +11,7 @@ use crate::{
     extract::{Acting, Path},
     problem::Problem,
 };
-use heart::release::{command::Command, lifecycle};
+use domain::release::{command::Command, lifecycle};
 use wire::api::{self, Note, Release};
 
 /// Aborts a release: every child that may run the new version is told to go back.

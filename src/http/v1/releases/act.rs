@@ -4,11 +4,11 @@ use axum::{Json, http::StatusCode};
 
 use super::{changed, if_match::IfMatch, show};
 use crate::{Context, context::PATIENCE, problem::Problem};
-use engine::{By, EngineError, shown::release::strategy_of};
-use heart::release::{
+use domain::release::{
     command::{Command, Refusal},
     state::Snapshot,
 };
+use engine::{By, EngineError, shown::release::strategy_of};
 use wire::api::Release;
 
 /// Carries out a command about a release, if that is the one that was seen.

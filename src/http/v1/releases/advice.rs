@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::{Context, context::PATIENCE};
+use domain::{plan, plan::Advice};
 use engine::EngineError;
-use heart::{plan, plan::Advice};
 use language::{Diagnostic, Severity, Strategy, TextPlaces, nearest};
 
 /// Asks the children about a strategy.

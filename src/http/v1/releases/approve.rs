@@ -11,7 +11,7 @@ use crate::{
     extract::{Acting, Path},
     problem::Problem,
 };
-use heart::release::{command::Command, rollout};
+use domain::release::{command::Command, rollout};
 use wire::api::{self, Note, Release};
 
 /// Says yes to the wave, the stage or the roll-out that waits for it.

@@ -9,8 +9,8 @@ use crate::{
     v1::{audit::form, page::MAX_LIMIT},
 };
 use axum::http::StatusCode;
+use domain::release::revision::Tag;
 use engine::By;
-use heart::release::revision::Tag;
 use store::{AuditFilter, AuditOrder};
 use wire::api::AuditEntry;
 

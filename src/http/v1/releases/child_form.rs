@@ -2,14 +2,14 @@
 
 use super::form;
 use crate::v1::time::{of_served, rfc3339};
-use engine::{questions::children::place, stored, unreadable::Unreadable};
-use heart::release::{
+use domain::release::{
     assignment::{Assignment, Slot},
     command::Seen,
     offer::OfferName,
     state::Release,
     waits::Look,
 };
+use engine::{questions::children::place, stored, unreadable::Unreadable};
 use language::{Strategy, render};
 use model::{ChildKey, StageStatus};
 use store::{StoreError, rows::StageResultRow};

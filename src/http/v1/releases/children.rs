@@ -14,12 +14,12 @@ use crate::{
     problem::Problem,
     v1::page,
 };
-use engine::{Engine, apart::giving_way, unreadable::Unreadable, view::Children};
-use heart::release::{
+use domain::release::{
     assignment::Assignment,
     state::{Release, Snapshot},
     waits::Look,
 };
+use engine::{Engine, apart::giving_way, unreadable::Unreadable, view::Children};
 use language::Strategy;
 use model::{ChildKey, ChildStatus, Now, Outcome, ReleaseKey};
 use store::rows::StageResultRow;

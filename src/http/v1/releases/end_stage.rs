@@ -11,7 +11,7 @@ use crate::{
     extract::{Acting, Path},
     problem::Problem,
 };
-use heart::release::{command::Command, stages};
+use domain::release::{command::Command, stages};
 use wire::api::{self, Note, Release};
 
 /// Ends a stage now, for every child that is in it.

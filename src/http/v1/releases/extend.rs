@@ -11,7 +11,7 @@ use crate::{
     extract::{Acting, Path},
     problem::Problem,
 };
-use heart::release::{command::Command, rollout};
+use domain::release::{command::Command, rollout};
 use wire::api::{self, Note, Release};
 
 /// Takes in every child that could take part and was not there when the release started.

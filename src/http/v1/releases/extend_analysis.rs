@@ -12,7 +12,7 @@ use crate::{
     extract::{Acting, Path, Query},
     problem::Problem,
 };
-use heart::release::{analysis, command::Command};
+use domain::release::{analysis, command::Command};
 use language::analysis::MAX_EXTENSION;
 use model::duration::read_millis;
 use wire::api::{self, Note, Release};

@@ -8,8 +8,8 @@ use axum::{
 
 use super::submit::{How, Prepared};
 use crate::{Context, context::PATIENCE, problem::Problem};
+use domain::release::{command::Command, parent};
 use engine::parent::forward::{ForwardError, Forwarded, MAX_PASSED, PASSED_HEADER};
-use heart::release::{command::Command, parent};
 use model::{MAX_OFFER_ID_LEN, TenantName};
 
 /// The managers that a submission passed on its way here. One that passed this one is refused.

@@ -7,7 +7,7 @@ use axum::{
 use utoipa::IntoParams;
 
 use crate::problem::Problem;
-use heart::release::{command::Command, revision::Tag};
+use domain::release::{command::Command, revision::Tag};
 
 /// Most tags that one call may name.
 const MAX_TAGS: usize = 16;

@@ -7,7 +7,7 @@ use axum::{
 };
 
 use crate::{Context, context::PATIENCE, extract::Path, problem::Problem};
-use heart::release::decide::{NoOffer, peek};
+use domain::release::decide::{NoOffer, peek};
 use wire::api;
 
 /// Names the offer in an answer.

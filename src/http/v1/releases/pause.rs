@@ -11,7 +11,7 @@ use crate::{
     extract::{Acting, Path},
     problem::Problem,
 };
-use heart::release::{command::Command, lifecycle};
+use domain::release::{command::Command, lifecycle};
 use wire::api::{self, Note, Release};
 
 /// Pauses a release: nothing more is offered, nothing is ended, deadlines stand still.

@@ -13,8 +13,8 @@ use crate::{
     extract::{Acting, Path, Query},
     problem::Problem,
 };
+use domain::release::{command::Command, lifecycle, rollout};
 use engine::By;
-use heart::release::{command::Command, lifecycle, rollout};
 use wire::api::{self, Note, Release};
 
 #[derive(Debug, Deserialize)]
@@ -81,7 +81,7 @@ fn roll_back(release: String, by: &By) -> Command {
 /// Whether a release in memory has this as the stable variation of its service.
 async fn is_stable(ctx: &Context, id: &str, variation: &str) -> Result<bool, Problem> {
     let (id, variation) = (id.to_owned(), variation.to_owned());
-    let look = move |state: &heart::release::state::Snapshot| {
+    let look = move |state: &domain::release::state::Snapshot| {
         let mut releases = state.releases.values();
         let stable = releases.find(|release| release.id.as_str() == id).and_then(|release| {
             release.strategy.services.first()?.variations.first().map(|one| one.name.to_string())

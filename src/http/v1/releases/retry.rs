@@ -11,7 +11,7 @@ use crate::{
     extract::{Acting, Path},
     problem::Problem,
 };
-use heart::release::{command::Command, lifecycle};
+use domain::release::{command::Command, lifecycle};
 use wire::api::{self, Note, Release};
 
 /// Gives every child that failed, timed out, was unreachable, lost or left untested another attempt.

@@ -11,7 +11,7 @@ use crate::{
     extract::{Acting, Path},
     problem::Problem,
 };
-use heart::release::{command::Command, members};
+use domain::release::{command::Command, members};
 use wire::api::{self, Note, Release};
 
 /// Gives one child that ended badly another attempt.

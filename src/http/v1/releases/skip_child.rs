@@ -11,7 +11,7 @@ use crate::{
     extract::{Acting, Path},
     problem::Problem,
 };
-use heart::release::{command::Command, members};
+use domain::release::{command::Command, members};
 use wire::api::{self, Note, Release};
 
 /// Takes a child out of a release: nobody waits for it, and what it runs of the new version is undone.

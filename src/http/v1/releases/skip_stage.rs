@@ -11,7 +11,7 @@ use crate::{
     extract::{Acting, Path},
     problem::Problem,
 };
-use heart::release::{command::Command, stages};
+use domain::release::{command::Command, stages};
 use wire::api::{self, Note, Release};
 
 /// Lets children pass over a stage that they have not begun, and ends it for those that are in it.

@@ -26,12 +26,12 @@ use crate::{
     room,
     scope::Scope,
 };
-use engine::{By, EngineError};
-use heart::release::{
+use domain::release::{
     command::{Command, Outlook, Reply},
     lifecycle,
     state::{End, ReleaseState},
 };
+use engine::{By, EngineError};
 use language::{
     Checked, Diagnostic, Severity, Strategy, TextPlaces, functions,
     functions::{Archive, ArchiveError},

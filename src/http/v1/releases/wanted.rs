@@ -1,8 +1,8 @@
 //! What is asked of a list of releases, read.
 
 use crate::problem::Problem;
+use domain::release::state::ReleaseState;
 use engine::questions::releases::Sort;
-use heart::release::state::ReleaseState;
 
 /// Longest part of a name that can be looked for, in characters.
 pub const MAX_NAME_CHARS: usize = 200;

@@ -51,7 +51,7 @@ pub(super) async fn handle(
     let (seen, now) = (Arc::clone(&ctx.view().children), ctx.engine.clock().now());
     let page = ctx.engine.read_apart(PATIENCE, move |state| {
         let look = Look { seen: seen.as_ref(), now };
-        let is_wanted = |router: &heart::traffic::Router| {
+        let is_wanted = |router: &domain::traffic::Router| {
             phase.is_none_or(|phase| router.phase == phase)
                 && parameters.service.as_deref().is_none_or(|name| router.service(name).is_some())
         };

@@ -8,11 +8,11 @@ use tokio::time::{Instant, timeout_at};
 use utoipa::IntoParams;
 
 use crate::{Context, context::PATIENCE, problem::Problem, v1::traffic::form::Look};
-use engine::{By, EngineError};
-use heart::{
+use domain::{
     release::command::{Command, Reply},
     traffic::{self, OrderAsked, OrderState},
 };
+use engine::{By, EngineError};
 use model::{duration, traffic::OrderWhat};
 use wire::{api::RouterOrder, traffic::MAX_ORDER_TEXT_BYTES};
 

@@ -14,7 +14,7 @@ use crate::{
     scope::Scope,
     v1::{page, traffic::form},
 };
-use heart::traffic;
+use domain::traffic;
 use wire::api::{Page, Service};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]

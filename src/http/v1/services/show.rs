@@ -3,7 +3,7 @@
 use axum::{Json, extract::State};
 
 use crate::{Context, context::PATIENCE, extract::Path, problem::Problem, scope::Scope, v1::traffic::form};
-use heart::traffic;
+use domain::traffic;
 use wire::api::ServiceDetail;
 
 /// Shows a service: over all its routers, and at each.

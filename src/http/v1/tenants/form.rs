@@ -15,7 +15,7 @@ pub const MAX_LIMIT: u64 = 1_000_000_000_000_000;
 /// A tenant with what it has.
 pub async fn shown(ctx: &Context, tenant: Tenant) -> Result<api::Tenant, Problem> {
     let name = tenant.name.clone();
-    let look = move |state: &heart::release::state::Snapshot| {
+    let look = move |state: &domain::release::state::Snapshot| {
         (state.children.of_tenant(name.as_str()), unfinished(state, &name))
     };
     let (children, releases) = ctx.engine.read(PATIENCE, look).await?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::v1::time::{of_served, rfc3339};
-use heart::{
+use domain::{
     children::Child,
     release::command::Seen,
     traffic::{self, Entry, Order, Share, Sum},

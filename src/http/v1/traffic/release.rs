@@ -14,8 +14,8 @@ use crate::{
     problem::Problem,
     v1::{audit::form::AuditPlace, page},
 };
+use domain::{release::state::Snapshot, traffic};
 use engine::stored;
-use heart::{release::state::Snapshot, traffic};
 use model::ReleaseKey;
 use store::TrafficFilter;
 use wire::api::{ReleaseTraffic, ServiceTraffic};

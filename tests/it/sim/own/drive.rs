@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 
 use ::agent::core::{Act, Core, Errand, Event, TroubleKind};
-use heart::release::command::{Form, Refusal, Reply};
+use domain::release::command::{Form, Refusal, Reply};
 
 use super::{Flight, Handed, Happening, fate, led, link, watch};
 use crate::sim::{
     agent::{Deed, What},
     call::{Caller, Request, Response},
-    heart::Flaw,
+    domain::Flaw,
     overseer::View,
     turnout::Kind,
     witness::Violation,
@@ -379,7 +379,7 @@ impl World {
         index: usize,
         flight: u64,
         offer: &str,
-        found: heart::release::command::Offer,
+        found: domain::release::command::Offer,
     ) {
         let text = led::bend_text(found.text(offer), self.managers[0].flaw, offer);
         self.tell(|| format!("own agent {index} is handed {offer}\n{text}"));

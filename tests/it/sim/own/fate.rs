@@ -1,7 +1,7 @@
 //! What befalls the machine of an own agent: callers call, the agent is killed, its proxy dies, hands over or isn't reached, versions
 //! die, the wall's clock jumps.
 
-use heart::release::command::Reply;
+use domain::release::command::Reply;
 
 use super::Happening;
 use crate::sim::{call::Response, dice::Dice, plans::NAMES, services::SERVICES, world::World};

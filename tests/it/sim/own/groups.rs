@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use heart::release::{command::Form, state::Release};
+use domain::release::{command::Form, state::Release};
 use language::Group;
 use model::Outcome;
 

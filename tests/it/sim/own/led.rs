@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use ::agent::core::LedService;
 use ::proxy::form::{HashForm, ServiceForm, TableForm};
-use heart::release::{
+use domain::release::{
     change::Change,
     command::Form,
     lifecycle, rollout,
@@ -23,7 +23,7 @@ use traffic::{Bucket, HashFunction};
 use super::{Own, proxy, watch::Scene};
 use crate::sim::{
     agent::{Deed, What},
-    heart::Flaw,
+    domain::Flaw,
     overseer::is_taken_back,
     services::{WHOLE, brought_by},
     world::World,

@@ -7,14 +7,14 @@ use ::agent::{
     measure::Reads,
     runtime::VersionId,
 };
-use engine::stored;
-use heart::{
+use domain::{
     children::{self, Poll, Profile},
     release::{
         command::{Command, Refusal, Reply},
         members,
     },
 };
+use engine::stored;
 use language::offer;
 use model::{Capabilities, ChildId, ChildKind, FEATURE_INTERIM, FEATURE_VALUES, FEATURE_WINNER, Leads};
 use wire::{EndStageAnswer, ManagerTime, ResultRequest, StageSummary, Then};

@@ -9,7 +9,7 @@ use ledger::Reading;
 use proxy::form::{ServiceForm, TableForm};
 
 use super::{Happening, Own, drive::LOCAL_MS, led, runtime::Conduct};
-use crate::sim::{dice::Dice, heart::Flaw, services::WHOLE, world::World};
+use crate::sim::{dice::Dice, domain::Flaw, services::WHOLE, world::World};
 
 /// How long a stop takes at most.
 const LONGEST_STOP_MS: u64 = 3_000;

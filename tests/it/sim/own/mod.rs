@@ -24,13 +24,13 @@ mod watch;
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use ::agent::core::{Abilities, Act, Core, Errand, Event, Function, Now, Settings, State};
-use heart::{children::Variant, release::command::Offer};
+use domain::{children::Variant, release::command::Offer};
 use model::ReleaseKey;
 use traffic::HashFunction;
 
 pub use self::{groups::Groups, led::Led};
 use self::{proxy::Proxy, runtime::Runtime, watch::Watched};
-use super::{agent::Agent, call::Response, heart::Flaw, manager::Manager};
+use super::{agent::Agent, call::Response, domain::Flaw, manager::Manager};
 
 /// What happens to an own agent.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use ::proxy::{
     control::form::TableNumber,
     form::{ServiceForm, TableForm},
 };
-use heart::release::command::Form;
+use domain::release::command::Form;
 
 use super::{
     led,

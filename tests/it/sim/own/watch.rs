@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ::agent::{core::State, measure::BASE, runtime::VersionId};
 use ::proxy::{control::form::TableNumber, form::TableForm};
-use heart::release::command::Form;
+use domain::release::command::Form;
 use language::Subject;
 use model::{ReleaseKey, StageStatus};
 use wire::StageSummary;

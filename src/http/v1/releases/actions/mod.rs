@@ -17,12 +17,12 @@ use crate::{
     problem::Problem,
     rights,
 };
-use engine::{apart::giving_way, view::Children};
-use heart::release::{
+use domain::release::{
     command::Refusal,
     operation::{Effect, Operation},
     state::{Release, Snapshot},
 };
+use engine::{apart::giving_way, view::Children};
 use model::{ChildKey, Now};
 use reach::Reach;
 use wire::api::{ReleaseAction, ReleaseActions};

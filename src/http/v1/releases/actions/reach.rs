@@ -1,7 +1,7 @@
 //! How many agents an action reaches, and where.
 
+use domain::plan::Middle;
 use engine::questions::children::place_at;
-use heart::plan::Middle;
 
 use crate::v1::map::Around;
 

@@ -1,7 +1,7 @@
 //! What an action would do, in a sentence. Names that others chose stand in it spelt out, so that none turns the rest around.
 
 use super::reach::Reach;
-use heart::release::{
+use domain::release::{
     operation::Operation,
     state::{Release, ReleaseState},
 };

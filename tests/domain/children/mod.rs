@@ -1,0 +1,4 @@
+//! What the domain knows of children.
+
+mod open;
+mod tenants;

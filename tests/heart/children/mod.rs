@@ -1,4 +1,0 @@
-//! What the heart knows of children.
-
-mod open;
-mod tenants;
