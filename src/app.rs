@@ -25,7 +25,7 @@ use language::{Site, functions};
 use ports::provider::Registry;
 use store::{StoreError, options::OpenOptions, url};
 
-use wire::progressive::Registrations;
+use protocol::progressive::Registrations;
 
 use self::routers::Led;
 pub use self::routers::LedRouter;

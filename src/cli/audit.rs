@@ -11,7 +11,7 @@ use super::{
     failure::Failure,
     show,
 };
-use wire::api::AuditEntry;
+use protocol::api::AuditEntry;
 
 /// Before a stream that broke off is opened again.
 const REOPEN_AFTER: Duration = Duration::from_secs(1);

@@ -11,7 +11,7 @@ use super::{
     failure::Failure,
     show,
 };
-use wire::{
+use protocol::{
     ChildKind,
     api::{Child, LabelValue, UnknownCaller},
 };

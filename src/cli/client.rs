@@ -7,7 +7,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::failure::{self, Failure};
 use model::Secret;
-use wire::api::{Child, Diagnostic, Note, Page, Problem};
+use protocol::api::{Child, Diagnostic, Note, Page, Problem};
 
 /// A connection must be there within this time.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

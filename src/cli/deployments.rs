@@ -9,7 +9,7 @@ use super::{
     failure::Failure,
     show,
 };
-use wire::api::Deployment;
+use protocol::api::Deployment;
 
 /// Show which version of which function runs at which child.
 #[derive(Debug, clap::Args)]

@@ -1,6 +1,6 @@
 //! How a release ended, as an exit code.
 
-use wire::api::Release;
+use protocol::api::Release;
 
 /// Exit code: some children failed, the others run the new version.
 pub const DONE_WITH_FAILURES: u8 = 3;

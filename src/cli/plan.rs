@@ -18,7 +18,7 @@ use super::{
     source::{Source, Wanted},
     takes,
 };
-use wire::api::{Plan, PlannedChild, PlannedGroup, WithoutSurface};
+use protocol::api::{Plan, PlannedChild, PlannedGroup, WithoutSurface};
 
 /// Children asked for at once.
 const PAGE: usize = 1_000;

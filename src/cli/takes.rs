@@ -2,7 +2,7 @@
 
 use super::show;
 use analysis::thousands;
-use wire::api::{Plan, PlannedCondition, PlannedMetric, PlannedPoint};
+use protocol::api::{Plan, PlannedCondition, PlannedMetric, PlannedPoint};
 
 /// The columns of [`row`].
 pub const HEAD: [&str; 4] = ["CALLS", "LASTS", "EQUAL VERSIONS PASS", "FOUND 4 TIMES OF 5"];

@@ -10,7 +10,7 @@ use super::{
     failure::Failure,
     show,
 };
-use wire::api::{NewLimits, NewTenant, Page, Tenant, TenantLimits, TenantRoom};
+use protocol::api::{NewLimits, NewTenant, Page, Tenant, TenantLimits, TenantRoom};
 
 /// Say who shares the manager, and how much of it each may take.
 #[derive(Debug, clap::Args)]

@@ -9,7 +9,7 @@ use super::{
 use crate::strategies;
 use language::RolloutTemplates;
 use progressive::{Fault as Unfit, check_environment, check_group, check_version};
-use wire::progressive::Registrations;
+use protocol::progressive::Registrations;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Services {

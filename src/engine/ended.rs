@@ -7,8 +7,8 @@ use domain::release::{
     ending::Ending,
     state::{Counts, Release},
 };
+use protocol::api;
 use store::StoreError;
-use wire::api;
 
 /// The body of the call.
 #[derive(Serialize)]

@@ -30,7 +30,7 @@ pub struct Newcomer<'a> {
     /// The name of the token that lets it in, and the SHA-256 of that token.
     pub door: &'a str,
     pub join_token: &'a [u8; 32],
-    /// What it has made up: who joins again with the same is the same. At least [`wire::child::NONCE_BYTES`] long.
+    /// What it has made up: who joins again with the same is the same. At least [`protocol::child::NONCE_BYTES`] long.
     pub nonce: Option<&'a str>,
     /// Whose child it is, as is said of that token.
     pub tenant: Option<&'a TenantName>,

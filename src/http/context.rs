@@ -18,7 +18,7 @@ use super::{address::Proxies, auth, joins::Joins, service_area::ServiceArea, v1:
 use engine::{Engine, EngineError, parent::forward::Forwarding, view::View};
 use language::{Site, functions};
 use model::{ManagerInstant, TenantName};
-use wire::ManagerTime;
+use protocol::ManagerTime;
 
 /// How long a caller waits for a commit before it is told to try again.
 pub const PATIENCE: Duration = Duration::from_secs(10);

@@ -32,8 +32,8 @@ use super::{
     scope::Scope,
     v1::audit::{form::AuditPlace, seen},
 };
+use protocol::api::AuditEntry;
 use store::{AuditFilter, rows::AuditRow};
-use wire::api::AuditEntry;
 
 /// A silent stream carries a comment this often, so that nobody takes it for dead.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -80,7 +80,7 @@ pub(super) struct Parameters {
 #[utoipa::path(get, path = "/events", operation_id = "events", tag = "watching",
     params(Parameters, ("Last-Event-ID" = Option<String>, Header, description = "Wins over `after`.")),
     responses((status = 200, description = "A stream that has no end.", content_type = "text/event-stream",
-        body = wire::api::AuditEntry)))]
+        body = protocol::api::AuditEntry)))]
 async fn handle(
     State(ctx): State<Context>,
     scope: Scope,

@@ -11,7 +11,7 @@ use serde::de::{DeserializeOwned, IntoDeserializer as _, value::SeqDeserializer}
 
 use super::{auth::CallingOperator, problem::Problem, scope::Scope};
 use engine::{By, UNNAMED, audit::Actor};
-use wire::api::{Note, OrderRequest, RetireRequest};
+use protocol::api::{Note, OrderRequest, RetireRequest};
 
 /// Largest body of an operator's action, in bytes.
 pub const MAX_ACTION_BODY_BYTES: usize = 16 * 1024;

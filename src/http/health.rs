@@ -21,7 +21,7 @@ async fn healthz() -> &'static str {
     responses(
         (status = 200, description = "It does.", content_type = "text/plain", body = String),
         (status = 503, description = "Not at the moment.", content_type = "application/problem+json",
-            body = wire::api::Problem),
+            body = protocol::api::Problem),
     ))]
 async fn readyz(State(ctx): State<Context>) -> Result<String, Problem> {
     let unready = |why| Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", why));

@@ -13,8 +13,8 @@ use domain::release::command::Refusal;
 use engine::EngineError;
 use language::functions::ArchiveError;
 use progressive::Fault;
+use protocol::api;
 use store::StoreError;
-use wire::api;
 
 /// Seconds after which a caller who was turned away may try again.
 pub const RETRY_AFTER_S: &str = "2";

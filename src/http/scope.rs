@@ -17,7 +17,7 @@ use domain::{children::Child, release::state::Snapshot, traffic::Router};
 use engine::EngineError;
 use language::{MAX_TARGET_LABELS, Strategy};
 use model::{ChildKey, TENANT_LABEL, TenantName, tenant};
-use wire::api;
+use protocol::api;
 
 pub use model::tenant::ANOTHERS;
 

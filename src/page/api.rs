@@ -8,7 +8,7 @@ use axum::{
 use serde::de::DeserializeOwned;
 
 use crate::{context::Page, fault::Fault, shared::Answer, visit::Visit};
-use wire::api;
+use protocol::api;
 
 /// Largest answer that a page is made from, in bytes.
 const MAX_ANSWER: usize = 64 * 1024 * 1024;

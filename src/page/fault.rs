@@ -8,7 +8,7 @@ use axum::{
 use maud::{Markup, html};
 
 use crate::{layout, text, visit::Visit};
-use wire::api::{Diagnostic, Problem};
+use protocol::api::{Diagnostic, Problem};
 
 /// Largest refusal that is read, in bytes.
 const MAX_REFUSAL: usize = 4 * 1024;

@@ -7,8 +7,8 @@
 use std::fmt::Write as _;
 
 use language::RolloutTemplate;
+use protocol::progressive::{NewABRelease, TargetGroupSpec, TrafficSplit, VersionSpec};
 use serde_json::{Map, Value, json};
-use wire::progressive::{NewABRelease, TargetGroupSpec, TrafficSplit, VersionSpec};
 
 use super::{Bound, Fault, shares::WHOLE, translate::sticky_form};
 

@@ -1,8 +1,8 @@
 //! What of a release can't change any more once it is submitted, as this interface has it.
 
+use protocol::progressive::{HeaderMatch, RolloutStrategy, TrafficSplit};
 use serde::{Deserialize, Serialize};
 use traffic::wanted::StickyTo;
-use wire::progressive::{HeaderMatch, RolloutStrategy, TrafficSplit};
 
 use super::{
     Kind, Names, Uuid,

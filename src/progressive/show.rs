@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use wire::{
+use protocol::{
     progressive::{ABRelease, CanaryStage, HealthResult, TrafficSplit, Variation},
     time::rfc3339,
 };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use language::{ApprovalOf, OnLimit, RolloutTemplate, RolloutTemplates, Strategy};
-use wire::progressive::{RolloutStage, RolloutStrategy, RolloutStrategyTemplate};
+use protocol::progressive::{RolloutStage, RolloutStrategy, RolloutStrategyTemplate};
 
 use super::{Kind, RecordedStage, Uuid, shares::percent};
 

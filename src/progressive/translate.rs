@@ -4,14 +4,14 @@ use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
 use language::{OnLimit, RolloutTemplate, RolloutTemplates, TemplateStage};
 use model::ReleaseId;
+use protocol::progressive::{
+    EnvironmentSpec, HealthCheck, NewABRelease, NewRolloutStrategy, TargetGroupSpec, TrafficSplit,
+    VersionSpec,
+};
 use serde_json::{Map, Value, json};
 use traffic::{
     MAX_VARIATIONS,
     wanted::{CookieName, HeaderName, StickyTo, Target},
-};
-use wire::progressive::{
-    EnvironmentSpec, HealthCheck, NewABRelease, NewRolloutStrategy, TargetGroupSpec, TrafficSplit,
-    VersionSpec,
 };
 
 use super::{
@@ -217,7 +217,7 @@ fn template_of(whole: &NewRolloutStrategy) -> Result<RolloutTemplate, Fault> {
             format!("a strategy has 1 to {} stages", language::MAX_STAGES),
         ));
     }
-    let stage = |(at, stage): (usize, &wire::progressive::RolloutStage)| {
+    let stage = |(at, stage): (usize, &protocol::progressive::RolloutStage)| {
         let field = |name: &str| format!("rolloutStrategy.stages[{at}].{name}");
         let share = |name: &str, value: f64| {
             hundredths(value)

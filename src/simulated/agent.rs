@@ -27,7 +27,7 @@ use super::{
     summary::{conditions_hold, plain_summary},
 };
 use model::StageStatus;
-use wire::PollRequest;
+use protocol::PollRequest;
 
 /// Before the first question for the end of a stage.
 const FIRST_QUESTION_AFTER: Duration = Duration::from_secs(5);

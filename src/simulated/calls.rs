@@ -8,7 +8,7 @@ use model::duration::read_go;
 
 use super::{sessions::Sessions, timing::CallClock};
 use analysis::Values;
-use wire::{HistogramForm, TimesForm};
+use protocol::{HistogramForm, TimesForm};
 
 /// Most simulated calls a second at one child.
 pub const MAX_CALLS_PER_SECOND: f64 = 100_000.0;

@@ -15,7 +15,7 @@ use super::{
     summary::Reads,
 };
 use model::{FEATURE_GROUPS, FEATURE_VALUES};
-use wire::{
+use protocol::{
     EndStageAnswer, EndStageRequest, ManagerTime, PollAnswer, PollRequest, ResultRequest, StageSummary,
 };
 

@@ -15,7 +15,7 @@ use super::{
     summary::full_summary,
 };
 use model::{ManagerClock, StageStatus};
-use wire::ManagerTime;
+use protocol::ManagerTime;
 
 /// When a stage is reported next.
 #[derive(Debug)]

@@ -171,7 +171,7 @@ impl Condition {
     /// `quantile`: the times of its calls by share.
     pub fn holds(
         &self,
-        times: &wire::TimesForm,
+        times: &protocol::TimesForm,
         error_rate: f64,
         quantile: impl Fn(f64) -> Option<f64>,
     ) -> bool {

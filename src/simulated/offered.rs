@@ -11,7 +11,7 @@ use super::{
     summary::{full_summary, summary_of_none},
 };
 use model::{FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_VALUES, StageStatus};
-use wire::{Capabilities, ChildKind, Leads, PollRequest, StageSummary};
+use protocol::{Capabilities, ChildKind, Leads, PollRequest, StageSummary};
 
 /// Between two questions for the end of a stage, and between two tries to send a result.
 pub const TICK: Duration = Duration::from_secs(1);

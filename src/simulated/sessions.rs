@@ -15,7 +15,7 @@ use analysis::{
     clusters::{MAX_EXACT_IN_GROUPS, MAX_GROUPS},
     values::MAX_DISTINCT,
 };
-use wire::{HistogramForm, StratumForm};
+use protocol::{HistogramForm, StratumForm};
 
 /// Most calls of a session.
 pub const MAX_SESSION_CALLS: u32 = 100_000;

@@ -7,7 +7,7 @@ use super::{
 };
 use analysis::Assignment;
 use model::StageStatus;
-use wire::{StageSummary, StratumForm};
+use protocol::{StageSummary, StratumForm};
 
 /// What a manager reads beside the reference.
 #[derive(Debug, Clone, Copy, Default)]

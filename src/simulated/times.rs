@@ -1,7 +1,7 @@
 //! What is told of the times of calls, in the form that the manager reads.
 
 use analysis::Values;
-use wire::{HistogramForm, StratumForm};
+use protocol::{HistogramForm, StratumForm};
 
 /// Times of successful calls, exactly or as a histogram.
 pub type TimesTold = (Option<Box<Values>>, Option<HistogramForm>);

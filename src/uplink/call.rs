@@ -23,7 +23,7 @@ use super::{
     way::{InProcess, Way},
 };
 use model::Secret;
-use wire::child::{EndStageAnswer, EndStageRequest, ManagerTime, ResultRequest, StageSummary};
+use protocol::child::{EndStageAnswer, EndStageRequest, ManagerTime, ResultRequest, StageSummary};
 
 /// A call has this long until it is answered, beyond the time that it asks to wait.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -240,7 +240,7 @@ impl Caller {
     /// Polls; the body of the answer, of at most so many bytes.
     pub fn poll(
         &self,
-        body: &wire::PollRequest<'_>,
+        body: &protocol::PollRequest<'_>,
         wait: Option<Duration>,
         limit: usize,
     ) -> BoxFuture<'static, Result<Vec<u8>, LinkError>> {
@@ -251,7 +251,7 @@ impl Caller {
     /// Says what a router does; the body of the answer, of at most so many bytes. The manager may wait with it for something to be asked.
     pub fn traffic(
         &self,
-        body: &wire::traffic::TrafficRequest<'_>,
+        body: &protocol::traffic::TrafficRequest<'_>,
         wait: Option<Duration>,
         limit: usize,
     ) -> BoxFuture<'static, Result<Vec<u8>, LinkError>> {

@@ -7,6 +7,7 @@ use choirmaster_agent::{
     measure::Reads,
 };
 use model::StageStatus;
+use protocol::StageSummary;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::{
     RootCertStore, ServerConfig,
@@ -15,7 +16,6 @@ use rustls::{
 };
 use serde_json::json;
 use tokio_rustls::TlsAcceptor;
-use wire::StageSummary;
 
 use crate::{
     ports::free_port,

@@ -9,8 +9,8 @@ use language::{Stage, offer};
 use ledger::{Cursor, Interval, Key, Ledger, Moment, Reading, Room, Row, Tally, Timeline, Times};
 use model::StageStatus;
 use proptest::prelude::*;
+use protocol::{ResultRequest, StageSummary};
 use tokio::time::Instant;
-use wire::{ResultRequest, StageSummary};
 
 const ALL: Reads = Reads { values: true, groups: true };
 

@@ -31,6 +31,7 @@ mod page;
 mod plan;
 #[path = "../shared/ports.rs"]
 mod ports;
+mod protocol;
 mod provider;
 #[path = "../shared/random.rs"]
 mod random;
@@ -48,5 +49,4 @@ mod store;
 mod texts;
 mod tree;
 mod virtual_time;
-mod wire;
 mod world;

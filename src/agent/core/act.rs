@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ledger::Reading;
+use protocol::{EndStageAnswer, ManagerTime, StageSummary};
 use proxy::{control::form::TableNumber, live::Target};
-use wire::{EndStageAnswer, ManagerTime, StageSummary};
 
 use super::{state::VersionNote, table::Table};
 use crate::runtime::{Running, VersionId};

@@ -1,7 +1,7 @@
 //! What the manager answers, and what follows from it.
 
 use ledger::Interval;
-use wire::{EndStageAnswer, ManagerTime, Then};
+use protocol::{EndStageAnswer, ManagerTime, Then};
 
 use super::{Act, Core, Fetched, Now, Phase, Plan, Polled, Trouble, TroubleKind, Work, walk::Outcome};
 

@@ -3,7 +3,7 @@
 //! release that is led in place ends by the manager's signal alone. Without a manager to be reached it waits for that, too. Who resumes
 //! the release has seen it: it is told once a stage.
 
-use wire::{StageSummary, child::Why};
+use protocol::{StageSummary, child::Why};
 
 use super::{Act, Core, Now, State, Testing, walk::ALPHA};
 

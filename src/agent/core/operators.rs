@@ -8,7 +8,7 @@ use super::{
 use crate::runtime::VersionId;
 use language::Service;
 use model::StageStatus;
-use wire::StageSummary;
+use protocol::StageSummary;
 
 /// The cause that is told of what an operator of the agent wanted after a release had ended here.
 const OPERATOR: &str = "operator";

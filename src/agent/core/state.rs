@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ledger::Cursor;
+use protocol::StageSummary;
 use proxy::form::{RetryForm, StickyForm};
 use serde::{Deserialize, Serialize};
-use wire::StageSummary;
 
 use super::services::LedService;
 use crate::{judge::Judge, measure::StageCounts, runtime::VersionId};

@@ -13,7 +13,7 @@ use super::{
     table::WHOLE,
 };
 use crate::{judge::Judge, measure::StageCounts, runtime::VersionId};
-use wire::{StageSummary, child::Why};
+use protocol::{StageSummary, child::Why};
 
 /// What was taken back is reported once its last calls are counted, but no later than this.
 const LAST_CALLS_MS: u64 = 5_000;

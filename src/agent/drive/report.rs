@@ -5,17 +5,17 @@ use model::traffic::{
     DriftThen, HealthCheckForm, LedForm, LedVariation, PortForm, RouterPhase, RuleForm, StickyByForm,
     TargetCount, WHOLE,
 };
-use router::lead::{Phase, Then};
-use traffic::{
-    seen::Difference,
-    wanted::{Service, StickyTo, Target, Variation},
-};
-use wire::{
+use protocol::{
     HistogramForm,
     traffic::{
         DriftForm, MAX_TOLD_OPEN_PORTS, MAX_TOLD_SERVICES, MAX_TOLD_TEXT_BYTES, RouterReport, ServiceReport,
         VariationReport,
     },
+};
+use router::lead::{Phase, Then};
+use traffic::{
+    seen::Difference,
+    wanted::{Service, StickyTo, Target, Variation},
 };
 
 use crate::{

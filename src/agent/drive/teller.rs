@@ -5,14 +5,14 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
+use protocol::traffic::{
+    MAX_ANSWER_TEXT_BYTES, MAX_TOLD_ANSWERS, MAX_TOLD_DRIFTS, OrderAnswer, OrderForm, OrderWhat,
+    TrafficRequest,
+};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     task::JoinHandle,
     time::{Instant, sleep, timeout},
-};
-use wire::traffic::{
-    MAX_ANSWER_TEXT_BYTES, MAX_TOLD_ANSWERS, MAX_TOLD_DRIFTS, OrderAnswer, OrderForm, OrderWhat,
-    TrafficRequest,
 };
 
 use super::{

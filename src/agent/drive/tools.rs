@@ -132,7 +132,7 @@ impl Tools {
         Ok(Polled { id: polled.id, offer: polled.offer, reads: self.manager.reads() })
     }
 
-    async fn tell(&self, id: &str, errand: Errand) -> Result<Option<wire::ManagerTime>, Trouble> {
+    async fn tell(&self, id: &str, errand: Errand) -> Result<Option<protocol::ManagerTime>, Trouble> {
         let Errand::Result { offer, summary, next } = errand else {
             return Err(Trouble::refused("there is nothing to be told any more"));
         };

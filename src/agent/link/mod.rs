@@ -25,12 +25,12 @@ use model::{
     Capabilities, ChildKind, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_ROUTERS, FEATURE_VALUES,
     FEATURE_WINNER, Leads,
 };
-use uplink::{Caller, MAX_ANSWER_BYTES, Span};
-use wire::{
+use protocol::{
     PollAnswer, PollRequest,
     child::{EndStageAnswer, JoinAnswer, JoinRequest, ManagerTime, StageSummary},
     traffic::{TrafficAnswer, TrafficRequest},
 };
+use uplink::{Caller, MAX_ANSWER_BYTES, Span};
 
 pub use uplink::{InProcess, LinkError, Settings};
 

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::LazyLock};
 use analysis::Values;
 use language::{Metric, Statistic};
 use ledger::{Tally, Times};
+use protocol::{TimesForm, child::NO_CALL};
 use serde::{Deserialize, Serialize};
-use wire::{TimesForm, child::NO_CALL};
 
 /// Microseconds of a millisecond.
 pub(super) const US_OF_MS: f64 = 1_000.0;

@@ -7,7 +7,7 @@ use analysis::{
 };
 use language::Stage;
 use model::StageStatus;
-use wire::{HistogramForm, StageSummary, StratumForm, VariationForm, VariationStratumForm};
+use protocol::{HistogramForm, StageSummary, StratumForm, VariationForm, VariationStratumForm};
 
 use super::{
     Parts, StageCounts,

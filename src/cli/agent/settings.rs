@@ -13,7 +13,7 @@ use agent::{
     settings::{FrontSettings, Manager, ProxySettings, Runtimes, StartProxy, Stop, Versions},
 };
 use model::area;
-use wire::child::{MAX_CHILD_NAME_BYTES, MAX_LABEL_BYTES, MAX_LABELS};
+use protocol::child::{MAX_CHILD_NAME_BYTES, MAX_LABEL_BYTES, MAX_LABELS};
 
 use super::{place::Place, router::RouterKeys, runtimes};
 use crate::cli::{

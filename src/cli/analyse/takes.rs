@@ -21,7 +21,7 @@ use analysis::{
     thousands,
 };
 use domain::release::prospect::{ASSUMED_ERROR_RATE, ASSUMED_VARIATION, WANTED};
-use wire::api::PlannedPoint;
+use protocol::api::PlannedPoint;
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "What it takes")]

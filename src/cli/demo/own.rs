@@ -42,7 +42,7 @@ use crate::{
         failure::Failure,
     },
 };
-use wire::api::{Child, Release};
+use protocol::api::{Child, Release};
 
 /// How many releases there are.
 pub const RELEASES: usize = functions::RELEASES + shop::RELEASES;

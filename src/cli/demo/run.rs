@@ -14,8 +14,8 @@ use super::{
 };
 use crate::cli::{client::Client, failure::Failure};
 use language::Strategy;
+use protocol::api::{Child, Deployment, Release};
 use simulated::Progress;
-use wire::api::{Child, Deployment, Release};
 
 /// Children that call for the first time have this long.
 const ARRIVAL_LIMIT: Duration = Duration::from_secs(20);

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use super::RELEASE_LIMIT;
 use crate::cli::{client::Client, failure::Failure, outcome, show};
-use wire::api::{Ending, Release, ReleaseCounts, ReleaseDetail, Submitted};
+use protocol::api::{Ending, Release, ReleaseCounts, ReleaseDetail, Submitted};
 
 /// Between two looks at a release.
 pub const LOOK_EVERY: Duration = Duration::from_millis(250);

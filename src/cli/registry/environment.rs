@@ -6,7 +6,9 @@ use clap::Subcommand;
 
 use super::{Gone, Many, One, Registered, Registering, label, list, one, register, remove, seconds};
 use crate::cli::{failure::Failure, show};
-use wire::progressive::{Environment, EnvironmentDefaults, EnvironmentPort, EnvironmentSpec, HealthCheck};
+use protocol::progressive::{
+    Environment, EnvironmentDefaults, EnvironmentPort, EnvironmentSpec, HealthCheck,
+};
 
 /// Say where services take calls, by names that A/B releases use.
 #[derive(Debug, clap::Args)]

@@ -9,7 +9,7 @@ use crate::cli::{
     failure::Failure,
     show,
 };
-use wire::api::Release;
+use protocol::api::Release;
 
 /// The release to act on, and what is noted of it.
 #[derive(Debug, clap::Args)]

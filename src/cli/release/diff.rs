@@ -15,7 +15,7 @@ use crate::cli::{
     source::{Functions, Source, Unfound, Wanted},
 };
 use language::{Strategy, functions, functions::Limits};
-use wire::api::ReleaseDetail;
+use protocol::api::ReleaseDetail;
 
 /// Exit code of --exit-code where something differs.
 const DIFFERENT: u8 = 3;

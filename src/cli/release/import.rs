@@ -15,7 +15,7 @@ use crate::cli::{
     show,
     source::{Functions, Source, Unfound, Wanted, strategy_of},
 };
-use wire::api::Submitted;
+use protocol::api::Submitted;
 
 /// The folder of releases in a folder of the original.
 const RELEASES: &str = "releases";

@@ -9,7 +9,7 @@ use crate::cli::{
     failure::Failure,
     show, terminal,
 };
-use wire::api::ReleaseLine;
+use protocol::api::ReleaseLine;
 
 /// List releases, newest first.
 #[derive(Debug, clap::Args)]

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 use super::{progress, show as detail_view};
 use crate::cli::{show, terminal::colours};
-use wire::api::{ReleaseChild, ReleaseDetail};
+use protocol::api::{ReleaseChild, ReleaseDetail};
 
 /// Where the terminal does not tell its size.
 const DEFAULT_SIZE: (u16, u16) = (80, 24);

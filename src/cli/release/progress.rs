@@ -1,7 +1,7 @@
 //! A release in one line.
 
 use crate::cli::show::{counted, one_line, short_ids};
-use wire::api::{AgentCounts, Release, ReleaseCounts};
+use protocol::api::{AgentCounts, Release, ReleaseCounts};
 
 /// Its state, with the reason where it has one.
 pub fn state(release: &Release) -> String {

@@ -13,7 +13,9 @@ use crate::cli::{
     failure::Failure,
     show, terminal,
 };
-use wire::api::{AgentCounts, AnalysisOverview, ExtendedOverview, ReleaseChild, ReleaseDetail, StageResult};
+use protocol::api::{
+    AgentCounts, AnalysisOverview, ExtendedOverview, ReleaseChild, ReleaseDetail, StageResult,
+};
 
 /// Show a release: its stages, its children, and what each of them waits for.
 #[derive(Debug, clap::Args)]

@@ -17,7 +17,7 @@ use crate::cli::{
     show,
     source::{self, Functions, Source, Wanted},
 };
-use wire::api::{Diagnostic, Submitted};
+use protocol::api::{Diagnostic, Submitted};
 
 /// Submit a release.
 ///

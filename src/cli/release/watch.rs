@@ -22,7 +22,7 @@ use crate::cli::{
     printable::{Passes, Printable},
     show,
 };
-use wire::api::{ReleaseChild, ReleaseDetail};
+use protocol::api::{ReleaseChild, ReleaseDetail};
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

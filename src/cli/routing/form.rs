@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use jiff::Timestamp;
 
 use crate::cli::show;
-use wire::api::{RoutedService, RoutedVariation, RouterOrder, ServiceVariationSum, ShareRange};
+use protocol::api::{RoutedService, RoutedVariation, RouterOrder, ServiceVariationSum, ShareRange};
 
 /// Percent, without needless zeros.
 pub fn percent(share: f64) -> String {

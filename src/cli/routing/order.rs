@@ -6,7 +6,7 @@ use reqwest::Method;
 
 use super::form;
 use crate::cli::{client::Client, failure::Failure, show};
-use wire::api::{OrderRequest, RouterOrder};
+use protocol::api::{OrderRequest, RouterOrder};
 
 /// Puts an order to a router and prints what comes of it. 1: it failed, or nobody has answered.
 pub async fn put(

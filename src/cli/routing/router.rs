@@ -11,7 +11,7 @@ use crate::cli::{
     failure::Failure,
     show,
 };
-use wire::api::{OrderRequest, Router, RouterDetail};
+use protocol::api::{OrderRequest, Router, RouterDetail};
 
 /// Look at routers, and have them checked, repaired or reloaded.
 #[derive(Debug, clap::Args)]

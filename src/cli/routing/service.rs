@@ -12,7 +12,7 @@ use crate::cli::{
     failure::Failure,
     show,
 };
-use wire::api::{OrderRequest, RetireRequest, RouterOrder, Service, ServiceDetail};
+use protocol::api::{OrderRequest, RetireRequest, RouterOrder, Service, ServiceDetail};
 
 /// Look at services, take one over that a router leads already, or take one out.
 #[derive(Debug, clap::Args)]

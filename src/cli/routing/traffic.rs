@@ -10,7 +10,7 @@ use crate::cli::{
     failure::Failure,
     show,
 };
-use wire::api::{ReleaseTraffic, TrafficEntry};
+use protocol::api::{ReleaseTraffic, TrafficEntry};
 
 /// Show who gets what: as wanted, as routers were seen to do, and as calls were counted.
 #[derive(Debug, clap::Args)]

@@ -24,11 +24,11 @@ use super::{
 use crate::{app, app::Options};
 use engine::parent;
 use language::functions;
+use protocol::api::Child;
 use simulated::{
     FleetConfig, FleetError, FleetReport, Progress,
     tree::{MAX_MANAGERS, ManagerPlace, TreeSpec},
 };
-use wire::api::Child;
 
 /// Shortest time between two polls of a manager at the one above it.
 pub const MIN_POLL: Duration = Duration::from_millis(10);

@@ -18,11 +18,11 @@ use model::{
     ChildKind, FEATURE_AGENTS, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_SERVICES,
     FEATURE_TRAFFIC, FEATURE_VALUES,
 };
-use uplink::{Caller, LinkError, MAX_ANSWER_BYTES, Settings, Span};
-use wire::{
+use protocol::{
     child::{EndStageAnswer, ManagerTime, PollAnswer, PollRequest, StageSummary},
     question::{Answered, AnswersRequest, FEATURE_QUESTIONS, MAX_QUESTION_BYTES},
 };
+use uplink::{Caller, LinkError, MAX_ANSWER_BYTES, Settings, Span};
 
 /// Largest answer to a poll of a parent that asks questions, in bytes.
 const MAX_ASKING_ANSWER_BYTES: usize = MAX_ANSWER_BYTES + MAX_QUESTION_BYTES;
@@ -71,7 +71,7 @@ impl Parent {
         let answer = self.caller.poll(&body, poll.wait_ms.map(Duration::from_millis), limit).await?;
         let answer = PollAnswer::parse(&answer).map_err(|error| LinkError::Nonsense(error.to_string()))?;
         self.features.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&answer.features);
-        let question = |asked: wire::question::QuestionForm| Question {
+        let question = |asked: protocol::question::QuestionForm| Question {
             body: asked.body.to_string(),
             id: asked.id,
             kind: asked.kind,

@@ -25,8 +25,8 @@ use domain::{
     },
     release::{command::Command, parent, state::Snapshot},
 };
+use protocol::{child, question::Answered};
 use store::rows::AuditRow;
-use wire::{child, question::Answered};
 
 /// Commits are looked at no more often: one that follows another closely waits for the next look.
 const LOOK_EVERY: Duration = Duration::from_millis(10);

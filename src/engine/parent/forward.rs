@@ -20,7 +20,7 @@ use reqwest::{
 use domain::plan::{Cover, Shape};
 use language::Strategy;
 use model::area;
-use wire::api;
+use protocol::api;
 
 /// The header in which a strategy carries the ids of the managers that it passed, divided by commas.
 pub const PASSED_HEADER: &str = "choirmaster-passed";

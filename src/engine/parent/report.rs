@@ -24,11 +24,11 @@ use domain::{
 };
 use language::Strategy;
 use model::{ChildKey, FEATURE_GROUPS, FEATURE_VALUES, ManagerInstant, ReleaseId, ReleaseKey, StageStatus};
-use store::{MAX_PAGE, StoreError};
-use wire::child::{
+use protocol::child::{
     Buckets, HistogramForm, ManagerTime, StageSummary, StratumForm, TimesForm, VariationForm,
     VariationStratumForm, Why,
 };
+use store::{MAX_PAGE, StoreError};
 
 /// Stages remembered of which it is known what the parent was told last.
 const MAX_TOLD: usize = 1_000;

@@ -15,7 +15,7 @@ use domain::{
     release::{command::Seen, state::Snapshot, waits::Look},
 };
 use model::{ChildKey, Cordon, Now, TENANT_LABEL, TenantName};
-use wire::{
+use protocol::{
     api::{Child, Page},
     question::MAX_ANSWER_ENTRIES,
     time::{of_served, rfc3339},

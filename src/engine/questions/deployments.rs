@@ -14,12 +14,12 @@ use super::{
 use crate::{Engine, EngineError, stored, unreadable::Unreadable};
 use domain::release::state::Snapshot;
 use model::{ChildKey, ReleaseId, ReleaseKey};
-use store::{DeploymentFilter, StoreError, rows::DeploymentRow};
-use wire::{
+use protocol::{
     api::{Deployment, Page},
     question::MAX_ANSWER_ENTRIES,
     time::rfc3339,
 };
+use store::{DeploymentFilter, StoreError, rows::DeploymentRow};
 
 /// The kind `deployments`.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::{Engine, open_questions::Asking};
 use domain::release::state::Snapshot;
 use model::ChildKey;
-use wire::question::{FEATURE_QUESTIONS, MAX_QUESTION_BYTES};
+use protocol::question::{FEATURE_QUESTIONS, MAX_QUESTION_BYTES};
 
 /// Whoever asks waits so long for all answers together.
 pub const PATIENCE: Duration = Duration::from_secs(2);

@@ -14,7 +14,7 @@
 //! - one hop at a time: a manager answers for what is below it, and asks its own managers for that;
 //! - [`PATIENCE`] in all. Each hop keeps a part of it for the way back, so those who answered are heard of although
 //!   others did not;
-//! - lists come in pages of at most [`MAX_ANSWER_ENTRIES`](wire::question::MAX_ANSWER_ENTRIES);
+//! - lists come in pages of at most [`MAX_ANSWER_ENTRIES`](protocol::question::MAX_ANSWER_ENTRIES);
 //! - nothing that comes back is believed to be sensible: what can't be read counts as not answered.
 //!
 //! # To add a kind
@@ -47,7 +47,7 @@ use tokio::time::timeout_at;
 
 pub use self::kind::{MAX_ASKED, PATIENCE, QuestionKind, ToAnswer, Unanswered, ask, ask_all};
 use crate::Engine;
-use wire::question::MAX_REFUSAL_BYTES;
+use protocol::question::MAX_REFUSAL_BYTES;
 
 /// Answers a question of the parent: JSON, or in a line why not.
 pub async fn answer(engine: &Engine, kind: &str, body: &str, within: Duration) -> Result<Value, String> {

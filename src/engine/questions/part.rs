@@ -20,7 +20,7 @@ use domain::release::{
     waits,
 };
 use model::ChildKey;
-use wire::question::MAX_ANSWER_ENTRIES;
+use protocol::question::MAX_ANSWER_ENTRIES;
 
 /// The kind `part`.
 #[derive(Debug)]

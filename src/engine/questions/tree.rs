@@ -20,7 +20,7 @@ use domain::{
     },
 };
 use model::{ChildKey, Cordon, MapState, Now, TenantName};
-use wire::{
+use protocol::{
     api::{TreeLevel, TreeNode, TreeSum},
     question::MAX_ANSWER_ENTRIES,
     time::of_served,

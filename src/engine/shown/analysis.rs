@@ -5,7 +5,7 @@ use language::{
     Strategy,
     analysis::{Analysis, Comparison, Deviation, Metric, Rule, Tolerance},
 };
-use wire::api::{AnalysisOverview, ExtendedOverview, MetricLimits, MetricOverview};
+use protocol::api::{AnalysisOverview, ExtendedOverview, MetricLimits, MetricOverview};
 
 /// Every block of a strategy with its latest run.
 pub fn overviews(strategy: &Strategy, runs: &[Run]) -> Vec<AnalysisOverview> {

@@ -8,11 +8,11 @@ use domain::release::{
     state::{Counts, Release, ReleaseState, Snapshot},
 };
 use model::Now;
-use store::{StoreError, rows::ReleaseRow};
-use wire::{
+use protocol::{
     api::{OpenOf, Progress, ReleaseLine},
     time::{of_served, rfc3339},
 };
+use store::{StoreError, rows::ReleaseRow};
 
 use crate::unreadable::Unreadable;
 

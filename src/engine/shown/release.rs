@@ -25,11 +25,11 @@ use domain::release::{
 };
 use language::{Stage, StageKind, Strategy, Subject};
 use model::{Exclusion, Now, ReleaseKey};
+use protocol::{api, time::rfc3339};
 use store::{
     StoreError,
     rows::{AnalysisRunRow, ReleaseRow},
 };
-use wire::{api, time::rfc3339};
 
 /// A release in memory.
 pub fn release(state: &Snapshot, release: &Release, now: Now) -> api::Release {

@@ -10,7 +10,7 @@ use domain::release::{
     state::Release,
 };
 use model::{ChildKey, Now};
-use wire::api::{LimitOverview, WaveOverview};
+use protocol::api::{LimitOverview, WaveOverview};
 
 /// Waves that are shown: more of them, as where each child has a turn of its own, are those around the last that is open.
 const MAX_SHOWN: u32 = 60;

@@ -12,7 +12,7 @@ use super::{
     refused::Refused,
 };
 use crate::Context;
-use wire::question::{Answered, AnswersRequest, MAX_ANSWERS_BODY_BYTES};
+use protocol::question::{Answered, AnswersRequest, MAX_ANSWERS_BODY_BYTES};
 
 /// What a manager says to the questions that it was asked with the answers to its polls.
 #[utoipa::path(post, path = "/answers", operation_id = "answer_questions", tag = "child protocol",

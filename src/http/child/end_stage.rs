@@ -24,7 +24,7 @@ use engine::{
 };
 use language::render;
 use model::StageStatus;
-use wire::{
+use protocol::{
     EndStageRequest,
     child::{EndStageAnswer, MAX_END_STAGE_BODY_BYTES, Then},
 };

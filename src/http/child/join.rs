@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{Context, auth::bearer, context::PATIENCE, room};
 use engine::joining::Newcomer;
-use wire::child::{JoinAnswer, JoinRequest, MAX_JOIN_BODY_BYTES};
+use protocol::child::{JoinAnswer, JoinRequest, MAX_JOIN_BODY_BYTES};
 
 /// A new child, with a token that lets it in, gets an id and a token of its own, which it sends with each call from then on.
 #[utoipa::path(post, path = "/join", operation_id = "join", tag = "child protocol",

@@ -39,7 +39,7 @@ use model::{
     ChildId, ChildKey, FEATURE_AGENTS, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_ROUTERS,
     FEATURE_SERVICES, FEATURE_TRAFFIC, FEATURE_VALUES,
 };
-use wire::{
+use protocol::{
     PollRequest,
     child::{MAX_POLL_BODY_BYTES, MAX_RM_IDS, PollAnswer},
     question::{FEATURE_QUESTIONS, MAX_QUESTION_BYTES, MAX_QUESTIONS, QuestionForm},

@@ -13,7 +13,7 @@ use crate::{
 };
 use engine::EngineError;
 use model::text;
-use wire::WireError;
+use protocol::WireError;
 
 /// Whether errors on a path are one line of text.
 pub fn is_child_path(path: &str) -> bool {

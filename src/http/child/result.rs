@@ -22,7 +22,7 @@ use domain::release::{
 };
 use engine::{By, stats::Stats, stored};
 use model::StageStatus;
-use wire::{
+use protocol::{
     HistogramForm, ResultRequest, StageSummary, StratumForm, TimesForm, VariationForm, VariationStratumForm,
     child::{MAX_RESULT_BODY_BYTES, Why},
 };

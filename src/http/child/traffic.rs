@@ -19,7 +19,7 @@ use domain::{
 };
 use engine::By;
 use model::Now;
-use wire::{
+use protocol::{
     HistogramForm,
     traffic::{
         MAX_ORDERS, MAX_TRAFFIC_BODY_BYTES, OrderForm, ServiceReport, TrafficAnswer, TrafficRequest,
@@ -148,7 +148,7 @@ fn read(request: TrafficRequest<'_>, now: Now) -> Result<Report, Refused> {
         untold,
     };
     let services = services.into_iter().map(|one| service(one, now)).collect::<Result<_, _>>()?;
-    let drift = |one: wire::traffic::DriftForm| ToldDrift {
+    let drift = |one: protocol::traffic::DriftForm| ToldDrift {
         number: one.number,
         at_ms: ago(now, one.ago_ms),
         service: one.service,
@@ -158,7 +158,7 @@ fn read(request: TrafficRequest<'_>, now: Now) -> Result<Report, Refused> {
     };
     let mut drifts: Vec<ToldDrift> = drifts.into_iter().map(drift).collect();
     drifts.sort_by_key(|drift| drift.number);
-    let answer = |one: wire::traffic::OrderAnswer| ToldOrder {
+    let answer = |one: protocol::traffic::OrderAnswer| ToldOrder {
         number: one.number,
         is_ok: one.ok,
         text: one.text,

@@ -15,7 +15,7 @@ use domain::release::state::ReleaseState;
 use engine::questions::releases::Sort;
 use model::{ChildKind, ChildStatus, MAX_OFFER_ID_LEN, Outcome, traffic::RouterPhase};
 use progressive::Status;
-use wire::child::{MAX_HISTOGRAM_CALLS, MAX_LABEL_BYTES};
+use protocol::child::{MAX_HISTOGRAM_CALLS, MAX_LABEL_BYTES};
 
 /// Durations: whole numbers with units.
 const DURATION: &str = "^([0-9]{1,6}(d|h|m|s|ms)){1,8}$";

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::bounds::PRINTABLE;
 use model::{ChildKind, Leads, MAX_OFFER_ID_LEN};
-use wire::{
+use protocol::{
     child::{
         MAX_CHILD_NAME_BYTES, MAX_GROUPED_STRATA, MAX_GROUPS, MAX_LABEL_BYTES, MAX_LABELS, MAX_RM_IDS,
         MAX_RUNTIMES, MAX_STAGE_NAME_BYTES, MAX_STRATA, MAX_SUMMARIES,

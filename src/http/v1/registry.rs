@@ -21,14 +21,14 @@ use crate::{
 };
 use engine::{By, EngineError, audit::Actor, registering::Registration, stored};
 use progressive::{DEFAULT_TENANT, Fault, Kind, Uuid};
-use store::rows::RegisteredRow;
-use wire::{
+use protocol::{
     api::Note,
     progressive::{
         Environment, EnvironmentSpec, RegisteredVersion, Registrations, TargetGroup, TargetGroupSpec,
         VersionSpec,
     },
 };
+use store::rows::RegisteredRow;
 
 /// The largest body that registers something, in bytes.
 pub(super) const MAX_SPEC_BYTES: usize = 64 * 1024;

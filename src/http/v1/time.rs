@@ -1,3 +1,3 @@
 //! Times as the API shows them.
 
-pub use wire::time::{of_served, rfc3339};
+pub use protocol::time::{of_served, rfc3339};

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::fault::Fault;
-use wire::api::ReleaseAction;
+use protocol::api::ReleaseAction;
 
 /// What a form says.
 #[derive(Debug, Clone, Default, Deserialize)]

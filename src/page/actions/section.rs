@@ -10,7 +10,7 @@ use crate::{
     places, text,
     visit::Visit,
 };
-use wire::api::{ReleaseAction, ReleaseActions};
+use protocol::api::{ReleaseAction, ReleaseActions};
 
 /// Most characters of a note that the API takes.
 const MAX_NOTE: u32 = 1_000;

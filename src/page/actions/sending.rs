@@ -7,7 +7,7 @@ use axum::{
 
 use super::{Sent, is_foreign, kept};
 use crate::{api::Api, fault::Fault, layout, text, visit::Visit};
-use wire::api::{Note, Release};
+use protocol::api::{Note, Release};
 
 /// Lets a form of this site and of this session through; the visit is then one of the page `here`. Else, what is answered.
 pub fn admitted(

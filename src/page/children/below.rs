@@ -19,7 +19,7 @@ use crate::{
     time,
     visit::Visit,
 };
-use wire::api::{ReleaseDetail, ReleaseLine, ReleasePage};
+use protocol::api::{ReleaseDetail, ReleaseLine, ReleasePage};
 
 /// Releases of a page.
 const LIMIT: &str = "100";

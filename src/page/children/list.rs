@@ -17,7 +17,7 @@ use crate::{
     text::{self, children as words},
     visit::Visit,
 };
-use wire::api::{self, Child};
+use protocol::api::{self, Child};
 
 /// Children of a page. What a manager below is asked for comes in one answer, which has no room for more.
 const LIMIT: &str = "100";

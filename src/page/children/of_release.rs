@@ -22,7 +22,7 @@ use crate::{
     time,
     visit::Visit,
 };
-use wire::api::{self, AgentCounts, ReleaseActions, ReleaseChild, StageResult};
+use protocol::api::{self, AgentCounts, ReleaseActions, ReleaseChild, StageResult};
 
 /// Children of a page.
 const LIMIT: &str = "100";

@@ -18,7 +18,7 @@ use crate::{
     time,
     visit::Visit,
 };
-use wire::api::{self, Child, Deployment};
+use protocol::api::{self, Child, Deployment};
 
 /// Functions that a page shows.
 const LIMIT: &str = "100";

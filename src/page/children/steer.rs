@@ -20,7 +20,7 @@ use crate::{
     text::{self, children as words},
     visit::Visit,
 };
-use wire::api::{ReleaseActions, ReleaseChild};
+use protocol::api::{ReleaseActions, ReleaseChild};
 
 /// What is done to one child: as the API calls it, what to call it, what it does, and what is said when it was done.
 const VERBS: [(&str, &str, &str, &str); 2] = [

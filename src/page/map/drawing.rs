@@ -7,7 +7,7 @@ use model::MapState;
 
 use super::{look, window::Window};
 use crate::{assets, text};
-use wire::api::{MapCell, MapCells};
+use protocol::api::{MapCell, MapCells};
 
 /// Parts of a degree in which the land is drawn.
 const LAND_PER_DEGREE: f64 = 100.0;

@@ -10,7 +10,7 @@ use super::{
     window::Window,
 };
 use crate::text;
-use wire::api::{MapCell, PlannedMap};
+use protocol::api::{MapCell, PlannedMap};
 
 /// Lines of the table.
 const MAX_LINES: usize = 100;

@@ -20,7 +20,7 @@ use crate::{
     places, text,
     visit::Visit,
 };
-use wire::api::{MapCells, MapChild, Release, ReleaseDetail};
+use protocol::api::{MapCells, MapChild, Release, ReleaseDetail};
 
 /// Most children of which each is drawn; of more there are counts by cell.
 const MOST_POINTS: u32 = 300_000;

@@ -7,7 +7,7 @@ use model::MapState;
 
 use super::{look, window::Window};
 use crate::{places, text};
-use wire::api::{MapCell, MapCells, WaveOverview};
+use protocol::api::{MapCell, MapCells, WaveOverview};
 
 type Counts = BTreeMap<String, u32>;
 

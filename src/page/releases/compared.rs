@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use crate::text::{self, compared as words};
-use wire::api::{MetricLimits, MetricOverview};
+use protocol::api::{MetricLimits, MetricOverview};
 
 /// What of the evidence is drawn.
 #[derive(Debug, Deserialize)]

@@ -7,7 +7,7 @@ use crate::{
     layout::sentence,
     text::{self, release as words},
 };
-use wire::api::{AnalysisOverview, MetricOverview};
+use protocol::api::{AnalysisOverview, MetricOverview};
 
 pub fn blocks(analyses: &[AnalysisOverview]) -> Markup {
     html! {

@@ -18,7 +18,7 @@ use crate::{
     time,
     visit::Visit,
 };
-use wire::api::{OpenOf, Release, ReleaseLine, ReleasePage};
+use protocol::api::{OpenOf, Release, ReleaseLine, ReleasePage};
 
 /// Releases of a page.
 const LIMIT: &str = "200";

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::standing::is_open;
 use crate::text;
-use wire::api::{AgentCounts, Release, ReleaseCounts};
+use protocol::api::{AgentCounts, Release, ReleaseCounts};
 
 /// A part of all who take part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use crate::{
     places, text,
     visit::Visit,
 };
-use wire::api::Release;
+use protocol::api::Release;
 
 pub async fn handle(
     State(page): State<Page>,

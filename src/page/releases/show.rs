@@ -20,7 +20,7 @@ use crate::{
     time,
     visit::Visit,
 };
-use wire::api::{Ending, Release, ReleaseDetail, ReleaseTraffic};
+use protocol::api::{Ending, Release, ReleaseDetail, ReleaseTraffic};
 
 pub async fn handle(
     State(page): State<Page>,

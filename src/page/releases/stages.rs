@@ -7,7 +7,7 @@ use crate::{
     layout::sentence,
     text::{self, release as words},
 };
-use wire::api::StageOverview;
+use protocol::api::StageOverview;
 
 pub fn table(id: Option<&str>, stages: &[StageOverview]) -> Markup {
     html! {

@@ -9,7 +9,7 @@ use crate::{
     text::{self, traffic as words},
     time,
 };
-use wire::api::{ReleaseTraffic, RoutedService, RoutedVariation, ServiceTraffic, TrafficEntry};
+use protocol::api::{ReleaseTraffic, RoutedService, RoutedVariation, ServiceTraffic, TrafficEntry};
 
 pub fn shares(traffic: &ReleaseTraffic) -> Markup {
     html! {

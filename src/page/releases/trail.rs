@@ -19,7 +19,7 @@ use crate::{
     time,
     visit::Visit,
 };
-use wire::api::{self, AuditEntry};
+use protocol::api::{self, AuditEntry};
 
 /// Entries that a page shows.
 const SHOWN: u32 = 100;

@@ -7,7 +7,7 @@ use crate::{
     places,
     text::{self, release as words},
 };
-use wire::api::{LimitOverview, WaveOverview};
+use protocol::api::{LimitOverview, WaveOverview};
 
 /// How a limit is written that lets all of them end like this.
 const NO_LIMIT: &str = "100%";

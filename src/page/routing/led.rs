@@ -7,7 +7,7 @@ use crate::{
     text::{self, traffic as words},
     time,
 };
-use wire::api::{RoutedService, RoutedVariation, ServiceVariationSum, ShareRange};
+use protocol::api::{RoutedService, RoutedVariation, ServiceVariationSum, ShareRange};
 
 /// Which of both a table has a line for: a service at one router is named by the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

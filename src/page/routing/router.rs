@@ -18,7 +18,7 @@ use crate::{
     time,
     visit::Visit,
 };
-use wire::api::{Router, RouterDetail, RouterOrder};
+use protocol::api::{Router, RouterDetail, RouterOrder};
 
 pub async fn handle(State(page): State<Page>, visit: Visit, Path(id): Path<String>) -> Response {
     match show(&page, &visit, &id).await {

@@ -18,7 +18,7 @@ use crate::{
     time,
     visit::Visit,
 };
-use wire::api::{self, Router};
+use protocol::api::{self, Router};
 
 /// Routers of a page.
 const LIMIT: &str = "200";

@@ -18,7 +18,7 @@ use crate::{
     places, text,
     visit::Visit,
 };
-use wire::api::ServiceDetail;
+use protocol::api::ServiceDetail;
 
 pub async fn handle(State(page): State<Page>, visit: Visit, Path(name): Path<String>) -> Response {
     match show(&page, &visit, &name).await {

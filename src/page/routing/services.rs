@@ -17,7 +17,7 @@ use crate::{
     text::{self, traffic as words},
     visit::Visit,
 };
-use wire::api::{self, Service};
+use protocol::api::{self, Service};
 
 /// Services of a page.
 const LIMIT: &str = "200";

@@ -23,7 +23,7 @@ use crate::{
     places, text,
     visit::Visit,
 };
-use wire::api::{Diagnostic, Plan, ReleaseDetail, Submitted};
+use protocol::api::{Diagnostic, Plan, ReleaseDetail, Submitted};
 
 /// Largest form, in bytes: a strategy of the largest size, of which each character may take three in a form.
 const MAX_FORM: usize = 2 * 1024 * 1024;

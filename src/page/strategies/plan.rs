@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use crate::{map::planned, text};
-use wire::api::{Plan, PlannedExclusion, PlannedMetric, PlannedWave};
+use protocol::api::{Plan, PlannedExclusion, PlannedMetric, PlannedWave};
 
 pub fn shown(plan: &Plan) -> Markup {
     html! {

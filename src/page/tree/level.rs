@@ -11,7 +11,7 @@ use crate::{
     query::Asked,
     text::{self, tree as words},
 };
-use wire::api::{TreeLevel, TreeNode, TreeSum};
+use protocol::api::{TreeLevel, TreeNode, TreeSum};
 
 /// What is on the page.
 #[derive(Debug)]

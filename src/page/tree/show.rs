@@ -21,7 +21,7 @@ use crate::{
     text,
     visit::Visit,
 };
-use wire::api::TreeLevel;
+use protocol::api::TreeLevel;
 
 /// Nodes of a level. What a manager below is asked for comes in one answer, which has no room for more.
 const LIMIT: &str = "100";

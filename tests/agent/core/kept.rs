@@ -2,7 +2,7 @@
 
 use choirmaster_agent::core::{Act, Event};
 use model::StageStatus;
-use wire::{EndStageAnswer, Then};
+use protocol::{EndStageAnswer, Then};
 
 use super::{OFFER, services, world::World};
 

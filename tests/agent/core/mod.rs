@@ -7,7 +7,7 @@ mod world;
 
 use choirmaster_agent::core::{Act, Errand, Event, Listed};
 use model::StageStatus;
-use wire::{StageSummary, Then};
+use protocol::{StageSummary, Then};
 
 use self::world::{World, settings, version};
 

@@ -280,7 +280,7 @@ fn shares_that_the_proxy_goes_on_refusing_are_taken_back_with_the_reason() {
 #[test]
 fn what_the_manager_takes_back_while_the_proxy_has_not_taken_the_next_shares_goes_back_at_once() {
     let mut world = refused_in_the_second_stage();
-    world.signal(Some(wire::Then::Rollback));
+    world.signal(Some(protocol::Then::Rollback));
     world.until("it is decided", |world| world.core.state().services["shop"].shares() == [10_000, 0]);
     // Nothing is wrong any more, and half of the calls are never given to the new one.
     world.refused_share = None;
@@ -301,13 +301,13 @@ fn three(world: &mut World) {
     world.offers.push(("r1".to_owned(), text));
 }
 
-fn wins(variation: &str, skip: &[&str]) -> wire::EndStageAnswer {
+fn wins(variation: &str, skip: &[&str]) -> protocol::EndStageAnswer {
     let skip = skip.iter().map(|stage| (*stage).to_owned()).collect();
-    wire::EndStageAnswer {
+    protocol::EndStageAnswer {
         end_stage: true,
         skip,
         winner: Some(variation.to_owned()),
-        ..wire::EndStageAnswer::default()
+        ..protocol::EndStageAnswer::default()
     }
 }
 
@@ -382,7 +382,7 @@ fn asked(world: &World) -> Vec<&str> {
 
 #[test]
 fn a_rollback_takes_what_a_header_leads_to_with_the_share_and_a_roll_out_likewise() {
-    for (then, winner) in [(Some(wire::Then::Rollback), "A"), (None, "B")] {
+    for (then, winner) in [(Some(protocol::Then::Rollback), "A"), (None, "B")] {
         let mut world = asked_for([50, 50]);
         assert_eq!(asked(&world), ["A", "B"]);
         if then.is_some() {

@@ -17,13 +17,13 @@ use choirmaster_agent::{
 };
 use ledger::{Cursor, Interval, Key, Reading, Row, Tally, Times};
 use model::StageStatus;
+use protocol::{EndStageAnswer, StageSummary, Then};
 use proxy::{
     control::form::TableNumber,
     form::{ServiceForm, TableForm},
     live::Target,
 };
 use traffic::HashFunction;
-use wire::{EndStageAnswer, StageSummary, Then};
 
 /// How long a step takes, in milliseconds.
 const STEP_MS: u64 = 50;

@@ -271,13 +271,13 @@ fn of_few_children_it_is_said_that_the_verdict_is_about_them() {
 #[test]
 fn numbers_that_cant_be_sums_over_children_are_refused() {
     let with_told = |told: serde_json::Value| {
-        let summary = wire::child::StageSummary {
+        let summary = protocol::child::StageSummary {
             effects: Some(serde_json::from_value(told).unwrap()),
-            ..wire::child::StageSummary::without_calls(StageStatus::Completed)
+            ..protocol::child::StageSummary::without_calls(StageStatus::Completed)
         };
         let body =
             serde_json::json!({"id": "a", "release_id": "r", "stage_summaries": [summary], "next_stage": ""});
-        wire::child::ResultRequest::parse(body.to_string().as_bytes()).is_ok()
+        protocol::child::ResultRequest::parse(body.to_string().as_bytes()).is_ok()
     };
     let with = |effects: [f64; 5]| with_told(serde_json::json!({"times": effects}));
     assert!(with_told(serde_json::json!({"splits": [2.0, -1.0, -0.9, 3.0, 0.0, 0.0, 1.0, 0.5, 0.0, 9.0]})));

@@ -221,7 +221,7 @@ fn who_needs_more_buckets_than_a_histogram_may_have_is_told_so_and_the_finest_co
     assert_eq!((fine.count(), fine.buckets().count()), (1, 1));
     let written =
         r#"{"mapping": {"gamma": 1.001}, "positiveValues": {"binCounts": {"-4608": 1, "10684": 1}}}"#;
-    let refused = serde_json::from_str::<wire::HistogramForm>(written).unwrap_err();
+    let refused = serde_json::from_str::<protocol::HistogramForm>(written).unwrap_err();
     assert_eq!(refused.to_string(), "more than 4096 buckets of one sign");
     // As wide as may be.
     fine.record(0.01 * 1.001_f64.powi(MAX_BUCKETS as i32 - 2)).unwrap();

@@ -6,7 +6,7 @@ use std::{
 };
 
 use domain::release::summary::{Histogram, Received, Reported, Stratum, Summary};
-use wire::{
+use protocol::{
     HistogramForm, StratumForm,
     child::{Buckets, StageSummary},
 };

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeSet;
 
+use protocol::api::{RouteBackend, RouteConfig, RouteHealthCheck};
 use serde_json::{Value, json};
-use wire::api::{RouteBackend, RouteConfig, RouteHealthCheck};
 
 use super::player::{Player, body, two_stages};
 use crate::world::World;

@@ -1,7 +1,7 @@
 use choirmaster::cli::outcome;
 use domain::release::state::{End, ReleaseState};
+use protocol::api::Release;
 use serde_json::json;
-use wire::api::Release;
 
 /// What the API shows of a release where both children succeeded.
 fn shown(state: &ReleaseState) -> Release {

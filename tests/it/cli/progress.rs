@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use choirmaster::cli::release::progress::line;
-use wire::api::Release;
+use protocol::api::Release;
 
 fn release(state: &str, reason: Option<&str>, waits_for: Option<&str>) -> Release {
     let counts = json!({"participants": 5, "todo": 3, "doing": 1, "done": 1, "failed_status": 0, "succeeded": 1,

@@ -132,7 +132,7 @@ async fn of_sessions(features: Vec<&'static str>) -> serde_json::Value {
     let config = FleetConfig { session_calls: 10, ..modern(manager.config()) };
     let (_, calls) = manager.run_until(config, |calls| !final_results(calls).is_empty()).await;
     for call in results(&calls) {
-        wire::ResultRequest::parse(call.body.to_string().as_bytes()).unwrap();
+        protocol::ResultRequest::parse(call.body.to_string().as_bytes()).unwrap();
     }
     final_results(&calls)[0].body["stage_summaries"][0].clone()
 }
@@ -186,7 +186,7 @@ async fn its_results_are_results_that_the_wire_accepts() {
     let (_, calls) =
         manager.run_until(modern(manager.config()), |calls| !final_results(calls).is_empty()).await;
     for call in results(&calls) {
-        wire::ResultRequest::parse(call.body.to_string().as_bytes()).unwrap();
+        protocol::ResultRequest::parse(call.body.to_string().as_bytes()).unwrap();
     }
 }
 

@@ -25,7 +25,7 @@ use crate::cli::{
     failure::Failure,
 };
 use agent::control::form::Status;
-use wire::api::Release;
+use protocol::api::Release;
 
 /// What all calls together are, in the units in which an agent tells shares.
 const ALL: u16 = 10_000;

@@ -16,8 +16,8 @@ use super::{
     path::next_hop,
 };
 use crate::{Engine, EngineError, shown::release};
+use protocol::api::{ReleaseDetail, ReleasePage};
 use store::StoreError;
-use wire::api::{ReleaseDetail, ReleasePage};
 
 /// Most releases in one answer.
 const MAX_LINES: usize = 100;

@@ -22,8 +22,8 @@ use crate::{
 };
 use domain::release::state::{Release, Snapshot};
 use model::{Now, ReleaseKey};
+use protocol::api::{ReleaseLine, ReleasePage};
 use store::{ReleaseFilter, StoreError, rows::ReleaseRow};
-use wire::api::{ReleaseLine, ReleasePage};
 
 /// Most releases that one call looks at.
 pub const MAX_LOOKED: usize = 2_000;

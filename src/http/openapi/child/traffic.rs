@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{optional_text, sought, text};
 use model::MAX_OFFER_ID_LEN;
-use wire::traffic::{
+use protocol::traffic::{
     DriftThen, MAX_ANSWER_TEXT_BYTES, MAX_ORDERS, MAX_TOLD_ANSWERS, MAX_TOLD_DRIFTS, MAX_TOLD_NAME_BYTES,
     MAX_TOLD_OPEN_PORTS, MAX_TOLD_SERVICES, MAX_TOLD_TARGET_BYTES, MAX_TOLD_TARGETS, MAX_TOLD_TEXT_BYTES,
     MAX_TOLD_VARIATIONS, MAX_VERSION_BYTES, OrderWhat, RouterPhase, TransportProtocol, WHOLE,

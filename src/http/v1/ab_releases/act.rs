@@ -6,7 +6,7 @@ use super::found::{Found, find};
 use crate::{Context, context::PATIENCE, problem::Problem, scope::Scope, v1::releases::check_note};
 use domain::release::{command::Command, lifecycle, rollout, stages, state::ReleaseState};
 use engine::By;
-use wire::progressive::ABRelease;
+use protocol::progressive::ABRelease;
 
 /// Carries out commands one after the other, then shows the release as it is now. Its strategy may want a note for that.
 pub(super) async fn act(

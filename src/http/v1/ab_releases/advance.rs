@@ -14,7 +14,7 @@ use crate::{
     scope::Scope,
 };
 use domain::release::{command::Command, state::ReleaseState};
-use wire::{
+use protocol::{
     api::{self, Note},
     progressive::{ABRelease, Advance},
 };

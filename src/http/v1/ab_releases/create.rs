@@ -26,7 +26,7 @@ use domain::release::command::Reply;
 use engine::EngineError;
 use model::{MAX_RELEASE_ID_LEN, TenantName};
 use progressive::{Bound, Fault, translate};
-use wire::{
+use protocol::{
     api::{self, Note},
     progressive::{ABRelease, EnvironmentSpec, NewABRelease, TargetGroupSpec, VersionSpec},
 };

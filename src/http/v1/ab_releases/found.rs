@@ -20,8 +20,8 @@ use engine::{
 use language::{Metric, Stage, Statistic, Strategy};
 use model::ReleaseKey;
 use progressive::{Course, Kind, Recorded, RecordedVariation, Shown, Uuid};
+use protocol::progressive::{ABRelease, HealthMetrics, HealthResult};
 use store::rows::{ReleaseRow, ServiceReleaseRow};
-use wire::progressive::{ABRelease, HealthMetrics, HealthResult};
 
 /// A release of a service.
 pub(super) struct Found {

@@ -13,8 +13,8 @@ use crate::{
     v1::{page, registry, tenant::tenant_of},
 };
 use progressive::{Kind, Status};
+use protocol::progressive::ABRelease;
 use store::{MAX_PAGE, ServiceFilter};
-use wire::progressive::ABRelease;
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]

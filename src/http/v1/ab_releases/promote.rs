@@ -17,7 +17,7 @@ use crate::{
 use domain::release::{command::Command, rollout, state::Snapshot};
 use model::ReleaseKey;
 use progressive::Fault;
-use wire::{
+use protocol::{
     api::{self, Note},
     progressive::{ABRelease, PromoteVariation},
 };

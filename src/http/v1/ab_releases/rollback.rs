@@ -12,7 +12,7 @@ use crate::{
     problem::Problem,
     scope::Scope,
 };
-use wire::{
+use protocol::{
     api::{self, Note},
     progressive::ABRelease,
 };

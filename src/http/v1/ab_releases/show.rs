@@ -4,7 +4,7 @@ use axum::{Json, extract::State};
 
 use super::found::find;
 use crate::{Context, extract::Path, problem::Problem, scope::Scope};
-use wire::progressive::ABRelease;
+use protocol::progressive::ABRelease;
 
 /// Shows an A/B release with its stages.
 #[utoipa::path(get, path = "/api/v1/ab-releases/{id}", operation_id = "show_ab_release", tag = "progressive delivery",

@@ -13,7 +13,7 @@ use crate::{
     scope::Scope,
 };
 use domain::release::state::ReleaseState;
-use wire::{
+use protocol::{
     api::{self, Note},
     progressive::ABRelease,
 };

@@ -20,11 +20,11 @@ use domain::{
 use engine::stored;
 use model::ReleaseKey;
 use progressive::{Recorded, percent, share_of, subject_of};
-use store::TrafficFilter;
-use wire::{
+use protocol::{
     api::TrafficEntry,
     progressive::{ABTraffic, BackendShare, CurrentSplit, RouterShare, TrafficDistribution, TrafficHistory},
 };
+use store::TrafficFilter;
 
 /// Most routers that are named.
 const MAX_ROUTERS: usize = 1_000;

@@ -4,8 +4,8 @@ use std::{fmt, str::FromStr};
 
 use crate::v1::time::rfc3339;
 use engine::{stored, unreadable::Unreadable};
+use protocol::api::AuditEntry;
 use store::rows::AuditRow;
-use wire::api::AuditEntry;
 
 /// The place of an entry in the trail, `SEQ-IDX`: the sequence that the store has once the commit is there, and
 /// the place within it. `0-0` comes before all.

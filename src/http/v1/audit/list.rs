@@ -16,8 +16,8 @@ use crate::{
     v1::page::{self, MAX_LIMIT},
 };
 use engine::audit::is_step;
+use protocol::api::{AuditEntry, Page};
 use store::{AuditFilter, AuditOrder};
-use wire::api::{AuditEntry, Page};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]

@@ -6,8 +6,8 @@
 use super::form;
 use crate::{Context, scope::Scope};
 use engine::audit::Actor;
+use protocol::api::AuditEntry;
 use store::rows::AuditRow;
-use wire::api::AuditEntry;
 
 /// The entry of a row, if the caller sees it.
 pub fn of_row(ctx: &Context, scope: &Scope, row: &AuditRow) -> Option<AuditEntry> {

@@ -10,7 +10,7 @@ use crate::{
     problem::Problem,
     v1::{page, time::rfc3339},
 };
-use wire::api::{Page, UnknownCaller};
+use protocol::api::{Page, UnknownCaller};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]

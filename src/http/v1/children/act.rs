@@ -6,7 +6,7 @@ use super::show;
 use crate::{Context, context::PATIENCE, problem::Problem, scope::Scope};
 use domain::release::command::Command;
 use engine::By;
-use wire::api::Child;
+use protocol::api::Child;
 
 /// Carries out a command about a child.
 pub(super) async fn act(

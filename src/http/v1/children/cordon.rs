@@ -12,7 +12,7 @@ use crate::{
 use domain::children;
 use domain::release::command::Command;
 use model::Cordon;
-use wire::api::{Child, Note};
+use protocol::api::{Child, Note};
 
 /// Keeps a child out of releases that start from now on.
 #[utoipa::path(post, path = "/api/v1/children/{id}/cordon", operation_id = "cordon_child", tag = "children",

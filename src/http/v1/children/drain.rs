@@ -12,7 +12,7 @@ use crate::{
 use domain::children;
 use domain::release::command::Command;
 use model::Cordon;
-use wire::api::{Child, Note};
+use protocol::api::{Child, Note};
 
 /// Cordons a child, and takes back what it has not begun.
 #[utoipa::path(post, path = "/api/v1/children/{id}/drain", operation_id = "drain_child", tag = "children",

@@ -12,7 +12,7 @@ use crate::{
 };
 use domain::children;
 use domain::release::command::Command;
-use wire::api::Note;
+use protocol::api::Note;
 
 /// What may be said beside the id.
 #[derive(Debug, Deserialize, IntoParams)]

@@ -13,7 +13,7 @@ use crate::{
 };
 use domain::children;
 use domain::release::command::{Command, Refusal};
-use wire::{
+use protocol::{
     api::{Child, LabelValue, Note},
     child::{MAX_LABEL_BYTES, MAX_LABELS},
 };

@@ -16,7 +16,7 @@ use crate::{
 use domain::children::Child as Record;
 use engine::questions::children::{self, ChildrenWanted, Filter};
 use model::{ChildKey, ChildKind};
-use wire::api::{Child, Page};
+use protocol::api::{Child, Page};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]

@@ -8,7 +8,7 @@ use crate::{
     extract::{Acting, Path},
     problem::Problem,
 };
-use wire::api::Note;
+use protocol::api::Note;
 
 /// Makes the token useless that a child got when it joined; its calls are refused until it joins anew, as another child.
 /// Tokens of `auth.child_token_file` stand there, and end when they are taken out of it.

@@ -7,7 +7,7 @@ use axum::{Json, extract::State};
 use crate::{Context, context::PATIENCE, extract::Path, problem::Problem, scope::Scope};
 use domain::release::waits::Look;
 use engine::questions;
-use wire::api::Child;
+use protocol::api::Child;
 
 /// Shows a child, with its area.
 #[utoipa::path(get, path = "/api/v1/children/{id}", operation_id = "show_child", tag = "children",

@@ -12,7 +12,7 @@ use crate::{
 use domain::children;
 use domain::release::command::Command;
 use model::Cordon;
-use wire::api::{Child, Note};
+use protocol::api::{Child, Note};
 
 /// Lets a child take part in releases again.
 #[utoipa::path(post, path = "/api/v1/children/{id}/uncordon", operation_id = "uncordon_child", tag = "children",

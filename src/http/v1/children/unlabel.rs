@@ -11,7 +11,7 @@ use crate::{
 };
 use domain::children;
 use domain::release::command::Command;
-use wire::api::{Child, Note};
+use protocol::api::{Child, Note};
 
 /// Removes a label that an operator gave. One that the child reports shows again.
 #[utoipa::path(delete, path = "/api/v1/children/{id}/labels/{key}", operation_id = "unlabel_child",

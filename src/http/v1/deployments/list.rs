@@ -15,8 +15,8 @@ use crate::{
 };
 use domain::release::state::Snapshot;
 use engine::questions::deployments::{self, DeploymentsWanted, PageError};
+use protocol::api::{Deployment, Page};
 use store::DeploymentFilter;
-use wire::api::{Deployment, Page};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]

@@ -9,7 +9,7 @@ use crate::{
     scope::Scope,
     v1::{registry, tenant::tenant_of},
 };
-use wire::{
+use protocol::{
     api::{self, Note},
     progressive::EnvironmentSpec,
 };

@@ -9,7 +9,7 @@ use crate::{
     scope::Scope,
     v1::{registry, tenant::tenant_of},
 };
-use wire::progressive::{Environment, EnvironmentSpec};
+use protocol::progressive::{Environment, EnvironmentSpec};
 
 /// Shows an environment.
 #[utoipa::path(get, path = "/api/v1/environments/{id}", operation_id = "show_environment", tag = "progressive delivery",

@@ -25,7 +25,7 @@ use domain::{plan::Entry, release::state::Snapshot};
 use engine::apart::giving_way;
 use language::Strategy;
 use model::{ChildKey, MapState, coordinates};
-use wire::api::{MapArea, MapAreas};
+use protocol::api::{MapArea, MapAreas};
 
 /// Most areas of an answer.
 pub const MAX_AREAS: usize = 500;

@@ -24,7 +24,7 @@ use crate::{
 };
 use engine::apart::giving_way;
 use model::{MapState, globe::within_turn};
-use wire::api::{MapCell, MapCells};
+use protocol::api::{MapCell, MapCells};
 
 /// Most cells of an answer.
 pub const MAX_CELLS: u32 = 2_000;

@@ -21,7 +21,7 @@ use crate::{
 use domain::release::{state::Snapshot, waits::Look};
 use engine::questions;
 use model::{ChildKey, MapState};
-use wire::api::MapChild;
+use protocol::api::MapChild;
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]

@@ -13,7 +13,7 @@ use crate::scope::Scope;
 use domain::{plan::Plan, release::state::Snapshot};
 use language::Strategy;
 use model::{MapState, globe::within_turn};
-use wire::api::PlannedMap;
+use protocol::api::PlannedMap;
 
 /// Cells from west to east.
 const COLUMNS: u32 = 30;

@@ -16,7 +16,7 @@ use domain::{
 use engine::questions::children::place;
 use language::{Group, Strategy};
 use model::{ChildKey, FEATURE_INTERIM, Now, ReleaseKey, tenant};
-use wire::api::{
+use protocol::api::{
     self, PlannedAlpha, PlannedChild, PlannedExclusion, PlannedGroup, PlannedWave, WithoutSurface,
 };
 

@@ -10,11 +10,11 @@ use domain::release::{
 };
 use engine::{Engine, stored};
 use language::{Stage, Strategy, analysis::MetricSource};
+use protocol::api::{PlannedCondition, PlannedMetric, PlannedPoint};
 use store::{
     Reader, StoreError,
     rows::{AnalysisRunRow, PrecedentRow, StageResultRow},
 };
-use wire::api::{PlannedCondition, PlannedMetric, PlannedPoint};
 
 /// Children of an earlier release that are looked at: what a version does many of them know, and some report a megabyte.
 const MOST_CHILDREN: u32 = 100;

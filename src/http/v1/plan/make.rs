@@ -33,7 +33,7 @@ use domain::release::{state, turnout::Turnouts};
 use engine::{EngineError, questions};
 use language::{Diagnostic, Strategy};
 use model::ChildKey;
-use wire::api::{self, Plan};
+use protocol::api::{self, Plan};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]

@@ -2,7 +2,7 @@
 
 use language::{Strategy, Subject};
 use progressive::percent;
-use wire::api::PlannedStage;
+use protocol::api::PlannedStage;
 
 /// All calls, in units of 0.01 %.
 const WHOLE: u16 = 10_000;

@@ -12,7 +12,7 @@ use crate::{
     problem::Problem,
 };
 use domain::release::{command::Command, lifecycle};
-use wire::api::{self, Note, Release};
+use protocol::api::{self, Note, Release};
 
 /// Aborts a release: every child that may run the new version is told to go back.
 #[utoipa::path(post, path = "/api/v1/releases/{id}/abort", operation_id = "abort_release", tag = "releases",

@@ -9,7 +9,7 @@ use domain::release::{
     state::Snapshot,
 };
 use engine::{By, EngineError, shown::release::strategy_of};
-use wire::api::Release;
+use protocol::api::Release;
 
 /// Carries out a command about a release, if that is the one that was seen.
 pub(super) async fn act(

@@ -12,7 +12,7 @@ use crate::{
     problem::Problem,
 };
 use domain::release::{command::Command, rollout};
-use wire::api::{self, Note, Release};
+use protocol::api::{self, Note, Release};
 
 /// Says yes to the wave, the stage or the roll-out that waits for it.
 #[utoipa::path(post, path = "/api/v1/releases/{id}/approve", operation_id = "approve_release", tag = "releases",

@@ -11,8 +11,8 @@ use crate::{
 use axum::http::StatusCode;
 use domain::release::revision::Tag;
 use engine::By;
+use protocol::api::AuditEntry;
 use store::{AuditFilter, AuditOrder};
-use wire::api::AuditEntry;
 
 /// Pages of the trail that are read for it: children may have filled it since.
 const MAX_PAGES: usize = 10;

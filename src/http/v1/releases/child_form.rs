@@ -12,8 +12,8 @@ use domain::release::{
 use engine::{questions::children::place, stored, unreadable::Unreadable};
 use language::{Strategy, render};
 use model::{ChildKey, StageStatus};
+use protocol::api::{ReleaseChild, StageResult};
 use store::{StoreError, rows::StageResultRow};
-use wire::api::{ReleaseChild, StageResult};
 
 /// A child and its number.
 #[derive(Debug)]

@@ -22,8 +22,8 @@ use domain::release::{
 use engine::{Engine, apart::giving_way, unreadable::Unreadable, view::Children};
 use language::Strategy;
 use model::{ChildKey, ChildStatus, Now, Outcome, ReleaseKey};
+use protocol::api::{Page, ReleaseChild};
 use store::rows::StageResultRow;
-use wire::api::{Page, ReleaseChild};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]

@@ -12,7 +12,7 @@ use crate::{
     problem::Problem,
 };
 use domain::release::{command::Command, stages};
-use wire::api::{self, Note, Release};
+use protocol::api::{self, Note, Release};
 
 /// Ends a stage now, for every child that is in it.
 #[utoipa::path(post, path = "/api/v1/releases/{id}/stages/{stage}/end", operation_id = "end_stage_now",

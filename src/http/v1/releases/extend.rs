@@ -12,7 +12,7 @@ use crate::{
     problem::Problem,
 };
 use domain::release::{command::Command, rollout};
-use wire::api::{self, Note, Release};
+use protocol::api::{self, Note, Release};
 
 /// Takes in every child that could take part and was not there when the release started.
 #[utoipa::path(post, path = "/api/v1/releases/{id}/extend", operation_id = "extend_release", tag = "releases",

@@ -15,7 +15,7 @@ use crate::{
 use domain::release::{analysis, command::Command};
 use language::analysis::MAX_EXTENSION;
 use model::duration::read_millis;
-use wire::api::{self, Note, Release};
+use protocol::api::{self, Note, Release};
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Parameters {

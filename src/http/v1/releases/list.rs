@@ -14,7 +14,7 @@ use crate::{
 };
 use engine::questions::releases::{self, Asked, Filter, PageError, ReleasesWanted};
 use model::TenantName;
-use wire::api::ReleasePage;
+use protocol::api::ReleasePage;
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]

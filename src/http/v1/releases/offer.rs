@@ -8,7 +8,7 @@ use axum::{
 
 use crate::{Context, context::PATIENCE, extract::Path, problem::Problem};
 use domain::release::decide::{NoOffer, peek};
-use wire::api;
+use protocol::api;
 
 /// Names the offer in an answer.
 const OFFER: HeaderName = HeaderName::from_static("choirmaster-offer");

@@ -12,7 +12,7 @@ use crate::{
     problem::Problem,
 };
 use domain::release::{command::Command, lifecycle};
-use wire::api::{self, Note, Release};
+use protocol::api::{self, Note, Release};
 
 /// Pauses a release: nothing more is offered, nothing is ended, deadlines stand still.
 #[utoipa::path(post, path = "/api/v1/releases/{id}/pause", operation_id = "pause_release", tag = "releases",

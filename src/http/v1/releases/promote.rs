@@ -15,7 +15,7 @@ use crate::{
 };
 use domain::release::{command::Command, lifecycle, rollout};
 use engine::By;
-use wire::api::{self, Note, Release};
+use protocol::api::{self, Note, Release};
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Parameters {

@@ -12,7 +12,7 @@ use crate::{
     problem::Problem,
 };
 use domain::release::{command::Command, lifecycle};
-use wire::api::{self, Note, Release};
+use protocol::api::{self, Note, Release};
 
 /// Goes on with a paused release.
 #[utoipa::path(post, path = "/api/v1/releases/{id}/resume", operation_id = "resume_release", tag = "releases",

@@ -12,7 +12,7 @@ use crate::{
     problem::Problem,
 };
 use domain::release::{command::Command, lifecycle};
-use wire::api::{self, Note, Release};
+use protocol::api::{self, Note, Release};
 
 /// Gives every child that failed, timed out, was unreachable, lost or left untested another attempt.
 #[utoipa::path(post, path = "/api/v1/releases/{id}/retry", operation_id = "retry_release", tag = "releases",

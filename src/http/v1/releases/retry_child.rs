@@ -12,7 +12,7 @@ use crate::{
     problem::Problem,
 };
 use domain::release::{command::Command, members};
-use wire::api::{self, Note, Release};
+use protocol::api::{self, Note, Release};
 
 /// Gives one child that ended badly another attempt.
 #[utoipa::path(post, path = "/api/v1/releases/{id}/children/{child}/retry", operation_id = "retry_child",

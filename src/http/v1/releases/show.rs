@@ -22,7 +22,7 @@ use engine::questions::{
     self, part,
     releases::{self, ReleaseWanted, ShowError},
 };
-use wire::api::{PartBelow, ReleaseDetail};
+use protocol::api::{PartBelow, ReleaseDetail};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]

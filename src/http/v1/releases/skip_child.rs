@@ -12,7 +12,7 @@ use crate::{
     problem::Problem,
 };
 use domain::release::{command::Command, members};
-use wire::api::{self, Note, Release};
+use protocol::api::{self, Note, Release};
 
 /// Takes a child out of a release: nobody waits for it, and what it runs of the new version is undone.
 #[utoipa::path(post, path = "/api/v1/releases/{id}/children/{child}/skip", operation_id = "skip_child",

@@ -12,7 +12,7 @@ use crate::{
     problem::Problem,
 };
 use domain::release::{command::Command, stages};
-use wire::api::{self, Note, Release};
+use protocol::api::{self, Note, Release};
 
 /// Lets children pass over a stage that they have not begun, and ends it for those that are in it.
 #[utoipa::path(post, path = "/api/v1/releases/{id}/stages/{stage}/skip", operation_id = "skip_stage",

@@ -36,7 +36,7 @@ use language::{
     Checked, Diagnostic, Severity, Strategy, TextPlaces, functions,
     functions::{Archive, ArchiveError},
 };
-use wire::api::{self, Note, Submitted};
+use protocol::api::{self, Note, Submitted};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]

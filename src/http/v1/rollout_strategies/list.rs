@@ -4,7 +4,7 @@ use axum::{Json, extract::State};
 
 use crate::Context;
 use progressive::shown_template;
-use wire::progressive::RolloutStrategyTemplate;
+use protocol::progressive::RolloutStrategyTemplate;
 
 /// Lists the templates of how a share grows, by name: those that every manager has, and those of its folder.
 #[utoipa::path(get, path = "/api/v1/rollout-strategies", operation_id = "list_rollout_strategies",

@@ -10,7 +10,7 @@ use crate::{
     scope::Scope,
 };
 use model::traffic::OrderWhat;
-use wire::api::{OrderRequest, RouterOrder};
+use protocol::api::{OrderRequest, RouterOrder};
 
 /// Has a router checked whether it takes its configuration, or another main configuration beside ours, and what is ours there that belongs to nothing that is wanted.
 #[utoipa::path(post, path = "/api/v1/routers/{id}/check", operation_id = "check_router", tag = "traffic",

@@ -15,7 +15,7 @@ use crate::{
     v1::{page, traffic::form::Look},
 };
 use model::{ChildKey, traffic::RouterPhase};
-use wire::api::{Page, Router};
+use protocol::api::{Page, Router};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]

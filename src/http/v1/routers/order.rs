@@ -8,7 +8,7 @@ use crate::{
     extract::{Path, Query},
     problem::Problem,
 };
-use wire::api::RouterOrder;
+use protocol::api::RouterOrder;
 
 /// Shows what came of an order.
 #[utoipa::path(get, path = "/api/v1/routers/{id}/orders/{number}", operation_id = "show_router_order", tag = "traffic",

@@ -14,7 +14,7 @@ use domain::{
 };
 use engine::{By, EngineError};
 use model::{duration, traffic::OrderWhat};
-use wire::{api::RouterOrder, traffic::MAX_ORDER_TEXT_BYTES};
+use protocol::{api::RouterOrder, traffic::MAX_ORDER_TEXT_BYTES};
 
 /// An order is handed out for so long: its agent may be away for a while.
 const HANDED_OUT_FOR: Duration = Duration::from_mins(10);

@@ -9,7 +9,7 @@ use crate::{
     problem::Problem,
 };
 use model::traffic::OrderWhat;
-use wire::api::{OrderRequest, RouterOrder};
+use protocol::api::{OrderRequest, RouterOrder};
 
 /// Has a router load its configuration anew, after a check.
 #[utoipa::path(post, path = "/api/v1/routers/{id}/reload", operation_id = "reload_router", tag = "traffic",

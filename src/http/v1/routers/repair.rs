@@ -9,7 +9,7 @@ use crate::{
     problem::Problem,
 };
 use model::traffic::OrderWhat;
-use wire::api::{OrderRequest, RouterOrder};
+use protocol::api::{OrderRequest, RouterOrder};
 
 /// Has what is wanted of a router put in force again, whatever it was left alone for.
 #[utoipa::path(post, path = "/api/v1/routers/{id}/repair", operation_id = "repair_router", tag = "traffic",

@@ -3,7 +3,7 @@
 use axum::{Json, extract::State};
 
 use crate::{Context, context::PATIENCE, extract::Path, problem::Problem, v1::traffic::form};
-use wire::api::RouteConfig;
+use protocol::api::RouteConfig;
 
 /// Shows what a router leads, as the document *Progressive delivery* has it: weights in percent, times in seconds.
 #[utoipa::path(get, path = "/api/v1/routers/{id}/routes", operation_id = "list_routes", tag = "traffic",

@@ -12,7 +12,7 @@ use crate::{
     scope::Scope,
     v1::traffic::form::{self, Look},
 };
-use wire::api::RouterDetail;
+use protocol::api::RouterDetail;
 
 /// Shows a router: what it leads and how, and what was asked of it.
 #[utoipa::path(get, path = "/api/v1/routers/{id}", operation_id = "show_router", tag = "traffic",

@@ -9,7 +9,7 @@ use crate::{
     v1::routers::orders::{Asked, Waiting, order},
 };
 use model::traffic::OrderWhat;
-use wire::api::{OrderRequest, RouterOrder};
+use protocol::api::{OrderRequest, RouterOrder};
 
 /// Has a router's agent read what the router does for a service today: the answer has the lines to be added to its
 /// configuration, so that the service is led from then on. Nothing is changed.

@@ -15,7 +15,7 @@ use crate::{
     v1::{page, traffic::form},
 };
 use domain::traffic;
-use wire::api::{Page, Service};
+use protocol::api::{Page, Service};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]

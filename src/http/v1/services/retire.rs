@@ -10,8 +10,8 @@ use crate::{
     v1::routers::orders::{Asked, order},
 };
 use model::traffic::OrderWhat;
+use protocol::api::{RetireRequest, RouterOrder};
 use std::time::Duration;
-use wire::api::{RetireRequest, RouterOrder};
 
 /// Most routers that are asked at once; more are named one by one.
 const MAX_ROUTERS: usize = 1_000;

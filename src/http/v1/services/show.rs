@@ -4,7 +4,7 @@ use axum::{Json, extract::State};
 
 use crate::{Context, context::PATIENCE, extract::Path, problem::Problem, scope::Scope, v1::traffic::form};
 use domain::traffic;
-use wire::api::ServiceDetail;
+use protocol::api::ServiceDetail;
 
 /// Shows a service: over all its routers, and at each.
 #[utoipa::path(get, path = "/api/v1/services/{name}", operation_id = "show_service", tag = "traffic",

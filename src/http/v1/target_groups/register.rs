@@ -10,7 +10,7 @@ use crate::{
     scope::Scope,
     v1::registry,
 };
-use wire::{
+use protocol::{
     api::{self, Note},
     progressive::{TargetGroup, TargetGroupSpec},
 };

@@ -19,7 +19,7 @@ use crate::{
 };
 use engine::tenants::{Done, Limits, Tenant};
 use model::{TenantName, tenant};
-use wire::api::{self, NewTenant, Note};
+use protocol::api::{self, NewTenant, Note};
 
 /// Makes a tenant. A name is given once: what was ever said of it stays its own.
 #[utoipa::path(post, path = "/api/v1/tenants", operation_id = "create_tenant", tag = "tenants",

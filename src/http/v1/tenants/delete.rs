@@ -12,7 +12,7 @@ use crate::{
     scope::Scope,
 };
 use engine::tenants::{Done, Tenant, unfinished};
-use wire::api::Note;
+use protocol::api::Note;
 
 /// Deletes a tenant that has no unfinished releases. Its tokens open nothing from then on. What happened stays in the audit trail, its releases
 /// in the history, and its name is not given again; its children keep their label until an operator says whose they are now.

@@ -6,8 +6,8 @@ use crate::{Context, context::PATIENCE, problem::Problem, scope::Scope, v1::time
 use engine::tenants::{Limits, Tenant, unfinished};
 use model::TenantName;
 use progressive::{Kind, Uuid};
+use protocol::api::{self, TenantLimits, TenantRoom, TenantUser};
 use store::{MAX_PAGE, rows::UserRow};
-use wire::api::{self, TenantLimits, TenantRoom, TenantUser};
 
 /// Most that a limit may be: beyond that a number has another value in a client that knows only floating points.
 pub const MAX_LIMIT: u64 = 1_000_000_000_000_000;

@@ -13,7 +13,7 @@ use crate::{
     scope::Scope,
 };
 use engine::tenants::{Done, Tenant};
-use wire::api::{self, NewLimits, Note};
+use protocol::api::{self, NewLimits, Note};
 
 /// Changes how much a tenant may have. What it has already stays, also where it is more.
 #[utoipa::path(put, path = "/api/v1/tenants/{name}/limits", operation_id = "limit_tenant", tag = "tenants",

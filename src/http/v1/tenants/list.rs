@@ -4,7 +4,7 @@ use axum::{Json, extract::State};
 
 use super::form;
 use crate::{Context, problem::Problem, scope::Scope};
-use wire::api::{Page, Tenant};
+use protocol::api::{Page, Tenant};
 
 /// Lists the tenants, by name. With a token that is bound to one: this one alone.
 #[utoipa::path(get, path = "/api/v1/tenants", operation_id = "list_tenants", tag = "tenants",

@@ -4,7 +4,7 @@ use axum::{Json, extract::State};
 
 use super::form;
 use crate::{Context, extract::Path, problem::Problem, scope::Scope};
-use wire::api::Tenant;
+use protocol::api::Tenant;
 
 /// Shows a tenant: what it has, and what it may have.
 #[utoipa::path(get, path = "/api/v1/tenants/{name}", operation_id = "show_tenant", tag = "tenants",

@@ -10,7 +10,7 @@ use domain::{
 };
 use model::{ChildKey, Now, traffic::HealthCheckForm};
 use progressive::percent;
-use wire::api::{
+use protocol::api::{
     CountedCalls, DrainedVariation, RouteBackend, RouteConfig, RouteHealthCheck, RoutedService,
     RoutedVariation, Router, RouterOrder, RouterOrderAnswer, Service, ServiceVariationSum, ShareRange,
     StandingState, TrafficDrift, TrafficEntry, TrafficMeasured,

@@ -17,8 +17,8 @@ use crate::{
 use domain::{release::state::Snapshot, traffic};
 use engine::stored;
 use model::ReleaseKey;
+use protocol::api::{ReleaseTraffic, ServiceTraffic};
 use store::TrafficFilter;
-use wire::api::{ReleaseTraffic, ServiceTraffic};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]

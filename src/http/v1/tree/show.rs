@@ -12,7 +12,7 @@ use crate::{
     v1::page::{self, path_below, unheard},
 };
 use engine::questions::tree::{self, TreeWanted};
-use wire::api::TreeLevel;
+use protocol::api::TreeLevel;
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]

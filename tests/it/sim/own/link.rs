@@ -17,7 +17,7 @@ use domain::{
 use engine::stored;
 use language::offer;
 use model::{Capabilities, ChildId, ChildKind, FEATURE_INTERIM, FEATURE_VALUES, FEATURE_WINNER, Leads};
-use wire::{EndStageAnswer, ManagerTime, ResultRequest, StageSummary, Then};
+use protocol::{EndStageAnswer, ManagerTime, ResultRequest, StageSummary, Then};
 
 use super::{Handed, Own};
 use crate::sim::{

@@ -12,7 +12,7 @@ use ::proxy::{control::form::TableNumber, form::TableForm};
 use domain::release::command::Form;
 use language::Subject;
 use model::{ReleaseKey, StageStatus};
-use wire::StageSummary;
+use protocol::StageSummary;
 
 use super::{
     Handed, led,

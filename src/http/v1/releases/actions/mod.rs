@@ -24,8 +24,8 @@ use domain::release::{
 };
 use engine::{apart::giving_way, view::Children};
 use model::{ChildKey, Now};
+use protocol::api::{ReleaseAction, ReleaseActions};
 use reach::Reach;
-use wire::api::{ReleaseAction, ReleaseActions};
 
 /// Children of a release that has left memory, looked at together.
 const PAST_PAGE: u32 = 1_000;

@@ -4,8 +4,7 @@ use std::borrow::Cow;
 
 use model::StageStatus;
 use proptest::prelude::*;
-use serde_json::json;
-use wire::{
+use protocol::{
     EndStageAnswer, EndStageRequest, MAX_ERROR_BYTES, PollAnswer, PollRequest, ResultRequest, StageSummary,
     Then, TimesForm,
     child::{
@@ -13,6 +12,7 @@ use wire::{
         MAX_STAGE_NAME_BYTES, MAX_STRATA, MAX_SUMMARIES,
     },
 };
+use serde_json::json;
 
 const DEPLOYED_POLL: &str = r#"{"geographic_area":{"type":"Polygon","coordinates":[[[13.3,52.4],[13.4,52.4],[13.4,52.5],[13.3,52.4]]]},"id":"979cb6a598b3","number_of_children":0}"#;
 
@@ -202,7 +202,7 @@ fn a_result_with_impossible_numbers_is_refused_by_the_name_of_its_field() {
     ");
 }
 
-fn refused<T>(parsed: Result<T, wire::WireError>) -> String {
+fn refused<T>(parsed: Result<T, protocol::WireError>) -> String {
     parsed.err().map_or("accepted".into(), |error| error.to_string()) + "\n"
 }
 
