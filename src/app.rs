@@ -22,7 +22,7 @@ use engine::{
 };
 use http::{Context, address::Proxies, auth, context, host::Hosts, serve, service_area::ServiceArea};
 use language::{Site, functions};
-use ports::provider::Registry;
+use metrics_providers::provider::Registry;
 use store::{StoreError, options::OpenOptions, url};
 
 use protocol::progressive::Registrations;

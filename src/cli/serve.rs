@@ -26,8 +26,8 @@ use http::{
     auth::{self, ChildTokens, Token},
 };
 use language::Site;
+use metrics_providers::provider::Registry;
 use model::Secret;
-use ports::provider::Registry;
 use store::options::OpenOptions;
 
 /// Run the release manager.

@@ -2,7 +2,7 @@
 
 use super::agenda::Due;
 use language::analysis::{ProviderQuery, Variant};
-use ports::provider::{Ask, Registry, Samples, Window};
+use metrics_providers::provider::{Ask, Registry, Samples, Window};
 
 impl Due {
     /// The function that is judged; of a whole release the first.

@@ -10,7 +10,7 @@ use crate::Engine;
 use analysis::Verdict;
 use domain::release::analysis::{Look, Metered, is_passed_early};
 use language::analysis::{Analysis, Metric, MetricSource, Rule};
-use ports::provider::Registry;
+use metrics_providers::provider::Registry;
 
 /// Makes a look. Whatever goes wrong is part of what it found.
 pub(super) async fn make(engine: &Engine, registry: &Registry, due: &Due) -> Look {

@@ -3,7 +3,7 @@
 use super::{agenda::Due, interim::Reports};
 use crate::Engine;
 use language::analysis::{Analysis, Metric};
-use ports::provider::Registry;
+use metrics_providers::provider::Registry;
 
 /// What each part of a look hands on to the next.
 #[derive(Debug, Clone, Copy)]

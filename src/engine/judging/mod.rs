@@ -48,8 +48,8 @@ use self::agenda::{Agenda, Due, Rest, Resting};
 use crate::{By, Engine, EngineError, audit::Actor};
 use domain::release::{analysis, analysis::is_passed_early, command::Command, state::Snapshot};
 use language::analysis::ROUTER;
+use metrics_providers::provider::Registry;
 use model::ReleaseKey;
-use ports::provider::Registry;
 
 /// The state is asked no more often.
 const NOT_BEFORE: Duration = Duration::from_millis(50);

@@ -19,7 +19,7 @@ use language::{
     Strategy,
     analysis::{Analysis, MetricSource, ProviderQuery, Variant},
 };
-use ports::provider::{Registry, Window};
+use metrics_providers::provider::{Registry, Window};
 use store::StoreError;
 
 /// One week, in milliseconds.

@@ -27,8 +27,8 @@ use futures_util::future::BoxFuture;
 use crate::{Engine, measured::Times};
 use domain::{release::state::Snapshot, traffic::sums};
 use language::analysis::Escape;
+use metrics_providers::provider::{Ask, Point, Provider, ProviderError, Samples, Window};
 use model::ChildKey;
-use ports::provider::{Ask, Point, Provider, ProviderError, Samples, Window};
 
 /// How long the engine has to answer.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,7 +1,7 @@
 //! What is wrong before anybody looks into an answer, for every type of provider.
 
 use language::analysis::providers::Providers;
-use ports::provider::{ProviderError, Registry};
+use metrics_providers::provider::{ProviderError, Registry};
 
 use super::{
     fetch, provider,

@@ -11,7 +11,7 @@ pub mod written;
 use std::sync::Arc;
 
 use language::analysis::providers::Providers;
-use ports::provider::{Ask, Provider, ProviderError, Registry, Samples, Window};
+use metrics_providers::provider::{Ask, Provider, ProviderError, Registry, Samples, Window};
 
 /// The provider `it` of a file with these keys.
 pub fn provider(keys: &str) -> Arc<dyn Provider> {

@@ -1,6 +1,6 @@
 //! What Prometheus, or what pretends to be one, may answer.
 
-use ports::provider::{ProviderError, Samples};
+use metrics_providers::provider::{ProviderError, Samples};
 
 use super::{WINDOW, fetch, provider, stub::Stub};
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use ports::provider::longest_range;
+use metrics_providers::provider::longest_range;
 
 #[test]
 fn the_step_of_a_query_is_as_long_as_it_looks_back() {

@@ -13,7 +13,7 @@ use language::{
     analysis::{MetricSource, Variant},
     check,
 };
-use ports::provider::{Ask, Provider, ProviderError, Window};
+use metrics_providers::provider::{Ask, Provider, ProviderError, Window};
 
 use super::{WINDOW, fetch, provider};
 
@@ -128,7 +128,7 @@ async fn a_real_prometheus_answers_or_says_why_not() {
     let server = Server::start(&samples(), None);
     let it = provider(&format!("type: prometheus, url: 'http://{}', max_points: 20000", server.address));
     both_variants(&it).await;
-    let values = |samples: ports::provider::Samples| samples.values().collect::<Vec<_>>();
+    let values = |samples: metrics_providers::provider::Samples| samples.values().collect::<Vec<_>>();
 
     // What is older than five minutes is stale; a range knows at once.
     let stale = provider(&format!("type: prometheus, url: 'http://{}', step: 1m", server.address));

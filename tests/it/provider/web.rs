@@ -1,5 +1,5 @@
 use language::analysis::Escape;
-use ports::provider::{Ask, ProviderError};
+use metrics_providers::provider::{Ask, ProviderError};
 
 use super::{WINDOW, fetch, provider, stub::Stub};
 
