@@ -20,6 +20,7 @@ use std::{
 
 use serde_json::value::RawValue;
 
+use child_client::{Caller, MAX_ANSWER_BYTES, Span};
 use language::MAX_STRATEGY_BYTES;
 use model::{
     Capabilities, ChildKind, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_ROUTERS, FEATURE_VALUES,
@@ -30,9 +31,8 @@ use protocol::{
     child::{EndStageAnswer, JoinAnswer, JoinRequest, ManagerTime, StageSummary},
     traffic::{TrafficAnswer, TrafficRequest},
 };
-use uplink::{Caller, MAX_ANSWER_BYTES, Span};
 
-pub use uplink::{InProcess, LinkError, Settings};
+pub use child_client::{InProcess, LinkError, Settings};
 
 use crate::measure::Reads;
 
@@ -159,7 +159,7 @@ impl Manager {
     /// Until it is whole it is kept beside it, as `into` with `.part` behind its name; who asks again goes on from there, if the manager
     /// still has the same. One download a file at a time.
     pub async fn functions(&self, id: &str, offer: &str, into: &Path) -> Result<(), LinkError> {
-        uplink::download(&self.0.caller, id, offer, into, MAX_ARCHIVE_BYTES).await
+        child_client::download(&self.0.caller, id, offer, into, MAX_ARCHIVE_BYTES).await
     }
 
     /// Reports one stage; `next` is the stage that follows it, empty for none. Answered with the manager's time where the stage goes on.

@@ -9,6 +9,7 @@ use std::{
 
 use serde_json::value::RawValue;
 
+use child_client::{Caller, LinkError, MAX_ANSWER_BYTES, Settings, Span};
 use domain::{
     parent::{Below, Poll, Polled, Question},
     release::manager::FEATURE_RETRY,
@@ -22,7 +23,6 @@ use protocol::{
     child::{EndStageAnswer, ManagerTime, PollAnswer, PollRequest, StageSummary},
     question::{Answered, AnswersRequest, FEATURE_QUESTIONS, MAX_QUESTION_BYTES},
 };
-use uplink::{Caller, LinkError, MAX_ANSWER_BYTES, Settings, Span};
 
 /// Largest answer to a poll of a parent that asks questions, in bytes.
 const MAX_ASKING_ANSWER_BYTES: usize = MAX_ANSWER_BYTES + MAX_QUESTION_BYTES;
@@ -94,7 +94,7 @@ impl Parent {
 
     /// Downloads the functions of an offer, a zip of at most so many bytes, to a file; what has come of it stays when the line breaks.
     pub async fn functions(&self, id: &str, offer: &str, into: &Path, at_most: u64) -> Result<(), LinkError> {
-        uplink::download(&self.caller, id, offer, into, at_most).await
+        child_client::download(&self.caller, id, offer, into, at_most).await
     }
 
     /// Answered with the parent's time where a stage is reported that goes on.

@@ -7,8 +7,8 @@ use sha2::{Digest as _, Sha256};
 use tokio::task::spawn_blocking;
 
 use super::{CallTrouble, ParentCaller};
+use child_client::LinkError;
 use store::hex;
-use uplink::LinkError;
 
 /// So many bytes of the digest of an offer's name are in that of its file.
 const NAME_BYTES: usize = 16;

@@ -39,10 +39,10 @@ use crate::{
     effect::{Due, ToParent},
     kept::Enrolment,
 };
+use child_client::LinkError;
 use domain::parent as link;
 use language::functions;
 use store::StoreError;
-use uplink::LinkError;
 
 /// How long the engine may take for a command of this task.
 const PATIENCE: Duration = Duration::from_secs(10);

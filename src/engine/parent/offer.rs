@@ -2,6 +2,7 @@
 
 use super::{CallTrouble, PATIENCE, ParentCaller};
 use crate::{By, EngineError, audit::Actor, effect::Owed, questions, stored};
+use child_client::LinkError;
 use domain::release::{
     command::{Command, Refusal, Reply},
     ending::{Cause, Ending},
@@ -12,7 +13,6 @@ use domain::release::{
 };
 use language::{FromParent, Order, Strategy, functions, functions::Archive};
 use model::{ReleaseId, StageStatus};
-use uplink::LinkError;
 
 /// Why an offer can't become a release.
 enum Refused {
