@@ -11,11 +11,11 @@ use std::{
 };
 
 use anyhow::{Context as _, bail, ensure};
+use call_metrics::Cursor;
 use choirmaster_proxy::{
     Limits, Proxy,
     form::{TableForm, TransportForm},
 };
-use ledger::Cursor;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,

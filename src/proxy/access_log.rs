@@ -21,7 +21,7 @@ use std::{
 use serde::Serialize;
 use tokio::{sync::oneshot, time::Instant};
 
-use ledger::{Key, Moment};
+use call_metrics::{Key, Moment};
 
 /// Lines that may wait to be written.
 const QUEUE: usize = 8_192;

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use ledger::{Cursor, Estate, Ledger, Left, Moment, Remainder, Timeline, UnservedCalls};
+use call_metrics::{Cursor, Estate, Ledger, Left, Moment, Remainder, Timeline, UnservedCalls};
 use tokio::{
     sync::oneshot,
     time::{Instant, MissedTickBehavior, interval},

@@ -32,7 +32,7 @@ use crate::{
     access_log::{Entry, Line},
     shadow::Likeness,
 };
-use ledger::{Key, Recorder, Tally, Timeline, UnservedCalls};
+use call_metrics::{Key, Recorder, Tally, Timeline, UnservedCalls};
 
 pub(crate) use self::flows::Course;
 

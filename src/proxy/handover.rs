@@ -30,7 +30,7 @@ use crate::{
     form::TableForm,
     sockets::{MAX_SOCKETS, SocketName},
 };
-use ledger::{Cursor, Estate, Remainder};
+use call_metrics::{Cursor, Estate, Remainder};
 
 /// The most bytes of a word.
 const MAX_WORD: usize = 256 * 1024 * 1024;

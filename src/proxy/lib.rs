@@ -67,7 +67,7 @@ use std::{
     time::Duration,
 };
 
-use ledger::{Cursor, InFlight, Ledger, Reading, Room, Row, Timeline};
+use call_metrics::{Cursor, InFlight, Ledger, Reading, Room, Row, Timeline};
 use tokio::{
     sync::{Notify, mpsc, oneshot},
     time::Instant,

@@ -10,8 +10,8 @@ use crate::{
     live::{LiveTable, Transport},
     prometheus,
 };
-use ledger::UnservedCalls;
-use ledger::{BOUNDS_US, Ledger, Seconds, Tally};
+use call_metrics::UnservedCalls;
+use call_metrics::{BOUNDS_US, Ledger, Seconds, Tally};
 
 /// What is shown of a variation.
 type Shown<'t> = (&'t str, &'t str, &'t Tally);

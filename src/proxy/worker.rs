@@ -28,7 +28,7 @@ use crate::{
     proxy_protocol::Network,
     tls::Tls,
 };
-use ledger::Timeline;
+use call_metrics::Timeline;
 
 /// What a worker is told.
 pub(crate) enum Order {

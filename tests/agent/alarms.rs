@@ -12,9 +12,9 @@
 
 use std::{env, time::Duration};
 
+use call_metrics::{Tally, Times};
 use choirmaster_agent::judge::Judge;
 use language::{LOCAL_SHARE, Stage, part_of_the};
-use ledger::{Tally, Times};
 
 use super::{judge::counted, measure::stage};
 

@@ -2,12 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
+use call_metrics::{Cursor, InFlight, Interval, Key, Reading, Row, Tally, Times};
 use choirmaster_agent::{
     judge::{Breach, Judge, UNTOLD_ALPHA},
     measure::{NEW, StageCounts},
 };
 use language::Stage;
-use ledger::{Cursor, InFlight, Interval, Key, Reading, Row, Tally, Times};
 
 use super::measure::stage;
 

@@ -4,9 +4,9 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use call_metrics::{Cursor, Interval, Key, Ledger, Moment, Reading, Room, Row, Tally, Timeline, Times};
 use choirmaster_agent::measure::{BASE, MAX_PARTS, NEW, Reads, StageCounts};
 use language::{Stage, offer};
-use ledger::{Cursor, Interval, Key, Ledger, Moment, Reading, Room, Row, Tally, Timeline, Times};
 use model::StageStatus;
 use proptest::prelude::*;
 use protocol::{ResultRequest, StageSummary};
@@ -206,7 +206,8 @@ fn what_is_more_than_a_report_has_room_for_is_counted_in_its_last_part() {
 
 /// Calls of four users of two groups.
 fn grouped(calls: [u64; 2], failures: [u64; 2]) -> Tally {
-    let mut groups = ledger::Groups { times: vec![Times::default(); 64], ..ledger::Groups::default() };
+    let mut groups =
+        call_metrics::Groups { times: vec![Times::default(); 64], ..call_metrics::Groups::default() };
     for (at, group) in [3_usize, 60].into_iter().enumerate() {
         groups.calls[group] = calls[at];
         groups.failures[group] = failures[at];

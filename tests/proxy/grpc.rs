@@ -178,7 +178,7 @@ async fn a_stream_of_small_messages_that_its_caller_reads_late_arrives_whole_and
 #[tokio::test]
 async fn a_status_that_speaks_of_the_version_is_its_error_and_any_other_is_the_callers() {
     let (proxy, caller) = serving(0, None).await;
-    let mut before = ledger::Tally::default();
+    let mut before = call_metrics::Tally::default();
     for place in ["Head", "Behind"] {
         for code in 0..=16_u32 {
             let (length, status) = unary(&caller, &format!("{place}/{code}")).await;
@@ -220,7 +220,7 @@ async fn only_a_failing_answer_of_which_nothing_was_passed_on_is_repeated_and_on
         (late, Some("failed"), "14", 1, 0),
         (callers, Some("failed"), "5", 0, 0),
     ];
-    let mut before = ledger::Tally::default();
+    let mut before = call_metrics::Tally::default();
     for (generation, (new, retry, seen, errors, repeated)) in (1..).zip(cases) {
         let form = by_host(generation, base, new, 10_000, retry);
         running.proxy.apply(&form).await.unwrap();

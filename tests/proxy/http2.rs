@@ -144,7 +144,7 @@ async fn a_new_version_that_fails_each_call_is_felt_by_no_caller_of_http2() {
         (version(BASE).await, "h2c", "nonsense"),
         (free_address(), "h2c", "refused"),
     ];
-    let mut before = ledger::Tally::default();
+    let mut before = call_metrics::Tally::default();
     for (generation, (new, protocol, how)) in (1..).zip(news) {
         let h2c: &[&str] = if protocol == "h2c" { &["base", "new"] } else { &["base"] };
         let form = speaking_h2c(table(generation, base, new, 10_000), h2c);

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
+use call_metrics::Tally;
 use choirmaster_proxy::{Proxy, form::TableForm};
 use h2::{
     RecvStream, SendStream,
@@ -10,7 +11,6 @@ use h2::{
     server::{self, SendResponse},
 };
 use http_types::{HeaderMap, Request, Response};
-use ledger::Tally;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::{TcpListener, TcpStream},

@@ -3,11 +3,11 @@ use std::{
     sync::Arc,
 };
 
+use call_metrics::{Cursor, Reading};
 use choirmaster_proxy::{
     Limits,
     control::{self, client::Client, desk::Desk},
 };
-use ledger::{Cursor, Reading};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpStream, UnixListener, UnixStream},

@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 
+use call_metrics::Copies;
 use choirmaster_proxy::Limits;
 use http_types::Response;
-use ledger::Copies;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 

@@ -5,8 +5,8 @@ use std::{
     time::Duration,
 };
 
+use call_metrics::Tally;
 use choirmaster_proxy::{Limits, Proxy, form::TableForm};
-use ledger::Tally;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

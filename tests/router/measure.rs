@@ -14,11 +14,11 @@ use std::{
     },
 };
 
+use call_metrics::Cursor;
 use choirmaster_router::{
     Answer, Applied, Checked, Kind, Router, RouterError,
     measure::{Measure, MeasureError, Settings, Totals},
 };
-use ledger::Cursor;
 use traffic::{line::LogPath, seen::Seen, wanted::Wanted};
 
 use crate::loss::wait::wait_until;

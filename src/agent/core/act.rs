@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ledger::Reading;
+use call_metrics::Reading;
 use protocol::{EndStageAnswer, ManagerTime, StageSummary};
 use proxy::{control::form::TableNumber, live::Target};
 
@@ -55,7 +55,7 @@ pub enum Errand {
     AtOnce,
     Version(VersionNote),
     Table(Box<Table>),
-    Cursor(ledger::Cursor),
+    Cursor(call_metrics::Cursor),
     Result {
         offer: String,
         summary: Box<StageSummary>,

@@ -1,6 +1,6 @@
 //! What the manager answers, and what follows from it.
 
-use ledger::Interval;
+use call_metrics::Interval;
 use protocol::{EndStageAnswer, ManagerTime, Then};
 
 use super::{Act, Core, Fetched, Now, Phase, Plan, Polled, Trouble, TroubleKind, Work, walk::Outcome};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use ledger::Cursor;
+use call_metrics::Cursor;
 use protocol::StageSummary;
 use proxy::form::{RetryForm, StickyForm};
 use serde::{Deserialize, Serialize};

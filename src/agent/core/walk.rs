@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use call_metrics::Interval;
 use language::{Action, Retry, Stage, StageKind, Sticky, offer::Offer};
-use ledger::Interval;
 use model::StageStatus;
 use proxy::form::{RetryForm, StickyForm};
 

@@ -6,8 +6,8 @@ use std::{
 };
 
 use bytes::Bytes;
+use call_metrics::{Cursor, Reading};
 use language::Retry;
-use ledger::{Cursor, Reading};
 use model::traffic::{OpenPorts, TransportProtocol};
 use proxy::{
     control::{

@@ -15,7 +15,7 @@ mod routed;
 
 use std::{fmt, future::Future, path::Path, pin::Pin, sync::Arc, time::Duration};
 
-use ledger::Cursor;
+use call_metrics::Cursor;
 use model::traffic::OpenPorts;
 use router::{
     Checked, Kind,

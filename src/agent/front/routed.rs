@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use ledger::Cursor;
+use call_metrics::Cursor;
 use model::traffic::OpenPorts;
 use proxy::control::form::TableNumber;
 use router::{

@@ -25,8 +25,8 @@ mod summary;
 
 use std::{collections::BTreeMap, time::Duration};
 
+use call_metrics::{Cursor, Interval, Reading};
 use language::Stage;
-use ledger::{Cursor, Interval, Reading};
 use serde::{Deserialize, Serialize};
 
 use self::side::{Groups, Sides};

@@ -10,7 +10,7 @@
 //! that doesn't, it is taken to be what comes in as long as the longest call of the variation took, or a call that timed out may take.
 
 use analysis::mismatch::{Mismatch, SharedOut};
-use ledger::{Interval, Tally, Times};
+use call_metrics::{Interval, Tally, Times};
 use serde::{Deserialize, Serialize};
 use traffic::Failure;
 

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::LazyLock};
 
 use analysis::Values;
+use call_metrics::{Tally, Times};
 use language::{Metric, Statistic};
-use ledger::{Tally, Times};
 use protocol::{TimesForm, child::NO_CALL};
 use serde::{Deserialize, Serialize};
 
@@ -136,7 +136,7 @@ pub(super) struct Groups(pub BTreeMap<u8, Sides>);
 
 impl Groups {
     /// Adds what was counted of one version, by its index: the base version is the first.
-    pub fn add(&mut self, which: usize, more: &ledger::Groups) {
+    pub fn add(&mut self, which: usize, more: &call_metrics::Groups) {
         let counted = more.calls.iter().zip(&more.failures);
         for (group, (calls, failures)) in (0_u8..).zip(counted).filter(|(_, (calls, _))| **calls > 0) {
             let side = self.0.entry(group).or_default().of_mut(which);

@@ -4,7 +4,7 @@ use hyper::StatusCode;
 
 use super::desk::Desk;
 use crate::local_http::serve::{self, Answer, METRICS};
-use ledger::Cursor;
+use call_metrics::Cursor;
 
 /// `life` and `interval`: the cursor of the last reading; without them all that is kept is read.
 pub(super) fn cursor(query: &str) -> Result<Cursor, String> {

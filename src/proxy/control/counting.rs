@@ -1,4 +1,4 @@
-//! What was counted goes from a process that hands over to the one that takes over; what goes where stands in `ledger/estate.rs`.
+//! What was counted goes from a process that hands over to the one that takes over; what goes where stands in `call-metrics/estate.rs`.
 
 use std::{
     sync::{
@@ -19,7 +19,7 @@ use crate::{
     handover::{self, HandoverError, Listening, PATIENCE, Speaking, Word},
     side_door::Neighbour,
 };
-use ledger::{Cursor, Left, Remainder};
+use call_metrics::{Cursor, Left, Remainder};
 
 /// How long a question for a remainder waits while there is none.
 const WAIT: Duration = Duration::from_secs(1);

@@ -23,7 +23,7 @@ use crate::{
     live::{LiveTable, TableFault, Transport},
     side_door::Neighbour,
 };
-use ledger::{Cursor, Reading};
+use call_metrics::{Cursor, Reading};
 
 /// Where this process stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use traffic::Failure;
 
 use super::{CallCount, Way};
-use ledger::Key;
+use call_metrics::Key;
 
 /// How a flow came to the version that has it, as it travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

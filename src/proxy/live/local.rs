@@ -8,7 +8,7 @@ use crate::{
     pool::{Connections, Pools},
     shadow::{Sender, Shadow},
 };
-use ledger::Key;
+use call_metrics::Key;
 
 /// A thread's view of the table in force.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use ledger::{Key, Recorder, Tally};
+use call_metrics::{Key, Recorder, Tally};
 use traffic::{
     GROUPS,
     line::{Line, Outcome},

@@ -18,7 +18,7 @@
 //!    while a change was under way are in none.
 //! 5. An interval is given once it is closed, and what was lost of it is known; so there is none that goes on.
 //!
-//! Times are in whole milliseconds, as routers have them, and say so ([`ledger::Times::step_us`]).
+//! Times are in whole milliseconds, as routers have them, and say so ([`call_metrics::Times::step_us`]).
 //!
 //! # What an operator sets up
 //!
@@ -43,7 +43,7 @@ use std::{
     time::Duration,
 };
 
-use ledger::{Cursor, Ledger, Moment, Reading, Room, Timeline};
+use call_metrics::{Cursor, Ledger, Moment, Reading, Room, Timeline};
 use serde::Serialize;
 use tokio::time::{Instant, sleep, sleep_until};
 use traffic::{

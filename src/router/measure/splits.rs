@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use ledger::{Key, Moment};
+use call_metrics::{Key, Moment};
 use traffic::{
     Table,
     line::Line,

@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use call_metrics::{Cursor, Interval, Key, Reading, Row, Tally, Times};
 use choirmaster_agent::{
     core::{
         Abilities, Act, Core, Counted, Errand, Event, Fetched, Listed, Now, Owed, Polled, ReadBack, Refusal,
@@ -15,7 +16,6 @@ use choirmaster_agent::{
     measure::Reads,
     runtime::{Phase, Running, VersionId},
 };
-use ledger::{Cursor, Interval, Key, Reading, Row, Tally, Times};
 use model::StageStatus;
 use protocol::{EndStageAnswer, StageSummary, Then};
 use proxy::{

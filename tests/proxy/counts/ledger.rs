@@ -1,7 +1,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use ledger::Tally;
-use ledger::{Cursor, Key, Ledger, Moment, Reading, Room, Timeline, Times};
+use call_metrics::Tally;
+use call_metrics::{Cursor, Key, Ledger, Moment, Reading, Room, Timeline, Times};
 use proptest::prelude::*;
 use tokio::time::Instant;
 

@@ -8,9 +8,9 @@ use std::{
     time::Duration,
 };
 
+use call_metrics::Tally;
+use call_metrics::{Cursor, Moment, Row};
 use choirmaster_proxy::{Limits, Measuring, Proxy, form::TableForm};
-use ledger::Tally;
-use ledger::{Cursor, Moment, Row};
 use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
@@ -306,7 +306,7 @@ async fn calls_with_a_key_are_counted_by_the_group_of_the_key_which_no_share_cha
     // Who sends no key is a user of one call, of any group.
     assert_eq!((all.calls, groups.calls.iter().sum::<u64>()), (124, 124));
     assert!(groups.calls.iter().zip(expected).all(|(calls, keyed)| *calls >= keyed));
-    let times: Vec<u64> = groups.times.iter().map(ledger::Times::count).collect();
+    let times: Vec<u64> = groups.times.iter().map(call_metrics::Times::count).collect();
     assert!(
         times.iter().zip(groups.calls).zip(groups.failures).all(|((n, calls), failed)| *n == calls - failed)
     );

@@ -1,5 +1,5 @@
 use analysis::{Histogram, values::GAMMA};
-use ledger::{EXACT_TIMES, Recorder, Times};
+use call_metrics::{EXACT_TIMES, Recorder, Times};
 use proptest::prelude::*;
 
 /// Microseconds of every order, and those at the ends.

@@ -9,11 +9,11 @@ use std::{
     time::Duration,
 };
 
+use call_metrics::{Cursor, Reading};
 use choirmaster_proxy::control::{
     client::{Client, ClientError},
     form::Status,
 };
-use ledger::{Cursor, Reading};
 use tokio::{net::TcpStream, task::JoinHandle};
 
 use super::{

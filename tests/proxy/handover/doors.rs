@@ -10,8 +10,8 @@ use std::{
     },
 };
 
+use call_metrics::Reading;
 use choirmaster_proxy::control::form::Status;
-use ledger::Reading;
 use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::{Value, json};
 

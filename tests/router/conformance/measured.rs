@@ -9,11 +9,11 @@ use std::{
     },
 };
 
+use call_metrics::{Cursor, Key, Tally};
 use choirmaster_router::{
     Router,
     measure::{Counted, Measure, Settings},
 };
-use ledger::{Cursor, Key, Tally};
 use tokio::{net::UnixDatagram, sync::Semaphore, task::JoinHandle, time::Instant};
 use traffic::{
     Bucket, Failure, Variation as Which,
@@ -52,7 +52,7 @@ impl Counts {
         this
     }
 
-    fn read(&mut self) -> ledger::Reading {
+    fn read(&mut self) -> call_metrics::Reading {
         let reading = self.measure.since(self.cursor);
         self.cursor = reading.next;
         for row in reading.closed.iter().flat_map(|interval| &interval.rows) {

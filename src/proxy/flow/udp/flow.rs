@@ -11,7 +11,7 @@ use bytes::Bytes;
 use rustix::net::SendFlags;
 use tokio::{net::UdpSocket, sync::Notify, time::Instant};
 
-use ledger::Key;
+use call_metrics::Key;
 
 use crate::count::Course;
 

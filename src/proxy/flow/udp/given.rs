@@ -10,7 +10,7 @@ use crate::{
     count::Course,
     live::{Target, Version},
 };
-use ledger::Key;
+use call_metrics::Key;
 
 /// A flow without its socket, which goes along as a descriptor.
 #[derive(Debug, Clone, Serialize, Deserialize)]

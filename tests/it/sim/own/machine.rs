@@ -5,7 +5,7 @@ use ::agent::{
     front::table_form,
     runtime::VersionId,
 };
-use ledger::Reading;
+use call_metrics::Reading;
 use proxy::form::{ServiceForm, TableForm};
 
 use super::{Happening, Own, drive::LOCAL_MS, led, runtime::Conduct};

@@ -5,8 +5,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use ::agent::core::ReadBack;
-use ledger::Tally;
-use ledger::{Cursor, Key, Ledger, Moment, Reading, Room, Timeline, Times};
+use call_metrics::Tally;
+use call_metrics::{Cursor, Key, Ledger, Moment, Reading, Room, Timeline, Times};
 use proxy::{
     control::form::TableNumber,
     form::TableForm,
