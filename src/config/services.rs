@@ -7,8 +7,8 @@ use super::{
     section::{Field, Section},
 };
 use crate::strategies;
+use ab_releases::{Fault as Unfit, check_environment, check_group, check_version};
 use language::RolloutTemplates;
-use progressive::{Fault as Unfit, check_environment, check_group, check_version};
 use protocol::progressive::Registrations;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

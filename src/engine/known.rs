@@ -8,13 +8,13 @@ use std::{collections::BTreeMap, time::Duration};
 use tokio::{sync::oneshot, time::timeout};
 
 use super::{Engine, EngineError, audit::Actor, mailbox::Envelope};
-use progressive::{Kind, Uuid};
+use ab_releases::{Kind, Uuid};
 use store::rows::{TenantRow, UserRow, WallMs};
 
 /// A tenant, or a user of one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Known {
-    /// [`progressive::DEFAULT_TENANT`] for whoever is bound to none.
+    /// [`ab_releases::DEFAULT_TENANT`] for whoever is bound to none.
     pub tenant: String,
     /// As the audit trail names them; `None`: it is about the tenant alone.
     pub user: Option<String>,

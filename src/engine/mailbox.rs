@@ -6,12 +6,12 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use super::{audit::Actor, effect::Entry, kept::Setting, known::Known};
+use ab_releases::Kind;
 use domain::release::{
     command::{Command, Refusal, Reply},
     state::Snapshot,
 };
 use model::{ReleaseId, ReleaseKey};
-use progressive::Kind;
 use store::rows::RegisteredRow;
 
 /// Commands that wait for the engine; more are refused until it has caught up.

@@ -8,8 +8,8 @@ use super::{
     Engine, EngineError, audit,
     mailbox::{By, Envelope},
 };
+use ab_releases::Kind;
 use model::ReleaseId;
-use progressive::Kind;
 use store::rows::RegisteredRow;
 
 /// What became of it.

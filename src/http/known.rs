@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::{Context, context::PATIENCE};
+use ab_releases::DEFAULT_TENANT;
 use engine::{EngineError, known::Known};
 use model::TenantName;
-use progressive::DEFAULT_TENANT;
 
 /// All tenants that are there, and whoever has a token of one or of the whole manager.
 pub async fn of_configuration(ctx: &Context) -> Result<(), EngineError> {

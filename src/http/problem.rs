@@ -9,10 +9,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
+use ab_releases::Fault;
 use domain::release::command::Refusal;
 use engine::EngineError;
 use language::functions::ArchiveError;
-use progressive::Fault;
 use protocol::api;
 use store::StoreError;
 

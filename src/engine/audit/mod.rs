@@ -1,12 +1,12 @@
 //! The audit trail: what happened, in words that an operator can read, stored in the commit in which it happened.
 
+mod ab_releases;
 mod analysis;
 mod children;
 mod event;
 mod lifecycle;
 mod members;
 mod parent;
-mod progressive;
 mod rollout;
 mod stages;
 pub(crate) mod step;
@@ -94,7 +94,7 @@ pub fn events(
         .flat_map(|change| {
             let child_id = change.child().map_or("?", id);
             let release = change.release().and_then(|key| state.find(key));
-            let of_service = release.map(|release| progressive::events(change, release)).unwrap_or_default();
+            let of_service = release.map(|release| ab_releases::events(change, release)).unwrap_or_default();
             event(state, change, child_id).into_iter().chain(of_service).map(move |event| {
                 let is_step = event.is_step();
                 let text = stored::json(&Noted { version: EventVersion::NOW, event, note });

@@ -268,7 +268,7 @@ fn stages(strategy: &Strategy, from_above: bool) -> Vec<api::StageOverview> {
 fn shares(strategy: &Strategy, stage: &Stage) -> BTreeMap<String, f64> {
     let Some(Subject::Service(service)) = strategy.subject(stage.subject) else { return BTreeMap::new() };
     let all = service.variations.iter().zip(&stage.shares);
-    all.map(|(variation, share)| (variation.name.to_string(), progressive::percent(*share))).collect()
+    all.map(|(variation, share)| (variation.name.to_string(), ab_releases::percent(*share))).collect()
 }
 
 fn mark_skipped(stages: &mut [api::StageOverview], facts: &[Dated]) {

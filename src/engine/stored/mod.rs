@@ -47,10 +47,10 @@ use crate::{
     tenants::Tenant,
     view::OfferKey,
 };
+use ab_releases::Recorded;
 use domain::release::{analysis::Run, assignment::Slot, precedent::Time, summary::Summary};
 use language::Strategy;
 use model::{ChildKey, ReleaseId, ReleaseKey, StageStatus};
-use progressive::Recorded;
 use store::{
     StoreError,
     rows::{

@@ -31,6 +31,7 @@ use super::{
     stats::Stats,
     view::{MAX_RELEASES, View},
 };
+use ab_releases::{Kind, Names, tenant_of};
 use domain::children::{self, Forgetting};
 use domain::release::{
     advance,
@@ -41,7 +42,6 @@ use domain::release::{
     state::{Snapshot, State},
 };
 use model::{ChildKey, Now, Outcome, ReleaseId, ReleaseKey};
-use progressive::{Kind, Names, tenant_of};
 use store::{
     StoreError, Writer,
     rows::{ArchiveRow, AuditRow},

@@ -2,12 +2,12 @@
 
 use super::Touched;
 use crate::{audit::Actor, effect::Entry, ended::ended, known::Known, stored::Times};
+use ab_releases::{Kind, Recorded, Uuid, tenant_of};
 use domain::release::{
     lifecycle::{Change, Submitted},
     state::{End, State},
 };
 use model::{Now, ReleaseKey};
-use progressive::{Kind, Recorded, Uuid, tenant_of};
 use store::rows::{PrecedentRow, ServiceReleaseRow, WallMs};
 
 impl Touched {

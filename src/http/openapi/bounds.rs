@@ -11,10 +11,10 @@ use crate::{
         releases::{actions, wanted::MAX_NAME_CHARS},
     },
 };
+use ab_releases::Status;
 use domain::release::state::ReleaseState;
 use engine::questions::releases::Sort;
 use model::{ChildKind, ChildStatus, MAX_OFFER_ID_LEN, Outcome, traffic::RouterPhase};
-use progressive::Status;
 use protocol::child::{MAX_HISTOGRAM_CALLS, MAX_LABEL_BYTES};
 
 /// Durations: whole numbers with units.

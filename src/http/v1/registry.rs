@@ -19,8 +19,8 @@ use crate::{
     scope::Scope,
     v1::{page, tenant::tenant_of, time::rfc3339},
 };
+use ab_releases::{DEFAULT_TENANT, Fault, Kind, Uuid};
 use engine::{By, EngineError, audit::Actor, registering::Registration, stored};
-use progressive::{DEFAULT_TENANT, Fault, Kind, Uuid};
 use protocol::{
     api::Note,
     progressive::{
@@ -70,7 +70,7 @@ impl Spec for EnvironmentSpec {
         &self.name
     }
     fn check(&self) -> Result<(), Fault> {
-        progressive::check_environment(self)
+        ab_releases::check_environment(self)
     }
     fn show(self, entry: Entry) -> Environment {
         let Entry { id, tenant_id, created_at, created_by } = entry;
@@ -89,7 +89,7 @@ impl Spec for TargetGroupSpec {
         &self.name
     }
     fn check(&self) -> Result<(), Fault> {
-        progressive::check_group(self)
+        ab_releases::check_group(self)
     }
     fn show(self, entry: Entry) -> TargetGroup {
         let Entry { id, tenant_id, created_at, created_by } = entry;
@@ -108,7 +108,7 @@ impl Spec for VersionSpec {
         &self.name
     }
     fn check(&self) -> Result<(), Fault> {
-        progressive::check_version(self)
+        ab_releases::check_version(self)
     }
     fn show(self, entry: Entry) -> RegisteredVersion {
         let Entry { id, tenant_id, created_at, created_by } = entry;

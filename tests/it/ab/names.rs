@@ -1,6 +1,6 @@
 //! Names and ids: each has its UUID, and it is always the same.
 
-use progressive::{Kind, Uuid, hundredths, release_id};
+use ab_releases::{Kind, Uuid, hundredths, release_id};
 
 #[test]
 fn ids_are_uuids_of_version_5_and_stay_what_they_were() {

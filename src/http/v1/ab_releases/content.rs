@@ -3,9 +3,9 @@
 use axum::http::StatusCode;
 
 use crate::{Context, problem::Problem, scope::Scope};
+use ab_releases::{Bound, Fault};
 use language::functions::{self, Unpacked};
 use model::TenantName;
-use progressive::{Bound, Fault};
 
 /// The folders of both versions that agents run, which are of variations of these places; `None`: what the release is made of runs
 /// already.

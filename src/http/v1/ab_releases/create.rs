@@ -22,10 +22,10 @@ use crate::{
         tenant::tenant_of,
     },
 };
+use ab_releases::{Bound, Fault, translate};
 use domain::release::command::Reply;
 use engine::EngineError;
 use model::{MAX_RELEASE_ID_LEN, TenantName};
-use progressive::{Bound, Fault, translate};
 use protocol::{
     api::{self, Note},
     progressive::{ABRelease, EnvironmentSpec, NewABRelease, TargetGroupSpec, VersionSpec},

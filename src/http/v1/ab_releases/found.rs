@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use axum::http::StatusCode;
 
 use crate::{Context, context::PATIENCE, problem::Problem, scope::Scope, v1::time::rfc3339};
+use ab_releases::{Course, Kind, Recorded, RecordedVariation, Shown, Uuid};
 use domain::{
     release::{
         assignment::{Dated, StageSet},
@@ -19,7 +20,6 @@ use engine::{
 };
 use language::{Metric, Stage, Statistic, Strategy};
 use model::ReleaseKey;
-use progressive::{Course, Kind, Recorded, RecordedVariation, Shown, Uuid};
 use protocol::progressive::{ABRelease, HealthMetrics, HealthResult};
 use store::rows::{ReleaseRow, ServiceReleaseRow};
 
@@ -110,7 +110,7 @@ impl Standing {
 /// By its UUID, or by the id of the release.
 pub(super) async fn find(ctx: &Context, scope: &Scope, named: &str) -> Result<Found, Problem> {
     let release = scope.release(named);
-    let of_name = || Uuid::of(Kind::Release, &[progressive::tenant_of(&release), &release]);
+    let of_name = || Uuid::of(Kind::Release, &[ab_releases::tenant_of(&release), &release]);
     let id = Uuid::parse(named).unwrap_or_else(of_name).to_string();
     let row = ctx.engine.reader().service_release(&id).await?;
     let is_seen = |row: &ServiceReleaseRow| scope.tenant().is_none_or(|own| own.as_str() == row.tenant);
@@ -157,7 +157,7 @@ impl Found {
 
     /// Without its stages.
     pub fn in_short(&self) -> ABRelease {
-        progressive::show(&self.recorded, &self.now.course(), self.shown(), None)
+        ab_releases::show(&self.recorded, &self.now.course(), self.shown(), None)
     }
 
     pub async fn measured(&self, ctx: &Context) -> Result<BTreeMap<u8, StageMeasured>, Problem> {
@@ -180,7 +180,7 @@ impl Found {
             Some(HealthResult { health_percentage, healthy: health.healthy && !is_low, ..health })
         });
         let health = health.collect();
-        Ok(progressive::show(&self.recorded, &self.now.course(), self.shown(), Some(health)))
+        Ok(ab_releases::show(&self.recorded, &self.now.course(), self.shown(), Some(health)))
     }
 }
 

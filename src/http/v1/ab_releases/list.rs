@@ -12,7 +12,7 @@ use crate::{
     scope::Scope,
     v1::{page, registry, tenant::tenant_of},
 };
-use progressive::{Kind, Status};
+use ab_releases::{Kind, Status};
 use protocol::progressive::ABRelease;
 use store::{MAX_PAGE, ServiceFilter};
 

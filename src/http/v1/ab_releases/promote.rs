@@ -14,9 +14,9 @@ use crate::{
     problem::Problem,
     scope::Scope,
 };
+use ab_releases::Fault;
 use domain::release::{command::Command, rollout, state::Snapshot};
 use model::ReleaseKey;
-use progressive::Fault;
 use protocol::{
     api::{self, Note},
     progressive::{ABRelease, PromoteVariation},

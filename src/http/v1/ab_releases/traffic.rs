@@ -13,13 +13,13 @@ use crate::{
     scope::Scope,
     v1::{time::rfc3339, traffic::form::entry},
 };
+use ab_releases::{Recorded, percent, share_of, subject_of};
 use domain::{
     release::{assignment::Assignment, state::Snapshot},
     traffic::{self, Variation, measured},
 };
 use engine::stored;
 use model::ReleaseKey;
-use progressive::{Recorded, percent, share_of, subject_of};
 use protocol::{
     api::TrafficEntry,
     progressive::{ABTraffic, BackendShare, CurrentSplit, RouterShare, TrafficDistribution, TrafficHistory},

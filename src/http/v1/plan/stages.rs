@@ -1,7 +1,7 @@
 //! The stages of services in a plan: what each variation gets, and how many users that moves.
 
+use ab_releases::percent;
 use language::{Strategy, Subject};
-use progressive::percent;
 use protocol::api::PlannedStage;
 
 /// All calls, in units of 0.01 %.

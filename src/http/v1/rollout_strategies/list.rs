@@ -3,7 +3,7 @@
 use axum::{Json, extract::State};
 
 use crate::Context;
-use progressive::shown_template;
+use ab_releases::shown_template;
 use protocol::progressive::RolloutStrategyTemplate;
 
 /// Lists the templates of how a share grows, by name: those that every manager has, and those of its folder.

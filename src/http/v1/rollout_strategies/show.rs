@@ -3,7 +3,7 @@
 use axum::{Json, extract::State, http::StatusCode};
 
 use crate::{Context, extract::Path, problem::Problem};
-use progressive::{read_strategy, shown_template};
+use ab_releases::{read_strategy, shown_template};
 use protocol::progressive::RolloutStrategyTemplate;
 
 /// Shows a template of how a share grows.

@@ -3,9 +3,9 @@
 use axum::http::StatusCode;
 
 use crate::{Context, context::PATIENCE, problem::Problem, scope::Scope, v1::time::rfc3339};
+use ab_releases::{Kind, Uuid};
 use engine::tenants::{Limits, Tenant, unfinished};
 use model::TenantName;
-use progressive::{Kind, Uuid};
 use protocol::api::{self, TenantLimits, TenantRoom, TenantUser};
 use store::{MAX_PAGE, rows::UserRow};
 

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use crate::v1::time::{of_served, rfc3339};
+use ab_releases::percent;
 use domain::{
     children::Child,
     release::command::Seen,
     traffic::{self, Entry, Order, Share, Sum},
 };
 use model::{ChildKey, Now, traffic::HealthCheckForm};
-use progressive::percent;
 use protocol::api::{
     CountedCalls, DrainedVariation, RouteBackend, RouteConfig, RouteHealthCheck, RoutedService,
     RoutedVariation, Router, RouterOrder, RouterOrderAnswer, Service, ServiceVariationSum, ShareRange,

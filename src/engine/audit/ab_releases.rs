@@ -1,7 +1,7 @@
 //! What changes of a release of a service are called in the words of progressive delivery, beside their own names: the same for each
 //! release, however it was submitted.
 
-use ::progressive::{percent, shares_of, subject_of, variation_of};
+use ::ab_releases::{percent, shares_of, subject_of, variation_of};
 
 use super::event::Event;
 use domain::release::{
