@@ -8,7 +8,7 @@
 use std::{collections::BTreeMap, fmt::Write as _, net::SocketAddr, time::Duration};
 
 use anyhow::{Context as _, ensure};
-use simulated::Offer;
+use simulated_children::Offer;
 use tokio::{
     sync::mpsc,
     task::JoinSet,

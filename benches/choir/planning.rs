@@ -15,7 +15,7 @@ use domain::{
 };
 use language::{Strategy, Target, TargetArea};
 use model::{ChildId, ChildKey, Now};
-use simulated::{BoundingBox, area_of};
+use simulated_children::{BoundingBox, area_of};
 use tokio::time::Instant;
 
 use crate::{

@@ -6,7 +6,7 @@ use std::{io, process::ExitCode};
 use crate::config::{ConfigError, Fault};
 use model::text;
 #[cfg(feature = "manager")]
-use simulated::FleetError;
+use simulated_children::FleetError;
 #[cfg(feature = "manager")]
 use store::StoreError;
 

@@ -34,7 +34,9 @@ use crate::{
     app,
     app::{Manager, Options},
 };
-use simulated::{Behaviour, Faults, FleetConfig, FleetError, FleetReport, Latency, Progress, Traffic};
+use simulated_children::{
+    Behaviour, Faults, FleetConfig, FleetError, FleetReport, Latency, Progress, Traffic,
+};
 
 /// Children of the demo.
 pub const AGENTS: usize = 20;
@@ -164,7 +166,7 @@ impl DemoChildren {
     fn start(config: FleetConfig) -> Self {
         let (told, progress) = watch::channel(Progress::default());
         let stop = CancellationToken::new();
-        let running = tokio::spawn(simulated::run(config, stop.clone(), move |progress| {
+        let running = tokio::spawn(simulated_children::run(config, stop.clone(), move |progress| {
             told.send_replace(progress.clone());
         }));
         Self { progress, stop, running }

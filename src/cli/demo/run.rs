@@ -15,7 +15,7 @@ use super::{
 use crate::cli::{client::Client, failure::Failure};
 use language::Strategy;
 use protocol::api::{Child, Deployment, Release};
-use simulated::Progress;
+use simulated_children::Progress;
 
 /// Children that call for the first time have this long.
 const ARRIVAL_LIMIT: Duration = Duration::from_secs(20);

@@ -21,7 +21,7 @@ use crate::cli::{
     show,
     tree::{Tree, TreeConfig},
 };
-use simulated::{BoundingBox, FleetConfig, Traffic, tree::TreeSpec};
+use simulated_children::{BoundingBox, FleetConfig, Traffic, tree::TreeSpec};
 
 /// The tree of the demo.
 const TREE: &str = "2x2x3";

@@ -12,7 +12,7 @@ use std::{
 use tokio_util::sync::CancellationToken;
 
 use super::{failure::Failure, show};
-use simulated::{
+use simulated_children::{
     AgentReport, Behaviour, BoundingBox, CallClock, Faults, FleetConfig, FleetKind, FleetReport, Latency,
     Progress, Traffic,
 };
@@ -193,7 +193,7 @@ async fn run_flat(args: &FleetArgs) -> anyhow::Result<u8> {
     let poll = if agents == 1 { "polls" } else { "poll" };
     writeln!(err, "{children} (seed {seed}) {poll} {}", args.address())?;
     let live = err.is_terminal();
-    let report = simulated::run(args.config(), stop, |progress| {
+    let report = simulated_children::run(args.config(), stop, |progress| {
         if live {
             // A terminal that went away is no reason to stop the fleet.
             write!(std::io::stderr(), "\r\x1b[K{}", line(progress)).ok();

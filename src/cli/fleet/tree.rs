@@ -17,7 +17,7 @@ use crate::cli::{
     signals::Signals,
     tree::{FleetBelow, Member, Standing, Tree, TreeConfig},
 };
-use simulated::{EndOfRun, Progress, tree::TreeSpec};
+use simulated_children::{EndOfRun, Progress, tree::TreeSpec};
 
 /// How often the tree is looked at, and progress shown.
 const LOOK_EVERY: Duration = Duration::from_millis(500);

@@ -25,7 +25,7 @@ use crate::{app, app::Options};
 use engine::parent;
 use language::functions;
 use protocol::api::Child;
-use simulated::{
+use simulated_children::{
     FleetConfig, FleetError, FleetReport, Progress,
     tree::{MAX_MANAGERS, ManagerPlace, TreeSpec},
 };
@@ -310,7 +310,7 @@ impl Agents {
     fn start(manager: String, config: FleetConfig) -> Self {
         let (told, progress) = watch::channel(Progress { agents: config.agents, ..Progress::default() });
         let stop = CancellationToken::new();
-        let running = tokio::spawn(simulated::run(config, stop.clone(), move |progress| {
+        let running = tokio::spawn(simulated_children::run(config, stop.clone(), move |progress| {
             told.send_replace(progress.clone());
         }));
         Self { manager, progress, stop, running }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use bytes::Bytes;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
-use simulated::{NextAction, Offer, OfferStage};
+use simulated_children::{NextAction, Offer, OfferStage};
 
 use super::{
     ledger::{Fact, Runs},

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rand::{RngExt, rngs::StdRng};
 use serde_json::{Value, json};
-use simulated::Offer;
+use simulated_children::Offer;
 
 use super::{
     ledger::{Fact, Runs},

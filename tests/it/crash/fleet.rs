@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use simulated::{FleetConfig, FleetReport, LiveVersion, run};
+use simulated_children::{FleetConfig, FleetReport, LiveVersion, run};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use choirmaster::cli::fleet::{FleetArgs, run};
 use clap::Parser;
-use simulated::{FleetConfig, FleetKind, Latency};
+use simulated_children::{FleetConfig, FleetKind, Latency};
 
 #[derive(Debug, Parser)]
 struct Command {

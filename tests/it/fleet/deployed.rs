@@ -3,7 +3,7 @@
 use std::{collections::HashSet, time::Duration};
 
 use serde_json::json;
-use simulated::{AgentReport, Behaviour, Exit, FleetConfig, Latency, LiveVersion};
+use simulated_children::{AgentReport, Behaviour, Exit, FleetConfig, Latency, LiveVersion};
 
 use super::manager::{
     CLOSE, Call, Manager, PACE, Script, count, functions_zip, offer, results, stage, work, zip_of,

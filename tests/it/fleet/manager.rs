@@ -18,7 +18,7 @@ use axum::{
     serve::ListenerExt,
 };
 use serde_json::{Value, json};
-use simulated::{Faults, FleetConfig, FleetReport, run};
+use simulated_children::{Faults, FleetConfig, FleetReport, run};
 use tokio::{
     sync::Notify,
     time::{Instant, sleep, timeout},

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use simulated::{FleetConfig, FleetKind, FleetReport, LiveVersion};
+use simulated_children::{FleetConfig, FleetKind, FleetReport, LiveVersion};
 use tokio::{
     task::JoinHandle,
     time::{sleep, timeout},
@@ -32,7 +32,7 @@ impl Children {
         config.traffic.new.errors = errors;
         let stop = CancellationToken::new();
         let until = stop.clone();
-        let run = tokio::spawn(async move { simulated::run(config, until, |_| ()).await.unwrap() });
+        let run = tokio::spawn(async move { simulated_children::run(config, until, |_| ()).await.unwrap() });
         Self { stop, run }
     }
 

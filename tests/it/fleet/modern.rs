@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use analysis::{Histogram, Rounding, Values};
-use simulated::{CallClock, FleetConfig, FleetKind, LiveVersion, MAX_SESSION_CALLS};
+use simulated_children::{CallClock, FleetConfig, FleetKind, LiveVersion, MAX_SESSION_CALLS};
 
 use super::manager::{Call, Manager, Script, count, offer, results, stage};
 

@@ -6,7 +6,7 @@ use analysis::{Clock, Rounding};
 use model::duration::read_go;
 use protocol::HistogramForm;
 use rand::{SeedableRng, rngs::StdRng};
-use simulated::{Behaviour, BoundingBox, CallClock, Latency, Offer, StageCalls, area_of};
+use simulated_children::{Behaviour, BoundingBox, CallClock, Latency, Offer, StageCalls, area_of};
 
 const BOX: BoundingBox = BoundingBox { west: 13.3, south: 52.4, east: 13.6, north: 52.6 };
 

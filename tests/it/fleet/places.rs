@@ -1,7 +1,7 @@
 //! Which managers a tree has, and where they lie.
 
 use proptest::prelude::*;
-use simulated::{
+use simulated_children::{
     BoundingBox, area_of,
     tree::{MAX_MANAGERS, ManagerPlace, TreeSpec},
 };

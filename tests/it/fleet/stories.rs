@@ -4,7 +4,7 @@
 use std::{fmt::Write as _, time::Duration};
 
 use serde_json::Value;
-use simulated::{AgentReport, FleetConfig, FleetReport, LiveVersion};
+use simulated_children::{AgentReport, FleetConfig, FleetReport, LiveVersion};
 use tokio::{
     task::JoinHandle,
     time::{Instant, sleep},
@@ -57,7 +57,7 @@ impl Story {
         config.faults.exit_after_rollback = 1.0;
         change(&mut config);
         let stop = CancellationToken::new();
-        let run = simulated::run(config, stop.clone(), |_| ());
+        let run = simulated_children::run(config, stop.clone(), |_| ());
         let agents = tokio::spawn(async move { run.await.unwrap() });
         let story = Self { world, stop, agents };
         story.until("/api/v1/children", |seen| seen["items"].as_array().unwrap().len() == AGENTS).await;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use choirmaster::cli::fleet::summary;
-use simulated::{FleetConfig, FleetError, FleetKind, LiveVersion, Progress, run};
+use simulated_children::{FleetConfig, FleetError, FleetKind, LiveVersion, Progress, run};
 use tokio_util::sync::CancellationToken;
 
 use super::manager::{Call, Manager, PACE, Script, count, offer, results, stage};

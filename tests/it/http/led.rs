@@ -1,7 +1,7 @@
 //! Releases that are led, on real servers with simulated agents, on either store.
 
 use serde_json::Value;
-use simulated::FleetConfig;
+use simulated_children::FleetConfig;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -37,7 +37,7 @@ async fn every_order_leads_all_agents_to_the_end_and_survives_a_restart(place: &
     config.traffic.calls_per_second = 500.0;
     config.traffic.new.errors = 0.0;
     let stop = CancellationToken::new();
-    let agents = tokio::spawn(simulated::run(config, stop.clone(), |_| ()));
+    let agents = tokio::spawn(simulated_children::run(config, stop.clone(), |_| ()));
     world.until("/api/v1/children", |seen| seen["items"].as_array().unwrap().len() == AGENTS).await;
     let orders = [
         ("parallel", ""),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use simulated::{FleetConfig, FleetKind};
+use simulated_children::{FleetConfig, FleetKind};
 use sqlx::Connection as _;
 use tokio::{
     io::AsyncWriteExt as _,
@@ -399,7 +399,7 @@ async fn simulated_modern_children_wait_for_a_release_and_run_it() {
         pace: 0.01,
         ..FleetConfig::default()
     };
-    let fleet = tokio::spawn(simulated::run(config, stop.clone(), |_| ()));
+    let fleet = tokio::spawn(simulated_children::run(config, stop.clone(), |_| ()));
     waiting(&world, 5).await;
     world.submit(&strategy("a")).await.ok();
     let began = Instant::now();

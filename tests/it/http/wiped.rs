@@ -1,7 +1,7 @@
 //! A manager that lost its data in the middle of a release: its agents come back by themselves.
 
 use serde_json::Value;
-use simulated::FleetConfig;
+use simulated_children::FleetConfig;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -30,7 +30,7 @@ async fn agents_whose_manager_lost_its_data_in_mid_release_end_their_stage_and_t
     config.traffic.new.errors = 0.0;
     let stop = CancellationToken::new();
     let until = stop.clone();
-    let agents = tokio::spawn(async move { simulated::run(config, until, |_| ()).await.unwrap() });
+    let agents = tokio::spawn(async move { simulated_children::run(config, until, |_| ()).await.unwrap() });
     let count = |listed: &Value| listed["items"].as_array().unwrap().len();
     let before = world.until("/api/v1/children", |listed| count(listed) == AGENTS).await;
     world.submit(&held("lost")).await.ok();

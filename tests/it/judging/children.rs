@@ -1,6 +1,6 @@
 //! A stage that is judged by what children report of it.
 
-use simulated::{FleetConfig, FleetKind};
+use simulated_children::{FleetConfig, FleetKind};
 
 use super::{Agents, in_state, judged, registered};
 use crate::{virtual_time::VirtualTime, world::World};

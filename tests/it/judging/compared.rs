@@ -1,6 +1,6 @@
 //! What a judged metric's evidence says is what the page of its release shows, in numbers and drawn.
 
-use simulated::FleetKind;
+use simulated_children::FleetKind;
 
 use super::{Agents, in_state, judged, registered};
 use crate::{

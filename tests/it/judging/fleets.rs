@@ -18,7 +18,7 @@ use std::{
 
 use analysis::dist::binomial_sf;
 use serde_json::Value;
-use simulated::{FleetConfig, FleetKind, Latency};
+use simulated_children::{FleetConfig, FleetKind, Latency};
 use tokio::{
     runtime,
     time::{Instant, sleep},

@@ -32,7 +32,7 @@ async fn a_plan_says_what_it_takes_by_what_the_release_before_measured() {
     let _time = VirtualTime::begin();
     let world = World::start().await;
     let agents = Agents::below(&world, 3, |config| {
-        config.kind = simulated::FleetKind::Modern;
+        config.kind = simulated_children::FleetKind::Modern;
         config.traffic.new.latency = config.traffic.base.latency;
     });
     registered(&world, 3).await;

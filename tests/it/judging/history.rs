@@ -2,7 +2,7 @@
 //! calls that the first one found too few.
 
 use serde_json::Value;
-use simulated::{FleetConfig, FleetKind};
+use simulated_children::{FleetConfig, FleetKind};
 
 use super::{Agents, judged, look_until, registered, told_of};
 use crate::{tree::levels, virtual_time::VirtualTime, world::World};

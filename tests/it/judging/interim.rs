@@ -2,7 +2,7 @@
 
 use analysis::Histogram;
 use serde_json::{Value, json};
-use simulated::{FleetConfig, FleetKind};
+use simulated_children::{FleetConfig, FleetKind};
 
 use super::{Agents, events, in_state, judged, look_until, registered};
 use crate::{

@@ -24,7 +24,7 @@ use axum::{Router, extract::Query, http::StatusCode, routing::get};
 use choirmaster::app::Options;
 use language::analysis::providers::Providers;
 use serde_json::Value;
-use simulated::{FleetConfig, FleetReport};
+use simulated_children::{FleetConfig, FleetReport};
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
@@ -106,7 +106,7 @@ impl Agents {
         change(&mut config);
         let stop = CancellationToken::new();
         let until = stop.clone();
-        let run = tokio::spawn(async move { simulated::run(config, until, |_| ()).await.unwrap() });
+        let run = tokio::spawn(async move { simulated_children::run(config, until, |_| ()).await.unwrap() });
         Self { stop, run }
     }
 

@@ -2,7 +2,7 @@
 
 use analysis::{Clock, Rounding, Values, Verdict};
 use serde_json::{Value, json};
-use simulated::FleetKind;
+use simulated_children::FleetKind;
 
 use super::{Agents, in_state, judged, look_until, registered};
 use crate::{

@@ -12,7 +12,7 @@ use choirmaster::app::Options;
 use futures_util::future::join_all;
 use language::analysis::providers::Providers;
 use serde_json::Value;
-use simulated::{AgentReport, FleetReport, LiveVersion};
+use simulated_children::{AgentReport, FleetReport, LiveVersion};
 use tokio::time::sleep;
 
 use super::{Agents, events, in_state, judged, told_of};

@@ -2,7 +2,7 @@
 
 use analysis::Histogram;
 use serde_json::{Value, json};
-use simulated::{Behaviour, FleetConfig, FleetKind};
+use simulated_children::{Behaviour, FleetConfig, FleetKind};
 
 use super::{
     Agents,

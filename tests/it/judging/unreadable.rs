@@ -1,7 +1,7 @@
 //! What an analysis needs is in the store and can't be read: it says so, and does not pass as if it were not there.
 
 use serde_json::{Value, json};
-use simulated::FleetKind;
+use simulated_children::FleetKind;
 
 use super::{Agents, in_state, judged, look_until, registered};
 use crate::{

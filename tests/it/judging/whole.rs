@@ -1,6 +1,6 @@
 //! The analysis of a whole release: between its waves, and in the background.
 
-use simulated::FleetKind;
+use simulated_children::FleetKind;
 
 use super::{Agents, Meter, events, in_state, registered};
 use crate::{

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use engine::parent;
 use serde_json::{Value, json};
-use simulated::{FleetConfig, FleetReport};
+use simulated_children::{FleetConfig, FleetReport};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -53,7 +53,7 @@ impl Agents {
         config.traffic.new.errors = if bad { 0.9 } else { 0.0 };
         let stop = CancellationToken::new();
         let until = stop.clone();
-        let run = tokio::spawn(async move { simulated::run(config, until, |_| ()).await.unwrap() });
+        let run = tokio::spawn(async move { simulated_children::run(config, until, |_| ()).await.unwrap() });
         Self { stop, run }
     }
 

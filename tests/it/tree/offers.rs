@@ -6,7 +6,7 @@ use super::levels::{AGENTS, Agents, below, ended, registered};
 use crate::world::{STAGE, World, strategy};
 
 /// Every agent runs this version at the end.
-fn all_run(agents: &simulated::FleetReport, version: &str) {
+fn all_run(agents: &simulated_children::FleetReport, version: &str) {
     for agent in &agents.agents {
         let live = format!("{:?}", agent.live);
         assert!(live.contains(version), "{live}");

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use serde_json::Value;
-use simulated::{FleetConfig, FleetReport};
+use simulated_children::{FleetConfig, FleetReport};
 use tempfile::TempDir;
 use tokio::{
     task::JoinHandle,
@@ -124,7 +124,7 @@ impl Agents {
         config.traffic.new.errors = 0.0;
         let stop = CancellationToken::new();
         let until = stop.clone();
-        let run = tokio::spawn(async move { simulated::run(config, until, |_| ()).await.unwrap() });
+        let run = tokio::spawn(async move { simulated_children::run(config, until, |_| ()).await.unwrap() });
         Self { stop, run }
     }
 
