@@ -20,7 +20,7 @@ use engine::{
     parent::{self, forward::Forwarding},
     questions, retention,
 };
-use http::{Context, address::Proxies, auth, context, host::Hosts, serve, service_area::ServiceArea};
+use http_api::{Context, address::Proxies, auth, context, host::Hosts, serve, service_area::ServiceArea};
 use language::{Site, functions};
 use metrics_providers::provider::Registry;
 use store::{StoreError, options::OpenOptions, url};
@@ -108,9 +108,9 @@ impl Options {
             tls: None,
             child_tls: None,
             timeouts: serve::Timeouts::default(),
-            max_agents: http::child::MAX_AGENTS,
-            max_wait: http::child::MAX_WAIT,
-            max_waiters: http::child::MAX_WAITERS,
+            max_agents: http_api::child::MAX_AGENTS,
+            max_wait: http_api::child::MAX_WAIT,
+            max_waiters: http_api::child::MAX_WAITERS,
             site: Site::default(),
             routers: Vec::new(),
             registered: Registrations::default(),
@@ -201,7 +201,7 @@ fn serve_on(doors: Doors, options: Options, started: Started, led: Led) -> anyho
         service_area,
     };
     let ctx = Context::new(started.engine.clone(), settings, options.forwarding, stop.clone());
-    tokio::spawn(http::v1::register_all(ctx.clone(), options.registered));
+    tokio::spawn(http_api::v1::register_all(ctx.clone(), options.registered));
     let settings = |tls: Option<Tls>| serve::Settings {
         max_connections: options.max_connections,
         tls: tls.map(|Tls(acceptor)| acceptor),
@@ -214,15 +214,15 @@ fn serve_on(doors: Doors, options: Options, started: Started, led: Led) -> anyho
     }
     let (listener, child_listener) = doors.open()?;
     let mut serving = Vec::new();
-    let leading = tokio::spawn(led.run(http::InProcess::new(ctx.clone()), stop.clone()));
-    let page = page::router(http::Operators::new(ctx.clone()), options.page);
+    let leading = tokio::spawn(led.run(http_api::InProcess::new(ctx.clone()), stop.clone()));
+    let page = page::router(http_api::Operators::new(ctx.clone()), options.page);
     let router = match child_listener {
-        None => http::router(ctx).merge(page),
+        None => http_api::router(ctx).merge(page),
         Some(listener) => {
-            let router = http::child_router(ctx.clone());
+            let router = http_api::child_router(ctx.clone());
             let settings = settings(options.child_tls);
             serving.push(tokio::spawn(serve::serve(listener, router, settings, stop.clone())));
-            http::operator_router(ctx).merge(page)
+            http_api::operator_router(ctx).merge(page)
         }
     };
     serving.push(tokio::spawn(serve::serve(listener, router, settings(options.tls), stop.clone())));

@@ -10,7 +10,7 @@ use tokio::{task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use agent::{Within, link};
-use http::{
+use http_api::{
     InProcess,
     auth::{ChildTokens, Token},
 };

@@ -21,7 +21,7 @@ use engine::{
         forward::{self, Forward, Forwarding},
     },
 };
-use http::{
+use http_api::{
     address::Proxies,
     auth::{self, ChildTokens, Token},
 };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::section::{Field, Section};
 use domain::release::settings::Settings as Rules;
-use http::child::{MAX_AGENTS, MAX_WAIT, MAX_WAITERS};
+use http_api::child::{MAX_AGENTS, MAX_WAIT, MAX_WAITERS};
 
 /// Connections at once, unless configured otherwise.
 pub const DEFAULT_MAX_CONNECTIONS: usize = 50_000;

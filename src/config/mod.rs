@@ -54,7 +54,7 @@ pub use store::Store;
 pub use tls::Tls;
 pub use value::{Bytes, LogFormat, Names, Networks, Setting, Url, Urls};
 
-use ::http::serve::Timeouts;
+use ::http_api::serve::Timeouts;
 
 /// Where the file is looked for, below the working directory, when none is named.
 pub const DEFAULT_FILE: &str = "config/choirmaster.yml";

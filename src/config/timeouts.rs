@@ -1,7 +1,7 @@
 //! How long slow callers are borne with.
 
 use super::section::{Field, Section};
-use http::serve::Timeouts;
+use http_api::serve::Timeouts;
 
 /// Shortest and longest timeout that can be set, in milliseconds.
 const MIN_TIMEOUT_MS: u64 = 100;

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use http::address::Network;
+use http_api::address::Network;
 use model::{Secret, duration};
 
 /// Longest duration that can be set, in milliseconds: ten years.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{Settings, shared::Shared};
-use http::{Operators, session::Sessions};
+use http_api::{Operators, session::Sessions};
 
 /// What pages are made from. Clones are the same.
 #[derive(Debug, Clone)]

@@ -1,6 +1,6 @@
 //! The web page: releases, where they run, what was measured, who decided what, and the actions of people.
 //!
-//! It is a client of the API that happens to run in the same process: whatever it shows or does goes through [`http::Operators`], with the
+//! It is a client of the API that happens to run in the same process: whatever it shows or does goes through [`http_api::Operators`], with the
 //! rights of whoever looks. So it says what the API says, and may do no more. Each page is rendered here, and works without scripts;
 //! scripts (`assets/`) fetch the same page again when something happens, and put what is new in the place of what was there.
 
@@ -38,7 +38,7 @@ use axum::{
 };
 
 pub use context::Page;
-use http::Operators;
+use http_api::Operators;
 
 /// Where all of it lies.
 pub(crate) const ROOT: &str = "/ui";

@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use crate::fault::Fault;
-use http::auth::CallingOperator;
+use http_api::auth::CallingOperator;
 
 /// A pause is so many times as long as the answer before it took.
 const PAUSES: u32 = 20;

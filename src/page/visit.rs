@@ -12,7 +12,7 @@ use crate::{
     context::{Page, now_s},
     fault, layout,
 };
-use http::session::Session;
+use http_api::session::Session;
 
 /// Somebody who looks at a page, and may.
 #[derive(Debug, Clone)]

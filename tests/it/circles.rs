@@ -31,7 +31,7 @@ const KNOWN: &[(&str, &str, usize)] = &[
     ("agent", "src/agent/runtime/process/shim/mod.rs", 9),
     ("engine", "src/engine/kept.rs", 27),
     ("domain", "src/domain/release/releases.rs", 6),
-    ("http", "src/http/context.rs", 7),
+    ("http-api", "src/http-api/context.rs", 7),
     ("page", "src/page/context.rs", 9),
     ("proxy", "src/proxy/shadow/send.rs", 5),
     ("proxy", "src/proxy/holder.rs", 6),

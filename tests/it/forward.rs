@@ -171,7 +171,7 @@ async fn managers_in_a_circle_refuse_what_comes_back() {
 #[tokio::test]
 async fn a_manager_whose_token_is_not_taken_above_is_itself_to_blame() {
     let root = World::with(|options| {
-        options.auth.operators = vec![http::auth::OperatorToken::new("anna", "the token of an operator")];
+        options.auth.operators = vec![http_api::auth::OperatorToken::new("anna", "the token of an operator")];
         options.auth.operator_required = true;
     })
     .await;

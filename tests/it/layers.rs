@@ -16,7 +16,7 @@ const PURE: &[&str] = &["model", "language", "analysis", "protocol", "domain", "
 const IMPURE: &[&str] = &["tokio", "axum", "sqlx", "reqwest", "tracing", "hyper", "rand", "uuid"];
 
 /// Libraries of one edge, and who alone may use them.
-const ONLY_IN: &[(&str, &[&str])] = &[("sqlx", &["store"]), ("axum", &["http", "page"])];
+const ONLY_IN: &[(&str, &[&str])] = &[("sqlx", &["store"]), ("axum", &["http-api", "page"])];
 
 /// A member as its manifest has it.
 struct Member {

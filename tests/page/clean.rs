@@ -1,6 +1,6 @@
 //! Nothing is wrong with any page for those who don't see it, see it otherwise, or have no pointer: in each state, in each mode.
 
-use http::auth::{OperatorToken, Settings};
+use http_api::auth::{OperatorToken, Settings};
 
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::auth::{OperatorToken, Settings};
+use http_api::auth::{OperatorToken, Settings};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! Whatever a child or a developer chooses is shown as the text that it is.
 
-use http::auth::{OperatorToken, Settings};
+use http_api::auth::{OperatorToken, Settings};
 use serde_json::{Value, json};
 
 use crate::{

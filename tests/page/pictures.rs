@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt::Write as _, path::Path};
 
-use http::auth::{OperatorToken, Settings};
+use http_api::auth::{OperatorToken, Settings};
 
 use crate::{
     browser::{Mode, Page, browse},

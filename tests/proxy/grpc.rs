@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use bytes::{BufMut, Bytes, BytesMut};
 use choirmaster_proxy::{Limits, Proxy, form::TableForm};
 use h2::{RecvStream, client::SendRequest, server::SendResponse};
-use http_types::{HeaderMap, Request, Response};
+use http::{HeaderMap, Request, Response};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 use crate::{

@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use choirmaster_proxy::Limits;
 use h2::{Reason, RecvStream, server::SendResponse};
-use http_types::{HeaderMap, Request, Response};
+use http::{HeaderMap, Request, Response};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},

@@ -21,7 +21,7 @@ use bytes::Bytes;
 use call_metrics::Tally;
 use choirmaster_proxy::{Limits, form::TableForm};
 use h2::{Reason, client::ResponseFuture, server::SendResponse};
-use http_types::Response;
+use http::Response;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use traffic::Failure;
@@ -42,7 +42,7 @@ fn slow_callers() -> Limits {
 
 /// A version that reads its calls and never answers.
 async fn silent_h2c() -> std::net::SocketAddr {
-    h2_version(async |mut request: http_types::Request<h2::RecvStream>, _respond: SendResponse<Bytes>| {
+    h2_version(async |mut request: http::Request<h2::RecvStream>, _respond: SendResponse<Bytes>| {
         while let Some(Ok(_)) = request.body_mut().data().await {}
         std::future::pending::<()>().await;
     })

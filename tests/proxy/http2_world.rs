@@ -10,7 +10,7 @@ use h2::{
     client::SendRequest,
     server::{self, SendResponse},
 };
-use http_types::{HeaderMap, Request, Response};
+use http::{HeaderMap, Request, Response};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::{TcpListener, TcpStream},

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use call_metrics::Copies;
 use choirmaster_proxy::Limits;
-use http_types::Response;
+use http::Response;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 

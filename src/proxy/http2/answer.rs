@@ -5,7 +5,7 @@ use std::{
 
 use bytes::Bytes;
 use h2::{Reason, server::SendResponse};
-use http_types::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use super::{

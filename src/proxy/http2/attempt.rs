@@ -11,7 +11,7 @@ use std::{
 
 use bytes::BytesMut;
 use h2::Reason;
-use http_types::{HeaderName, HeaderValue, StatusCode};
+use http::{HeaderName, HeaderValue, StatusCode};
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf},
     time::{Instant, timeout},

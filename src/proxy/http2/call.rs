@@ -2,7 +2,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use h2::{Reason, RecvStream, server::SendResponse};
-use http_types::{Method, Request, header, request::Parts};
+use http::{Method, Request, header, request::Parts};
 use tokio::{io::Empty, time::Instant};
 
 use super::{
@@ -73,7 +73,7 @@ fn prepare(head: &Parts, caller: Caller, worker: &Worker) -> Result<Prepared, (O
     let decided = Decided::new(&local, route.index, (&seen, &caller), head.method.as_str());
     let asking = Asking::of_stream(&seen, route, caller).map_err(refused)?;
     let number = (local.table().epoch(), local.table().generation());
-    let traced = head.headers.get("traceparent").map(http_types::HeaderValue::as_bytes);
+    let traced = head.headers.get("traceparent").map(http::HeaderValue::as_bytes);
     let line = worker.log().map(|log| Box::new(log.line(traced, number)));
     Ok((asking, decided, line))
 }

@@ -1,4 +1,4 @@
-use http_types::HeaderMap;
+use http::HeaderMap;
 
 /// Statuses of gRPC that speak of the version and not of the caller: `UNKNOWN`, `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED`,
 /// `INTERNAL`, `UNAVAILABLE` and `DATA_LOSS`.

@@ -1,7 +1,7 @@
 use std::{borrow::Cow, net::IpAddr};
 
 use bytes::Bytes;
-use http_types::{
+use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, Version,
     header::{CONNECTION, CONTENT_LENGTH, COOKIE, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE},
     request,
@@ -80,7 +80,7 @@ impl<'r> Seen<'r> {
             return Err(Refusal::bad("two hosts"));
         }
         let named = head.headers.get(HOST).and_then(|host| host.to_str().ok());
-        let host = head.uri.authority().map(http_types::uri::Authority::as_str).or(named);
+        let host = head.uri.authority().map(http::uri::Authority::as_str).or(named);
         if host.is_some_and(|host| host.contains('@')) {
             return Err(Refusal::bad("a host with a user"));
         }
@@ -89,7 +89,7 @@ impl<'r> Seen<'r> {
 
     /// Path and query.
     pub(crate) fn target(&self) -> &'r str {
-        self.head.uri.path_and_query().map_or("/", http_types::uri::PathAndQuery::as_str)
+        self.head.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str)
     }
 }
 
@@ -233,7 +233,7 @@ impl Answer {
     }
 
     /// Of an answer in HTTP/2.
-    pub(crate) fn of_stream(head: http_types::response::Parts) -> Result<Self, &'static str> {
+    pub(crate) fn of_stream(head: http::response::Parts) -> Result<Self, &'static str> {
         let mut fields = head.headers;
         has_one_length(&fields)?;
         drop_of_connection(&mut fields);

@@ -2,7 +2,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
 use h2::{Reason, RecvStream};
-use http_types::HeaderMap;
+use http::HeaderMap;
 use tokio::io::AsyncRead;
 
 use super::head;

@@ -2,7 +2,7 @@ use std::{future::poll_fn, io, task::Poll};
 
 use bytes::Bytes;
 use h2::{Reason, SendStream};
-use http_types::HeaderMap;
+use http::HeaderMap;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use super::{Piece, head};

@@ -1,7 +1,7 @@
 //! `choirmaster tenant …`, and the other commands with a tenant's token.
 
 use choirmaster::app::Options;
-use http::auth::{Grant, OperatorToken, Token};
+use http_api::auth::{Grant, OperatorToken, Token};
 use model::{Role, TenantName};
 
 use super::program;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{
+use http_api::{
     context::{MAX_REPORTING_KIB, MAX_SUBMISSIONS},
     serve::Timeouts,
 };

@@ -1,6 +1,6 @@
 //! Names that lead here: a page of any site can have its own name resolved to this machine.
 
-use http::auth::{self, OperatorToken};
+use http_api::auth::{self, OperatorToken};
 use serde_json::json;
 
 use super::{

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use http::auth::{ChildTokens, JoinToken, OperatorToken, Settings, Token};
+use http_api::auth::{ChildTokens, JoinToken, OperatorToken, Settings, Token};
 use language::render::ROLLOUT_STAGE;
 use serde_json::{Value, json};
 

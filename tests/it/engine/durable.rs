@@ -16,7 +16,7 @@ use domain::{
     },
 };
 use engine::{By, audit::Actor};
-use http::context::PATIENCE;
+use http_api::context::PATIENCE;
 use language::functions;
 use model::ReleaseId;
 use serde_json::{Value, json};

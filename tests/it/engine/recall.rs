@@ -1,7 +1,7 @@
 //! Calls about a release that is over and has left memory.
 
 use engine::stats::Stats;
-use http::context::PATIENCE;
+use http_api::context::PATIENCE;
 
 use crate::world::{STAGE, World, strategy, summary};
 

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use axum::http::{HeaderMap, HeaderValue};
-use http::address::{Network, Proxies};
+use http_api::address::{Network, Proxies};
 use model::address::for_limits;
 
 fn proxies(networks: &[&str]) -> Proxies {

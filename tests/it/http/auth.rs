@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use http::auth::{ChildTokens, OperatorToken, Settings, Token};
+use http_api::auth::{ChildTokens, OperatorToken, Settings, Token};
 use serde_json::{Value, json};
 
 use crate::world::{AREA, Answer, World, client, strategy};

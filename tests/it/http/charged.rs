@@ -3,7 +3,7 @@
 use axum::body::to_bytes;
 
 use axum::body::Body;
-use http::tried_alone::{Account, Charged, FREE_BYTES};
+use http_api::tried_alone::{Account, Charged, FREE_BYTES};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 

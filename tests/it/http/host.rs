@@ -1,6 +1,6 @@
 //! Which names are known, one by one.
 
-use http::host::{Hosts, MAX_WARNED};
+use http_api::host::{Hosts, MAX_WARNED};
 
 fn hosts(listen: &str) -> Hosts {
     let names = ["Choir.Example".to_owned(), "10.9.8.7".to_owned()];

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use http::auth::{ChildTokens, JoinToken, Settings, Token};
+use http_api::auth::{ChildTokens, JoinToken, Settings, Token};
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 use tokio::time::Instant;

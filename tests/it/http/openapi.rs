@@ -159,7 +159,7 @@ async fn every_operation_of_the_document_is_a_route() {
 
 #[tokio::test]
 async fn every_route_is_in_the_document() {
-    let sources = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http"));
+    let sources = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http-api"));
     // Routes are made from described handlers alone, and each described handler is one.
     for undescribed in [".route(", ".route_service(", ".nest_service(", ".fallback_service("] {
         assert!(

@@ -1,6 +1,6 @@
 //! How children come to be known: areas, numbers of agents, ids that they bring along, addresses.
 
-use http::address::Proxies;
+use http_api::address::Proxies;
 use serde_json::{Value, json};
 
 use crate::world::{AREA, World, strategy};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::serve::Timeouts;
+use http_api::serve::Timeouts;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,

@@ -1,6 +1,6 @@
 //! Which areas are checked where they come in, and which on a thread apart.
 
-use http::tried_alone::survey::{SMALL_BYTES, check, is_small, rings};
+use http_api::tried_alone::survey::{SMALL_BYTES, check, is_small, rings};
 
 #[test]
 fn what_takes_long_to_check_is_never_checked_where_it_comes_in() {

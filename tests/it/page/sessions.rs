@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::auth::{OperatorToken, Settings};
+use http_api::auth::{OperatorToken, Settings};
 
 use super::Browser;
 use crate::{http::tenants::Shared, world::World};

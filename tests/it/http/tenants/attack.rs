@@ -1,6 +1,6 @@
 //! A tenant goes through every route with another's ids, and learns as much as with ids that nobody has.
 
-use http::rights::ROUTES;
+use http_api::rights::ROUTES;
 use serde_json::{Value, json};
 
 use super::{Shared, told};

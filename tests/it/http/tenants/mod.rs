@@ -15,7 +15,7 @@ mod unmarked;
 use std::{collections::HashMap, fs, path::Path};
 
 use choirmaster::app::Options;
-use http::auth::{ChildTokens, Grant, JoinToken, OperatorToken, Settings, Token};
+use http_api::auth::{ChildTokens, Grant, JoinToken, OperatorToken, Settings, Token};
 use model::{Role, TenantName};
 use serde_json::{Value, json};
 use tempfile::TempDir;

@@ -1,6 +1,6 @@
 //! Every route has a line in the table of rights, and the table holds.
 
-use http::rights::{ROUTES, Right};
+use http_api::rights::{ROUTES, Right};
 use model::Role;
 use serde_json::{Value, json};
 

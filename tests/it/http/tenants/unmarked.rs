@@ -1,6 +1,6 @@
 //! The mark of a tenant is taken off ids wherever a text is cut, and nothing else is.
 
-use http::scope::Unmarker;
+use http_api::scope::Unmarker;
 use model::TenantName;
 use proptest::prelude::*;
 

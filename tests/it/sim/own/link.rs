@@ -88,7 +88,7 @@ fn result(id: String, offer: &str, summary: &StageSummary, next: &str) -> Reques
     let request = ResultRequest::parse(&body).unwrap_or_else(|error| panic!("{error}: {request:?}"));
     let says_next = request.says_next(0).map(str::to_owned);
     let summary = request.stage_summaries[0].clone();
-    let report = stored::received(http::tried_alone::summary(summary, says_next)).unwrap();
+    let report = stored::received(http_api::tried_alone::summary(summary, says_next)).unwrap();
     Request::Heart(Box::new(Command::Members(members::Command::Result {
         child: request.id.into_owned(),
         offer: request.release_id.into_owned(),
