@@ -3,7 +3,7 @@
 use std::{fs, path::Path, sync::Arc};
 
 use anyhow::Context as _;
-use choirmaster_proxy::{Tls, TlsFiles};
+use proxy::{Tls, TlsFiles};
 use rustls::{
     ClientConfig, RootCertStore,
     crypto::{CryptoProvider, ring},

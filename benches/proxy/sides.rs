@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context as _, bail, ensure};
 use call_metrics::Cursor;
-use choirmaster_proxy::{
+use proxy::{
     Limits, Proxy,
     form::{TableForm, TransportForm},
 };

@@ -14,7 +14,7 @@
 //! - [`family::shares`]: how a release's alpha is shared by weight.
 //!
 //! ```
-//! use choirmaster_analysis::{Design, End, Judgement, Occasion, Sample, Stratum, Tolerance, Verdict};
+//! use analysis::{Design, End, Judgement, Occasion, Sample, Stratum, Tolerance, Verdict};
 //!
 //! let mut design = Design::new(Tolerance::Ratio(0.05));
 //! design.end = End::Once;
@@ -24,7 +24,7 @@
 //! let strata = [Stratum::new("canary", 0, Sample::Values(baseline), Sample::Values(canary))];
 //! let finding = judgement.look(&strata, 0, Occasion::Last);
 //! assert_eq!(finding.verdict, Some(Verdict::Fail), "{}", finding.evidence.sentence);
-//! # Ok::<(), choirmaster_analysis::DesignFault>(())
+//! # Ok::<(), analysis::DesignFault>(())
 //! ```
 //!
 //! Invariants, which `tests/analysis/` asserts:

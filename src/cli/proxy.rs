@@ -123,7 +123,7 @@ struct Serve {
     /// Threads that take calls [default: one for each core]
     #[arg(long, value_name = "N")]
     threads: Option<String>,
-    /// trace, debug, info, warn, error, or per module: info,choirmaster_proxy=debug [default: info]
+    /// trace, debug, info, warn, error, or per module: info,proxy=debug [default: info]
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
     /// human or json [default: human]

@@ -68,7 +68,7 @@ pub struct Args {
     /// Wait until the manager that holds the store is gone, then take over
     #[arg(long)]
     standby: bool,
-    /// error, warn, info, debug, trace, or per module as info,choirmaster_engine=debug [default: info]
+    /// error, warn, info, debug, trace, or per module as info,engine=debug [default: info]
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
     /// human or json [default: human]

@@ -7,7 +7,7 @@ use super::{
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
-    /// As `tracing` reads it: `info`, or `info,choirmaster_engine=debug`.
+    /// As `tracing` reads it: `info`, or `info,engine=debug`.
     pub level: String,
     pub format: LogFormat,
 }
@@ -31,7 +31,7 @@ impl Section for Log {
         match tracing_subscriber::EnvFilter::try_new(&self.level) {
             Ok(_) => Vec::new(),
             Err(error) => {
-                let hint = "it looks like info, debug or info,choirmaster_engine=debug";
+                let hint = "it looks like info, debug or info,engine=debug";
                 vec![("level", format!("{:?} can't be read: {error}; {hint}", self.level))]
             }
         }

@@ -2,11 +2,11 @@
 
 use std::{fs, net::SocketAddr, sync::Arc};
 
-use bytes::Bytes;
-use choirmaster_agent::{
+use agent::{
     core::table::{Led, Served, Table},
     front::table_form,
 };
+use bytes::Bytes;
 use proxy::{
     Kind, Limits, Listen, Proxy, Tls, TlsFiles,
     control::{

@@ -12,8 +12,8 @@
 
 use std::{env, time::Duration};
 
+use agent::judge::Judge;
 use call_metrics::{Tally, Times};
-use choirmaster_agent::judge::Judge;
 use language::{LOCAL_SHARE, Stage, part_of_the};
 
 use super::{judge::counted, measure::stage};

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use choirmaster_agent::runtime::{Fault, Phase, Running, Runtime, RuntimeError, VersionId, WarmUp};
+use agent::runtime::{Fault, Phase, Running, Runtime, RuntimeError, VersionId, WarmUp};
 
 use crate::{
     calls::{call, get, post},

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use choirmaster_agent::{
+use agent::{
     content::{Content, ContentError, Limits, Wanted},
     runtime::VersionId,
 };

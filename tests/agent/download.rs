@@ -2,11 +2,11 @@
 
 use std::{fs, path::Path, process::Command};
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
-use choirmaster_agent::{
+use agent::{
     content::{Content, ContentError, Limits},
     link::{LinkError, Manager},
 };
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use sha2::{Digest as _, Sha256};
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
-use choirmaster_agent::{
+use agent::{
     Settings,
     control::{client::Client, form::Status},
     run,

@@ -2,11 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use call_metrics::{Cursor, InFlight, Interval, Key, Reading, Row, Tally, Times};
-use choirmaster_agent::{
+use agent::{
     judge::{Breach, Judge, UNTOLD_ALPHA},
     measure::{NEW, StageCounts},
 };
+use call_metrics::{Cursor, InFlight, Interval, Key, Reading, Row, Tally, Times};
 use language::Stage;
 
 use super::measure::stage;

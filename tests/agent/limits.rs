@@ -3,7 +3,7 @@
 
 use std::{fs, io::Write, path::PathBuf, time::Duration};
 
-use choirmaster_agent::runtime::{
+use agent::runtime::{
     Order, Runtime, VersionId,
     process::{
         ProcessRuntime, Settings,

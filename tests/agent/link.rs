@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, sync::Arc, time::Duration};
 
-use choirmaster_agent::{
+use agent::{
     link::{About, Joined, LinkError, Manager, Settings},
     measure::Reads,
 };

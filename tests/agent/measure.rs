@@ -4,8 +4,8 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use agent::measure::{BASE, MAX_PARTS, NEW, Reads, StageCounts};
 use call_metrics::{Cursor, Interval, Key, Ledger, Moment, Reading, Room, Row, Tally, Timeline, Times};
-use choirmaster_agent::measure::{BASE, MAX_PARTS, NEW, Reads, StageCounts};
 use language::{Stage, offer};
 use model::StageStatus;
 use proptest::prelude::*;

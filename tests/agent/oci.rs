@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use choirmaster_agent::runtime::{
+use agent::runtime::{
     Order, Runtime, VersionId,
     oci::{self, Base, Program, Root, Settings},
     process::on_path,

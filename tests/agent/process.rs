@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration};
 
-use choirmaster_agent::runtime::{
+use agent::runtime::{
     Fault, Order, Phase, Running, Runtime, VersionId,
     process::{ProcessRuntime, Settings},
 };

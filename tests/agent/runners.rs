@@ -2,7 +2,7 @@
 
 use std::{fs, io::Write, path::Path, sync::Arc, time::Duration};
 
-use choirmaster_agent::runtime::{Order, Running, Runtime};
+use agent::runtime::{Order, Running, Runtime};
 use proxy::{Limits, Proxy};
 
 use crate::{

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     match arguments.as_slice() {
-        [role, rest @ ..] if role == "wasm-host" => choirmaster_agent::runtime::wasm::main(rest),
-        _ => choirmaster_agent::runtime::process::shim::main(&arguments),
+        [role, rest @ ..] if role == "wasm-host" => agent::runtime::wasm::main(rest),
+        _ => agent::runtime::process::shim::main(&arguments),
     }
 }

@@ -4,7 +4,7 @@ pub mod fake;
 
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
-use choirmaster_agent::runtime::{
+use agent::runtime::{
     Fault, Order, Runtime, VersionId,
     tinyfaas::{Form, Settings, TinyFaas},
 };

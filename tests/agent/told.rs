@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use choirmaster_agent::{run, runtime::process::cgroup::Cgroups, settings::Runtimes};
+use agent::{run, runtime::process::cgroup::Cgroups, settings::Runtimes};
 use proxy::{
     Kind, Limits, Listen, Proxy,
     control::{self, desk::Desk},

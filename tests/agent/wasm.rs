@@ -5,7 +5,7 @@ mod bounds;
 
 use std::{fs, sync::Arc, time::Duration};
 
-use choirmaster_agent::runtime::{
+use agent::runtime::{
     Fault, Order, Phase, Running, Runtime, VersionId,
     process::ProcessRuntime,
     wasm::{self, IS_BUILT_IN, Settings, form::Bounds},

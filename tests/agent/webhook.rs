@@ -4,7 +4,7 @@ mod operator;
 
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
-use choirmaster_agent::runtime::{
+use agent::runtime::{
     Fault, Order, Phase, Runtime, VersionId,
     webhook::{Secret, Settings, Webhook},
 };

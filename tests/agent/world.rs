@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use choirmaster_agent::runtime::{
+use agent::runtime::{
     Order, Runtime, VersionId,
     process::{ProcessRuntime, Settings, cgroup::Cgroups},
 };

@@ -3,8 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets an error is to end there")]
 #![allow(clippy::format_push_string, reason = "tables of what was answered grow line by line")]
 
-extern crate choirmaster_analysis as analysis;
-
 mod beyond;
 mod boundaries;
 #[path = "../shared/cases.rs"]

@@ -3,8 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets an error is to end there")]
 #![allow(clippy::format_push_string, reason = "tables of what was answered grow line by line")]
 
-extern crate choirmaster_language as language;
-
 mod agents;
 mod analysis;
 mod blocks;

@@ -1,6 +1,6 @@
 //! Versions that are below a path of an address that others have too.
 
-use choirmaster_proxy::{Limits, live::Target};
+use proxy::{Limits, live::Target};
 use serde_json::json;
 
 use crate::{

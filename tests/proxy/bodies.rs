@@ -1,7 +1,7 @@
 //! Bodies: every byte of them, wherever the network cuts them.
 
-use choirmaster_proxy::Limits;
 use proptest::{prelude::*, sample::select, test_runner::TestRunner};
+use proxy::Limits;
 
 use crate::world::{GET, Peer, Scripted, field, ok, start, start_with};
 

@@ -1,6 +1,6 @@
 //! What passes between a caller and a version, and what doesn't.
 
-use choirmaster_proxy::Limits;
+use proxy::Limits;
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

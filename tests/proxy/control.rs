@@ -1,7 +1,7 @@
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use choirmaster_proxy::{
+use proxy::{
     Limits, Proxy,
     control::{
         self, MAX_TABLE,

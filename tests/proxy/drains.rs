@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use choirmaster_proxy::Limits;
+use proxy::Limits;
 
 use crate::{
     deadline::DEADLINE,

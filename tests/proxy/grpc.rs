@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use choirmaster_proxy::{Limits, Proxy, form::TableForm};
 use h2::{RecvStream, client::SendRequest, server::SendResponse};
 use http::{HeaderMap, Request, Response};
+use proxy::{Limits, Proxy, form::TableForm};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 use crate::{

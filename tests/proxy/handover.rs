@@ -7,7 +7,7 @@ pub mod processes;
 mod renewed;
 mod secured;
 
-use choirmaster_proxy::control::{client::ClientError, form::Status};
+use proxy::control::{client::ClientError, form::Status};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpStream, UnixStream},
@@ -83,7 +83,7 @@ async fn whoever_is_killed_in_the_middle_of_an_upgrade_somebody_serves_by_the_sa
         // Pids begin anew when the last one was given out: no order says who came later.
         let known = held.doors();
         let new_doors = || held.doors().into_iter().filter(|pid| !known.contains(pid)).collect::<Vec<_>>();
-        held.client.post::<choirmaster_proxy::control::form::Upgrading>("/upgrade").await.unwrap();
+        held.client.post::<proxy::control::form::Upgrading>("/upgrade").await.unwrap();
         // At another moment of the upgrade each time: the old one, or the new one as soon as it has a door.
         if upgrade % 2 == 0 {
             tokio::time::sleep(std::time::Duration::from_millis(2 * upgrade)).await;
@@ -195,7 +195,7 @@ async fn an_upgrade_to_a_program_that_does_not_start_is_told_and_nothing_else_ha
     let callers = Callers::start(held.at, 2);
     let before = held.status().await.pid;
     held.break_program(Some(Broken::AtOnce));
-    held.client.post::<choirmaster_proxy::control::form::Upgrading>("/upgrade").await.unwrap();
+    held.client.post::<proxy::control::form::Upgrading>("/upgrade").await.unwrap();
     wait_until(async || held.status().await.upgrade_failed.is_some()).await;
     let why = held.status().await.upgrade_failed.unwrap();
     assert!(why.contains("ended before it served, with code 3"), "{why}");
@@ -228,16 +228,14 @@ async fn a_process_that_handed_over_follows_the_table_and_counts_for_what_it_hol
     assert_eq!((old.answered(), new.answered()), (answered, 1));
 
     let target = "/drained?service=a&variation=slow&wait=0";
-    let drained = held.client.get::<choirmaster_proxy::control::form::Drained>(target).await.unwrap();
+    let drained = held.client.get::<proxy::control::form::Drained>(target).await.unwrap();
     assert_eq!((drained.drained, drained.in_flight), (false, 1));
     // Also when those that finish are two.
     assert_ne!(held.upgrade().await, before);
     version.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await.unwrap();
     assert!(read_head(&mut slow).await.unwrap().starts_with("HTTP/1.1 200"));
-    wait_until(async || {
-        held.client.get::<choirmaster_proxy::control::form::Drained>(target).await.unwrap().drained
-    })
-    .await;
+    wait_until(async || held.client.get::<proxy::control::form::Drained>(target).await.unwrap().drained)
+        .await;
     wait_until(async || held.status().await.finishing.is_empty()).await;
     held.stop().await;
 }

@@ -8,9 +8,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use choirmaster_proxy::Limits;
 use h2::{Reason, RecvStream, server::SendResponse};
 use http::{HeaderMap, Request, Response};
+use proxy::Limits;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},

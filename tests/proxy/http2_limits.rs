@@ -19,9 +19,9 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use call_metrics::Tally;
-use choirmaster_proxy::{Limits, form::TableForm};
 use h2::{Reason, client::ResponseFuture, server::SendResponse};
 use http::Response;
+use proxy::{Limits, form::TableForm};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use traffic::Failure;

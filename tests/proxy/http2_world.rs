@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use call_metrics::Tally;
-use choirmaster_proxy::{Proxy, form::TableForm};
 use h2::{
     RecvStream, SendStream,
     client::SendRequest,
     server::{self, SendResponse},
 };
 use http::{HeaderMap, Request, Response};
+use proxy::{Proxy, form::TableForm};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::{TcpListener, TcpStream},

@@ -1,6 +1,6 @@
 //! What answers on the proxy's control socket and is no proxy, or one of another version.
 
-use choirmaster_proxy::control::{
+use proxy::control::{
     client::{Client, ClientError},
     form::{Drained, TableNumber},
 };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use choirmaster_proxy::{Limits, Proxy};
+use proxy::{Limits, Proxy};
 use serde_json::json;
 use tokio::time::Instant;
 use traffic::Failure;

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use choirmaster_proxy::{
+use proxy::{
     Limits, Measuring, Proxy,
     access_log::{AccessLog, LogTarget, Logged},
 };

@@ -4,7 +4,7 @@ use std::{
 };
 
 use call_metrics::{Cursor, Reading};
-use choirmaster_proxy::{
+use proxy::{
     Limits,
     control::{self, client::Client, desk::Desk},
 };

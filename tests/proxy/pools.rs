@@ -1,6 +1,6 @@
 //! Connections to versions: who shares them, and when they end.
 
-use choirmaster_proxy::{Limits, form::TableForm};
+use proxy::{Limits, form::TableForm};
 use serde_json::json;
 
 use crate::world::{Peer, Scripted, ok, start_with};

@@ -1,6 +1,6 @@
 //! Where a call goes that a version failed, and how often.
 
-use choirmaster_proxy::Limits;
+use proxy::Limits;
 use serde_json::json;
 use traffic::Failure;
 

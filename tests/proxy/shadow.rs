@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use call_metrics::Copies;
-use choirmaster_proxy::Limits;
 use http::Response;
+use proxy::Limits;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 

@@ -1,6 +1,6 @@
 //! Calls and answers that two programs could read differently.
 
-use choirmaster_proxy::Limits;
+use proxy::Limits;
 
 use crate::world::{Scripted, field, ok, start};
 

@@ -2,7 +2,7 @@
 
 use std::{net::TcpListener, sync::Arc};
 
-use choirmaster_proxy::{
+use proxy::{
     Kind, Limits, Listen, Proxy, TlsFiles,
     control::{
         self,
@@ -52,7 +52,7 @@ impl Listening {
         let listen = |kind, address| Listen { kind, address };
         let plain = listen(Kind::Plain, proxy.listen(&free()).unwrap());
         let own = listen(Kind::Plain, proxy.listen(&free()).unwrap());
-        let loaded = choirmaster_proxy::Tls::load(files).unwrap();
+        let loaded = proxy::Tls::load(files).unwrap();
         let tls = listen(Kind::Tls, proxy.listen_tls(&free(), &loaded).unwrap());
         let metrics = listen(Kind::Metrics, free_address());
         let listens = vec![plain, own, tls, metrics];

@@ -1,6 +1,6 @@
 use std::{fs, net::SocketAddr, path::Path, sync::Arc};
 
-use choirmaster_proxy::{Limits, Proxy, Tls, TlsFault, TlsFiles};
+use proxy::{Limits, Proxy, Tls, TlsFault, TlsFiles};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::{ClientConfig, RootCertStore, pki_types::CertificateDer};
 use tokio::{

@@ -1,6 +1,6 @@
 //! Connections that go on in another protocol.
 
-use choirmaster_proxy::Limits;
+use proxy::Limits;
 
 use crate::world::{Peer, Running, SOON, Scripted, field, ok, start};
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use call_metrics::Tally;
-use choirmaster_proxy::{Limits, Proxy, form::TableForm};
+use proxy::{Limits, Proxy, form::TableForm};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use choirmaster_router::{Measured, Router, RouterError};
+use router::{Measured, Router, RouterError};
 use traffic::{
     HashFunction,
     wanted::{Protocol, Wanted},

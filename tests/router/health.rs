@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use choirmaster_router::health::{Checker, Fault, Found, MAX_ANSWER, Settings, ask};
+use router::health::{Checker, Fault, Found, MAX_ANSWER, Settings, ask};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpListener,

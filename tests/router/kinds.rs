@@ -1,4 +1,4 @@
-use choirmaster_router::Kind;
+use router::Kind;
 
 #[test]
 fn kinds_are_written_each_in_one_way() {

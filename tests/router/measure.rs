@@ -15,7 +15,7 @@ use std::{
 };
 
 use call_metrics::Cursor;
-use choirmaster_router::{
+use router::{
     Answer, Applied, Checked, Kind, Router, RouterError,
     measure::{Measure, MeasureError, Settings, Totals},
 };

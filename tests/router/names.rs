@@ -9,9 +9,7 @@ use std::{
     time::Duration,
 };
 
-use choirmaster_router::names::{
-    Answers, Lookup, Names, Resolver, Settings, System, Trouble, Unresolvable, resolve,
-};
+use router::names::{Answers, Lookup, Names, Resolver, Settings, System, Trouble, Unresolvable, resolve};
 use tokio::sync::watch;
 use traffic::{
     seen::Seen,

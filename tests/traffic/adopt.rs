@@ -1,6 +1,6 @@
 //! What a router does by its operator's own configuration, read from that.
 
-use choirmaster_traffic::{
+use traffic::{
     adopt::{AdoptError, name_of},
     haproxy, nginx,
     wanted::{Name, Protocol},

@@ -1,6 +1,6 @@
 use std::net::{IpAddr, Ipv4Addr};
 
-use choirmaster_traffic::{Call, Choice, HashFunction, HeaderRule, Shares, Sticky, Table, Variation, choose};
+use traffic::{Call, Choice, HashFunction, HeaderRule, Shares, Sticky, Table, Variation, choose};
 
 #[derive(Default)]
 struct From {

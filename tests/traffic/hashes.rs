@@ -1,4 +1,4 @@
-use choirmaster_traffic::{BUCKETS, Bucket, HashFunction, murmur2};
+use traffic::{BUCKETS, Bucket, HashFunction, murmur2};
 
 #[test]
 fn murmur2_gives_the_published_values() {

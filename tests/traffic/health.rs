@@ -1,12 +1,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use choirmaster_traffic::{
+use proptest::prelude::*;
+use traffic::{
     Variation as Which,
     health::{Checks, Departure, Effective, Grain, Health, Probe, Turn, Verdict, effective, turns},
     seen::Seen,
     wanted::{Service, Target, Wanted},
 };
-use proptest::prelude::*;
 
 use crate::{
     cases::cases,

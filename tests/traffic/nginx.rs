@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeSet, net::Ipv4Addr};
 
-use choirmaster_traffic::{
+use proptest::prelude::*;
+use traffic::{
     BUCKETS, Bucket, HashFunction, Shares, Table, Variation as Which,
     nginx::{
         Changes, Layout, LayoutError, RenderError, as_answered, bucket_name, changes, header, id_of, lookups,
@@ -12,7 +13,6 @@ use choirmaster_traffic::{
         HeaderName, Listen, Name, Number, Protocol, Rule, Service, ServiceSpec, StickyTo, Variation, Wanted,
     },
 };
-use proptest::prelude::*;
 
 fn layout() -> Layout {
     let ask = (Ipv4Addr::LOCALHOST, 8099).into();

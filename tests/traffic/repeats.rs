@@ -1,4 +1,4 @@
-use choirmaster_traffic::{Failure, Recent, Retry, may_repeat};
+use traffic::{Failure, Recent, Retry, may_repeat};
 
 #[test]
 fn what_may_have_been_carried_out_is_repeated_only_where_that_is_declared_or_harmless() {

@@ -1,8 +1,8 @@
-use choirmaster_traffic::{
+use proptest::prelude::*;
+use traffic::{
     seen::{Difference, Seen, differences},
     wanted::Number,
 };
-use proptest::prelude::*;
 
 use crate::{
     cases::cases,
@@ -75,7 +75,7 @@ fn change(seen: &mut Seen, change: &Change) -> bool {
                 (run.from, run.to) = (from, from + width);
                 from += width;
             }
-            let other = choirmaster_traffic::Table::from_runs(table.variations(), &runs).unwrap();
+            let other = traffic::Table::from_runs(table.variations(), &runs).unwrap();
             let differs = other != *table;
             there.table = Some(other);
             return differs;
@@ -167,7 +167,7 @@ fn other_users_with_the_same_shares_are_a_difference() {
     let mut seen = obeyed(&wanted);
     // Grown to the same shares by another way.
     let other = table(&[5_000, 5_000, 0]);
-    let other = other.with_shares(&choirmaster_traffic::Shares::new([5_000, 2_500, 2_500]).unwrap()).unwrap();
+    let other = other.with_shares(&traffic::Shares::new([5_000, 2_500, 2_500]).unwrap()).unwrap();
     let differ = wanted.services()[0].table.moved_buckets(&other);
     seen.services.get_mut("a").unwrap().table = Some(other);
     let expected = Difference::Buckets { service: "a".to_owned(), differ };

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use choirmaster_traffic::{
+use proptest::prelude::*;
+use traffic::{
     BUCKETS, HashFunction, Shares, Table, Variation as Which,
     seen::{Seen, SeenService, SeenTarget, SeenVariation},
     wanted::{
         Health, Listen, Number, Protocol, Rule, Service, ServiceError, ServiceSpec, Target, Variation, Wanted,
     },
 };
-use proptest::prelude::*;
 
 pub const NUMBER: Number = Number { epoch: 1, generation: 7 };
 

@@ -1,5 +1,5 @@
-use choirmaster_traffic::{BUCKETS, Run, Shares, SharesError, Table, TableError, Variation};
 use proptest::prelude::*;
+use traffic::{BUCKETS, Run, Shares, SharesError, Table, TableError, Variation};
 
 fn shares(hundredths: &[u16]) -> Shares {
     Shares::new(hundredths).unwrap()

@@ -1,11 +1,11 @@
-use choirmaster_traffic::{
+use proptest::prelude::*;
+use traffic::{
     HashFunction, Variation as Which,
     wanted::{
         CookieName, HeaderName, HeaderValue, Health, Host, Listen, Name, Number, Protocol, Service,
         ServiceSpec, StickyTo, Target, Wanted, WantedError,
     },
 };
-use proptest::prelude::*;
 
 use crate::states::{NUMBER, any_wanted, seconds, spec, table, target, variation, wants_by_header};
 

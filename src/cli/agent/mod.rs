@@ -104,7 +104,7 @@ struct Serve {
     /// Address of /metrics and /healthz, besides the control socket
     #[arg(long, value_name = "ADDR")]
     metrics: Option<String>,
-    /// trace, debug, info, warn, error, or per module: info,choirmaster_agent=debug [default: info]
+    /// trace, debug, info, warn, error, or per module: info,agent=debug [default: info]
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
     /// human or json [default: human]

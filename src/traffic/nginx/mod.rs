@@ -1,5 +1,5 @@
 //! What nginx is told, and what it says: its configuration as one include of ours, and a file for each bucket that isn't the
-//! stable variation's. Pure: texts and names of files, which `choirmaster-router` writes.
+//! stable variation's. Pure: texts and names of files, which `router` writes.
 //!
 //! nginx (without modules from elsewhere) can't have its shares changed but by loading its configuration anew, which loses idle
 //! connections. So the include says only *where to look*: two `split_clients` of 100 parts give a call its bucket, and a call

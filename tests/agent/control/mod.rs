@@ -9,8 +9,7 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
-use choirmaster_agent::{
+use agent::{
     control::{
         self, Control, Order, Refused,
         client::{Client, ClientError},
@@ -22,6 +21,7 @@ use choirmaster_agent::{
     },
     runtime::Phase,
 };
+use bytes::Bytes;
 use hyper::Method;
 use tempfile::TempDir;
 use tokio::{

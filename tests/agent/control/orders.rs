@@ -2,12 +2,12 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
-use bytes::Bytes;
-use choirmaster_agent::control::{
+use agent::control::{
     self, ControlError, MAX_QUESTION, Order,
     client::Client,
     form::{Added, FunctionStatus, Removed, Status, Undo, Undone},
 };
+use bytes::Bytes;
 use hyper::Method;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

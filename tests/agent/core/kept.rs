@@ -1,6 +1,6 @@
 //! Stages that fail and keep their shares, until the manager says what becomes of them.
 
-use choirmaster_agent::core::{Act, Event};
+use agent::core::{Act, Event};
 use model::StageStatus;
 use protocol::{EndStageAnswer, Then};
 
@@ -150,7 +150,7 @@ fn too_few_targets_keep_the_shares_too_and_what_nothing_was_called_of_has_not_fa
         .replace("    type: Traffic\n", "    type: WaitForSignal\n    healthy_targets: 75\n");
     world.offers.push(("r1".to_owned(), text + "from_above: {keeps_failed: true}\n"));
     let key = ("shop".to_owned(), "B".to_owned());
-    let seen = |healthy, unhealthy| choirmaster_agent::core::TargetsSeen { healthy, unhealthy, unknown: 0 };
+    let seen = |healthy, unhealthy| agent::core::TargetsSeen { healthy, unhealthy, unknown: 0 };
     world.targets.insert(key.clone(), seen(4, 0));
     world.until("it is tried", |world| world.share("shop") == 1_000);
     world.targets.insert(key, seen(1, 3));

@@ -5,7 +5,7 @@ mod obstacles;
 mod services;
 mod world;
 
-use choirmaster_agent::core::{Act, Errand, Event, Listed};
+use agent::core::{Act, Errand, Event, Listed};
 use model::StageStatus;
 use protocol::{StageSummary, Then};
 

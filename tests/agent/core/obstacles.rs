@@ -1,6 +1,6 @@
 //! What keeps a stage from going on although its calls are well: a split that is wrong, and targets that are away.
 
-use choirmaster_agent::core::TargetsSeen;
+use agent::core::TargetsSeen;
 use model::StageStatus;
 
 use super::{

@@ -6,8 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use call_metrics::{Cursor, Interval, Key, Reading, Row, Tally, Times};
-use choirmaster_agent::{
+use agent::{
     core::{
         Abilities, Act, Core, Counted, Errand, Event, Fetched, Listed, Now, Owed, Polled, ReadBack, Refusal,
         Routing, Settings, Started, State, TargetsSeen, Trouble, Undone, VersionNote,
@@ -16,6 +15,7 @@ use choirmaster_agent::{
     measure::Reads,
     runtime::{Phase, Running, VersionId},
 };
+use call_metrics::{Cursor, Interval, Key, Reading, Row, Tally, Times};
 use model::StageStatus;
 use protocol::{EndStageAnswer, StageSummary, Then};
 use proxy::{

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, process::Command};
 
-use choirmaster_agent::runtime::{Fault, Order, Runtime, oci};
+use agent::runtime::{Fault, Order, Runtime, oci};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use choirmaster_agent::runtime::wasm::form::{Bounds, Destination};
+use agent::runtime::wasm::form::{Bounds, Destination};
 use tokio::net::TcpListener;
 
 use super::{GRACE, Start, WasmWorld, World, bodies::Slow, can, log_of, started};

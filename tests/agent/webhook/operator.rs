@@ -8,9 +8,9 @@ use std::{
     time::Duration,
 };
 
+use agent::runtime::{Fault, Limits, Order, Phase, Runtime, VersionId, webhook::Secret};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use choirmaster_agent::runtime::{Fault, Limits, Order, Phase, Runtime, VersionId, webhook::Secret};
 use http_body_util::{BodyExt, Full};
 use hyper::{Request, Response, StatusCode, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;

@@ -240,7 +240,7 @@ fn a_judge_that_takes_children_for_alike_is_refused() {
 }
 
 #[test]
-#[ignore = "minutes, in release mode: cargo test --release -p choirmaster-analysis simulation -- --ignored --nocapture"]
+#[ignore = "minutes, in release mode: cargo test --release -p analysis simulation -- --ignored --nocapture"]
 fn fleets_of_children_that_differ_are_judged_at_alpha() {
     // A run makes thousands of calls: fewer of them.
     let asked = asked(4_000);

@@ -153,7 +153,7 @@ fn a_judge_that_tests_at_alpha_at_every_look_passes_what_is_bad() {
 }
 
 #[test]
-#[ignore = "minutes, in release mode: cargo test --release -p choirmaster-analysis simulation -- --ignored --nocapture"]
+#[ignore = "minutes, in release mode: cargo test --release -p analysis simulation -- --ignored --nocapture"]
 fn an_early_pass_comes_early_and_costs_little() {
     let runs = std::env::var("CHOIRMASTER_ANALYSIS_RUNS").map_or(4_000, |runs| runs.parse().unwrap());
     let (text, faults) = measure(&[10, 60], runs);

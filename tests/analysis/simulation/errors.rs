@@ -301,7 +301,7 @@ fn cells() -> Vec<Errors> {
 }
 
 #[test]
-#[ignore = "minutes, in release mode: cargo test --release -p choirmaster-analysis simulation -- --ignored --nocapture"]
+#[ignore = "minutes, in release mode: cargo test --release -p analysis simulation -- --ignored --nocapture"]
 fn errors_are_judged_at_alpha_and_found() {
     let asked = asked(4_000);
     let faults = measure(&asked.of(cells()), asked.runs, 4);

@@ -296,7 +296,7 @@ fn a_judge_that_classes_children_by_what_came_out_is_refused() {
 }
 
 #[test]
-#[ignore = "minutes, in release mode: cargo test --release -p choirmaster-analysis simulation -- --ignored --nocapture"]
+#[ignore = "minutes, in release mode: cargo test --release -p analysis simulation -- --ignored --nocapture"]
 fn children_ranked_apart_by_their_history_are_judged_at_alpha() {
     let asked = asked(2_000);
     let cells: Vec<Fleet> =

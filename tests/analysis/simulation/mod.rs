@@ -4,7 +4,7 @@
 //! Whole, in minutes, as a table:
 //!
 //! ```text
-//! cargo test --release -p choirmaster-analysis simulation -- --ignored --nocapture
+//! cargo test --release -p analysis simulation -- --ignored --nocapture
 //! ```
 //!
 //! `CHOIRMASTER_ANALYSIS_RUNS` (20000), `CHOIRMASTER_ANALYSIS_CELLS` (a part of their names, or `power`) and
@@ -402,7 +402,7 @@ fn a_thin_cut_of_the_simulation_keeps_alpha() {
 }
 
 #[test]
-#[ignore = "minutes, in release mode: cargo test --release -p choirmaster-analysis simulation -- --ignored --nocapture"]
+#[ignore = "minutes, in release mode: cargo test --release -p analysis simulation -- --ignored --nocapture"]
 fn the_whole_simulation_keeps_what_it_promises() {
     let Asked { runs, only } = asked(20_000);
     let cells: Vec<Cell> =

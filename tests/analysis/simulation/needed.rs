@@ -80,7 +80,7 @@ fn cells() -> Vec<Needed> {
 }
 
 #[test]
-#[ignore = "minutes, in release mode: cargo test --release -p choirmaster-analysis simulation -- --ignored --nocapture"]
+#[ignore = "minutes, in release mode: cargo test --release -p analysis simulation -- --ignored --nocapture"]
 fn what_is_needed_is_enough() {
     let asked = asked(4_000);
     let faults = measure(&asked.of(cells()), asked.runs, 4);

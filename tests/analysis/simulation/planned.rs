@@ -249,7 +249,7 @@ fn a_plan_for_children_of_different_speed_is_kept() {
 }
 
 #[test]
-#[ignore = "minutes, in release mode: cargo test --release -p choirmaster-analysis simulation::planned -- --ignored --nocapture"]
+#[ignore = "minutes, in release mode: cargo test --release -p analysis simulation::planned -- --ignored --nocapture"]
 fn plans_for_fleets_are_kept() {
     let asked = asked(250);
     let mut faults = Vec::new();

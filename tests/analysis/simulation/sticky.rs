@@ -219,7 +219,7 @@ fn calls_of_sessions_without_groups_are_no_evidence() {
 }
 
 #[test]
-#[ignore = "minutes, in release mode: cargo test --release -p choirmaster-analysis simulation -- --ignored --nocapture"]
+#[ignore = "minutes, in release mode: cargo test --release -p analysis simulation -- --ignored --nocapture"]
 fn calls_of_sessions_are_judged_at_alpha() {
     // A run leaves out each group in turn: fewer of them.
     let asked = asked(2_000);

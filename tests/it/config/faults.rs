@@ -85,7 +85,7 @@ fn keys_that_do_not_go_together_are_named() {
     let text = "tls: {certificate: a.pem}\nchild_tls: {client_ca: b.pem}\nauth: {child_token_required: true}\nstore: {url: 'sqlite://a', url_file: b}\nfunctions: {max_file: 1GiB}\nlog: {level: 'choirmaster=loud'}";
     insta::assert_snapshot!(complaint(text, &[], &[]), @r#"
     functions.max_file: is more than max_unpacked, the limit of all files together
-    log.level: "choirmaster=loud" can't be read: error parsing level filter: expected one of "off", "error", "warn", "info", "debug", "trace", or a number 0-5; it looks like info, debug or info,choirmaster_engine=debug
+    log.level: "choirmaster=loud" can't be read: error parsing level filter: expected one of "off", "error", "warn", "info", "debug", "trace", or a number 0-5; it looks like info, debug or info,engine=debug
     auth.child_token_required: without auth.child_token_file or auth.join_token_file no child could ever call
     tls.key: is missing: the certificate needs its private key
     child_tls.client_ca: needs certificate and key beside it

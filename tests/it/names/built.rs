@@ -28,7 +28,7 @@ fn the_program_has_the_same_features_and_binaries() {
     assert_eq!(programs.into_iter().collect::<Vec<_>>(), ["choirmaster", "choirmaster-shim"]);
 }
 
-/// A member's name begins the targets of what it logs, as `choirmaster_agent::drive`.
+/// A member's name begins the targets of what it logs, as `agent::drive`.
 #[test]
 fn members_by_whose_names_logs_are_filtered_exist() {
     let packages = packages();

@@ -10,11 +10,11 @@ use std::{
 
 use call_metrics::Tally;
 use call_metrics::{Cursor, Moment, Row};
-use choirmaster_proxy::{Limits, Measuring, Proxy, form::TableForm};
 use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
+use proxy::{Limits, Measuring, Proxy, form::TableForm};
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

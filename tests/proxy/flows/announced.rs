@@ -2,11 +2,11 @@
 
 use std::net::SocketAddr;
 
-use choirmaster_proxy::{
+use proptest::prelude::*;
+use proxy::{
     Limits,
     proxy_protocol::{Announced, MAX_HEADER, Network, Parsed, parse},
 };
-use proptest::prelude::*;
 use serde_json::json;
 
 use super::{service, tcp};

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use choirmaster_proxy::control::form::{Applied, Status};
+use proxy::control::form::{Applied, Status};
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

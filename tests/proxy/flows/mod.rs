@@ -11,7 +11,7 @@ use std::{
     net::{SocketAddr, TcpListener},
 };
 
-use choirmaster_proxy::form::TableForm;
+use proxy::form::TableForm;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

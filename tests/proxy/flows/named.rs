@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use choirmaster_proxy::Limits;
+use proxy::Limits;
 use rustls::{ClientConfig, ClientConnection, ServerConfig};
 use serde_json::{Value, json};
 use tokio::{

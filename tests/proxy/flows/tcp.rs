@@ -1,6 +1,6 @@
 use std::{net::TcpListener, time::Duration};
 
-use choirmaster_proxy::{
+use proxy::{
     Limits, Measuring, Proxy,
     access_log::{AccessLog, LogTarget, Logged},
     form::TableForm,

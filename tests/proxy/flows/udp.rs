@@ -1,6 +1,6 @@
 use std::{net::SocketAddr, time::Duration};
 
-use choirmaster_proxy::Limits;
+use proxy::Limits;
 use serde_json::json;
 use tokio::{net::UdpSocket, time::timeout};
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use call_metrics::{Cursor, Reading};
-use choirmaster_proxy::control::{
+use proxy::control::{
     client::{Client, ClientError},
     form::Status,
 };

@@ -11,7 +11,7 @@ use std::{
 };
 
 use call_metrics::Reading;
-use choirmaster_proxy::control::form::Status;
+use proxy::control::form::Status;
 use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::{Value, json};
 
@@ -193,7 +193,7 @@ async fn a_process_of_an_earlier_program_hands_over_without_its_counts_and_those
     let door = Door::open(&held.control(), NOBODY, earlier);
     held.upgrade().await;
     // Should two serve, the newer table holds.
-    let table: choirmaster_proxy::form::TableForm = held.client.get("/table").await.unwrap();
+    let table: proxy::form::TableForm = held.client.get("/table").await.unwrap();
     assert_eq!((table.generation, table.services[0].variations[0].name.as_str()), (50, "earlier"));
     let after: Reading = held.client.get("/counts").await.unwrap();
     let calls = after.closed.iter().flat_map(|interval| &interval.rows).map(|row| row.tally.calls);

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use choirmaster_proxy::{
+use proxy::{
     Kind, Limits, Listen, Measuring, TlsFiles,
     control::{
         client::Client,

@@ -1,6 +1,6 @@
 //! The holder becomes the program that is on disk, too.
 
-use choirmaster_proxy::control::form::{Status, Upgrading};
+use proxy::control::form::{Status, Upgrading};
 
 use super::{
     load::{Callers, Counting},

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use choirmaster_proxy::control::form::{Status, Upgrading};
+use proxy::control::form::{Status, Upgrading};
 use rustls::ClientConfig;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

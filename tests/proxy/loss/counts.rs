@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use call_metrics::Tally;
-use choirmaster_proxy::Proxy;
+use proxy::Proxy;
 
 use super::ledger::Counted;
 

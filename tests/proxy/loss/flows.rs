@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use choirmaster_proxy::Limits;
+use proxy::Limits;
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

@@ -1,4 +1,4 @@
-use choirmaster_proxy::Limits;
+use proxy::Limits;
 
 use super::{
     callers::{Callers, Fate, PATIENCE, all_habits},

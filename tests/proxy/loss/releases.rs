@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use choirmaster_proxy::{Limits, Proxy, form::TableForm};
+use proxy::{Limits, Proxy, form::TableForm};
 use tokio::time::{Instant, sleep};
 
 use super::{

@@ -1,7 +1,7 @@
 //! The same as of routers of others (`tests/router/loss`, `tests/router/conformance/users.rs`): losses while shares change many times among
 //! three variations, and who moves while shares go up and back.
 
-use choirmaster_proxy::{Limits, Proxy, form::TableForm};
+use proxy::{Limits, Proxy, form::TableForm};
 use tokio::{net::TcpStream, task::JoinSet};
 use traffic::{Bucket, HashFunction, Shares, Table};
 

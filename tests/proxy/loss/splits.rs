@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use choirmaster_proxy::Limits;
+use proxy::Limits;
 use statrs::distribution::{Binomial, DiscreteCDF};
 use traffic::{HashFunction, Shares, Table, Variation, choose};
 

@@ -1,4 +1,4 @@
-use choirmaster_proxy::{Limits, Proxy, form::TableForm};
+use proxy::{Limits, Proxy, form::TableForm};
 use tokio::net::TcpStream;
 
 use super::{

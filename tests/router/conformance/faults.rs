@@ -2,7 +2,7 @@
 
 use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
 
-use choirmaster_router::{Router, RouterError};
+use router::{Router, RouterError};
 use traffic::wanted::{ServiceSpec, Wanted};
 
 use super::{Real, comes_true, done, state::with_shares};

@@ -10,7 +10,7 @@ use std::{
 };
 
 use call_metrics::{Cursor, Key, Tally};
-use choirmaster_router::{
+use router::{
     Router,
     measure::{Counted, Measure, Settings},
 };

@@ -11,7 +11,7 @@ pub mod users;
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc};
 
-use choirmaster_router::{Kind, Router, measure::Measure};
+use router::{Kind, Router, measure::Measure};
 use traffic::{HashFunction, line::LogPath, seen::differences, wanted::Wanted};
 
 use crate::world::{liar::Door, place};
@@ -98,7 +98,7 @@ pub async fn comes_true(router: &Arc<dyn Router>, wanted: &Wanted) {
 }
 
 /// Has it do this, and sees that it does.
-pub async fn done(router: &Arc<dyn Router>, wanted: &Wanted) -> choirmaster_router::Applied {
+pub async fn done(router: &Arc<dyn Router>, wanted: &Wanted) -> router::Applied {
     let applied = router.apply(wanted).await.unwrap();
     assert_eq!(applied.number, wanted.number);
     comes_true(router, wanted).await;

@@ -2,8 +2,8 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use choirmaster_router::RouterError;
 use rcgen::{CertifiedKey, KeyPair};
+use router::RouterError;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},

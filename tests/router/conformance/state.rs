@@ -1,6 +1,6 @@
 //! What is wanted, what is there, and what is on disk.
 
-use choirmaster_router::RouterError;
+use router::RouterError;
 use traffic::{
     seen::{Difference, differences},
     wanted::{ServiceSpec, StickyTo},
@@ -153,7 +153,7 @@ pub async fn an_older_number_is_refused_also_after_both_were_started_anew<R: Rea
     let newer = wanted(5, &[&spec]);
     let older = wanted(4, &[&with_shares(&spec, &[5_000, 5_000])]);
     done(&router, &newer).await;
-    let refused = async |router: &std::sync::Arc<dyn choirmaster_router::Router>| {
+    let refused = async |router: &std::sync::Arc<dyn router::Router>| {
         let error = router.apply(&older).await.unwrap_err();
         let is_older = matches!(error, RouterError::Older { asked, newest } if (asked, newest) == (number(4), number(5)));
         assert!(is_older, "{error}");

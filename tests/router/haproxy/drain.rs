@@ -41,8 +41,8 @@ async fn without_the_masters_socket_replaced_processes_make_the_count_unknown() 
     let real = RealHaproxy::start().await;
     let mut settings = real.settings();
     settings.master_socket = None;
-    let router: std::sync::Arc<dyn choirmaster_router::Router> =
-        std::sync::Arc::new(choirmaster_router::haproxy::Haproxy::open(settings).unwrap());
+    let router: std::sync::Arc<dyn router::Router> =
+        std::sync::Arc::new(router::haproxy::Haproxy::open(settings).unwrap());
     let listener = TcpListener::bind(at(0)).await.unwrap();
     let backends = [Backend::elsewhere("A", listener.local_addr().unwrap())];
     let port = free_port();

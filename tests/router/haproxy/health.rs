@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use choirmaster_router::Router;
+use router::Router;
 use tokio::net::TcpListener;
 use traffic::{
     HashFunction,

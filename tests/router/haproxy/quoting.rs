@@ -11,7 +11,7 @@ use traffic::{
     wanted::{Health, Listen, Protocol, Rule, ServiceSpec, StickyTo, Variation},
 };
 
-use choirmaster_router::Router;
+use router::Router;
 
 use super::RealHaproxy;
 use crate::{

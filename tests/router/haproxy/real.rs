@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use choirmaster_router::{
+use router::{
     Kind, Router,
     disk::Disk,
     haproxy::{Haproxy, Limits, Reload, Settings},

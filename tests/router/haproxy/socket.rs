@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use choirmaster_router::{Router as _, RouterError, haproxy::Haproxy};
+use router::{Router as _, RouterError, haproxy::Haproxy};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::UnixListener,

@@ -1,6 +1,6 @@
 //! What takes a reload, and what becomes of it.
 
-use choirmaster_router::{
+use router::{
     Router as _, RouterError,
     haproxy::{Haproxy, Reload, Settings},
 };

@@ -1,6 +1,6 @@
 //! Variations that have no share any more are waited for.
 
-use choirmaster_router::lead::{Fact, Order};
+use router::lead::{Fact, Order};
 
 use super::{
     states::{by_header, edit, shop, spec, wanted_of},

@@ -1,6 +1,6 @@
 //! A router does something else than it was told and did.
 
-use choirmaster_router::lead::{Fact, OnDrift, Order, Phase, Then};
+use router::lead::{Fact, OnDrift, Order, Phase, Then};
 use traffic::seen::Seen;
 
 use super::{

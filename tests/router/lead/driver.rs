@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use choirmaster_router::{
+use router::{
     health::Fault,
     lead::{DriveSettings, Fact, Lead, OnDrift, Phase, Status},
 };

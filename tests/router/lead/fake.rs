@@ -8,7 +8,7 @@ use std::{
     sync::{Mutex, MutexGuard},
 };
 
-use choirmaster_router::{Answer, Applied, Checked, Kind, Router, RouterError};
+use router::{Answer, Applied, Checked, Kind, Router, RouterError};
 use traffic::{seen::Seen, wanted::Wanted};
 
 use super::states::obeyed;

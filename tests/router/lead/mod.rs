@@ -8,7 +8,7 @@ mod simulation;
 pub mod states;
 mod world;
 
-use choirmaster_router::lead::{Event, Fact, Order, Phase};
+use router::lead::{Event, Fact, Order, Phase};
 use traffic::{seen::Seen, wanted::Number};
 
 use self::{

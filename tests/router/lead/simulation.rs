@@ -1,6 +1,6 @@
 //! Routers that refuse, hang, lie, lose their state, are edited by hand and come back with an old state, by the hundred.
 
-use choirmaster_router::lead::{Order, Phase};
+use router::lead::{Order, Phase};
 use traffic::{
     seen::{Seen, differences},
     wanted::Wanted,

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use choirmaster_router::lead::{
+use router::lead::{
     Act, Core, Event, Fact, OnDrift, Order, Phase, Settings, Status, Then, Trouble, TroubleKind,
 };
 use traffic::{

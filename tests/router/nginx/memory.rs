@@ -1,6 +1,6 @@
 //! What a crash of the machine takes with it.
 
-use choirmaster_router::{Router as _, nginx::Nginx};
+use router::{Router as _, nginx::Nginx};
 use traffic::seen::{Difference, differences};
 
 use super::real::RealNginx;

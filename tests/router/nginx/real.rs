@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use choirmaster_router::{
+use router::{
     Kind, Router,
     disk::Disk,
     measure::Measure,

@@ -1,12 +1,12 @@
 //! Answers of the runtime socket as a real one gave them, and others.
 
-use choirmaster_traffic::{
+use proptest::prelude::*;
+use traffic::{
     haproxy::{
         Info, Maps, Said, entries_of, info_of, maps_of, number_of, obeyed, seen, under_way, version_of,
     },
     seen::{Difference, differences},
 };
-use proptest::prelude::*;
 
 use super::{model::Model, number, shop, wanted};
 

@@ -7,14 +7,14 @@ mod writes;
 
 use std::{net::Ipv4Addr, path::Path};
 
-use choirmaster_traffic::{
+use proptest::prelude::*;
+use traffic::{
     HashFunction, Shares, Table, Variation as Which,
     haproxy::{Folder, Frame},
     wanted::{
         Health, Listen, Number, Protocol, Rule, Service, ServiceSpec, StickyTo, Target, Variation, Wanted,
     },
 };
-use proptest::prelude::*;
 
 fn frame() -> Frame {
     Frame {

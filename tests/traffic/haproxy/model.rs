@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use choirmaster_traffic::haproxy::{
+use traffic::haproxy::{
     Map, Maps, STATE, Section, Write, add, commit, entries_of, maps, prepare, section, set, show_map,
     version_of,
 };
 
-use choirmaster_traffic::wanted::Wanted;
+use traffic::wanted::Wanted;
 
 use super::frame;
 

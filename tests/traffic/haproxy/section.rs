@@ -1,11 +1,11 @@
 use std::collections::BTreeMap;
 
-use choirmaster_traffic::{
+use proptest::prelude::*;
+use traffic::{
     HashFunction, Shares,
     haproxy::{Unable, file_of, listens_of, maps, section, state, strange_sections, structure_of},
     wanted::{Health, Listen, Protocol},
 };
-use proptest::prelude::*;
 
 use super::{any_specs, frame, shop, wanted};
 
@@ -94,7 +94,7 @@ fn the_first_line_has_the_number_and_shares_are_no_part_of_the_structure() {
 
 #[test]
 fn all_else_is_part_of_the_structure() {
-    let of = |change: &dyn Fn(&mut choirmaster_traffic::wanted::ServiceSpec)| {
+    let of = |change: &dyn Fn(&mut traffic::wanted::ServiceSpec)| {
         let mut spec = shop();
         change(&mut spec);
         section(&wanted(1, &[spec]), &frame()).unwrap().structure
@@ -180,7 +180,7 @@ fn sections_that_are_marked_as_ours_and_belong_to_no_service_are_found() {
 
 #[test]
 fn a_folder_has_to_stand_in_commands_as_it_is() {
-    use choirmaster_traffic::haproxy::Folder;
+    use traffic::haproxy::Folder;
     let folder = |path: &str| Folder::new(std::path::Path::new(path));
     for path in ["relative/path", "", "/with space", "/a;b", "/a\nb", "/a\"b", "/a,b", "/a)b", "/ä"] {
         assert!(folder(path).is_err(), "{path:?}");

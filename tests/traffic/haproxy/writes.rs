@@ -1,11 +1,11 @@
 //! Changes in a process that runs.
 
-use choirmaster_traffic::{
+use proptest::prelude::*;
+use traffic::{
     haproxy::{Map, Maps, Said, Write, maps, section, seen, state, to_switch_off, writes},
     seen::{Seen, differences},
     wanted::{ServiceSpec, Wanted},
 };
-use proptest::prelude::*;
 
 use super::{any_specs, any_table, frame, model::Model, shop, wanted};
 
@@ -81,7 +81,7 @@ proptest! {
 
 fn with_b(share: u16) -> Wanted {
     let mut spec = shop();
-    let shares = choirmaster_traffic::Shares::new([10_000 - share, share]).unwrap();
+    let shares = traffic::Shares::new([10_000 - share, share]).unwrap();
     spec.table = spec.table.with_shares(&shares).unwrap();
     wanted(u64::from(share) + 1, &[spec])
 }
@@ -125,9 +125,9 @@ fn what_was_changed_in_a_process_by_hand_is_seen_and_written_anew() {
 #[test]
 fn a_rule_that_somebody_changed_is_no_rule_of_that_number() {
     let mut spec = shop();
-    spec.rule = Some(choirmaster_traffic::wanted::Rule {
+    spec.rule = Some(traffic::wanted::Rule {
         name: "X-Variation".parse().unwrap(),
-        values: vec![("B".parse().unwrap(), choirmaster_traffic::Variation(1))],
+        values: vec![("B".parse().unwrap(), traffic::Variation(1))],
     });
     let wanted = wanted(4, &[spec]);
     let told = maps(&wanted);

@@ -216,7 +216,7 @@ fn cells() -> Vec<Release> {
 }
 
 #[test]
-#[ignore = "minutes, in release mode: cargo test --release -p choirmaster-analysis simulation::wire -- --ignored --nocapture"]
+#[ignore = "minutes, in release mode: cargo test --release -p analysis simulation::wire -- --ignored --nocapture"]
 fn releases_over_a_thousand_children_are_judged_at_alpha() {
     let asked = asked(1_000);
     let faults = measure(&asked.of(cells()), asked.runs, 5);

@@ -272,7 +272,7 @@ fn what_children_send_keeps_alpha_whatever_their_clocks() {
 }
 
 #[test]
-#[ignore = "minutes, in release mode: cargo test --release -p choirmaster-analysis simulation::wire -- --ignored --nocapture"]
+#[ignore = "minutes, in release mode: cargo test --release -p analysis simulation::wire -- --ignored --nocapture"]
 fn the_whole_simulation_of_what_children_send_keeps_alpha() {
     let asked = asked(2_000);
     let faults = measure(&asked.of(nulls()), asked.runs, 10);
