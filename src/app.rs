@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use domain::release::settings::{Proven, Settings as Rules};
 use engine::{
-    Engine, Started, TaskSettings, judging, notify,
+    Engine, RunningEngine, TaskSettings, judging, notify,
     parent::{self, forward::Forwarding},
     questions, retention,
 };
@@ -25,10 +25,10 @@ use language::{Site, functions};
 use metrics_providers::provider::Registry;
 use store::{StoreError, options::OpenOptions, url};
 
-use protocol::progressive::Registrations;
+use protocol::ab_releases::Registrations;
 
-use self::routers::Led;
 pub use self::routers::LedRouter;
+use self::routers::RouterCredentials;
 
 /// What a manager is started with.
 #[derive(Debug)]
@@ -153,7 +153,7 @@ pub fn start(options: Options) -> Pin<Box<dyn Future<Output = anyhow::Result<Man
 async fn start_all(mut options: Options) -> anyhow::Result<Manager> {
     // The first caller decides; another provider that was chosen before is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let led = Led::new(std::mem::take(&mut options.routers), &mut options.auth.children)?;
+    let led = RouterCredentials::new(std::mem::take(&mut options.routers), &mut options.auth.children)?;
     let (mut writer, reader) =
         url::open(&options.store, &options.open).await.context("the store could not be opened")?;
     let doors = match Doors::bind(options.listen, options.child_listen) {
@@ -180,7 +180,12 @@ async fn start_all(mut options: Options) -> anyhow::Result<Manager> {
 }
 
 /// Opens the doors, and starts whatever works beside the engine.
-fn serve_on(doors: Doors, options: Options, started: Started, led: Led) -> anyhow::Result<Manager> {
+fn serve_on(
+    doors: Doors,
+    options: Options,
+    started: RunningEngine,
+    led: RouterCredentials,
+) -> anyhow::Result<Manager> {
     let registry = Registry::new(&options.site.providers)?;
     let stop = CancellationToken::new();
     let (address, child_address) = (doors.address, doors.child_address);
@@ -228,7 +233,7 @@ fn serve_on(doors: Doors, options: Options, started: Started, led: Led) -> anyho
     serving.push(tokio::spawn(serve::serve(listener, router, settings(options.tls), stop.clone())));
     let notifying = tokio::spawn(notify::run(started.engine.clone(), started.effects, stop.clone()));
     let judging = tokio::spawn(judging::run(started.engine.clone(), registry, stop.clone()));
-    let asking = tokio::spawn(questions::turnout::run(started.engine.clone(), stop.clone()));
+    let asking = tokio::spawn(questions::liveness::run(started.engine.clone(), stop.clone()));
     let ending = options
         .task
         .history_retention

@@ -14,7 +14,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use choirmaster::{app, app::Options};
-use domain::release::lifecycle::Submitted;
+use domain::release::lifecycle::Submission;
 use engine::{By, audit::Actor, parent};
 use language::{Strategy, functions, render};
 use model::ReleaseId;
@@ -119,7 +119,7 @@ async fn run_ours(store: &str, above: &Above) -> anyhow::Result<()> {
 async fn submit(manager: &app::Manager) -> anyhow::Result<()> {
     let strategy = strategy()?;
     let archive = archive(&strategy)?;
-    let submitted = Submitted {
+    let submitted = Submission {
         id: ReleaseId::parse(strategy.id.as_str())?,
         strategy: Arc::new(strategy),
         text: bodies::STRATEGY.into(),

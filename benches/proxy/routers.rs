@@ -15,16 +15,16 @@ use anyhow::Context as _;
 use router::{
     Router,
     haproxy::{self, Haproxy},
-    measure::{self, Counted, Measure},
+    measure::{self, CountingGuard, Measure},
     nginx::{self, Nginx},
 };
 use tokio::{runtime::Runtime, time::Instant};
 use traffic::{
     HashFunction, Shares, Table,
+    desired::{DesiredConfig, Listen, Number, Protocol, Service, ServiceSpec, StickyTo, Variation},
     haproxy::{Folder, Frame},
-    line::LogPath,
+    log_line::LogPath,
     nginx::{Layout, Log},
-    wanted::{Listen, Number, Protocol, Service, ServiceSpec, StickyTo, Variation, Wanted},
 };
 
 use crate::{
@@ -84,7 +84,7 @@ impl Kind {
 struct Led {
     side: Side,
     router: Arc<dyn Router>,
-    measure: Option<(Arc<Measure>, Counted)>,
+    measure: Option<(Arc<Measure>, CountingGuard)>,
     runtime: Runtime,
     spec: ServiceSpec,
     generation: u64,
@@ -128,7 +128,7 @@ impl Led {
         self.generation += 1;
         self.spec.table = self.spec.table.with_shares(&Shares::new([10_000 - new, new])?)?;
         let number = Number { epoch: 1, generation: self.generation };
-        let wanted = Wanted::new(number, vec![Service::new(self.spec.clone())?])?;
+        let wanted = DesiredConfig::new(number, vec![Service::new(self.spec.clone())?])?;
         self.runtime.block_on(self.router.apply(&wanted))?;
         Ok(())
     }

@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 
 use language::RolloutTemplate;
-use protocol::progressive::{NewABRelease, TargetGroupSpec, TrafficSplit, VersionSpec};
+use protocol::ab_releases::{NewABRelease, TargetGroupSpec, TrafficSplit, VersionSpec};
 use serde_json::{Map, Value, json};
 
 use super::{Bound, Fault, shares::WHOLE, translate::sticky_form};

@@ -14,7 +14,7 @@ use super::{
     Bound, Fault,
     agents::{folders, group_of_agents},
 };
-use protocol::progressive::NewABRelease;
+use protocol::ab_releases::NewABRelease;
 
 /// The agents' stage. No template has one called so: theirs are called by their shares.
 const DEPLOY: &str = "deploy";

@@ -7,26 +7,26 @@
 //!
 //! Pure: the time and all names come as arguments. Not here: what is registered, and who may ask.
 
-mod about;
 mod agents;
-mod course;
 mod hybrid;
 mod ids;
 mod names;
+mod progress;
 mod recorded;
 mod registered;
 mod shares;
 mod show;
 mod strategies;
+mod subject;
 mod translate;
 
-pub use about::{shares_of, subject_of, variation_of};
-pub use course::{Course, Phase, StageCourse, StageState, Status};
 pub use ids::{DEFAULT_TENANT, Kind, Uuid, tenant_of};
 pub use names::{Names, release_id};
+pub use progress::{Course, Phase, StageCourse, StageState, Status};
 pub use recorded::{Recorded, RecordedStage, RecordedVariation};
 pub use registered::{check_environment, check_group, check_version};
 pub use shares::{hundredths, percent};
-pub use show::{Shown, share_of, show};
+pub use show::{ReleaseDetails, share_of, show};
 pub use strategies::{shown_strategy, shown_template};
+pub use subject::{shares_of, subject_of, variation_of};
 pub use translate::{Bound, Fault, Translated, read_strategy, translate};

@@ -1,14 +1,14 @@
 //! What of a release can't change any more once it is submitted, as this interface has it.
 
-use protocol::progressive::{HeaderMatch, RolloutStrategy, TrafficSplit};
+use protocol::ab_releases::{HeaderMatch, RolloutStrategy, TrafficSplit};
 use serde::{Deserialize, Serialize};
-use traffic::wanted::StickyTo;
+use traffic::desired::StickyTo;
 
 use super::{
     Kind, Names, Uuid,
-    about::{shares_of, subject_of, variation_of},
     shares::percent,
     strategies::{approved_behind, shown_strategy, strategy_of},
+    subject::{shares_of, subject_of, variation_of},
 };
 use language::{Service, Sticky, Strategy, Subject, rollout_template_of};
 

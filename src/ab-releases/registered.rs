@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
-use protocol::progressive::{EnvironmentSpec, HealthCheck, TargetGroupSpec, VersionSpec};
-use traffic::wanted::{MAX_LISTENS, MAX_TARGETS, Name, Protocol, Target, is_check_path};
+use protocol::ab_releases::{EnvironmentSpec, HealthCheck, TargetGroupSpec, VersionSpec};
+use traffic::desired::{MAX_LISTENS, MAX_TARGETS, Name, Protocol, Target, is_check_path};
 
 use super::translate::{Fault, sticky_of};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    progressive::{ABRelease, CanaryStage, HealthResult, TrafficSplit, Variation},
+    ab_releases::{ABRelease, CanaryStage, HealthResult, TrafficSplit, Variation},
     time::rfc3339,
 };
 
@@ -11,7 +11,7 @@ use super::{Course, Kind, Recorded, StageState, Status, Uuid, shares::percent};
 
 /// What beside its course tells a release.
 #[derive(Debug, Clone, Copy)]
-pub struct Shown<'r> {
+pub struct ReleaseDetails<'r> {
     /// The id of the release.
     pub release: &'r str,
     pub tenant: &'r str,
@@ -33,10 +33,10 @@ pub fn share_of(recorded: &Recorded, shares: &[u16]) -> BTreeMap<String, f64> {
 pub fn show(
     recorded: &Recorded,
     course: &Course<'_>,
-    shown: Shown<'_>,
+    shown: ReleaseDetails<'_>,
     health: Option<Vec<Option<HealthResult>>>,
 ) -> ABRelease {
-    let Shown { release, tenant, by, submitted } = shown;
+    let ReleaseDetails { release, tenant, by, submitted } = shown;
     let id = Uuid::of(Kind::Release, &[tenant, release]);
     let shares = course.shares(recorded);
     let status = course.status(recorded);

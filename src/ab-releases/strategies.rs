@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use language::{ApprovalOf, OnLimit, RolloutTemplate, RolloutTemplates, Strategy};
-use protocol::progressive::{RolloutStage, RolloutStrategy, RolloutStrategyTemplate};
+use protocol::ab_releases::{RolloutStage, RolloutStrategy, RolloutStrategyTemplate};
 
 use super::{Kind, RecordedStage, Uuid, shares::percent};
 

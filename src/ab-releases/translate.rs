@@ -4,14 +4,14 @@ use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
 use language::{OnLimit, RolloutTemplate, RolloutTemplates, TemplateStage};
 use model::ReleaseId;
-use protocol::progressive::{
+use protocol::ab_releases::{
     EnvironmentSpec, HealthCheck, NewABRelease, NewRolloutStrategy, TargetGroupSpec, TrafficSplit,
     VersionSpec,
 };
 use serde_json::{Map, Value, json};
 use traffic::{
     MAX_VARIATIONS,
-    wanted::{CookieName, HeaderName, StickyTo, Target},
+    desired::{CookieName, HeaderName, StickyTo, Target},
 };
 
 use super::{
@@ -147,7 +147,7 @@ fn check_variations(body: &NewABRelease) -> Result<(), Fault> {
         if body.variations[..at].iter().any(|before| before.name == variation.name) {
             return Err(Fault::new(field(), format!("there are two variations {:?}", variation.name)));
         }
-        let name = variation.name.parse::<traffic::wanted::Name>();
+        let name = variation.name.parse::<traffic::desired::Name>();
         name.map_err(|error| Fault::new(field(), error.to_string()))?;
     }
     Ok(())
@@ -217,7 +217,7 @@ fn template_of(whole: &NewRolloutStrategy) -> Result<RolloutTemplate, Fault> {
             format!("a strategy has 1 to {} stages", language::MAX_STAGES),
         ));
     }
-    let stage = |(at, stage): (usize, &protocol::progressive::RolloutStage)| {
+    let stage = |(at, stage): (usize, &protocol::ab_releases::RolloutStage)| {
         let field = |name: &str| format!("rolloutStrategy.stages[{at}].{name}");
         let share = |name: &str, value: f64| {
             hundredths(value)

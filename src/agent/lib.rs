@@ -2,9 +2,8 @@
 
 pub mod content;
 pub mod control;
-pub mod core;
+pub mod data_plane;
 mod drive;
-pub mod front;
 pub mod judge;
 pub mod link;
 mod lock;
@@ -13,6 +12,7 @@ mod process_end;
 pub mod proxy_process;
 pub mod runtime;
 pub mod settings;
+pub mod state_machine;
 
 pub use self::{
     drive::{RunError, Within, run, run_within},

@@ -44,7 +44,6 @@
 
 pub mod beyond;
 pub mod bounds;
-pub mod classes;
 pub mod clusters;
 pub mod data;
 pub mod decision;
@@ -77,6 +76,7 @@ pub mod resolution;
 pub mod root;
 mod sentence;
 mod silence;
+pub mod speed_classes;
 pub mod spending;
 pub mod split;
 pub mod spread;

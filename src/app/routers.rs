@@ -31,9 +31,9 @@ pub struct LedRouter {
 
 /// Those that are to be led, and by what each proves who it is.
 #[derive(Debug)]
-pub(super) struct Led(Vec<(LedRouter, String)>);
+pub(super) struct RouterCredentials(Vec<(LedRouter, String)>);
 
-impl Led {
+impl RouterCredentials {
     /// Gives each a token that the manager knows.
     pub fn new(routers: Vec<LedRouter>, children: &mut ChildTokens) -> anyhow::Result<Self> {
         let mut led = Vec::new();

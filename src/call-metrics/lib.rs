@@ -16,7 +16,7 @@
 //! killed, and with it went what it had counted after the last reading and calls in flight; `cut_short` counts processes that were
 //! killed, or had to end, while they finished: of each, what it counted in its last second and what was in flight is in no reading.
 
-mod estate;
+mod handover;
 mod tally;
 mod timeline;
 mod times;
@@ -31,7 +31,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    estate::{Estate, Left, Remainder, Source},
+    handover::{HandedOver, HandoverSnapshot, Source, Tail},
     tally::{BOUNDS_US, Copies, Groups, Key, Seconds, Tally},
     timeline::{Moment, Timeline},
     times::{EXACT_TIMES, Recorder, Times, TimesFault},
@@ -40,7 +40,7 @@ pub use self::{
 
 /// How much is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
+pub struct Retention {
     /// Older intervals become one.
     pub age: Duration,
     /// Bytes of closed intervals, about. Above, the oldest become one.
@@ -49,7 +49,7 @@ pub struct Room {
     pub merged_rows: usize,
 }
 
-impl Default for Room {
+impl Default for Retention {
     fn default() -> Self {
         Self { age: Duration::from_hours(1), bytes: 64 * 1024 * 1024, merged_rows: 25_000 }
     }
@@ -120,9 +120,9 @@ pub struct InFlight {
 
 /// See the module.
 #[derive(Debug)]
-pub struct Ledger {
+pub struct CallMetrics {
     timeline: Timeline,
-    room: Room,
+    room: Retention,
     life: u64,
     open: BTreeMap<u64, Open>,
     closed: VecDeque<Closed>,
@@ -145,7 +145,7 @@ pub struct Ledger {
     /// What it held went to another process.
     is_left: bool,
     /// How far what processes count that finish was taken in.
-    sources: BTreeMap<u32, estate::Source>,
+    sources: BTreeMap<u32, handover::Source>,
 }
 
 #[derive(Debug, Clone)]
@@ -175,10 +175,10 @@ struct Total {
     last: u64,
 }
 
-impl Ledger {
+impl CallMetrics {
     /// Empty. `life` tells it from those of the proxy's other lives.
     #[must_use]
-    pub fn new(timeline: Timeline, room: Room, life: u64) -> Self {
+    pub fn new(timeline: Timeline, room: Retention, life: u64) -> Self {
         Self {
             timeline,
             room,

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use reqwest::Method;
 
 use super::{
-    client::{self, CallError, Client, Connection, Noted},
+    client::{self, AuditNote, CallError, Client, Connection},
     failure::Failure,
     show,
 };
@@ -109,7 +109,7 @@ struct ChildTarget {
     #[arg(value_name = "CHILD")]
     id: String,
     #[command(flatten)]
-    noted: Noted,
+    noted: AuditNote,
     #[command(flatten)]
     connection: Connection,
 }

@@ -41,7 +41,7 @@ pub struct Connection {
 
 /// What is noted of an operator's action in the audit trail.
 #[derive(Debug, Clone, clap::Args)]
-pub struct Noted {
+pub struct AuditNote {
     /// Who acts, for the audit trail
     #[arg(long, value_name = "NAME", env = "USER", hide_env_values = true)]
     pub by: Option<String>,
@@ -50,7 +50,7 @@ pub struct Noted {
     pub note: Option<String>,
 }
 
-impl Noted {
+impl AuditNote {
     pub fn body(&self) -> Note {
         // A shell without a user sets the variable to nothing.
         Note { by: self.by.clone().filter(|by| !by.is_empty()), note: self.note.clone() }

@@ -27,6 +27,7 @@ pub mod printable;
 pub mod proxy;
 pub mod registry;
 pub mod release;
+mod required_calls;
 pub mod routing;
 pub mod schema;
 #[cfg(feature = "manager")]
@@ -37,7 +38,6 @@ mod signals;
 pub mod source;
 #[cfg(feature = "manager")]
 pub mod store;
-mod takes;
 pub mod tenant;
 pub mod terminal;
 #[cfg(feature = "manager")]

@@ -14,9 +14,8 @@ use super::{
     failure::Failure,
     printable::{Passes, Printable},
     release::submit::{body, refused, rendered},
-    show,
-    source::{Source, Wanted},
-    takes,
+    required_calls, show,
+    source::{Source, SourceSpec},
 };
 use protocol::api::{Plan, PlannedChild, PlannedGroup, WithoutSurface};
 
@@ -43,7 +42,7 @@ pub struct Args {
     #[arg(value_name = "FILE|DIR")]
     file: String,
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: SourceSpec,
     /// List every child with its wave, or the reason why it takes no part
     #[arg(long)]
     all: bool,
@@ -126,7 +125,7 @@ fn text_of(plan: &Plan, all: bool) -> String {
     if !plan.alpha.is_empty() {
         text.extend(["\n".to_owned(), analyses(plan)]);
     }
-    text.push_str(&takes::of(plan));
+    text.push_str(&required_calls::of(plan));
     if !plan.excluded.is_empty() {
         text.extend(["\n".to_owned(), excluded(plan)]);
     }

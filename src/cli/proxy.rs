@@ -22,8 +22,8 @@ use proxy::{
         form::{Applied, Status, Upgrading},
     },
     form::TableForm,
-    holder::{self, HoldError, Plan},
     run,
+    supervisor::{self, HoldError, Plan},
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -226,12 +226,12 @@ async fn serve(args: &Serve) -> Result<u8, Failure> {
 async fn hold(settings: Settings) -> Result<u8, Failure> {
     let no_sockets =
         |error| Failure::ours(format!("the sockets that this process was started with: {error}"));
-    let inherited = holder::inherited().map_err(no_sockets)?;
+    let inherited = supervisor::inherited().map_err(no_sockets)?;
     // Looked up now: after an upgrade the name leads to the new program, and this process's own file has none.
     let program = std::env::current_exe()?;
     let args: Vec<_> = std::env::args_os().skip(1).collect();
     let said = Once::new();
-    if holder::is_renewed() {
+    if supervisor::is_renewed() {
         // It was said before.
         said.call_once(|| ());
     }
@@ -261,14 +261,14 @@ async fn hold(settings: Settings) -> Result<u8, Failure> {
             said.call_once(|| drop(writeln!(std::io::stdout(), "listening on {}", urls.join(", "))));
         }),
     };
-    match holder::hold(plan).await {
-        Ok(holder::Ended::Stopped) => Ok(0),
-        Ok(holder::Ended::AtOnce) => Err(Failure::ours("ended before everything was drained")),
+    match supervisor::hold(plan).await {
+        Ok(supervisor::SupervisorExit::Stopped) => Ok(0),
+        Ok(supervisor::SupervisorExit::AtOnce) => Err(Failure::ours("ended before everything was drained")),
         // It has said why.
-        Ok(holder::Ended::NeverServed(Some(code))) => {
+        Ok(supervisor::SupervisorExit::NeverServed(Some(code))) => {
             Err(Failure { code: u8::try_from(code).unwrap_or(super::failure::OURS), text: String::new() })
         }
-        Ok(holder::Ended::NeverServed(None)) => {
+        Ok(supervisor::SupervisorExit::NeverServed(None)) => {
             Err(Failure::ours("the process that was to take calls was killed before it did"))
         }
         Err(error) => Err(match &error {
@@ -319,12 +319,12 @@ async fn take_calls(settings: Settings) -> Result<u8, Failure> {
         program: env!("CARGO_PKG_VERSION"),
     };
     match run::serve(settings, link).await {
-        Ok(run::Ended::Finished) => Ok(0),
-        Ok(run::Ended::LeftBehind(count)) => {
+        Ok(run::ServeExit::Finished) => Ok(0),
+        Ok(run::ServeExit::LeftBehind(count)) => {
             tracing::warn!(count, "connections were left when the time to drain was over");
             Ok(0)
         }
-        Ok(run::Ended::AtOnce) => {
+        Ok(run::ServeExit::AtOnce) => {
             tracing::warn!("ended before everything was drained");
             Ok(super::failure::OURS)
         }

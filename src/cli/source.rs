@@ -24,7 +24,7 @@ const MAX_ZIPS: usize = 200;
 
 /// Where the functions are to come from, as it was said.
 #[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
-pub struct Wanted {
+pub struct SourceSpec {
     /// The functions: a zip, or the folder that contains fns/
     #[arg(long, value_name = "ZIP|DIR")]
     pub functions: Option<PathBuf>,
@@ -67,7 +67,7 @@ pub struct Source {
 
 impl Source {
     /// Finds what is meant by a strategy file, `-`, or a folder that holds a release.
-    pub fn find(named: &str, wanted: &Wanted) -> Result<Self, Unfound> {
+    pub fn find(named: &str, wanted: &SourceSpec) -> Result<Self, Unfound> {
         let folder = (named != "-" && Path::new(named).is_dir()).then(|| PathBuf::from(named));
         let file = match &folder {
             None => named.to_owned(),
@@ -75,12 +75,12 @@ impl Source {
         };
         let text = read_strategy(&file)?;
         let functions = match wanted {
-            Wanted { functions: Some(path), .. } if path.is_dir() => Functions::Folder(path.clone()),
-            Wanted { functions: Some(path), .. } => Functions::Zip(path.clone()),
-            Wanted { .. } if has_none(&text) => Functions::None,
-            Wanted { functions_of_manager: true, .. } => Functions::OfManager,
-            Wanted { .. } if file == "-" => Functions::OfManager,
-            Wanted { .. } => beside(&file, &text, folder.is_some())?,
+            SourceSpec { functions: Some(path), .. } if path.is_dir() => Functions::Folder(path.clone()),
+            SourceSpec { functions: Some(path), .. } => Functions::Zip(path.clone()),
+            SourceSpec { .. } if has_none(&text) => Functions::None,
+            SourceSpec { functions_of_manager: true, .. } => Functions::OfManager,
+            SourceSpec { .. } if file == "-" => Functions::OfManager,
+            SourceSpec { .. } => beside(&file, &text, folder.is_some())?,
         };
         Ok(Self { file, text, functions })
     }

@@ -6,7 +6,7 @@ use clap::Subcommand;
 use reqwest::Method;
 
 use super::{
-    client::{Client, Connection, Noted},
+    client::{AuditNote, Client, Connection},
     failure::Failure,
     show,
 };
@@ -84,7 +84,7 @@ struct Target {
     #[arg(value_name = "TENANT")]
     name: String,
     #[command(flatten)]
-    noted: Noted,
+    noted: AuditNote,
     #[command(flatten)]
     connection: Connection,
 }

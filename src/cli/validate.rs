@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{
     show::one_line,
-    source::{Functions, Source, Unfound, Wanted},
+    source::{Functions, Source, SourceSpec, Unfound},
 };
 use crate::strategies;
 use language::{
@@ -31,7 +31,7 @@ pub struct Args {
     #[arg(required = true, value_name = "FILE|DIR")]
     pub files: Vec<String>,
     #[command(flatten)]
-    pub wanted: Wanted,
+    pub wanted: SourceSpec,
     /// Folder of strategies that releases of services may name, as the manager's services.strategies; its faults are reported too
     #[arg(long, value_name = "DIR")]
     pub strategies: Option<PathBuf>,
@@ -96,7 +96,7 @@ fn site(folder: Option<&Path>) -> (Site, Vec<ValidationReport>) {
     }
 }
 
-fn report(named: &str, wanted: &Wanted, site: &Site, input: &mut impl Read) -> ValidationReport {
+fn report(named: &str, wanted: &SourceSpec, site: &Site, input: &mut impl Read) -> ValidationReport {
     let unreadable = |file: &str, error: String| ValidationReport {
         file: file.to_owned(),
         valid: false,

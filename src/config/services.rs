@@ -9,7 +9,7 @@ use super::{
 use crate::strategies;
 use ab_releases::{Fault as Unfit, check_environment, check_group, check_version};
 use language::RolloutTemplates;
-use protocol::progressive::Registrations;
+use protocol::ab_releases::Registrations;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Services {

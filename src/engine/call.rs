@@ -5,9 +5,9 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 
 use super::{
+    archived_calls::{self, Recalled},
     handle::Engine,
-    mailbox::{Answer, By, Decided, EngineError, NamedArchive},
-    recall::{self, Recalled},
+    mailbox::{Answer, By, Decision, EngineError, NamedArchive},
     stats::Stats,
 };
 use domain::release::{command::Command, lifecycle};
@@ -22,7 +22,7 @@ impl Engine {
     /// Submits a release together with the archive of its functions.
     pub async fn submit(
         &self,
-        submission: Box<lifecycle::Submitted>,
+        submission: Box<lifecycle::Submission>,
         archive: Bytes,
         dry_run: bool,
         by: By,
@@ -47,8 +47,8 @@ impl Engine {
     ) -> Answer {
         let command = Arc::new(command);
         match self.send(Arc::clone(&command), by.clone(), archive, patience).await {
-            Ok(Decided::Missing(key)) => self.recall(key, command, by, patience).await,
-            Ok(Decided::Reply(reply)) => Ok(reply),
+            Ok(Decision::Missing(key)) => self.recall(key, command, by, patience).await,
+            Ok(Decision::Reply(reply)) => Ok(reply),
             Err(error) => Err(error),
         }
     }
@@ -56,15 +56,15 @@ impl Engine {
     /// Answers a command about a release that has left memory.
     async fn recall(&self, key: ReleaseKey, command: Arc<Command>, by: By, patience: Duration) -> Answer {
         let then = || Box::new(Command::clone(&command));
-        let whole = match recall::about_one_child(self, key, &command).await? {
+        let whole = match archived_calls::about_one_child(self, key, &command).await? {
             Recalled::Answered(answer) => return answer,
             Recalled::Whole(release) => release,
             Recalled::Part { part, as_of } => {
                 let id = part.id.clone();
                 let recalled = Arc::new(Command::RecalledPart { part, as_of, then: then() });
                 match self.send(recalled, by.clone(), None, patience).await {
-                    Ok(Decided::Missing(_)) => Box::new(recall::whole(self, id.as_str()).await?),
-                    Ok(Decided::Reply(reply)) => return Ok(reply),
+                    Ok(Decision::Missing(_)) => Box::new(archived_calls::whole(self, id.as_str()).await?),
+                    Ok(Decision::Reply(reply)) => return Ok(reply),
                     Err(error) => return Err(error),
                 }
             }
@@ -72,9 +72,9 @@ impl Engine {
         Stats::count(&self.view().stats.recalls);
         let recalled = Arc::new(Command::Recalled { release: whole, then: then() });
         match self.send(recalled, by, None, patience).await? {
-            Decided::Reply(reply) => Ok(reply),
+            Decision::Reply(reply) => Ok(reply),
             // Its id has become that of another release meanwhile, and that has left memory, too.
-            Decided::Missing(_) => Err(EngineError::Busy),
+            Decision::Missing(_) => Err(EngineError::Busy),
         }
     }
 }

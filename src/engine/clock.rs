@@ -92,7 +92,7 @@ pub struct ServingTime {
 /// When something that renews the lease was sent to the store.
 #[derive(Debug, Clone, Copy)]
 #[must_use]
-pub struct Sent {
+pub struct LeaseRenewal {
     at_ms: u64,
 }
 
@@ -144,12 +144,12 @@ impl Clock {
     }
 
     /// To be called before a commit or a renewal is sent.
-    pub fn sending(&self) -> Sent {
-        Sent { at_ms: self.raw().0 }
+    pub fn sending(&self) -> LeaseRenewal {
+        LeaseRenewal { at_ms: self.raw().0 }
     }
 
     /// The store has renewed the lease, as it was asked to at `sent`. If that is too long ago, nothing is known.
-    pub fn renewed(&self, sent: Sent) {
+    pub fn renewed(&self, sent: LeaseRenewal) {
         let (now, until) = self.raw();
         let renewed = sent.at_ms + SERVES_MS;
         if now >= renewed {

@@ -9,8 +9,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::stored::{self, AgentsForm, Boxed, EndingForm, HistoryForm, Maybe};
-use domain::release::{classes::Begun, ending::Ending, manager::Agents};
+use super::json_columns::{self, AgentsForm, Boxed, EndingForm, HistoryForm, Maybe};
+use domain::release::{ending::Ending, manager::Agents, speed_classes::Begun};
 use language::render::UNDO_STAGE;
 use model::{ReleaseId, StageStatus};
 use store::{StoreError, rows::OutboxRow};
@@ -34,7 +34,7 @@ pub enum Entry {
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToParent {
     /// A result that the parent is to hear.
-    Owed(Box<Owed>),
+    Owed(Box<ParentStageResult>),
     /// An offer to be taken over, by its id. It is stored before the offer is fetched: the parent doesn't show it again once
     /// it was.
     Taking(String),
@@ -42,7 +42,7 @@ pub enum ToParent {
 
 /// A row of the outbox that was read.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Due<T> {
+pub struct PendingEffect<T> {
     /// Its id, by which it is said to be done.
     pub row: u64,
     /// The serving time at which it came up.
@@ -50,7 +50,7 @@ pub struct Due<T> {
     pub what: T,
 }
 
-impl<T> Due<T> {
+impl<T> PendingEffect<T> {
     /// For how long it has waited at this serving time, in milliseconds.
     pub const fn age_ms(&self, served_ms: u64) -> u64 {
         served_ms.saturating_sub(self.served_ms)
@@ -73,7 +73,7 @@ impl std::fmt::Debug for Webhook {
 
 /// How a stage of the parent's offer ended here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Owed {
+pub struct ParentStageResult {
     pub offer: String,
     /// The release here; `None`: the offer could not become one.
     pub release: Option<ReleaseId>,
@@ -103,7 +103,7 @@ pub struct Owed {
     pub recount: Option<u32>,
 }
 
-impl Owed {
+impl ParentStageResult {
     /// A release is taken back, as the parent ordered by this offer.
     pub fn undone(offer: String, unconfirmed: u32) -> Self {
         Self {
@@ -123,8 +123,8 @@ impl Owed {
     }
 }
 
-impl From<Owed> for Entry {
-    fn from(owed: Owed) -> Self {
+impl From<ParentStageResult> for Entry {
+    fn from(owed: ParentStageResult) -> Self {
         Self::Parent(ToParent::Owed(Box::new(owed)))
     }
 }
@@ -141,18 +141,18 @@ impl Entry {
     /// As it is stored.
     pub fn payload(&self) -> Result<String, StoreError> {
         match self {
-            Self::Webhook(webhook) => stored::json(webhook),
-            Self::Parent(ToParent::Owed(owed)) => stored::json(owed),
+            Self::Webhook(webhook) => json_columns::json(webhook),
+            Self::Parent(ToParent::Owed(owed)) => json_columns::json(owed),
             Self::Parent(ToParent::Taking(offer)) => Ok(offer.clone()),
         }
     }
 
     pub fn read(row: &OutboxRow) -> Result<Self, StoreError> {
         Ok(match row.kind.as_str() {
-            WEBHOOK => Self::Webhook(stored::payload(row)?),
-            OWED => Self::Parent(ToParent::Owed(stored::payload(row)?)),
-            TAKING => Self::Parent(ToParent::Taking(stored::taken_offer(row)?)),
-            other => return Err(stored::bad("outbox", row.id, "kind", format!("{other:?} is none"))),
+            WEBHOOK => Self::Webhook(json_columns::payload(row)?),
+            OWED => Self::Parent(ToParent::Owed(json_columns::payload(row)?)),
+            TAKING => Self::Parent(ToParent::Taking(json_columns::taken_offer(row)?)),
+            other => return Err(json_columns::bad("outbox", row.id, "kind", format!("{other:?} is none"))),
         })
     }
 }

@@ -8,18 +8,18 @@ use tokio::{
 };
 
 use super::{
-    apart,
-    classes::Remembered,
+    blocking,
     clock::Clock,
     effect::Entry,
-    kept::Setting,
-    mailbox::{By, Decided, EngineError, Envelope, NamedArchive},
+    identity::Setting,
+    mailbox::{By, Decision, EngineError, Envelope, NamedArchive},
+    speed_classes::ClassesCache,
     unreadable::Unreadable,
     view::View,
 };
 use domain::release::{
-    classes::{Begun, Classes},
     command::Command,
+    speed_classes::{Begun, Classes},
     state::Snapshot,
 };
 use model::ReleaseKey;
@@ -33,7 +33,7 @@ pub struct Engine {
     pub(super) view: Arc<View>,
     pub(super) reader: Arc<dyn Reader>,
     pub(super) clock: Clock,
-    pub(super) remembered: Arc<Remembered>,
+    pub(super) remembered: Arc<ClassesCache>,
 }
 
 impl Engine {
@@ -72,7 +72,7 @@ impl Engine {
         by: By,
         archive: Option<NamedArchive>,
         patience: Duration,
-    ) -> Result<Decided, EngineError> {
+    ) -> Result<Decision, EngineError> {
         let (answer, answered) = oneshot::channel();
         let envelope = Envelope::Command { command, by, archive, answer };
         let call = async {
@@ -125,7 +125,7 @@ impl Engine {
         read: impl FnOnce(&Snapshot) -> T + Send + 'static,
     ) -> Result<T, EngineError> {
         let snapshot = self.snapshot(patience).await?;
-        self.if_serving(apart::run(move || read(&snapshot)).await)
+        self.if_serving(blocking::run(move || read(&snapshot)).await)
     }
 
     /// Listens to the audit rows of each commit from now on.

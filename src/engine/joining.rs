@@ -7,9 +7,9 @@ use tokio::{sync::oneshot, time::timeout};
 
 use super::{
     Engine, EngineError, audit,
-    kept::{ChildToken, Setting},
+    identity::{ChildToken, Setting},
     mailbox::{By, Envelope},
-    tokens::{Standing, Tokens, digest},
+    tokens::{TokenStatus, Tokens, digest},
 };
 use model::{ChildId, ChildKind, Secret, TenantName};
 use store::{StoreError, hex};
@@ -56,8 +56,8 @@ impl Engine {
         let digest = digest(&token);
         let joined = || Joined { id: id.clone(), token: Secret::new(token.clone()) };
         match self.view.tokens.of(id.as_str()) {
-            Some(Standing::Holds(known)) if known == digest => return Ok(Some(joined())),
-            Some(Standing::Holds(_) | Standing::Revoked | Standing::Unreadable) => return Ok(None),
+            Some(TokenStatus::Holds(known)) if known == digest => return Ok(Some(joined())),
+            Some(TokenStatus::Holds(_) | TokenStatus::Revoked | TokenStatus::Unreadable) => return Ok(None),
             None => {}
         }
         let tenant = tenant.cloned();
@@ -78,8 +78,8 @@ impl Engine {
     pub async fn revoke_token(&self, child: &str, by: By, patience: Duration) -> Result<bool, EngineError> {
         match self.view.tokens.of(child) {
             None => return Ok(false),
-            Some(Standing::Revoked) => return Ok(true),
-            Some(Standing::Holds(_) | Standing::Unreadable) => {}
+            Some(TokenStatus::Revoked) => return Ok(true),
+            Some(TokenStatus::Holds(_) | TokenStatus::Unreadable) => {}
         }
         let Some((setting, event)) = revoked(&self.view.tokens, child, by.note.as_deref()) else {
             return Err(EngineError::Failed);
@@ -108,9 +108,9 @@ impl Engine {
 /// What is stored, and said in the trail, where the token of a child is made useless; `None`: it has none, or that is so already.
 pub(super) fn revoked(tokens: &Tokens, child: &str, note: Option<&str>) -> Option<(Setting, String)> {
     let digest = match tokens.of(child)? {
-        Standing::Revoked => return None,
-        Standing::Holds(digest) => digest,
-        Standing::Unreadable => [0; 32],
+        TokenStatus::Revoked => return None,
+        TokenStatus::Holds(digest) => digest,
+        TokenStatus::Unreadable => [0; 32],
     };
     let token = ChildToken { digest, door: String::new(), is_revoked: true, tenant: None };
     let event = audit::token_revoked(child, note).map_err(|error| unwritable(&error)).ok()?;

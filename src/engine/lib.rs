@@ -13,56 +13,56 @@
 //!
 //! Deliberately not here: what a command means ([`domain::release`]), how rows are stored ([`store`]).
 
-pub mod apart;
+mod archived_calls;
+mod archived_releases;
 pub mod audit;
+pub mod blocking;
 mod call;
-mod classes;
 pub mod clock;
 mod directory;
 pub mod effect;
-pub mod ended;
+pub mod end_notification;
+pub mod forwarded_releases;
 mod gather;
 mod handle;
+pub mod identity;
 pub mod joining;
+pub mod json_columns;
 pub mod judging;
-pub mod kept;
-pub mod known;
 mod load;
 mod mailbox;
-pub mod measured;
 mod members;
 pub mod notify;
 pub mod open_questions;
 mod outbox;
 pub mod pace;
 pub mod parent;
-mod part;
-mod past;
-pub mod pointers;
+mod participation;
+pub mod presentation;
+pub mod principals;
 pub mod questions;
-mod recall;
 pub mod registering;
 pub mod replay;
 pub mod retention;
+mod row_changes;
 pub mod rows;
-pub mod shown;
+mod speed_classes;
+pub mod stage_measurements;
 mod start;
 pub mod stats;
-pub mod stored;
+mod store_outage;
 mod task;
 pub mod tenants;
 pub mod tokens;
-mod touched;
-mod trouble;
 pub mod unreadable;
 pub mod view;
 pub mod waiters;
 
+pub use archived_releases::ReleasePage;
 pub use handle::Engine;
+pub use json_columns::ReleaseDetail;
 pub use mailbox::{By, EngineError, UNNAMED};
-pub use past::ReleasePage;
-pub use start::{Started, start};
-pub use stored::ReleaseDetail;
+pub use start::{RunningEngine, start};
 pub use task::Settings as TaskSettings;
 
 /// Parts of the engine that tests try alone, without a store. Nobody else uses them.
@@ -71,7 +71,7 @@ pub mod tried_alone {
     pub use crate::{
         gather::{Gathering, LONGEST, Wait},
         judging::finite::{can_be_stored, has_only_numbers},
+        store_outage::StoreTrouble,
         task::chores::{PRUNE_EVERY, PRUNE_SLICE, prune_again},
-        trouble::StoreTrouble,
     };
 }

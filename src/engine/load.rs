@@ -6,9 +6,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
+    json_columns::{self, AssignmentDetail, ChildDetail, bad},
     members::{self, PackedPart},
     rows::TOMBSTONE,
-    stored::{self, AssignmentDetail, ChildDetail, bad},
 };
 use domain::{
     children::{
@@ -18,12 +18,13 @@ use domain::{
     plan::Shape,
     release::{
         assignment::{
-            Assignment, FunctionSet, Heard, InPlace, Led, Mark, Rare, RareSteps, Slot, Stepwise, Whole,
+            Assignment, FunctionSet, InPlace, ManagementMode, Rare, RareSteps, ReceivedResults, ResultDigest,
+            StepIndex, Stepwise, Whole,
         },
         assignments::Assignments,
-        gate::{Gates, Turns},
+        gate::{Gates, WavePlan},
         parent,
-        state::{KeptCover, Known, Release, Snapshot, State},
+        state::{KeptCover, Release, ReleaseRecord, Snapshot, State},
     },
     traffic::Router,
 };
@@ -108,7 +109,7 @@ impl Loader for Loading {
         }
         let id = ReleaseId::parse(&row.id).map_err(|e| bad("releases", row.release_key, "id", e))?;
         let digest = digest("releases", row.release_key, "digest", &row.digest)?;
-        self.state.known.insert(id, Known { key: ReleaseKey(row.release_key), digest });
+        self.state.known.insert(id, ReleaseRecord { key: ReleaseKey(row.release_key), digest });
         Ok(())
     }
 
@@ -165,7 +166,7 @@ impl Loader for Loading {
 
     // Whoever leads a router says all of it again.
     fn router(&mut self, row: RouterRow) -> Result<(), StoreError> {
-        match stored::traffic::router(row) {
+        match json_columns::traffic::router(row) {
             Ok((child, router)) => drop(self.routers.insert(child, router)),
             Err(error) => self.beside.unreadable.push(error),
         }
@@ -173,7 +174,7 @@ impl Loader for Loading {
     }
 
     fn led_service(&mut self, row: LedServiceRow) -> Result<(), StoreError> {
-        let (child, place, service) = match stored::traffic::service(row) {
+        let (child, place, service) = match json_columns::traffic::service(row) {
             Ok(read) => read,
             Err(error) => {
                 self.beside.unreadable.push(error);
@@ -190,7 +191,7 @@ impl Loader for Loading {
     }
 
     fn router_order(&mut self, row: RouterOrderRow) -> Result<(), StoreError> {
-        match stored::traffic::order(&row) {
+        match json_columns::traffic::order(&row) {
             Ok((child, order)) => {
                 if let Some(router) = self.routers.get_mut(&child) {
                     router.orders.push(Arc::new(order));
@@ -204,7 +205,7 @@ impl Loader for Loading {
 
 fn child(row: ChildRow) -> Result<Child, StoreError> {
     let key = row.child_key;
-    let detail: ChildDetail = stored::read("children", key, "detail", &row.detail)?;
+    let detail: ChildDetail = json_columns::read("children", key, "detail", &row.detail)?;
     let kind = ChildKind::named(&row.kind)
         .ok_or_else(|| bad("children", key, "kind", format!("{:?} is none", row.kind)))?;
     let profile = Profile { name: row.name, kind, capabilities: detail.capabilities };
@@ -251,8 +252,8 @@ pub(super) struct Building {
 impl Building {
     pub fn new(row: ReleaseRow) -> Result<Self, StoreError> {
         let key = row.release_key;
-        let detail = stored::release_detail(key, &row.detail)?;
-        let strategy = stored::strategy(key, &row.id, &row.strategy)?.with_contents(&detail.contents);
+        let detail = json_columns::release_detail(key, &row.detail)?;
+        let strategy = json_columns::strategy(key, &row.id, &row.strategy)?.with_contents(&detail.contents);
         let strategy = if detail.parent.is_some() { parent::led(strategy) } else { strategy };
         let gates = Gates { stand: detail.stand, ..Gates::new(&strategy, detail.parent.is_some()) };
         let release = Release {
@@ -286,7 +287,7 @@ impl Building {
             left_out: detail.left_out,
             asking: None,
             joined: 0,
-            turns: Turns::default(),
+            turns: WavePlan::default(),
             gates,
             accepted: detail.accepted,
             runs: Arc::default(),
@@ -301,7 +302,7 @@ impl Building {
     }
 
     pub fn members(&mut self, row: &MembersRow) -> Result<(), StoreError> {
-        let members = stored::members(row)?;
+        let members = json_columns::members(row)?;
         let parts = members::unpack_parts(&row.waves, members.len()).ok_or_else(|| {
             let key = format!("({}, {})", row.release_key, row.slice);
             bad("members", key, "waves", "not one for each member")
@@ -349,7 +350,7 @@ impl Building {
 
     pub fn assignment(&mut self, row: &AssignmentRow) -> Result<(), StoreError> {
         let key = || format!("({}, {})", row.release_key, row.child_key);
-        let detail: AssignmentDetail = stored::read("assignments", key(), "detail", &row.detail)?;
+        let detail: AssignmentDetail = json_columns::read("assignments", key(), "detail", &row.detail)?;
         let small = |column, value: i16| {
             u8::try_from(value).map_err(|_| bad("assignments", key(), column, "out of range"))
         };
@@ -375,13 +376,13 @@ impl Building {
             kept: detail.kept,
         };
         let led = if let Some(manager) = detail.manager {
-            Led::Whole(Box::new(Whole { rare, ..manager }))
+            ManagementMode::Whole(Box::new(Whole { rare, ..manager }))
         } else if detail.in_place {
-            Led::InPlace(Box::new(InPlace { admitted: detail.admitted, idle: detail.idle, rare }))
+            ManagementMode::InPlace(Box::new(InPlace { admitted: detail.admitted, idle: detail.idle, rare }))
         } else {
             let (passed, idle, lacks) = (detail.passed, detail.idle, detail.lacks);
             let rare = RareSteps { rare, passed, idle, lacks }.into();
-            Led::Stepwise(Stepwise { piece: detail.piece, admitted: detail.admitted, rare })
+            ManagementMode::Stepwise(Stepwise { piece: detail.piece, admitted: detail.admitted, rare })
         };
         let assignment = Assignment {
             status,
@@ -391,7 +392,7 @@ impl Building {
             led,
             fetched: detail.fetched,
             wave: detail.wave,
-            slot: Slot(small("stage", row.stage)?),
+            slot: StepIndex(small("stage", row.stage)?),
             stage_status,
             since: detail.since,
             stage_since: detail.stage_since,
@@ -400,7 +401,7 @@ impl Building {
             rolled_out: detail.rolled_out,
             facts: detail.facts,
             heard: (!detail.late.is_empty())
-                .then(|| Box::new(Heard { marks: Vec::new(), late: detail.late })),
+                .then(|| Box::new(ReceivedResults { marks: Vec::new(), late: detail.late })),
         };
         self.rows.insert(ChildKey(row.child_key), assignment);
         Ok(())
@@ -408,16 +409,17 @@ impl Building {
 
     /// Results come in the order of their attempts and stages.
     pub fn stage_result(&mut self, row: &StageResultRow) -> Result<(), StoreError> {
-        let (status, slot, attempt) = (stored::stage_status(row)?, stored::slot(row)?, stored::attempt(row)?);
+        let (status, slot, attempt) =
+            (json_columns::stage_status(row)?, json_columns::slot(row)?, json_columns::attempt(row)?);
         if let Some(assignment) = self.rows.get_mut(&ChildKey(row.child_key)).filter(|_| status.is_over()) {
             let digest = row.digest.cast_unsigned();
-            assignment.heard_mut().marks.push(Mark { attempt, slot, status, digest });
+            assignment.heard_mut().marks.push(ResultDigest { attempt, slot, status, digest });
         }
         Ok(())
     }
 
     pub fn analysis_run(&mut self, row: &AnalysisRunRow) -> Result<(), StoreError> {
-        Arc::make_mut(&mut self.release.runs).push(stored::run(row)?);
+        Arc::make_mut(&mut self.release.runs).push(json_columns::run(row)?);
         Ok(())
     }
 
@@ -450,7 +452,7 @@ impl Building {
         self.release.joined = joined.len() as u32;
         let turns = members.iter().copied().zip(waves).chain(joined);
         let (order, waves): (Vec<ChildKey>, Vec<u32>) = turns.unzip();
-        let turns = Turns::new(&order, &waves, self.release.managers.by_key());
+        let turns = WavePlan::new(&order, &waves, self.release.managers.by_key());
         self.release.members = members.into();
         self.release.assignments = assignments.into_iter().collect();
         self.release.turns = turns.parted(self.release.first_of_routers());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use super::{audit::Actor, effect::Entry, kept::Setting, known::Known};
+use super::{audit::Actor, effect::Entry, identity::Setting, principals::Principal};
 use ab_releases::Kind;
 use domain::release::{
     command::{Command, Refusal, Reply},
@@ -64,7 +64,7 @@ pub(super) type Answer = Result<Reply, EngineError>;
 
 /// What the engine's task makes of a command.
 #[derive(Debug)]
-pub(super) enum Decided {
+pub(super) enum Decision {
     Reply(Reply),
     /// It is about a release that has left memory, and nothing is said before that is recalled.
     Missing(ReleaseKey),
@@ -86,7 +86,7 @@ pub(super) enum Envelope {
         command: Arc<Command>,
         by: By,
         archive: Option<NamedArchive>,
-        answer: oneshot::Sender<Result<Decided, EngineError>>,
+        answer: oneshot::Sender<Result<Decision, EngineError>>,
     },
     /// Whoever reads wants to see the state as it is committed.
     Look(oneshot::Sender<Arc<Snapshot>>),
@@ -114,7 +114,7 @@ pub(super) enum Envelope {
     },
     /// Whoever is named is known from now on; who was before stays as they were.
     Know {
-        known: Vec<Known>,
+        known: Vec<Principal>,
         stored: oneshot::Sender<()>,
     },
     Stop(oneshot::Sender<()>),

@@ -41,7 +41,7 @@ pub type AnswerOrRefusal = Result<Value, String>;
 
 /// A question as it is handed out.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Handed {
+pub struct QuestionLease {
     pub id: String,
     pub kind: &'static str,
     /// Milliseconds that are left for the answer.
@@ -106,7 +106,7 @@ impl Questions {
     }
 
     /// What is to be handed out to a child now: at most `most`, of at most `bytes` together unless the first is larger.
-    pub fn hand_out(&self, child: ChildKey, most: usize, bytes: usize) -> Vec<Handed> {
+    pub fn hand_out(&self, child: ChildKey, most: usize, bytes: usize) -> Vec<QuestionLease> {
         if self.count() == 0 {
             return Vec::new();
         }
@@ -120,7 +120,12 @@ impl Questions {
             }
             open.again_at = Some(now + AGAIN_AFTER);
             let within_ms = open.until.saturating_duration_since(now).as_millis() as u64;
-            handed.push(Handed { id: open.id.clone(), kind: open.kind, within_ms, body: open.body.clone() });
+            handed.push(QuestionLease {
+                id: open.id.clone(),
+                kind: open.kind,
+                within_ms,
+                body: open.body.clone(),
+            });
         }
         handed
     }

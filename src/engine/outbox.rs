@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use super::{
-    effect::{Due, Entry, ToParent, Webhook},
-    tokens::Standing,
+    effect::{Entry, PendingEffect, ToParent, Webhook},
+    tokens::TokenStatus,
     view::View,
 };
 use domain::release::settings::Proven;
@@ -15,8 +15,8 @@ use store::rows::{OutboxRow, PointerRow, SettingRow};
 /// Who carries out which effect.
 #[derive(Debug)]
 pub(super) struct Effects {
-    pub webhooks: mpsc::UnboundedSender<Due<Webhook>>,
-    pub to_parent: mpsc::UnboundedSender<Due<ToParent>>,
+    pub webhooks: mpsc::UnboundedSender<PendingEffect<Webhook>>,
+    pub to_parent: mpsc::UnboundedSender<PendingEffect<ToParent>>,
     pub view: Arc<View>,
     /// Children that prove by a token who they are.
     pub proven: Proven,
@@ -29,8 +29,12 @@ impl Effects {
         let served_ms = row.served_ms.unwrap_or(served_ms);
         // Whoever carries effects out may have ended before.
         match Entry::read(row) {
-            Ok(Entry::Webhook(what)) => drop(self.webhooks.send(Due { row: row.id, served_ms, what })),
-            Ok(Entry::Parent(what)) => drop(self.to_parent.send(Due { row: row.id, served_ms, what })),
+            Ok(Entry::Webhook(what)) => {
+                drop(self.webhooks.send(PendingEffect { row: row.id, served_ms, what }));
+            }
+            Ok(Entry::Parent(what)) => {
+                drop(self.to_parent.send(PendingEffect { row: row.id, served_ms, what }));
+            }
             Err(error) => self.view.stats.unreadable.note_effect(row.id, &error),
         }
     }
@@ -49,8 +53,8 @@ impl Effects {
         }
         match self.view.tokens.note(row) {
             Ok(None) => {}
-            Ok(Some((child, Standing::Holds(_)))) => self.proven.add(child),
-            Ok(Some((child, Standing::Revoked | Standing::Unreadable))) => {
+            Ok(Some((child, TokenStatus::Holds(_)))) => self.proven.add(child),
+            Ok(Some((child, TokenStatus::Revoked | TokenStatus::Unreadable))) => {
                 self.proven.remove(child);
                 // A call of it that waits is refused now.
                 if let Some(key) = self.view.children.with(child, |entry| entry.key) {

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use tokio::sync::{Notify, futures::Notified};
 
 use domain::release::{
-    assignment::Fact,
+    assignment::ReleaseEvent,
     settings::Settings,
     state::{Release, Snapshot},
 };
@@ -93,16 +93,16 @@ pub fn delay_ms(child: ChildKey, jitter_ms: u64) -> u64 {
 
 /// When many were last allowed to begin, in serving time.
 fn began_ms(release: &Release) -> u64 {
-    let for_many = |fact: &Fact| {
+    let for_many = |fact: &ReleaseEvent| {
         matches!(
             fact,
-            Fact::Resumed { .. }
-                | Fact::FailuresAccepted { .. }
-                | Fact::Opened { .. }
-                | Fact::StageSkipped { .. }
-                | Fact::UntestedRolledOut
-                | Fact::RoutersBack
-                | Fact::Retried
+            ReleaseEvent::Resumed { .. }
+                | ReleaseEvent::FailuresAccepted { .. }
+                | ReleaseEvent::Opened { .. }
+                | ReleaseEvent::StageSkipped { .. }
+                | ReleaseEvent::UntestedRolledOut
+                | ReleaseEvent::RoutersBack
+                | ReleaseEvent::Retried
         )
     };
     let fact = release.facts.iter().rev().find(|dated| for_many(&dated.fact)).map_or(0, |dated| dated.at);

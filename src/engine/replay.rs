@@ -11,16 +11,16 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use serde_json::Value;
 
 use super::{
-    apart::{self, giving_way},
+    archived_calls::failed,
+    archived_releases::Past,
     audit::step,
+    blocking::{self, giving_way},
     handle::Engine,
+    json_columns,
     mailbox::EngineError,
-    past::Past,
-    recall::failed,
-    stored,
 };
 use domain::release::{
-    assignment::{Assignment, Dated, Fact, Step},
+    assignment::{Assignment, Dated, ReleaseEvent, Step},
     state::{Release, Snapshot},
 };
 use model::{ChildKey, MapState};
@@ -79,7 +79,7 @@ impl Engine {
             let begun = begin(&past, &rows, &known);
             begun.map(|folding| (turn, folding))
         };
-        let (mut turn, mut folding) = apart::run(begin).await?.map_err(|e| failed(self, &e))?;
+        let (mut turn, mut folding) = blocking::run(begin).await?.map_err(|e| failed(self, &e))?;
         let (mut after, mut read) = (None, 0);
         loop {
             let filter =
@@ -94,13 +94,13 @@ impl Engine {
                 folding.page(&known, &page);
                 (turn, folding)
             };
-            (turn, folding) = apart::run(fold).await?;
+            (turn, folding) = blocking::run(fold).await?;
             if is_last || is_cut {
                 let end = move || {
                     let _turn = turn;
                     folding.end(is_cut)
                 };
-                return apart::run(end).await.map(Some);
+                return blocking::run(end).await.map(Some);
             }
         }
     }
@@ -152,7 +152,7 @@ impl Folding {
             let since = row.at_ms.saturating_sub(self.replay.started_ms);
             self.now = self.now.max(u64::try_from(since).unwrap_or(0));
             // What can't be read is missed, and put right in the end.
-            for event in stored::events(row).unwrap_or_default() {
+            for event in json_columns::events(row).unwrap_or_default() {
                 self.event(state, &event);
             }
         }
@@ -228,16 +228,16 @@ impl Folding {
             gate.is_some_and(|gate| gate.starts_with("everything"))
         };
         let is_told = match next.fact {
-            Fact::Resumed { .. } => name == "release_resumed",
-            Fact::FailuresAccepted { .. } => name == "failures_accepted",
-            Fact::Opened { .. } => name == "gate_opened" && opens_level(),
-            Fact::StageEnded { .. } => name == "stage_ended",
-            Fact::UntestedRolledOut => name == "untested_rolled_out",
-            Fact::StageSkipped { .. } => name == "stage_skipped",
-            Fact::WinnerChosen { .. } => name == "winner_chosen",
-            Fact::Aborted => matches!(name, "release_aborted" | "release_rolled_back"),
-            Fact::RoutersBack => name == "routers_back",
-            Fact::Retried => name == "release_retried",
+            ReleaseEvent::Resumed { .. } => name == "release_resumed",
+            ReleaseEvent::FailuresAccepted { .. } => name == "failures_accepted",
+            ReleaseEvent::Opened { .. } => name == "gate_opened" && opens_level(),
+            ReleaseEvent::StageEnded { .. } => name == "stage_ended",
+            ReleaseEvent::UntestedRolledOut => name == "untested_rolled_out",
+            ReleaseEvent::StageSkipped { .. } => name == "stage_skipped",
+            ReleaseEvent::WinnerChosen { .. } => name == "winner_chosen",
+            ReleaseEvent::Aborted => matches!(name, "release_aborted" | "release_rolled_back"),
+            ReleaseEvent::RoutersBack => name == "routers_back",
+            ReleaseEvent::Retried => name == "release_retried",
         };
         if !is_told {
             return;

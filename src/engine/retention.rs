@@ -19,8 +19,8 @@ use super::{
     audit::Actor,
     effect::OWED,
     handle::Engine,
+    json_columns,
     mailbox::{By, EngineError},
-    stored,
 };
 use domain::release::{command::Command, lifecycle};
 use model::Now;
@@ -110,14 +110,14 @@ async fn is_owed(engine: &Engine) -> Result<bool, StoreError> {
 }
 
 fn is_too_old(row: &OverRow, served_ms: u64, retention: Duration) -> Result<bool, StoreError> {
-    let ended = stored::release_detail(row.release_key, &row.detail)?.ended;
+    let ended = json_columns::release_detail(row.release_key, &row.detail)?.ended;
     let age_ms = |ended: Now| u128::from(served_ms.saturating_sub(ended.served_ms));
     Ok(ended.is_some_and(|ended| age_ms(ended) > retention.as_millis()))
 }
 
 /// Whether the next release of one of its functions is compared with it. Where that can't be read, it may be.
 async fn is_precedent(engine: &Engine, row: &OverRow) -> Result<bool, StoreError> {
-    let functions = match stored::function_names(row.release_key, &row.functions) {
+    let functions = match json_columns::function_names(row.release_key, &row.functions) {
         Ok(functions) => functions,
         Err(error) => {
             engine.unreadable().note(&error);

@@ -6,15 +6,15 @@
 use std::collections::BTreeMap;
 
 use super::{
-    audit::Told,
-    effect::Owed,
+    audit::StoredEvent,
+    effect::ParentStageResult,
+    json_columns::{AssignmentDetail, ChildDetail, ReleaseDetail, form::Version, json},
     members::{PackedPart, SLICE_MEMBERS, pack, pack_parts},
-    stored::{AssignmentDetail, ChildDetail, ReleaseDetail, form::Version, json},
 };
 use domain::{
     children::Child,
     release::{
-        assignment::{Assignment, Slot},
+        assignment::{Assignment, StepIndex},
         state::{Release, State},
     },
 };
@@ -25,7 +25,7 @@ use store::rows::{
 };
 
 pub(super) fn audit_rows(
-    audit: BTreeMap<(Option<ReleaseKey>, String), Vec<Told>>,
+    audit: BTreeMap<(Option<ReleaseKey>, String), Vec<StoredEvent>>,
     seq: u64,
     now: Now,
 ) -> Vec<AuditRow> {
@@ -44,7 +44,7 @@ pub(super) fn audit_rows(
         .collect()
 }
 
-fn joined(events: &[Told]) -> String {
+fn joined(events: &[StoredEvent]) -> String {
     let texts: Vec<&str> = events.iter().map(|event| event.text.as_str()).collect();
     texts.join(",")
 }
@@ -80,16 +80,16 @@ pub(super) fn pointer_rows(pointers: Vec<String>, seq: u64, now: Now) -> Vec<Poi
 }
 
 /// What tells the parent how a stage of its offer ended; `None`: the release came from no parent.
-pub fn owed(release: &Release, stage: u8, status: StageStatus) -> Option<Owed> {
+pub fn owed(release: &Release, stage: u8, status: StageStatus) -> Option<ParentStageResult> {
     let found = release.strategy.stages.get(usize::from(stage))?;
     let next = release.stage_after(stage).filter(|_| status == StageStatus::Completed);
-    Some(Owed {
+    Some(ParentStageResult {
         next: next.map(str::to_owned),
         offer: release.parent.as_ref()?.offer.clone(),
         release: Some(release.id.clone()),
         release_key: release.key.0,
         stage: Some(found.name.clone()),
-        slot: Slot::stage(usize::from(stage)).0,
+        slot: StepIndex::stage(usize::from(stage)).0,
         split: found.new_traffic,
         begun: release.begun(usize::from(stage)).filter(|_| release.strategy.is_classed()),
         status,
@@ -100,10 +100,10 @@ pub fn owed(release: &Release, stage: u8, status: StageStatus) -> Option<Owed> {
 }
 
 /// What tells the parent that the agents stand otherwise than it was told.
-pub fn recount(release: &Release) -> Option<Owed> {
+pub fn recount(release: &Release) -> Option<ParentStageResult> {
     let said = release.parent.as_ref()?.said?;
     let told = owed(release, said.stage, said.status)?;
-    Some(Owed { next: None, recount: Some(said.recounts), ..told })
+    Some(ParentStageResult { next: None, recount: Some(said.recounts), ..told })
 }
 
 /// The id of a row that only keeps a number from being given again. No child and no release has such an id.

@@ -10,13 +10,13 @@ use tokio::{
 
 use super::{
     clock::Clock,
-    effect::{Due, ToParent, Webhook},
+    effect::{PendingEffect, ToParent, Webhook},
     handle::Engine,
-    kept::{Setting, child_of, is_identity, is_offer_key, tenant_of},
+    identity::{Setting, child_of, is_identity, is_offer_key, tenant_of},
+    json_columns,
     load::Loading,
     mailbox::MAILBOX,
     outbox::Effects,
-    stored,
     task::{self, Settings, Task},
     view::{OfferKey, View},
 };
@@ -28,14 +28,14 @@ const EVENT_BACKLOG: usize = 1_024;
 
 /// An engine that was started, and the task that ends when it stops.
 #[derive(Debug)]
-pub struct Started {
+pub struct RunningEngine {
     pub engine: Engine,
     /// Ends with an error if the lease was lost or the store is beyond repair.
     pub task: JoinHandle<Result<(), StoreError>>,
     /// Effects to be carried out: first those that an earlier life has left, then those of each commit.
-    pub effects: mpsc::UnboundedReceiver<Due<Webhook>>,
+    pub effects: mpsc::UnboundedReceiver<PendingEffect<Webhook>>,
     /// Effects that concern the parent, in the same order.
-    pub to_parent: mpsc::UnboundedReceiver<Due<ToParent>>,
+    pub to_parent: mpsc::UnboundedReceiver<PendingEffect<ToParent>>,
 }
 
 /// Loads the store's state and starts the engine on it. When this returns, every call is answered as it would be later.
@@ -44,7 +44,7 @@ pub fn start(
     reader: Arc<dyn Reader>,
     rules: Rules,
     settings: Settings,
-) -> BoxFuture<'static, Result<Started, StoreError>> {
+) -> BoxFuture<'static, Result<RunningEngine, StoreError>> {
     Box::pin(load_and_start(writer, reader, rules, settings))
 }
 
@@ -53,7 +53,7 @@ async fn load_and_start(
     reader: Arc<dyn Reader>,
     rules: Rules,
     settings: Settings,
-) -> Result<Started, StoreError> {
+) -> Result<RunningEngine, StoreError> {
     let proven = rules.proven.clone();
     let mut loading = Loading::new(State::new(rules));
     writer.load(&mut loading).await?;
@@ -79,7 +79,8 @@ async fn load_and_start(
     for row in tokens {
         effects.token(row);
     }
-    let kept_key = kept.iter().find(|row| is_offer_key(row)).map(|row| stored::offer_key(row)).transpose()?;
+    let kept_key =
+        kept.iter().find(|row| is_offer_key(row)).map(|row| json_columns::offer_key(row)).transpose()?;
     let fresh_key = kept_key.is_none().then(|| fresh_offer_key(&state));
     for key in kept_key.iter().chain(&fresh_key) {
         view.releases.keep_secret(key.clone());
@@ -109,7 +110,7 @@ async fn load_and_start(
     if let Some(id) = fresh_id {
         engine.view.kept.name_self(id);
     }
-    Ok(Started { engine, task, effects: to_do, to_parent })
+    Ok(RunningEngine { engine, task, effects: to_do, to_parent })
 }
 
 #[expect(clippy::disallowed_methods, reason = "once in the life of a store, and nothing else depends on it")]

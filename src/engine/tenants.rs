@@ -13,10 +13,10 @@ use tokio::sync::Mutex;
 
 use super::{
     Engine, EngineError, audit,
+    identity::{Setting, tenant_of},
     joining::unwritable,
-    kept::{Setting, tenant_of},
+    json_columns,
     mailbox::By,
-    stored,
 };
 use domain::release::state::Snapshot;
 use model::TenantName;
@@ -105,9 +105,9 @@ impl Tenants {
     /// Takes a setting of the store in, if it is a tenant. The error is about one that can't be read.
     pub(super) fn note(&self, row: &SettingRow) -> Result<(), StoreError> {
         let Some(name) = tenant_of(row) else { return Ok(()) };
-        let name =
-            TenantName::parse(name).map_err(|error| stored::bad("settings", &row.name, "name", error))?;
-        let read = stored::tenant(row);
+        let name = TenantName::parse(name)
+            .map_err(|error| json_columns::bad("settings", &row.name, "name", error))?;
+        let read = json_columns::tenant(row);
         let (tenant, error) = match read {
             Ok(tenant) => (Some(tenant), None),
             Err(error) => (None, Some(error)),

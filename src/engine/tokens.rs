@@ -15,15 +15,15 @@ use std::{
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    kept::{ChildToken, child_of},
-    stored,
+    identity::{ChildToken, child_of},
+    json_columns,
 };
 use model::TenantName;
 use store::{StoreError, rows::SettingRow};
 
 /// What is known of the token of a child that joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum TokenStatus {
     /// It has to send the token of this digest.
     Holds([u8; 32]),
     Revoked,
@@ -41,7 +41,7 @@ pub struct Tokens {
 
 #[derive(Debug, Default)]
 struct All {
-    by_child: HashMap<String, Standing>,
+    by_child: HashMap<String, TokenStatus>,
     /// Whose a token is or was: who comes with one that was revoked is to hear that.
     holders: HashMap<[u8; 32], String>,
     /// Tokens that open something.
@@ -66,7 +66,7 @@ impl Tokens {
     }
 
     /// What is known of the token of a child; `None`: it has not joined.
-    pub fn of(&self, child: &str) -> Option<Standing> {
+    pub fn of(&self, child: &str) -> Option<TokenStatus> {
         if self.is_empty() {
             return None;
         }
@@ -89,9 +89,9 @@ impl Tokens {
         self.read().tenants.get(child).cloned()
     }
 
-    fn set(&self, child: &str, standing: Standing, digest: Option<[u8; 32]>) {
+    fn set(&self, child: &str, standing: TokenStatus, digest: Option<[u8; 32]>) {
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
-        let is_valid = |standing| matches!(standing, Standing::Holds(_));
+        let is_valid = |standing| matches!(standing, TokenStatus::Holds(_));
         let was_valid = all.by_child.insert(child.to_owned(), standing).is_some_and(is_valid);
         all.valid = all.valid + usize::from(is_valid(standing)) - usize::from(was_valid);
         if let Some(digest) = digest {
@@ -102,13 +102,13 @@ impl Tokens {
 
     /// Takes a setting of the store in, if it is a token, and tells whose. The error is about one that can't be read: its child is
     /// refused.
-    pub(super) fn note<'r>(&self, row: &'r SettingRow) -> Result<Option<(&'r str, Standing)>, StoreError> {
+    pub(super) fn note<'r>(&self, row: &'r SettingRow) -> Result<Option<(&'r str, TokenStatus)>, StoreError> {
         let Some(child) = child_of(row) else { return Ok(None) };
-        let token = stored::child_token(row);
+        let token = json_columns::child_token(row);
         let standing = match &token {
-            Err(_) => Standing::Unreadable,
-            Ok(ChildToken { is_revoked: true, .. }) => Standing::Revoked,
-            Ok(ChildToken { digest, .. }) => Standing::Holds(*digest),
+            Err(_) => TokenStatus::Unreadable,
+            Ok(ChildToken { is_revoked: true, .. }) => TokenStatus::Revoked,
+            Ok(ChildToken { digest, .. }) => TokenStatus::Holds(*digest),
         };
         self.set(child, standing, token.as_ref().ok().map(|token| token.digest));
         if let Ok(ChildToken { tenant: Some(tenant), .. }) = &token {

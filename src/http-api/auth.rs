@@ -161,7 +161,7 @@ pub(super) fn bearer(headers: &HeaderMap) -> Option<Token> {
 
 /// Why a child may not speak in somebody's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stranger;
+pub struct IdentityMismatch;
 
 impl ChildTokens {
     /// Each child and its token; no two have the same. `required`: children without a token are refused.
@@ -199,13 +199,13 @@ impl ChildTokens {
     }
 
     /// Whether a request may speak for `child`.
-    pub fn may_speak_for(&self, child: &str, headers: &HeaderMap) -> Result<(), Stranger> {
+    pub fn may_speak_for(&self, child: &str, headers: &HeaderMap) -> Result<(), IdentityMismatch> {
         match self.tokens.get(child) {
             Some(known) => {
-                let token = bearer(headers).ok_or(Stranger)?;
-                if bool::from(known.is(&token)) { Ok(()) } else { Err(Stranger) }
+                let token = bearer(headers).ok_or(IdentityMismatch)?;
+                if bool::from(known.is(&token)) { Ok(()) } else { Err(IdentityMismatch) }
             }
-            None if self.required => Err(Stranger),
+            None if self.required => Err(IdentityMismatch),
             None => Ok(()),
         }
     }

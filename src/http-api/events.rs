@@ -30,7 +30,7 @@ use super::{
     extract::Query,
     problem::Problem,
     scope::Scope,
-    v1::audit::{form::AuditPlace, seen},
+    v1::audit::{form::AuditPlace, visibility},
 };
 use protocol::api::AuditEntry;
 use store::{AuditFilter, rows::AuditRow};
@@ -189,7 +189,7 @@ impl Trail {
     fn entry(&self, row: &AuditRow) -> Option<AuditEntry> {
         let is_asked_for = self.release.is_none() || self.release == row.release_key;
         let is_next = is_asked_for && AuditPlace::of(row) > self.at;
-        is_next.then(|| seen::of_row(&self.ctx, &self.scope, row)).flatten()
+        is_next.then(|| visibility::of_row(&self.ctx, &self.scope, row)).flatten()
     }
 
     /// All of these rows were looked at.

@@ -6,7 +6,6 @@
 
 pub mod address;
 pub mod auth;
-mod charged;
 pub mod child;
 pub mod context;
 mod events;
@@ -16,13 +15,14 @@ mod health;
 pub mod host;
 mod in_process;
 mod joins;
-mod known;
+mod metered_body;
 mod metrics;
 pub mod openapi;
 mod operators;
+mod principals;
 pub mod problem;
+mod quota;
 pub mod rights;
-mod room;
 mod router;
 pub mod scope;
 pub mod serve;
@@ -37,8 +37,8 @@ pub use operators::Operators;
 #[doc(hidden)]
 pub mod tried_alone {
     pub use crate::{
-        charged::{Account, Charged, FREE_BYTES},
         child::{result::read as summary, survey},
+        metered_body::{FREE_BYTES, MemoryReservation, MeteredBody},
     };
 }
 

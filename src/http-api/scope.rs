@@ -12,7 +12,7 @@ use axum::{
     http::{StatusCode, request::Parts},
 };
 
-use super::{Context, auth::CallingOperator, context::Settings, problem::Problem, room::NoRoom};
+use super::{Context, auth::CallingOperator, context::Settings, problem::Problem, quota::QuotaExceeded};
 use domain::{children::Child, release::state::Snapshot, traffic::Router};
 use engine::EngineError;
 use language::{MAX_TARGET_LABELS, Strategy};
@@ -47,7 +47,7 @@ impl Scope {
         if is_own && ctx.view().tenants.get(&name).is_some() {
             return Ok(Self::Tenant(name));
         }
-        Err(NoRoom::UnknownTenant(name).into())
+        Err(QuotaExceeded::UnknownTenant(name).into())
     }
 
     /// The tenant to which it is bound.

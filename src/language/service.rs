@@ -6,7 +6,7 @@ use model::traffic::TransportProtocol;
 use serde::{Deserialize, Serialize};
 use traffic::{
     HashFunction, Shares, Table,
-    wanted::{self, Listen, Name, Protocol, Rule, ServiceError, ServiceSpec, StickyTo, Variation},
+    desired::{self, Listen, Name, Protocol, Rule, ServiceError, ServiceSpec, StickyTo, Variation},
 };
 
 use super::retry::Retry;
@@ -110,13 +110,13 @@ impl Service {
     /// # Errors
     ///
     /// What doesn't fit together; a service of a checked strategy fits.
-    pub fn wanted(&self, table: Table, salt: &Name) -> Result<wanted::Service, ServiceError> {
+    pub fn wanted(&self, table: Table, salt: &Name) -> Result<desired::Service, ServiceError> {
         let name: Name = self.name().parse().map_err(|_| ServiceError::Unnamed)?;
         let salt = match self.salt {
             Salt::Release => salt.clone(),
             Salt::Service => name.clone(),
         };
-        wanted::Service::new(ServiceSpec {
+        desired::Service::new(ServiceSpec {
             name,
             listens: self.ports.clone(),
             sticky: self.sticky.clone(),

@@ -14,7 +14,7 @@ use axum::{
 use flate2::Compression;
 use sha2::{Digest as _, Sha256};
 
-use crate::{ROOT, context::Page, headers, land};
+use crate::{ROOT, base_map, context::Page, headers};
 
 struct Source {
     name: &'static str,
@@ -76,7 +76,7 @@ static FILES: LazyLock<Files> = LazyLock::new(|| {
     let mut hash = Sha256::new();
     let mut all = Vec::new();
     let given = SOURCES.iter().map(|source| (source.name, source.kind, Bytes::from_static(source.bytes)));
-    let made = [("land.svg", PICTURE, Bytes::from(land::svg(LAND)))];
+    let made = [("land.svg", PICTURE, Bytes::from(base_map::svg(LAND)))];
     for (name, kind, plain) in given.chain(made) {
         hash.update(name);
         hash.update(&plain);

@@ -6,16 +6,16 @@
 
 mod actions;
 mod api;
+mod api_reads;
 mod assets;
+mod base_map;
 mod children;
 mod context;
 mod fault;
+mod flash;
 mod headers;
-mod land;
 mod layout;
 mod map;
-mod once;
-mod passing;
 mod places;
 mod query;
 mod releases;
@@ -79,7 +79,7 @@ pub fn router(operators: Operators, settings: Settings) -> Router {
         .merge(tree::router())
         .merge(routing::router())
         .merge(map::router())
-        .merge(passing::router())
+        .merge(api_reads::router())
         .route("/ui/{*rest}", any(|| async { StatusCode::NOT_FOUND }));
     // Files are the same for everybody, and have headers of their own.
     let routes = routes.layer(from_fn_with_state(page.clone(), visit::find)).layer(from_fn(headers::add));

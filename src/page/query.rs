@@ -6,7 +6,7 @@ use crate::text;
 
 /// What was asked for, as pairs; what is empty was not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Asked(Vec<(String, String)>);
+pub struct Query(Vec<(String, String)>);
 
 /// Something that a list is narrowed down by.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +27,7 @@ pub enum Input {
     Choice(&'static [(&'static str, &'static str)]),
 }
 
-impl Asked {
+impl Query {
     pub fn read(query: Option<&str>) -> Self {
         let pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned();
         Self(pairs.filter(|(_, value)| !value.trim().is_empty()).collect())
@@ -81,11 +81,11 @@ impl Asked {
 }
 
 /// The form of a list's filters. `kept`: what it carries on beside them.
-pub fn form(path: &str, filters: &[Filter], kept: &[&str], asked: &Asked) -> Markup {
+pub fn form(path: &str, filters: &[Filter], kept: &[&str], asked: &Query) -> Markup {
     let is_narrowed = filters.iter().any(|filter| !asked.get(filter.name).is_empty());
     let kept: Vec<_> =
         kept.iter().map(|name| (*name, asked.get(name))).filter(|(_, value)| !value.is_empty()).collect();
-    let cleared = kept.iter().fold(Asked::default(), |all, (name, value)| all.with(name, value));
+    let cleared = kept.iter().fold(Query::default(), |all, (name, value)| all.with(name, value));
     html! {
         form.filters role="search" method="get" action=(path) {
             @for (name, value) in &kept { input type="hidden" name=(name) value=(value); }
@@ -115,7 +115,7 @@ fn field(filter: &Filter, value: &str) -> Markup {
 }
 
 /// The way to the page behind this one, if there is one.
-pub fn more(path: &str, asked: &Asked, next: Option<&str>) -> Markup {
+pub fn more(path: &str, asked: &Query, next: Option<&str>) -> Markup {
     html! {
         @if let Some(next) = next {
             p { a rel="next" href=(asked.with("after", next).at(path)) { (text::MORE) } }

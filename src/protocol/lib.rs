@@ -7,10 +7,10 @@
 //! Deliberately not here: what a call means. Whether an id or a stage exists is the engine's to say, and areas
 //! stay unparsed text, because most polls repeat the area that is known byte for byte.
 
+pub mod ab_releases;
 pub mod api;
 pub mod child;
 mod number;
-pub mod progressive;
 pub mod question;
 mod read;
 mod text;
@@ -18,8 +18,8 @@ pub mod time;
 pub mod traffic;
 
 pub use child::{
-    Buckets, EndStageAnswer, EndStageRequest, HistogramForm, ManagerTime, PollAnswer, PollRequest,
-    ResultRequest, StageSummary, StratumForm, Then, TimesForm, VariationForm, VariationStratumForm,
+    Buckets, EndStageAnswer, EndStageRequest, FollowUp, HistogramForm, ManagerTime, PollAnswer, PollRequest,
+    ResultRequest, StageSummary, StratumForm, TimesForm, VariationForm, VariationStratumForm,
 };
 use model::text::is_unprintable;
 pub use model::{Capabilities, ChildKind, Leads};

@@ -65,12 +65,12 @@ pub struct AnswersRequest<'a> {
     #[serde(borrow, deserialize_with = "text::child_id")]
     pub id: Cow<'a, str>,
     /// 1 to [`MAX_QUESTIONS`].
-    pub answers: Vec<Answered>,
+    pub answers: Vec<QuestionAnswer>,
 }
 
 /// The answer to one question: a body, or why there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answered {
+pub struct QuestionAnswer {
     /// The question's.
     pub id: String,
     #[serde(default, skip_serializing_if = "Value::is_null")]

@@ -1,6 +1,6 @@
 //! What the proxy answers by itself.
 
-use crate::head::{Asked, Refusal};
+use crate::head::{Refusal, RequestSummary};
 
 /// The header that marks an answer as the proxy's own, and says why it came to that.
 pub(crate) const ERROR_FIELD: &str = "X-Choirmaster-Error";
@@ -33,7 +33,7 @@ impl Own {
     }
 
     /// Writes it whole, head and body.
-    pub(crate) fn write(&self, asked: Option<&Asked>, close: bool) -> Vec<u8> {
+    pub(crate) fn write(&self, asked: Option<&RequestSummary>, close: bool) -> Vec<u8> {
         let reason = reason(self.status);
         let version = if asked.is_some_and(|asked| asked.is_http10) { "1.0" } else { "1.1" };
         let body = self.body();

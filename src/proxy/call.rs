@@ -15,8 +15,8 @@ use crate::{
     Limits,
     body::{Body, BodyFault},
     buffers::Buffers,
-    head::{self, Asked},
-    patience::Patience,
+    connection_timeout::ConnectionTimeout,
+    head::{self, RequestSummary},
     shadow::Watch,
     stream::{Stream, ToVersion, poll_fill},
     worker::Worker,
@@ -31,10 +31,10 @@ pub(crate) struct Call<'c, S> {
     pub caller: &'c mut S,
     /// What came from the caller and was not used yet, without the head.
     pub inbox: &'c mut BytesMut,
-    pub patience: &'c mut Patience,
+    pub patience: &'c mut ConnectionTimeout,
     pub limits: &'c Limits,
     pub buffers: &'c Buffers,
-    pub asked: Asked,
+    pub asked: RequestSummary,
     /// Notes the answer, where the call is to be copied.
     pub watch: Option<Watch>,
     /// The head as the versions get it.
@@ -73,9 +73,9 @@ pub(crate) enum Stop {
 impl<'c, S: Stream> Call<'c, S> {
     /// `is_kept`: its body is kept, as far as there is room, since the call may be repeated.
     pub(crate) fn new(
-        (caller, inbox, patience): (&'c mut S, &'c mut BytesMut, &'c mut Patience),
+        (caller, inbox, patience): (&'c mut S, &'c mut BytesMut, &'c mut ConnectionTimeout),
         worker: &'c Worker,
-        (asked, head): (Asked, &'c [u8]),
+        (asked, head): (RequestSummary, &'c [u8]),
         is_kept: bool,
     ) -> Self {
         Self {

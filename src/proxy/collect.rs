@@ -5,7 +5,9 @@ use std::{
     time::Duration,
 };
 
-use call_metrics::{Cursor, Estate, Ledger, Left, Moment, Remainder, Timeline, UnservedCalls};
+use call_metrics::{
+    CallMetrics, Cursor, HandedOver, HandoverSnapshot, Moment, Tail, Timeline, UnservedCalls,
+};
 use tokio::{
     sync::oneshot,
     time::{Instant, MissedTickBehavior, interval},
@@ -21,14 +23,14 @@ const EVERY: Duration = Duration::from_secs(1);
 pub(crate) struct Collector {
     crew: Arc<Crew>,
     timeline: Arc<Timeline>,
-    ledger: Mutex<Ledger>,
+    ledger: Mutex<CallMetrics>,
     unserved: Mutex<UnservedCalls>,
     /// Held by whoever collects: what one has fetched is taken in before another can close an interval.
     turn: tokio::sync::Mutex<()>,
 }
 
 impl Collector {
-    pub(crate) fn new(crew: Arc<Crew>, timeline: Arc<Timeline>, ledger: Ledger) -> Arc<Self> {
+    pub(crate) fn new(crew: Arc<Crew>, timeline: Arc<Timeline>, ledger: CallMetrics) -> Arc<Self> {
         let (ledger, unserved, turn) = (Mutex::new(ledger), Mutex::default(), tokio::sync::Mutex::default());
         Arc::new(Self { crew, timeline, ledger, unserved, turn })
     }
@@ -58,7 +60,7 @@ impl Collector {
         self.add_unserved(unserved);
     }
 
-    pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+    pub(crate) fn ledger(&self) -> MutexGuard<'_, CallMetrics> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -68,7 +70,7 @@ impl Collector {
 
     /// All that was counted until now goes to another process, once; what comes later is the remainder. `life` is then that of
     /// what comes later.
-    pub(crate) async fn leave(&self, life: u64) -> Option<Estate> {
+    pub(crate) async fn leave(&self, life: u64) -> Option<HandoverSnapshot> {
         self.collect().await;
         let mut estate = self.ledger().leave(life)?;
         estate.unserved = std::mem::take(&mut *self.unserved.lock().unwrap_or_else(PoisonError::into_inner));
@@ -76,25 +78,25 @@ impl Collector {
     }
 
     /// Takes over what another process left, so that whoever reads there reads on here.
-    pub(crate) fn take_over(&self, pid: u32, estate: Estate) {
+    pub(crate) fn take_over(&self, pid: u32, estate: HandoverSnapshot) {
         self.add_unserved(estate.unserved);
         self.ledger().take_over(pid, estate, Moment::now());
     }
 
     /// What was left didn't come to the other process.
-    pub(crate) fn take_back(&self, estate: Estate) {
+    pub(crate) fn take_back(&self, estate: HandoverSnapshot) {
         self.add_unserved(estate.unserved);
         self.ledger().take_back(estate);
     }
 
     /// What was counted after this cursor since the ledger was left.
-    pub(crate) async fn remainder(&self, cursor: Option<Cursor>) -> Remainder {
+    pub(crate) async fn remainder(&self, cursor: Option<Cursor>) -> Tail {
         self.collect().await;
-        Remainder { reading: self.ledger().remainder(cursor), unserved: self.unserved(), is_last: false }
+        Tail { reading: self.ledger().remainder(cursor), unserved: self.unserved(), is_last: false }
     }
 
     /// Counts what another process counted behind this cursor.
-    pub(crate) fn take_in(&self, of: (u32, Option<Cursor>), remainder: &Remainder) -> Result<(), Left> {
+    pub(crate) fn take_in(&self, of: (u32, Option<Cursor>), remainder: &Tail) -> Result<(), HandedOver> {
         let unserved = self.ledger().take_in(of, remainder, Moment::now())?;
         self.add_unserved(unserved);
         Ok(())

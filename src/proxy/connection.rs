@@ -8,11 +8,11 @@ use tokio::{io::AsyncWriteExt, time::Instant};
 use crate::{
     answer::Own,
     caller::{Caller, Next},
+    connection_timeout::ConnectionTimeout,
     count::Unserved,
     drive,
     head::{Refusal, Request, ends_behind},
     http2::{self, PREFACE, Rewound},
-    patience::Patience,
     stream::{Stream, poll_fill},
     worker::Worker,
 };
@@ -37,7 +37,7 @@ enum Head {
 /// Serves a connection until it ends.
 pub(crate) async fn serve<S: Stream>(mut stream: S, caller: Caller, worker: Rc<Worker>) {
     let mut inbox = BytesMut::new();
-    let mut patience = Patience::new(worker.limits().idle);
+    let mut patience = ConnectionTimeout::new(worker.limits().idle);
     let mut is_first = true;
     loop {
         let head = next_head(&mut stream, &mut inbox, &mut patience, &worker, is_first).await;
@@ -69,7 +69,7 @@ pub(crate) async fn serve<S: Stream>(mut stream: S, caller: Caller, worker: Rc<W
 async fn next_head<S: Stream>(
     stream: &mut S,
     inbox: &mut BytesMut,
-    patience: &mut Patience,
+    patience: &mut ConnectionTimeout,
     worker: &Worker,
     is_first: bool,
 ) -> Head {
@@ -141,7 +141,11 @@ fn cut_blank_lines(inbox: &mut BytesMut) {
 
 /// Closes a connection whose caller may still be sending: first the end is said, then what comes is read for a while, since a
 /// connection that is closed with unread bytes takes the answer with it.
-pub(crate) async fn linger<S: Stream>(stream: &mut S, inbox: &mut BytesMut, patience: &mut Patience) {
+pub(crate) async fn linger<S: Stream>(
+    stream: &mut S,
+    inbox: &mut BytesMut,
+    patience: &mut ConnectionTimeout,
+) {
     let _: io::Result<()> = stream.shutdown().await;
     let until = Instant::now() + LINGER;
     while Instant::now() < until {

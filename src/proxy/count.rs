@@ -38,7 +38,7 @@ pub(crate) use self::flows::Course;
 
 /// What a thread counts of a version under the shares of one table.
 #[derive(Debug)]
-pub(crate) struct Counted {
+pub(crate) struct VersionCounts {
     key: Arc<Key>,
     /// Whether it is among those that are taken next.
     is_touched: Cell<bool>,
@@ -99,9 +99,9 @@ pub(crate) enum Unserved {
 
 /// Where threads leave what they counted. So nothing is lost if whoever asked for it doesn't wait.
 #[derive(Debug, Default)]
-pub(crate) struct Basket(Mutex<(Vec<Part>, UnservedCalls)>);
+pub(crate) struct ThreadShard(Mutex<(Vec<Part>, UnservedCalls)>);
 
-impl Basket {
+impl ThreadShard {
     pub(crate) fn put(&self, (parts, unserved): (Vec<Part>, UnservedCalls)) {
         let mut inside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         inside.0.extend(parts);
@@ -120,7 +120,7 @@ pub(crate) struct Counts {
     /// The interval that goes on, and when it ends.
     interval: Cell<u64>,
     until: Cell<Instant>,
-    touched: RefCell<Vec<Rc<Counted>>>,
+    touched: RefCell<Vec<Rc<VersionCounts>>>,
     /// Of intervals that are over.
     over: RefCell<Vec<Part>>,
     unserved: Cell<UnservedCalls>,
@@ -162,7 +162,7 @@ pub(crate) enum Outcome {
 #[derive(Debug)]
 pub(crate) struct CallCount<'w> {
     counts: &'w Counts,
-    counted: Rc<Counted>,
+    counted: Rc<VersionCounts>,
     /// Of the call's key.
     group: Option<u8>,
     began: Instant,
@@ -171,7 +171,7 @@ pub(crate) struct CallCount<'w> {
     line: Option<Box<Line>>,
 }
 
-impl Counted {
+impl VersionCounts {
     pub(crate) fn new(key: Key) -> Rc<Self> {
         Self::new_of(&Arc::new(key))
     }
@@ -214,7 +214,7 @@ impl Counts {
     /// A call whose head was whole at `began` is given to a version.
     pub(crate) fn begin(
         &self,
-        counted: &Rc<Counted>,
+        counted: &Rc<VersionCounts>,
         group: Option<u8>,
         began: Instant,
         line: Option<Box<Line>>,
@@ -231,13 +231,13 @@ impl Counts {
     }
 
     /// A call was sent to a version again on a new connection, since the old one had ended.
-    pub(crate) fn note_sent_again(&self, counted: &Rc<Counted>) {
+    pub(crate) fn note_sent_again(&self, counted: &Rc<VersionCounts>) {
         self.touch(counted);
         counted.counts.borrow_mut().tally.sent_again += 1;
     }
 
     /// A copy of a call ended, or was not made.
-    pub(crate) fn note_copy(&self, counted: &Rc<Counted>, end: CopyEnd) {
+    pub(crate) fn note_copy(&self, counted: &Rc<VersionCounts>, end: CopyEnd) {
         self.go_on(Instant::now());
         self.touch(counted);
         counted.counts.borrow_mut().note_copy(end);
@@ -275,7 +275,7 @@ impl Counts {
         self.over.borrow_mut().extend(touched.drain(..).map(|counted| counted.take(interval)));
     }
 
-    fn touch(&self, counted: &Rc<Counted>) {
+    fn touch(&self, counted: &Rc<VersionCounts>) {
         if !counted.is_touched.replace(true) {
             self.touched.borrow_mut().push(Rc::clone(counted));
         }

@@ -10,7 +10,7 @@ use crate::{
     answer::Own,
     caller::Caller,
     count::{CallCount, Counts},
-    head::Asked,
+    head::RequestSummary,
     live::{Local, Protocol, Served},
     proxy_protocol,
     shadow::{Shadow, Watch},
@@ -22,7 +22,7 @@ pub(crate) const SILENT_TARGETS: usize = 3;
 
 /// Which versions a call may go to, and when it goes to the second.
 #[derive(Debug)]
-pub(crate) struct Decided {
+pub(crate) struct RoutingDecision {
     chosen: Rc<Served>,
     /// Where it goes if the chosen version fails it; none where that is the stable one already.
     stable: Option<Rc<Served>>,
@@ -39,7 +39,7 @@ pub(crate) struct Decided {
     shadow: Option<Rc<Shadow>>,
 }
 
-impl Decided {
+impl RoutingDecision {
     /// Chooses the version of a call to a service.
     pub(crate) fn new(
         local: &Local,
@@ -138,7 +138,7 @@ impl Decided {
     }
 
     /// What notes the answer to a call that is to be copied, the head of which a version that speaks HTTP/1.1 gets so.
-    pub(crate) fn watch(&self, asked: Asked, head: impl FnOnce() -> Vec<u8>) -> Option<Watch> {
+    pub(crate) fn watch(&self, asked: RequestSummary, head: impl FnOnce() -> Vec<u8>) -> Option<Watch> {
         self.shadow.as_ref().and_then(|_| Watch::new(&head(), asked))
     }
 

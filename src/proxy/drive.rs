@@ -12,13 +12,13 @@ use crate::{
     answer::Own,
     call::Call,
     caller::{Caller, Next},
+    connection_timeout::ConnectionTimeout,
     count::{CallCount, Outcome, Unserved},
-    decide::{self, Decided, SILENT_TARGETS},
-    exchange::{Detail, Ended, Rules},
-    head::{Asked, Forwarded, Refusal, Request},
+    decide::{self, RoutingDecision, SILENT_TARGETS},
+    exchange::{AttemptEnd, Detail, Rules},
+    head::{Forwarded, Refusal, Request, RequestSummary},
     http2,
     live::{Place, Served},
-    patience::Patience,
     pool::{self, FRESH},
     stream::Stream,
     tunnel::{self, Idle},
@@ -27,10 +27,10 @@ use crate::{
 
 /// A call that was read and given to a version.
 struct Prepared {
-    asked: Asked,
+    asked: RequestSummary,
     /// The head as the versions get it.
     head: Vec<u8>,
-    decided: Decided,
+    decided: RoutingDecision,
     line: Option<Box<Line>>,
 }
 
@@ -38,7 +38,7 @@ struct Prepared {
 pub(crate) async fn call<S: Stream>(
     stream: &mut S,
     inbox: &mut BytesMut,
-    patience: &mut Patience,
+    patience: &mut ConnectionTimeout,
     caller: Caller,
     worker: &Rc<Worker>,
 ) -> Next {
@@ -86,7 +86,7 @@ async fn drive<S: Stream>(
             decided.note_attempt(served, failed);
         }
         return match ended {
-            Ended::Failed(failure, detail) => {
+            AttemptEnd::Failed(failure, detail) => {
                 drop(place);
                 let untouched = failure == Failure::Refused && !call.has_begun();
                 let can_be_sent = untouched || call.can_be_sent_again();
@@ -100,35 +100,35 @@ async fn drive<S: Stream>(
                 count.end(Outcome::Failed(failure), Some(own.status));
                 answer(call, &own, worker).await
             }
-            Ended::Answered { answered, again: _, caller_again, read } => {
+            AttemptEnd::Answered { answered, again: _, caller_again, read } => {
                 let took = count.took(read.at, read.held);
                 count.end(Outcome::Answered { status: answered.status, took }, Some(answered.status));
                 decided.copy(call.watch.take(), answered.status, worker);
                 if caller_again { Next::Call } else { Next::Linger }
             }
-            Ended::Upgraded { stream, came } => {
+            AttemptEnd::Upgraded { stream, came } => {
                 count.end(Outcome::Upgraded, Some(101));
                 let idle = Idle::of_upgraded(call.limits);
                 tunnel::run((call.caller, call.inbox), (stream, came), (idle, call.buffers)).await;
                 drop(place);
                 Next::Close
             }
-            Ended::BrokenOff => {
+            AttemptEnd::BrokenOff => {
                 count.end(Outcome::BrokenOff, None);
                 Next::Close
             }
-            Ended::CallerGone => {
+            AttemptEnd::CallerGone => {
                 count.end(Outcome::CallerGone, None);
                 Next::Close
             }
-            Ended::CallerSlow => {
+            AttemptEnd::CallerSlow => {
                 drop(place);
                 let why = "the body of the call stood still for too long";
                 let own = Own::refusal(Refusal { status: 408, why });
                 count.end(Outcome::CallerGone, Some(own.status));
                 answer(call, &own, worker).await
             }
-            Ended::BadBody(fault) => {
+            AttemptEnd::BadBody(fault) => {
                 drop(place);
                 let own = Own::refusal(Refusal::bad(fault.0));
                 count.end(Outcome::BadBody, Some(own.status));
@@ -139,11 +139,11 @@ async fn drive<S: Stream>(
 }
 
 /// Whether the version failed the call; nothing where its caller kept it from going anywhere.
-fn was_failed(ended: &Ended) -> Option<bool> {
+fn was_failed(ended: &AttemptEnd) -> Option<bool> {
     match ended {
-        Ended::Failed(..) => Some(true),
-        Ended::Answered { .. } | Ended::BrokenOff | Ended::Upgraded { .. } => Some(false),
-        Ended::CallerGone | Ended::CallerSlow | Ended::BadBody(_) => None,
+        AttemptEnd::Failed(..) => Some(true),
+        AttemptEnd::Answered { .. } | AttemptEnd::BrokenOff | AttemptEnd::Upgraded { .. } => Some(false),
+        AttemptEnd::CallerGone | AttemptEnd::CallerSlow | AttemptEnd::BadBody(_) => None,
     }
 }
 
@@ -151,9 +151,9 @@ fn was_failed(ended: &Ended) -> Option<bool> {
 async fn try_version<S: Stream>(
     call: &mut Call<'_, S>,
     served: &Rc<Served>,
-    decided: &Decided,
+    decided: &RoutingDecision,
     worker: &Worker,
-) -> (Ended, Option<Place>) {
+) -> (AttemptEnd, Option<Place>) {
     let limits = worker.limits();
     let version = &served.version;
     let Some(place) = Place::take(version, limits).await else {
@@ -175,7 +175,8 @@ async fn try_version<S: Stream>(
         let pooled = is_shared.then(|| version.connections(at).plain.borrow_mut().take(idle_less_than));
         if let Some(stream) = pooled.flatten() {
             let ended = keep(call.attempt(stream, &rules).await, served, at, limits);
-            let went_stale = matches!(&ended, Ended::Failed(Failure::Died, detail) if detail.nothing_came);
+            let went_stale =
+                matches!(&ended, AttemptEnd::Failed(Failure::Died, detail) if detail.nothing_came);
             if !(went_stale && call.can_be_sent_again()) {
                 return (ended, Some(place));
             }
@@ -200,12 +201,12 @@ async fn try_version<S: Stream>(
     (refused(last_error.as_deref().unwrap_or("it has no target"), false), Some(place))
 }
 
-fn refused(why: &str, is_full: bool) -> Ended {
-    Ended::Failed(Failure::Refused, Detail { is_full, ..Detail::new(why) })
+fn refused(why: &str, is_full: bool) -> AttemptEnd {
+    AttemptEnd::Failed(Failure::Refused, Detail { is_full, ..Detail::new(why) })
 }
 
 /// Puts the connection of an attempt into its pool, where it can be used again.
-fn keep(mut ended: Ended, served: &Served, target: usize, limits: &Limits) -> Ended {
+fn keep(mut ended: AttemptEnd, served: &Served, target: usize, limits: &Limits) -> AttemptEnd {
     if let Some((stream, keeps_idle)) = ended.take_connection() {
         served.version.connections(target).plain.borrow_mut().put(stream, keeps_idle, limits);
     }
@@ -224,7 +225,11 @@ async fn answer<S: Stream>(call: &mut Call<'_, S>, own: &Own, worker: &Worker) -
 }
 
 /// Reads the head, finds the service and the version, and writes the head that the version gets.
-fn prepare(inbox: &BytesMut, caller: Caller, worker: &Worker) -> Result<Prepared, (Own, Option<Asked>)> {
+fn prepare(
+    inbox: &BytesMut,
+    caller: Caller,
+    worker: &Worker,
+) -> Result<Prepared, (Own, Option<RequestSummary>)> {
     let mut room = Request::room();
     let request = match Request::read(inbox, &mut room, worker.limits()) {
         Ok(Some(request)) => request,
@@ -237,7 +242,7 @@ fn prepare(inbox: &BytesMut, caller: Caller, worker: &Worker) -> Result<Prepared
         return Err((Own::no_service(), Some(asked)));
     };
     let seen = Seen { request: &request, address: caller.address };
-    let decided = Decided::new(&local, route.index, (&seen, &caller), request.method);
+    let decided = RoutingDecision::new(&local, route.index, (&seen, &caller), request.method);
     let number = (local.table().epoch(), local.table().generation());
     let line = worker.log().map(|log| Box::new(log.line(request.field("traceparent"), number)));
     let mut head = Vec::new();

@@ -19,17 +19,17 @@ use traffic::Failure;
 use crate::{
     body::{Body, BodyFault},
     call::{Call, ROOM, Stop, Up},
-    head::{Added, Answered, Framing, HEAD_BYTES, Request, Response, ends_behind},
+    head::{Added, Framing, HEAD_BYTES, Request, Response, ResponseSummary, ends_behind},
     stream::{Stream, ToVersion, poll_fill},
 };
 
 /// How an attempt ended.
 #[derive(Debug)]
-pub(crate) enum Ended {
+pub(crate) enum AttemptEnd {
     /// Nothing was passed on.
     Failed(Failure, Detail),
     /// The answer was passed on. The version's connection can be used again where it is given back.
-    Answered { answered: Answered, again: Option<ToVersion>, caller_again: bool, read: Read },
+    Answered { answered: ResponseSummary, again: Option<ToVersion>, caller_again: bool, read: Read },
     /// The answer broke off, at the version's end; the caller's connection has to end as well.
     BrokenOff,
     /// The version and the caller go on in another protocol.
@@ -70,7 +70,7 @@ impl Detail {
     }
 }
 
-impl Ended {
+impl AttemptEnd {
     /// The version's connection, if it can be used again, and for how many seconds the version keeps it.
     pub(crate) fn take_connection(&mut self) -> Option<(ToVersion, Option<u32>)> {
         match self {
@@ -102,8 +102,8 @@ enum Seen {
     Nothing,
     Interim { status: u16, out: Vec<u8> },
     Upgrade(Vec<u8>),
-    Answer { answered: Answered, out: Vec<u8>, close: bool },
-    FailingStatus(Answered),
+    Answer { answered: ResponseSummary, out: Vec<u8>, close: bool },
+    FailingStatus(ResponseSummary),
     Failure(Failure, &'static str),
 }
 
@@ -116,10 +116,10 @@ enum First {
 
 impl<S: Stream> Call<'_, S> {
     /// Sends the call over a connection and passes the answer on.
-    pub(crate) async fn attempt(&mut self, mut stream: ToVersion, rules: &Rules<'_>) -> Ended {
+    pub(crate) async fn attempt(&mut self, mut stream: ToVersion, rules: &Rules<'_>) -> AttemptEnd {
         let mut up = match self.begin() {
             Ok(up) => up,
-            Err(fault) => return Ended::BadBody(fault),
+            Err(fault) => return AttemptEnd::BadBody(fault),
         };
         let mut came = BytesMut::new();
         let mut looked = 0;
@@ -132,14 +132,14 @@ impl<S: Stream> Call<'_, S> {
                         looked = 0;
                         match self.pass_interim(status, &out, &up).await {
                             Ok(()) => continue,
-                            Err(_) => return Ended::CallerGone,
+                            Err(_) => return AttemptEnd::CallerGone,
                         }
                     }
                     Seen::Upgrade(out) => {
                         let wait = self.limits.body_idle;
                         return match self.patience.write_all(self.caller, &out, wait).await {
-                            Ok(()) => Ended::Upgraded { stream, came },
-                            Err(_) => Ended::CallerGone,
+                            Ok(()) => AttemptEnd::Upgraded { stream, came },
+                            Err(_) => AttemptEnd::CallerGone,
                         };
                     }
                     Seen::Answer { answered, out, close } => {
@@ -166,9 +166,9 @@ impl<S: Stream> Call<'_, S> {
                         if self.is_sent(&up) { "no answer came" } else { "it took no more of the call" };
                     return failed(Failure::TimedOut, why, came.is_empty());
                 }
-                First::Stop(Stop::CallerGone) => return Ended::CallerGone,
-                First::Stop(Stop::CallerSlow) => return Ended::CallerSlow,
-                First::Stop(Stop::BadBody(fault)) => return Ended::BadBody(fault),
+                First::Stop(Stop::CallerGone) => return AttemptEnd::CallerGone,
+                First::Stop(Stop::CallerSlow) => return AttemptEnd::CallerSlow,
+                First::Stop(Stop::BadBody(fault)) => return AttemptEnd::BadBody(fault),
             }
         }
     }
@@ -252,18 +252,18 @@ impl<S: Stream> Call<'_, S> {
     }
 }
 
-pub(crate) fn failed(failure: Failure, text: impl Into<String>, nothing_came: bool) -> Ended {
-    Ended::Failed(failure, Detail { nothing_came, ..Detail::new(text) })
+pub(crate) fn failed(failure: Failure, text: impl Into<String>, nothing_came: bool) -> AttemptEnd {
+    AttemptEnd::Failed(failure, Detail { nothing_came, ..Detail::new(text) })
 }
 
 /// The version failed the call by its status. Its connection can be used again where it took the whole call, and the whole answer is
 /// there already.
-fn failed_by_status(stream: Option<ToVersion>, answered: Answered, came: &[u8]) -> Ended {
+fn failed_by_status(stream: Option<ToVersion>, answered: ResponseSummary, came: &[u8]) -> AttemptEnd {
     let mut body = Body::new(answered.framing);
     let is_whole = body.take(came) == Ok(came.len()) && body.is_done() && answered.keep_alive;
     let detail = Detail {
         again: stream.filter(|_| is_whole).map(|stream| (stream, answered.keeps_idle)),
         ..Detail::new(format!("it answered {}", answered.status))
     };
-    Ended::Failed(Failure::Status, detail)
+    AttemptEnd::Failed(Failure::Status, detail)
 }

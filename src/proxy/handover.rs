@@ -30,7 +30,7 @@ use crate::{
     form::TableForm,
     sockets::{MAX_SOCKETS, SocketName},
 };
-use call_metrics::{Cursor, Estate, Remainder};
+use call_metrics::{Cursor, HandoverSnapshot, Tail};
 
 /// The most bytes of a word.
 const MAX_WORD: usize = 256 * 1024 * 1024;
@@ -181,7 +181,7 @@ pub(crate) enum Word {
     /// To a process that finishes, once: let me have all that you counted until now. Another one is asked in vain.
     TakeLedger,
     Ledger {
-        estate: Box<Estate>,
+        estate: Box<HandoverSnapshot>,
     },
     /// To a process that finishes: let me have your flows of UDP, which end there. Answered with as many words as are needed.
     TakeFlows,
@@ -195,7 +195,7 @@ pub(crate) enum Word {
         cursor: Option<Cursor>,
     },
     Counted {
-        remainder: Box<Remainder>,
+        remainder: Box<Tail>,
     },
     /// To a process whose remainder is taken whole. It has no answer.
     AllCounted,

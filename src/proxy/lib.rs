@@ -22,6 +22,7 @@ mod call;
 mod caller;
 mod collect;
 mod connection;
+mod connection_timeout;
 pub mod control;
 mod count;
 mod decide;
@@ -30,25 +31,24 @@ mod exchange;
 mod flow;
 pub mod form;
 mod handover;
+mod handover_socket;
 mod head;
-pub mod holder;
 mod http2;
-pub mod kept;
 mod limits;
 pub mod live;
 pub mod local_http;
 mod metrics;
-mod passing;
-mod patience;
 mod pool;
 pub mod prometheus;
 pub mod proxy_protocol;
+mod relay;
 pub mod run;
 mod secured;
 mod shadow;
-mod side_door;
 mod sockets;
 mod stream;
+pub mod supervisor;
+pub mod table_file;
 mod thread;
 mod tls;
 mod tunnel;
@@ -67,7 +67,7 @@ use std::{
     time::Duration,
 };
 
-use call_metrics::{Cursor, InFlight, Ledger, Reading, Room, Row, Timeline};
+use call_metrics::{CallMetrics, Cursor, InFlight, Reading, Retention, Row, Timeline};
 use tokio::{
     sync::{Notify, mpsc, oneshot},
     time::Instant,
@@ -76,8 +76,8 @@ use tokio::{
 use self::{
     access_log::{AccessLog, Log},
     collect::Collector,
-    count::Basket,
-    flow::{FlowForm, Taken},
+    count::ThreadShard,
+    flow::{AdoptedFlow, FlowForm},
     form::TableForm,
     live::{LiveTable, TableFault, Version},
     proxy_protocol::Network,
@@ -94,13 +94,13 @@ pub use self::{
 pub struct Measuring {
     /// How many seconds an interval of the counts has.
     pub interval_seconds: u32,
-    pub room: Room,
+    pub room: Retention,
     pub access_log: AccessLog,
 }
 
 impl Default for Measuring {
     fn default() -> Self {
-        Self { interval_seconds: 10, room: Room::default(), access_log: AccessLog::default() }
+        Self { interval_seconds: 10, room: Retention::default(), access_log: AccessLog::default() }
     }
 }
 
@@ -139,7 +139,7 @@ impl Proxy {
         let connections = senders.iter().map(|_| AtomicUsize::default()).collect();
         let timeline = Arc::new(Timeline::new(Instant::now(), measuring.interval_seconds));
         let log = Log::start(&measuring.access_log)?;
-        let (orders, basket) = (senders.into(), Basket::default());
+        let (orders, basket) = (senders.into(), ThreadShard::default());
         let crew = Arc::new(Crew {
             limits,
             connections,
@@ -161,7 +161,7 @@ impl Proxy {
         }
         drop(started);
         starts.into_iter().collect::<io::Result<()>>().inspect_err(|_| crew.stop())?;
-        let ledger = Ledger::new(*timeline, measuring.room, fastrand::u64(1..1 << 53));
+        let ledger = CallMetrics::new(*timeline, measuring.room, fastrand::u64(1..1 << 53));
         let collector = Collector::new(Arc::clone(&crew), timeline, ledger);
         let (collecting, stopped) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
@@ -216,7 +216,7 @@ impl Proxy {
         let mut alone = Vec::new();
         let taken = flows.into_iter().filter_map(|(form, socket)| {
             let version = self.version_of(&form, &mut alone)?;
-            Some(Taken { form, socket, version })
+            Some(AdoptedFlow { form, socket, version })
         });
         let taken = taken.collect();
         // One thread has all flows of a socket; another one those of the next.

@@ -11,7 +11,7 @@ use crate::{
     prometheus,
 };
 use call_metrics::UnservedCalls;
-use call_metrics::{BOUNDS_US, Ledger, Seconds, Tally};
+use call_metrics::{BOUNDS_US, CallMetrics, Seconds, Tally};
 
 /// What is shown of a variation.
 type Shown<'t> = (&'t str, &'t str, &'t Tally);
@@ -57,7 +57,7 @@ impl Text {
     }
 
     /// What was counted since the proxy started.
-    pub(crate) fn counts(&mut self, ledger: &Ledger, table: &LiveTable) {
+    pub(crate) fn counts(&mut self, ledger: &CallMetrics, table: &LiveTable) {
         let named: BTreeMap<&str, _> =
             table.services().iter().map(|service| (service.name(), service.versions())).collect();
         let is_named = |service: &str, variation: &str| {

@@ -30,16 +30,17 @@ pub(crate) use self::signals::Signals;
 use crate::{
     Kind, Limits, Measuring, Proxy, Tls, TlsFault, TlsFiles,
     control::{
-        self, counting,
-        desk::{Desk, Finish, Phase},
+        self,
+        control_handler::{ControlHandler, Finish, Phase},
+        counting,
     },
     form::TableForm,
     handover::{self, Forms, HandoverError, Listening, Speaking, Word},
-    kept::{Found, Kept},
+    handover_socket::{Door, Neighbour},
     live::TableFault,
     proxy_protocol::Network,
-    side_door::{Door, Neighbour},
     sockets::{Open, Socket, Sockets},
+    table_file::{LoadedTable, TableFile},
 };
 
 /// How a serving process is set up.
@@ -65,7 +66,7 @@ pub struct Settings {
 
 /// How a serving process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum ServeExit {
     /// With nothing left to do.
     Finished,
     /// With so many connections left when the time was over.
@@ -101,7 +102,7 @@ struct Frozen {
 }
 
 /// Serves until the end. `link` leads to the holder.
-pub async fn serve(mut settings: Settings, link: StdUnixStream) -> Result<Ended, RunError> {
+pub async fn serve(mut settings: Settings, link: StdUnixStream) -> Result<ServeExit, RunError> {
     link.set_nonblocking(true)?;
     let (mut from_holder, to_holder) = handover::ends(UnixStream::from_std(link)?);
     let signals = Signals::new()?;
@@ -125,7 +126,7 @@ pub async fn serve(mut settings: Settings, link: StdUnixStream) -> Result<Ended,
 
 /// A process that serves from now on.
 struct Started {
-    desk: Arc<Desk>,
+    desk: Arc<ControlHandler>,
     sockets: Shared,
     links: tokio::sync::mpsc::UnboundedReceiver<(Listening, Speaking)>,
     door: Door,
@@ -142,12 +143,13 @@ async fn take_over(settings: &mut Settings, from_holder: &mut Listening) -> Resu
     let settings = &*settings;
     let tls = tls(settings, &sockets)?;
     let state = |source| RunError::State { path: settings.state.clone(), source };
-    let kept = Kept::open(&settings.state).map_err(state)?;
+    let kept = TableFile::open(&settings.state).map_err(state)?;
     let (mut before, mut finishing) = freeze_before(&settings.control).await?;
 
     let proxy = Proxy::start_measuring(settings.threads, settings.limits.clone(), &settings.measuring)?;
     proxy.expect_headers_from(&settings.headers_from);
-    let desk = Desk::new(proxy, &settings.state, sockets.listens(), settings.program).map_err(state)?;
+    let desk =
+        ControlHandler::new(proxy, &settings.state, sockets.listens(), settings.program).map_err(state)?;
     let desk = Arc::new(desk);
     match before.first() {
         Some(before) => desk.follow(&before.table).await.map_err(RunError::Table)?,
@@ -239,7 +241,11 @@ async fn freeze_before(control: &Path) -> Result<(Vec<Frozen>, Vec<Neighbour>), 
 }
 
 impl Frozen {
-    async fn let_finish(mut self, desk: &Desk, flows: &mut Vec<moved::Moved>) -> Result<Neighbour, RunError> {
+    async fn let_finish(
+        mut self,
+        desk: &ControlHandler,
+        flows: &mut Vec<moved::MovedFlow>,
+    ) -> Result<Neighbour, RunError> {
         let before = |source| RunError::Before { pid: self.neighbour.pid, source };
         let finish = Word::Finish { counts: true };
         match handover::ask((&mut self.listening, &self.speaking), &finish).await.map_err(before)? {
@@ -257,13 +263,13 @@ impl Frozen {
 }
 
 /// Puts the table that is on disk in force. A damaged one is put aside.
-async fn load(kept: &Kept, desk: &Desk) -> io::Result<()> {
+async fn load(kept: &TableFile, desk: &ControlHandler) -> io::Result<()> {
     match kept.load()? {
-        Found::Nothing => {
+        LoadedTable::Nothing => {
             tracing::info!("no table is kept: every call is answered with 404 until there is one");
         }
-        Found::Damaged { why, aside } => report_damaged(&why, &aside),
-        Found::Table(table) => {
+        LoadedTable::Damaged { why, aside } => report_damaged(&why, &aside),
+        LoadedTable::Table(table) => {
             if let Err(fault) = desk.follow(&table).await {
                 report_damaged(&fault.to_string(), &kept.put_aside()?);
             }
@@ -286,7 +292,11 @@ type Shared = Arc<std::sync::Mutex<Option<Sockets>>>;
 type Rest<'s> = (UnixListener, Vec<TcpListener>, Vec<&'s UdpSocket>);
 
 /// Takes connections from the sockets, and gives the others.
-fn listen_on<'s>(sockets: &'s Sockets, tls: Option<&Arc<Tls>>, desk: &Desk) -> Result<Rest<'s>, RunError> {
+fn listen_on<'s>(
+    sockets: &'s Sockets,
+    tls: Option<&Arc<Tls>>,
+    desk: &ControlHandler,
+) -> Result<Rest<'s>, RunError> {
     let (mut metrics, mut datagrams) = (Vec::new(), Vec::new());
     for Open { kind, socket, .. } in &sockets.open {
         let socket = match socket {
@@ -333,7 +343,7 @@ enum Heard {
 
 struct Running {
     settings: Settings,
-    desk: Arc<Desk>,
+    desk: Arc<ControlHandler>,
     sockets: Shared,
     signals: Signals,
     link: Link,
@@ -342,7 +352,7 @@ struct Running {
 type Draining = Pin<Box<dyn Future<Output = usize> + Send>>;
 
 impl Running {
-    async fn until_the_end(mut self) -> Ended {
+    async fn until_the_end(mut self) -> ServeExit {
         let mut draining: Option<Draining> = None;
         let mut finish = self.desk.is_to_finish();
         let mut signals = 0;
@@ -353,7 +363,7 @@ impl Running {
                     self.desk.counting().note_taken();
                     self.desk.finish(Finish::Stop).await;
                 }
-                Heard::Holder(Some(Word::End)) => return Ended::AtOnce,
+                Heard::Holder(Some(Word::End)) => return ServeExit::AtOnce,
                 Heard::Holder(Some(Word::Renewing)) => self.desk.expect_holder().await,
                 Heard::Holder(Some(Word::Stays)) => self.desk.holder_stays().await,
                 Heard::Holder(Some(Word::UpgradeFailed { why })) => self.desk.note_upgrade(Some(why)),
@@ -369,7 +379,7 @@ impl Running {
                 Heard::Signal => {
                     signals += 1;
                     if signals > 1 {
-                        return Ended::AtOnce;
+                        return ServeExit::AtOnce;
                     }
                     tracing::info!("draining; a second signal ends at once");
                     if self.desk.phase().await != Phase::Finishing {
@@ -383,8 +393,8 @@ impl Running {
                     self.desk.finish(Finish::Stop).await;
                 }
                 Heard::Finish(why) => draining = Some(self.drain(why)),
-                Heard::Drained(0) => return Ended::Finished,
-                Heard::Drained(left) => return Ended::LeftBehind(left),
+                Heard::Drained(0) => return ServeExit::Finished,
+                Heard::Drained(left) => return ServeExit::LeftBehind(left),
             }
         }
     }

@@ -12,7 +12,7 @@ use tokio::io::AsyncWrite;
 use crate::{
     Limits,
     buffers::Buffers,
-    patience::Patience,
+    connection_timeout::ConnectionTimeout,
     stream::{Stream, ToVersion, poll_fill},
 };
 
@@ -46,7 +46,7 @@ impl Idle {
 
 /// What passed, and how it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Passed {
+pub(crate) struct TunnelSummary {
     /// Bytes to the version, and to the caller.
     pub up: u64,
     pub down: u64,
@@ -79,8 +79,8 @@ pub(crate) async fn run_counting<S: Stream>(
     (mut version, mut from_version): (ToVersion, BytesMut),
     (idle, buffers): (Idle, &Buffers),
     so_far: &std::cell::Cell<(u64, u64)>,
-) -> Passed {
-    let mut patience = Patience::new(idle.open);
+) -> TunnelSummary {
+    let mut patience = ConnectionTimeout::new(idle.open);
     let (mut up, mut down) = (Way::new(), Way::new());
     let end = poll_fn(|cx| {
         let before = (up.passed, down.passed, up.state, down.state);
@@ -107,7 +107,7 @@ pub(crate) async fn run_counting<S: Stream>(
     })
     .await;
     buffers.give_back(from_version);
-    Passed { up: up.passed, down: down.passed, end }
+    TunnelSummary { up: up.passed, down: down.passed, end }
 }
 
 /// The same, of a connection of which it isn't told what passed.

@@ -21,8 +21,8 @@ use crate::{
     Limits,
     access_log::{Line, Log},
     buffers::Buffers,
-    count::{Basket, Counts},
-    flow::{FlowForm, Taken},
+    count::{Counts, ThreadShard},
+    flow::{AdoptedFlow, FlowForm},
     live::{LiveTable, Local, Version},
     pool::Pools,
     proxy_protocol::Network,
@@ -39,7 +39,7 @@ pub(crate) enum Order {
     /// A connection that another thread accepted.
     Serve(std::net::TcpStream, Incoming),
     /// Takes datagrams from a socket, of which no other worker hears, after the flows that were there already.
-    Datagrams(std::net::UdpSocket, Vec<Taken>),
+    Datagrams(std::net::UdpSocket, Vec<AdoptedFlow>),
     /// Takes no more datagrams: another process is about to. Answered once that is so.
     StopReading(oneshot::Sender<()>),
     /// Another process goes on with the flows of UDP, which end here.
@@ -72,7 +72,7 @@ pub(crate) struct Crew {
     pub connections: Box<[AtomicUsize]>,
     pub orders: Box<[mpsc::UnboundedSender<Order>]>,
     pub timeline: Arc<Timeline>,
-    pub basket: Basket,
+    pub basket: ThreadShard,
     pub log: Option<Log>,
     /// Whose PROXY headers are believed, and needed.
     pub announcers: OnceLock<Box<[Network]>>,

@@ -1,6 +1,6 @@
 use std::{io, path::PathBuf, time::Duration};
 
-use traffic::wanted::Number;
+use traffic::desired::Number;
 
 /// Why a router could not be told or asked. Texts name files and what the router said, and no secret.
 #[derive(Debug, thiserror::Error)]

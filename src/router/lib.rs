@@ -12,11 +12,11 @@
 //! 6. Whatever instant this program is killed at, `apply` repeated ends where it would have ended.
 //! 7. One process at a time writes to a router: it holds a lock beside the router's files.
 
+pub mod controller;
 pub mod disk;
 mod error;
 pub mod haproxy;
 pub mod health;
-pub mod lead;
 pub mod measure;
 pub mod names;
 pub mod nginx;
@@ -28,9 +28,9 @@ use std::{fmt, future::Future, path::Path, pin::Pin};
 pub use self::error::RouterError;
 use measure::Totals;
 use traffic::{
+    desired::{DesiredConfig, Number, Protocol},
     health::Grain,
-    seen::Seen,
-    wanted::{Number, Protocol, Wanted},
+    observed::ObservedConfig,
 };
 
 /// What a router answers with; it is asked through a pointer, so that one can lead several of different kinds.
@@ -44,7 +44,7 @@ pub trait Router: fmt::Debug + Send + Sync {
     ///
     /// Who drops the answer before it is there may ask for the same again. Another state of the same number is applied too: while
     /// targets are away, less of a wanted state is in force than was wanted ([`traffic::health`]).
-    fn apply<'a>(&'a self, wanted: &'a Wanted) -> Answer<'a, Applied>;
+    fn apply<'a>(&'a self, wanted: &'a DesiredConfig) -> Answer<'a, Applied>;
 
     /// What it takes out and gives back without a reload, so that the health of targets never costs one.
     fn grain(&self) -> Grain {
@@ -55,7 +55,7 @@ pub trait Router: fmt::Debug + Send + Sync {
     }
 
     /// What the running router does.
-    fn read(&self) -> Answer<'_, Seen>;
+    fn read(&self) -> Answer<'_, ObservedConfig>;
 
     /// Whether the router's own check takes its configuration as it is on disk, or another main file beside our parts of it; and
     /// what is marked as ours in it that no wanted state names.

@@ -9,19 +9,19 @@ use std::{
 use traffic::adopt::is_taken;
 
 /// Who has a port.
-pub(crate) enum Holder {
+pub(crate) enum PortOwner {
     /// The router itself, by its operator's own configuration: it would share it with ours.
     Operator,
     SomebodyElse,
 }
 
 /// `operators`: where the operator's own parts of the router listen.
-pub(crate) fn holder(operators: &BTreeSet<(Option<IpAddr>, u16)>, at: SocketAddr) -> Option<Holder> {
+pub(crate) fn holder(operators: &BTreeSet<(Option<IpAddr>, u16)>, at: SocketAddr) -> Option<PortOwner> {
     let bound = TcpListener::bind(at);
     if is_taken(operators, at.ip(), at.port()) {
-        Some(Holder::Operator)
+        Some(PortOwner::Operator)
     } else if bound.is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse) {
-        Some(Holder::SomebodyElse)
+        Some(PortOwner::SomebodyElse)
     } else {
         None
     }

@@ -20,7 +20,7 @@ use super::{
     summary::{conditions_hold, summary_of_none},
 };
 use model::StageStatus;
-use protocol::{EndStageAnswer, Leads, Then as Signal};
+use protocol::{EndStageAnswer, FollowUp as Signal, Leads};
 
 /// Runs the child until it dies.
 pub async fn run(mut child: SimulatedChild<'_>) -> ProcessEnd {

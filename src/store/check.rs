@@ -106,23 +106,23 @@ impl See for Key {
 
 /// What it means that a commit's step of the lease met no row: the lease that was found instead decides.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum LeaseCheck {
     /// The batch is there: an earlier try of it succeeded without our learning of it.
     AlreadyThere,
     Lost(String),
 }
 
 /// Judges the `(epoch, seq, holder)` that is in the store where the batch's own should be.
-pub(crate) fn judge(found: Option<(u64, u64, String)>, batch: &Batch) -> Found {
+pub(crate) fn judge(found: Option<(u64, u64, String)>, batch: &Batch) -> LeaseCheck {
     match found {
-        Some((epoch, seq, _)) if epoch == batch.epoch && seq == batch.seq + 1 => Found::AlreadyThere,
+        Some((epoch, seq, _)) if epoch == batch.epoch && seq == batch.seq + 1 => LeaseCheck::AlreadyThere,
         Some((epoch, seq, _)) if epoch == batch.epoch => {
-            Found::Lost(format!("the store is at commit {seq}, this manager at {}", batch.seq))
+            LeaseCheck::Lost(format!("the store is at commit {seq}, this manager at {}", batch.seq))
         }
         Some((epoch, _, holder)) => {
             let by = if holder.is_empty() { "a manager that has ended".to_owned() } else { holder };
-            Found::Lost(format!("taken by {by} (epoch {epoch}, ours was {})", batch.epoch))
+            LeaseCheck::Lost(format!("taken by {by} (epoch {epoch}, ours was {})", batch.epoch))
         }
-        None => Found::Lost("its row is gone".to_owned()),
+        None => LeaseCheck::Lost("its row is gone".to_owned()),
     }
 }

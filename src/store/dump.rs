@@ -2,13 +2,13 @@
 
 use super::{
     Loader, ReleaseHead, StoreError,
-    declared::every_table,
     rows::{
         AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, LeaseRow,
         LedServiceRow, MembersRow, OutboxRow, PointerRow, PrecedentRow, RegisteredRow, ReleaseRow,
         RouterOrderRow, RouterRow, ServiceReleaseRow, SettingRow, StageResultRow, TenantRow,
         TrafficHistoryRow, UserRow, Writes,
     },
+    schema::every_table,
     session::{Arg, Columns, Session},
     tables::{FromRow, Stored, columns, part},
 };

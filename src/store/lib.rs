@@ -11,13 +11,13 @@
 //! - a store written by a newer version is refused before anything in it is changed.
 
 mod check;
-mod declared;
 mod dump;
 mod history;
-pub mod holder;
+pub mod lease_holder;
 pub mod options;
 pub mod postgres;
 pub mod rows;
+mod schema;
 mod session;
 pub mod sqlite;
 mod tables;

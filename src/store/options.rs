@@ -1,12 +1,12 @@
 //! How a store is opened.
 
-use super::holder::Holder;
+use super::lease_holder::LeaseHolder;
 
 /// What an adapter's `open` needs beside the place of the store.
 #[derive(Debug, Clone)]
 pub struct OpenOptions {
     /// Who takes the lease.
-    pub holder: Holder,
+    pub holder: LeaseHolder,
     /// As a standby: wait until the lease is free instead of failing with [`Held`](super::StoreError::Held).
     pub wait: bool,
     /// SQLite: the file may not grow beyond this many bytes; a commit that would is `Full`, as if the disk
@@ -17,7 +17,7 @@ pub struct OpenOptions {
 impl OpenOptions {
     /// For this process, without waiting.
     pub fn new() -> Self {
-        Self { holder: Holder::this_process(), wait: false, max_bytes: None }
+        Self { holder: LeaseHolder::this_process(), wait: false, max_bytes: None }
     }
 
     /// As a standby.

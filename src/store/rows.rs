@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::declared::every_table;
+use super::schema::every_table;
 
 /// Milliseconds since 1970, UTC. For people only: no rule depends on it.
 pub type WallMs = i64;

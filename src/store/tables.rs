@@ -6,13 +6,13 @@ use serde::Serialize;
 
 use super::{
     ReleaseHead, StoreError,
-    declared::{every_part, every_table},
     rows::{
         AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, LeaseRow,
         LedServiceRow, MembersRow, OutboxId, OutboxRow, OverRow, PointerRow, PrecedentRow, RegisteredRow,
         ReleaseRow, RouterOrderRow, RouterRow, ServiceReleaseRow, SettingRow, StageResultRow, TenantRow,
         TrafficHistoryRow, UserRow, Writes,
     },
+    schema::{every_part, every_table},
     session::Columns,
 };
 

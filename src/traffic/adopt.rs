@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt::Write as _, net::IpAddr};
 
-use crate::wanted::{Protocol, Target};
+use crate::desired::{Protocol, Target};
 
 /// A service as an operator's configuration has it.
 #[derive(Debug, Clone, PartialEq, Eq)]

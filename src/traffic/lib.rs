@@ -23,16 +23,16 @@
 
 pub mod adopt;
 mod choice;
+pub mod desired;
 pub mod haproxy;
 mod hash;
 pub mod health;
-pub mod line;
+pub mod log_line;
 pub mod nginx;
+pub mod observed;
 mod repeat;
-pub mod seen;
 mod shares;
 mod table;
-pub mod wanted;
 
 use serde::{Deserialize, Serialize};
 

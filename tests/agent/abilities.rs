@@ -3,8 +3,8 @@
 use std::{fs, net::SocketAddr, sync::Arc};
 
 use agent::{
-    core::table::{Led, Served, Table},
-    front::table_form,
+    data_plane::table_form,
+    state_machine::table::{ManagedService, Served, Table},
 };
 use bytes::Bytes;
 use proxy::{
@@ -12,7 +12,7 @@ use proxy::{
     control::{
         self,
         client::{Client, ClientError},
-        desk::Desk,
+        control_handler::ControlHandler,
         form::{Applied, Status, TableNumber},
     },
 };
@@ -27,7 +27,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 use traffic::{
     HashFunction,
-    wanted::{Protocol, Wanted},
+    desired::{DesiredConfig, Protocol},
 };
 
 #[path = "../shared/abilities.rs"]
@@ -68,7 +68,7 @@ impl Embedded {
         let listen = kinds.into_iter().zip(at).map(|(kind, address)| Listen { kind, address }).collect();
         let state = folder.path().join("proxy");
         fs::create_dir(&state).unwrap();
-        let desk = Arc::new(Desk::new(proxy, &state, listen, "0.0.0-test").unwrap());
+        let desk = Arc::new(ControlHandler::new(proxy, &state, listen, "0.0.0-test").unwrap());
         let socket = folder.path().join("proxy.sock");
         let listener = UnixListener::bind(&socket).unwrap();
         desk.open();
@@ -90,9 +90,9 @@ impl tried::Router for Embedded {
         self.at[protocol as usize]
     }
 
-    async fn does(&self, wanted: &Wanted) -> Result<bool, String> {
+    async fn does(&self, wanted: &DesiredConfig) -> Result<bool, String> {
         let number = TableNumber { epoch: wanted.number.epoch, generation: wanted.number.generation };
-        let led = |service: &traffic::wanted::Service| Led {
+        let led = |service: &traffic::desired::Service| ManagedService {
             service: service.clone(),
             retry: None,
             split: "r/s".to_owned(),

@@ -9,7 +9,7 @@ use std::{
 };
 
 use agent::{
-    content::{Content, ContentError, Limits, Wanted},
+    content::{Content, ContentError, Limits, VersionFolder},
     runtime::VersionId,
 };
 use language::functions::ArchiveError;
@@ -56,11 +56,11 @@ impl World {
     }
 }
 
-fn wanted(function: &str, path: &str) -> Wanted {
-    Wanted { function: function.to_owned(), path: path.to_owned(), runner: "python3".to_owned() }
+fn wanted(function: &str, path: &str) -> VersionFolder {
+    VersionFolder { function: function.to_owned(), path: path.to_owned(), runner: "python3".to_owned() }
 }
 
-fn add(content: &Content, zip: &Path, all: &[Wanted]) -> Result<Vec<VersionId>, ContentError> {
+fn add(content: &Content, zip: &Path, all: &[VersionFolder]) -> Result<Vec<VersionId>, ContentError> {
     content.add_archive(zip, all, &Limits::default())
 }
 
@@ -107,7 +107,7 @@ fn each_wanted_folder_of_an_archive_becomes_a_version_in_order() {
 fn a_version_is_named_by_its_function_its_form_and_its_files_alone() {
     let world = World::new();
     let content = world.open();
-    let of = |files: &[(&str, &str, u32)], one: Wanted| {
+    let of = |files: &[(&str, &str, u32)], one: VersionFolder| {
         add(&content, &world.zip(files), &[one]).unwrap().remove(0)
     };
     let plain = of(&[("a/fn.py", "1", 0o644)], wanted("f", "a"));
@@ -121,7 +121,7 @@ fn a_version_is_named_by_its_function_its_form_and_its_files_alone() {
         of(&[("a/gn.py", "1", 0o644)], wanted("f", "a")),
         of(&[("a/fn.py", "1", 0o644), ("a/x", "", 0o644)], wanted("f", "a")),
         of(&[("a/fn.py", "1", 0o644)], wanted("g", "a")),
-        of(&[("a/fn.py", "1", 0o644)], Wanted { runner: "python".to_owned(), ..wanted("f", "a") }),
+        of(&[("a/fn.py", "1", 0o644)], VersionFolder { runner: "python".to_owned(), ..wanted("f", "a") }),
     ];
     let different: BTreeSet<&VersionId> = others.iter().chain([&plain]).collect();
     assert_eq!(different.len(), 6);
@@ -151,7 +151,7 @@ fn a_folder_of_the_machine_is_the_same_version_as_in_an_archive() {
     let limits = Limits::default();
     let here = content.add_folder(&source, "f", "binary", &limits).unwrap();
     let zip = world.zip(&[("fns/f/fn.sh", "echo 1", 0o755), ("fns/f/lib/x", "x", 0o644)]);
-    let there = Wanted { runner: "binary".to_owned(), ..wanted("f", "fns/f") };
+    let there = VersionFolder { runner: "binary".to_owned(), ..wanted("f", "fns/f") };
     assert_eq!(add(&content, &zip, &[there]).unwrap()[0], here);
     assert!(!content.folder(&here).join(".DS_Store").exists());
 

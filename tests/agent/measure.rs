@@ -5,7 +5,9 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use agent::measure::{BASE, MAX_PARTS, NEW, Reads, StageCounts};
-use call_metrics::{Cursor, Interval, Key, Ledger, Moment, Reading, Room, Row, Tally, Timeline, Times};
+use call_metrics::{
+    CallMetrics, Cursor, Interval, Key, Moment, Reading, Retention, Row, Tally, Timeline, Times,
+};
 use language::{Stage, offer};
 use model::StageStatus;
 use proptest::prelude::*;
@@ -366,13 +368,13 @@ proptest! {
     ) {
         let origin = Instant::now();
         let timeline = Timeline::new(origin, 10);
-        let room = Room { age: Duration::from_secs(10 * ages_after), ..Room::default() };
+        let room = Retention { age: Duration::from_secs(10 * ages_after), ..Retention::default() };
         let at = |interval: u64| Moment { now: timeline.start_of(interval), wall_ms: 0 };
         let (mut life, mut now, mut made) = (1, 0, [0, 0]);
-        let mut ledger = Ledger::new(timeline, room, life);
+        let mut ledger = CallMetrics::new(timeline, room, life);
         let (mut counts, mut before) = (counts(), None::<StageSummary>);
         let stage = stage("[]");
-        let take = |counts: &mut StageCounts, ledger: &mut Ledger| {
+        let take = |counts: &mut StageCounts, ledger: &mut CallMetrics| {
             let reading = ledger.since(counts.cursor());
             counts.take(&reading, same);
         };
@@ -400,7 +402,7 @@ proptest! {
                 Happening::Anew => {
                     take(&mut counts, &mut ledger);
                     (life, now) = (life + 1, 0);
-                    ledger = Ledger::new(timeline, room, life);
+                    ledger = CallMetrics::new(timeline, room, life);
                 }
             }
         }

@@ -7,13 +7,13 @@ use domain::{
     release::{
         advance,
         change::Change,
-        command::{Command, NoReply, Refusal, Reply, Seen},
+        command::{Command, LastSeen, NoReply, Refusal, Reply},
         settings::Settings,
         state::State,
     },
     traffic::{
-        self, BURST, MAX_ORDERS, MEASURED_EVERY_MS, OrderAsked, OrderState, Report, Service, Told, ToldDrift,
-        ToldOrder, Variation, sums,
+        self, BURST, MAX_ORDERS, MEASURED_EVERY_MS, OrderAsked, OrderState, Report, RouterReport, Service,
+        ToldDrift, ToldOrder, Variation, sums,
     },
 };
 use model::{
@@ -24,7 +24,7 @@ use proptest::prelude::*;
 
 struct Nobody;
 
-impl Seen for Nobody {
+impl LastSeen for Nobody {
     fn last_call(&self, _: ChildKey) -> Option<u64> {
         None
     }
@@ -127,7 +127,7 @@ fn service(name: &str, b: u16, calls: u64) -> Service {
 }
 
 fn report(services: Vec<Service>) -> Report {
-    let told = Told {
+    let told = RouterReport {
         kind: "nginx".to_owned(),
         version: None,
         phase: RouterPhase::InForce,

@@ -26,15 +26,15 @@ const MOST: usize = 4;
 
 /// Circles that are known: the member, a file of the circle, how many it has.
 const KNOWN: &[(&str, &str, usize)] = &[
-    ("agent", "src/agent/core/mod.rs", 8),
+    ("agent", "src/agent/state_machine/mod.rs", 8),
     ("agent", "src/agent/runtime/oci/mod.rs", 6),
     ("agent", "src/agent/runtime/process/shim/mod.rs", 9),
-    ("engine", "src/engine/kept.rs", 27),
+    ("engine", "src/engine/identity.rs", 27),
     ("domain", "src/domain/release/releases.rs", 6),
     ("http-api", "src/http-api/context.rs", 7),
     ("page", "src/page/context.rs", 9),
     ("proxy", "src/proxy/shadow/send.rs", 5),
-    ("proxy", "src/proxy/holder.rs", 6),
+    ("proxy", "src/proxy/supervisor.rs", 6),
     ("router", "src/router/haproxy/mod.rs", 5),
     ("src", "src/cli/demo/mod.rs", 6),
     ("src", "src/config/mod.rs", 9),

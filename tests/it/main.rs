@@ -14,10 +14,10 @@ mod config;
 mod crash;
 #[path = "../shared/deadline.rs"]
 mod deadline;
-mod doors;
 mod engine;
 mod fleet;
 mod forward;
+mod hostile_input;
 mod http;
 mod judging;
 mod layers;

@@ -6,7 +6,7 @@ use language::{
 };
 use traffic::{
     Variation,
-    wanted::{Protocol, StickyTo},
+    desired::{Protocol, StickyTo},
 };
 
 use super::{load, rendered};

@@ -6,11 +6,11 @@ use proxy::{
     control::{
         self, MAX_TABLE,
         client::{Client, ClientError},
-        desk::Desk,
+        control_handler::ControlHandler,
         form::{Applied, Drained, Status, Unreachable},
     },
     form::TableForm,
-    kept::{Found, Kept},
+    table_file::{LoadedTable, TableFile},
 };
 use tempfile::TempDir;
 use tokio::{
@@ -24,7 +24,7 @@ const BASE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbase";
 
 /// A proxy with a control, and whoever asks there.
 struct Controlled {
-    desk: Arc<Desk>,
+    desk: Arc<ControlHandler>,
     client: Client,
     folder: TempDir,
 }
@@ -33,7 +33,8 @@ impl Controlled {
     fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let proxy = Proxy::start(1, Limits::default()).unwrap();
-        let desk = Desk::new(proxy, &folder.path().join("state"), Vec::new(), "0.0.0-test").unwrap();
+        let desk =
+            ControlHandler::new(proxy, &folder.path().join("state"), Vec::new(), "0.0.0-test").unwrap();
         let desk = Arc::new(desk);
         let path = folder.path().join("control.sock");
         let listener = UnixListener::bind(&path).unwrap();
@@ -63,8 +64,8 @@ fn refused<A: std::fmt::Debug>(answer: Result<A, ClientError>) -> (u16, String) 
 }
 
 fn loaded(folder: &Path) -> TableForm {
-    match Kept::open(folder).unwrap().load().unwrap() {
-        Found::Table(table) => table,
+    match TableFile::open(folder).unwrap().load().unwrap() {
+        LoadedTable::Table(table) => table,
         other => panic!("{other:?}"),
     }
 }
@@ -150,7 +151,7 @@ async fn what_the_control_does_not_have_it_says_so() {
 #[tokio::test]
 async fn any_byte_of_the_kept_table_that_changes_is_found_and_the_file_is_put_aside() {
     let folder = tempfile::tempdir().unwrap();
-    let kept = Kept::open(folder.path()).unwrap();
+    let kept = TableFile::open(folder.path()).unwrap();
     let at = "127.0.0.1:9".parse().unwrap();
     kept.keep(&table(3, at, at, 100)).unwrap();
     let path = folder.path().join("table");
@@ -160,13 +161,13 @@ async fn any_byte_of_the_kept_table_that_changes_is_found_and_the_file_is_put_as
         damaged[position] ^= 0x11;
         fs::write(&path, &damaged).unwrap();
         let found = kept.load().unwrap();
-        let Found::Damaged { aside, .. } = found else { panic!("byte {position}: {found:?}") };
+        let LoadedTable::Damaged { aside, .. } = found else { panic!("byte {position}: {found:?}") };
         assert_eq!(fs::read(aside).unwrap(), damaged);
-        assert!(matches!(kept.load().unwrap(), Found::Nothing));
+        assert!(matches!(kept.load().unwrap(), LoadedTable::Nothing));
     }
     for length in 0..whole.len() {
         fs::write(&path, &whole[..length]).unwrap();
-        assert!(matches!(kept.load().unwrap(), Found::Damaged { .. }), "{length} bytes");
+        assert!(matches!(kept.load().unwrap(), LoadedTable::Damaged { .. }), "{length} bytes");
     }
     fs::write(&path, &whole).unwrap();
     assert_eq!(loaded(folder.path()).generation, 3);

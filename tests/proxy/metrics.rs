@@ -6,7 +6,7 @@ use std::{
 use call_metrics::{Cursor, Reading};
 use proxy::{
     Limits,
-    control::{self, client::Client, desk::Desk},
+    control::{self, client::Client, control_handler::ControlHandler},
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -136,7 +136,8 @@ async fn the_control_answers_with_counts_after_a_cursor_and_with_metrics() {
     let folder = tempfile::tempdir().unwrap();
     let running = start(Limits::default());
     let at = running.at;
-    let desk = Desk::new(running.proxy, &folder.path().join("state"), Vec::new(), "0.0.0-test").unwrap();
+    let desk =
+        ControlHandler::new(running.proxy, &folder.path().join("state"), Vec::new(), "0.0.0-test").unwrap();
     let (desk, path) = (Arc::new(desk), folder.path().join("control.sock"));
     desk.open();
     tokio::spawn(control::serve(UnixListener::bind(&path).unwrap(), Arc::clone(&desk)));

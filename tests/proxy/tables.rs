@@ -7,7 +7,7 @@ use proxy::{
     control::{
         self,
         client::{Client, ClientError},
-        desk::Desk,
+        control_handler::ControlHandler,
         form::Applied,
     },
     form::TableForm,
@@ -28,7 +28,7 @@ const TWO: &str = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\ntwo";
 
 /// A proxy that takes calls on some sockets, and one of them with TLS.
 struct Listening {
-    desk: Arc<Desk>,
+    desk: Arc<ControlHandler>,
     client: Client,
     plain: Listen,
     own: Listen,
@@ -56,7 +56,9 @@ impl Listening {
         let tls = listen(Kind::Tls, proxy.listen_tls(&free(), &loaded).unwrap());
         let metrics = listen(Kind::Metrics, free_address());
         let listens = vec![plain, own, tls, metrics];
-        let desk = Arc::new(Desk::new(proxy, &folder.path().join("state"), listens, "0.0.0-test").unwrap());
+        let desk = Arc::new(
+            ControlHandler::new(proxy, &folder.path().join("state"), listens, "0.0.0-test").unwrap(),
+        );
         let path = folder.path().join("control.sock");
         let listener = UnixListener::bind(&path).unwrap();
         desk.open();

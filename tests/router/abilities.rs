@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc};
 use router::{Measured, Router, RouterError};
 use traffic::{
     HashFunction,
-    wanted::{Protocol, Wanted},
+    desired::{DesiredConfig, Protocol},
 };
 
 #[path = "../shared/abilities.rs"]
@@ -54,7 +54,7 @@ impl<R: Real + Named> tried::Router for Led<R> {
         self.at[protocol as usize]
     }
 
-    async fn does(&self, wanted: &Wanted) -> Result<bool, String> {
+    async fn does(&self, wanted: &DesiredConfig) -> Result<bool, String> {
         match self.router.apply(wanted).await {
             Ok(applied) => {
                 comes_true(&self.router, wanted).await;

@@ -9,19 +9,19 @@ use std::{
     time::Duration,
 };
 
-use router::health::{Checker, Fault, Found, MAX_ANSWER, Settings, ask};
+use router::health::{Checker, Fault, HealthReport, MAX_ANSWER, Settings, ask};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpListener,
     sync::watch,
 };
 use traffic::{
+    desired::{self, DesiredConfig, ServiceSpec, Target},
     health::{Probe, Verdict},
-    wanted::{self, ServiceSpec, Target, Wanted},
 };
 
 use crate::{
-    lead::states::{spec, target, wanted_of},
+    controller::states::{spec, target, wanted_of},
     ports::free_address,
 };
 
@@ -75,12 +75,12 @@ impl Backend {
     }
 }
 
-pub fn how(path: Option<&str>) -> wanted::Health {
-    wanted::Health {
+pub fn how(path: Option<&str>) -> desired::Health {
+    desired::Health {
         path: path.map(Into::into),
         interval: Duration::from_millis(100),
         timeout: Duration::from_millis(500),
-        ..wanted::Health::default()
+        ..desired::Health::default()
     }
 }
 
@@ -158,15 +158,15 @@ fn leads_to(targets: Vec<Target>) -> ServiceSpec {
     spec
 }
 
-fn wants(generation: u64, specs: Vec<ServiceSpec>) -> Arc<Wanted> {
+fn wants(generation: u64, specs: Vec<ServiceSpec>) -> Arc<DesiredConfig> {
     Arc::new(wanted_of(generation, specs))
 }
 
-async fn until(checker: &Checker, is_so: impl Fn(&Found) -> bool) -> Arc<Found> {
+async fn until(checker: &Checker, is_so: impl Fn(&HealthReport) -> bool) -> Arc<HealthReport> {
     checker.found().wait_for(|found| is_so(found)).await.unwrap().clone()
 }
 
-fn verdict(found: &Found, target: &Target) -> Verdict {
+fn verdict(found: &HealthReport, target: &Target) -> Verdict {
     found.health.verdict(target, &how(Some("/ready")))
 }
 
@@ -239,7 +239,7 @@ async fn many_targets_are_looked_at_some_at_a_time() {
     let (_wanted, to_check) = watch::channel(Some(wants(1, specs.collect())));
     let settings = Settings { at_once: 8, ..Settings::default() };
     let checker = Checker::start(to_check, &settings);
-    let all_healthy = |found: &Found| {
+    let all_healthy = |found: &HealthReport| {
         (0..200).all(|at| {
             found.health.verdict(&backend.target(), &how(Some(&format!("/ready/{at}")))) == Verdict::Healthy
         })

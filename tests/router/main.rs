@@ -5,10 +5,10 @@
 
 mod abilities;
 mod conformance;
+mod controller;
 mod haproxy;
 mod health;
 mod kinds;
-mod lead;
 mod loss;
 mod measure;
 mod names;

@@ -19,7 +19,7 @@ use router::{
     Answer, Applied, Checked, Kind, Router, RouterError,
     measure::{Measure, MeasureError, Settings, Totals},
 };
-use traffic::{line::LogPath, seen::Seen, wanted::Wanted};
+use traffic::{desired::DesiredConfig, log_line::LogPath, observed::ObservedConfig};
 
 use crate::loss::wait::wait_until;
 
@@ -42,11 +42,11 @@ impl Router for Told {
         Kind::Haproxy
     }
 
-    fn apply<'a>(&'a self, _wanted: &'a Wanted) -> Answer<'a, Applied> {
+    fn apply<'a>(&'a self, _wanted: &'a DesiredConfig) -> Answer<'a, Applied> {
         Self::none()
     }
 
-    fn read(&self) -> Answer<'_, Seen> {
+    fn read(&self) -> Answer<'_, ObservedConfig> {
         Self::none()
     }
 

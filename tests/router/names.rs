@@ -12,11 +12,11 @@ use std::{
 use router::names::{Answers, Lookup, Names, Resolver, Settings, System, Trouble, Unresolvable, resolve};
 use tokio::sync::watch;
 use traffic::{
-    seen::Seen,
-    wanted::{MAX_TARGETS, Protocol, Target, Wanted},
+    desired::{DesiredConfig, MAX_TARGETS, Protocol, Target},
+    observed::ObservedConfig,
 };
 
-use crate::lead::states::{obeyed, spec, target, wanted_of};
+use crate::controller::states::{obeyed, spec, target, wanted_of};
 
 /// A resolver that says what it was told to say.
 #[derive(Debug, Default)]
@@ -66,7 +66,7 @@ impl Resolver for Scripted {
 
 struct Asking {
     resolver: Arc<Scripted>,
-    wanted: watch::Sender<Option<Arc<Wanted>>>,
+    wanted: watch::Sender<Option<Arc<DesiredConfig>>>,
     names: Names,
 }
 
@@ -78,7 +78,7 @@ impl Asking {
         Self { resolver, wanted, names }
     }
 
-    fn want(&self, wanted: Wanted) -> Wanted {
+    fn want(&self, wanted: DesiredConfig) -> DesiredConfig {
         self.wanted.send_replace(Some(Arc::new(wanted.clone())));
         wanted
     }
@@ -89,17 +89,17 @@ impl Asking {
 }
 
 /// The service `shop` on port 8080, whose variation B leads there.
-fn leads_to(generation: u64, targets: &[&str]) -> Wanted {
+fn leads_to(generation: u64, targets: &[&str]) -> DesiredConfig {
     let mut spec = spec("shop", 8080, &[9_000, 1_000]);
     spec.variations[1].targets = targets.iter().map(|text| target(text)).collect();
     wanted_of(generation, vec![spec])
 }
 
-fn of_b(wanted: &Wanted) -> Vec<String> {
+fn of_b(wanted: &DesiredConfig) -> Vec<String> {
     wanted.services()[0].variations[1].targets.iter().map(Target::to_string).collect()
 }
 
-fn resolved(wanted: &Wanted, answers: &Answers) -> Vec<String> {
+fn resolved(wanted: &DesiredConfig, answers: &Answers) -> Vec<String> {
     of_b(&resolve(wanted, answers, None).unwrap().wanted)
 }
 
@@ -227,8 +227,8 @@ async fn what_is_known_of_names_that_stay_is_kept_and_the_rest_forgotten() {
 fn while_a_name_has_no_answer_what_the_router_has_counts() {
     let wanted = leads_to(2, &["b.example:9000"]);
     let none = Answers::default();
-    let fails = |seen: &Seen| resolve(&wanted, &none, Some(seen)).is_err();
-    assert!(fails(&Seen::default()));
+    let fails = |seen: &ObservedConfig| resolve(&wanted, &none, Some(seen)).is_err();
+    assert!(fails(&ObservedConfig::default()));
     let there = leads_to(1, &["10.1.1.1:9000", "10.1.1.2:9000", "10.1.1.3:1"]);
     let found = resolve(&wanted, &none, Some(&obeyed(&there))).unwrap();
     assert_eq!(of_b(&found.wanted), ["10.1.1.1:9000", "10.1.1.2:9000"]);

@@ -11,7 +11,7 @@ use tokio::{
 };
 use traffic::{
     Bucket, HashFunction, Shares, Table, Variation as Which,
-    wanted::{Listen, Number, Protocol, Rule, Service, ServiceSpec, StickyTo, Variation, Wanted},
+    desired::{DesiredConfig, Listen, Number, Protocol, Rule, Service, ServiceSpec, StickyTo, Variation},
 };
 
 /// A router that runs, and nothing else leads it.
@@ -23,7 +23,7 @@ pub trait Router {
     fn at(&self, protocol: Protocol) -> SocketAddr;
 
     /// Waits until it does this, and says whether it loaded its configuration anew; in words, what it can't do of it.
-    async fn does(&self, wanted: &Wanted) -> Result<bool, String>;
+    async fn does(&self, wanted: &DesiredConfig) -> Result<bool, String>;
 
     /// How many calls to a variation it says go on.
     async fn going_on(&self, service: &str, variation: &str) -> Option<u64>;
@@ -230,7 +230,7 @@ impl<R: Router> Trial<'_, R> {
     async fn does(&mut self, spec: ServiceSpec) -> Result<bool, String> {
         self.generation += 1;
         let number = Number { epoch: 3, generation: self.generation };
-        self.router.does(&Wanted::new(number, vec![Service::new(spec).unwrap()]).unwrap()).await
+        self.router.does(&DesiredConfig::new(number, vec![Service::new(spec).unwrap()]).unwrap()).await
     }
 
     async fn get(&self, path: &str, fields: &[(&str, &str)]) -> (u16, String) {

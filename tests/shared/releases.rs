@@ -5,7 +5,7 @@ use std::sync::Arc;
 use domain::release::{
     command::Command,
     lifecycle,
-    lifecycle::Submitted,
+    lifecycle::Submission,
     summary::{Summary, Times},
 };
 use language::Strategy;
@@ -44,7 +44,7 @@ pub fn submission(strategy: Strategy, text: &str) -> Command {
     for (at, byte) in text.bytes().enumerate() {
         digest[at % 32] = digest[at % 32].rotate_left(3).wrapping_add(byte);
     }
-    let submission = Submitted {
+    let submission = Submission {
         id: ReleaseId::parse(strategy.id.as_str()).unwrap(),
         strategy: Arc::new(strategy),
         text: text.into(),

@@ -2,8 +2,8 @@
 
 use traffic::{
     adopt::{AdoptError, name_of},
+    desired::{Name, Protocol},
     haproxy, nginx,
-    wanted::{Name, Protocol},
 };
 
 const OURS: &str = "/etc/nginx/choirmaster.conf";

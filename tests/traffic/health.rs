@@ -3,9 +3,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use traffic::{
     Variation as Which,
-    health::{Checks, Departure, Effective, Grain, Health, Probe, Turn, Verdict, effective, turns},
-    seen::Seen,
-    wanted::{Service, Target, Wanted},
+    desired::{DesiredConfig, Service, Target},
+    health::{
+        Checks, Departure, DepartureChange, Effective, Grain, Health, Probe, Verdict, effective, turns,
+    },
+    observed::ObservedConfig,
 };
 
 use crate::{
@@ -23,14 +25,14 @@ fn look(checks: &mut Checks, times: usize, mut is_good: impl FnMut(&Probe) -> bo
     }
 }
 
-fn looked_at(wanted: &Wanted) -> Checks {
+fn looked_at(wanted: &DesiredConfig) -> Checks {
     let mut checks = Checks::default();
     checks.follow(wanted, 0, || 0.5);
     checks
 }
 
 /// All targets answer well but these.
-fn health_with(wanted: &Wanted, bad: &[&str]) -> Health {
+fn health_with(wanted: &DesiredConfig, bad: &[&str]) -> Health {
     let bad: BTreeSet<_> = bad.iter().map(|text| target(text)).collect();
     let mut checks = looked_at(wanted);
     look(&mut checks, 3, |probe| !bad.contains(&probe.target));
@@ -53,7 +55,7 @@ fn any_found() -> impl Strategy<Value = Vec<Found>> {
 }
 
 /// Health in which the k-th target that is checked was found as `found` says.
-fn found_health(wanted: &Wanted, found: &[Found]) -> Health {
+fn found_health(wanted: &DesiredConfig, found: &[Found]) -> Health {
     let mut checks = looked_at(wanted);
     let mut given = BTreeMap::new();
     for _ in 0..3 {
@@ -70,7 +72,12 @@ fn found_health(wanted: &Wanted, found: &[Found]) -> Health {
 }
 
 /// The rule, written once more.
-fn counts_as_there(service: &Service, which: Which, health: &Health, seen: Option<&Seen>) -> Vec<bool> {
+fn counts_as_there(
+    service: &Service,
+    which: Which,
+    health: &Health,
+    seen: Option<&ObservedConfig>,
+) -> Vec<bool> {
     let variation = &service.variations[which.index()];
     let has_calls = |target: &Target| {
         let there = seen.and_then(|seen| seen.services.get(service.name.as_str()));
@@ -87,7 +94,7 @@ fn counts_as_there(service: &Service, which: Which, health: &Health, seen: Optio
     variation.targets.iter().map(of).collect()
 }
 
-fn any_case() -> impl Strategy<Value = (Wanted, Health, Option<Seen>, Grain)> {
+fn any_case() -> impl Strategy<Value = (DesiredConfig, Health, Option<ObservedConfig>, Grain)> {
     let grain = prop_oneof![Just(Grain::Target), Just(Grain::Variation)];
     (any_wanted(), any_found(), any::<bool>(), grain).prop_map(|(wanted, found, was_seen, grain)| {
         let health = found_health(&wanted, &found);
@@ -170,7 +177,7 @@ proptest! {
         prop_assert_eq!(&healthy.wanted, &wanted);
         prop_assert_eq!(&healthy.departures, &[]);
         let turns = turns(&away.departures, &healthy.departures);
-        prop_assert_eq!(turns, away.departures.into_iter().map(Turn::Returned).collect::<Vec<_>>());
+        prop_assert_eq!(turns, away.departures.into_iter().map(DepartureChange::Returned).collect::<Vec<_>>());
     }
 
     #[test]
@@ -224,7 +231,7 @@ proptest! {
 fn a_candidate_gets_its_first_calls_when_it_is_proven_and_the_stable_one_at_once() {
     let wanted = wanted([spec("a", 80, &[9_000, 1_000])]);
     let mut checks = looked_at(&wanted);
-    let unknown = effective(&wanted, &checks.health(), Some(&Seen::default()), Grain::Target);
+    let unknown = effective(&wanted, &checks.health(), Some(&ObservedConfig::default()), Grain::Target);
     assert_eq!(unknown.wanted.services()[0].table.hundredths(), [10_000, 0]);
     insta::assert_snapshot!(texts(&unknown), @"B of a gets 0 % where 10 % is wanted: no target is proven healthy yet");
     look(&mut checks, 1, |_| true);
@@ -293,17 +300,20 @@ fn turns_tell_what_began_what_changed_and_what_is_over() {
     let at = |bad: &[&str]| effective(&wanted, &health_with(&wanted, bad), None, Grain::Target).departures;
     let one = at(&["10.0.0.1:9000"]);
     let other = at(&["10.0.0.2:9000", "10.0.1.1:9000"]);
-    assert_eq!(turns(&[], &one), [Turn::Departed(one[0].clone())]);
+    assert_eq!(turns(&[], &one), [DepartureChange::Departed(one[0].clone())]);
     assert_eq!(turns(&one, &one), []);
-    assert_eq!(turns(&one, &other), [Turn::Departed(other[0].clone()), Turn::Departed(other[1].clone())]);
+    assert_eq!(
+        turns(&one, &other),
+        [DepartureChange::Departed(other[0].clone()), DepartureChange::Departed(other[1].clone())]
+    );
     let emptied = at(&["10.0.1.1:9000", "10.0.1.2:9000"]);
     assert!(matches!(&emptied[0], Departure::Emptied { is_unproven: false, wanted: 1_000, .. }));
     assert_eq!(
         turns(&other, &emptied),
         [
-            Turn::Returned(other[0].clone()),
-            Turn::Returned(other[1].clone()),
-            Turn::Departed(emptied[0].clone())
+            DepartureChange::Returned(other[0].clone()),
+            DepartureChange::Returned(other[1].clone()),
+            DepartureChange::Departed(emptied[0].clone())
         ]
     );
 }

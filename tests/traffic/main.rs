@@ -6,13 +6,13 @@ mod adopt;
 #[path = "../shared/cases.rs"]
 mod cases;
 mod choices;
+mod desired;
 mod haproxy;
 mod hashes;
 mod health;
-mod lines;
+mod log_lines;
 mod nginx;
+mod observed;
 mod repeats;
-mod seen;
 mod states;
 mod tables;
-mod wanted;

@@ -5,12 +5,13 @@ use std::{collections::BTreeSet, net::Ipv4Addr};
 use proptest::prelude::*;
 use traffic::{
     BUCKETS, Bucket, HashFunction, Shares, Table, Variation as Which,
+    desired::{
+        DesiredConfig, HeaderName, Listen, Name, Number, Protocol, Rule, Service, ServiceSpec, StickyTo,
+        Variation,
+    },
     nginx::{
         Changes, Layout, LayoutError, RenderError, as_answered, bucket_name, changes, header, id_of, lookups,
         parse, render, table_of, with_load,
-    },
-    wanted::{
-        HeaderName, Listen, Name, Number, Protocol, Rule, Service, ServiceSpec, StickyTo, Variation, Wanted,
     },
 };
 
@@ -38,9 +39,9 @@ fn service(name: &str) -> ServiceSpec {
     }
 }
 
-fn wanted(specs: Vec<ServiceSpec>) -> Wanted {
+fn wanted(specs: Vec<ServiceSpec>) -> DesiredConfig {
     let services = specs.into_iter().map(|spec| Service::new(spec).unwrap()).collect();
-    Wanted::new(Number { epoch: 1, generation: 2 }, services).unwrap()
+    DesiredConfig::new(Number { epoch: 1, generation: 2 }, services).unwrap()
 }
 
 #[test]

@@ -5,10 +5,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 use traffic::{
     BUCKETS, HashFunction, Shares, Table, Variation as Which,
-    seen::{Seen, SeenService, SeenTarget, SeenVariation},
-    wanted::{
-        Health, Listen, Number, Protocol, Rule, Service, ServiceError, ServiceSpec, Target, Variation, Wanted,
+    desired::{
+        DesiredConfig, Health, Listen, Number, Protocol, Rule, Service, ServiceError, ServiceSpec, Target,
+        Variation,
     },
+    observed::{ObservedConfig, SeenService, SeenTarget, SeenVariation},
 };
 
 pub const NUMBER: Number = Number { epoch: 1, generation: 7 };
@@ -49,9 +50,9 @@ pub fn spec(name: &str, port: u16, hundredths: &[u16]) -> ServiceSpec {
     }
 }
 
-pub fn wanted(specs: impl IntoIterator<Item = ServiceSpec>) -> Wanted {
+pub fn wanted(specs: impl IntoIterator<Item = ServiceSpec>) -> DesiredConfig {
     let services: Result<Vec<Service>, ServiceError> = specs.into_iter().map(Service::new).collect();
-    Wanted::new(NUMBER, services.unwrap()).unwrap()
+    DesiredConfig::new(NUMBER, services.unwrap()).unwrap()
 }
 
 pub fn wants_by_header(mut spec: ServiceSpec, values: &[(&str, u8)]) -> ServiceSpec {
@@ -61,7 +62,7 @@ pub fn wants_by_header(mut spec: ServiceSpec, values: &[(&str, u8)]) -> ServiceS
 }
 
 /// What a router is seen to do that does what is wanted.
-pub fn obeyed(wanted: &Wanted) -> Seen {
+pub fn obeyed(wanted: &DesiredConfig) -> ObservedConfig {
     let services = wanted.services().iter().map(|service| {
         let variations = service.variants().map(|one| SeenVariation {
             name: one.variation.name.to_string(),
@@ -76,7 +77,7 @@ pub fn obeyed(wanted: &Wanted) -> Seen {
         let seen = SeenService { variations: variations.collect(), table: Some(service.table.clone()) };
         (service.name.to_string(), seen)
     });
-    Seen { number: Some(wanted.number), services: services.collect(), left_over: Vec::new() }
+    ObservedConfig { number: Some(wanted.number), services: services.collect(), left_over: Vec::new() }
 }
 
 /// Shares of so many variations, of which some may have none.
@@ -92,7 +93,7 @@ pub fn any_shares(variations: usize) -> impl Strategy<Value = Vec<u16>> {
 }
 
 /// Services of one to four variations. Some are not checked, some have a header rule that asks for any variation.
-pub fn any_wanted() -> impl Strategy<Value = Wanted> {
+pub fn any_wanted() -> impl Strategy<Value = DesiredConfig> {
     let one = (1_usize..=4).prop_flat_map(|variations| {
         let rule = prop::option::of(prop::collection::vec(0..variations as u8, 0..4));
         (any_shares(variations), rule, prop::collection::vec(prop::bool::weighted(0.8), variations))

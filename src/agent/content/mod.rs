@@ -39,7 +39,7 @@ const DIGITS: usize = 64;
 
 /// One folder of an archive that is to be a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct VersionFolder {
     /// The name of the function.
     pub function: String,
     /// The folder in the archive, as `fns/sample_f1`.
@@ -106,7 +106,7 @@ impl Content {
     pub fn add_archive(
         &self,
         zip: &Path,
-        wanted: &[Wanted],
+        wanted: &[VersionFolder],
         limits: &Limits,
     ) -> Result<Vec<VersionId>, ContentError> {
         let zip = read(zip, limits.upload_bytes)?;
@@ -117,7 +117,12 @@ impl Content {
         wanted.iter().zip(&folders).map(|(wanted, folder)| self.add_part(&unpacked, wanted, folder)).collect()
     }
 
-    fn add_part(&self, all: &Unpacked, wanted: &Wanted, folder: &str) -> Result<VersionId, ContentError> {
+    fn add_part(
+        &self,
+        all: &Unpacked,
+        wanted: &VersionFolder,
+        folder: &str,
+    ) -> Result<VersionId, ContentError> {
         let files: BTreeMap<&str, File> = all
             .files
             .iter()

@@ -45,7 +45,7 @@ pub struct Status {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<WorkStatus>,
     #[serde(default)]
-    pub owed: Owed,
+    pub owed: PendingReports,
     /// How often this process took a new version back by its own judgement, by a person's word, or because a new version could not be
     /// started.
     #[serde(default)]
@@ -284,7 +284,7 @@ pub struct WorkStatus {
 
 /// What the manager was not told yet, or has not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Owed {
+pub struct PendingReports {
     pub results: u64,
     /// When it is tried again; none where nothing is owed, or just now.
     #[serde(default, skip_serializing_if = "Option::is_none")]

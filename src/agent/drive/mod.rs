@@ -4,14 +4,14 @@
 //!   begun, what serves goes on, and it is tried again.
 //! - Whatever is in flight and not wanted any more is given up, but for the end of a version: that is waited for.
 
-mod desk;
-mod enabled;
-mod keep;
+mod control_handler;
+mod effects;
+mod enabled_runtimes;
+mod persistence;
 mod report;
+mod reporter;
 mod runtimes;
 mod status;
-mod teller;
-mod tools;
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -29,21 +29,21 @@ use tokio::{
 };
 
 use self::{
-    desk::Desk,
-    enabled::Enabled,
-    keep::{KeepError, Memory},
+    control_handler::ControlHandler,
+    effects::Tools,
+    enabled_runtimes::Enabled,
+    persistence::{KeepError, Memory},
     report::Report,
-    teller::Teller,
-    tools::Tools,
+    reporter::Reporter,
 };
 use crate::{
     content::{Content, ContentError},
     control::{self, Control, ControlError, Order},
-    core::{self, Act, Core, Event, Now, Said, Trouble},
-    front::{Embedded, Front, Routed},
+    data_plane::{BuiltInProxy, DataPlane, ExternalRouter},
     link::{About, InProcess, LinkError, Manager},
     runtime::{RuntimeError, VersionId},
     settings::{FrontSettings, Settings, Stop},
+    state_machine::{self, Act, Event, Notice, Now, StateMachine, Trouble},
 };
 
 /// Orders of people that wait to be taken.
@@ -66,7 +66,7 @@ pub enum RunError {
     #[error(transparent)]
     Control(#[from] ControlError),
     #[error("the router: {0}")]
-    Router(#[from] crate::front::OpenError),
+    Router(#[from] crate::data_plane::OpenError),
     #[error("the token: {0}")]
     Token(String),
 }
@@ -126,7 +126,7 @@ fn link_settings(settings: &Settings) -> crate::link::Settings {
 
 #[derive(Debug)]
 struct Driver {
-    core: Core,
+    core: StateMachine,
     tools: Arc<Tools>,
     settings: Settings,
     memory: Memory,
@@ -134,8 +134,8 @@ struct Driver {
     tasks: JoinSet<Event>,
     in_flight: HashMap<Act, AbortHandle>,
     orders: mpsc::Receiver<Order>,
-    desk: Desk,
-    teller: Teller,
+    desk: ControlHandler,
+    teller: Reporter,
     _control: Control,
     /// The forms of functions that can be run here, as the manager was told.
     forms: Option<Vec<String>>,
@@ -151,7 +151,7 @@ impl Driver {
         } else {
             let identity = memory.identity()?;
             let token = match (&settings.manager.token_file, &identity) {
-                (Some(file), _) => Some(tools::read_secret(file).map_err(RunError::Token)?),
+                (Some(file), _) => Some(effects::read_secret(file).map_err(RunError::Token)?),
                 (None, Some(identity)) => Some(identity.token.clone()),
                 (None, None) => None,
             };
@@ -173,9 +173,9 @@ impl Driver {
             // It was fetched and nothing came of it, or its end was not the last thing that a former process did.
             tools.content.remove(version)?;
         }
-        let core = Core::new(
+        let core = StateMachine::new(
             state,
-            core::Settings {
+            state_machine::Settings {
                 keep_base_ms: settings.keep_base.as_millis() as u64,
                 drain_ms: settings.versions.drain.as_millis() as u64,
                 joins,
@@ -186,7 +186,7 @@ impl Driver {
         let tools = Arc::new(tools);
         Ok(Self {
             core,
-            teller: Teller::start(Arc::clone(&tools), driver),
+            teller: Reporter::start(Arc::clone(&tools), driver),
             tools,
             settings,
             memory,
@@ -194,16 +194,16 @@ impl Driver {
             tasks: JoinSet::new(),
             in_flight: HashMap::new(),
             orders,
-            desk: Desk::default(),
+            desk: ControlHandler::default(),
             _control: control,
             forms: None,
         })
     }
 
     fn tools(settings: &Settings, manager: Manager) -> Result<Tools, RunError> {
-        let front: Box<dyn Front> = match &settings.front {
-            FrontSettings::Proxy(proxy) => Box::new(Embedded::new(proxy.clone())),
-            FrontSettings::Router(router) => Box::new(Routed::open(router)?),
+        let front: Box<dyn DataPlane> = match &settings.front {
+            FrontSettings::Proxy(proxy) => Box::new(BuiltInProxy::new(proxy.clone())),
+            FrontSettings::Router(router) => Box::new(ExternalRouter::open(router)?),
         };
         let runtimes = Enabled::new(runtimes::open(settings)?);
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
@@ -214,7 +214,7 @@ impl Driver {
             // Those that answer are named at each poll.
             runtimes: Vec::new(),
             routers: vec![front.kind().name().to_owned()],
-            nonce: Some(keep::nonce(&settings.state)?),
+            nonce: Some(persistence::nonce(&settings.state)?),
         };
         Ok(Tools {
             manager,
@@ -272,9 +272,9 @@ impl Driver {
     fn say(&mut self) {
         for said in self.core.take_said() {
             match said {
-                Said::Info(text) => tracing::info!("{text}"),
-                Said::Warning(text) => tracing::warn!("{text}"),
-                Said::Error(text) => tracing::error!("{text}"),
+                Notice::Info(text) => tracing::info!("{text}"),
+                Notice::Warning(text) => tracing::warn!("{text}"),
+                Notice::Error(text) => tracing::error!("{text}"),
             }
         }
     }
@@ -288,7 +288,7 @@ impl Driver {
         if !(self.core.take_dirty() || self.is_unsaved()) {
             return;
         }
-        match keep::write(&self.memory.state_path(), self.core.state()) {
+        match persistence::write(&self.memory.state_path(), self.core.state()) {
             Ok(()) => {
                 if self.desk.unsaved.take().is_some() {
                     tracing::info!("what the agent knows is kept again");
@@ -421,7 +421,7 @@ impl Driver {
         self.tasks.shutdown().await;
         match self.settings.stop {
             Stop::Leave => tracing::info!("ends; the proxy and what runs go on"),
-            Stop::Drain => desk::drain(&self.tools, &self.core).await,
+            Stop::Drain => control_handler::drain(&self.tools, &self.core).await,
         }
     }
 }

@@ -12,16 +12,16 @@ use protocol::{
         VariationReport,
     },
 };
-use router::lead::{Phase, Then};
+use router::controller::{DriftAction, Phase};
 use traffic::{
-    seen::Difference,
-    wanted::{Service, StickyTo, Target, Variation},
+    desired::{Service, StickyTo, Target, Variation},
+    observed::Difference,
 };
 
 use crate::{
-    core::{Core, LedService, table::Led},
-    front::{Drift, Front, View},
+    data_plane::{DataPlane, Drift, View},
     measure::Side,
+    state_machine::{LedService, StateMachine, table::ManagedService},
 };
 
 /// What is told but for what was told already.
@@ -38,7 +38,7 @@ pub struct Report {
 
 impl Report {
     /// None before the manager has given this agent a name.
-    pub fn of(core: &Core, front: &dyn Front) -> Option<Self> {
+    pub fn of(core: &StateMachine, front: &dyn DataPlane) -> Option<Self> {
         let state = core.state();
         let (id, view) = (state.id.clone()?, front.view());
         let all = state.services.values();
@@ -83,8 +83,13 @@ impl Report {
     }
 }
 
-fn service(led: &LedService, core: &Core, front: &dyn Front, view: &View) -> Option<ServiceReport> {
-    let Led { service: told, .. } = led.told(front.abilities().hashes).ok()?;
+fn service(
+    led: &LedService,
+    core: &StateMachine,
+    front: &dyn DataPlane,
+    view: &View,
+) -> Option<ServiceReport> {
+    let ManagedService { service: told, .. } = led.told(front.abilities().hashes).ok()?;
     let number = core.decided_last();
     let testing =
         core.state().work.as_ref().and_then(|work| work.walk()).and_then(|walk| walk.testing.as_ref());
@@ -197,10 +202,10 @@ pub fn drift(drift: &Drift) -> DriftForm {
         wanted: joined(both.iter().map(|(_, wanted, _)| wanted.as_str()).collect()),
         seen: joined(both.iter().map(|(.., seen)| seen.as_str()).collect()),
         then: match drift.then {
-            Then::Repaired => DriftThen::Repaired,
-            Then::Paused => DriftThen::Paused,
-            Then::PausedAfterRepairs => DriftThen::PausedAfterRepairs,
-            Then::Accepted => DriftThen::Accepted,
+            DriftAction::Repaired => DriftThen::Repaired,
+            DriftAction::Paused => DriftThen::Paused,
+            DriftAction::PausedAfterRepairs => DriftThen::PausedAfterRepairs,
+            DriftAction::Accepted => DriftThen::Accepted,
         },
     }
 }

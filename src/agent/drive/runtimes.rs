@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use super::tools::read_secret;
+use super::effects::read_secret;
 use crate::{
     runtime::{
         Fault, Runtime, RuntimeError, form, oci,

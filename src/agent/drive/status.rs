@@ -1,22 +1,23 @@
 //! How the agent stands, for people.
 
 use tokio::time::Instant;
-use traffic::wanted::Number;
+use traffic::desired::Number;
 
-use super::{desk::Desk, report::phase, tools::Tools};
+use super::{control_handler::ControlHandler, effects::Tools, report::phase};
 use crate::{
     control::form::{
-        CandidateStatus, Draining, DriftStatus, FunctionStatus, KeptStatus, ManagerStatus, Owed, ProxyStatus,
-        RouterStatus, ServiceStatus, Status, TableNumber, VariationStatus, VersionStatus, WorkStatus,
+        CandidateStatus, Draining, DriftStatus, FunctionStatus, KeptStatus, ManagerStatus, PendingReports,
+        ProxyStatus, RouterStatus, ServiceStatus, Status, TableNumber, VariationStatus, VersionStatus,
+        WorkStatus,
     },
-    core::{Core, Function, LedService, Now, Phase, Work},
-    front::View,
+    data_plane::View,
     runtime::{self, VersionId},
     settings::Settings,
+    state_machine::{Function, LedService, Now, Phase, StateMachine, Work},
 };
 
 /// How a version stands.
-pub fn version(core: &Core, desk: &Desk, version: &VersionId) -> VersionStatus {
+pub fn version(core: &StateMachine, desk: &ControlHandler, version: &VersionId) -> VersionStatus {
     if let Some(running) = desk.running.get(version) {
         return running.into();
     }
@@ -35,7 +36,13 @@ pub fn version(core: &Core, desk: &Desk, version: &VersionId) -> VersionStatus {
     }
 }
 
-pub fn status(core: &Core, desk: &Desk, tools: &Tools, settings: &Settings, now: Now) -> Status {
+pub fn status(
+    core: &StateMachine,
+    desk: &ControlHandler,
+    tools: &Tools,
+    settings: &Settings,
+    now: Now,
+) -> Status {
     let wall = |ms: u64| now.wall_ms.saturating_sub(i64::try_from(now.ms.saturating_sub(ms)).unwrap_or(0));
     let (state, link) = (core.state(), core.link());
     let functions = state.functions.iter();
@@ -64,7 +71,7 @@ pub fn status(core: &Core, desk: &Desk, tools: &Tools, settings: &Settings, now:
         functions: functions.map(|(name, function)| of_function(core, desk, name, function)).collect(),
         services: state.services.values().map(|led| of_service(led, &view)).collect(),
         work: state.work.as_ref().map(|work| of_work(core, work)),
-        owed: Owed {
+        owed: PendingReports {
             results: state.owed.len() as u64,
             next_try_ms: core.next_send_ms().map(wall_after(now)),
         },
@@ -77,7 +84,7 @@ fn wall_after(now: Now) -> impl Fn(u64) -> i64 {
 }
 
 /// How the router stands that is led.
-fn router(kind: router::Kind, core: &Core, view: &View, now: Now) -> RouterStatus {
+fn router(kind: router::Kind, core: &StateMachine, view: &View, now: Now) -> RouterStatus {
     let wall =
         |at: Instant| now.wall_ms.saturating_sub(i64::try_from(at.elapsed().as_millis()).unwrap_or(i64::MAX));
     let of_number = |Number { epoch, generation }| TableNumber { epoch, generation };
@@ -122,7 +129,12 @@ fn of_service(led: &LedService, view: &View) -> ServiceStatus {
     }
 }
 
-fn of_function(core: &Core, desk: &Desk, name: &str, function: &Function) -> FunctionStatus {
+fn of_function(
+    core: &StateMachine,
+    desk: &ControlHandler,
+    name: &str,
+    function: &Function,
+) -> FunctionStatus {
     let candidate = function.candidate.as_ref().map(|candidate| {
         let walk = core.state().work.as_ref().and_then(|work| work.walk());
         let testing = walk.and_then(|walk| walk.testing.as_ref());
@@ -150,7 +162,7 @@ fn of_function(core: &Core, desk: &Desk, name: &str, function: &Function) -> Fun
     }
 }
 
-fn of_work(core: &Core, work: &Work) -> WorkStatus {
+fn of_work(core: &StateMachine, work: &Work) -> WorkStatus {
     let walk = work.walk();
     let testing = walk.and_then(|walk| walk.testing.as_ref());
     let ending = walk.and_then(|walk| walk.ending.as_ref());

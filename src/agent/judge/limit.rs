@@ -30,7 +30,7 @@ pub(super) struct Limit {
 
 /// What is counted of a limit of a share.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub(super) struct Counted {
+pub(super) struct LimitCounts {
     /// Calls that have ended.
     pub calls: u64,
     /// Calls on the wrong side.
@@ -65,33 +65,33 @@ impl Limit {
     }
 
     /// How many calls there are of those that it limits, and how many on its wrong side.
-    pub fn counted(&self, counts: &StageCounts) -> Counted {
+    pub fn counted(&self, counts: &StageCounts) -> LimitCounts {
         let (new, pending) = (counts.judged(self.of), counts.in_flight_of(self.of));
         let q = match self.condition.metric {
             Metric::ErrorRate => {
                 let hits = if self.is_most { new.errors } else { new.calls - new.errors };
-                return Counted { calls: new.calls, hits, pending };
+                return LimitCounts { calls: new.calls, hits, pending };
             }
             Metric::ResponseTime(Statistic::Median) => 0.5,
             Metric::ResponseTime(Statistic::Quantile(q)) => q,
-            Metric::ResponseTime(Statistic::Minimum | Statistic::Maximum) => return Counted::default(),
+            Metric::ResponseTime(Statistic::Minimum | Statistic::Maximum) => return LimitCounts::default(),
         };
         let counted = |values| {
             let (counts, _) = hits(&values, q, self.bound());
-            Counted { calls: counts.calls, hits: counts.events, pending }
+            LimitCounts { calls: counts.calls, hits: counts.events, pending }
         };
-        new.times.to_values().map_or_else(|_| Counted::default(), counted)
+        new.times.to_values().map_or_else(|_| LimitCounts::default(), counted)
     }
 
     /// Whether what was counted since then, or in all, proves that it is broken, but for a probability `alpha`.
     pub fn broken(
         &self,
-        counted: Counted,
+        counted: LimitCounts,
         alpha: f64,
         since: Option<Duration>,
         counts: &StageCounts,
     ) -> Option<Breach> {
-        let Counted { calls, hits, pending } = counted;
+        let LimitCounts { calls, hits, pending } = counted;
         let begun = Counts { calls: calls + pending, events: hits };
         let evidence = ln_evidence(begun, beyond::Limit::AtMost(self.most?));
         if evidence < -alpha.ln() {

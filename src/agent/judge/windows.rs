@@ -5,7 +5,7 @@ use std::time::Duration;
 use language::part_of_the;
 use serde::{Deserialize, Serialize};
 
-use super::{Breach, limit::Counted};
+use super::{Breach, limit::LimitCounts};
 
 /// How long the shortest windows last.
 pub(super) const SHORTEST: Duration = Duration::from_mins(1);
@@ -28,7 +28,7 @@ struct Window {
     power: u32,
     since: Duration,
     /// What was counted before it began, a limit each.
-    before: Vec<Counted>,
+    before: Vec<LimitCounts>,
 }
 
 impl Windows {
@@ -36,9 +36,9 @@ impl Windows {
     /// part of alpha that the window has, and when it began.
     pub fn look(
         &self,
-        now: &[Counted],
+        now: &[LimitCounts],
         elapsed: Duration,
-        broken: impl Fn(usize, Counted, f64, Duration) -> Option<Breach>,
+        broken: impl Fn(usize, LimitCounts, f64, Duration) -> Option<Breach>,
     ) -> Option<Breach> {
         let broken_in = |window: &Window| {
             let part = part_of_the(window.number);
@@ -50,7 +50,7 @@ impl Windows {
     }
 
     /// Ends the windows that are over, and begins those that are due.
-    pub fn go_on(&mut self, now: &[Counted], elapsed: Duration) {
+    pub fn go_on(&mut self, now: &[LimitCounts], elapsed: Duration) {
         let turn = u64::try_from(elapsed.as_millis() / SHORTEST.as_millis()).unwrap_or(u64::MAX);
         if turn <= self.turn {
             return;
@@ -68,7 +68,7 @@ impl Windows {
     }
 }
 
-impl Counted {
+impl LimitCounts {
     /// What began after `before`. Where times are kept less exactly than then, fewer may be known to be on the wrong side.
     /// Calls that went on then may end as they like: those that take long may all be on the wrong side.
     fn since(self, before: Self) -> Self {

@@ -60,7 +60,7 @@ pub struct About {
 
 /// The answer to a poll.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Polled {
+pub struct PollResponse {
     /// What the agent is called from now on.
     pub id: String,
     /// The first offer that waits for it.
@@ -124,7 +124,12 @@ impl Manager {
 
     /// Says where the agent is and what it can run, and asks what is new. The manager may wait for news, if it knows of waiting. Without
     /// an id the agent is given one, at once.
-    pub async fn poll(&self, id: Option<&str>, about: &About, wait: Duration) -> Result<Polled, LinkError> {
+    pub async fn poll(
+        &self,
+        id: Option<&str>,
+        about: &About,
+        wait: Duration,
+    ) -> Result<PollResponse, LinkError> {
         let area = about.area.as_deref().map(serde_json::from_str::<&RawValue>).transpose();
         let area =
             area.map_err(|error| LinkError::Settings(format!("the agent's area is no JSON: {error}")))?;
@@ -142,7 +147,7 @@ impl Manager {
         *self.0.reads.lock().unwrap_or_else(PoisonError::into_inner) = read_by(&answer);
         let hears = answer.features.iter().any(|known| known == FEATURE_ROUTERS);
         self.0.hears_of_routers.store(hears, Ordering::Relaxed);
-        Ok(Polled {
+        Ok(PollResponse {
             offer: (!answer.new_release.is_empty()).then(|| answer.new_release.into_owned()),
             id: answer.id.into_owned(),
         })

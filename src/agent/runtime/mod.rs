@@ -20,8 +20,8 @@ pub mod process;
 mod remote;
 mod state;
 pub mod tinyfaas;
-mod turns;
 mod version;
+mod version_locks;
 pub mod wasm;
 pub mod webhook;
 

@@ -6,11 +6,11 @@ use std::{
     time::Duration,
 };
 
-pub use router::lead::OnDrift;
+pub use router::controller::OnDrift;
 use router::{haproxy, measure, nginx};
 use traffic::{
     haproxy::{Folder, Frame},
-    line::{LogPath, LogPathError},
+    log_line::{LogPath, LogPathError},
     nginx::{Layout, Log},
 };
 

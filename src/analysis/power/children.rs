@@ -46,7 +46,7 @@ pub struct Among {
 
 /// What a release measures of its children, as a number of calls has it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Heard {
+pub(super) struct ChildSpread {
     /// That measure both versions.
     pub children: f64,
     pub effective: f64,
@@ -109,9 +109,9 @@ impl Among {
     }
 
     /// What is heard of values: `pairs` are N·c(1 − c) of `calls` with the share c on the canary.
-    pub(super) fn heard_values(&self, calls: f64, share: f64, pairs: f64, of_fleet: f64) -> Heard {
+    pub(super) fn heard_values(&self, calls: f64, share: f64, pairs: f64, of_fleet: f64) -> ChildSpread {
         let few = Few::of(calls / self.children, share, self.children);
-        Heard {
+        ChildSpread {
             children: self.children * few.measured,
             effective: (self.children * self.even * few.measured * few.even).max(1.0),
             information: self.information.unwrap_or(of_fleet) * pairs * few.calls,
@@ -120,11 +120,11 @@ impl Among {
     }
 
     /// What is heard of events, of which the canary gets the share `pi`. Who has none says nothing.
-    pub(super) fn heard_events(&self, events: f64, pi: f64) -> Heard {
+    pub(super) fn heard_events(&self, events: f64, pi: f64) -> ChildSpread {
         let each = events / self.children;
         let measured = -(-each).exp_m1();
         let kurtosis = 1.0 + (1.0 / (pi * (1.0 - pi)) - 6.0) * measured / (2.0 * each);
-        Heard {
+        ChildSpread {
             children: self.children * measured,
             effective: (self.children * self.even * each / (1.0 + each)).max(1.0),
             information: events * pi * (1.0 - pi),
@@ -133,8 +133,8 @@ impl Among {
     }
 
     /// The ways in which it may come out.
-    pub(super) fn cases(&self, heard: Heard) -> Vec<Case> {
-        let Heard { children, effective, information, kurtosis } = heard;
+    pub(super) fn cases(&self, heard: ChildSpread) -> Vec<Case> {
+        let ChildSpread { children, effective, information, kurtosis } = heard;
         let spare = information * (1.0 - 1.0 / effective);
         // Of enough children a few hundredths of one measure nothing in the mean.
         if children.round() < LEAST_CHILDREN || spare <= 0.0 {

@@ -4,7 +4,7 @@ use std::{net::IpAddr, time::Duration};
 
 use agent::settings::{CommandLine, HaproxySettings, LedKind, NginxSettings, OnDrift, Ports, RouterSettings};
 
-use crate::cli::settings::value::{Parsed, Slot, parts};
+use crate::cli::settings::value::{Parsed, SettingTarget, parts};
 
 /// How long the calls that are left may take at the end of a release.
 const DRAIN: (Duration, Duration) = (Duration::ZERO, Duration::from_hours(24));
@@ -49,37 +49,37 @@ impl Default for RouterKeys {
 
 impl RouterKeys {
     /// Every key and its place, in the order of the documentation.
-    pub fn keys(&mut self) -> Vec<(&'static str, Slot<'_>)> {
+    pub fn keys(&mut self) -> Vec<(&'static str, SettingTarget<'_>)> {
         let Self { kind, on_drift, drain, ports, nginx, haproxy } = self;
         vec![
-            ("router.kind", Slot::Parsed(kind)),
-            ("router.on_drift", Slot::Parsed(on_drift)),
-            ("router.drain", Slot::Time(drain, DRAIN)),
-            ("router.ports", Slot::Parsed(ports)),
-            ("nginx.program", Slot::Parsed(&mut nginx.program)),
-            ("nginx.config", Slot::Parsed(&mut nginx.config)),
-            ("nginx.include", Slot::Parsed(&mut nginx.include)),
-            ("nginx.pid", Slot::Parsed(&mut nginx.pid)),
-            ("nginx.reload", Slot::Parsed(&mut nginx.reload)),
-            ("nginx.folder", Slot::Parsed(&mut nginx.folder)),
-            ("nginx.ask", Slot::Parsed(&mut nginx.ask)),
-            ("nginx.addresses", Slot::Parsed(&mut nginx.addresses)),
-            ("nginx.patience", Slot::Time(&mut nginx.patience, PATIENCE)),
-            ("nginx.lines", Slot::Parsed(&mut nginx.lines)),
-            ("nginx.user", Slot::Parsed(&mut nginx.user)),
-            ("nginx.alone", Slot::Parsed(&mut nginx.alone)),
-            ("haproxy.program", Slot::Parsed(&mut haproxy.program)),
-            ("haproxy.config", Slot::Parsed(&mut haproxy.config)),
-            ("haproxy.folder", Slot::Parsed(&mut haproxy.folder)),
-            ("haproxy.socket", Slot::Parsed(&mut haproxy.socket)),
-            ("haproxy.master_socket", Slot::Parsed(&mut haproxy.master_socket)),
-            ("haproxy.pid", Slot::Parsed(&mut haproxy.pid)),
-            ("haproxy.reload", Slot::Parsed(&mut haproxy.reload)),
-            ("haproxy.addresses", Slot::Parsed(&mut haproxy.addresses)),
-            ("haproxy.hard_stop_after", Slot::Time(&mut haproxy.hard_stop_after, DRAIN)),
-            ("haproxy.lines", Slot::Parsed(&mut haproxy.lines)),
-            ("haproxy.user", Slot::Parsed(&mut haproxy.user)),
-            ("haproxy.chroot", Slot::Parsed(&mut haproxy.chroot)),
+            ("router.kind", SettingTarget::Parsed(kind)),
+            ("router.on_drift", SettingTarget::Parsed(on_drift)),
+            ("router.drain", SettingTarget::Time(drain, DRAIN)),
+            ("router.ports", SettingTarget::Parsed(ports)),
+            ("nginx.program", SettingTarget::Parsed(&mut nginx.program)),
+            ("nginx.config", SettingTarget::Parsed(&mut nginx.config)),
+            ("nginx.include", SettingTarget::Parsed(&mut nginx.include)),
+            ("nginx.pid", SettingTarget::Parsed(&mut nginx.pid)),
+            ("nginx.reload", SettingTarget::Parsed(&mut nginx.reload)),
+            ("nginx.folder", SettingTarget::Parsed(&mut nginx.folder)),
+            ("nginx.ask", SettingTarget::Parsed(&mut nginx.ask)),
+            ("nginx.addresses", SettingTarget::Parsed(&mut nginx.addresses)),
+            ("nginx.patience", SettingTarget::Time(&mut nginx.patience, PATIENCE)),
+            ("nginx.lines", SettingTarget::Parsed(&mut nginx.lines)),
+            ("nginx.user", SettingTarget::Parsed(&mut nginx.user)),
+            ("nginx.alone", SettingTarget::Parsed(&mut nginx.alone)),
+            ("haproxy.program", SettingTarget::Parsed(&mut haproxy.program)),
+            ("haproxy.config", SettingTarget::Parsed(&mut haproxy.config)),
+            ("haproxy.folder", SettingTarget::Parsed(&mut haproxy.folder)),
+            ("haproxy.socket", SettingTarget::Parsed(&mut haproxy.socket)),
+            ("haproxy.master_socket", SettingTarget::Parsed(&mut haproxy.master_socket)),
+            ("haproxy.pid", SettingTarget::Parsed(&mut haproxy.pid)),
+            ("haproxy.reload", SettingTarget::Parsed(&mut haproxy.reload)),
+            ("haproxy.addresses", SettingTarget::Parsed(&mut haproxy.addresses)),
+            ("haproxy.hard_stop_after", SettingTarget::Time(&mut haproxy.hard_stop_after, DRAIN)),
+            ("haproxy.lines", SettingTarget::Parsed(&mut haproxy.lines)),
+            ("haproxy.user", SettingTarget::Parsed(&mut haproxy.user)),
+            ("haproxy.chroot", SettingTarget::Parsed(&mut haproxy.chroot)),
         ]
     }
 

@@ -15,7 +15,7 @@ use agent::{
     settings::{OciSettings, Runtimes, WebhookSettings},
 };
 
-use crate::cli::settings::value::{Parsed, Slot, parts};
+use crate::cli::settings::value::{Parsed, SettingTarget, parts};
 
 /// The most containers of a version at tinyFaaS.
 const MAX_THREADS: u64 = 1_000;
@@ -30,36 +30,36 @@ const CALL_TIME: (Duration, Duration) = (Duration::from_millis(10), Duration::fr
 const PATIENCE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_hours(1));
 
 /// Every key and its place, in the order of the documentation.
-pub fn keys(runtimes: &mut Runtimes) -> Vec<(&'static str, Slot<'_>)> {
+pub fn keys(runtimes: &mut Runtimes) -> Vec<(&'static str, SettingTarget<'_>)> {
     let Runtimes { enabled, ports, cgroups, tinyfaas, webhook, oci, wasm } = runtimes;
     let WebhookSettings { url, secret_file, agent, sends_content, runners, patience } = webhook;
     vec![
-        ("runtimes.enabled", Slot::Parsed(enabled)),
-        ("runtimes.ports", Slot::Parsed(ports)),
-        ("process.cgroups", Slot::Parsed(cgroups)),
-        ("tinyfaas.management", Slot::Parsed(&mut tinyfaas.management)),
-        ("tinyfaas.calls", Slot::Parsed(&mut tinyfaas.calls)),
-        ("tinyfaas.prefix", Slot::Parsed(&mut tinyfaas.prefix)),
-        ("tinyfaas.threads", Slot::Number(&mut tinyfaas.threads, (1, MAX_THREADS))),
-        ("tinyfaas.forms", Slot::Parsed(&mut tinyfaas.forms)),
-        ("tinyfaas.patience", Slot::Time(&mut tinyfaas.patience, PATIENCE)),
-        ("webhook.url", Slot::Parsed(url)),
-        ("webhook.secret_file", Slot::Parsed(secret_file)),
-        ("webhook.agent", Slot::Parsed(agent)),
-        ("webhook.sends_content", Slot::Parsed(sends_content)),
-        ("webhook.runners", Slot::Parsed(runners)),
-        ("webhook.patience", Slot::Time(patience, PATIENCE)),
-        ("oci.program", Slot::Parsed(&mut oci.program)),
-        ("oci.podman_runtime", Slot::Parsed(&mut oci.podman_runtime)),
-        ("oci.rootfs", Slot::Parsed(&mut oci.rootfs)),
-        ("oci.image", Slot::Parsed(&mut oci.image)),
-        ("oci.binds", Slot::Parsed(&mut oci.binds)),
-        ("oci.ports", Slot::Parsed(&mut oci.ports)),
-        ("wasm.memory", Slot::Size(&mut wasm.memory, CALL_MEMORY)),
-        ("wasm.calls", Slot::Number(&mut wasm.calls, (1, MAX_CALLS))),
-        ("wasm.compute", Slot::Time(&mut wasm.compute, CALL_TIME)),
-        ("wasm.time", Slot::Time(&mut wasm.time, CALL_TIME)),
-        ("wasm.outgoing", Slot::Parsed(&mut wasm.outgoing)),
+        ("runtimes.enabled", SettingTarget::Parsed(enabled)),
+        ("runtimes.ports", SettingTarget::Parsed(ports)),
+        ("process.cgroups", SettingTarget::Parsed(cgroups)),
+        ("tinyfaas.management", SettingTarget::Parsed(&mut tinyfaas.management)),
+        ("tinyfaas.calls", SettingTarget::Parsed(&mut tinyfaas.calls)),
+        ("tinyfaas.prefix", SettingTarget::Parsed(&mut tinyfaas.prefix)),
+        ("tinyfaas.threads", SettingTarget::Number(&mut tinyfaas.threads, (1, MAX_THREADS))),
+        ("tinyfaas.forms", SettingTarget::Parsed(&mut tinyfaas.forms)),
+        ("tinyfaas.patience", SettingTarget::Time(&mut tinyfaas.patience, PATIENCE)),
+        ("webhook.url", SettingTarget::Parsed(url)),
+        ("webhook.secret_file", SettingTarget::Parsed(secret_file)),
+        ("webhook.agent", SettingTarget::Parsed(agent)),
+        ("webhook.sends_content", SettingTarget::Parsed(sends_content)),
+        ("webhook.runners", SettingTarget::Parsed(runners)),
+        ("webhook.patience", SettingTarget::Time(patience, PATIENCE)),
+        ("oci.program", SettingTarget::Parsed(&mut oci.program)),
+        ("oci.podman_runtime", SettingTarget::Parsed(&mut oci.podman_runtime)),
+        ("oci.rootfs", SettingTarget::Parsed(&mut oci.rootfs)),
+        ("oci.image", SettingTarget::Parsed(&mut oci.image)),
+        ("oci.binds", SettingTarget::Parsed(&mut oci.binds)),
+        ("oci.ports", SettingTarget::Parsed(&mut oci.ports)),
+        ("wasm.memory", SettingTarget::Size(&mut wasm.memory, CALL_MEMORY)),
+        ("wasm.calls", SettingTarget::Number(&mut wasm.calls, (1, MAX_CALLS))),
+        ("wasm.compute", SettingTarget::Time(&mut wasm.compute, CALL_TIME)),
+        ("wasm.time", SettingTarget::Time(&mut wasm.time, CALL_TIME)),
+        ("wasm.outgoing", SettingTarget::Parsed(&mut wasm.outgoing)),
     ]
 }
 

@@ -20,7 +20,7 @@ use crate::cli::{
     proxy::settings::{DEFAULT_CONTROL as PROXY_CONTROL, Settings as ProxyDefaults},
     settings::{
         Configured, check_level,
-        value::{Parsed, Slot},
+        value::{Parsed, SettingTarget},
     },
 };
 
@@ -220,7 +220,7 @@ impl Configured for Settings {
         }
     }
 
-    fn keys(&mut self) -> Vec<(&'static str, Slot<'_>)> {
+    fn keys(&mut self) -> Vec<(&'static str, SettingTarget<'_>)> {
         const SECOND: Duration = Duration::from_secs(1);
         const DAY: Duration = Duration::from_hours(24);
         const TIMES: (Duration, Duration) = (Duration::from_millis(10), DAY);
@@ -232,49 +232,49 @@ impl Configured for Settings {
         let Health { path: _, interval, timeout, healthy_after, give_up } = health;
         let warm_up = &mut self.warm_up;
         let mut keys = vec![
-            ("agent.name", Slot::Parsed(&mut agent.name)),
-            ("agent.at", Slot::Parsed(&mut self.at)),
-            ("agent.area_file", Slot::Parsed(&mut self.area_file)),
-            ("agent.labels", Slot::Parsed(&mut agent.labels)),
-            ("agent.state", Slot::Parsed(&mut agent.state)),
-            ("agent.control", Slot::Parsed(&mut agent.control)),
-            ("agent.keep_base", Slot::Time(&mut agent.keep_base, (Duration::ZERO, 365 * DAY))),
-            ("agent.stop", Slot::Parsed(&mut agent.stop)),
-            ("agent.metrics", Slot::Parsed(&mut agent.metrics)),
-            ("manager.url", Slot::Parsed(url)),
-            ("manager.join_token_file", Slot::Parsed(join_token_file)),
-            ("manager.token_file", Slot::Parsed(token_file)),
-            ("manager.ca", Slot::Parsed(ca)),
-            ("manager.certificate", Slot::Parsed(certificate)),
-            ("manager.key", Slot::Parsed(key)),
-            ("proxy.control", Slot::Parsed(&mut self.proxy.control)),
-            ("proxy.start", Slot::Parsed(&mut self.start_proxy)),
-            ("proxy.listen", Slot::Parsed(&mut self.proxy_listen)),
-            ("proxy.state", Slot::Parsed(&mut self.proxy_state)),
+            ("agent.name", SettingTarget::Parsed(&mut agent.name)),
+            ("agent.at", SettingTarget::Parsed(&mut self.at)),
+            ("agent.area_file", SettingTarget::Parsed(&mut self.area_file)),
+            ("agent.labels", SettingTarget::Parsed(&mut agent.labels)),
+            ("agent.state", SettingTarget::Parsed(&mut agent.state)),
+            ("agent.control", SettingTarget::Parsed(&mut agent.control)),
+            ("agent.keep_base", SettingTarget::Time(&mut agent.keep_base, (Duration::ZERO, 365 * DAY))),
+            ("agent.stop", SettingTarget::Parsed(&mut agent.stop)),
+            ("agent.metrics", SettingTarget::Parsed(&mut agent.metrics)),
+            ("manager.url", SettingTarget::Parsed(url)),
+            ("manager.join_token_file", SettingTarget::Parsed(join_token_file)),
+            ("manager.token_file", SettingTarget::Parsed(token_file)),
+            ("manager.ca", SettingTarget::Parsed(ca)),
+            ("manager.certificate", SettingTarget::Parsed(certificate)),
+            ("manager.key", SettingTarget::Parsed(key)),
+            ("proxy.control", SettingTarget::Parsed(&mut self.proxy.control)),
+            ("proxy.start", SettingTarget::Parsed(&mut self.start_proxy)),
+            ("proxy.listen", SettingTarget::Parsed(&mut self.proxy_listen)),
+            ("proxy.state", SettingTarget::Parsed(&mut self.proxy_state)),
         ];
         keys.extend(self.router.keys());
         keys.extend(runtimes::keys(&mut agent.runtimes));
         keys.extend([
-            ("versions.drain", Slot::Time(drain, (Duration::ZERO, 30 * DAY))),
-            ("versions.grace", Slot::Time(grace, (Duration::ZERO, DAY))),
-            ("limits.memory", Slot::Size(memory, (1 << 20, TEBIBYTE))),
-            ("limits.processes", Slot::Number(processes, (1, 1_000_000))),
-            ("limits.files", Slot::Number(files, (16, 1_000_000))),
-            ("limits.room", Slot::Size(room, (4_096, TEBIBYTE))),
-            ("limits.log", Slot::Size(log, (4_096, 1 << 30))),
-            ("limits.cpu", Slot::Parsed(cpu)),
-            ("health.path", Slot::Parsed(&mut self.health_path)),
-            ("health.interval", Slot::Time(interval, TIMES)),
-            ("health.timeout", Slot::Time(timeout, TIMES)),
-            ("health.healthy_after", Slot::Number(healthy_after, (1, 1_000))),
-            ("health.give_up", Slot::Time(give_up, (SECOND, DAY))),
-            ("warm_up.calls", Slot::Number(&mut warm_up.calls, (0, MAX_WARM_UP))),
-            ("warm_up.method", Slot::Parsed(&mut warm_up.method)),
-            ("warm_up.path", Slot::Parsed(&mut warm_up.path)),
-            ("warm_up.body", Slot::Parsed(&mut warm_up.body)),
-            ("warm_up.timeout", Slot::Time(&mut warm_up.timeout, TIMES)),
-            ("log.level", Slot::Parsed(&mut self.log_level)),
-            ("log.format", Slot::Json(&mut self.log_json)),
+            ("versions.drain", SettingTarget::Time(drain, (Duration::ZERO, 30 * DAY))),
+            ("versions.grace", SettingTarget::Time(grace, (Duration::ZERO, DAY))),
+            ("limits.memory", SettingTarget::Size(memory, (1 << 20, TEBIBYTE))),
+            ("limits.processes", SettingTarget::Number(processes, (1, 1_000_000))),
+            ("limits.files", SettingTarget::Number(files, (16, 1_000_000))),
+            ("limits.room", SettingTarget::Size(room, (4_096, TEBIBYTE))),
+            ("limits.log", SettingTarget::Size(log, (4_096, 1 << 30))),
+            ("limits.cpu", SettingTarget::Parsed(cpu)),
+            ("health.path", SettingTarget::Parsed(&mut self.health_path)),
+            ("health.interval", SettingTarget::Time(interval, TIMES)),
+            ("health.timeout", SettingTarget::Time(timeout, TIMES)),
+            ("health.healthy_after", SettingTarget::Number(healthy_after, (1, 1_000))),
+            ("health.give_up", SettingTarget::Time(give_up, (SECOND, DAY))),
+            ("warm_up.calls", SettingTarget::Number(&mut warm_up.calls, (0, MAX_WARM_UP))),
+            ("warm_up.method", SettingTarget::Parsed(&mut warm_up.method)),
+            ("warm_up.path", SettingTarget::Parsed(&mut warm_up.path)),
+            ("warm_up.body", SettingTarget::Parsed(&mut warm_up.body)),
+            ("warm_up.timeout", SettingTarget::Time(&mut warm_up.timeout, TIMES)),
+            ("log.level", SettingTarget::Parsed(&mut self.log_level)),
+            ("log.format", SettingTarget::Json(&mut self.log_json)),
         ]);
         keys
     }

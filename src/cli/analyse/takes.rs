@@ -12,15 +12,15 @@ use super::{
 use crate::cli::{
     failure::Failure,
     printable::{Passes, Printable},
+    required_calls::{HEAD, percent, plain, row},
     show,
-    takes::{HEAD, percent, plain, row},
 };
 use analysis::{
     Counts, Design, Deviation, End, Question, Sample, Spending, Tolerance,
     power::{Power, PowerAt, Spread},
     thousands,
 };
-use domain::release::prospect::{ASSUMED_ERROR_RATE, ASSUMED_VARIATION, WANTED};
+use domain::release::power_analysis::{ASSUMED_ERROR_RATE, ASSUMED_VARIATION, WANTED};
 use protocol::api::PlannedPoint;
 
 #[derive(Debug, clap::Args)]

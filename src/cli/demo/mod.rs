@@ -23,7 +23,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::{run::Stage, screen::Ended};
+use self::{run::Stage, screen::FinishedRelease};
 use super::{
     client::{Client, Connection},
     failure::Failure,
@@ -119,7 +119,7 @@ async fn play_flat(
     args: &Args,
     manager: &Manager,
     out: &mut impl Write,
-) -> Result<(Vec<Ended>, FleetReport), Failure> {
+) -> Result<(Vec<FinishedRelease>, FleetReport), Failure> {
     let url = format!("http://{}", manager.address);
     let client = Client::new(&Connection { url: url.clone(), token_file: None })?;
     writeln!(
@@ -181,7 +181,7 @@ impl DemoChildren {
 }
 
 /// What came of each release.
-fn summary(ended: &[Ended]) -> String {
+fn summary(ended: &[FinishedRelease]) -> String {
     let rows = ended.iter().map(|one| {
         vec![
             one.id.clone(),

@@ -32,7 +32,7 @@ use self::{
 };
 use super::{
     CHILDREN_LIMIT,
-    screen::{Ended, LOOK_EVERY, Screen},
+    screen::{FinishedRelease, LOOK_EVERY, Screen},
     unless_ended,
 };
 use crate::{
@@ -58,14 +58,14 @@ type Served = BTreeMap<&'static str, String>;
 
 /// What became of this part of the demo.
 #[derive(Debug)]
-pub struct Played {
-    pub ended: Vec<Ended>,
+pub struct DemoResult {
+    pub ended: Vec<FinishedRelease>,
     calls: Arc<Tally>,
     /// Calls that a new version failed, and the base version was given.
     repeated: u64,
 }
 
-impl Played {
+impl DemoResult {
     /// None was lost, and there were those that could have been.
     pub fn no_call_was_lost(&self) -> bool {
         self.calls.lost() == 0 && self.repeated > 0 && self.calls.by_new() > 0
@@ -87,7 +87,7 @@ impl Played {
 }
 
 /// Plays both releases and ends all that it started.
-pub async fn play(functions: &Path, out: &mut impl Write) -> Result<Played, Failure> {
+pub async fn play(functions: &Path, out: &mut impl Write) -> Result<DemoResult, Failure> {
     // The agents run in other folders.
     let functions = &functions.canonicalize()?;
     let store = format!("sqlite://{}", functions.join("own.db").display());
@@ -97,7 +97,7 @@ pub async fn play(functions: &Path, out: &mut impl Write) -> Result<Played, Fail
     played
 }
 
-async fn play_below(manager: &str, functions: &Path, out: &mut impl Write) -> Result<Played, Failure> {
+async fn play_below(manager: &str, functions: &Path, out: &mut impl Write) -> Result<DemoResult, Failure> {
     let agents = Agents::start(manager)?;
     let stage = OwnStage { agents: &agents, client: connect(manager)?, functions };
     let played = unless_ended(stage.play(out)).await;
@@ -120,7 +120,7 @@ struct OwnStage<'a> {
 }
 
 impl OwnStage<'_> {
-    async fn play(&self, out: &mut impl Write) -> Result<Played, Failure> {
+    async fn play(&self, out: &mut impl Write) -> Result<DemoResult, Failure> {
         let mut screen = Screen::new(std::io::stdout().is_terminal());
         writeln!(
             out,
@@ -144,7 +144,7 @@ impl OwnStage<'_> {
             ended.push(self.play_shop(&release, &mut callers, &mut screen, out).await?);
         }
         let calls = callers.finish().await?;
-        Ok(Played { ended, calls, repeated: self.repeated().await? })
+        Ok(DemoResult { ended, calls, repeated: self.repeated().await? })
     }
 
     /// Waits until the manager knows all agents, and their proxies answer.
@@ -226,7 +226,7 @@ impl OwnStage<'_> {
         served: &Served,
         screen: &mut Screen,
         out: &mut impl Write,
-    ) -> Result<Ended, Failure> {
+    ) -> Result<FinishedRelease, Failure> {
         // What is stable before it is what the agents are to come back to.
         let before = self.stable(served).await;
         let running = AtomicUsize::new(0);
@@ -242,7 +242,7 @@ impl OwnStage<'_> {
         let (new_at, base_at) = self.settled(release.is_good, serves).await;
         screen.ended(&followed, new_at, base_at, out)?;
         let wrong = wrong(release.is_good, &followed, new_at, base_at);
-        Ok(Ended::of(followed, (new_at, base_at), took, wrong))
+        Ok(FinishedRelease::of(followed, (new_at, base_at), took, wrong))
     }
 
     /// What is stable at the agents, by function.

@@ -10,7 +10,7 @@ use tokio::{
 use super::{
     AGENTS, CHILDREN_LIMIT,
     samples::{Expected, SAMPLES, Sample},
-    screen::{Ended, LOOK_EVERY, Screen},
+    screen::{FinishedRelease, LOOK_EVERY, Screen},
 };
 use crate::cli::{client::Client, failure::Failure};
 use language::Strategy;
@@ -33,7 +33,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Waits for the children, then plays every sample.
-    pub async fn all(&mut self, out: &mut impl Write) -> Result<Vec<Ended>, Failure> {
+    pub async fn all(&mut self, out: &mut impl Write) -> Result<Vec<FinishedRelease>, Failure> {
         self.wait_for_children(out).await?;
         let mut ended = Vec::new();
         for (index, sample) in SAMPLES.iter().enumerate() {
@@ -78,7 +78,7 @@ impl<'a> Stage<'a> {
         sample: &Sample,
         strategy: &Strategy,
         out: &mut impl Write,
-    ) -> Result<Ended, Failure> {
+    ) -> Result<FinishedRelease, Failure> {
         let children = self.children.clone();
         let running = || children.borrow().rolled_out;
         let (release, took) = self.screen.follow(self.client, sample.text, running, out).await?;
@@ -86,7 +86,7 @@ impl<'a> Stage<'a> {
         let rolled_out = self.children_settle(sample.expected).await;
         self.screen.ended(&release, new_at, base_at, out)?;
         let wrong = wrong(sample.expected, &release, new_at, base_at, rolled_out);
-        Ok(Ended::of(release, (new_at, base_at), took, wrong))
+        Ok(FinishedRelease::of(release, (new_at, base_at), took, wrong))
     }
 
     /// Children that run the new versions of every function of the strategy, and those that run the base versions.

@@ -17,7 +17,7 @@ const WIDTH: usize = 70;
 
 /// A release that is over, or was given up.
 #[derive(Debug, Clone)]
-pub struct Ended {
+pub struct FinishedRelease {
     pub id: String,
     pub state: String,
     /// Children that succeeded and that failed, wherever they are in the tree.
@@ -32,7 +32,7 @@ pub struct Ended {
     pub wrong: Option<String>,
 }
 
-impl Ended {
+impl FinishedRelease {
     pub fn of(
         release: Release,
         (new_at, base_at): (usize, usize),

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use super::{
     Args, CHILDREN_LIMIT, fleet_of,
     samples::{TREE_SAMPLES, TreeSample},
-    screen::{Ended, LOOK_EVERY, Screen},
+    screen::{FinishedRelease, LOOK_EVERY, Screen},
     unless_ended,
 };
 use crate::cli::{
@@ -49,7 +49,11 @@ struct Running {
 }
 
 /// Plays the samples of the tree and ends it.
-pub async fn play(args: &Args, functions: &Path, out: &mut impl Write) -> Result<Vec<Ended>, Failure> {
+pub async fn play(
+    args: &Args,
+    functions: &Path,
+    out: &mut impl Write,
+) -> Result<Vec<FinishedRelease>, Failure> {
     let tree = Tree::start(&config(args, functions)?, |place, agents| {
         if place.name == CORNER {
             agents.traffic.bad_path = Some(BAD_IN_THE_CORNER.to_owned());
@@ -74,7 +78,7 @@ fn config(args: &Args, functions: &Path) -> Result<TreeConfig, Failure> {
     })
 }
 
-async fn play_in(tree: &Tree, out: &mut impl Write) -> Result<Vec<Ended>, Failure> {
+async fn play_in(tree: &Tree, out: &mut impl Write) -> Result<Vec<FinishedRelease>, Failure> {
     let mut screen = Screen::new(std::io::stdout().is_terminal());
     writeln!(
         out,
@@ -116,7 +120,7 @@ async fn play_one(
     sample: &TreeSample,
     screen: &mut Screen,
     out: &mut impl Write,
-) -> Result<Ended, Failure> {
+) -> Result<FinishedRelease, Failure> {
     let (release, took) = screen.follow(client, sample.text, || tree.progress().rolled_out, out).await?;
     let side = tree.size() / 2;
     let wanted = Running { west: if sample.is_west { side } else { 0 }, east: 0 };
@@ -131,7 +135,7 @@ async fn play_one(
             wanted.west, found.west, found.east
         )
     });
-    Ok(Ended::of(release, (new_at, base_at), took, wrong))
+    Ok(FinishedRelease::of(release, (new_at, base_at), took, wrong))
 }
 
 /// What the children say, once it is what it should be or they had time enough.

@@ -15,7 +15,7 @@ use crate::cli::{
     failure::Failure,
     show,
     signals::Signals,
-    tree::{FleetBelow, Member, Standing, Tree, TreeConfig},
+    tree::{FleetBelow, Member, Tree, TreeConfig, TreeState},
 };
 use simulated_children::{EndOfRun, Progress, tree::TreeSpec};
 
@@ -178,7 +178,7 @@ fn clear(live: bool) -> &'static str {
     if live { "\r\x1b[K" } else { "" }
 }
 
-fn registered(tree: &Tree, standing: Standing) -> String {
+fn registered(tree: &Tree, standing: TreeState) -> String {
     format!(
         "{} of {} managers have registered, the root knows of {} of {} children",
         standing.managers + 1,

@@ -12,7 +12,7 @@ use proxy::{
 
 use crate::cli::settings::{
     Configured, check_level,
-    value::{Parsed, Slot, parts},
+    value::{Parsed, SettingTarget, parts},
 };
 
 pub const DEFAULT_CONTROL: &str = "data/proxy.sock";
@@ -98,29 +98,32 @@ impl Configured for Settings {
         }
     }
 
-    fn keys(&mut self) -> Vec<(&'static str, Slot<'_>)> {
+    fn keys(&mut self) -> Vec<(&'static str, SettingTarget<'_>)> {
         let mut keys = vec![
-            ("proxy.listen", Slot::Parsed(&mut self.listen)),
-            ("proxy.metrics", Slot::Parsed(&mut self.metrics)),
-            ("proxy.control", Slot::Parsed(&mut self.control)),
-            ("proxy.state", Slot::Parsed(&mut self.state)),
-            ("proxy.threads", Slot::Number(&mut self.threads, (0, 1_024))),
-            ("tls.listen", Slot::Parsed(&mut self.tls_listen)),
-            ("tls.certificate", Slot::Parsed(&mut self.certificate)),
-            ("tls.key", Slot::Parsed(&mut self.key)),
-            ("tls.client_ca", Slot::Parsed(&mut self.client_ca)),
-            ("tls.pass_through", Slot::Parsed(&mut self.pass_through)),
-            ("tcp.listen", Slot::Parsed(&mut self.tcp_listen)),
-            ("udp.listen", Slot::Parsed(&mut self.udp_listen)),
-            ("proxy_protocol.from", Slot::Parsed(&mut self.headers_from)),
-            ("drain.stop", Slot::Time(&mut self.stop_within, (Duration::ZERO, DAY))),
-            ("drain.upgrade", Slot::Time(&mut self.upgrade_within, (SECOND, 30 * DAY))),
-            ("counts.interval_seconds", Slot::Number(&mut self.measuring.interval_seconds, (1, 3_600))),
-            ("counts.keep", Slot::Time(&mut self.measuring.room.age, (MINUTE, DAY))),
-            ("log.level", Slot::Parsed(&mut self.log_level)),
-            ("log.format", Slot::Json(&mut self.log_json)),
-            ("log.access", Slot::Parsed(&mut self.measuring.access_log.logged)),
-            ("log.access_to", Slot::Parsed(&mut self.measuring.access_log.to)),
+            ("proxy.listen", SettingTarget::Parsed(&mut self.listen)),
+            ("proxy.metrics", SettingTarget::Parsed(&mut self.metrics)),
+            ("proxy.control", SettingTarget::Parsed(&mut self.control)),
+            ("proxy.state", SettingTarget::Parsed(&mut self.state)),
+            ("proxy.threads", SettingTarget::Number(&mut self.threads, (0, 1_024))),
+            ("tls.listen", SettingTarget::Parsed(&mut self.tls_listen)),
+            ("tls.certificate", SettingTarget::Parsed(&mut self.certificate)),
+            ("tls.key", SettingTarget::Parsed(&mut self.key)),
+            ("tls.client_ca", SettingTarget::Parsed(&mut self.client_ca)),
+            ("tls.pass_through", SettingTarget::Parsed(&mut self.pass_through)),
+            ("tcp.listen", SettingTarget::Parsed(&mut self.tcp_listen)),
+            ("udp.listen", SettingTarget::Parsed(&mut self.udp_listen)),
+            ("proxy_protocol.from", SettingTarget::Parsed(&mut self.headers_from)),
+            ("drain.stop", SettingTarget::Time(&mut self.stop_within, (Duration::ZERO, DAY))),
+            ("drain.upgrade", SettingTarget::Time(&mut self.upgrade_within, (SECOND, 30 * DAY))),
+            (
+                "counts.interval_seconds",
+                SettingTarget::Number(&mut self.measuring.interval_seconds, (1, 3_600)),
+            ),
+            ("counts.keep", SettingTarget::Time(&mut self.measuring.room.age, (MINUTE, DAY))),
+            ("log.level", SettingTarget::Parsed(&mut self.log_level)),
+            ("log.format", SettingTarget::Json(&mut self.log_json)),
+            ("log.access", SettingTarget::Parsed(&mut self.measuring.access_log.logged)),
+            ("log.access_to", SettingTarget::Parsed(&mut self.measuring.access_log.to)),
         ];
         keys.extend(limits(&mut self.limits));
         keys
@@ -133,7 +136,7 @@ const DAY: Duration = Duration::from_hours(24);
 const TIMES: (Duration, Duration) = (Duration::from_millis(10), DAY);
 
 /// What the proxy bears, and for how long.
-fn limits(limits: &mut Limits) -> Vec<(&'static str, Slot<'_>)> {
+fn limits(limits: &mut Limits) -> Vec<(&'static str, SettingTarget<'_>)> {
     let Limits {
         head_bytes,
         head_fields,
@@ -160,29 +163,29 @@ fn limits(limits: &mut Limits) -> Vec<(&'static str, Slot<'_>)> {
         pool,
     } = limits;
     vec![
-        ("udp.flows", Slot::Number(udp_flows, (1, 1_000_000))),
-        ("udp.idle", Slot::Time(udp_idle, TIMES)),
-        ("drain.flows", Slot::Time(flow_drain, (Duration::ZERO, 30 * DAY))),
-        ("limits.connections", Slot::Number(connections, (1, 10_000_000))),
-        ("limits.idle", Slot::Time(idle, TIMES)),
-        ("limits.head_bytes", Slot::Size(head_bytes, (1_024, 1 << 20))),
-        ("limits.head_fields", Slot::Number(head_fields, (8, 256))),
-        ("limits.head_time", Slot::Time(head_time, TIMES)),
-        ("limits.body_idle", Slot::Time(body_idle, TIMES)),
-        ("limits.tunnel_idle", Slot::Time(tunnel_idle, TIMES)),
-        ("limits.connect", Slot::Time(connect, TIMES)),
-        ("limits.first_byte", Slot::Time(first_byte, TIMES)),
-        ("limits.in_flight", Slot::Number(in_flight, (1, 1_000_000))),
-        ("limits.flows", Slot::Number(flows, (1, 1_000_000))),
-        ("limits.queue", Slot::Number(queue, (0, 1_000_000))),
-        ("limits.queue_time", Slot::Time(queue_time, TIMES)),
-        ("limits.streams", Slot::Number(streams, (1, 100_000))),
-        ("limits.resets", Slot::Number(resets, (1, 1_000_000))),
-        ("limits.handshake", Slot::Time(handshake, TIMES)),
-        ("limits.kept_body", Slot::Size(kept_body, (0, 1 << 30))),
-        ("limits.kept_bodies", Slot::Size(kept_bodies, (0, 1 << 40))),
-        ("limits.pool", Slot::Number(pool, (0, 100_000))),
-        ("limits.pooled", Slot::Time(pooled, (Duration::ZERO, DAY))),
+        ("udp.flows", SettingTarget::Number(udp_flows, (1, 1_000_000))),
+        ("udp.idle", SettingTarget::Time(udp_idle, TIMES)),
+        ("drain.flows", SettingTarget::Time(flow_drain, (Duration::ZERO, 30 * DAY))),
+        ("limits.connections", SettingTarget::Number(connections, (1, 10_000_000))),
+        ("limits.idle", SettingTarget::Time(idle, TIMES)),
+        ("limits.head_bytes", SettingTarget::Size(head_bytes, (1_024, 1 << 20))),
+        ("limits.head_fields", SettingTarget::Number(head_fields, (8, 256))),
+        ("limits.head_time", SettingTarget::Time(head_time, TIMES)),
+        ("limits.body_idle", SettingTarget::Time(body_idle, TIMES)),
+        ("limits.tunnel_idle", SettingTarget::Time(tunnel_idle, TIMES)),
+        ("limits.connect", SettingTarget::Time(connect, TIMES)),
+        ("limits.first_byte", SettingTarget::Time(first_byte, TIMES)),
+        ("limits.in_flight", SettingTarget::Number(in_flight, (1, 1_000_000))),
+        ("limits.flows", SettingTarget::Number(flows, (1, 1_000_000))),
+        ("limits.queue", SettingTarget::Number(queue, (0, 1_000_000))),
+        ("limits.queue_time", SettingTarget::Time(queue_time, TIMES)),
+        ("limits.streams", SettingTarget::Number(streams, (1, 100_000))),
+        ("limits.resets", SettingTarget::Number(resets, (1, 1_000_000))),
+        ("limits.handshake", SettingTarget::Time(handshake, TIMES)),
+        ("limits.kept_body", SettingTarget::Size(kept_body, (0, 1 << 30))),
+        ("limits.kept_bodies", SettingTarget::Size(kept_bodies, (0, 1 << 40))),
+        ("limits.pool", SettingTarget::Number(pool, (0, 100_000))),
+        ("limits.pooled", SettingTarget::Time(pooled, (Duration::ZERO, DAY))),
     ]
 }
 

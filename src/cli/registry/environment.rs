@@ -6,7 +6,7 @@ use clap::Subcommand;
 
 use super::{Gone, Many, One, Registered, Registering, label, list, one, register, remove, seconds};
 use crate::cli::{failure::Failure, show};
-use protocol::progressive::{
+use protocol::ab_releases::{
     Environment, EnvironmentDefaults, EnvironmentPort, EnvironmentSpec, HealthCheck,
 };
 

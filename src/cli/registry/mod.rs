@@ -11,7 +11,7 @@ use reqwest::Method;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    client::{self, Client, Connection, Noted},
+    client::{self, AuditNote, Client, Connection},
     failure::Failure,
     show,
 };
@@ -63,7 +63,7 @@ struct Gone {
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
-    noted: Noted,
+    noted: AuditNote,
     #[command(flatten)]
     connection: Connection,
 }
@@ -74,7 +74,7 @@ struct Registering {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    noted: Noted,
+    noted: AuditNote,
     #[command(flatten)]
     connection: Connection,
 }

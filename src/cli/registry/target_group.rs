@@ -6,7 +6,7 @@ use clap::Subcommand;
 
 use super::{Gone, Many, One, Registered, Registering, label, list, one, register, remove};
 use crate::cli::{failure::Failure, show};
-use protocol::progressive::{TargetGroup, TargetGroupSpec};
+use protocol::ab_releases::{TargetGroup, TargetGroupSpec};
 
 /// Say who runs variations, by names that A/B releases use.
 #[derive(Debug, clap::Args)]

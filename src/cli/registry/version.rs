@@ -6,7 +6,7 @@ use clap::Subcommand;
 
 use super::{Gone, Many, One, Registered, Registering, list, one, register, remove};
 use crate::cli::{failure::Failure, show};
-use protocol::progressive::{RegisteredVersion, VersionSpec};
+use protocol::ab_releases::{RegisteredVersion, VersionSpec};
 
 /// Characters of a digest in a list.
 const SHORT_DIGEST: usize = 12;

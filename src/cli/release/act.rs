@@ -5,7 +5,7 @@ use std::io::Write;
 use reqwest::{Method, header::IF_MATCH};
 
 use crate::cli::{
-    client::{Client, Connection, Noted},
+    client::{AuditNote, Client, Connection},
     failure::Failure,
     show,
 };
@@ -18,7 +18,7 @@ pub struct ReleaseTarget {
     #[arg(value_name = "RELEASE")]
     id: String,
     #[command(flatten)]
-    noted: Noted,
+    noted: AuditNote,
     /// Only if the release is as you saw it, by the tag that `release show` prints
     #[arg(long, value_name = "TAG")]
     if_match: Option<String>,

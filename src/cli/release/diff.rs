@@ -12,7 +12,7 @@ use crate::cli::{
     client::{Client, Connection},
     failure::Failure,
     show,
-    source::{Functions, Source, Unfound, Wanted},
+    source::{Functions, Source, SourceSpec, Unfound},
 };
 use language::{Strategy, functions, functions::Limits};
 use protocol::api::ReleaseDetail;
@@ -97,11 +97,11 @@ async fn side(client: &Client, name: &str, args: &Args) -> Result<Side, Failure>
 }
 
 fn from_file(named: &str, args: &Args) -> Result<Side, Failure> {
-    let wanted = Wanted { functions: args.functions.clone(), functions_of_manager: false };
+    let wanted = SourceSpec { functions: args.functions.clone(), functions_of_manager: false };
     let source = match Source::find(named, &wanted) {
         // A strategy can be compared without its functions.
         Err(Unfound::Missing { .. }) => {
-            Source::find(named, &Wanted { functions_of_manager: true, ..wanted })?
+            Source::find(named, &SourceSpec { functions_of_manager: true, ..wanted })?
         }
         found => found?,
     };

@@ -9,11 +9,11 @@ use serde::Serialize;
 
 use super::submit::{self, How, refused};
 use crate::cli::{
-    client::{Client, Connection, Noted},
+    client::{AuditNote, Client, Connection},
     failure::{self, Failure},
     printable::{Passes, Printable},
     show,
-    source::{Functions, Source, Unfound, Wanted, strategy_of},
+    source::{Functions, Source, SourceSpec, Unfound, strategy_of},
 };
 use protocol::api::Submitted;
 
@@ -41,12 +41,12 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: SourceSpec,
     /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    noted: Noted,
+    noted: AuditNote,
     #[command(flatten)]
     connection: Connection,
 }
@@ -143,12 +143,12 @@ fn name(folder: &Path) -> String {
     folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
-fn found(folder: &Path, wanted: &Wanted) -> ImportedFolder {
+fn found(folder: &Path, wanted: &SourceSpec) -> ImportedFolder {
     let file = strategy_of(folder).unwrap_or_else(|| folder.to_owned());
-    let own = Source::find(&folder.display().to_string(), &Wanted::default());
+    let own = Source::find(&folder.display().to_string(), &SourceSpec::default());
     // What was named is for those that have none of their own.
     let source = match own {
-        Err(_) if *wanted != Wanted::default() => Source::find(&file.display().to_string(), wanted),
+        Err(_) if *wanted != SourceSpec::default() => Source::find(&file.display().to_string(), wanted),
         own => own,
     };
     let mut found = ImportedFolder {

@@ -10,12 +10,12 @@ use reqwest::{
 
 use super::watch::{OutputForm, follow};
 use crate::cli::{
-    client::{CallError, Client, Connection, Noted},
+    client::{AuditNote, CallError, Client, Connection},
     failure::Failure,
     outcome,
     printable::{Passes, Printable},
     show,
-    source::{self, Functions, Source, Wanted},
+    source::{self, Functions, Source, SourceSpec},
 };
 use protocol::api::{Diagnostic, Submitted};
 
@@ -34,7 +34,7 @@ pub struct Args {
     #[arg(value_name = "FILE|DIR")]
     file: String,
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: SourceSpec,
     /// Don't start it until somebody resumes it
     #[arg(long, conflicts_with = "wait")]
     no_start: bool,
@@ -48,7 +48,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    noted: Noted,
+    noted: AuditNote,
     #[command(flatten)]
     connection: Connection,
 }
@@ -96,7 +96,7 @@ pub(in crate::cli) fn refused(error: CallError, file: &str) -> Failure {
 pub(super) struct How<'a> {
     pub dry_run: bool,
     pub no_start: bool,
-    pub noted: &'a Noted,
+    pub noted: &'a AuditNote,
 }
 
 pub(super) async fn send(

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::{form, order};
 use crate::cli::{
-    client::{self, Client, Connection, Noted},
+    client::{self, AuditNote, Client, Connection},
     failure::Failure,
     show,
 };
@@ -79,7 +79,7 @@ pub struct Target {
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
-    pub noted: Noted,
+    pub noted: AuditNote,
     #[command(flatten)]
     pub connection: Connection,
 }

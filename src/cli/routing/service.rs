@@ -8,7 +8,7 @@ use reqwest::Method;
 
 use super::{form, router::Target};
 use crate::cli::{
-    client::{self, Client, Connection, Noted},
+    client::{self, AuditNote, Client, Connection},
     failure::Failure,
     show,
 };
@@ -65,7 +65,7 @@ enum Command {
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        noted: Noted,
+        noted: AuditNote,
         #[command(flatten)]
         connection: Connection,
     },

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use indexmap::IndexMap;
 
-use self::value::Slot;
+use self::value::SettingTarget;
 
 /// The sections of the file, and their keys with plain values.
 type Sections = Option<IndexMap<String, Option<IndexMap<String, Option<String>>>>>;
@@ -63,7 +63,7 @@ pub trait Configured: Clone + Default {
     const PREFIX: &'static str;
 
     /// Every key and its place, in the order of the documentation.
-    fn keys(&mut self) -> Vec<(&'static str, Slot<'_>)>;
+    fn keys(&mut self) -> Vec<(&'static str, SettingTarget<'_>)>;
 
     /// The rules between keys, and what has to be read to be known.
     fn check(&mut self, faults: &mut Vec<String>);

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, net::SocketAddr, path::PathBuf, time::Dura
 use model::duration;
 
 /// A place that a text can set.
-pub enum Slot<'s> {
+pub enum SettingTarget<'s> {
     Parsed(&'s mut dyn Parsed),
     /// Whether logs are JSON: `human` or `json`.
     Json(&'s mut bool),
@@ -51,7 +51,7 @@ whole!(usize, u64, u32, u16);
 
 const SIZES: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
 
-impl Slot<'_> {
+impl SettingTarget<'_> {
     /// Takes a text, or says what it should look like.
     pub fn read(self, text: &str) -> Result<(), String> {
         match self {
@@ -79,13 +79,13 @@ impl Slot<'_> {
     }
 }
 
-impl fmt::Debug for Slot<'_> {
+impl fmt::Debug for SettingTarget<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Slot({self})")
     }
 }
 
-impl fmt::Display for Slot<'_> {
+impl fmt::Display for SettingTarget<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Parsed(slot) => f.write_str(&slot.text()),

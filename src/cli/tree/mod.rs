@@ -83,7 +83,7 @@ struct Agents {
 
 /// What the managers know of each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Standing {
+pub struct TreeState {
     /// Managers that have registered with the one above.
     pub managers: usize,
     /// Agents that the root knows of.
@@ -234,8 +234,8 @@ impl Tree {
     }
 
     /// Asks every manager with managers below it who has registered.
-    pub async fn standing(&self) -> Result<Standing, Failure> {
-        let mut standing = Standing::default();
+    pub async fn standing(&self) -> Result<TreeState, Failure> {
+        let mut standing = TreeState::default();
         for (place, url) in self.places.iter().zip(&self.urls).filter(|(place, _)| place.agents == 0) {
             let client = Client::new(&Connection { url: url.clone(), token_file: None })?;
             let path = ["api", "v1", "children"];
@@ -250,7 +250,7 @@ impl Tree {
     }
 
     /// Whether every manager and every agent is known up to the root.
-    pub fn is_whole(&self, standing: Standing) -> bool {
+    pub fn is_whole(&self, standing: TreeState) -> bool {
         standing.managers + 1 >= self.places.len() && standing.agents >= self.size() as u64
     }
 

@@ -16,7 +16,6 @@
 
 mod absence;
 mod apply;
-mod books;
 mod change;
 mod child;
 mod command;
@@ -30,11 +29,11 @@ pub mod registration;
 mod serves;
 mod table;
 mod tenants;
+mod writer_state;
 
 use std::{ops::Deref, time::Duration};
 
 pub use absence::{Absence, Absences};
-pub use books::Books;
 pub use change::{Arrival, Change, Forgetting};
 pub use child::{Child, Profile, Replaced};
 pub use command::{Command, Poll};
@@ -42,6 +41,7 @@ pub use deployments::{Deployment, Variant};
 pub use pace::{ONCE_IN, Pace};
 pub use serves::Serves;
 pub use table::Table;
+pub use writer_state::Books;
 
 use crate::plan::AreaIndex;
 use model::{ChildKey, ReleaseKey};

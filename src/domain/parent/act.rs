@@ -86,7 +86,7 @@ pub struct Question {
 
 /// The answer to a poll.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Polled {
+pub struct PollResponse {
     pub id: String,
     pub offer: Option<String>,
     /// The parent and those above it, nearest first; empty: a plain parent.
@@ -101,7 +101,7 @@ pub struct Polled {
 /// What a call came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    Polled(Polled),
+    Polled(PollResponse),
     /// The offer is a release here, or nothing is left to be done of it.
     Taken,
     /// The parent has the result, or that a stage waits.
@@ -169,12 +169,12 @@ pub enum Act {
     },
     /// Who is above, nearest first.
     Lineage(Vec<String>),
-    Say(Said),
+    Say(Notice),
 }
 
 /// What an operator should read in the log, each once per change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Said {
+pub enum Notice {
     /// Something that was in trouble works, or works for the first time.
     Works(Errand),
     /// An errand failed, and is tried again.

@@ -1,9 +1,9 @@
 //! What follows from what the parent answered.
 
 use super::{
-    About, BELIEVED_AFTER, FORGOTTEN_AFTER, LOOK_AGAIN_MS, Link, MAX_DEPTH, MAX_REMEMBERED, PauseFact,
+    About, BELIEVED_AFTER, FORGOTTEN_AFTER, LOOK_AGAIN_MS, Link, MAX_DEPTH, MAX_REMEMBERED, PauseState,
     QUESTIONS_EVERY_MS, Subject, Unheard,
-    act::{Act, Answer, CallId, Polled, Row, Said, Trouble},
+    act::{Act, Answer, CallId, Notice, PollResponse, Row, Trouble},
 };
 
 /// Stages that one answer may skip: no strategy has more.
@@ -61,7 +61,7 @@ impl Link {
         }
         if self.id() != Some(polled.id.as_str()) {
             self.is_storing_id = true;
-            self.acts.push_back(Act::Say(Said::Registered { id: polled.id.clone() }));
+            self.acts.push_back(Act::Say(Notice::Registered { id: polled.id.clone() }));
             self.acts.push_back(Act::Enroll(polled.id.clone()));
         }
         self.look_at_parent(&polled);
@@ -81,7 +81,7 @@ impl Link {
                 self.not_found = self.not_found.saturating_add(1);
                 if with_id && self.not_found == FORGOTTEN_AFTER {
                     let id = self.id().unwrap_or_default().to_owned();
-                    self.acts.push_back(Act::Say(Said::Forgotten { id }));
+                    self.acts.push_back(Act::Say(Notice::Forgotten { id }));
                 }
             }
             _ => self.not_found = 0,
@@ -90,16 +90,16 @@ impl Link {
     }
 
     /// Who is above, and whether this manager is among them.
-    fn look_at_parent(&mut self, polled: &Polled) {
+    fn look_at_parent(&mut self, polled: &PollResponse) {
         let bent = if polled.rm_ids.contains(&self.settings.own_id) {
-            Some(Said::Cycle)
+            Some(Notice::Cycle)
         } else if polled.rm_ids.len() >= MAX_DEPTH {
-            Some(Said::TooDeep { above: polled.rm_ids.len() })
+            Some(Notice::TooDeep { above: polled.rm_ids.len() })
         } else {
             None
         };
         if self.bent != bent {
-            let said = bent.clone().unwrap_or(Said::Straight);
+            let said = bent.clone().unwrap_or(Notice::Straight);
             self.acts.push_back(Act::Say(said));
         }
         self.bent = bent;
@@ -120,7 +120,7 @@ impl Link {
         let Some(paused_by_parent) = &self.paused_by_parent else { return };
         for (offer, of) in &self.facts.0 {
             let hold = paused_by_parent.contains(offer);
-            if of.pause != PauseFact::Over && hold != (of.pause == PauseFact::Held) {
+            if of.pause != PauseState::Over && hold != (of.pause == PauseState::Held) {
                 self.acts.push_back(Act::Hold { release: of.release.clone(), hold });
             }
         }
@@ -192,10 +192,10 @@ impl Link {
                 if is_old || self.is_for_good(status, refusals) {
                     self.unsent.remove(place);
                     self.disown(&offer, status, &text);
-                    self.acts.push_back(Act::Say(Said::ResultGivenUp { offer, status, text }));
+                    self.acts.push_back(Act::Say(Notice::ResultGivenUp { offer, status, text }));
                     self.acts.push_back(Act::Done(vec![row]));
                 } else if refusals == 1 {
-                    self.acts.push_back(Act::Say(Said::ResultRefused { offer, status, text }));
+                    self.acts.push_back(Act::Say(Notice::ResultRefused { offer, status, text }));
                 }
             }
             Err(trouble) => self.results_failed(&trouble, now),
@@ -241,7 +241,7 @@ impl Link {
                 if self.is_for_good(status, refusals) {
                     self.disown(&offer, status, &text);
                 } else if refusals == 1 {
-                    let said = Said::NotAwaited { offer, stage: name, status, text };
+                    let said = Notice::NotAwaited { offer, stage: name, status, text };
                     self.acts.push_back(Act::Say(said));
                 }
             }
@@ -291,7 +291,7 @@ impl Link {
                 if self.is_for_good(status, refusals) {
                     self.disown(&offer, status, &text);
                 } else if refusals == 1 {
-                    self.acts.push_back(Act::Say(Said::NotAwaited { offer, stage: name, status, text }));
+                    self.acts.push_back(Act::Say(Notice::NotAwaited { offer, stage: name, status, text }));
                 }
             }
             Err(trouble) => ask.lane.fail(&trouble, now, poll_ms, &mut self.dice, &mut self.acts),

@@ -2,7 +2,7 @@
 
 use super::{
     CallId,
-    act::{Act, Errand, Said, Trouble},
+    act::{Act, Errand, Notice, Trouble},
 };
 
 /// The longest pause between two attempts while something fails, in milliseconds.
@@ -101,7 +101,7 @@ impl Lane {
     pub fn succeed(&mut self, due: u64, acts: &mut impl Extend<Act>) {
         let is_news = self.trouble.is_some() || (!self.said && self.errand == Errand::Poll);
         (self.failures, self.trouble, self.due, self.said) = (0, None, due, true);
-        acts.extend(is_news.then_some(Act::Say(Said::Works(self.errand))));
+        acts.extend(is_news.then_some(Act::Say(Notice::Works(self.errand))));
     }
 
     pub fn fail(
@@ -121,7 +121,7 @@ impl Lane {
         self.failures = self.failures.saturating_add(1);
         self.due = now + dice.pause(poll_ms, self.failures);
         if self.trouble.replace(kind) != Some(kind) {
-            acts.extend([Act::Say(Said::Fails { errand: self.errand, why })]);
+            acts.extend([Act::Say(Notice::Fails { errand: self.errand, why })]);
         }
     }
 }

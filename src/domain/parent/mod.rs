@@ -31,16 +31,16 @@ mod act;
 mod answered;
 pub mod area;
 mod below;
-mod facts;
 mod interim;
 mod lane;
+mod link_inputs;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub use self::{
-    act::{Act, Answer, Call, CallId, Errand, Poll, Polled, Question, Row, Said, ToldStage, Trouble},
+    act::{Act, Answer, Call, CallId, Errand, Notice, Poll, PollResponse, Question, Row, ToldStage, Trouble},
     below::{Below, Survey},
-    facts::{Facts, FromParent, PauseFact},
+    link_inputs::{FromParent, LinkInputs, PauseState},
 };
 use self::{
     interim::Interim,
@@ -149,7 +149,7 @@ enum About {
 pub struct Link {
     settings: Settings,
     dice: Dice,
-    facts: Facts,
+    facts: LinkInputs,
     /// There is an area to be reported.
     has_area: bool,
     /// What is below has changed since the poll under way began.
@@ -176,7 +176,7 @@ pub struct Link {
     /// What the parent understands beyond the plain protocol, as it said last.
     features: Vec<String>,
     /// Why offers of the parent aren't taken.
-    bent: Option<Said>,
+    bent: Option<Notice>,
     polls: Lane,
     offers: Lane,
     results: Lane,
@@ -194,7 +194,7 @@ impl Link {
         Self {
             settings,
             dice,
-            facts: Facts::default(),
+            facts: LinkInputs::default(),
             has_area: false,
             below_changed: false,
             enrolled: None,
@@ -222,7 +222,7 @@ impl Link {
     }
 
     /// What the state says now.
-    pub fn note_facts(&mut self, facts: Facts, now: u64) {
+    pub fn note_facts(&mut self, facts: LinkInputs, now: u64) {
         if self.facts != facts {
             self.facts = facts;
             self.hold();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Candidate, Fleet, Plan, Why, plan, why::Rules};
+use super::{Candidate, Fleet, Plan, Why, exclusions::Rules, plan};
 use language::{Strategy, Target, TargetArea};
 use model::{Capabilities, ChildKey};
 

@@ -1,7 +1,7 @@
 //! Whose turn is when: waves of agents, and locations from near to far.
 
 use super::{
-    Fleet, Plan, Turnout, Wave,
+    Fleet, Liveness, Plan, Wave,
     edges::{Edges as _, Point, Where},
     shape::Shape,
 };
@@ -16,7 +16,7 @@ impl Plan {
         let last = self.last_wave(at);
         let before = self.before.get(at).copied().unwrap_or(0);
         match self.turnouts.get(at) {
-            Some(Turnout { live: 0, silent: 1.. }) => last,
+            Some(Liveness { live: 0, silent: 1.. }) => last,
             _ => self.waves.partition_point(|wave| wave.agents <= before).min(last),
         }
     }
@@ -80,14 +80,14 @@ pub(super) fn cut_into_waves(plan: &mut Plan, amounts: &[Amount], keeps_empty: b
 fn cut_group(plan: &mut Plan, group: &[usize], amounts: &[Amount], keeps_empty: bool, passed: u32) -> u32 {
     let turnouts = || group.iter().filter_map(|at| plan.turnouts.get(*at));
     let all_silent = turnouts().all(|turnout| turnout.live == 0);
-    let sum = |of: fn(&Turnout) -> u32| turnouts().map(of).fold(0, u32::saturating_add);
+    let sum = |of: fn(&Liveness) -> u32| turnouts().map(of).fold(0, u32::saturating_add);
     let total = sum(|turnout| turnout.all());
     let live = if all_silent { total } else { sum(|turnout| turnout.live) };
     let mut before = passed;
     for at in group {
         let Some(turnout) = plan.turnouts.get_mut(*at) else { continue };
         if all_silent {
-            *turnout = Turnout { live: turnout.silent, silent: 0 };
+            *turnout = Liveness { live: turnout.silent, silent: 0 };
         }
         if let Some(place) = plan.before.get_mut(*at) {
             *place = before;

@@ -1,6 +1,6 @@
 //! What a plan says.
 
-use super::{Entry, Part, Turnout, Why};
+use super::{Entry, Liveness, Part, Why};
 use language::Amount;
 use model::ChildKey;
 
@@ -54,7 +54,7 @@ pub struct Plan {
     /// For `waves`: live agents of the members before each member. Else empty.
     pub before: Vec<u32>,
     /// The agents of each member.
-    pub turnouts: Vec<Turnout>,
+    pub turnouts: Vec<Liveness>,
     /// For `location_sequential`: so many of the sequence are live; the others have their turn together, last. Of a hybrid, of the
     /// agents.
     pub live: u32,

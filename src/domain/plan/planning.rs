@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Candidate, Cover, Entry, Fleet, Needs, Part, Place, Plan, Tally, Turnout, Why, index, order,
-    planned::Routers, why::Rules,
+    Candidate, Cover, Entry, Fleet, Liveness, Needs, Part, Place, Plan, Tally, Why, exclusions::Rules, index,
+    order, planned::Routers,
 };
 use language::{Amount, Group, Order, Strategy};
 use model::{ChildKey, Cordon};
 
 /// Plans a release over all children, as if all of them were heard of.
 pub fn plan(strategy: &Strategy, fleet: &impl Fleet) -> Plan {
-    plan_of(strategy, fleet, |_, entry| Turnout { live: entry.agents, silent: 0 })
+    plan_of(strategy, fleet, |_, entry| Liveness { live: entry.agents, silent: 0 })
 }
 
 /// Plans a release over all children. `turnout` says how many agents each of them stands for; one of a manager without any is
@@ -19,7 +19,7 @@ pub fn plan(strategy: &Strategy, fleet: &impl Fleet) -> Plan {
 pub fn plan_of(
     strategy: &Strategy,
     fleet: &impl Fleet,
-    turnout: impl Fn(ChildKey, &Entry) -> Turnout,
+    turnout: impl Fn(ChildKey, &Entry) -> Liveness,
 ) -> Plan {
     let rules = Rules::new(strategy);
     let mut plan = Plan::default();

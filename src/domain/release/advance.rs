@@ -1,12 +1,13 @@
 //! A command is decided, and all that follows from it.
 
 use super::{
+    archived_call,
     change::Change,
-    command::{Command, NoReply, Reply, Seen},
+    command::{Command, LastSeen, NoReply, Reply},
     decide::decide,
-    part, settle,
+    next_action::{NextAction, turn},
+    settle,
     state::State,
-    turn::{Turn, turn},
 };
 use model::{ChildKey, Now};
 
@@ -20,7 +21,7 @@ const MAX_ROUNDS: usize = 10_000;
 /// refusal: a late result is refused and kept.
 pub fn advance(
     state: &mut State,
-    seen: &dyn Seen,
+    seen: &dyn LastSeen,
     command: &Command,
     now: Now,
 ) -> (Vec<Change>, Result<Reply, NoReply>) {
@@ -37,7 +38,7 @@ pub fn advance(
         if state.release(part.key).is_some() {
             return advance(state, seen, then, now);
         }
-        return part::advance(state, seen, part, *as_of, then, now);
+        return archived_call::advance(state, seen, part, *as_of, then, now);
     }
     let decision = decide(state, seen, command, now);
     let mut changes = decision.changes;
@@ -73,7 +74,7 @@ pub fn advance(
 /// The id of the offer that waits for a child.
 pub fn waiting_offer(state: &State, child: ChildKey) -> Option<String> {
     match turn(state, child) {
-        Turn::Offer { release, name } => Some(name.id(state.release(release)?.id.as_str())),
-        Turn::Idle | Turn::Queued { .. } | Turn::Busy { .. } => None,
+        NextAction::Offer { release, name } => Some(name.id(state.release(release)?.id.as_str())),
+        NextAction::Idle | NextAction::Queued { .. } | NextAction::Busy { .. } => None,
     }
 }

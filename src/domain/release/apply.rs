@@ -4,7 +4,7 @@
 
 use super::{
     analysis,
-    assignment::{Dated, Fact},
+    assignment::{Dated, ReleaseEvent},
     change::Change,
     clock::ReleaseMs,
     deadline, lifecycle, members, parent, rollout,
@@ -50,7 +50,7 @@ impl State {
     }
 
     /// Folds a fact into every assignment of a release.
-    pub(super) fn fold(&mut self, key: ReleaseKey, fact: Fact, now: Now) {
+    pub(super) fn fold(&mut self, key: ReleaseKey, fact: ReleaseEvent, now: Now) {
         let Some(release) = self.shared.releases.get_mut(&key) else { return };
         let dated = Dated { fact, at: release.at(now) };
         release.facts.push(dated);

@@ -302,7 +302,7 @@ impl From<Result<Decision, NoReply>> for Decision {
 }
 
 /// When children called last. Kept in memory only, by whoever answers their calls.
-pub trait Seen {
+pub trait LastSeen {
     /// Serving time of the last call of any kind, in milliseconds; `None` if none was noticed in this life.
     fn last_call(&self, child: ChildKey) -> Option<u64>;
 

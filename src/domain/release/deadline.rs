@@ -11,7 +11,7 @@ use model::{ChildStatus, StageStatus};
 
 /// What a child failed to do in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Missed {
+pub enum MissedDeadline {
     /// To fetch what it was offered.
     Offer,
     /// To give a sign of life after a download, an end signal or a result.
@@ -28,7 +28,7 @@ pub enum Missed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadline {
     pub at: ReleaseMs,
-    pub missed: Missed,
+    pub missed: MissedDeadline,
     /// Only silence counts: a call within this time before `at` moves the deadline on.
     pub silence_ms: Option<u64>,
 }
@@ -61,7 +61,7 @@ fn undo(assignment: &Assignment, deadlines: MemberDeadlines) -> Option<Deadline>
     let at = undo.asked.saturating_add(deadlines.undo_ms);
     Some(Deadline {
         at,
-        missed: Missed::Undo,
+        missed: MissedDeadline::Undo,
         silence_ms: deadlines.undo_silence_ms.filter(|_| undo.fetched),
     })
 }
@@ -82,7 +82,7 @@ fn calls(assignment: &Assignment, strategy: &Strategy) -> Option<Deadline> {
     let runs = assignment.fetched && assignment.stage_status == StageStatus::InProgress;
     let longest = without_calls(assignment, strategy).filter(|_| runs)?;
     let at = assignment.stage_begun().saturating_add(longest);
-    Some(Deadline { at, missed: Missed::Calls, silence_ms: None })
+    Some(Deadline { at, missed: MissedDeadline::Calls, silence_ms: None })
 }
 
 fn main(
@@ -104,7 +104,7 @@ fn main(
         let at = assignment.since.saturating_add(deadlines.offer_ms);
         // Who waits for a place is not at fault as long as it calls.
         let silence_ms = gates.queues(assignment).then_some(deadlines.offer_ms);
-        return [Some(Deadline { at, missed: Missed::Offer, silence_ms }), None, None];
+        return [Some(Deadline { at, missed: MissedDeadline::Offer, silence_ms }), None, None];
     }
     let in_charge = strategy.rollout.is_some();
     // Where the manager is in charge it may withhold the signal for long: that is no fault of the child.
@@ -116,12 +116,12 @@ fn main(
     let is_withheld = in_charge && assignment.stage_status == StageStatus::SuccessWaiting;
     let stage = Deadline {
         at: stage_since.saturating_add(deadlines.stage_ms),
-        missed: Missed::Stage,
+        missed: MissedDeadline::Stage,
         silence_ms: None,
     };
     let silence = Deadline {
         at: assignment.since.saturating_add(deadlines.setup_ms),
-        missed: Missed::SetUp,
+        missed: MissedDeadline::SetUp,
         silence_ms: Some(deadlines.setup_ms),
     };
     [(!is_withheld).then_some(stage), Some(silence), calls(assignment, strategy)]

@@ -33,10 +33,10 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    assignment::{Assignment, FunctionSet, Slot},
+    assignment::{Assignment, FunctionSet, StepIndex},
     clock::ReleaseMs,
     manager::Planned,
-    offer::Piece,
+    offer::Unit,
 };
 use language::{Action, ApprovalOf, Group, Rollout, StageKind, Strategy};
 use model::{ChildKey, StageStatus};
@@ -49,7 +49,7 @@ type LevelSet = u128;
 
 /// The levels of a strategy, and which of them have a barrier before them. Made once for each release.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Levels {
+pub struct HybridLevels {
     stages: Vec<u8>,
     /// For each stage the level of what follows its success; 0: nothing does.
     after: Vec<u8>,
@@ -77,7 +77,7 @@ struct Halves {
     entry: u8,
 }
 
-impl Levels {
+impl HybridLevels {
     /// `from_parent`: a parent's signal ends every stage, also one that leads to nothing.
     pub fn of(strategy: &Strategy, from_parent: bool) -> Self {
         let mut stages = stage_levels(strategy);
@@ -131,7 +131,7 @@ impl Levels {
     }
 
     /// Whose a piece of the release is.
-    pub fn group_of(&self, slot: Slot) -> Group {
+    pub fn group_of(&self, slot: StepIndex) -> Group {
         let Some(halves) = &self.halves else { return Group::Agents };
         let is_below = match slot.stage_index() {
             Some(stage) => self.of_stage(stage) < halves.routers,
@@ -180,7 +180,7 @@ impl Levels {
     /// Where a child is. One with a whole strategy in hand walks through the levels.
     pub fn level_of(&self, assignment: &Assignment) -> u8 {
         match assignment.piece() {
-            Piece::Whole => self.of_stage(assignment.slot.stage_index().unwrap_or_default()),
+            Unit::Whole => self.of_stage(assignment.slot.stage_index().unwrap_or_default()),
             piece => self.of_piece(piece),
         }
     }
@@ -189,11 +189,11 @@ impl Levels {
         self.stages.get(stage).copied().unwrap_or_default()
     }
 
-    fn of_piece(&self, piece: Piece) -> u8 {
+    fn of_piece(&self, piece: Unit) -> u8 {
         match piece {
-            Piece::Whole => 0,
-            Piece::Stage(stage) => self.of_stage(usize::from(stage)),
-            Piece::Rollout(subject) => match &self.halves {
+            Unit::Whole => 0,
+            Unit::Stage(stage) => self.of_stage(usize::from(stage)),
+            Unit::Rollout(subject) => match &self.halves {
                 Some(halves) if usize::from(subject) < halves.functions => halves.rollout,
                 Some(_) | None => self.rollout,
             },
@@ -231,17 +231,17 @@ impl Levels {
     }
 
     /// The level of what follows the success of what runs; 0: nothing does.
-    fn after(&self, slot: Slot) -> u8 {
+    fn after(&self, slot: StepIndex) -> u8 {
         slot.stage_index().and_then(|stage| self.after.get(stage).copied()).unwrap_or_default()
     }
 
     /// The level of what follows the success of a stage; 0: nothing does.
     pub fn after_stage(&self, stage: usize) -> u8 {
-        self.after(Slot::stage(stage))
+        self.after(StepIndex::stage(stage))
     }
 
     /// Whether a child may be told to end this while the barriers below `open` are open.
-    pub fn may_end(&self, slot: Slot, open: u8) -> bool {
+    pub fn may_end(&self, slot: StepIndex, open: u8) -> bool {
         self.after(slot) < open
     }
 }
@@ -309,7 +309,7 @@ pub struct Reached {
 
 /// How far a release has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stand {
+pub struct RolloutProgress {
     /// Open waves; those from this number on are not.
     pub waves: u32,
     /// When the last of them was opened.
@@ -324,16 +324,17 @@ pub struct Stand {
 /// The gates of a release: a copy is cheap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gates {
-    pub levels: Arc<Levels>,
-    pub stand: Stand,
+    pub levels: Arc<HybridLevels>,
+    pub stand: RolloutProgress,
 }
 
 impl Gates {
     /// As a release begins.
     pub fn new(strategy: &Strategy, from_parent: bool) -> Self {
-        let levels = Levels::of(strategy, from_parent);
+        let levels = HybridLevels::of(strategy, from_parent);
         let waves = strategy.from_parent.as_ref().and_then(|said| said.waves).unwrap_or(1);
-        let stand = Stand { waves, opened: 0, level: levels.barrier_from(0), reached: None, waived: false };
+        let stand =
+            RolloutProgress { waves, opened: 0, level: levels.barrier_from(0), reached: None, waived: false };
         Self { levels: Arc::new(levels), stand }
     }
 
@@ -348,7 +349,7 @@ impl Gates {
     }
 
     /// Whether a child may be told to end what it runs.
-    pub fn may_end(&self, slot: Slot) -> bool {
+    pub fn may_end(&self, slot: StepIndex) -> bool {
         self.levels.may_end(slot, self.stand.level)
     }
 
@@ -398,7 +399,7 @@ impl Gates {
 
 /// Members in the order of their turns.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Turns {
+pub struct WavePlan {
     /// Empty where all are in the first wave.
     order: Arc<Vec<ChildKey>>,
     /// After each wave, how many members have had their turn. Empty where all are in the first wave.
@@ -407,7 +408,7 @@ pub struct Turns {
     routers: Option<u32>,
 }
 
-impl Turns {
+impl WavePlan {
     /// From members and the wave of each (nothing said means the first), and the waves in which managers among them have
     /// more of their agents' turns.
     pub fn new(members: &[ChildKey], waves: &[u32], managers: &BTreeMap<ChildKey, Planned>) -> Self {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, btree_map::Entry};
 use super::{
     change::Change,
     command::Command,
-    state::{Known, Release, State},
+    state::{Release, ReleaseRecord, State},
 };
 use model::ReleaseKey;
 
@@ -16,7 +16,7 @@ impl State {
     pub fn hold(&mut self, mut release: Release) {
         let key = release.key;
         self.next_release = self.next_release.max(key.0 + 1);
-        self.known.insert(release.id.clone(), Known { key, digest: release.digest });
+        self.known.insert(release.id.clone(), ReleaseRecord { key, digest: release.digest });
         // What was decided of some of its children in this very batch is not in the store yet.
         let parts =
             self.closed.get(&key).filter(|closed| closed.is_part).map(|closed| closed.assignments.iter());

@@ -25,7 +25,7 @@ pub const MAX_UNDO: u16 = 999;
 
 /// Which part of a release an offer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Piece {
+pub enum Unit {
     /// The whole strategy, as managers below get it, and agents that are led in place.
     Whole,
     /// One stage, by its index in the strategy.
@@ -53,11 +53,11 @@ pub enum OfferKind {
 }
 
 impl OfferName {
-    pub const fn of(piece: Piece, attempt: u16) -> Self {
+    pub const fn of(piece: Unit, attempt: u16) -> Self {
         let kind = match piece {
-            Piece::Whole | Piece::Stage(0) => OfferKind::First,
-            Piece::Stage(index) => OfferKind::Stage(index),
-            Piece::Rollout(function) => OfferKind::Rollout(function),
+            Unit::Whole | Unit::Stage(0) => OfferKind::First,
+            Unit::Stage(index) => OfferKind::Stage(index),
+            Unit::Rollout(function) => OfferKind::Rollout(function),
         };
         Self { attempt, kind }
     }

@@ -6,8 +6,8 @@
 //! that is over may still be refused because a later release changed the same functions and is over as well.
 
 use super::{
-    assignment::{Assignment, Slot},
-    command::{Decision, NoReply, Refusal, Seen},
+    assignment::{Assignment, StepIndex},
+    command::{Decision, LastSeen, NoReply, Refusal},
     gate::Gate,
     lifecycle, rollout, stages,
     state::{Release, ReleaseState, Snapshot},
@@ -44,7 +44,7 @@ impl Snapshot {
     /// was read from the store. Looks through the children for a retry and an extension.
     pub fn can(
         &self,
-        seen: &dyn Seen,
+        seen: &dyn LastSeen,
         release: &Release,
         operation: Operation,
         now: Now,
@@ -76,7 +76,7 @@ impl Snapshot {
     /// Whom an extension would take in now, each with its agents, or why there can't be one. It plans the release anew.
     pub fn newcomers(
         &self,
-        seen: &dyn Seen,
+        seen: &dyn LastSeen,
         release: &Release,
         now: Now,
     ) -> Result<Vec<(ChildKey, u32)>, Refusal> {
@@ -141,7 +141,7 @@ impl Release {
             Operation::PromoteToGate if self.is_behind(self.next_gate(), part) => left,
             Operation::SkipStage(stage) => {
                 let has_passed = part.slot.stage_index().is_none()
-                    || (part.mark(Slot::stage(stage)).is_some() && !part.is_in(stage));
+                    || (part.mark(StepIndex::stage(stage)).is_some() && !part.is_in(stage));
                 if has_passed { 0 } else { left }
             }
             Operation::Retry if part.is_retryable() => {

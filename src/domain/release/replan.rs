@@ -15,7 +15,7 @@ use super::{
     decide::take_out,
     lifecycle::{is_in_place, lacks_of},
     members,
-    offer::{MAX_ATTEMPT, Piece},
+    offer::{MAX_ATTEMPT, Unit},
     state::{Release, State},
 };
 use crate::{
@@ -197,7 +197,7 @@ fn lacks_otherwise(
     }
     let in_place = !part.is_whole() && is_in_place(&state.shared, &release.strategy, child, functions);
     let is_otherwise = part.lacks_in(&release.strategy) != functions || part.is_in_place() != in_place;
-    let changes = is_otherwise && !matches!(part.piece(), Piece::Rollout(_));
+    let changes = is_otherwise && !matches!(part.piece(), Unit::Rollout(_));
     let (step, at) = (Step::Lacks { functions, in_place }, release.at(now));
     changes.then_some(Change::Members(members::Change::Stepped {
         release: release.key,

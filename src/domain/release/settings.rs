@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::assignment::{Assignment, Led};
+use super::assignment::{Assignment, ManagementMode};
 use crate::children::{Absences, Child, Children};
 use language::Strategy;
 use model::ChildKey;
@@ -153,11 +153,11 @@ impl<'a> Deadlines<'a> {
     pub fn of_member(self, member: Member<'_>) -> MemberDeadlines {
         let Self { offer: offer_ms, setup, whole_silence, stage: stage_ms, undo: undo_ms, .. } = self;
         let (setup_ms, stage_silence_ms, undo_silence_ms) = match member.part.led {
-            Led::Stepwise(_) => (setup, None, None),
+            ManagementMode::Stepwise(_) => (setup, None, None),
             // It calls whatever it does.
-            Led::InPlace(_) => (whole_silence, None, None),
+            ManagementMode::InPlace(_) => (whole_silence, None, None),
             // It runs a stage as long as its own children need, and takes a release back from them first.
-            Led::Whole(_) => (setup, Some(setup), Some(setup)),
+            ManagementMode::Whole(_) => (setup, Some(setup), Some(setup)),
         };
         MemberDeadlines { offer_ms, setup_ms, stage_ms, undo_ms, stage_silence_ms, undo_silence_ms }
     }

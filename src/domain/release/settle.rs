@@ -5,18 +5,20 @@
 use super::{
     analysis,
     assignment::Step,
+    automation,
     change::Change,
-    command::Seen,
-    fault, lead, lifecycle, members, parent, precedent, replan, stages,
+    command::LastSeen,
+    first_failure, lifecycle, members,
+    next_action::{NextAction, turn},
+    parent, previous_run, replan, stages,
     stages::skip_again,
     start::start_next,
     state::{End, Release, ReleaseState, State},
-    turn::{Turn, turn},
 };
 use model::{ChildKey, ChildStatus, Now, ReleaseKey, steps};
 
 /// What follows from `changes`, which are applied already. Empty when nothing does.
-pub fn settle(state: &State, seen: &dyn Seen, changes: &[Change], now: Now) -> Vec<Change> {
+pub fn settle(state: &State, seen: &dyn LastSeen, changes: &[Change], now: Now) -> Vec<Change> {
     let mut follow = Vec::new();
     // By release: none looks through what is of others.
     let mut touching: Vec<&Change> = changes.iter().filter(|change| change.release().is_some()).collect();
@@ -26,11 +28,11 @@ pub fn settle(state: &State, seen: &dyn Seen, changes: &[Change], now: Now) -> V
         let key = changes.first().and_then(|change| change.release());
         let Some(release) = key.and_then(|key| state.release(key)) else { continue };
         follow.extend(lifecycle::routers_back(release, now));
-        follow.extend(precedent::note(release, changes, now));
-        let noted = fault::noted(state, release, changes);
+        follow.extend(previous_run::note(release, changes, now));
+        let noted = first_failure::noted(state, release, changes);
         let is_noted = noted.is_some() || release.ending.is_some();
         follow.extend(noted);
-        let mut judged = lead::judge(state, release, changes, now);
+        let mut judged = automation::judge(state, release, changes, now);
         if judged.is_empty() {
             judged = analysis::judge(state, release, now);
         }
@@ -41,7 +43,7 @@ pub fn settle(state: &State, seen: &dyn Seen, changes: &[Change], now: Now) -> V
         if judged.is_empty() {
             let ends = end(state, release, is_noted, now);
             if ends.is_empty() {
-                follow.extend(lead::lead(state, seen, release, now));
+                follow.extend(automation::lead(state, seen, release, now));
             }
             follow.extend(ends);
             follow.extend(parent::due(release, now));
@@ -120,7 +122,7 @@ fn end(state: &State, release: &Release, is_noted: bool, now: Now) -> Vec<Change
     };
     // Whoever was noted first may have succeeded since.
     let fault = (end == End::DoneWithFailures && !is_noted)
-        .then(|| fault::noted_at_the_end(state, release))
+        .then(|| first_failure::noted_at_the_end(state, release))
         .flatten();
     let unconfirmed = release.counts.agents.unconfirmed;
     fault
@@ -192,7 +194,7 @@ fn offer_to_freed(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
 
 /// Gives a child that polls a place, if there is one and it waits for one.
 pub(super) fn admit(state: &State, child: ChildKey, now: Now) -> Option<Change> {
-    let Turn::Queued { release } = turn(state, child) else { return None };
+    let NextAction::Queued { release } = turn(state, child) else { return None };
     let release = state.release(release).filter(|release| release.has_place())?;
     let at = release.at(now);
     Some(Change::Members(members::Change::Stepped {
@@ -205,7 +207,7 @@ pub(super) fn admit(state: &State, child: ChildKey, now: Now) -> Option<Change> 
 }
 
 fn offered(state: &State, child: ChildKey, now: Now) -> Option<Change> {
-    let Turn::Offer { release, .. } = turn(state, child) else { return None };
+    let NextAction::Offer { release, .. } = turn(state, child) else { return None };
     let release = state.release(release)?;
     let assignment = release.assignments.get(&child)?;
     let at = release.at(now);

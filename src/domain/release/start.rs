@@ -2,16 +2,16 @@
 
 use super::{
     change::Change,
-    command::Seen,
+    command::LastSeen,
     lifecycle::{self, membership},
+    liveness_check::ReportedLiveness,
     rollout,
     state::{Release, State},
-    turnout::Turnouts,
 };
 use model::Now;
 
 /// Starts every planned release whose time has come and that nothing earlier stands in the way of.
-pub(super) fn start_next(state: &State, seen: &dyn Seen, now: Now) -> Vec<Change> {
+pub(super) fn start_next(state: &State, seen: &dyn LastSeen, now: Now) -> Vec<Change> {
     let ready = state.schedule.ready(now.served_ms).into_iter();
     ready
         .filter_map(|key| state.release(key))
@@ -20,7 +20,7 @@ pub(super) fn start_next(state: &State, seen: &dyn Seen, now: Now) -> Vec<Change
 }
 
 /// Starts a release with who can take part, or asks managers below who can.
-fn start(state: &State, seen: &dyn Seen, release: &Release, now: Now) -> Option<Change> {
+fn start(state: &State, seen: &dyn LastSeen, release: &Release, now: Now) -> Option<Change> {
     let key = release.key;
     match release.asking {
         Some(until) if now.served_ms < until => return None,
@@ -28,6 +28,6 @@ fn start(state: &State, seen: &dyn Seen, release: &Release, now: Now) -> Option<
         None if release.managers_to_plan(state).is_empty() => {}
         None => return Some(Change::Rollout(rollout::Change::TurnoutAsked { release: key, now })),
     }
-    let membership = membership(state, seen, &release.strategy, &Turnouts::new(), now);
+    let membership = membership(state, seen, &release.strategy, &ReportedLiveness::new(), now);
     Some(Change::Lifecycle(lifecycle::Change::Started { release: key, membership, now }))
 }

@@ -8,14 +8,14 @@ use std::fmt::{self, Write as _};
 use super::{
     analysis::brief,
     assignment::{Assignment, Undo},
-    command::Seen,
-    deadline::{self, Missed},
+    command::LastSeen,
+    deadline::{self, MissedDeadline},
     gate::{ALL_OPEN, Gate},
+    next_action::{NextAction, turn},
     offer::OfferName,
     pause::Pause,
     settings::Member,
     state::{Release, ReleaseState, Snapshot},
-    turn::{Turn, turn},
 };
 use model::{ChildKey, ChildStatus, Now, Outcome, StageStatus, tenant, traffic::RouterPhase};
 
@@ -44,7 +44,7 @@ impl fmt::Display for Span {
 
 /// What a line about a child is made from.
 #[derive(Debug, Clone, Copy)]
-pub struct Look<'a, S: ?Sized> {
+pub struct LineInputs<'a, S: ?Sized> {
     pub state: &'a Snapshot,
     pub seen: &'a S,
     pub now: Now,
@@ -52,7 +52,7 @@ pub struct Look<'a, S: ?Sized> {
     pub since: u64,
 }
 
-impl<S: Seen + ?Sized> Look<'_, S> {
+impl<S: LastSeen + ?Sized> LineInputs<'_, S> {
     /// What a child in a release waits for, or how it ended.
     pub fn child(&self, release: &Release, key: ChildKey, assignment: &Assignment) -> String {
         let line = self.part(release, key, assignment);
@@ -96,10 +96,10 @@ impl<S: Seen + ?Sized> Look<'_, S> {
     /// What waits for a child or what it has in hand, over all releases.
     pub fn doing(&self, key: ChildKey) -> String {
         let release = match turn(self.state, key) {
-            Turn::Offer { release, .. } | Turn::Queued { release } | Turn::Busy { release, .. } => {
-                Some(release)
-            }
-            Turn::Idle => None,
+            NextAction::Offer { release, .. }
+            | NextAction::Queued { release }
+            | NextAction::Busy { release, .. } => Some(release),
+            NextAction::Idle => None,
         };
         let found = release
             .and_then(|found| self.state.release(found))
@@ -133,13 +133,15 @@ impl<S: Seen + ?Sized> Look<'_, S> {
             return format!("is held before {}: {}", stage_name(release, assignment), gate(release));
         }
         let behind = match turn(self.state, key) {
-            Turn::Offer { release: first, .. } | Turn::Queued { release: first } if first == release.key => {
+            NextAction::Offer { release: first, .. } | NextAction::Queued { release: first }
+                if first == release.key =>
+            {
                 None
             }
-            Turn::Offer { release: other, .. }
-            | Turn::Queued { release: other }
-            | Turn::Busy { release: other, .. } => Some(other),
-            Turn::Idle => self.state.children.get(key).and_then(|child| {
+            NextAction::Offer { release: other, .. }
+            | NextAction::Queued { release: other }
+            | NextAction::Busy { release: other, .. } => Some(other),
+            NextAction::Idle => self.state.children.get(key).and_then(|child| {
                 child.open.iter().copied().find(|open| {
                     let other = self.state.assignment(*open, key);
                     *open < release.key && other.is_some_and(|a| a.status == ChildStatus::Doing)
@@ -303,7 +305,7 @@ impl<S: Seen + ?Sized> Look<'_, S> {
             &release.gates,
         )
         // Of this it is said why, too.
-        .filter(|deadline| deadline.missed != Missed::Calls)
+        .filter(|deadline| deadline.missed != MissedDeadline::Calls)
         .map(|deadline| match (deadline.silence_ms, self.seen.last_call(key)) {
             // Silence counts from the last call on.
             (Some(silence), Some(called)) => {
@@ -318,10 +320,11 @@ impl<S: Seen + ?Sized> Look<'_, S> {
             Some((due, _)) if due <= at => line.push_str(", gives up now"),
             Some((due, missed)) => {
                 let is_put_off_by_calls = match missed {
-                    Missed::SetUp => true,
-                    Missed::Offer | Missed::Stage | Missed::Calls | Missed::Undo => {
-                        release.gates.queues(assignment)
-                    }
+                    MissedDeadline::SetUp => true,
+                    MissedDeadline::Offer
+                    | MissedDeadline::Stage
+                    | MissedDeadline::Calls
+                    | MissedDeadline::Undo => release.gates.queues(assignment),
                 };
                 let unless = if is_put_off_by_calls { " unless it calls" } else { "" };
                 let _ = write!(line, ", gives up in {}{unless}", Span(due - at));

@@ -20,7 +20,7 @@ pub enum Command {
 /// The whole of what an agent says of its router.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    pub told: Told,
+    pub told: RouterReport,
     /// Each name once, at most [`super::MAX_SERVICES`]. What is known here alone (`release`, `since`, `standing`) is empty.
     pub services: Vec<Service>,
     /// In the order of their numbers.
@@ -30,7 +30,7 @@ pub struct Report {
 
 /// Of the router itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct RouterReport {
     pub kind: String,
     pub version: Option<String>,
     pub phase: RouterPhase,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{
     Answer, BURST, Change, Command, Drift, MAX_BYTES, MAX_ORDERS, MAX_ROUTERS, MAX_SERVICES,
-    MEASURED_EVERY_MS, Order, OrderAsked, OrderState, Report, Router, Service, Standing, Told, ToldDrift,
-    compare,
+    MEASURED_EVERY_MS, Order, OrderAsked, OrderState, ProvenService, Report, Router, RouterReport, Service,
+    ToldDrift, compare,
 };
 use crate::release::{
     command::{Decision, Refusal, Reply},
@@ -70,8 +70,8 @@ fn report(state: &State, child: &str, report: &Report, now: Now) -> Result<Decis
 }
 
 impl Taking<'_> {
-    fn router_itself(&mut self, told: &Told) {
-        let Told { kind, version, phase, trouble, is_reached, repairs, ports, untold } = told;
+    fn router_itself(&mut self, told: &RouterReport) {
+        let RouterReport { kind, version, phase, trouble, is_reached, repairs, ports, untold } = told;
         let router = &mut self.router;
         if (&router.kind, &router.version, &router.ports, router.untold) != (kind, version, ports, *untold) {
             router.kind.clone_from(kind);
@@ -233,7 +233,7 @@ impl Taking<'_> {
 }
 
 /// What stands once this is so.
-fn standing(before: Option<&Service>, now: &Service, at: Now) -> Option<Arc<Standing>> {
+fn standing(before: Option<&Service>, now: &Service, at: Now) -> Option<Arc<ProvenService>> {
     let known = before.and_then(|before| before.standing.clone());
     if !now.is_standing || !now.is_proven() {
         return known;
@@ -247,7 +247,7 @@ fn standing(before: Option<&Service>, now: &Service, at: Now) -> Option<Arc<Stan
     if is_known {
         return known;
     }
-    Some(Arc::new(Standing {
+    Some(Arc::new(ProvenService {
         epoch: *epoch,
         generation: *generation,
         offer: offer.clone(),

@@ -34,10 +34,10 @@ use std::sync::Arc;
 pub use self::{
     apply::apply,
     change::{Change, Drift, Entry, Measured, Share},
-    command::{Command, OrderAsked, Report, Told, ToldDrift, ToldOrder},
+    command::{Command, OrderAsked, Report, RouterReport, ToldDrift, ToldOrder},
     decide::decide,
     order::{Answer, MAX_ORDERS, Order, OrderState},
-    router::{Router, Service, Standing, Variation},
+    router::{ProvenService, Router, Service, Variation},
     sums::{Sum, measured, sums},
 };
 use model::{ChildKey, ReleaseKey, pages::Pages};

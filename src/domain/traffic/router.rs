@@ -63,7 +63,7 @@ pub struct Service {
     /// When anything but counts changed last.
     pub since: Now,
     /// What it was proven to do last without a release in hand.
-    pub standing: Option<Arc<Standing>>,
+    pub standing: Option<Arc<ProvenService>>,
 }
 
 /// A variation of a service. Shares are in units of 0.01 %.
@@ -84,7 +84,7 @@ pub struct Variation {
 
 /// What a service was proven to do without a release in hand.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct ProvenService {
     pub epoch: u64,
     pub generation: u64,
     /// The offer that it came from; none: no release of this manager.
@@ -203,7 +203,7 @@ impl Service {
     }
 }
 
-impl Standing {
+impl ProvenService {
     /// The variation that has all calls, if one does.
     #[must_use]
     pub fn serving(&self) -> Option<usize> {

@@ -5,7 +5,7 @@ use ::ab_releases::{percent, shares_of, subject_of, variation_of};
 
 use super::event::Event;
 use domain::release::{
-    assignment::Fact,
+    assignment::ReleaseEvent,
     change::Change,
     lifecycle, stages,
     state::{End, Release},
@@ -96,7 +96,7 @@ fn began(release: &Release, stage: u8, wave: u32) -> Vec<Event<'_>> {
 
 /// `None`: nobody begins it any more, so it can't have passed.
 fn passed(release: &Release, stage: u8) -> Option<Event<'_>> {
-    let is_skip = |fact: Fact| matches!(fact, Fact::StageSkipped { stage: skipped, .. } if skipped == stage);
+    let is_skip = |fact: ReleaseEvent| matches!(fact, ReleaseEvent::StageSkipped { stage: skipped, .. } if skipped == stage);
     let is_skipped = release.facts.iter().any(|dated| is_skip(dated.fact));
     let stage_number = number_of(release, stage).filter(|_| !is_skipped)?;
     let (release, stage) = (release.id.as_str(), name(release, stage));

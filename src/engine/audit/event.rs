@@ -6,12 +6,12 @@ use super::{
     step::ToldStep,
     words::{ArrivalForm, ForgettingForm, VariantForm},
 };
-use crate::stored::{AllExcluded, As, CordonForm, EndForm, StandingForm, SummaryForm};
+use crate::json_columns::{AllExcluded, As, CordonForm, EndForm, StandingForm, SummaryForm};
 use ::analysis::evidence::Evidence;
 use domain::{
     children::{Arrival, Forgetting, Variant},
     release::{
-        analysis::{Run, Standing},
+        analysis::{Run, RunStatus},
         state::{End, Release},
         summary::Summary,
     },
@@ -164,7 +164,7 @@ pub(super) enum Event<'a> {
         verdict: &'static str,
         why: &'a str,
         #[serde(with = "StandingForm")]
-        then: Standing,
+        then: RunStatus,
     },
     ChildJoined {
         release: &'a str,

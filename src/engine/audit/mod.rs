@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use self::event::Event;
 use crate::{
-    stored::{self, EventVersion},
+    json_columns::{self, EventVersion},
     tenants::{Done, Limits, Tenant},
 };
 use domain::{
@@ -64,7 +64,7 @@ struct Noted<'a> {
 
 /// An event as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct StoredEvent {
     /// JSON.
     pub text: String,
     /// What a single child did on its way through a release: most of what there is, and what people look for last.
@@ -76,7 +76,7 @@ pub fn events(
     state: &State,
     changes: &[Change],
     note: Option<&str>,
-) -> Result<Vec<(Option<ReleaseKey>, Told)>, StoreError> {
+) -> Result<Vec<(Option<ReleaseKey>, StoredEvent)>, StoreError> {
     // A child that was forgotten is no longer in the state; its last change has its id.
     let gone: Vec<(ChildKey, &str)> = changes
         .iter()
@@ -97,8 +97,8 @@ pub fn events(
             let of_service = release.map(|release| ab_releases::events(change, release)).unwrap_or_default();
             event(state, change, child_id).into_iter().chain(of_service).map(move |event| {
                 let is_step = event.is_step();
-                let text = stored::json(&Noted { version: EventVersion::NOW, event, note });
-                text.map(|text| (change.trail(), Told { text, is_step }))
+                let text = json_columns::json(&Noted { version: EventVersion::NOW, event, note });
+                text.map(|text| (change.trail(), StoredEvent { text, is_step }))
             })
         })
         .collect()
@@ -113,7 +113,7 @@ pub fn is_step(event: &serde_json::Value) -> bool {
 /// The event of a child that has joined.
 pub fn enrolled(child: &str, name: Option<&str>, kind: ChildKind, door: &str) -> Result<String, StoreError> {
     let event = Event::ChildEnrolled { child, name, kind: kind.name(), join_token: door };
-    stored::json(&Noted { version: EventVersion::NOW, event, note: None })
+    json_columns::json(&Noted { version: EventVersion::NOW, event, note: None })
 }
 
 /// The event of what releases of services may name.
@@ -125,7 +125,7 @@ pub fn registered(
 ) -> Result<String, StoreError> {
     let event =
         if is_removed { Event::Unregistered { kind, name } } else { Event::Registered { kind, name } };
-    stored::json(&Noted { version: EventVersion::NOW, event, note })
+    json_columns::json(&Noted { version: EventVersion::NOW, event, note })
 }
 
 /// The event of what was done to a tenant.
@@ -137,13 +137,13 @@ pub fn tenant(tenant: &Tenant, done: Done, note: Option<&str>) -> Result<String,
         Done::Limited => Event::TenantLimited { tenant: name, children, releases, bytes },
         Done::Deleted => Event::TenantDeleted { tenant: name },
     };
-    stored::json(&Noted { version: EventVersion::NOW, event, note })
+    json_columns::json(&Noted { version: EventVersion::NOW, event, note })
 }
 
 /// The event of a token that was revoked.
 pub fn token_revoked(child: &str, note: Option<&str>) -> Result<String, StoreError> {
     let event = Event::ChildTokenRevoked { child };
-    stored::json(&Noted { version: EventVersion::NOW, event, note })
+    json_columns::json(&Noted { version: EventVersion::NOW, event, note })
 }
 
 /// What a change is called in the trail; `None` for what is bookkeeping.

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::stored::{AgentsForm, FunctionSetForm, Maybe, PieceForm, SlotForm};
+use crate::json_columns::{AgentsForm, FunctionSetForm, Maybe, PieceForm, SlotForm};
 use domain::release::{
-    assignment::{FunctionSet, Shows, Slot, Step},
+    assignment::{FunctionSet, Shows, Step, StepIndex},
     manager::Agents,
-    offer::Piece,
+    offer::Unit,
 };
 use model::{ChildKey, ChildStatus, Outcome, StageStatus};
 
@@ -33,15 +33,15 @@ enum StepForm {
     Fetched,
     Waiting {
         #[serde(with = "SlotForm")]
-        slot: Slot,
+        slot: StepIndex,
     },
     Kept {
         #[serde(with = "SlotForm")]
-        slot: Slot,
+        slot: StepIndex,
     },
     KeptBelow {
         #[serde(with = "SlotForm")]
-        slot: Slot,
+        slot: StepIndex,
         number: u32,
     },
     Signalled,
@@ -52,7 +52,7 @@ enum StepForm {
     },
     Reported {
         #[serde(with = "SlotForm")]
-        slot: Slot,
+        slot: StepIndex,
         status: StageStatus,
         digest: u64,
         #[serde(with = "ShowsForm")]
@@ -61,7 +61,7 @@ enum StepForm {
     },
     StageBegan {
         #[serde(with = "SlotForm")]
-        slot: Slot,
+        slot: StepIndex,
     },
     Counted {
         #[serde(with = "AgentsForm")]
@@ -74,7 +74,7 @@ enum StepForm {
     },
     NextOffer {
         #[serde(with = "PieceForm")]
-        piece: Piece,
+        piece: Unit,
     },
     Ended {
         status: ChildStatus,
@@ -129,7 +129,7 @@ enum StepForm {
     },
     Late {
         #[serde(with = "Maybe::<SlotForm>")]
-        slot: Option<Slot>,
+        slot: Option<StepIndex>,
         status: StageStatus,
         #[serde(with = "ShowsForm")]
         shows: Shows,

@@ -6,8 +6,8 @@
 //! that came before, lie outside by more than chance explains.
 
 use super::{
-    agenda::Due,
     children::{self, StageReport},
+    due_looks::DueLook,
     interim::Reports,
     ranges,
 };
@@ -19,7 +19,7 @@ use language::analysis::{ChildMetric, Metric};
 /// A look at what children reported until now.
 pub(super) async fn look(
     engine: &Engine,
-    due: &Due,
+    due: &DueLook,
     reports: &Reports,
     of: ChildMetric,
     metric: &Metric,
@@ -39,7 +39,7 @@ pub(super) async fn look(
 /// What came since the last look, of whom this is known so far. It takes note of how far it has read.
 async fn read_news(
     engine: &Engine,
-    due: &Due,
+    due: &DueLook,
     metric: &Metric,
     found: &mut Metered,
 ) -> Result<Vec<StageReport>, String> {

@@ -10,11 +10,11 @@ use std::{
     time::Duration,
 };
 
-use super::{agenda::Due, threshold, unread::explain_unread};
-use crate::{Engine, stored};
+use super::{due_looks::DueLook, missing_rows::explain_unread, threshold};
+use crate::{Engine, json_columns};
 use analysis::{Assignment, Sample, Stratum, Verdict};
 use domain::release::{
-    analysis::Metered, assignment::Slot, measured, parent::aggregate, state::Snapshot, strata::Strata,
+    analysis::Metered, assignment::StepIndex, measured, parent::aggregate, state::Snapshot, strata::Strata,
     summary::Summary,
 };
 use language::{
@@ -34,14 +34,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(super) struct StageReport {
     child: ChildKey,
-    slot: Slot,
+    slot: StepIndex,
     summary: Summary,
 }
 
 /// Some of those whose reports count, in order of key; and after whom to go on, if there may be more.
 pub(super) async fn find_members(
     engine: &Engine,
-    due: &Due,
+    due: &DueLook,
     after: Option<ChildKey>,
 ) -> Result<(Vec<ChildKey>, Option<ChildKey>), String> {
     let (release, whose) = (due.release, due.whose);
@@ -72,7 +72,7 @@ pub(super) fn explain_unread_reports(engine: &Engine, release: ReleaseKey, error
 /// 1970.
 pub(super) async fn read(
     engine: &Engine,
-    due: &Due,
+    due: &DueLook,
     pair: Option<&Pair>,
     final_in: Option<Range<i64>>,
 ) -> Result<Vec<StageReport>, String> {
@@ -99,7 +99,7 @@ struct Wanted<'a> {
     release: ReleaseKey,
     strategy: &'a Strategy,
     /// `None`: of all stages.
-    slot: Option<Slot>,
+    slot: Option<StepIndex>,
     /// Of which variations; reports that tell nothing of them are none.
     pair: Option<&'a Pair>,
     /// Only those that became final in this time.
@@ -128,14 +128,14 @@ impl Wanted<'_> {
         rows: &[StageResultRow],
         members: &[ChildKey],
     ) -> Result<Vec<StageReport>, StoreError> {
-        let mut latest: BTreeMap<(ChildKey, Slot), Summary> = BTreeMap::new();
+        let mut latest: BTreeMap<(ChildKey, StepIndex), Summary> = BTreeMap::new();
         for row in rows {
-            let (child, of) = (ChildKey(row.child_key), stored::slot_of(row, self.strategy)?);
+            let (child, of) = (ChildKey(row.child_key), json_columns::slot_of(row, self.strategy)?);
             let is_meant = self.slot.map_or_else(|| of.stage_index().is_some(), |slot| slot == of);
             if !is_meant || members.binary_search(&child).is_err() || !is_counted(row, self.final_in)? {
                 continue;
             }
-            let told = stored::summary(row)?;
+            let told = json_columns::summary(row)?;
             let Some(summary) = self.pair.map_or_else(|| Some(told.clone()), |pair| told.of_pair(pair))
             else {
                 continue;
@@ -164,7 +164,7 @@ pub(super) async fn strata_since(
     let unread = |error: StoreError| explain_unread(engine, earlier, "the earlier release", &error);
     let Some(row) = engine.reader().release(earlier).await.map_err(unread)? else { return Ok(None) };
     let key = row.release_key;
-    let before = stored::strategy(key, &row.id, &row.strategy).map_err(unread)?;
+    let before = json_columns::strategy(key, &row.id, &row.strategy).map_err(unread)?;
     let mut members: Vec<ChildKey> = reports.iter().map(|report| report.child).collect();
     members.sort_unstable();
     members.dedup();
@@ -278,5 +278,5 @@ impl StageReport {
 
 fn is_counted(row: &StageResultRow, final_in: Option<&Range<i64>>) -> Result<bool, StoreError> {
     let Some(time) = final_in else { return Ok(true) };
-    Ok(stored::stage_status(row)?.is_over() && time.contains(&row.at_ms))
+    Ok(json_columns::stage_status(row)?.is_over() && time.contains(&row.at_ms))
 }

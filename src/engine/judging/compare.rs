@@ -3,10 +3,10 @@
 use futures_util::future::try_join;
 
 use super::{
-    ask::ask,
     judge::{Keep, ended, judge},
     metric_look::MetricLook,
     previous,
+    provider_query::ask,
     threshold::Range,
 };
 use analysis::{

@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::{Serialize, ser};
 
-use crate::stored::{As, MeteredForm};
+use crate::json_columns::{As, MeteredForm};
 use domain::release::analysis::Metered;
 
 /// Whether `value` has only numbers where there must be some. It is walked through, and nothing of it is copied.

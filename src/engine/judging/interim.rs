@@ -16,19 +16,19 @@ use std::{
 
 use tokio::{sync::OnceCell, task::spawn_blocking};
 
-use super::{agenda::Due, children, off::Off, unread::explain_unread};
-use crate::{Engine, stored};
+use super::{children, due_looks::DueLook, missing_rows::explain_unread, split_outliers::Off};
+use crate::{Engine, json_columns};
 use analysis::{
     Assignment, Sample, Stratum,
-    classes::is_worth_ranking,
     dispersion::SplitDispersion,
     effects::{ChildEffects, EffectsTold},
+    speed_classes::is_worth_ranking,
 };
 use domain::release::{
     analysis::{MeasuredPart, Metered},
-    assignment::Slot,
-    classes::{Begun, Classes},
+    assignment::StepIndex,
     measured::{self, stratum},
+    speed_classes::{Begun, Classes},
     strata::{Key, Sides, Strata},
     summary::Summary,
 };
@@ -69,7 +69,7 @@ pub(super) struct Merged {
 
 /// Why a look takes nothing of what was reported.
 #[derive(Debug)]
-pub(super) enum Untaken {
+pub(super) enum InterimRejection {
     /// There would be more of it apart than a release is stored with.
     TooMany,
     /// It isn't known what earlier looks took: what is stored of them makes no sense. Counted as if nothing had been taken, all of
@@ -77,9 +77,9 @@ pub(super) enum Untaken {
     Unreadable(StoreError),
 }
 
-impl Untaken {
+impl InterimRejection {
     /// Says it, and takes note of what can't be read.
-    pub fn explain(&self, engine: &Engine, due: &Due) -> String {
+    pub fn explain(&self, engine: &Engine, due: &DueLook) -> String {
         match self {
             Self::TooMany => format!("children reported more than {MAX_STRATA} times apart: look less often"),
             Self::Unreadable(error) => explain_unread(engine, &due.id, "what earlier looks took", error),
@@ -93,7 +93,12 @@ impl Reports {
         Self { pairs: metrics.iter().filter_map(|metric| metric.pair.clone()).collect(), ..Self::default() }
     }
 
-    pub async fn merged(&self, engine: &Engine, due: &Due, pair: Option<&Pair>) -> Result<&Merged, String> {
+    pub async fn merged(
+        &self,
+        engine: &Engine,
+        due: &DueLook,
+        pair: Option<&Pair>,
+    ) -> Result<&Merged, String> {
         let all = self.merged.get_or_init(|| read(engine, due, &self.pairs)).await;
         let all = all.as_ref().map_err(Clone::clone)?;
         let found = all.iter().find(|merged| merged.pair.as_ref().map(|(pair, _)| pair) == pair);
@@ -102,7 +107,7 @@ impl Reports {
 }
 
 /// The classes of the children in each stage.
-async fn classes(engine: &Engine, due: &Due) -> Result<Vec<Arc<Classes>>, String> {
+async fn classes(engine: &Engine, due: &DueLook) -> Result<Vec<Arc<Classes>>, String> {
     let mut all = Vec::new();
     for stage in &due.strategy.stages {
         let function = due.strategy.subject_key(stage.subject);
@@ -118,7 +123,7 @@ async fn classes(engine: &Engine, due: &Due) -> Result<Vec<Arc<Classes>>, String
 }
 
 /// Reads slice by slice, and adds up each apart from the tasks that answer calls.
-async fn read(engine: &Engine, due: &Due, pairs: &BTreeSet<Pair>) -> Result<Vec<Merged>, String> {
+async fn read(engine: &Engine, due: &DueLook, pairs: &BTreeSet<Pair>) -> Result<Vec<Merged>, String> {
     let classes = Arc::new(classes(engine, due).await?);
     let of = |pair: Option<&Pair>| Merged {
         pair: pair.map(|pair| (pair.clone(), due.strategy.of_pair(pair))),
@@ -153,22 +158,22 @@ async fn read(engine: &Engine, due: &Due, pairs: &BTreeSet<Pair>) -> Result<Vec<
 }
 
 /// What each child reported of each stage that counts, its attempts one after the other.
-type Attempts = BTreeMap<(u32, Slot), Vec<Summary>>;
+type Attempts = BTreeMap<(u32, StepIndex), Vec<Summary>>;
 
 /// Of some children.
 fn attempts(
     rows: &[StageResultRow],
     members: &[ChildKey],
-    slot: Option<Slot>,
+    slot: Option<StepIndex>,
     strategy: &Strategy,
 ) -> Result<Attempts, StoreError> {
     let mut attempts = Attempts::new();
     for row in rows.iter().filter(|row| members.binary_search(&ChildKey(row.child_key)).is_ok()) {
-        let of = stored::slot_of(row, strategy)?;
+        let of = json_columns::slot_of(row, strategy)?;
         if of.stage_index().is_none() || slot.is_some_and(|slot| slot != of) {
             continue;
         }
-        let summary = stored::summary(row)?;
+        let summary = json_columns::summary(row)?;
         let of_child = attempts.entry((row.child_key, of)).or_default();
         // A try that got no call of the new version was no test, but its calls were shared out like all others. What
         // else was tried before is replaced: a manager says it once more, and who was told to try again starts afresh.
@@ -273,11 +278,12 @@ impl Merged {
         &self,
         found: &mut Metered,
         of: ChildMetric,
-        due: &Due,
+        due: &DueLook,
         interval: u64,
-    ) -> Result<bool, Untaken> {
-        let taken = taken(found, &due.strategy)
-            .map_err(|why| Untaken::Unreadable(stored::bad_run(due.release, due.run.block, why)))?;
+    ) -> Result<bool, InterimRejection> {
+        let taken = taken(found, &due.strategy).map_err(|why| {
+            InterimRejection::Unreadable(json_columns::bad_run(due.release, due.run.block, why))
+        })?;
         let before = found.strata.len();
         let mut few = Vec::new();
         let strategy = self.pair.as_ref().map_or(&*due.strategy, |(_, strategy)| strategy);
@@ -308,7 +314,7 @@ impl Merged {
             found.parts.push(part);
         }
         if found.strata.len() > MAX_STRATA {
-            return Err(Untaken::TooMany);
+            return Err(InterimRejection::TooMany);
         }
         Ok(found.strata.len() > before)
     }

@@ -1,6 +1,6 @@
 //! One metric of an analysis at one look, with all that it takes to look.
 
-use super::{agenda::Due, interim::Reports};
+use super::{due_looks::DueLook, interim::Reports};
 use crate::Engine;
 use language::analysis::{Analysis, Metric};
 use metrics_providers::provider::Registry;
@@ -10,7 +10,7 @@ use metrics_providers::provider::Registry;
 pub(super) struct MetricLook<'l> {
     pub engine: &'l Engine,
     pub registry: &'l Registry,
-    pub due: &'l Due,
+    pub due: &'l DueLook,
     /// What children reported, read once for all metrics.
     pub reports: &'l Reports,
     pub analysis: &'l Analysis,

@@ -15,24 +15,24 @@
 //!
 //! Deliberately not here: what a verdict does (`release::analysis`), statistics (`analysis`), asking (`ports`).
 
-mod agenda;
-mod ask;
 mod background;
-mod beside;
+mod child_reports;
 mod children;
 mod compare;
 mod conditions;
+mod due_looks;
 pub(crate) mod finite;
 mod interim;
+mod interim_analysis;
 mod judge;
-mod look;
 mod metric_look;
-mod off;
+mod missing_rows;
 mod previous;
+mod provider_query;
 mod ranges;
 mod router;
+mod split_outliers;
 mod threshold;
-mod unread;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -44,7 +44,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::agenda::{Agenda, Due, Rest, Resting};
+use self::due_looks::{Agenda, DueLook, Rest, Resting};
 use crate::{By, Engine, EngineError, audit::Actor};
 use domain::release::{analysis, analysis::is_passed_early, command::Command, state::Snapshot};
 use language::analysis::ROUTER;
@@ -131,7 +131,7 @@ async fn look_when_due(engine: Engine, registry: Registry, stop: CancellationTok
 }
 
 /// Makes one look. However much there is to look at, half of the time nothing is looked at for that run.
-async fn look_and_rest(engine: &Engine, registry: &Registry, due: Due) -> Rest {
+async fn look_and_rest(engine: &Engine, registry: &Registry, due: DueLook) -> Rest {
     let began = Instant::now();
     let is_news = look_and_tell(engine, registry, &due).await;
     let looked_ms = if is_news { 0 } else { due.elapsed_ms };
@@ -139,9 +139,9 @@ async fn look_and_rest(engine: &Engine, registry: &Registry, due: Due) -> Rest {
 }
 
 /// Makes a look, and tells the engine what it found. Whether there was anything to be stored: not where nothing has changed of what children report.
-async fn look_and_tell(engine: &Engine, registry: &Registry, due: &Due) -> bool {
+async fn look_and_tell(engine: &Engine, registry: &Registry, due: &DueLook) -> bool {
     let id = due.id.clone();
-    let look = look::make(engine, registry, due).await;
+    let look = interim_analysis::make(engine, registry, due).await;
     let analysis = due.strategy.analyses().nth(usize::from(due.run.block));
     let is_over = analysis.is_some_and(|(_, of)| look.is_gathered && is_passed_early(of, &look.metrics));
     if look.metrics == due.run.metrics && !is_over {

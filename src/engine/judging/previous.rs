@@ -11,10 +11,10 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use futures_util::future::try_join_all;
 
-use super::{agenda::Due, ask::ask, unread::explain_unread};
-use crate::{Engine, stored};
+use super::{due_looks::DueLook, missing_rows::explain_unread, provider_query::ask};
+use crate::{Engine, json_columns};
 use analysis::{RunVariation, Sample};
-use domain::release::{analysis::Previous, precedent::Time};
+use domain::release::{analysis::Previous, previous_run::Time};
 use language::{
     Strategy,
     analysis::{Analysis, MetricSource, ProviderQuery, Variant},
@@ -32,7 +32,7 @@ const MAX_WEEKS: i64 = 10;
 const LEAST_WEEKS_VALUES: usize = 5;
 
 /// With what this run is compared: `Ok(Err(_))` says why there is nothing.
-pub(super) async fn find(engine: &Engine, due: &Due) -> Result<Result<Previous, String>, String> {
+pub(super) async fn find(engine: &Engine, due: &DueLook) -> Result<Result<Previous, String>, String> {
     let function = due.function();
     let history = due.strategy.history_key(function);
     let row = engine.reader().precedent(&history, due.started_ms, due.release.0).await;
@@ -44,7 +44,7 @@ pub(super) async fn find(engine: &Engine, due: &Due) -> Result<Result<Previous, 
         )));
     };
     let stage = due.stage.and_then(|stage| due.strategy.stages.get(stage)).map(|stage| stage.name.as_str());
-    let times = stored::times(&row).map_err(unread)?;
+    let times = json_columns::times(&row).map_err(unread)?;
     Ok(if let Some(time) = find_time(&times, stage, due.run.number) {
         Ok(Previous { release: row.id, began_ms: time.began_ms, ended_ms: time.ended_ms })
     } else {
@@ -61,7 +61,7 @@ fn find_time<'t>(times: &'t [Time], stage: Option<&str>, number: u32) -> Option<
 }
 
 /// As much of the earlier run as there is of this one, where there are values up to `until`.
-pub(super) fn window(previous: &Previous, analysis: &Analysis, due: &Due, until: Option<i64>) -> Window {
+pub(super) fn window(previous: &Previous, analysis: &Analysis, due: &DueLook, until: Option<i64>) -> Window {
     let ms = |time: u128| i64::try_from(time).unwrap_or(i64::MAX);
     let begun = previous.began_ms.saturating_add(ms(analysis.initial_delay.as_millis()));
     let end = begun.saturating_add(ms(due.elapsed_ms.into()));
@@ -72,7 +72,7 @@ pub(super) fn window(previous: &Previous, analysis: &Analysis, due: &Due, until:
 /// new version that were asked for in the same words, as often, in the same stage. Empty where there is none of it.
 pub(super) async fn read_kept(
     engine: &Engine,
-    due: &Due,
+    due: &DueLook,
     previous: &Previous,
     asked: &ProviderQuery,
     interval: Duration,
@@ -84,18 +84,18 @@ pub(super) async fn read_kept(
     let row = engine.reader().release(&previous.release).await.map_err(unread)?;
     let Some(row) = row else { return Ok(Vec::new()) };
     let key = row.release_key;
-    let earlier = stored::strategy(key, &row.id, &row.strategy).map_err(unread)?;
+    let earlier = json_columns::strategy(key, &row.id, &row.strategy).map_err(unread)?;
     let rows = engine.reader().analysis_runs(key).await.map_err(unread)?;
     let name = |strategy: &Strategy, stage: Option<usize>| {
         stage.and_then(|stage| strategy.stages.get(stage)).map(|stage| stage.name.clone())
     };
     let wanted = name(&due.strategy, due.stage);
-    let rows = stored::runs_by_block(&rows, &earlier).map_err(unread)?;
+    let rows = json_columns::runs_by_block(&rows, &earlier).map_err(unread)?;
     let mut values = Vec::new();
     for (block, (stage, analysis)) in earlier.analyses().enumerate() {
         let row = rows.get(&block).filter(|_| name(&earlier, stage) == wanted);
         let Some(row) = row else { continue };
-        let run = stored::run(row).map_err(unread)?;
+        let run = json_columns::run(row).map_err(unread)?;
         let same = analysis.metrics.iter().zip(&run.metrics).find(|(metric, _)| match &metric.source {
             MetricSource::Query(then) => {
                 (&then.provider, &then.query, &then.json_path)
@@ -117,7 +117,7 @@ pub(super) async fn read_kept(
 /// The variation from run to run, from the same hours of earlier weeks.
 pub(super) async fn variation(
     registry: &Registry,
-    due: &Due,
+    due: &DueLook,
     analysis: &Analysis,
     asked: &ProviderQuery,
 ) -> Result<RunVariation, String> {

@@ -24,7 +24,7 @@ use std::{
 
 use futures_util::future::BoxFuture;
 
-use crate::{Engine, measured::Times};
+use crate::{Engine, stage_measurements::Times};
 use domain::{release::state::Snapshot, traffic::sums};
 use language::analysis::Escape;
 use metrics_providers::provider::{Ask, Point, Provider, ProviderError, Samples, Window};

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Engine,
-    effect::{Due, Webhook},
+    effect::{PendingEffect, Webhook},
 };
 
 /// A webhook has this long to answer.
@@ -37,7 +37,7 @@ const MAX_CALLS: usize = 16;
 /// the store for the next life.
 pub fn run(
     engine: Engine,
-    effects: mpsc::UnboundedReceiver<Due<Webhook>>,
+    effects: mpsc::UnboundedReceiver<PendingEffect<Webhook>>,
     stop: CancellationToken,
 ) -> BoxFuture<'static, ()> {
     Box::pin(carry_out_all(engine, effects, stop))
@@ -45,7 +45,7 @@ pub fn run(
 
 async fn carry_out_all(
     engine: Engine,
-    mut effects: mpsc::UnboundedReceiver<Due<Webhook>>,
+    mut effects: mpsc::UnboundedReceiver<PendingEffect<Webhook>>,
     stop: CancellationToken,
 ) {
     // A redirect is not followed: what was told to one address is not for another that this one chooses.
@@ -76,7 +76,12 @@ async fn carry_out_all(
     calls.shutdown().await;
 }
 
-async fn carry_out(engine: &Engine, client: &reqwest::Client, slots: &Semaphore, effect: &Due<Webhook>) {
+async fn carry_out(
+    engine: &Engine,
+    client: &reqwest::Client,
+    slots: &Semaphore,
+    effect: &PendingEffect<Webhook>,
+) {
     let mut wait = FIRST_RETRY;
     loop {
         let Err(why) = call(client, slots, effect.row, &effect.what).await else { return };

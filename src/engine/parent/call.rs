@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use child_client::{Caller, LinkError, MAX_ANSWER_BYTES, Settings, Span};
 use domain::{
-    parent::{Below, Poll, Polled, Question},
+    parent::{Below, Poll, PollResponse, Question},
     release::manager::FEATURE_RETRY,
 };
 use language::MAX_STRATEGY_BYTES;
@@ -21,7 +21,7 @@ use model::{
 };
 use protocol::{
     child::{EndStageAnswer, ManagerTime, PollAnswer, PollRequest, StageSummary},
-    question::{Answered, AnswersRequest, FEATURE_QUESTIONS, MAX_QUESTION_BYTES},
+    question::{AnswersRequest, FEATURE_QUESTIONS, MAX_QUESTION_BYTES, QuestionAnswer},
 };
 
 /// Largest answer to a poll of a parent that asks questions, in bytes.
@@ -54,7 +54,7 @@ impl Parent {
         features.iter().any(|known| known == feature)
     }
 
-    pub async fn poll(&self, poll: &Poll, own: Own<'_>, below: &Below) -> Result<Polled, LinkError> {
+    pub async fn poll(&self, poll: &Poll, own: Own<'_>, below: &Below) -> Result<PollResponse, LinkError> {
         let area = below.area(poll.understood).map(<&RawValue>::deserialize_str).transpose()?;
         let body = PollRequest {
             geographic_area: area,
@@ -77,7 +77,7 @@ impl Parent {
             kind: asked.kind,
             within_ms: asked.within_ms,
         };
-        Ok(Polled {
+        Ok(PollResponse {
             offer: (!answer.new_release.is_empty()).then(|| answer.new_release.into_owned()),
             id: answer.id.into_owned(),
             rm_ids: answer.rm_ids,
@@ -109,7 +109,7 @@ impl Parent {
     }
 
     /// What the parent asked.
-    pub async fn answers(&self, id: &str, answers: Vec<Answered>) -> Result<(), LinkError> {
+    pub async fn answers(&self, id: &str, answers: Vec<QuestionAnswer>) -> Result<(), LinkError> {
         let body = AnswersRequest { id: id.into(), answers };
         let request = self.caller.post(&["answers"], &body);
         self.caller.send(request, Span::Short, MAX_ANSWER_BYTES).await?;

@@ -15,17 +15,18 @@ use super::{CallTrouble, PATIENCE, ParentCaller, call::Own};
 use crate::{
     By, Engine, EngineError,
     audit::Actor,
-    effect::{Due, Entry, Owed, ToParent},
-    kept::{Enrolled, Setting},
+    effect::{Entry, ParentStageResult, PendingEffect, ToParent},
+    identity::{Enrolled, Setting},
     questions,
 };
 use domain::{
     parent::{
-        self as link, Act, Answer, Below, Call, CallId, Errand, Facts, Link, Question, Row, Said, Survey,
+        self as link, Act, Answer, Below, Call, CallId, Errand, Link, LinkInputs, Notice, Question, Row,
+        Survey,
     },
     release::{command::Command, parent, state::Snapshot},
 };
-use protocol::{child, question::Answered};
+use protocol::{child, question::QuestionAnswer};
 use store::rows::AuditRow;
 
 /// Commits are looked at no more often: one that follows another closely waits for the next look.
@@ -58,12 +59,12 @@ pub(super) struct Driver {
     caller: Arc<ParentCaller>,
     link: Link,
     began: Instant,
-    owed: mpsc::UnboundedReceiver<Due<ToParent>>,
+    owed: mpsc::UnboundedReceiver<PendingEffect<ToParent>>,
     events: broadcast::Receiver<Arc<Vec<AuditRow>>>,
     tasks: JoinSet<Ended>,
     /// So that a call can be given up, and so that one that broke off is known.
     calls: HashMap<CallId, AbortHandle>,
-    results: HashMap<Row, Arc<Owed>>,
+    results: HashMap<Row, Arc<ParentStageResult>>,
     /// Questions of the parent that are being answered.
     answering: HashMap<String, AbortHandle>,
     below: Arc<Below>,
@@ -81,7 +82,7 @@ impl Driver {
     pub fn new(
         caller: ParentCaller,
         id: Option<String>,
-        owed: mpsc::UnboundedReceiver<Due<ToParent>>,
+        owed: mpsc::UnboundedReceiver<PendingEffect<ToParent>>,
     ) -> Self {
         let settings = link::Settings {
             poll_ms: caller.settings.poll.as_millis() as u64,
@@ -163,7 +164,7 @@ impl Driver {
 
     /// Looks at the state. Results that were owed before that look are known to the link with it.
     async fn look(&mut self) -> Result<(), Gone> {
-        let facts = self.caller.engine.read(PATIENCE, Facts::of).await;
+        let facts = self.caller.engine.read(PATIENCE, LinkInputs::of).await;
         (self.facts_at, self.is_stale) = (Instant::now(), false);
         match facts {
             Ok(facts) => {
@@ -181,7 +182,7 @@ impl Driver {
     }
 
     /// Takes an entry of the outbox over.
-    fn take(&mut self, due: Due<ToParent>) {
+    fn take(&mut self, due: PendingEffect<ToParent>) {
         let age_ms = due.age_ms(self.caller.engine.clock().served_ms());
         match due.what {
             ToParent::Taking(offer) => self.link.note_taking(due.row, offer),
@@ -368,15 +369,20 @@ impl ParentCaller {
         let Question { id: asked, kind, within_ms, body } = question;
         let said = questions::answer(&self.engine, &kind, &body, Duration::from_millis(within_ms)).await;
         let answered = match said {
-            Ok(body) => Answered { id: asked, body, error: None },
-            Err(why) => Answered { id: asked, body: serde_json::Value::Null, error: Some(why) },
+            Ok(body) => QuestionAnswer { id: asked, body, error: None },
+            Err(why) => QuestionAnswer { id: asked, body: serde_json::Value::Null, error: Some(why) },
         };
         if let Err(error) = self.parent.answers(id, vec![answered]).await {
             tracing::debug!(kind, %error, "an answer didn't reach the parent");
         }
     }
 
-    async fn make(&self, call: Call, below: &Below, owed: Option<Arc<Owed>>) -> Result<Answer, CallTrouble> {
+    async fn make(
+        &self,
+        call: Call,
+        below: &Below,
+        owed: Option<Arc<ParentStageResult>>,
+    ) -> Result<Answer, CallTrouble> {
         match call {
             Call::Poll(poll) => {
                 let settings = &self.settings;
@@ -403,7 +409,7 @@ impl ParentCaller {
             }
             Call::EndStage { id, offer, name, skipped, failures, wait_ms } => {
                 let answer = self.parent.end_stage(&id, &offer, &name, (skipped, failures), wait_ms).await?;
-                let undo = answer.then == Some(child::Then::Rollback);
+                let undo = answer.then == Some(child::FollowUp::Rollback);
                 let (end, skip, accepted) = (answer.end_stage, answer.skip, answer.accepted);
                 Ok(Answer::EndStage { end, undo, skip, accepted })
             }
@@ -424,36 +430,36 @@ async fn command(engine: &Engine, command: Command) -> Result<(), Gone> {
     }
 }
 
-fn say(parent: &str, said: Said) {
+fn say(parent: &str, said: Notice) {
     match said {
-        Said::Works(Errand::Poll) => tracing::info!(parent, "the parent is reached"),
-        Said::Works(errand) => tracing::info!(parent, ?errand, "the parent takes it again"),
-        Said::Fails { errand: Errand::Poll, why } => {
+        Notice::Works(Errand::Poll) => tracing::info!(parent, "the parent is reached"),
+        Notice::Works(errand) => tracing::info!(parent, ?errand, "the parent takes it again"),
+        Notice::Fails { errand: Errand::Poll, why } => {
             tracing::warn!(parent, why, "trouble with the parent; tried again");
         }
-        Said::Fails { errand, why } => {
+        Notice::Fails { errand, why } => {
             tracing::warn!(parent, ?errand, why, "trouble with the parent; tried again");
         }
-        Said::Registered { id } => tracing::info!(parent, id, "registered with the parent"),
-        Said::Forgotten { id } => {
+        Notice::Registered { id } => tracing::info!(parent, id, "registered with the parent"),
+        Notice::Forgotten { id } => {
             tracing::warn!(parent, id, "the parent doesn't know this manager any more; it asks for a new id");
         }
-        Said::ResultRefused { offer, status, text } => {
+        Notice::ResultRefused { offer, status, text } => {
             tracing::warn!(offer, status, text, "the parent refuses a result; it is sent again");
         }
-        Said::ResultGivenUp { offer, status, text } => {
+        Notice::ResultGivenUp { offer, status, text } => {
             tracing::error!(offer, status, text, "the parent refuses a result; it is given up");
         }
-        Said::NotAwaited { offer, stage, status, text } => {
+        Notice::NotAwaited { offer, stage, status, text } => {
             tracing::warn!(offer, stage, status, text, "the parent doesn't wait for this stage");
         }
-        Said::Cycle => {
+        Notice::Cycle => {
             tracing::error!(
                 parent,
                 "this manager is above its own parent; no offer is taken: change `parent.url`"
             );
         }
-        Said::TooDeep { above } => {
+        Notice::TooDeep { above } => {
             tracing::error!(
                 parent,
                 above,
@@ -461,6 +467,6 @@ fn say(parent: &str, said: Said) {
                 "too many managers above; no offer is taken"
             );
         }
-        Said::Straight => tracing::info!(parent, "the managers above are in order again"),
+        Notice::Straight => tracing::info!(parent, "the managers above are in order again"),
     }
 }

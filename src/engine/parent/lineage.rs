@@ -75,7 +75,7 @@ pub struct LinkNumbers {
 
 /// [`LinkNumbers`] at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LinkStands {
+pub struct LinkSnapshot {
     pub is_up: bool,
     /// Milliseconds since the parent last answered a poll well; `None`: it never did in this life.
     pub silent_ms: Option<u64>,
@@ -96,8 +96,8 @@ impl LinkNumbers {
     }
 
     /// `None`: there is no parent.
-    pub fn look(&self, served_ms: u64) -> Option<LinkStands> {
-        self.has_parent.load(Ordering::Relaxed).then(|| LinkStands {
+    pub fn look(&self, served_ms: u64) -> Option<LinkSnapshot> {
+        self.has_parent.load(Ordering::Relaxed).then(|| LinkSnapshot {
             is_up: self.is_up.load(Ordering::Relaxed),
             silent_ms: self
                 .answered

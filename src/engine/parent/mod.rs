@@ -36,8 +36,8 @@ use tokio_util::sync::CancellationToken;
 use self::{call::Parent, driver::Driver};
 use crate::{
     Engine, EngineError,
-    effect::{Due, ToParent},
-    kept::Enrolment,
+    effect::{PendingEffect, ToParent},
+    identity::Enrolment,
 };
 use child_client::LinkError;
 use domain::parent as link;
@@ -104,7 +104,7 @@ struct ParentCaller {
 pub fn run(
     engine: Engine,
     settings: Settings,
-    owed: mpsc::UnboundedReceiver<Due<ToParent>>,
+    owed: mpsc::UnboundedReceiver<PendingEffect<ToParent>>,
     stop: CancellationToken,
 ) -> BoxFuture<'static, ()> {
     Box::pin(speak(engine, settings, owed, stop))
@@ -113,7 +113,7 @@ pub fn run(
 async fn speak(
     engine: Engine,
     settings: Settings,
-    owed: mpsc::UnboundedReceiver<Due<ToParent>>,
+    owed: mpsc::UnboundedReceiver<PendingEffect<ToParent>>,
     stop: CancellationToken,
 ) {
     let parent = match Parent::new(&settings.url, settings.token.clone()) {

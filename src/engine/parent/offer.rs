@@ -1,12 +1,12 @@
 //! An offer of the parent becomes a release here.
 
 use super::{CallTrouble, PATIENCE, ParentCaller};
-use crate::{By, EngineError, audit::Actor, effect::Owed, questions, stored};
+use crate::{By, EngineError, audit::Actor, effect::ParentStageResult, json_columns, questions};
 use child_client::LinkError;
 use domain::release::{
     command::{Command, Refusal, Reply},
     ending::{Cause, Ending},
-    lifecycle::Submitted,
+    lifecycle::Submission,
     manager::Agents,
     parent,
     parent::offered::{self, BELIEVED_AFTER},
@@ -52,7 +52,7 @@ impl ParentCaller {
             Refused::Now(trouble) => return Err(trouble),
         };
         tracing::error!(offer, why, "the parent's offer can't be a release here");
-        let owed = Owed {
+        let owed = ParentStageResult {
             offer: offer.to_owned(),
             release: None,
             release_key: 0,
@@ -113,10 +113,10 @@ impl ParentCaller {
     }
 
     /// Under the parent's id, or under one of this manager's own where that is taken.
-    async fn submit(&self, offer: &str, submission: Submitted, archive: &Archive) -> Result<(), Refused> {
+    async fn submit(&self, offer: &str, submission: Submission, archive: &Archive) -> Result<(), Refused> {
         let for_good = |why: String| Refused::ForGood { why, stage: first_stage(&submission.strategy) };
         for id in offered::ids(offer) {
-            let submission = Box::new(Submitted { id: id.clone(), ..submission.clone() });
+            let submission = Box::new(Submission { id: id.clone(), ..submission.clone() });
             let by = By { actor: Actor::Parent, note: None };
             let answer = self.engine.submit(submission, archive.bytes.clone(), false, by, PATIENCE).await;
             match answer {
@@ -157,7 +157,7 @@ impl ParentCaller {
         }
         if !under_way {
             tracing::info!(offer, release = undone, "nothing is left to be taken back");
-            let owed = Owed::undone(offer.to_owned(), left);
+            let owed = ParentStageResult::undone(offer.to_owned(), left);
             self.engine.effect(owed.into()).await?;
         }
         Ok(())
@@ -182,7 +182,7 @@ impl ParentCaller {
                 Some(Order::Parallel | Order::LocationSequential { .. } | Order::GlobalIncremental)
                 | None => Vec::new(),
             };
-            let turnouts = questions::turnout::of_release(&self.engine, release.clone()).await?;
+            let turnouts = questions::liveness::of_release(&self.engine, release.clone()).await?;
             let offer = offer.to_owned();
             let command = Command::Parent(parent::Command::Continue {
                 release,
@@ -208,7 +208,7 @@ impl ParentCaller {
     /// Whether a release came here as this very offer.
     async fn is_of(&self, release: &ReleaseId, offer: &str) -> Result<bool, CallTrouble> {
         let Some(row) = self.engine.reader().release(release.as_str()).await? else { return Ok(false) };
-        let detail = stored::release_detail(row.release_key, &row.detail);
+        let detail = json_columns::release_detail(row.release_key, &row.detail);
         let detail = detail.inspect_err(|error| self.engine.unreadable().note(error))?;
         Ok(detail.parent.is_some_and(|parent| parent.offer == offer))
     }

@@ -7,17 +7,17 @@ use std::{
 };
 
 use super::{CallTrouble, PATIENCE, ParentCaller};
-use crate::{effect::Owed, stored};
+use crate::{effect::ParentStageResult, json_columns};
 use analysis::{Values, effects::EffectsTold};
 use domain::{
     parent::ToldStage,
     release::{
-        assignment::Slot,
-        classes::Begun,
+        assignment::StepIndex,
         ending::Ending,
         manager::Agents,
         measured,
         parent::aggregate,
+        speed_classes::Begun,
         strata::{Strata, Understood},
         summary::{self, Reported, Summary},
     },
@@ -44,7 +44,7 @@ impl ParentCaller {
         Understood { groups: self.parent.knows(FEATURE_GROUPS) }
     }
 
-    pub(super) async fn send_result(&self, id: &str, owed: &Owed) -> Result<(), CallTrouble> {
+    pub(super) async fn send_result(&self, id: &str, owed: &ParentStageResult) -> Result<(), CallTrouble> {
         // What is said anew is the agents alone.
         let below = match owed.release.as_ref().filter(|_| owed.recount.is_none()) {
             Some(release) => {
@@ -122,7 +122,7 @@ impl ParentCaller {
             let stage = usize::from(stage);
             let begun = release.begun(stage).filter(|_| release.strategy.is_classed());
             let strategy = Some(Arc::clone(&release.strategy));
-            let below = Below { slot: Slot::stage(stage).0, split, strategy, begun };
+            let below = Below { slot: StepIndex::stage(stage).0, split, strategy, begun };
             // What is decided meanwhile is not to be told.
             let failed = match (of_failures, &release.parent) {
                 (None, _) => None,
@@ -142,7 +142,7 @@ impl ParentCaller {
     async fn strategy_of(&self, release: &ReleaseId) -> Option<Arc<Strategy>> {
         let row = self.engine.reader().release(release.as_str()).await;
         let read = row.and_then(|row| {
-            row.map(|row| stored::strategy(row.release_key, &row.id, &row.strategy)).transpose()
+            row.map(|row| json_columns::strategy(row.release_key, &row.id, &row.strategy)).transpose()
         });
         let read = read.inspect_err(|error| self.engine.unreadable().note(error));
         read.ok().flatten().map(Arc::new)
@@ -168,13 +168,13 @@ impl ParentCaller {
             let results = reader.stage_results(release, first.child_key, last.child_key).await?;
             let mut latest = BTreeMap::new();
             for row in results {
-                if stored::slot(&row)? == Slot(of.slot) {
+                if json_columns::slot(&row)? == StepIndex(of.slot) {
                     latest.insert(row.child_key, row);
                 }
             }
             let summaries = latest.into_iter().map(|(child, row)| {
                 let class = classes.as_ref().and_then(|classes| classes.of(ChildKey(child)));
-                Ok((stored::summary(&row)?, class))
+                Ok((json_columns::summary(&row)?, class))
             });
             below.add(summaries.collect::<Result<_, StoreError>>()?, &of);
             after = Some(last.child_key);
@@ -208,7 +208,7 @@ impl Subtree {
         self.strata.merge(&if of.begun.is_some() { strata } else { strata.without_classes() });
         let all = || summaries.iter().map(|(summary, _)| summary);
         self.effects.add(&measured::effects(all(), of.split).unwrap_or_default());
-        if let (Some(strategy), Some(index)) = (&of.strategy, Slot(of.slot).stage_index()) {
+        if let (Some(strategy), Some(index)) = (&of.strategy, StepIndex(of.slot).stage_index()) {
             let each = all().map(|summary| (summary, measured::splits([summary], strategy, index)));
             let splits = Some(measured::dispersion(each)).filter(|found| !found.is_empty());
             self.effects.add(&EffectsTold { splits, ..EffectsTold::default() });
@@ -221,7 +221,7 @@ impl Subtree {
     fn told(self, status: StageStatus, understood: Understood) -> Summary {
         let whole = aggregate(status, &self.summaries);
         Summary {
-            strata: self.strata.told(understood, stored::stratum_bytes),
+            strata: self.strata.told(understood, json_columns::stratum_bytes),
             effects: Some(self.effects).filter(|told| *told != EffectsTold::default()),
             ..whole
         }
@@ -231,7 +231,7 @@ impl Subtree {
 /// By which it is known that a stage has nothing new to tell.
 fn digest(summary: &StageSummary) -> Result<u64, StoreError> {
     let mut hasher = std::hash::DefaultHasher::new();
-    stored::json(summary)?.hash(&mut hasher);
+    json_columns::json(summary)?.hash(&mut hasher);
     Ok(hasher.finish())
 }
 

@@ -8,11 +8,11 @@ use super::{
     kind::{LOOK_PATIENCE, PATIENCE, QuestionKind, ToAnswer, ask},
     path::next_hop,
 };
-use crate::{Engine, EngineError, apart::giving_way, view::Children};
+use crate::{Engine, EngineError, blocking::giving_way, view::Children};
 use domain::{
     children::Child as Record,
     plan::Middle,
-    release::{command::Seen, state::Snapshot, waits::Look},
+    release::{command::LastSeen, state::Snapshot, waits::LineInputs},
 };
 use model::{ChildKey, Cordon, Now, TENANT_LABEL, TenantName};
 use protocol::{
@@ -109,7 +109,7 @@ pub async fn page(
 ) -> Result<Page<Child>, EngineError> {
     let (seen, now) = (Arc::clone(&engine.view().children), engine.clock().now());
     let take = move |state: &Snapshot| {
-        let look = Look { state, seen: &*seen, now, since: seen.listening_since() };
+        let look = LineInputs { state, seen: &*seen, now, since: seen.listening_since() };
         // Whoever asks for the label of a tenant asks for that tenant's.
         let by_label = || filter.label.as_ref().filter(|(key, _)| key == TENANT_LABEL);
         let tenant = tenant.as_ref().map(TenantName::as_str);
@@ -122,7 +122,7 @@ pub async fn page(
 }
 
 fn take<'c>(
-    look: &Look<'_, Children>,
+    look: &LineInputs<'_, Children>,
     children: impl Iterator<Item = (ChildKey, &'c Record)>,
     limit: usize,
     filter: &Filter,
@@ -142,7 +142,7 @@ fn take<'c>(
 }
 
 /// A child as it is shown, without its area.
-pub fn child<S: Seen + ?Sized>(look: &Look<'_, S>, key: ChildKey, record: &Record) -> Child {
+pub fn child<S: LastSeen + ?Sized>(look: &LineInputs<'_, S>, key: ChildKey, record: &Record) -> Child {
     let capabilities = record.profile.as_ref().map(|profile| &profile.capabilities);
     let releases = record.open.iter().filter_map(|release| look.state.release(*release));
     Child {

@@ -11,7 +11,7 @@ use super::{
     kind::{LOOK_PATIENCE, PATIENCE, QuestionKind, ToAnswer, ask},
     path::next_hop,
 };
-use crate::{Engine, EngineError, stored, unreadable::Unreadable};
+use crate::{Engine, EngineError, json_columns, unreadable::Unreadable};
 use domain::release::state::Snapshot;
 use model::{ChildKey, ReleaseId, ReleaseKey};
 use protocol::{
@@ -111,7 +111,7 @@ impl Named<'_> {
         let child = self.state.children.get(ChildKey(row.child_key));
         let forgotten = || format!("forgotten child {}", row.child_key);
         let unknown = || {
-            unreadable.note(&stored::unknown_release(&row));
+            unreadable.note(&json_columns::unknown_release(&row));
             format!("unknown release {}", row.release_key)
         };
         Deployment {

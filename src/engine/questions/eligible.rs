@@ -13,10 +13,10 @@ use domain::{
     plan,
     plan::Needs,
     release::{
-        command::Seen as _,
+        command::LastSeen as _,
+        liveness_check::{SilenceLimit, SilenceLimits},
+        next_action,
         state::Snapshot,
-        turn,
-        turnout::{SilenceLimit, SilenceLimits},
     },
 };
 use language::Target;
@@ -178,7 +178,7 @@ impl Fits {
                     fits.managers.push(ManagerBelow { key, id: child.id.to_string(), agents: entry.agents });
                 }
                 Ok(()) => {
-                    let limit = (!turn::has_in_hand(state, key)).then(|| limits.of_child(child));
+                    let limit = (!next_action::has_in_hand(state, key)).then(|| limits.of_child(child));
                     fits.agents.push(AgentBelow { key, agents: entry.agents, limit });
                 }
             }

@@ -34,11 +34,11 @@ pub mod children;
 pub mod deployments;
 pub mod eligible;
 mod kind;
+pub mod liveness;
 pub mod part;
 pub mod path;
 pub mod releases;
 pub mod tree;
-pub mod turnout;
 
 use std::time::Duration;
 

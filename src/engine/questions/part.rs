@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::kind::{QuestionKind, ToAnswer, Unanswered, ask_all};
 use crate::{
     Engine,
-    stored::{self, AgentsForm},
+    json_columns::{self, AgentsForm},
 };
 use domain::release::{
     manager::Agents,
@@ -36,7 +36,7 @@ pub struct PartWanted {
 /// How a part stands.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct PartStanding {
+pub struct PartStatus {
     /// As shown: `Running`.
     pub state: String,
     /// Why it is paused, taken back, or ended badly.
@@ -76,9 +76,9 @@ pub struct PartBelow {
 impl QuestionKind for PartOf {
     const NAME: &'static str = "part";
     type Body = PartWanted;
-    type Answer = PartStanding;
+    type Answer = PartStatus;
 
-    async fn answer(asked: ToAnswer, wanted: PartWanted) -> Result<PartStanding, String> {
+    async fn answer(asked: ToAnswer, wanted: PartWanted) -> Result<PartStatus, String> {
         let now = asked.engine.clock().now();
         // Before the look: what is known by now is in it, unless it has left memory.
         let view = asked.engine.view();
@@ -96,7 +96,7 @@ impl QuestionKind for PartOf {
 
 enum PartFound {
     Open {
-        part: Box<PartStanding>,
+        part: Box<PartStatus>,
         /// As it is called here.
         id: String,
         managers: Vec<(ChildKey, String)>,
@@ -127,7 +127,7 @@ pub fn managers(state: &Snapshot, release: &Release) -> Vec<(ChildKey, String)> 
     release.managers.keys().filter_map(id).collect()
 }
 
-fn show_own(state: &Snapshot, release: &Release, now: model::Now) -> PartStanding {
+fn show_own(state: &Snapshot, release: &Release, now: model::Now) -> PartStatus {
     let mut stages: BTreeMap<String, BTreeMap<String, u32>> = BTreeMap::new();
     for assignment in release.assignments.values().filter(|assignment| !assignment.is_whole()) {
         let stage = assignment.slot.stage_index().and_then(|stage| release.strategy.stages.get(stage));
@@ -135,7 +135,7 @@ fn show_own(state: &Snapshot, release: &Release, now: model::Now) -> PartStandin
         let status = assignment.stage_status.name().to_owned();
         *stages.entry(stage.name.clone()).or_default().entry(status).or_default() += 1;
     }
-    PartStanding {
+    PartStatus {
         state: release.state.name().to_owned(),
         reason: reason(&release.state).or_else(|| release.ending.as_ref().map(|ending| ending.text.clone())),
         waits_for: waits::release(state, release, now),
@@ -156,11 +156,11 @@ fn reason(state: &ReleaseState) -> Option<String> {
 }
 
 /// One that has left memory.
-async fn show_over(engine: &Engine, ids: Vec<String>) -> Result<PartStanding, String> {
+async fn show_over(engine: &Engine, ids: Vec<String>) -> Result<PartStatus, String> {
     for id in ids.iter().rev() {
         let row = engine.reader().release(id).await.map_err(|error| error.to_string())?;
         let Some(row) = row else { continue };
-        let detail = stored::release_detail(row.release_key, &row.detail).map_err(|error| {
+        let detail = json_columns::release_detail(row.release_key, &row.detail).map_err(|error| {
             engine.unreadable().note(&error);
             error.to_string()
         })?;
@@ -177,11 +177,11 @@ async fn show_over(engine: &Engine, ids: Vec<String>) -> Result<PartStanding, St
             untested: counts.untested,
             ..Agents::default()
         };
-        return Ok(PartStanding {
+        return Ok(PartStatus {
             state: detail.state.name().to_owned(),
             reason: detail.ending.map(|ending| ending.text),
             agents: detail.agents.unwrap_or(of_agents),
-            ..PartStanding::default()
+            ..PartStatus::default()
         });
     }
     Err("it is not known here: it was not taken over yet".to_owned())
@@ -189,10 +189,10 @@ async fn show_over(engine: &Engine, ids: Vec<String>) -> Result<PartStanding, St
 
 /// Takes in what managers below said.
 fn with_below(
-    mut part: PartStanding,
+    mut part: PartStatus,
     managers: &[(ChildKey, String)],
-    answers: Vec<(ChildKey, Result<PartStanding, Unanswered>)>,
-) -> PartStanding {
+    answers: Vec<(ChildKey, Result<PartStatus, Unanswered>)>,
+) -> PartStatus {
     let ids: BTreeMap<ChildKey, &String> = managers.iter().map(|(key, id)| (*key, id)).collect();
     for (child, said) in answers {
         let Some(id) = ids.get(&child) else { continue };
@@ -208,7 +208,7 @@ fn with_below(
 /// What a manager said, of itself and those below it; its stages are added to `stages`.
 fn flat(
     id: &str,
-    said: Result<PartStanding, Unanswered>,
+    said: Result<PartStatus, Unanswered>,
     stages: &mut BTreeMap<String, BTreeMap<String, u32>>,
 ) -> Vec<PartBelow> {
     let part = match said {
@@ -247,6 +247,6 @@ pub async fn of_release(
 ) -> (Vec<PartBelow>, BTreeMap<String, BTreeMap<String, u32>>) {
     let body = |child: &(ChildKey, String)| (child.0, PartWanted { release: release.to_owned() });
     let answers = ask_all::<PartOf>(engine, managers.iter().map(body).collect(), time).await;
-    let part = with_below(PartStanding::default(), &managers, answers);
+    let part = with_below(PartStatus::default(), &managers, answers);
     (part.below, part.stages)
 }

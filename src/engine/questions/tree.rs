@@ -9,12 +9,12 @@ use super::{
     kind::{LOOK_PATIENCE, PATIENCE, QuestionKind, ToAnswer, ask},
     path::next_hop,
 };
-use crate::{Engine, EngineError, apart::giving_way, view::Children};
+use crate::{Engine, EngineError, blocking::giving_way, view::Children};
 use domain::{
     children::Child,
     release::{
         assignment::Assignment,
-        command::Seen,
+        command::LastSeen,
         parent::offered,
         state::{Release, Snapshot},
     },
@@ -125,7 +125,7 @@ async fn past(engine: &Engine, look: Looked, wanted: TreeWanted) -> Result<Optio
 }
 
 /// Whether nothing was heard of a child for so long that people are told.
-pub fn is_silent<S: Seen + ?Sized>(seen: &S, key: ChildKey, now: Now) -> bool {
+pub fn is_silent<S: LastSeen + ?Sized>(seen: &S, key: ChildKey, now: Now) -> bool {
     seen.last_call(key).is_none_or(|at| now.served_ms.saturating_sub(at) >= SILENT_MS)
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::ledger::Ledger;
+use super::store_writer::StoreWriter;
 use crate::view::View;
 use domain::children::Children;
 use model::{ChildKey, Now};
@@ -81,7 +81,7 @@ impl Chores {
         seen
     }
 
-    pub async fn prune(&mut self, ledger: &mut Ledger, retention: Duration, served_ms: u64) {
+    pub async fn prune(&mut self, ledger: &mut StoreWriter, retention: Duration, served_ms: u64) {
         if Instant::now() < self.prune_at {
             return;
         }
@@ -95,7 +95,7 @@ impl Chores {
     }
 
     /// A part of the rows of releases that have left the history.
-    pub async fn remove_rows(&mut self, ledger: &mut Ledger) {
+    pub async fn remove_rows(&mut self, ledger: &mut StoreWriter) {
         if Instant::now() < self.remove_at {
             return;
         }

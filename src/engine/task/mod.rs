@@ -1,9 +1,9 @@
 //! The one task that writes.
 
 pub(crate) mod chores;
-mod ledger;
 mod publish;
 mod round;
+mod store_writer;
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,19 +15,19 @@ use tokio::{
 
 use self::{
     chores::Chores,
-    ledger::Ledger,
     publish::{publish, publish_all},
     round::{PendingCommand, Round},
+    store_writer::StoreWriter,
 };
 use super::{
     audit::Actor,
     clock::{Clock, ClockSource},
     gather::Gathering,
     joining::revoked,
-    known::Known,
     load::Loading,
-    mailbox::{By, Decided, EngineError, Envelope},
+    mailbox::{By, Decision, EngineError, Envelope},
     outbox::Effects,
+    principals::Principal,
     stats::Stats,
     view::{MAX_RELEASES, View},
 };
@@ -79,7 +79,7 @@ impl Default for Settings {
 #[derive(Debug)]
 pub(super) struct Task {
     state: State,
-    ledger: Ledger,
+    ledger: StoreWriter,
     view: Arc<View>,
     clock: Clock,
     events: broadcast::Sender<Arc<Vec<AuditRow>>>,
@@ -100,7 +100,7 @@ impl Task {
         effects: Effects,
         settings: Settings,
     ) -> Self {
-        let ledger = Ledger::new(writer, clock.clone(), Arc::clone(&view));
+        let ledger = StoreWriter::new(writer, clock.clone(), Arc::clone(&view));
         Self {
             state,
             ledger,
@@ -162,7 +162,7 @@ impl Task {
                     return;
                 }
                 round.changed = true;
-                round.touched.know(Known::acting(&row.tenant, &actor), now.wall_ms);
+                round.touched.know(Principal::acting(&row.tenant, &actor), now.wall_ms);
                 round.touched.register(row);
                 round.touched.event(&actor, event);
                 round.stored.push(stored);
@@ -180,7 +180,7 @@ impl Task {
 
     fn ask(&mut self, asked: PendingCommand, now: Now, round: &mut Round) {
         let reply = self.decide(&asked.command, &asked.by, now, round);
-        if matches!(reply, Ok(Decided::Reply(Reply::Submitted { created: true, .. })))
+        if matches!(reply, Ok(Decision::Reply(Reply::Submitted { created: true, .. })))
             && !matches!(*asked.command, Command::Lifecycle(lifecycle::Command::Submit { dry_run: true, .. }))
         {
             round.archives.extend(asked.archive.clone());
@@ -194,7 +194,7 @@ impl Task {
         by: &By,
         now: Now,
         round: &mut Round,
-    ) -> Result<Decided, EngineError> {
+    ) -> Result<Decision, EngineError> {
         if matches!(command, Command::Lifecycle(lifecycle::Command::Submit { .. }))
             && self.state.next_release >= MAX_RELEASES
         {
@@ -222,8 +222,8 @@ impl Task {
             round.touched.releases.insert(release.key);
         }
         match answer {
-            Ok(reply) => Ok(Decided::Reply(reply)),
-            Err(NoReply::Missing(key)) => Ok(Decided::Missing(key)),
+            Ok(reply) => Ok(Decision::Reply(reply)),
+            Err(NoReply::Missing(key)) => Ok(Decision::Missing(key)),
             Err(NoReply::Refused(refusal)) => Err(refusal.into()),
         }
     }

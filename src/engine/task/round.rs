@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::{
-    mailbox::{By, Decided, EngineError, NamedArchive},
-    touched::Touched,
+    mailbox::{By, Decision, EngineError, NamedArchive},
+    row_changes::Touched,
 };
 use domain::release::{command::Command, state::Snapshot};
 
@@ -15,7 +15,7 @@ pub struct PendingCommand {
     pub command: Arc<Command>,
     pub by: By,
     pub archive: Option<NamedArchive>,
-    pub answer: oneshot::Sender<Result<Decided, EngineError>>,
+    pub answer: oneshot::Sender<Result<Decision, EngineError>>,
 }
 
 /// What one round of the task has gathered.
@@ -23,7 +23,7 @@ pub struct PendingCommand {
 pub struct Round {
     pub touched: Touched,
     pub changed: bool,
-    pub asked: Vec<(PendingCommand, Result<Decided, EngineError>)>,
+    pub asked: Vec<(PendingCommand, Result<Decision, EngineError>)>,
     /// Who wants to see the state once this is committed.
     pub looks: Vec<oneshot::Sender<Arc<Snapshot>>>,
     pub archives: Vec<NamedArchive>,

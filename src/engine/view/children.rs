@@ -10,7 +10,7 @@ use crate::{
     directory::{ChildEntry, Directory},
     waiters::Waiters,
 };
-use domain::release::{command::Seen, state::Snapshot};
+use domain::release::{command::LastSeen, state::Snapshot};
 use model::{ChildKey, pages::Pages};
 
 /// Entries on a page.
@@ -32,7 +32,7 @@ pub struct Children {
     waiters: Arc<Waiters>,
 }
 
-impl Seen for Children {
+impl LastSeen for Children {
     fn last_call(&self, child: ChildKey) -> Option<u64> {
         // Who waits for an answer is calling, however long ago the call began.
         if self.waiters.is_waiting(child) {

@@ -32,7 +32,7 @@ use bytes::Bytes;
 use tokio::{sync::Notify, time::timeout};
 
 use crate::{
-    kept::Kept, open_questions::Questions, parent::lineage::Lineage, pointers::Pointers,
+    forwarded_releases::Pointers, identity::Identity, open_questions::Questions, parent::lineage::Lineage,
     questions::releases::Digests, stats::Stats, tenants::Tenants, tokens::Tokens, waiters::Waiters,
 };
 use domain::release::state::Snapshot;
@@ -61,7 +61,7 @@ pub struct View {
     /// The managers above this one.
     pub lineage: Lineage,
     /// What this manager keeps of itself.
-    pub kept: Kept,
+    pub kept: Identity,
     /// Releases that went up.
     pub pointers: Pointers,
     /// Of children that joined.
@@ -94,7 +94,7 @@ impl Default for View {
             stats: Stats::default(),
             questions: Questions::default(),
             lineage: Lineage::default(),
-            kept: Kept::default(),
+            kept: Identity::default(),
             pointers: Pointers::default(),
             tokens: Tokens::default(),
             tenants: Tenants::default(),

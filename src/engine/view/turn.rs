@@ -13,10 +13,10 @@
 
 use domain::children::Child;
 use domain::release::{
-    assignment::{Assignment, Slot},
+    assignment::{Assignment, StepIndex},
+    next_action::{NextAction, rests, turn},
     offer::{OfferKind, OfferName},
     state::Snapshot,
-    turn::{Turn, rests, turn},
 };
 use model::{ChildKey, ReleaseKey, StageStatus};
 
@@ -48,7 +48,7 @@ pub struct Published {
     pub mode: Mode,
     pub release: ReleaseKey,
     pub name: OfferName,
-    pub slot: Slot,
+    pub slot: StepIndex,
     pub stage_status: StageStatus,
 }
 
@@ -96,7 +96,7 @@ impl Published {
             },
             release: ReleaseKey((word >> 36) as u32),
             name: OfferName { attempt: ((word >> 26) & 0x3ff) as u16, kind },
-            slot: Slot(((word >> 6) & 0x7f) as u8),
+            slot: StepIndex(((word >> 6) & 0x7f) as u8),
             stage_status: StageStatus::from_wire((word >> 3) & 0x7).unwrap_or(StageStatus::Pending),
         }
     }
@@ -116,25 +116,29 @@ pub(super) fn word(state: &Snapshot, key: ChildKey, child: &Child) -> u64 {
         return ASK;
     }
     let published = match turn(state, key) {
-        Turn::Idle | Turn::Queued { .. } if rests(state, key) => return RESTS,
-        Turn::Idle => return IDLE,
-        Turn::Queued { release } => Published {
+        NextAction::Idle | NextAction::Queued { .. } if rests(state, key) => return RESTS,
+        NextAction::Idle => return IDLE,
+        NextAction::Queued { release } => Published {
             mode: Mode::Queued,
             release,
             name: OfferName { attempt: 1, kind: OfferKind::First },
-            slot: Slot(0),
+            slot: StepIndex(0),
             stage_status: StageStatus::Pending,
         },
         // Its next poll shows that it has nothing else in hand any more.
-        Turn::Offer { name: OfferName { kind: OfferKind::Undo(_), .. }, .. }
+        NextAction::Offer { name: OfferName { kind: OfferKind::Undo(_), .. }, .. }
             if has_in_hand(state, key, child) =>
         {
             return ASK;
         }
-        Turn::Offer { release, name } => {
-            Published { mode: Mode::Offer, release, name, slot: Slot(0), stage_status: StageStatus::Pending }
-        }
-        Turn::Busy { release, undo } => {
+        NextAction::Offer { release, name } => Published {
+            mode: Mode::Offer,
+            release,
+            name,
+            slot: StepIndex(0),
+            stage_status: StageStatus::Pending,
+        },
+        NextAction::Busy { release, undo } => {
             let Some(assignment) = state.assignment(release, key).filter(|found| is_known(found, child))
             else {
                 return ASK;

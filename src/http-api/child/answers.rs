@@ -12,7 +12,7 @@ use super::{
     refused::Refused,
 };
 use crate::Context;
-use protocol::question::{Answered, AnswersRequest, MAX_ANSWERS_BODY_BYTES};
+use protocol::question::{AnswersRequest, MAX_ANSWERS_BODY_BYTES, QuestionAnswer};
 
 /// What a manager says to the questions that it was asked with the answers to its polls.
 #[utoipa::path(post, path = "/answers", operation_id = "answer_questions", tag = "child protocol",
@@ -42,7 +42,7 @@ pub(super) async fn handle(
         return Err(Refused::new(StatusCode::NOT_FOUND, "this child was not asked anything"));
     };
     let mut unasked = None;
-    for Answered { id, body, error } in request.answers {
+    for QuestionAnswer { id, body, error } in request.answers {
         let said = error.map_or(Ok(body), Err);
         if !ctx.view().questions.answered(key, &id, said) {
             unasked = Some(id);

@@ -16,7 +16,7 @@ use http_body_util::LengthLimitError;
 use super::refused::Refused;
 use crate::{
     Context,
-    charged::{Account, Charged, FREE_BYTES},
+    metered_body::{FREE_BYTES, MemoryReservation, MeteredBody},
 };
 use engine::EngineError;
 
@@ -24,7 +24,7 @@ use engine::EngineError;
 #[derive(Debug)]
 pub(super) struct ChildBody<const MAX: usize> {
     pub bytes: Bytes,
-    _account: Option<Arc<Account>>,
+    _account: Option<Arc<MemoryReservation>>,
 }
 
 impl<const MAX: usize> FromRequest<Context> for ChildBody<MAX> {
@@ -35,9 +35,9 @@ impl<const MAX: usize> FromRequest<Context> for ChildBody<MAX> {
             let bytes = to_bytes(request.into_body(), MAX).await.map_err(|error| unread(&error))?;
             return Ok(Self { bytes, _account: None });
         }
-        let account = Arc::new(Account::default());
+        let account = Arc::new(MemoryReservation::default());
         let (memory, own) = (Arc::clone(&ctx.reporting), Arc::clone(&account));
-        let body = Body::new(Charged::new(request.into_body(), memory, own));
+        let body = Body::new(MeteredBody::new(request.into_body(), memory, own));
         match to_bytes(body, MAX).await {
             Ok(bytes) => Ok(Self { bytes, _account: Some(account) }),
             Err(_) if account.was_refused() => Err(EngineError::Busy.into()),

@@ -10,9 +10,9 @@ use axum::{
 use super::refused::Refused;
 use crate::{
     Context,
-    auth::{Stranger, Token, bearer},
+    auth::{IdentityMismatch, Token, bearer},
 };
-use engine::tokens::Standing;
+use engine::tokens::TokenStatus;
 
 /// Refuses bodies that say they are something else than JSON. Those that say nothing are taken at their word.
 pub(super) fn expect_json(headers: &HeaderMap) -> Result<(), Refused> {
@@ -78,8 +78,8 @@ pub(super) fn check_token(ctx: &Context, headers: &HeaderMap, child: &str) -> Re
     match joined(ctx, child)? {
         None => Ok(ctx.settings.auth.children.may_speak_for(child, headers)?),
         Some(own) => {
-            let token = bearer(headers).ok_or(Stranger)?;
-            if bool::from(own.is(&token)) { Ok(()) } else { Err(Stranger.into()) }
+            let token = bearer(headers).ok_or(IdentityMismatch)?;
+            if bool::from(own.is(&token)) { Ok(()) } else { Err(IdentityMismatch.into()) }
         }
     }
 }
@@ -98,11 +98,11 @@ fn joined(ctx: &Context, child: &str) -> Result<Option<Token>, Refused> {
     let refused = |why| Err(Refused::new(StatusCode::UNAUTHORIZED, why));
     match ctx.view().tokens.of(child) {
         None => Ok(None),
-        Some(Standing::Holds(digest)) => Ok(Some(Token::of_digest(digest))),
-        Some(Standing::Revoked) => {
+        Some(TokenStatus::Holds(digest)) => Ok(Some(Token::of_digest(digest))),
+        Some(TokenStatus::Revoked) => {
             refused("the token of this child was revoked: it has to join anew, with a join token")
         }
-        Some(Standing::Unreadable) => refused(
+        Some(TokenStatus::Unreadable) => refused(
             "the token of this child can't be read in the manager's store: it has to be revoked, and the child to join anew",
         ),
     }

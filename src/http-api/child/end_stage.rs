@@ -26,7 +26,7 @@ use language::render;
 use model::StageStatus;
 use protocol::{
     EndStageRequest,
-    child::{EndStageAnswer, MAX_END_STAGE_BODY_BYTES, Then},
+    child::{EndStageAnswer, FollowUp, MAX_END_STAGE_BODY_BYTES},
 };
 
 /// The plain answers.
@@ -164,7 +164,7 @@ async fn ask(ctx: &Context, request: &EndStageRequest<'_>) -> Result<EndStageAns
     });
     match ctx.engine.call(command, By::CHILD, PATIENCE).await {
         Ok(Reply::EndStage { end, rollback, skip, winner, accepted }) => {
-            let then = rollback.then_some(Then::Rollback);
+            let then = rollback.then_some(FollowUp::Rollback);
             Ok(EndStageAnswer { end_stage: end || rollback, then, skip, winner, accepted })
         }
         Ok(_) => Err(EngineError::Failed.into()),
@@ -175,7 +175,7 @@ async fn ask(ctx: &Context, request: &EndStageRequest<'_>) -> Result<EndStageAns
         Err(error) => {
             note_unknown(ctx, "/end_stage", &error);
             if is_of_a_lost_state(ctx, request, &error) {
-                let then = Some(Then::Rollback);
+                let then = Some(FollowUp::Rollback);
                 return Ok(EndStageAnswer { end_stage: true, then, ..EndStageAnswer::default() });
             }
             Err(error.into())

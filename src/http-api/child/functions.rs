@@ -16,12 +16,12 @@ use serde::Deserialize;
 
 use super::{
     caller::{check_token, holder, is_open},
-    patience::until_answered,
     refused::Refused,
+    retry::until_answered,
 };
 use crate::{Context, auth::bearer, context::PATIENCE};
 use engine::{
-    EngineError, stored,
+    EngineError, json_columns,
     view::{Archive, Resolved},
 };
 use model::tenant;
@@ -152,7 +152,7 @@ async fn look_up(
     } else {
         let Some(id) = ctx.view().releases.id_of(offer) else { return Ok(None) };
         let Some(row) = reader.release(id.as_str()).await? else { return Ok(None) };
-        stored::archive(&row)?
+        json_columns::archive(&row)?
     };
     if let Some(bytes) = ctx.view().archives.get(&digest) {
         return Ok(Some((digest, bytes)));

@@ -12,7 +12,7 @@ use super::{
     refused::Refused,
     reply::json,
 };
-use crate::{Context, auth::bearer, context::PATIENCE, room};
+use crate::{Context, auth::bearer, context::PATIENCE, quota};
 use engine::joining::Newcomer;
 use protocol::child::{JoinAnswer, JoinRequest, MAX_JOIN_BODY_BYTES};
 
@@ -65,7 +65,7 @@ pub(super) async fn handle(
     }
     if let Some(tenant) = door.tenant.as_ref().filter(|_| !is_known) {
         // It is looked at again when the child calls for the first time.
-        room::for_child(&ctx, tenant).await?;
+        quota::for_child(&ctx, tenant).await?;
     }
     let (door, tenant) = (door.name.as_str(), door.tenant.as_ref());
     let (name, kind, join_token) = (request.name.as_deref(), request.kind, join_token.digest());

@@ -18,20 +18,20 @@ use super::{
     survey,
     wait::{Wait, WaitingCall},
 };
-use crate::{Context, context::PATIENCE, room};
+use crate::{Context, context::PATIENCE, quota};
 use domain::{
     children::{self, Poll, Profile},
     release::{
         command::{Command, Reply},
         manager::FEATURE_RETRY,
+        next_action,
         offer::OfferKind,
-        turn,
     },
 };
 use engine::{
     By, EngineError,
     joining::id_of_nonce,
-    open_questions::{Handed, Next},
+    open_questions::{Next, QuestionLease},
     stats::Stats,
     view::{ChildEntry, Mode, Published, ReleaseEntry},
 };
@@ -230,7 +230,7 @@ async fn for_manager(ctx: &Context, manager: &PollingManager, plain: &[u8]) -> R
     });
     let hold = match shows_undo {
         // Its turn is that of the undo, and says nothing of what it has in hand beside it.
-        Some((key, true)) => ctx.engine.read(PATIENCE, move |state| turn::held(state, key)).await?,
+        Some((key, true)) => ctx.engine.read(PATIENCE, move |state| next_action::held(state, key)).await?,
         _ => held(ctx, &answer.id),
     };
     let key = shows_undo.filter(|_| manager.answers).map(|(key, _)| key);
@@ -251,7 +251,7 @@ async fn for_manager(ctx: &Context, manager: &PollingManager, plain: &[u8]) -> R
 /// What a manager is asked with this answer.
 fn questions(ctx: &Context, key: ChildKey) -> Vec<QuestionForm> {
     let handed = ctx.view().questions.hand_out(key, MAX_QUESTIONS, MAX_QUESTION_BYTES);
-    let question = |handed: Handed| QuestionForm {
+    let question = |handed: QuestionLease| QuestionForm {
         id: handed.id,
         kind: handed.kind.to_owned(),
         within_ms: handed.within_ms,
@@ -306,7 +306,7 @@ async fn ask(
     let is_new = view.children.with(poll.child.as_ref().unwrap_or(&poll.fresh).as_str(), |_| ()).is_none();
     // Held until it is there, so that a tenant's children are never more than they may be.
     let _turn = match poll.tenant.as_ref().filter(|_| is_new) {
-        Some(tenant) => Some(room::for_child(ctx, tenant).await?),
+        Some(tenant) => Some(quota::for_child(ctx, tenant).await?),
         None => None,
     };
     let command = Command::Children(children::Command::Poll(poll));

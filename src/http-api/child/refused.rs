@@ -7,9 +7,9 @@ use axum::{
 
 use crate::{
     Context,
-    auth::Stranger,
+    auth::IdentityMismatch,
     problem::{self, RETRY_AFTER_S},
-    room::NoRoom,
+    quota::QuotaExceeded,
 };
 use engine::EngineError;
 use model::text;
@@ -55,17 +55,17 @@ impl Refused {
     }
 }
 
-impl From<NoRoom> for Refused {
-    fn from(why: NoRoom) -> Self {
+impl From<QuotaExceeded> for Refused {
+    fn from(why: QuotaExceeded) -> Self {
         let (status, detail) = (why.status(), why.to_string());
         match why {
-            NoRoom::Engine(error) => error.into(),
+            QuotaExceeded::Engine(error) => error.into(),
             // A child is told nothing of the store.
-            NoRoom::Store(_) => EngineError::Busy.into(),
-            NoRoom::UnknownTenant(_)
-            | NoRoom::Children { .. }
-            | NoRoom::Releases { .. }
-            | NoRoom::Bytes { .. } => Self::new(status, detail),
+            QuotaExceeded::Store(_) => EngineError::Busy.into(),
+            QuotaExceeded::UnknownTenant(_)
+            | QuotaExceeded::Children { .. }
+            | QuotaExceeded::Releases { .. }
+            | QuotaExceeded::Bytes { .. } => Self::new(status, detail),
         }
     }
 }
@@ -76,8 +76,8 @@ impl From<WireError> for Refused {
     }
 }
 
-impl From<Stranger> for Refused {
-    fn from(_: Stranger) -> Self {
+impl From<IdentityMismatch> for Refused {
+    fn from(_: IdentityMismatch) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "this child's own token is needed: Authorization: Bearer TOKEN")
     }
 }

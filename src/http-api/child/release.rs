@@ -14,15 +14,15 @@ use serde::Deserialize;
 
 use super::{
     caller::{Credentials, check_token},
-    patience,
     refused::Refused,
     reply::{heard_now, note_unknown},
+    retry,
 };
 use crate::{Context, context::PATIENCE};
 use domain::release::{
     command::{Command, Form, Offer, Reply},
     members,
-    offer::{OfferKind, Piece},
+    offer::{OfferKind, Unit},
 };
 use engine::{
     By, EngineError,
@@ -121,7 +121,7 @@ async fn ask(ctx: &Context, parameters: Parameters) -> Result<Offer, Refused> {
         }
     };
     let late = || if ctx.view().is_store_full() { EngineError::Full } else { EngineError::Busy };
-    let answer = patience::until_answered(ctx, attempt).await.unwrap_or_else(|| Err(late()));
+    let answer = retry::until_answered(ctx, attempt).await.unwrap_or_else(|| Err(late()));
     answer.map_err(|error| {
         note_unknown(ctx, "/release", &error);
         error.into()
@@ -142,9 +142,9 @@ fn from_view(ctx: &Context, child: &ChildEntry, (offer, own_id): (&str, &str)) -
                 return None;
             }
             let piece = match turn.name.kind {
-                OfferKind::First => Piece::FIRST,
-                OfferKind::Stage(stage) => Piece::Stage(stage),
-                OfferKind::Rollout(function) => Piece::Rollout(function),
+                OfferKind::First => Unit::FIRST,
+                OfferKind::Stage(stage) => Unit::Stage(stage),
+                OfferKind::Rollout(function) => Unit::Rollout(function),
                 OfferKind::Undo(_) => return None,
             };
             let form = domain::release::decide::form(piece);

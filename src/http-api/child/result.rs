@@ -20,7 +20,7 @@ use domain::release::{
     manager::Agents,
     members, summary,
 };
-use engine::{By, stats::Stats, stored};
+use engine::{By, json_columns, stats::Stats};
 use model::StageStatus;
 use protocol::{
     HistogramForm, ResultRequest, StageSummary, StratumForm, TimesForm, VariationForm, VariationStratumForm,
@@ -56,7 +56,8 @@ pub(super) async fn handle(
     let next: Vec<Option<String>> =
         (0..request.stage_summaries.len()).map(|index| request.says_next(index).map(str::to_owned)).collect();
     let reports = request.stage_summaries.into_iter().zip(next);
-    let reports = reports.map(|(sent, next)| stored::received(read(sent, next))).collect::<Result<_, _>>();
+    let reports =
+        reports.map(|(sent, next)| json_columns::received(read(sent, next))).collect::<Result<_, _>>();
     let reports = reports.map_err(|error| {
         tracing::error!(%error, child = %request.id, "a result could not be written");
         Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "the result could not be written")

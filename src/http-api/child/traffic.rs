@@ -15,7 +15,7 @@ use super::{
 use crate::{Context, context::PATIENCE};
 use domain::{
     release::command::{Command, Reply},
-    traffic::{self, OrderState, Report, Service, Told, ToldDrift, ToldOrder, Variation},
+    traffic::{self, OrderState, Report, RouterReport, Service, ToldDrift, ToldOrder, Variation},
 };
 use engine::By;
 use model::Now;
@@ -137,7 +137,7 @@ async fn orders(ctx: &Context, id: &str) -> Result<TrafficAnswer, Refused> {
 
 fn read(request: TrafficRequest<'_>, now: Now) -> Result<Report, Refused> {
     let TrafficRequest { id: _, router, services, untold, drifts, answers } = request;
-    let told = Told {
+    let told = RouterReport {
         kind: router.kind,
         version: router.version,
         phase: router.phase,

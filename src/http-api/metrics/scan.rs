@@ -5,9 +5,9 @@ use std::time::Duration;
 use crate::Context;
 use domain::release::{
     assignment::Assignment,
+    next_action,
     settings::Member,
     state::{Counts, Release, Snapshot},
-    turn,
 };
 use engine::EngineError;
 use model::{ChildKey, ChildStatus, Now};
@@ -66,7 +66,7 @@ fn is_late(state: &Snapshot, release: &Release, child: ChildKey, assignment: &As
         ChildStatus::Doing => !assignment.fetched,
         ChildStatus::No | ChildStatus::Done | ChildStatus::Failed => false,
     };
-    waits && waited(assignment.since) && turn::is_offered(state, release.key, child)
+    waits && waited(assignment.since) && next_action::is_offered(state, release.key, child)
 }
 
 fn is_stuck(state: &Snapshot, release: &Release, member: Member<'_>, now: Now) -> bool {

@@ -8,7 +8,7 @@ use crate::{
     extract::{MAX_NOTE_CHARS, MAX_OPERATOR_CHARS},
     v1::{
         MAX_LIMIT,
-        releases::{actions, wanted::MAX_NAME_CHARS},
+        releases::{actions, list_query::MAX_NAME_CHARS},
     },
 };
 use ab_releases::Status;

@@ -9,7 +9,7 @@ use axum::{
 use serde::Serialize;
 
 use crate::{Context, guard::see_child, problem::Problem, scope::Scope};
-use engine::{apart, questions::path::MAX_PATH};
+use engine::{blocking, questions::path::MAX_PATH};
 
 /// Items of a page, unless asked otherwise.
 pub const DEFAULT_LIMIT: u32 = 100;
@@ -28,7 +28,7 @@ pub fn limit(asked: Option<u32>) -> Result<u32, Problem> {
 
 /// Answers with a page, or something else that may be long. It is made and written apart from the tasks that answer other calls.
 pub async fn answer<T: Serialize>(make: impl FnOnce() -> T + Send + 'static) -> Result<Response, Problem> {
-    let mut response = Response::new(apart::write_json(make).await?.into());
+    let mut response = Response::new(blocking::write_json(make).await?.into());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(response)
 }

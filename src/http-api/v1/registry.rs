@@ -14,19 +14,19 @@ use crate::{
     auth::CallingOperator,
     context::PATIENCE,
     extract::acting,
-    known,
+    principals,
     problem::Problem,
     scope::Scope,
     v1::{page, tenant::tenant_of, time::rfc3339},
 };
 use ab_releases::{DEFAULT_TENANT, Fault, Kind, Uuid};
-use engine::{By, EngineError, audit::Actor, registering::Registration, stored};
+use engine::{By, EngineError, audit::Actor, json_columns, registering::Registration};
 use protocol::{
-    api::Note,
-    progressive::{
+    ab_releases::{
         Environment, EnvironmentSpec, RegisteredVersion, Registrations, TargetGroup, TargetGroupSpec,
         VersionSpec,
     },
+    api::Note,
 };
 use store::rows::RegisteredRow;
 
@@ -132,7 +132,7 @@ async fn row_of<S: Spec>(ctx: &Context, tenant: &str, named: &str) -> Result<Opt
 }
 
 fn read<S: Spec>(ctx: &Context, row: &RegisteredRow) -> Result<S, Problem> {
-    let read = stored::registered(row);
+    let read = json_columns::registered(row);
     Ok(read.inspect_err(|error| ctx.engine.unreadable().note(error))?)
 }
 
@@ -211,7 +211,7 @@ async fn register<S: Spec>(
     {
         return Ok((StatusCode::OK, spec.show(entry(row))));
     }
-    let detail = stored::json(&spec).map_err(|_| Problem::from(EngineError::Failed))?;
+    let detail = json_columns::json(&spec).map_err(|_| Problem::from(EngineError::Failed))?;
     let row = RegisteredRow {
         tenant: tenant.to_owned(),
         kind: S::STORED.to_owned(),
@@ -255,7 +255,7 @@ async fn write<S: Spec>(ctx: &Context, row: RegisteredRow, by: By) -> Result<(),
 
 /// Registers what the configuration names, and writes down whom it names. What can't be changed, as a release that is not over names it, stays as it was.
 pub async fn register_all(ctx: Context, all: Registrations) {
-    if let Err(error) = known::of_configuration(&ctx).await {
+    if let Err(error) = principals::of_configuration(&ctx).await {
         tracing::warn!(%error, "tenants and users of the configuration are not written down");
     }
     let Registrations { environments, target_groups, versions } = all;

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, str::FromStr, time::Duration};
 
 use traffic::{
     HashFunction, MAX_VARIATIONS, Variation as Which,
-    wanted::{
+    desired::{
         CookieName, HeaderName, HeaderValue, Health, IN_A_ROW, INTERVALS, Listen, MAX_TARGETS, MAX_VALUES,
         Name, Protocol, Rule, StickyTo, TIMEOUTS, Target, Variation,
     },
@@ -73,13 +73,13 @@ pub(super) fn read_service(node: &Node, index: usize, findings: &mut Findings<'_
 }
 
 /// A word that routers take, by its own rule.
-fn word<W: FromStr<Err = traffic::wanted::WordError>>(text: &str) -> Result<W, ScalarFault<W>> {
-    text.parse().map_err(|error: traffic::wanted::WordError| fault(error.to_string(), "write another one"))
+fn word<W: FromStr<Err = traffic::desired::WordError>>(text: &str) -> Result<W, ScalarFault<W>> {
+    text.parse().map_err(|error: traffic::desired::WordError| fault(error.to_string(), "write another one"))
 }
 
 fn target_of(text: &str) -> Result<Target, ScalarFault<Target>> {
     text.parse()
-        .map_err(|error: traffic::wanted::TargetError| fault(error.to_string(), "name a host and a port"))
+        .map_err(|error: traffic::desired::TargetError| fault(error.to_string(), "name a host and a port"))
 }
 
 fn ports(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Vec<Listen>> {
@@ -237,7 +237,7 @@ fn in_a_row(text: &str) -> Result<u32, ScalarFault<u32>> {
 }
 
 fn check_path(text: &str) -> Result<Box<str>, ScalarFault<Box<str>>> {
-    if traffic::wanted::is_check_path(text) {
+    if traffic::desired::is_check_path(text) {
         return Ok(text.into());
     }
     Err(fault(

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use traffic::wanted::{Health, StickyTo, Variation};
+use traffic::desired::{Health, StickyTo, Variation};
 
 use crate::{
     Base, Salt, Service, Stage, StageKind,

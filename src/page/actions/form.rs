@@ -8,7 +8,7 @@ use protocol::api::ReleaseAction;
 /// What a form says.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Sent {
+pub struct FormData {
     pub proof: String,
     /// Of the release as the page showed it.
     pub tag: String,
@@ -25,7 +25,7 @@ pub struct Sent {
 #[derive(Debug, Clone)]
 pub struct Again {
     pub action: String,
-    pub form: Sent,
+    pub form: FormData,
     pub fault: Fault,
 }
 

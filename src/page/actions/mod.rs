@@ -9,7 +9,7 @@ mod origin;
 mod section;
 mod sending;
 
-pub use form::{Again, Sent};
+pub use form::{Again, FormData};
 pub use origin::is_foreign;
 pub use section::{Section, asks_for_id, done, fields, kept, read, read_one};
 pub use sending::{admitted, is_final, let_in, send};

@@ -5,7 +5,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 
-use super::{Sent, is_foreign, kept};
+use super::{FormData, is_foreign, kept};
 use crate::{api::Api, fault::Fault, layout, text, visit::Visit};
 use protocol::api::{Note, Release};
 
@@ -13,7 +13,7 @@ use protocol::api::{Note, Release};
 pub fn admitted(
     visit: Result<Visit, Response>,
     headers: &HeaderMap,
-    form: &Sent,
+    form: &FormData,
     here: String,
 ) -> Result<Visit, Box<Response>> {
     let_in(visit, headers, &form.proof, &form.note, here)
@@ -43,7 +43,7 @@ pub fn let_in(
 }
 
 /// Does what a path of the API does, to the release that the form was made for, with the form's note.
-pub async fn send(api: &Api<'_>, path: &str, form: &Sent) -> Result<Release, Fault> {
+pub async fn send(api: &Api<'_>, path: &str, form: &FormData) -> Result<Release, Fault> {
     let seen = HeaderValue::try_from(format!("\"{}\"", form.tag));
     let seen = seen.map_err(|_| Fault::bad_request(text::NO_ACTION))?;
     // Browsers send the ends of lines as forms have them.

@@ -13,7 +13,7 @@ use crate::{
     fault::Fault,
     layout::{self, Head, Part, sentence},
     places,
-    query::{self, Asked},
+    query::{self, Query},
     releases::{badge, of_below, words as progress_in_words},
     text::{self, releases as words},
     time,
@@ -25,13 +25,13 @@ use protocol::api::{ReleaseDetail, ReleaseLine, ReleasePage};
 const LIMIT: &str = "100";
 
 pub async fn handle(State(page): State<Page>, visit: Visit, RawQuery(query): RawQuery) -> Response {
-    match show(&page, &visit, &Asked::read(query.as_deref())).await {
+    match show(&page, &visit, &Query::read(query.as_deref())).await {
         Ok(shown) => shown.into_response(),
         Err(fault) => fault.page(&visit),
     }
 }
 
-async fn show(page: &Page, visit: &Visit, asked: &Asked) -> Result<Markup, Fault> {
+async fn show(page: &Page, visit: &Visit, asked: &Query) -> Result<Markup, Fault> {
     let below = asked.get("below");
     if below.is_empty() {
         return Err(Fault::bad_request(text::BELOW_WHOM));
@@ -69,20 +69,20 @@ pub async fn handle_one(
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Response {
-    match show_one(&page, &visit, &id, &Asked::read(query.as_deref())).await {
+    match show_one(&page, &visit, &id, &Query::read(query.as_deref())).await {
         Ok(shown) => shown.into_response(),
         Err(fault) => fault.page(&visit),
     }
 }
 
-async fn show_one(page: &Page, visit: &Visit, id: &str, asked: &Asked) -> Result<Markup, Fault> {
+async fn show_one(page: &Page, visit: &Visit, id: &str, asked: &Query) -> Result<Markup, Fault> {
     let below = asked.get("below");
     if below.is_empty() {
         return Err(Fault::bad_request(text::BELOW_WHOM));
     }
     let path = format!("/api/v1/releases/{}", places::escaped(id));
     let found: ReleaseDetail =
-        Api::new(page, visit).get(&Asked::default().with("manager", below).at(&path)).await?;
+        Api::new(page, visit).get(&Query::default().with("manager", below).at(&path)).await?;
     let head = Head { title: &found.release.id, part: Some(Part::Releases), live: None };
     Ok(layout::page(
         visit,

@@ -13,7 +13,7 @@ use crate::{
     fault::Fault,
     layout::{self, Head, Live, Part},
     places,
-    query::{self, Asked, Filter, Input},
+    query::{self, Filter, Input, Query},
     text::{self, children as words},
     visit::Visit,
 };
@@ -45,13 +45,13 @@ const FILTERS: [Filter; 4] = [
 const KEPT: [&str; 1] = ["below"];
 
 pub async fn handle(State(page): State<Page>, visit: Visit, RawQuery(query): RawQuery) -> Response {
-    match show(&page, &visit, &Asked::read(query.as_deref())).await {
+    match show(&page, &visit, &Query::read(query.as_deref())).await {
         Ok(shown) => shown.into_response(),
         Err(fault) => fault.page(&visit),
     }
 }
 
-async fn show(page: &Page, visit: &Visit, asked: &Asked) -> Result<Markup, Fault> {
+async fn show(page: &Page, visit: &Visit, asked: &Query) -> Result<Markup, Fault> {
     // Before anything is read, so that what happens meanwhile is heard of.
     let after = page.operators.place().await.map_err(|_| Fault::internal())?;
     let below = asked.get("below");

@@ -14,10 +14,10 @@ use crate::{
     api::Api,
     context::Page,
     fault::Fault,
+    flash::About,
     layout::{self, Head, Live, Part, sentence},
-    once::About,
     places,
-    query::{self, Asked, Filter, Input},
+    query::{self, Filter, Input, Query},
     text::{self, children as words},
     time,
     visit::Visit,
@@ -65,8 +65,8 @@ pub async fn handle(
     headers: HeaderMap,
 ) -> Response {
     let heard = About::Child.heard(&page, &visit, &headers, &places::children_of(&id));
-    let acted = Acted { done: heard.done.and_then(steer::done), ..Acted::default() };
-    match show(&page, &visit, &id, &Asked::read(query.as_deref()), &acted).await {
+    let acted = ActionResult { done: heard.done.and_then(steer::done), ..ActionResult::default() };
+    match show(&page, &visit, &id, &Query::read(query.as_deref()), &acted).await {
         Ok(shown) => heard.with(shown.into_response()),
         Err(fault) => fault.page(&visit),
     }
@@ -74,7 +74,7 @@ pub async fn handle(
 
 /// What somebody did to a child just now, or tried to.
 #[derive(Debug, Default)]
-pub struct Acted {
+pub struct ActionResult {
     pub fault: Option<Fault>,
     /// What was written and not used.
     pub note: String,
@@ -85,8 +85,8 @@ pub async fn show(
     page: &Page,
     visit: &Visit,
     id: &str,
-    asked: &Asked,
-    acted: &Acted,
+    asked: &Query,
+    acted: &ActionResult,
 ) -> Result<Markup, Fault> {
     // Before anything is read, so that what happens meanwhile is heard of.
     let after = page.operators.place().await.map_err(|_| Fault::internal())?;

@@ -13,7 +13,7 @@ use crate::{
     fault::Fault,
     layout::{self, Head, Live, Part},
     places,
-    query::{self, Asked},
+    query::{self, Query},
     text::{self, children as words},
     time,
     visit::Visit,
@@ -29,18 +29,18 @@ pub async fn handle(
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Response {
-    match show(&page, &visit, &id, &Asked::read(query.as_deref())).await {
+    match show(&page, &visit, &id, &Query::read(query.as_deref())).await {
         Ok(shown) => shown.into_response(),
         Err(fault) => fault.page(&visit),
     }
 }
 
-async fn show(page: &Page, visit: &Visit, id: &str, asked: &Asked) -> Result<Markup, Fault> {
+async fn show(page: &Page, visit: &Visit, id: &str, asked: &Query) -> Result<Markup, Fault> {
     // Before anything is read, so that what happens meanwhile is heard of.
     let after = page.operators.place().await.map_err(|_| Fault::internal())?;
     let api = Api::new(page, visit);
     let child: Child = api.get(&format!("/api/v1/children/{}", places::escaped(id))).await?;
-    let wanted = Asked::default().with("child", id).with("limit", LIMIT).with("after", asked.get("after"));
+    let wanted = Query::default().with("child", id).with("limit", LIMIT).with("after", asked.get("after"));
     let runs: api::Page<Deployment> = api.get(&wanted.at("/api/v1/deployments")).await?;
     let live = Some(Live { after, release: None, ticks: true });
     let head = Head { title: &child.id, part: Some(Part::Children), live };
@@ -137,7 +137,7 @@ fn deployments(child: &Child, runs: &api::Page<Deployment>) -> Markup {
                     } } }
                 } }
             }
-            (query::more(&places::child(&child.id), &Asked::default(), runs.next.as_deref()))
+            (query::more(&places::child(&child.id), &Query::default(), runs.next.as_deref()))
         }
     }
 }

@@ -8,15 +8,15 @@ use axum::{
 };
 use maud::{Markup, html};
 
-use super::of_release::{self, Acted};
+use super::of_release::{self, ActionResult};
 use crate::{
-    actions::{Sent, admitted, fields, is_final, send},
+    actions::{FormData, admitted, fields, is_final, send},
     api::Api,
     context::Page,
     fault::Fault,
-    once::About,
+    flash::About,
     places,
-    query::Asked,
+    query::Query,
     text::{self, children as words},
     visit::Visit,
 };
@@ -39,7 +39,7 @@ pub async fn handle(
     visit: Result<Visit, Response>,
     Path((id, child, verb)): Path<(String, String, String)>,
     headers: HeaderMap,
-    Form(form): Form<Sent>,
+    Form(form): Form<FormData>,
 ) -> Response {
     let here = places::children_of(&id);
     let visit = match admitted(visit, &headers, &form, here.clone()) {
@@ -56,8 +56,8 @@ pub async fn handle(
         Err(fault) if is_final(fault.status) => fault.page(&visit),
         Err(fault) => {
             let status = fault.status;
-            let acted = Acted { fault: Some(fault), note: form.note, done: None };
-            match of_release::show(&page, &visit, &id, &Asked::default(), &acted).await {
+            let acted = ActionResult { fault: Some(fault), note: form.note, done: None };
+            match of_release::show(&page, &visit, &id, &Query::default(), &acted).await {
                 Ok(shown) => (status, shown).into_response(),
                 Err(fault) => fault.page(&visit),
             }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use maud::{Markup, html};
 use model::MapState;
 
-use super::{look, window::Window};
+use super::{symbols, window::Window};
 use crate::{assets, text};
 use protocol::api::{MapCell, MapCells};
 
@@ -76,7 +76,7 @@ fn sum(cell: &MapCell) -> u64 {
 
 /// Shade by number, shape and colour by state, and the number.
 fn drawn(cell: &MapCell, window: Window, per_degree: f64, most: u64) -> Markup {
-    let Some(state) = look::of_cell(&cell.counts) else { return Markup::default() };
+    let Some(state) = symbols::of_cell(&cell.counts) else { return Markup::default() };
     let number = sum(cell);
     let shade = 0.08 + 0.25 * (number as f64).ln_1p() / (most as f64).ln_1p();
     let place = |degrees: f64| format!("{:.2}", degrees * per_degree);
@@ -84,11 +84,11 @@ fn drawn(cell: &MapCell, window: Window, per_degree: f64, most: u64) -> Markup {
     let side = (cell.east - cell.west).min(cell.north - cell.south) * per_degree;
     let sign = format!("translate({:.2} {:.2}) scale({:.4})", side * 0.28, side * 0.06, side * 0.44 / 16.0);
     html! {
-        g.cell.(look::class(state)) data-state=(state.name()) transform=(format!("translate({x} {y})")) {
+        g.cell.(symbols::class(state)) data-state=(state.name()) transform=(format!("translate({x} {y})")) {
             title { (cell.near) ": " (words(cell)) @if let Some(waves) = waves_of(cell) { ", " (waves) } }
             rect width=(place(cell.east - cell.west)) height=(place(cell.north - cell.south))
                 fill="currentColor" fill-opacity=(format!("{shade:.3}")) {}
-            path transform=(sign) d=(look::shape(state)) fill="currentColor" fill-rule="evenodd" {}
+            path transform=(sign) d=(symbols::shape(state)) fill="currentColor" fill-rule="evenodd" {}
             text x=(format!("{:.2}", side / 2.0)) y=(format!("{:.2}", side * 0.9)) font-size=(format!("{:.2}", side * 0.36)) { (short(number)) }
         }
     }

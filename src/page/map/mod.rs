@@ -1,9 +1,9 @@
 //! Maps of the fleet and of a release: counts by cell as a drawing and as a table, which a script makes a map of children from.
 
 mod drawing;
-mod look;
 pub mod planned;
 mod show;
+mod symbols;
 mod table;
 mod window;
 

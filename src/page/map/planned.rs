@@ -5,7 +5,7 @@ use model::MapState;
 
 use super::{
     drawing::{drawing, outline},
-    look,
+    symbols,
     table::{sum, waves},
     window::Window,
 };
@@ -26,8 +26,8 @@ pub fn shown(map: &PlannedMap) -> Markup {
         figure.planned {
             (drawing(&map.cells, window, text::map::PLANNED, &outline(map.target.as_deref().unwrap_or_default(), window)))
             figcaption.hint {
-                (look::sign(MapState::Waiting)) " " (text::map::TAKES_PART) " "
-                (look::sign(MapState::NoPart)) " " (text::map::NO_PART)
+                (symbols::sign(MapState::Waiting)) " " (text::map::TAKES_PART) " "
+                (symbols::sign(MapState::NoPart)) " " (text::map::NO_PART)
                 @if map.target.is_some() { " " (text::map::TARGET_LINE) }
                 @if placeless > 0 { " " (text::map::children_have(placeless.into())) " " (text::map::NO_PLACE) }
             }

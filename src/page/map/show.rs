@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use model::MapState;
 
 use super::{
-    drawing, look, table,
+    drawing, symbols, table,
     window::{COLUMNS, WORLD, Window},
 };
 use crate::{
@@ -121,7 +121,7 @@ async fn found(api: &Api<'_>, release: Option<&Release>, child: &str) -> Result<
 
 fn middle(shown: &Shown) -> Markup {
     let Shown { release, cells, window, base, .. } = shown;
-    let states: &[MapState] = if release.is_some() { &look::OF_RELEASE } else { &look::OF_FLEET };
+    let states: &[MapState] = if release.is_some() { &symbols::OF_RELEASE } else { &symbols::OF_FLEET };
     let all = table::sum(&cells.total);
     let label = format!("{} {}", text::release::children(all), text::map::DRAWING);
     html! {
@@ -191,7 +191,7 @@ fn script(shown: &Shown) -> Markup {
             data-release=[shown.release.as_ref().map(|found| &found.release.id)]
             data-child=[number]
             data-box=[(shown.window != WORLD).then(|| shown.window.text())]
-            data-states=(look::for_script())
+            data-states=(symbols::for_script())
             data-texts=(text::map::for_script()) {}
     }
 }

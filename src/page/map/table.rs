@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 use model::MapState;
 
-use super::{look, window::Window};
+use super::{symbols, window::Window};
 use crate::{places, text};
 use protocol::api::{MapCell, MapCells, WaveOverview};
 
@@ -27,7 +27,7 @@ pub fn legend(states: &[MapState], cells: &MapCells) -> Markup {
             ul.legend {
                 @for state in states {
                     @let number = of(&cells.total, *state);
-                    li data-state=(state.name()) { (look::sign(*state)) " " span.number { (text::grouped(number.into())) } " " (state.words()) }
+                    li data-state=(state.name()) { (symbols::sign(*state)) " " span.number { (text::grouped(number.into())) } " " (state.words()) }
                 }
             }
             p.hint {
@@ -56,7 +56,7 @@ pub fn table(states: &[MapState], cells: &MapCells, window: Window, base: &str) 
                         th scope="col" { (text::map::PLACE) }
                         th scope="col" { (text::map::CHILDREN) }
                         @if has_waves { th scope="col" { (text::map::WAVES) } }
-                        @for state in &shown { th scope="col" { (look::sign(*state)) " " (state.words()) } }
+                        @for state in &shown { th scope="col" { (symbols::sign(*state)) " " (state.words()) } }
                     } }
                     tbody {
                         (line("all", &html! { (text::map::ALL) }, &cells.total, no_waves.as_deref(), &shown))
@@ -118,7 +118,7 @@ pub fn waves(cell: &MapCell) -> String {
 
 /// How many are where in each wave of a release, each with a link to them.
 pub fn by_wave(release: &str, waves: &[WaveOverview]) -> Markup {
-    let states: Vec<MapState> = look::OF_RELEASE
+    let states: Vec<MapState> = symbols::OF_RELEASE
         .into_iter()
         .filter(|state| waves.iter().any(|wave| of(&wave.children, *state) > 0))
         .collect();
@@ -131,7 +131,7 @@ pub fn by_wave(release: &str, waves: &[WaveOverview]) -> Markup {
                         thead { tr {
                             th scope="col" { (text::children::WAVE) }
                             th scope="col" { (text::map::CHILDREN) }
-                            @for state in &states { th scope="col" { (look::sign(*state)) " " (state.words()) } }
+                            @for state in &states { th scope="col" { (symbols::sign(*state)) " " (state.words()) } }
                         } }
                         tbody { @for wave in waves {
                             @let place = places::some_children_of(release, "wave", &wave.number.to_string());

@@ -13,7 +13,7 @@ use crate::{
     fault::Fault,
     layout::{self, Head, Live, Part, sentence},
     places,
-    query::Asked,
+    query::Query,
     text::{self, releases as words},
     time,
     visit::Visit,
@@ -50,13 +50,13 @@ const STATES: [&str; 12] = [
 ];
 
 pub async fn handle(State(page): State<Page>, visit: Visit, RawQuery(query): RawQuery) -> Response {
-    match show(&page, &visit, &Asked::read(query.as_deref())).await {
+    match show(&page, &visit, &Query::read(query.as_deref())).await {
         Ok(shown) => shown.into_response(),
         Err(fault) => fault.page(&visit),
     }
 }
 
-async fn show(page: &Page, visit: &Visit, asked: &Asked) -> Result<Markup, Fault> {
+async fn show(page: &Page, visit: &Visit, asked: &Query) -> Result<Markup, Fault> {
     // Before anything is read, so that what happens meanwhile is heard of.
     let after = page.operators.place().await.map_err(|_| Fault::internal())?;
     let wanted = asked.or("limit", LIMIT).with("counts", "true");
@@ -75,7 +75,7 @@ async fn show(page: &Page, visit: &Visit, asked: &Asked) -> Result<Markup, Fault
             (form(&asked))
             @if !found.items.is_empty() {
                 (table(&asked, &found.items))
-            } @else if asked == Asked::default() {
+            } @else if asked == Query::default() {
                 p { (text::NO_RELEASES) }
                 p.hint { (text::NO_RELEASES_HOW) }
             } @else {
@@ -89,7 +89,7 @@ async fn show(page: &Page, visit: &Visit, asked: &Asked) -> Result<Markup, Fault
     ))
 }
 
-fn order(asked: &Asked) -> &str {
+fn order(asked: &Query) -> &str {
     Some(asked.get("sort")).filter(|order| !order.is_empty()).unwrap_or(DEFAULT_ORDER)
 }
 
@@ -105,7 +105,7 @@ fn sums(found: &ReleasePage) -> Markup {
     }
 }
 
-fn form(asked: &Asked) -> Markup {
+fn form(asked: &Query) -> Markup {
     html! {
         form.filters role="search" method="get" action=(places::releases()) {
             div {
@@ -129,12 +129,12 @@ fn form(asked: &Asked) -> Markup {
                 }
             }
             button type="submit" { (text::FILTER) }
-            @if *asked != Asked::default() { a href=(places::releases()) { (text::FILTER_CLEAR) } }
+            @if *asked != Query::default() { a href=(places::releases()) { (text::FILTER_CLEAR) } }
         }
     }
 }
 
-fn table(asked: &Asked, releases: &[ReleaseLine]) -> Markup {
+fn table(asked: &Query, releases: &[ReleaseLine]) -> Markup {
     html! {
         div.wide {
             table.list {
@@ -157,7 +157,7 @@ fn table(asked: &Asked, releases: &[ReleaseLine]) -> Markup {
 }
 
 /// The head of a column by which the list can be sorted: it leads to that order, and from there to the other way round.
-fn head(asked: &Asked, by: &str, words: &str) -> Markup {
+fn head(asked: &Query, by: &str, words: &str) -> Markup {
     let now = order(asked);
     let (is_by, is_reversed) = now.strip_prefix('-').map_or((now == by, false), |now| (now == by, true));
     // Those that were submitted last come first.

@@ -8,7 +8,7 @@ use protocol::api::{AgentCounts, Release, ReleaseCounts};
 
 /// A part of all who take part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Piece {
+pub struct Segment {
     pub class: &'static str,
     pub words: &'static str,
     pub number: u32,
@@ -16,7 +16,7 @@ pub struct Piece {
 
 /// Who takes part by what became of them, in the order of a bar. The numbers sum up to the participants, as far as what was counted
 /// at different moments does. Agents below managers count as such.
-pub fn pieces(release: &Release) -> Vec<Piece> {
+pub fn pieces(release: &Release) -> Vec<Segment> {
     let counted = release.agents.map_or_else(|| of_children(&release.counts), |agents| of_agents(&agents));
     let counted_sum = counted.iter().fold(0u32, |sum, piece| sum.saturating_add(piece.number));
     let rest = participants(release).saturating_sub(counted_sum);
@@ -28,40 +28,40 @@ pub fn pieces(release: &Release) -> Vec<Piece> {
         .collect()
 }
 
-fn of_children(counts: &ReleaseCounts) -> Vec<Piece> {
+fn of_children(counts: &ReleaseCounts) -> Vec<Segment> {
     vec![
-        Piece { class: "good", words: text::SUCCEEDED, number: counts.succeeded },
-        Piece { class: "mixed", words: text::UNTESTED, number: counts.untested },
-        Piece { class: "back", words: text::TAKEN_BACK, number: counts.undone },
-        Piece { class: "bad", words: text::FAILED, number: counts.failed },
-        Piece { class: "bad", words: text::TIMED_OUT, number: counts.timed_out },
-        Piece { class: "lost", words: text::UNREACHABLE, number: counts.unreachable },
-        Piece { class: "lost", words: text::LOST, number: counts.lost },
-        Piece { class: "waiting", words: text::LEFT_OUT, number: counts.excluded },
-        Piece { class: "going", words: text::AT_WORK, number: counts.doing },
-        Piece { class: "waiting", words: text::TO_COME, number: counts.todo },
+        Segment { class: "good", words: text::SUCCEEDED, number: counts.succeeded },
+        Segment { class: "mixed", words: text::UNTESTED, number: counts.untested },
+        Segment { class: "back", words: text::TAKEN_BACK, number: counts.undone },
+        Segment { class: "bad", words: text::FAILED, number: counts.failed },
+        Segment { class: "bad", words: text::TIMED_OUT, number: counts.timed_out },
+        Segment { class: "lost", words: text::UNREACHABLE, number: counts.unreachable },
+        Segment { class: "lost", words: text::LOST, number: counts.lost },
+        Segment { class: "waiting", words: text::LEFT_OUT, number: counts.excluded },
+        Segment { class: "going", words: text::AT_WORK, number: counts.doing },
+        Segment { class: "waiting", words: text::TO_COME, number: counts.todo },
     ]
 }
 
-fn of_agents(agents: &AgentCounts) -> Vec<Piece> {
+fn of_agents(agents: &AgentCounts) -> Vec<Segment> {
     vec![
-        Piece { class: "good", words: text::SUCCEEDED, number: agents.succeeded },
-        Piece { class: "mixed", words: text::UNTESTED, number: agents.untested },
-        Piece { class: "bad", words: text::FAILED, number: agents.failed },
-        Piece { class: "bad", words: text::TIMED_OUT, number: agents.timed_out },
-        Piece { class: "lost", words: text::UNREACHABLE, number: agents.unreachable },
+        Segment { class: "good", words: text::SUCCEEDED, number: agents.succeeded },
+        Segment { class: "mixed", words: text::UNTESTED, number: agents.untested },
+        Segment { class: "bad", words: text::FAILED, number: agents.failed },
+        Segment { class: "bad", words: text::TIMED_OUT, number: agents.timed_out },
+        Segment { class: "lost", words: text::UNREACHABLE, number: agents.unreachable },
     ]
 }
 
 /// Of whom nothing is counted: what their release does says what they do. `unproven`: agents below managers that may run what was taken back.
-fn of_rest(state: &str, rest: u32, unproven: u32) -> Vec<Piece> {
+fn of_rest(state: &str, rest: u32, unproven: u32) -> Vec<Segment> {
     let unproven = unproven.min(rest);
-    let one = |class, words| vec![Piece { class, words, number: rest }];
+    let one = |class, words| vec![Segment { class, words, number: rest }];
     match state {
         "RollingBack" => one("back", text::GOING_BACK),
         "RolledBack" | "RolledBackUnproven" => vec![
-            Piece { class: "back", words: text::TAKEN_BACK, number: rest - unproven },
-            Piece { class: "lost", words: text::NOT_PROVEN_BACK, number: unproven },
+            Segment { class: "back", words: text::TAKEN_BACK, number: rest - unproven },
+            Segment { class: "lost", words: text::NOT_PROVEN_BACK, number: unproven },
         ],
         "Aborted" => one("waiting", text::ENDED_EARLY),
         state if is_open(state) => one("going", text::NOT_OVER),

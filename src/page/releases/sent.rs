@@ -9,11 +9,11 @@ use axum::{
 
 use super::show;
 use crate::{
-    actions::{self, Again, Sent, admitted, asks_for_id, is_final, send},
+    actions::{self, Again, FormData, admitted, asks_for_id, is_final, send},
     api::Api,
     context::Page,
     fault::Fault,
-    once::About,
+    flash::About,
     places, text,
     visit::Visit,
 };
@@ -24,7 +24,7 @@ pub async fn handle(
     visit: Result<Visit, Response>,
     Path((id, action)): Path<(String, String)>,
     headers: HeaderMap,
-    Form(form): Form<Sent>,
+    Form(form): Form<FormData>,
 ) -> Response {
     let visit = match admitted(visit, &headers, &form, places::release(&id)) {
         Ok(visit) => visit,
@@ -47,7 +47,7 @@ pub async fn handle(
     }
 }
 
-async fn act(page: &Page, visit: &Visit, id: &str, action: &str, form: &Sent) -> Result<Release, Fault> {
+async fn act(page: &Page, visit: &Visit, id: &str, action: &str, form: &FormData) -> Result<Release, Fault> {
     let api = Api::new(page, visit);
     if action == "abort" {
         let found = actions::read(&api, id).await?;

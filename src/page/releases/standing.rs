@@ -6,7 +6,7 @@ use crate::text::releases as words;
 
 /// What the states of releases have in common for who looks from afar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
+pub enum StateStyle {
     Waiting,
     Going,
     /// A person has to act.
@@ -17,7 +17,7 @@ pub enum Look {
     Bad,
 }
 
-impl Look {
+impl StateStyle {
     const fn class(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -56,21 +56,21 @@ impl Look {
 }
 
 /// The look and the words of a state of the API.
-pub fn of(state: &str) -> (Look, &str) {
+pub fn of(state: &str) -> (StateStyle, &str) {
     match state {
-        "Planned" => (Look::Waiting, words::PLANNED),
-        "Running" => (Look::Going, words::RUNNING),
-        "Paused" => (Look::Asks, words::PAUSED),
-        "AwaitingApproval" => (Look::Asks, words::AWAITING),
-        "RollingBack" => (Look::Back, words::ROLLING_BACK),
-        "Done" => (Look::Good, words::DONE),
-        "DoneWithFailures" => (Look::Mixed, words::WITH_FAILURES),
-        "DoneUntested" => (Look::Mixed, words::DONE_UNTESTED),
-        "RolledBack" => (Look::Back, words::ROLLED_BACK),
-        "RolledBackUnproven" => (Look::Bad, words::UNPROVEN),
-        "Aborted" => (Look::Bad, words::ABORTED),
-        "NoParticipants" => (Look::Mixed, words::NOBODY),
-        other => (Look::Mixed, other),
+        "Planned" => (StateStyle::Waiting, words::PLANNED),
+        "Running" => (StateStyle::Going, words::RUNNING),
+        "Paused" => (StateStyle::Asks, words::PAUSED),
+        "AwaitingApproval" => (StateStyle::Asks, words::AWAITING),
+        "RollingBack" => (StateStyle::Back, words::ROLLING_BACK),
+        "Done" => (StateStyle::Good, words::DONE),
+        "DoneWithFailures" => (StateStyle::Mixed, words::WITH_FAILURES),
+        "DoneUntested" => (StateStyle::Mixed, words::DONE_UNTESTED),
+        "RolledBack" => (StateStyle::Back, words::ROLLED_BACK),
+        "RolledBackUnproven" => (StateStyle::Bad, words::UNPROVEN),
+        "Aborted" => (StateStyle::Bad, words::ABORTED),
+        "NoParticipants" => (StateStyle::Mixed, words::NOBODY),
+        other => (StateStyle::Mixed, other),
     }
 }
 

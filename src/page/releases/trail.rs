@@ -14,7 +14,7 @@ use crate::{
     fault::Fault,
     layout::{self, Head, Live, Part},
     places,
-    query::Asked,
+    query::Query,
     text::trail as text,
     time,
     visit::Visit,
@@ -32,16 +32,16 @@ const STEPS: (&str, &str) = ("told", "false");
 
 /// The last entries of a release's trail, the newest first, without what single children did.
 pub async fn read(api: &Api<'_>, release: &str) -> Result<api::Page<AuditEntry>, Fault> {
-    page_of(api, release, &Asked::default()).await
+    page_of(api, release, &Query::default()).await
 }
 
-async fn page_of(api: &Api<'_>, release: &str, asked: &Asked) -> Result<api::Page<AuditEntry>, Fault> {
-    let wanted = Asked::default().with("told", if has_steps(asked) { "false" } else { "true" });
+async fn page_of(api: &Api<'_>, release: &str, asked: &Query) -> Result<api::Page<AuditEntry>, Fault> {
+    let wanted = Query::default().with("told", if has_steps(asked) { "false" } else { "true" });
     let wanted = wanted.with("limit", &SHOWN.to_string()).with("release", release);
     api.get(&wanted.with("after", asked.get("after")).at("/api/v1/audit")).await
 }
 
-fn has_steps(asked: &Asked) -> bool {
+fn has_steps(asked: &Query) -> bool {
     asked.get(STEPS.0) == STEPS.1
 }
 
@@ -52,13 +52,13 @@ pub async fn handle(
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Response {
-    match show(&page, &visit, &id, &Asked::read(query.as_deref())).await {
+    match show(&page, &visit, &id, &Query::read(query.as_deref())).await {
         Ok(shown) => shown.into_response(),
         Err(fault) => fault.page(&visit),
     }
 }
 
-async fn show(page: &Page, visit: &Visit, id: &str, asked: &Asked) -> Result<Markup, Fault> {
+async fn show(page: &Page, visit: &Visit, id: &str, asked: &Query) -> Result<Markup, Fault> {
     // Before anything is read, so that what happens meanwhile is heard of.
     let after = page.operators.place().await.map_err(|_| Fault::internal())?;
     let found = page_of(&Api::new(page, visit), id, asked).await?;
@@ -79,15 +79,15 @@ async fn show(page: &Page, visit: &Visit, id: &str, asked: &Asked) -> Result<Mar
     ))
 }
 
-fn is_first(asked: &Asked, found: &api::Page<AuditEntry>) -> bool {
+fn is_first(asked: &Query, found: &api::Page<AuditEntry>) -> bool {
     asked.get("after").is_empty() && found.next.is_none()
 }
 
 /// What can be shown: each is an address of its own.
-fn views(id: &str, asked: &Asked) -> Markup {
-    let with_steps = Asked::default().with(STEPS.0, STEPS.1);
+fn views(id: &str, asked: &Query) -> Markup {
+    let with_steps = Query::default().with(STEPS.0, STEPS.1);
     let views =
-        [(text::TOLD, Asked::default(), !has_steps(asked)), (text::STEPS, with_steps, has_steps(asked))];
+        [(text::TOLD, Query::default(), !has_steps(asked)), (text::STEPS, with_steps, has_steps(asked))];
     html! {
         nav aria-label=(text::VIEWS) { ul {
             @for (words, view, is_shown) in views {
@@ -98,7 +98,7 @@ fn views(id: &str, asked: &Asked) -> Markup {
 }
 
 /// The ways to the page behind this one, and back to the first.
-fn turns(id: &str, asked: &Asked, found: &api::Page<AuditEntry>) -> Markup {
+fn turns(id: &str, asked: &Query, found: &api::Page<AuditEntry>) -> Markup {
     let (on, back) =
         if has_steps(asked) { (text::LATER, text::FROM_START) } else { (text::OLDER, text::NEWEST) };
     let path = places::trail_of(id);
@@ -120,7 +120,7 @@ pub fn list(id: &str, trail: &api::Page<AuditEntry>) -> Markup {
             (entries(trail))
             p {
                 @if let Some(next) = &trail.next {
-                    a rel="next" href=(Asked::default().with("after", next).at(&path)) { (text::OLDER) } " · "
+                    a rel="next" href=(Query::default().with("after", next).at(&path)) { (text::OLDER) } " · "
                 }
                 a href=(path) { (text::WHOLE) }
             }

@@ -1,10 +1,10 @@
 //! Who gets which share of calls: by router, and by service over all its routers.
 
-mod led;
 mod router;
 mod routers;
 mod service;
 mod services;
+mod traffic_shares;
 
 use axum::{Router, routing::get};
 

@@ -6,7 +6,7 @@ use axum::{
 };
 use maud::{Markup, html};
 
-use super::led::{self, By};
+use super::traffic_shares::{self, By};
 use crate::{
     api::Api,
     children::who,
@@ -42,7 +42,7 @@ async fn show(page: &Page, visit: &Visit, id: &str) -> Result<Markup, Fault> {
             (heading(router))
             section #led aria-labelledby="led-title" {
                 h2 #led-title { (text::LED) }
-                @if found.led.is_empty() { p { (text::LEADS_NOTHING) } } @else { (led::table(By::Service, &found.led)) }
+                @if found.led.is_empty() { p { (text::LEADS_NOTHING) } } @else { (traffic_shares::table(By::Service, &found.led)) }
             }
             @if !found.orders.is_empty() { (orders(&found.orders)) }
         },

@@ -7,8 +7,8 @@ use axum::{
 use maud::{Markup, html};
 
 use super::{
-    led::{self, By},
     services,
+    traffic_shares::{self, By},
 };
 use crate::{
     api::Api,
@@ -42,7 +42,7 @@ async fn show(page: &Page, visit: &Visit, name: &str) -> Result<Markup, Fault> {
             (services::table(std::slice::from_ref(&found.service)))
             section #routers aria-labelledby="routers-title" {
                 h2 #routers-title { (text::BY_ROUTER) }
-                (led::table(By::Router, &found.by_router))
+                (traffic_shares::table(By::Router, &found.by_router))
             }
         },
     ))

@@ -6,14 +6,14 @@ use axum::{
 };
 use maud::{Markup, html};
 
-use super::led;
+use super::traffic_shares;
 use crate::{
     api::Api,
     context::Page,
     fault::Fault,
     layout::{self, Head, Live, Part},
     places,
-    query::{self, Asked},
+    query::{self, Query},
     text::{self, traffic as words},
     visit::Visit,
 };
@@ -23,13 +23,13 @@ use protocol::api::{self, Service};
 const LIMIT: &str = "200";
 
 pub async fn handle(State(page): State<Page>, visit: Visit, RawQuery(query): RawQuery) -> Response {
-    match show(&page, &visit, &Asked::read(query.as_deref())).await {
+    match show(&page, &visit, &Query::read(query.as_deref())).await {
         Ok(shown) => shown.into_response(),
         Err(fault) => fault.page(&visit),
     }
 }
 
-async fn show(page: &Page, visit: &Visit, asked: &Asked) -> Result<Markup, Fault> {
+async fn show(page: &Page, visit: &Visit, asked: &Query) -> Result<Markup, Fault> {
     // Before anything is read, so that what happens meanwhile is heard of.
     let after = page.operators.place().await.map_err(|_| Fault::internal())?;
     let path = asked.or("limit", LIMIT).at("/api/v1/services");
@@ -62,7 +62,7 @@ pub fn table(services: &[Service]) -> Markup {
                         @for (at, variation) in service.variations.iter().enumerate() {
                             tr data-key={ (service.name) "/" (variation.name) } {
                                 @if at == 0 { th scope="rowgroup" rowspan=(service.variations.len()) { (named(service)) } }
-                                (led::sum_cells(variation))
+                                (traffic_shares::sum_cells(variation))
                             }
                         }
                     }

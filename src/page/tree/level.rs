@@ -8,40 +8,40 @@ use crate::{
     children::who,
     fault::Fault,
     places,
-    query::Asked,
+    query::Query,
     text::{self, tree as words},
 };
 use protocol::api::{TreeLevel, TreeNode, TreeSum};
 
 /// What is on the page.
 #[derive(Debug)]
-pub struct Shown<'a> {
-    pub asked: &'a Asked,
+pub struct PageContents<'a> {
+    pub asked: &'a Query,
     /// By the path of the manager.
     pub opened: &'a BTreeMap<String, Result<TreeLevel, Fault>>,
     /// Paths that are to be open as well, and for which there is no room.
     pub left_closed: &'a BTreeSet<String>,
 }
 
-impl Shown<'_> {
+impl PageContents<'_> {
     fn is_of_release(&self) -> bool {
         !self.asked.get("release").is_empty()
     }
 
     /// What leads to the level below a manager without all the others.
-    fn alone(&self, path: &str) -> Asked {
-        Asked::default().with("release", self.asked.get("release")).with("below", path)
+    fn alone(&self, path: &str) -> Query {
+        Query::default().with("release", self.asked.get("release")).with("below", path)
     }
 }
 
 /// The nodes right below the manager at a path.
-pub fn list(shown: &Shown<'_>, below: &str, level: &TreeLevel) -> Markup {
+pub fn list(shown: &PageContents<'_>, below: &str, level: &TreeLevel) -> Markup {
     html! {
         ul.tree { @for node in &level.items { li data-key=(who::joined(below, &node.id)) { (one(shown, below, node)) } } }
     }
 }
 
-fn one(shown: &Shown<'_>, below: &str, node: &TreeNode) -> Markup {
+fn one(shown: &PageContents<'_>, below: &str, node: &TreeNode) -> Markup {
     if node.kind != "rm" {
         return html! { (line(shown, below, node)) };
     }
@@ -75,7 +75,7 @@ fn one(shown: &Shown<'_>, below: &str, node: &TreeNode) -> Markup {
     }
 }
 
-fn inside(shown: &Shown<'_>, path: &str, found: &Result<TreeLevel, Fault>) -> Markup {
+fn inside(shown: &PageContents<'_>, path: &str, found: &Result<TreeLevel, Fault>) -> Markup {
     html! {
         @match found {
             Err(fault) => { p.fault role="alert" { (fault.detail) } }
@@ -91,7 +91,7 @@ fn inside(shown: &Shown<'_>, path: &str, found: &Result<TreeLevel, Fault>) -> Ma
     }
 }
 
-fn line(shown: &Shown<'_>, below: &str, node: &TreeNode) -> Markup {
+fn line(shown: &PageContents<'_>, below: &str, node: &TreeNode) -> Markup {
     let is_manager = node.kind == "rm";
     html! {
         (who::link(below, &node.id, is_manager))

@@ -9,7 +9,7 @@ use axum::{
 use futures_util::future::join_all;
 use maud::{Markup, html};
 
-use super::level::{self, Shown};
+use super::level::{self, PageContents};
 use crate::{
     api::Api,
     children::who,
@@ -17,7 +17,7 @@ use crate::{
     fault::Fault,
     layout::{self, Head, Live, Part},
     places,
-    query::{self, Asked, Filter, Input},
+    query::{self, Filter, Input, Query},
     text,
     visit::Visit,
 };
@@ -33,13 +33,13 @@ const FILTERS: [Filter; 1] =
     [Filter { name: "release", label: text::TREE_OF_RELEASE, input: Input::Text("canary") }];
 
 pub async fn handle(State(page): State<Page>, visit: Visit, RawQuery(query): RawQuery) -> Response {
-    match show(&page, &visit, &Asked::read(query.as_deref())).await {
+    match show(&page, &visit, &Query::read(query.as_deref())).await {
         Ok(shown) => shown.into_response(),
         Err(fault) => fault.page(&visit),
     }
 }
 
-async fn show(page: &Page, visit: &Visit, asked: &Asked) -> Result<Markup, Fault> {
+async fn show(page: &Page, visit: &Visit, asked: &Query) -> Result<Markup, Fault> {
     // Before anything is read, so that what happens meanwhile is heard of.
     let after = page.operators.place().await.map_err(|_| Fault::internal())?;
     let (below, release) = (asked.get("below"), asked.get("release"));
@@ -52,7 +52,7 @@ async fn show(page: &Page, visit: &Visit, asked: &Asked) -> Result<Markup, Fault
         ticks: true,
     });
     let head = Head { title: text::TREE, part: Some(Part::Tree), live };
-    let shown = Shown { asked, opened: &opened, left_closed: &left_closed };
+    let shown = PageContents { asked, opened: &opened, left_closed: &left_closed };
     Ok(layout::page(
         visit,
         &head,
@@ -72,8 +72,8 @@ async fn show(page: &Page, visit: &Visit, asked: &Asked) -> Result<Markup, Fault
     ))
 }
 
-async fn read(api: &Api<'_>, asked: &Asked, below: &str, after: &str) -> Result<TreeLevel, Fault> {
-    let wanted = Asked::default().with("release", asked.get("release")).with("limit", LIMIT);
+async fn read(api: &Api<'_>, asked: &Query, below: &str, after: &str) -> Result<TreeLevel, Fault> {
+    let wanted = Query::default().with("release", asked.get("release")).with("limit", LIMIT);
     api.get(&wanted.with("below", below).with("after", after).at("/api/v1/tree")).await
 }
 
@@ -81,7 +81,7 @@ async fn read(api: &Api<'_>, asked: &Asked, below: &str, after: &str) -> Result<
 type Open = (BTreeMap<String, Result<TreeLevel, Fault>>, BTreeSet<String>);
 
 /// The levels that are open: all managers on the way to each are open too. They are asked at once.
-async fn open(api: &Api<'_>, asked: &Asked, below: &str) -> Open {
+async fn open(api: &Api<'_>, asked: &Query, below: &str) -> Open {
     let all: Vec<&str> = asked.all("open").collect();
     let is_seen = |path: &str| {
         let mut above = path;

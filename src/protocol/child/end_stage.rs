@@ -37,7 +37,7 @@ pub struct EndStageAnswer {
     pub end_stage: bool,
     /// What a newer child is to do at the end; deployed agents don't look at it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub then: Option<Then>,
+    pub then: Option<FollowUp>,
     /// The stages that a manager is to pass over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skip: Vec<String>,
@@ -52,6 +52,6 @@ pub struct EndStageAnswer {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Then {
+pub enum FollowUp {
     Rollback,
 }

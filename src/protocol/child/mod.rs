@@ -5,7 +5,7 @@
 //! of the reference document (`ProxyTimes.Median`, `"status": "Completed"`, numeric ids). One is written: that of
 //! the deployed agents, with the optional additions only where they are set.
 
-mod counted;
+mod counts;
 mod end_stage;
 mod join;
 mod limits;
@@ -16,8 +16,8 @@ mod summary;
 mod variation;
 
 pub use self::{
-    counted::{Buckets, HistogramForm, NO_CALL, TimesForm},
-    end_stage::{EndStageAnswer, EndStageRequest, Then},
+    counts::{Buckets, HistogramForm, NO_CALL, TimesForm},
+    end_stage::{EndStageAnswer, EndStageRequest, FollowUp},
     join::{JoinAnswer, JoinRequest},
     limits::{
         MAX_CHILD_NAME_BYTES, MAX_END_STAGE_BODY_BYTES, MAX_GROUPED_STRATA, MAX_GROUPS, MAX_HISTOGRAM_BOUNDS,

@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    counted::{HistogramForm, check_side},
+    counts::{HistogramForm, check_side},
     limits::MAX_GROUPS,
 };
 use crate::{WireError, number};
-use analysis::classes::MAX_CLASSES;
+use analysis::speed_classes::MAX_CLASSES;
 
 /// What was counted under one split during one interval of a stage. f1 is the base version, f2 the new one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

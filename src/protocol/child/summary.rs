@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::{
-    counted::{HistogramForm, TimesForm, check_side},
+    counts::{HistogramForm, TimesForm, check_side},
     limits::{MAX_GROUPED_STRATA, MAX_STAGE_NAME_BYTES, MAX_STRATA, MAX_VARIATIONS, MAX_WHY_BYTES},
     stratum::StratumForm,
     variation::VariationForm,

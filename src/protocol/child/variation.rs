@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    counted::{HistogramForm, check_side},
+    counts::{HistogramForm, check_side},
     limits::{MAX_GROUPED_STRATA, MAX_GROUPS, MAX_STRATA, MAX_VARIATION_NAME_BYTES},
 };
 use crate::{

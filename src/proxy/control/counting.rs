@@ -13,13 +13,13 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::desk::{Desk, Phase};
+use super::control_handler::{ControlHandler, Phase};
 use crate::{
     Proxy,
     handover::{self, HandoverError, Listening, PATIENCE, Speaking, Word},
-    side_door::Neighbour,
+    handover_socket::Neighbour,
 };
-use call_metrics::{Cursor, Left, Remainder};
+use call_metrics::{Cursor, HandedOver, Tail};
 
 /// How long a question for a remainder waits while there is none.
 const WAIT: Duration = Duration::from_secs(1);
@@ -66,7 +66,7 @@ impl Counting {
     }
 
     /// What was counted after a cursor, at once or when there is something.
-    async fn remainder(&self, proxy: &Proxy, cursor: Option<Cursor>) -> Remainder {
+    async fn remainder(&self, proxy: &Proxy, cursor: Option<Cursor>) -> Tail {
         let mut over = self.over.subscribe();
         let mut has_waited = false;
         loop {
@@ -83,7 +83,7 @@ impl Counting {
 }
 
 /// Gives all that was counted until now to whoever took over.
-pub(crate) async fn give_ledger(speaking: &Speaking, desk: &Desk) -> Result<(), HandoverError> {
+pub(crate) async fn give_ledger(speaking: &Speaking, desk: &ControlHandler) -> Result<(), HandoverError> {
     let collector = desk.proxy().collector();
     let why = match desk.phase().await {
         Phase::Finishing => match collector.leave(fastrand::u64(1..1 << 53)).await {
@@ -105,7 +105,7 @@ pub(crate) async fn give_ledger(speaking: &Speaking, desk: &Desk) -> Result<(), 
 /// Gives what was counted since then.
 pub(crate) async fn give_remainder(
     speaking: &Speaking,
-    desk: &Desk,
+    desk: &ControlHandler,
     cursor: Option<Cursor>,
 ) -> Result<(), HandoverError> {
     if !desk.proxy().collector().ledger().is_left() {
@@ -117,7 +117,11 @@ pub(crate) async fn give_remainder(
 }
 
 /// Takes all that a process counted that finishes. One that has nothing to give, or can't, begins a new life here.
-pub(crate) async fn take_ledger((listening, speaking): (&mut Listening, &Speaking), pid: u32, desk: &Desk) {
+pub(crate) async fn take_ledger(
+    (listening, speaking): (&mut Listening, &Speaking),
+    pid: u32,
+    desk: &ControlHandler,
+) {
     match handover::ask((listening, speaking), &Word::TakeLedger).await {
         Ok(Some((Word::Ledger { estate }, _))) => desk.proxy().collector().take_over(pid, *estate),
         Ok(Some((Word::Refused { why }, _))) => {
@@ -131,7 +135,7 @@ pub(crate) async fn take_ledger((listening, speaking): (&mut Listening, &Speakin
 }
 
 /// The same, where nobody speaks with it yet.
-pub(crate) async fn take_ledger_of(neighbour: &Neighbour, desk: &Desk) {
+pub(crate) async fn take_ledger_of(neighbour: &Neighbour, desk: &ControlHandler) {
     match neighbour.connect().await {
         Ok(Some((mut listening, speaking))) => {
             take_ledger((&mut listening, &speaking), neighbour.pid, desk).await;
@@ -142,7 +146,7 @@ pub(crate) async fn take_ledger_of(neighbour: &Neighbour, desk: &Desk) {
 }
 
 /// Counts here what a process counts while it finishes, until it ends.
-pub(crate) async fn gather(neighbour: Neighbour, desk: Arc<Desk>) {
+pub(crate) async fn gather(neighbour: Neighbour, desk: Arc<ControlHandler>) {
     let collector = desk.proxy().collector();
     let mut link = None;
     loop {
@@ -168,7 +172,7 @@ pub(crate) async fn gather(neighbour: Neighbour, desk: Arc<Desk>) {
                     }
                     Ok(()) => {}
                     // Whoever took over from this process asks on.
-                    Err(Left) => return,
+                    Err(HandedOver) => return,
                 }
             }
             // It knows nothing of this.

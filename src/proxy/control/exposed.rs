@@ -12,7 +12,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{counted, desk::Desk};
+use super::{control_handler::ControlHandler, counts};
 
 /// Connections at once, a socket. At the limit no further one is accepted.
 const MAX_CONNECTIONS: usize = 32;
@@ -26,7 +26,7 @@ const WHOLE: Duration = Duration::from_mins(1);
 const REST: Duration = Duration::from_millis(50);
 
 /// Answers until this process finishes: whoever took over answers then, on the same socket.
-pub(crate) async fn expose(listener: TcpListener, desk: Arc<Desk>) {
+pub(crate) async fn expose(listener: TcpListener, desk: Arc<ControlHandler>) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut finish = desk.is_to_finish();
     loop {
@@ -53,7 +53,7 @@ pub(crate) async fn expose(listener: TcpListener, desk: Arc<Desk>) {
 }
 
 /// Answers one question. The next one may be another process's.
-async fn converse(stream: TcpStream, desk: Arc<Desk>) {
+async fn converse(stream: TcpStream, desk: Arc<ControlHandler>) {
     let service = service_fn(|request| {
         let desk = Arc::clone(&desk);
         async move { Ok::<_, Infallible>(answer(&request, &desk).await) }
@@ -64,9 +64,9 @@ async fn converse(stream: TcpStream, desk: Arc<Desk>) {
     let _ = server.serve_connection(TokioIo::new(stream), service).await;
 }
 
-async fn answer(request: &Request<Incoming>, desk: &Desk) -> Response<Full<Bytes>> {
+async fn answer(request: &Request<Incoming>, desk: &ControlHandler) -> Response<Full<Bytes>> {
     match (request.uri().path(), request.method()) {
-        ("/metrics", &Method::GET | &Method::HEAD) => counted::metrics(desk).await,
+        ("/metrics", &Method::GET | &Method::HEAD) => counts::metrics(desk).await,
         ("/healthz", &Method::GET | &Method::HEAD) => text(StatusCode::OK, "ok\n"),
         ("/metrics" | "/healthz", _) => {
             let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "this is only read: GET or HEAD\n");

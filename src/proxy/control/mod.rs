@@ -15,9 +15,9 @@
 //! An answer that isn't 2xx says why: `{"error": "…"}`. 503 says that another process takes over: ask again, and it answers.
 
 pub mod client;
-mod counted;
+pub mod control_handler;
 pub(crate) mod counting;
-pub mod desk;
+mod counts;
 mod exposed;
 pub mod form;
 mod serve;

@@ -7,8 +7,9 @@ use tokio::{
 };
 
 use super::{
-    MAX_TABLE, counted,
-    desk::{Desk, Finish, Refused},
+    MAX_TABLE,
+    control_handler::{ControlHandler, Finish, Refused},
+    counts,
     form::{Drained, Refusal, TableNumber, Unreachable, Upgrading},
 };
 use crate::{
@@ -24,12 +25,12 @@ const MAX_WAIT: Duration = Duration::from_mins(1);
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Answers on the socket whenever the desk is open, until the task is dropped.
-pub async fn serve(listener: UnixListener, desk: Arc<Desk>) {
+pub async fn serve(listener: UnixListener, desk: Arc<ControlHandler>) {
     let open = desk.is_open();
     serve::serve(listener, open, move |request| answer(request, Arc::clone(&desk))).await;
 }
 
-async fn answer(request: Request<Incoming>, desk: Arc<Desk>) -> Answer {
+async fn answer(request: Request<Incoming>, desk: Arc<ControlHandler>) -> Answer {
     let path = request.uri().path().to_owned();
     let method = request.method().clone();
     match (path.as_str(), &method) {
@@ -39,7 +40,7 @@ async fn answer(request: Request<Incoming>, desk: Arc<Desk>) -> Answer {
         ("/drained", &Method::GET) => drained(request.uri().query().unwrap_or_default(), &desk).await,
         ("/unreachable", &Method::GET) => unreachable(request.uri().query().unwrap_or_default(), &desk).await,
         ("/counts", &Method::GET) => counts(request.uri().query().unwrap_or_default(), &desk).await,
-        ("/metrics", &Method::GET) => counted::metrics(&desk).await,
+        ("/metrics", &Method::GET) => counts::metrics(&desk).await,
         ("/upgrade", &Method::POST) => upgrade(&desk).await,
         ("/drain", &Method::POST) => drain(&desk).await,
         (
@@ -51,8 +52,8 @@ async fn answer(request: Request<Incoming>, desk: Arc<Desk>) -> Answer {
     }
 }
 
-async fn counts(query: &str, desk: &Desk) -> Answer {
-    let cursor = match counted::cursor(query) {
+async fn counts(query: &str, desk: &ControlHandler) -> Answer {
+    let cursor = match counts::cursor(query) {
         Ok(cursor) => cursor,
         Err(why) => return refusal(StatusCode::BAD_REQUEST, why),
     };
@@ -62,7 +63,7 @@ async fn counts(query: &str, desk: &Desk) -> Answer {
     }
 }
 
-async fn put_table(request: Request<Incoming>, desk: Arc<Desk>) -> Answer {
+async fn put_table(request: Request<Incoming>, desk: Arc<ControlHandler>) -> Answer {
     let form: TableForm = match serve::read(request, "table", MAX_TABLE).await {
         Ok(form) => form,
         Err((status, why)) => return refusal(status, why),
@@ -88,7 +89,7 @@ async fn put_table(request: Request<Incoming>, desk: Arc<Desk>) -> Answer {
     json(status, &Refusal { error: refused.to_string(), in_force })
 }
 
-async fn drained(query: &str, desk: &Desk) -> Answer {
+async fn drained(query: &str, desk: &ControlHandler) -> Answer {
     let asked = match Asked::read(query) {
         Ok(asked) => asked,
         Err(why) => return refusal(StatusCode::BAD_REQUEST, why),
@@ -108,7 +109,7 @@ async fn drained(query: &str, desk: &Desk) -> Answer {
     }
 }
 
-async fn unreachable(query: &str, desk: &Desk) -> Answer {
+async fn unreachable(query: &str, desk: &ControlHandler) -> Answer {
     let mut wait = Duration::ZERO;
     for (key, value) in form_urlencoded::parse(query.as_bytes()) {
         match (&*key, seconds(&value)) {
@@ -168,7 +169,7 @@ impl Asked {
     }
 }
 
-async fn upgrade(desk: &Desk) -> Answer {
+async fn upgrade(desk: &ControlHandler) -> Answer {
     desk.note_upgrade(None);
     match desk.tell_holder(&Word::UpgradeWanted).await {
         Ok(()) => json(StatusCode::ACCEPTED, &Upgrading { pid: std::process::id() }),
@@ -180,7 +181,7 @@ async fn upgrade(desk: &Desk) -> Answer {
     }
 }
 
-async fn drain(desk: &Desk) -> Answer {
+async fn drain(desk: &ControlHandler) -> Answer {
     // Without a holder this process ends by itself.
     if desk.tell_holder(&Word::StopWanted).await.is_err() {
         desk.finish(Finish::Stop).await;

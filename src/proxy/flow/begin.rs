@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use tokio::time::Instant;
 
-use crate::{caller::Caller, count::CallCount, decide::Decided, live::Local, worker::Worker};
+use crate::{caller::Caller, count::CallCount, decide::RoutingDecision, live::Local, worker::Worker};
 
 /// A flow as the choice of a variation sees it.
 struct Seen(IpAddr);
@@ -26,7 +26,7 @@ impl traffic::Call for Seen {
 /// A flow that was given to a variation.
 pub(super) struct Begun<'w> {
     pub service: Box<str>,
-    pub decided: Decided,
+    pub decided: RoutingDecision,
     pub count: CallCount<'w>,
 }
 
@@ -35,7 +35,7 @@ pub(super) fn begin<'w>(local: &Local, service: usize, caller: &Caller, worker: 
     let began = Instant::now();
     let shared = local.service(service).shared();
     // No method: it is repeated where it can't have been seen, unless its service says never.
-    let decided = Decided::new(local, service, (&Seen(caller.address), caller), "");
+    let decided = RoutingDecision::new(local, service, (&Seen(caller.address), caller), "");
     let count = decided.count(worker.counts(), began, worker.flow_line());
     Begun { service: shared.name().into(), decided, count }
 }

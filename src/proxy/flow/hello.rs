@@ -12,7 +12,8 @@ use tokio::{io::AsyncWriteExt as _, net::TcpStream};
 
 use super::tcp;
 use crate::{
-    caller::Caller, count::Unserved, live::Transport, patience::Patience, stream::poll_fill, worker::Worker,
+    caller::Caller, connection_timeout::ConnectionTimeout, count::Unserved, live::Transport,
+    stream::poll_fill, worker::Worker,
 };
 
 /// The most bytes up to the end of the first message. Those of today have at most a few thousand.
@@ -70,7 +71,7 @@ fn find(name: Option<&str>, port: u16, worker: &Worker) -> Option<usize> {
 
 /// Reads until the first message is whole, and gives the name in it. What came stays as it is.
 async fn read(stream: &mut TcpStream, came: &mut BytesMut, worker: &Worker) -> Result<Option<String>, Fault> {
-    let mut patience = Patience::new(worker.limits().handshake);
+    let mut patience = ConnectionTimeout::new(worker.limits().handshake);
     let mut acceptor = Acceptor::default();
     loop {
         let looked = came.len();

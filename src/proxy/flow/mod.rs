@@ -24,5 +24,5 @@ mod udp;
 pub(crate) use self::{
     hello::serve as serve_named,
     tcp::serve as serve_tcp,
-    udp::{FlowForm, Listener, Taken},
+    udp::{AdoptedFlow, FlowForm, Listener},
 };

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     caller::Caller,
     count::{Outcome, Unserved},
-    decide::{Decided, SILENT_TARGETS},
+    decide::{RoutingDecision, SILENT_TARGETS},
     live::{Place, Served, Transport},
     pool,
     stream::{Stream as _, ToVersion},
@@ -105,7 +105,7 @@ pub(super) async fn carry(
 
 impl Carried<'_> {
     /// Tries a version. Until it is clear that it has the connection, it may be another one's.
-    async fn attempt(&mut self, served: &Rc<Served>, decided: &mut Option<Decided>) -> Ended {
+    async fn attempt(&mut self, served: &Rc<Served>, decided: &mut Option<RoutingDecision>) -> Ended {
         let worker = self.worker;
         let (version, place) = match self.reach(served).await {
             Ok(reached) => reached,

@@ -14,8 +14,8 @@ mod response;
 
 pub(crate) use self::{
     framing::{Framing, Lengths},
-    request::{Asked, Forwarded, Request},
-    response::{Added, Answered, HEAD_BYTES, Response},
+    request::{Forwarded, Request, RequestSummary},
+    response::{Added, HEAD_BYTES, Response, ResponseSummary},
 };
 
 use crate::live;

@@ -20,12 +20,12 @@ pub(crate) struct Request<'h, 'f> {
     connection: Connection<'h>,
     /// It names a length, be it 0.
     has_length: bool,
-    pub asked: Asked,
+    pub asked: RequestSummary,
 }
 
 /// What stays of a request when its head is gone from the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct RequestSummary {
     /// Bytes of its head.
     pub head_len: usize,
     pub framing: Framing,
@@ -140,7 +140,8 @@ impl<'h, 'f> Request<'h, 'f> {
             connection.upgrade && asks_upgrade == Some(true) && !is_http10 && framing == Framing::None;
         let awaits_continue = awaits_continue && !is_http10 && framing != Framing::None;
         let is_head = method == "HEAD";
-        let asked = Asked { head_len, framing, is_http10, keep_alive, upgrade, is_head, awaits_continue };
+        let asked =
+            RequestSummary { head_len, framing, is_http10, keep_alive, upgrade, is_head, awaits_continue };
         Ok(Some(Self {
             head,
             method,

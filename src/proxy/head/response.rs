@@ -2,7 +2,7 @@ use super::{
     Framing,
     fields::{Connection, append_passing, lines_end_in_crlf},
     framing::Lengths,
-    request::{Asked, Fields},
+    request::{Fields, RequestSummary},
 };
 
 /// The most bytes of an answer's head.
@@ -15,12 +15,12 @@ pub(crate) struct Response<'h, 'f> {
     line: &'h [u8],
     fields: &'f [httparse::Header<'h>],
     connection: Connection<'h>,
-    pub answered: Answered,
+    pub answered: ResponseSummary,
 }
 
 /// What stays of an answer when its head is gone from the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Answered {
+pub(crate) struct ResponseSummary {
     pub head_len: usize,
     pub status: u16,
     pub framing: Framing,
@@ -39,7 +39,7 @@ impl<'h, 'f> Response<'h, 'f> {
     pub(crate) fn read(
         came: &'h [u8],
         room: &'f mut Fields<'h>,
-        asked: &Asked,
+        asked: &RequestSummary,
     ) -> Result<Option<Self>, ResponseFault> {
         let mut parsed = httparse::Response::new(&mut []);
         let config = httparse::ParserConfig::default();
@@ -100,7 +100,7 @@ impl<'h, 'f> Response<'h, 'f> {
             && framing != Framing::UntilClose
             && !asked.is_http10;
         let line_len = memchr::memchr(b'\r', head).unwrap_or(head.len());
-        let answered = Answered { head_len, status, framing, keep_alive, keeps_idle };
+        let answered = ResponseSummary { head_len, status, framing, keep_alive, keeps_idle };
         let line = head.get("HTTP/1.1 ".len()..line_len).unwrap_or_default();
         Ok(Some(Self { head, line, fields: parsed.headers, connection, answered }))
     }
@@ -111,7 +111,7 @@ impl<'h, 'f> Response<'h, 'f> {
     }
 
     /// Writes the head that the caller gets.
-    pub(crate) fn write(&self, asked: &Asked, added: &Added<'_>, out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, asked: &RequestSummary, added: &Added<'_>, out: &mut Vec<u8>) {
         out.reserve(self.head.len() + 96);
         out.extend_from_slice(if asked.is_http10 { b"HTTP/1.0 " } else { b"HTTP/1.1 " });
         out.extend_from_slice(self.line);

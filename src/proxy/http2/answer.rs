@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     answer::{ERROR_FIELD, Own},
-    head::{Asked, Framing},
+    head::{Framing, RequestSummary},
 };
 
 /// Names the version that an answer is of.
@@ -22,7 +22,7 @@ const VERSION_FIELD: HeaderName = HeaderName::from_static("x-choirmaster-version
 
 /// Where the answer to a call goes.
 pub(crate) enum AnswerTo<W> {
-    Plain { io: W, asked: Asked },
+    Plain { io: W, asked: RequestSummary },
     Stream { respond: SendResponse<Bytes>, is_head: bool },
 }
 

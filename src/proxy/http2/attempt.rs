@@ -19,31 +19,31 @@ use tokio::{
 use traffic::Failure;
 
 use super::{
-    Piece,
+    BodyPart,
     answer::AnswerTo,
-    coming::{Came, Coming, Missed},
     grpc,
     head::{self, Answer, Asking},
     link::Ride,
     read::{ReadFault, Reader},
-    upload::{Progress, Sent, Upload},
+    response_head::{Came, Coming, FailedAttempt},
+    upload::{Progress, Upload, UploadEnd},
     write::Writer,
 };
 use crate::{
     Limits,
+    connection_timeout::ConnectionTimeout,
     exchange::Read,
-    head::{Answered, Framing},
-    patience::Patience,
+    head::{Framing, ResponseSummary},
     shadow::Watch,
     stream::ToVersion,
 };
 
 /// A call on its way.
-pub(crate) struct Carried<'c, R, W> {
+pub(crate) struct CallInFlight<'c, R, W> {
     pub asking: Asking,
     pub upload: Upload<'c, R>,
     pub to: AnswerTo<W>,
-    pub patience: Patience,
+    pub patience: ConnectionTimeout,
     pub limits: &'c Limits,
     /// Notes the answer, where the call is to be copied.
     pub watch: Option<Watch>,
@@ -66,9 +66,9 @@ pub(crate) struct Rules<'r> {
 }
 
 /// How an attempt ended.
-pub(crate) enum Ended {
+pub(crate) enum AttemptEnd {
     /// Nothing was passed on.
-    Failed(Missed),
+    Failed(FailedAttempt),
     /// The answer was passed on.
     Answered {
         status: u16,
@@ -91,7 +91,7 @@ pub(crate) enum Ended {
 
 /// What came first, while the head of an answer was awaited.
 enum First {
-    Came(Result<Came, Missed>),
+    Came(Result<Came, FailedAttempt>),
     Broken(ReadFault),
     CallerGone,
     CallerSlow,
@@ -106,7 +106,11 @@ enum Passed {
 }
 
 /// Sends a call over a connection and passes the answer on.
-pub(crate) async fn attempt<R, W>(call: &mut Carried<'_, R, W>, line: Line, rules: &Rules<'_>) -> Ended
+pub(crate) async fn attempt<R, W>(
+    call: &mut CallInFlight<'_, R, W>,
+    line: Line,
+    rules: &Rules<'_>,
+) -> AttemptEnd
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
@@ -122,14 +126,16 @@ where
     };
     let (mut writer, coming) = match opened {
         Ok(opened) => opened,
-        Err(missed) => return Ended::Failed(missed),
+        Err(missed) => return AttemptEnd::Failed(missed),
     };
     let (mut ended, back) = exchange(call, &mut writer, coming, rules).await;
-    if let (Ended::Failed(Missed { failure: Failure::TimedOut, .. }), Some(ride)) = (&ended, &ride) {
+    if let (AttemptEnd::Failed(FailedAttempt { failure: Failure::TimedOut, .. }), Some(ride)) =
+        (&ended, &ride)
+    {
         // Whether it is the call or the connection that is stuck can't be told.
         ride.retire();
     }
-    if let Ended::Answered { again, .. } = &mut ended
+    if let AttemptEnd::Answered { again, .. } = &mut ended
         && let Some((Reader::Plain(plain), answered)) = back
         && let Some(half) = writer.into_io()
         && answered.keep_alive
@@ -148,13 +154,16 @@ async fn open_plain(
     stream: ToVersion,
     has_body: bool,
     limits: &Limits,
-) -> Result<Opened, Missed> {
+) -> Result<Opened, FailedAttempt> {
     let (head, framing) = asking.to_plain(has_body);
     let (io, mut half) = tokio::io::split(stream);
     match timeout(limits.first_byte, half.write_all(&head)).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
-            return Err(Missed::of_connection(Failure::Died, format!("the connection ended: {error}")));
+            return Err(FailedAttempt::of_connection(
+                Failure::Died,
+                format!("the connection ended: {error}"),
+            ));
         }
         Err(_) => return Err(late(limits)),
     }
@@ -167,9 +176,9 @@ async fn open_plain(
     Ok((writer, Coming::Plain { io: Some(io), came: BytesMut::new(), asked }))
 }
 
-fn open_stream(asking: &Asking, ride: &Ride, has_body: bool) -> Result<Opened, Missed> {
+fn open_stream(asking: &Asking, ride: &Ride, has_body: bool) -> Result<Opened, FailedAttempt> {
     let Some(request) = asking.to_stream() else {
-        return Err(Missed::new(Failure::Nonsense, "the call can't be said in HTTP/2"));
+        return Err(FailedAttempt::new(Failure::Nonsense, "the call can't be said in HTTP/2"));
     };
     match ride.send().send_request(request, !has_body) {
         Ok((coming, stream)) => {
@@ -179,30 +188,30 @@ fn open_stream(asking: &Asking, ride: &Ride, has_body: bool) -> Result<Opened, M
         // The version never saw it: the connection had ended, or was ending.
         Err(error) if error.is_io() || error.is_go_away() => {
             ride.retire();
-            Err(Missed::of_connection(Failure::Refused, format!("the connection ended: {error}")))
+            Err(FailedAttempt::of_connection(Failure::Refused, format!("the connection ended: {error}")))
         }
         Err(error) => {
             let why = format!("the call can't be said in HTTP/2: {error}");
-            Err(Missed::new(Failure::Nonsense, why))
+            Err(FailedAttempt::new(Failure::Nonsense, why))
         }
     }
 }
 
 /// What a version's connection leaves behind: the body's reader, and what its head said.
-type Back = Option<(Reader<ReadHalf<ToVersion>>, Answered)>;
+type Back = Option<(Reader<ReadHalf<ToVersion>>, ResponseSummary)>;
 
 /// Awaits the answer while the body is sent, and passes it on.
 async fn exchange<R, W>(
-    call: &mut Carried<'_, R, W>,
+    call: &mut CallInFlight<'_, R, W>,
     writer: &mut Writer<WriteHalf<ToVersion>>,
     mut coming: Coming,
     rules: &Rules<'_>,
-) -> (Ended, Back)
+) -> (AttemptEnd, Back)
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let Carried { upload, to, patience, limits, watch, .. } = call;
+    let CallInFlight { upload, to, patience, limits, watch, .. } = call;
     let progress = upload.progress();
     let speaks_http2 = matches!(coming, Coming::Ride(_));
     let mut up = Up { sending: Some(pin!(upload.send(writer, &progress))), is_whole: false };
@@ -216,13 +225,13 @@ where
     let failed = speaks_http2 && grpc::is_failure(&answer.fields);
     if rules.status_fails && progress.can_be_sent.get() && (status >= 500 || (failed && ended)) {
         let why = if failed { "it answered a call of gRPC with an error" } else { "its status speaks of it" };
-        return (Ended::Failed(Missed::new(Failure::Status, format!("{why}: {status}"))), None);
+        return (AttemptEnd::Failed(FailedAttempt::new(Failure::Status, format!("{why}: {status}"))), None);
     }
     progress.is_decided.set(true);
     let answer = with_fields(answer, &rules.added);
     let head = to.head(answer, ended, rules.close.get());
     let Ok(Ok((mut down, closes))) = timeout(limits.body_idle, head).await else {
-        return (Ended::CallerGone, None);
+        return (AttemptEnd::CallerGone, None);
     };
     let passed = {
         let passing = pin!(pass_on(&mut reader, &mut down, (&progress, watch), ended));
@@ -233,18 +242,18 @@ where
             let counts_as = if failed || (speaks_http2 && failed_behind) { 500.max(status) } else { status };
             let back = answered.filter(|_| up.is_whole).map(|answered| (reader, answered));
             let caller_again = !closes && up.is_whole;
-            (Ended::Answered { status, counts_as, read, caller_again, again: None }, back)
+            (AttemptEnd::Answered { status, counts_as, read, caller_again, again: None }, back)
         }
         Passed::BrokenOff(reason) => {
             down.break_off(reason);
-            (Ended::BrokenOff, None)
+            (AttemptEnd::BrokenOff, None)
         }
-        Passed::CallerGone => (Ended::CallerGone, None),
+        Passed::CallerGone => (AttemptEnd::CallerGone, None),
     }
 }
 
 /// The head of an answer, the reader of its body, and what stays of a head of HTTP/1.1.
-type Begun = (Answer, Reader<ReadHalf<ToVersion>>, Option<Answered>);
+type Begun = (Answer, Reader<ReadHalf<ToVersion>>, Option<ResponseSummary>);
 
 /// Sends the call until the head of the answer is there. Heads with a status from 100 to 199 are passed on.
 async fn await_answer<F, W>(
@@ -252,10 +261,10 @@ async fn await_answer<F, W>(
     coming: &mut Coming,
     to: &mut AnswerTo<W>,
     progress: &Progress,
-    (patience, limits): (&mut Patience, &Limits),
-) -> Result<Begun, Ended>
+    (patience, limits): (&mut ConnectionTimeout, &Limits),
+) -> Result<Begun, AttemptEnd>
 where
-    F: Future<Output = Sent>,
+    F: Future<Output = UploadEnd>,
     W: AsyncWrite + Unpin,
 {
     // Whom the call waits for: that one has its own time.
@@ -283,17 +292,17 @@ where
             First::Came(Ok(Came::Interim(answer))) => {
                 let goes_on = answer.status == StatusCode::CONTINUE;
                 let told = timeout(limits.body_idle, to.interim(answer)).await;
-                told.map_err(io::Error::from).flatten().map_err(|_| Ended::CallerGone)?;
+                told.map_err(io::Error::from).flatten().map_err(|_| AttemptEnd::CallerGone)?;
                 if goes_on {
                     progress.note_continue();
                 }
             }
-            First::Came(Err(missed)) => return Err(Ended::Failed(missed)),
-            First::Late => return Err(Ended::Failed(late(limits))),
-            First::CallerSlow => return Err(Ended::CallerSlow),
-            First::Broken(ReadFault::Malformed(why)) => return Err(Ended::BadBody(why)),
+            First::Came(Err(missed)) => return Err(AttemptEnd::Failed(missed)),
+            First::Late => return Err(AttemptEnd::Failed(late(limits))),
+            First::CallerSlow => return Err(AttemptEnd::CallerSlow),
+            First::Broken(ReadFault::Malformed(why)) => return Err(AttemptEnd::BadBody(why)),
             First::CallerGone | First::Broken(ReadFault::Ended(_) | ReadFault::Reset(_)) => {
-                return Err(Ended::CallerGone);
+                return Err(AttemptEnd::CallerGone);
             }
         }
     }
@@ -301,11 +310,11 @@ where
 
 /// Passes the body of the answer on. The rest of the call is sent meanwhile, as long as it can be; that it can't does not end the
 /// answer.
-async fn pass_on_while_sending<F: Future<Output = Sent>>(
+async fn pass_on_while_sending<F: Future<Output = UploadEnd>>(
     up: &mut Up<'_, F>,
     mut passing: Pin<&mut impl Future<Output = Passed>>,
     progress: &Progress,
-    (patience, limits): (&mut Patience, &Limits),
+    (patience, limits): (&mut ConnectionTimeout, &Limits),
 ) -> Passed {
     patience.begin(limits.body_idle);
     poll_fn(|cx| {
@@ -339,7 +348,7 @@ struct Up<'f, F> {
     is_whole: bool,
 }
 
-impl<F: Future<Output = Sent>> Up<'_, F> {
+impl<F: Future<Output = UploadEnd>> Up<'_, F> {
     /// Whether it goes on only if the caller sends something.
     fn waits_for_caller(&self, progress: &Progress) -> bool {
         self.sending.is_some() && progress.waits_for_caller()
@@ -352,12 +361,12 @@ impl<F: Future<Output = Sent>> Up<'_, F> {
         };
         self.sending = None;
         match sent {
-            Sent::Whole => {
+            UploadEnd::Whole => {
                 self.is_whole = true;
                 None
             }
-            Sent::VersionClosed => None,
-            Sent::Broken(fault) => Some(fault),
+            UploadEnd::VersionClosed => None,
+            UploadEnd::Broken(fault) => Some(fault),
         }
     }
 }
@@ -395,17 +404,17 @@ async fn pass_on<W: AsyncWrite + Unpin>(
             }
             Err(()) => return Passed::CallerGone,
         };
-        if let (Some(watch), Piece::Data(data)) = (&mut *watch, &piece) {
+        if let (Some(watch), BodyPart::Data(data)) = (&mut *watch, &piece) {
             watch.see_data(data);
         }
         progress.moved.set(true);
         read = Read { at: Instant::now(), held };
         is_over = match &piece {
-            Piece::Trailers(fields) => {
+            BodyPart::Trailers(fields) => {
                 failed = grpc::is_failure(fields);
                 true
             }
-            Piece::Data(_) => reader.is_ended(),
+            BodyPart::Data(_) => reader.is_ended(),
         };
         progress.is_held.set(true);
         if down.write(piece, is_over).await.is_err() {
@@ -421,7 +430,7 @@ async fn pass_on<W: AsyncWrite + Unpin>(
     Passed::Whole { failed, read }
 }
 
-fn late(limits: &Limits) -> Missed {
+fn late(limits: &Limits) -> FailedAttempt {
     let waited = limits.first_byte.as_secs();
-    Missed::new(Failure::TimedOut, format!("there was no answer for {waited} seconds"))
+    FailedAttempt::new(Failure::TimedOut, format!("there was no answer for {waited} seconds"))
 }

@@ -4,23 +4,23 @@ use bytes::BytesMut;
 
 use super::{
     answer::AnswerTo,
-    attempt::Carried,
-    carry::{Outcome, carry},
+    attempt::CallInFlight,
     head::Asking,
     read::Reader,
+    routing::{Outcome, carry},
     upload::Upload,
 };
 use crate::{
-    caller::Next, count::CallCount, decide::Decided, head::Asked, patience::Patience, stream::Stream,
-    worker::Worker,
+    caller::Next, connection_timeout::ConnectionTimeout, count::CallCount, decide::RoutingDecision,
+    head::RequestSummary, stream::Stream, worker::Worker,
 };
 
 /// Carries out a call of a caller who speaks HTTP/1.1 and that may go to a version that speaks HTTP/2. The inbox holds what came
 /// behind the head, which is given as a version gets it that speaks HTTP/1.1.
 pub(crate) async fn bridge<S: Stream>(
     (stream, inbox): (&mut S, &mut BytesMut),
-    (asked, head): (Asked, &[u8]),
-    decided: &Decided,
+    (asked, head): (RequestSummary, &[u8]),
+    decided: &RoutingDecision,
     count: CallCount<'_>,
     worker: &Rc<Worker>,
 ) -> Next {
@@ -30,7 +30,7 @@ pub(crate) async fn bridge<S: Stream>(
     };
     let (from, to) = tokio::io::split(&mut *stream);
     let reader = Reader::plain(from, std::mem::take(inbox), asked.framing);
-    let mut call = Carried {
+    let mut call = CallInFlight {
         asking,
         upload: Upload::new(
             reader,
@@ -39,7 +39,7 @@ pub(crate) async fn bridge<S: Stream>(
             asked.awaits_continue,
         ),
         to: AnswerTo::Plain { io: to, asked },
-        patience: Patience::new(limits.first_byte),
+        patience: ConnectionTimeout::new(limits.first_byte),
         limits,
         watch: decided.watch(asked, || head.to_vec()),
     };

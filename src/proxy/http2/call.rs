@@ -7,15 +7,15 @@ use tokio::{io::Empty, time::Instant};
 
 use super::{
     answer::AnswerTo,
-    attempt::Carried,
-    carry::{Outcome, carry},
-    head::{self, Asking, Seen},
+    attempt::CallInFlight,
+    head::{self, Asking, CheckedHead},
     read::Reader,
+    routing::{Outcome, carry},
     upload::Upload,
 };
 use crate::{
-    access_log::Line, answer::Own, caller::Caller, count::Unserved, decide::Decided, patience::Patience,
-    worker::Worker,
+    access_log::Line, answer::Own, caller::Caller, connection_timeout::ConnectionTimeout, count::Unserved,
+    decide::RoutingDecision, worker::Worker,
 };
 
 /// Carries out a call of a caller who speaks HTTP/2.
@@ -45,8 +45,8 @@ pub(crate) async fn call(
     let count = decided.count(worker.counts(), began, line);
     let kept = decided.may_be_sent_again().then(|| worker.kept());
     let upload = Upload::new(Reader::<Empty>::stream(body), kept, limits, awaits_continue);
-    let patience = Patience::new(limits.first_byte);
-    let mut call = Carried { asking, upload, to, patience, limits, watch: None };
+    let patience = ConnectionTimeout::new(limits.first_byte);
+    let mut call = CallInFlight { asking, upload, to, patience, limits, watch: None };
     if call.upload.is_empty() {
         call.watch = decided.watch(head::asked(is_head), || call.asking.to_plain(false).0);
     }
@@ -59,18 +59,18 @@ pub(crate) async fn call(
 }
 
 /// A call that was given to a version, and its line in the access log.
-type Prepared = (Asking, Decided, Option<Box<Line>>);
+type Prepared = (Asking, RoutingDecision, Option<Box<Line>>);
 
 /// Finds the service and the version.
 fn prepare(head: &Parts, caller: Caller, worker: &Worker) -> Result<Prepared, (Own, Unserved)> {
     let refused = |refusal| (Own::refusal(refusal), Unserved::Refused);
-    let seen = Seen::judged(head, caller.address, worker.limits().head_fields).map_err(refused)?;
+    let seen = CheckedHead::judged(head, caller.address, worker.limits().head_fields).map_err(refused)?;
     let local = worker.local();
     let at = (caller.port, seen.host.map(str::as_bytes));
     let Some(route) = local.table().route(at, seen.target()) else {
         return Err((Own::no_service(), Unserved::NoService));
     };
-    let decided = Decided::new(&local, route.index, (&seen, &caller), head.method.as_str());
+    let decided = RoutingDecision::new(&local, route.index, (&seen, &caller), head.method.as_str());
     let asking = Asking::of_stream(&seen, route, caller).map_err(refused)?;
     let number = (local.table().epoch(), local.table().generation());
     let traced = head.headers.get("traceparent").map(http::HeaderValue::as_bytes);

@@ -9,7 +9,7 @@ use http::{
 
 use crate::{
     caller::Caller,
-    head::{Asked, Framing, MOST_FIELDS, Refusal, Response},
+    head::{Framing, MOST_FIELDS, Refusal, RequestSummary, Response},
     live::{self, Route},
 };
 
@@ -56,13 +56,13 @@ pub(crate) struct Answer {
 }
 
 /// The head of a call in HTTP/2, judged.
-pub(crate) struct Seen<'r> {
+pub(crate) struct CheckedHead<'r> {
     pub head: &'r request::Parts,
     pub host: Option<&'r str>,
     pub address: IpAddr,
 }
 
-impl<'r> Seen<'r> {
+impl<'r> CheckedHead<'r> {
     /// Refused is what would leave room for a second reading in HTTP/1.1.
     pub(crate) fn judged(
         head: &'r request::Parts,
@@ -93,7 +93,7 @@ impl<'r> Seen<'r> {
     }
 }
 
-impl traffic::Call for Seen<'_> {
+impl traffic::Call for CheckedHead<'_> {
     fn header(&self, name: &str) -> Option<&[u8]> {
         self.head.headers.get(name).map(|value| value.as_bytes().trim_ascii())
     }
@@ -113,7 +113,11 @@ impl traffic::Call for Seen<'_> {
 
 impl Asking {
     /// Of a call in HTTP/2.
-    pub(crate) fn of_stream(seen: &Seen<'_>, route: Route<'_>, caller: Caller) -> Result<Self, Refusal> {
+    pub(crate) fn of_stream(
+        seen: &CheckedHead<'_>,
+        route: Route<'_>,
+        caller: Caller,
+    ) -> Result<Self, Refusal> {
         let (target, authority) = (route.target.into(), seen.host.map(Into::into));
         let mut fields = seen.head.headers.clone();
         drop_of_connection(&mut fields);
@@ -241,7 +245,7 @@ impl Answer {
     }
 
     /// As a caller gets it who speaks HTTP/1.1, with how the end of its body is told.
-    pub(crate) fn to_plain(&self, asked: &Asked, ended: bool, close: bool) -> (Vec<u8>, Framing) {
+    pub(crate) fn to_plain(&self, asked: &RequestSummary, ended: bool, close: bool) -> (Vec<u8>, Framing) {
         let framing = self.framing(asked, ended);
         let mut out = Vec::with_capacity(512);
         out.extend_from_slice(if asked.is_http10 { b"HTTP/1.0 " } else { b"HTTP/1.1 " });
@@ -274,7 +278,7 @@ impl Answer {
         (out, framing)
     }
 
-    fn framing(&self, asked: &Asked, ended: bool) -> Framing {
+    fn framing(&self, asked: &RequestSummary, ended: bool) -> Framing {
         let has_none = asked.is_head || self.status.is_informational() || ended;
         let has_none = has_none || matches!(self.status.as_u16(), 204 | 304);
         match length(&self.fields) {
@@ -288,8 +292,8 @@ impl Answer {
 }
 
 /// What stays of a call in HTTP/2 when it is read by what reads answers of HTTP/1.1.
-pub(crate) fn asked(is_head: bool) -> Asked {
-    Asked {
+pub(crate) fn asked(is_head: bool) -> RequestSummary {
+    RequestSummary {
         head_len: 0,
         framing: Framing::None,
         is_http10: false,

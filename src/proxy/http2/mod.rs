@@ -11,18 +11,18 @@ mod answer;
 mod attempt;
 mod bridge;
 mod call;
-mod carry;
-mod coming;
 mod grpc;
 mod head;
 mod link;
 mod read;
+mod response_head;
 mod rewound;
+mod routing;
 mod serve;
 mod upload;
 mod write;
 
-use self::read::Piece;
+use self::read::BodyPart;
 pub(crate) use self::{bridge::bridge, link::Links, rewound::Rewound, serve::serve};
 
 /// What a caller sends first who knows that HTTP/2 is spoken here.

@@ -17,7 +17,7 @@ const ROOM: usize = 32 * 1024;
 
 /// A part of a body.
 #[derive(Debug, Clone)]
-pub(crate) enum Piece {
+pub(crate) enum BodyPart {
     Data(Bytes),
     /// Fields behind the body, after which nothing comes.
     Trailers(HeaderMap),
@@ -77,7 +77,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     }
 
     /// The next piece; nothing behind the last one.
-    pub(crate) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, ReadFault>>> {
+    pub(crate) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<BodyPart, ReadFault>>> {
         match self {
             Self::Plain(plain) => plain.poll_piece(cx),
             Self::Stream(stream) => stream.poll_piece(cx),
@@ -86,7 +86,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
 }
 
 impl<R: AsyncRead + Unpin> PlainReader<R> {
-    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, ReadFault>>> {
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<BodyPart, ReadFault>>> {
         loop {
             let run = self.body.run();
             match run {
@@ -96,7 +96,7 @@ impl<R: AsyncRead + Unpin> PlainReader<R> {
                     if let Err(fault) = self.body.take(&self.inbox[..len]) {
                         return Poll::Ready(Some(Err(ReadFault::Malformed(fault.0))));
                     }
-                    return Poll::Ready(Some(Ok(Piece::Data(self.inbox.split_to(len).freeze()))));
+                    return Poll::Ready(Some(Ok(BodyPart::Data(self.inbox.split_to(len).freeze()))));
                 }
                 Run::Between | Run::Trailers if !self.inbox.is_empty() => {
                     if let Err(fault) = self.body.take(&self.inbox[..1]) {
@@ -122,21 +122,21 @@ impl<R: AsyncRead + Unpin> PlainReader<R> {
         }
     }
 
-    fn take_trailers(&mut self) -> Option<Result<Piece, ReadFault>> {
+    fn take_trailers(&mut self) -> Option<Result<BodyPart, ReadFault>> {
         let text = std::mem::take(&mut self.trailers);
         if text.is_empty() || text == b"\r\n" {
             return None;
         }
         match head::trailers(&text) {
             Some(fields) if fields.is_empty() => None,
-            Some(fields) => Some(Ok(Piece::Trailers(fields))),
+            Some(fields) => Some(Ok(BodyPart::Trailers(fields))),
             None => Some(Err(ReadFault::Malformed("trailers that aren't fields"))),
         }
     }
 }
 
 impl StreamReader {
-    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, ReadFault>>> {
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<BodyPart, ReadFault>>> {
         let unreleased = std::mem::take(&mut self.unreleased);
         if unreleased > 0 {
             // It fails only where the stream is over, and then nobody waits for room.
@@ -151,7 +151,7 @@ impl StreamReader {
                     self.unreleased = data.len();
                     self.is_over = self.stream.is_end_stream();
                     if !data.is_empty() {
-                        return Poll::Ready(Some(Ok(Piece::Data(data))));
+                        return Poll::Ready(Some(Ok(BodyPart::Data(data))));
                     }
                 }
                 Some(Err(error)) => return Poll::Ready(Some(Err(fault_of(&error)))),
@@ -159,7 +159,7 @@ impl StreamReader {
                     let trailers = ready!(self.stream.poll_trailers(cx));
                     self.is_over = true;
                     return Poll::Ready(match trailers {
-                        Ok(trailers) => trailers.map(|fields| Ok(Piece::Trailers(fields))),
+                        Ok(trailers) => trailers.map(|fields| Ok(BodyPart::Trailers(fields))),
                         Err(error) => Some(Err(fault_of(&error))),
                     });
                 }

@@ -12,8 +12,11 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval, timeout},
 };
 
-use super::{Rewound, call::call, carry::Outcome};
-use crate::{Limits, caller::Caller, connection::linger, patience::Patience, stream::Stream, worker::Worker};
+use super::{Rewound, call::call, routing::Outcome};
+use crate::{
+    Limits, caller::Caller, connection::linger, connection_timeout::ConnectionTimeout, stream::Stream,
+    worker::Worker,
+};
 
 /// How much a caller may send of a body before its version took any of it, and of all bodies of a connection.
 const STREAM_WINDOW: u32 = 256 * 1024;
@@ -49,7 +52,7 @@ pub(crate) async fn serve<S: Stream>(stream: Rewound<S>, caller: Caller, worker:
         && let Some(stream) = Rc::into_inner(shared)
     {
         // What the caller sends on its way out would otherwise cost it what it hasn't read yet.
-        let mut patience = Patience::new(worker.limits().connect);
+        let mut patience = ConnectionTimeout::new(worker.limits().connect);
         linger(&mut stream.into_inner(), &mut BytesMut::new(), &mut patience).await;
     }
 }

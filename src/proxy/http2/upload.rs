@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::Limits;
 
 use super::{
-    Piece,
+    BodyPart,
     read::{ReadFault, Reader},
     write::Writer,
 };
@@ -29,7 +29,7 @@ pub(crate) struct Upload<'c, R> {
 
 /// A body, as far as it came. What all calls of a thread keep together has a limit.
 struct Kept<'c> {
-    pieces: Vec<Piece>,
+    pieces: Vec<BodyPart>,
     bytes: usize,
     of_thread: &'c Cell<usize>,
     limits: &'c Limits,
@@ -68,7 +68,7 @@ impl Progress {
 
 /// How sending a body ended.
 #[derive(Debug)]
-pub(crate) enum Sent {
+pub(crate) enum UploadEnd {
     Whole,
     /// The version takes no more, which isn't the end: it may have answered.
     VersionClosed,
@@ -114,32 +114,32 @@ impl<'c, R: AsyncRead + Unpin> Upload<'c, R> {
         &mut self,
         writer: &mut Writer<W>,
         progress: &Progress,
-    ) -> Sent {
+    ) -> UploadEnd {
         if self.is_empty() {
-            return Sent::Whole;
+            return UploadEnd::Whole;
         }
         let mut at = 0;
         loop {
             let piece = match poll_fn(|cx| self.poll_piece(&mut at, progress, cx)).await {
                 Some(Ok(piece)) => piece,
-                Some(Err(fault)) => return Sent::Broken(fault),
+                Some(Err(fault)) => return UploadEnd::Broken(fault),
                 None => break,
             };
             progress.moved.set(true);
-            let ends = matches!(piece, Piece::Trailers(_));
+            let ends = matches!(piece, BodyPart::Trailers(_));
             let last =
                 self.reader.is_ended() && self.kept.as_ref().is_none_or(|kept| at == kept.pieces.len());
             if writer.write(piece, last).await.is_err() {
-                return Sent::VersionClosed;
+                return UploadEnd::VersionClosed;
             }
             progress.moved.set(true);
             if ends || last {
-                return Sent::Whole;
+                return UploadEnd::Whole;
             }
         }
         match writer.end().await {
-            Ok(()) => Sent::Whole,
-            Err(_) => Sent::VersionClosed,
+            Ok(()) => UploadEnd::Whole,
+            Err(_) => UploadEnd::VersionClosed,
         }
     }
 
@@ -149,7 +149,7 @@ impl<'c, R: AsyncRead + Unpin> Upload<'c, R> {
         at: &mut usize,
         progress: &Progress,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Piece, ReadFault>>> {
+    ) -> Poll<Option<Result<BodyPart, ReadFault>>> {
         if let Some(piece) = self.kept.as_ref().and_then(|kept| kept.pieces.get(*at)) {
             *at += 1;
             progress.waits_for_caller.set(false);
@@ -173,10 +173,10 @@ impl<'c, R: AsyncRead + Unpin> Upload<'c, R> {
 
 impl Kept<'_> {
     /// With what came; nothing where that is more than can be kept.
-    fn with(mut self, piece: &Piece) -> Option<Self> {
+    fn with(mut self, piece: &BodyPart) -> Option<Self> {
         let came = match piece {
-            Piece::Data(data) => data.len(),
-            Piece::Trailers(_) => 0,
+            BodyPart::Data(data) => data.len(),
+            BodyPart::Trailers(_) => 0,
         };
         let (bytes, of_thread) = (self.bytes + came, self.of_thread.get() + came);
         let has_room = bytes <= self.limits.kept_body && of_thread <= self.limits.kept_bodies;

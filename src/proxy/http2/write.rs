@@ -5,7 +5,7 @@ use h2::{Reason, SendStream};
 use http::HeaderMap;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-use super::{Piece, head};
+use super::{BodyPart, head};
 
 /// A piece that is smaller goes out with what frames it in one write.
 const SMALL: usize = 16 * 1024;
@@ -24,10 +24,12 @@ pub(crate) enum Writer<W> {
 
 impl<W: AsyncWrite + Unpin> Writer<W> {
     /// Writes a piece. `last`: nothing follows it.
-    pub(crate) async fn write(&mut self, piece: Piece, last: bool) -> io::Result<()> {
+    pub(crate) async fn write(&mut self, piece: BodyPart, last: bool) -> io::Result<()> {
         match (self, piece) {
-            (Self::Plain { io, chunked }, Piece::Data(data)) => write_plain(io, *chunked, data, last).await,
-            (Self::Plain { io, chunked }, Piece::Trailers(fields)) => {
+            (Self::Plain { io, chunked }, BodyPart::Data(data)) => {
+                write_plain(io, *chunked, data, last).await
+            }
+            (Self::Plain { io, chunked }, BodyPart::Trailers(fields)) => {
                 if *chunked {
                     let mut end = b"0\r\n".to_vec();
                     head::write_trailers(&fields, &mut end);
@@ -35,8 +37,8 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
                 }
                 io.flush().await
             }
-            (Self::Stream(stream), Piece::Data(data)) => send(stream, data, last).await,
-            (Self::Stream(stream), Piece::Trailers(fields)) => send_trailers(stream, fields),
+            (Self::Stream(stream), BodyPart::Data(data)) => send(stream, data, last).await,
+            (Self::Stream(stream), BodyPart::Trailers(fields)) => send_trailers(stream, fields),
             (Self::Ended(_), _) => Ok(()),
         }
     }

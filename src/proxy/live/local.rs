@@ -4,7 +4,7 @@ use traffic::{Recent, Variation};
 
 use super::{LiveService, LiveTable, Version};
 use crate::{
-    count::{Counted, Counts},
+    count::{Counts, VersionCounts},
     pool::{Connections, Pools},
     shadow::{Sender, Shadow},
 };
@@ -31,9 +31,9 @@ pub(crate) struct Served {
     pub variation: Variation,
     pub version: Rc<LocalVersion>,
     /// What is counted of the calls that the table gives to it.
-    pub split: Rc<Counted>,
+    pub split: Rc<VersionCounts>,
     /// What is counted of the calls that a header asked it for.
-    pub by_header: Rc<Counted>,
+    pub by_header: Rc<VersionCounts>,
     /// `X-Choirmaster-Version` with its line end.
     pub field: Box<[u8]>,
 }
@@ -132,7 +132,7 @@ impl Served {
     fn new(service: &LiveService, variation: Variation, version: Rc<LocalVersion>) -> Self {
         let shared = version.shared();
         let counted = |by_header| {
-            Counted::new(Key {
+            VersionCounts::new(Key {
                 service: service.name().to_owned(),
                 split: service.split().to_owned(),
                 shares: Arc::clone(service.shares()),
@@ -147,7 +147,7 @@ impl Served {
     }
 
     /// Where a call is counted.
-    pub(crate) fn counted(&self, by_header: bool) -> &Rc<Counted> {
+    pub(crate) fn counted(&self, by_header: bool) -> &Rc<VersionCounts> {
         if by_header { &self.by_header } else { &self.split }
     }
 }

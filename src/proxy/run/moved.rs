@@ -3,16 +3,16 @@
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use crate::{
-    control::desk::{Desk, Phase},
+    control::control_handler::{ControlHandler, Phase},
     flow::FlowForm,
     handover::{self, HandoverError, Listening, MAX_DESCRIPTORS, Speaking, Word},
 };
 
 /// A flow and its socket.
-pub(super) type Moved = (FlowForm, OwnedFd);
+pub(super) type MovedFlow = (FlowForm, OwnedFd);
 
 /// Gives all flows, as many at a time as descriptors go with a word. A process that goes on keeps its own.
-pub(super) async fn give(speaking: &Speaking, desk: &Desk) -> Result<(), HandoverError> {
+pub(super) async fn give(speaking: &Speaking, desk: &ControlHandler) -> Result<(), HandoverError> {
     if desk.phase().await != Phase::Finishing {
         let why = "this process doesn't finish: its flows are its own".to_owned();
         return Ok(speaking.say(&Word::Refused { why }, &[]).await?);
@@ -32,7 +32,7 @@ pub(super) async fn give(speaking: &Speaking, desk: &Desk) -> Result<(), Handove
 }
 
 /// Takes the flows of a process that finishes. What can't be taken begins anew with its next datagram.
-pub(super) async fn take((listening, speaking): (&mut Listening, &Speaking), pid: u32) -> Vec<Moved> {
+pub(super) async fn take((listening, speaking): (&mut Listening, &Speaking), pid: u32) -> Vec<MovedFlow> {
     let mut all = Vec::new();
     let mut answer = handover::ask((&mut *listening, speaking), &Word::TakeFlows).await;
     loop {

@@ -5,8 +5,8 @@ use tokio::net::UnixListener;
 use super::{Shared, moved};
 use crate::{
     control::{
+        control_handler::{ControlHandler, Finish, Phase},
         counting,
-        desk::{Desk, Finish, Phase},
     },
     handover::{self, Forms, HandoverError, Listening, Speaking, Word},
     sockets::Sockets,
@@ -14,7 +14,7 @@ use crate::{
 
 /// What other processes of this proxy ask at the door.
 pub(super) struct Receiving {
-    pub desk: Arc<Desk>,
+    pub desk: Arc<ControlHandler>,
     pub sockets: Shared,
     pub links: tokio::sync::mpsc::UnboundedSender<(Listening, Speaking)>,
 }

@@ -32,8 +32,8 @@ use traffic::Failure;
 use self::compare::Content;
 pub(crate) use self::{compare::Likeness, watch::Watch};
 use crate::{
-    count::{CopyEnd, Counted, Counts},
-    head::Asked,
+    count::{CopyEnd, Counts, VersionCounts},
+    head::RequestSummary,
     live::{Target, Version},
     pool,
     stream::ToVersion,
@@ -53,7 +53,7 @@ pub(crate) struct Shadow {
     /// Of the calls that can be copied, in units of 0.01 %.
     share: u16,
     /// Of the version that gets the copies, under the shares of the table.
-    counted: Rc<Counted>,
+    counted: Rc<VersionCounts>,
     sender: Rc<Sender>,
 }
 
@@ -73,11 +73,11 @@ pub(crate) struct Sender {
 #[derive(Debug)]
 struct Copied {
     head: Vec<u8>,
-    asked: Asked,
+    asked: RequestSummary,
     /// What the stable version answered.
     status: u16,
     content: Content,
-    counted: Rc<Counted>,
+    counted: Rc<VersionCounts>,
     _place: Place,
 }
 
@@ -86,7 +86,7 @@ struct Copied {
 struct Place(Rc<Cell<usize>>);
 
 impl Shadow {
-    pub(crate) fn new(share: u16, counted: &Rc<Counted>, sender: Rc<Sender>) -> Self {
+    pub(crate) fn new(share: u16, counted: &Rc<VersionCounts>, sender: Rc<Sender>) -> Self {
         Self { share, counted: Rc::clone(counted), sender }
     }
 

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     buffers::Buffers,
     call::ROOM,
-    head::{Answered, Asked, HEAD_BYTES, Request, Response, ends_behind},
+    head::{HEAD_BYTES, Request, RequestSummary, Response, ResponseSummary, ends_behind},
     stream::{ToVersion, poll_fill},
 };
 
@@ -25,7 +25,7 @@ pub(super) struct Answer {
 
 /// There was no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Missed {
+pub(super) struct NoResponse {
     pub failure: Failure,
     /// Nothing of one was there when the connection ended.
     pub nothing_came: bool,
@@ -36,7 +36,7 @@ pub(super) async fn exchange(
     mut line: ToVersion,
     copied: &Copied,
     buffers: &Buffers,
-) -> Result<Answer, Missed> {
+) -> Result<Answer, NoResponse> {
     let mut came = buffers.take();
     let ended = match line.write_all(&copied.head).await {
         Ok(()) => read(&mut line, &mut came, &copied.asked).await,
@@ -54,15 +54,17 @@ pub(super) async fn exchange(
                 again: can_again.then_some(line),
             })
         }
-        Err(failure) => Err(Missed { failure, nothing_came: failure == Failure::Died && nothing_is_left }),
+        Err(failure) => {
+            Err(NoResponse { failure, nothing_came: failure == Failure::Died && nothing_is_left })
+        }
     }
 }
 
 async fn read(
     line: &mut ToVersion,
     came: &mut BytesMut,
-    asked: &Asked,
-) -> Result<(Answered, Framed), Failure> {
+    asked: &RequestSummary,
+) -> Result<(ResponseSummary, Framed), Failure> {
     let answered = read_head(line, came, asked).await?;
     let mut body = Framed::new(answered.framing);
     loop {
@@ -80,7 +82,11 @@ async fn read(
 }
 
 /// The head of the answer; those that come before the answer are passed over.
-async fn read_head(line: &mut ToVersion, came: &mut BytesMut, asked: &Asked) -> Result<Answered, Failure> {
+async fn read_head(
+    line: &mut ToVersion,
+    came: &mut BytesMut,
+    asked: &RequestSummary,
+) -> Result<ResponseSummary, Failure> {
     let mut looked = 0;
     loop {
         while !came.is_empty() && (looked == 0 || came.len() > HEAD_BYTES || ends_behind(came, looked)) {

@@ -1,5 +1,5 @@
 use super::compare::{Content, Framed};
-use crate::head::{Asked, Framing};
+use crate::head::{Framing, RequestSummary};
 
 /// The field that says that a call is a copy, whose answer nobody gets.
 const FIELD: &[u8] = b"X-Choirmaster-Shadow: 1\r\n\r\n";
@@ -8,13 +8,13 @@ const FIELD: &[u8] = b"X-Choirmaster-Shadow: 1\r\n\r\n";
 #[derive(Debug)]
 pub(crate) struct Watch {
     head: Vec<u8>,
-    asked: Asked,
+    asked: RequestSummary,
     answer: Framed,
 }
 
 impl Watch {
     /// `head`: as a version gets it that speaks HTTP/1.1. A call with a body isn't copied, nor one that asks for another protocol.
-    pub(crate) fn new(head: &[u8], asked: Asked) -> Option<Self> {
+    pub(crate) fn new(head: &[u8], asked: RequestSummary) -> Option<Self> {
         if asked.framing != Framing::None || asked.upgrade {
             return None;
         }
@@ -39,7 +39,7 @@ impl Watch {
         self.answer.content.add(data);
     }
 
-    pub(super) fn finish(self) -> (Vec<u8>, Asked, Content) {
+    pub(super) fn finish(self) -> (Vec<u8>, RequestSummary, Content) {
         (self.head, self.asked, self.answer.content)
     }
 }

@@ -8,12 +8,12 @@ use std::{
 
 use tokio::time::timeout;
 use traffic::{
+    desired::{DesiredConfig, Host, Target},
     haproxy::{
         MARK, Map, Section, Structure, Write, add, commit, listens_of, listens_of_others, maps, prepare,
         section, set, state, to_switch_off, version_of, writes,
     },
-    seen::{Difference, differences},
-    wanted::{Host, Target, Wanted},
+    observed::{Difference, differences},
 };
 
 use super::{
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     Applied, RouterError, disk,
-    ports::{Holder, holder},
+    ports::{PortOwner, holder},
 };
 
 /// So often it is begun anew where somebody else has it loaded anew in between.
@@ -32,11 +32,11 @@ const TRIES: u32 = 5;
 /// What is to be done, and how `HAProxy` is told it.
 struct Told<'w> {
     section: Section,
-    wanted: &'w Wanted,
+    wanted: &'w DesiredConfig,
 }
 
 impl Haproxy {
-    pub(super) async fn apply_now(&self, wanted: &Wanted) -> Result<Applied, RouterError> {
+    pub(super) async fn apply_now(&self, wanted: &DesiredConfig) -> Result<Applied, RouterError> {
         let mut turn = self.turn.lock().await;
         self.take_lock(&mut turn)?;
         if let Some(newest) = self.files.newest()?.filter(|newest| *newest > wanted.number) {
@@ -100,7 +100,7 @@ impl Haproxy {
     }
 
     /// What the process does otherwise than wanted, and can't be changed in it.
-    async fn stray(&self, wanted: &Wanted, running: &mut Running) -> Result<Vec<String>, RouterError> {
+    async fn stray(&self, wanted: &DesiredConfig, running: &mut Running) -> Result<Vec<String>, RouterError> {
         let all = differences(wanted, &running.seen().await?).into_iter();
         let takes_reload = |difference: &Difference| match difference {
             Difference::Missing { .. } | Difference::Variations { .. } | Difference::Targets { .. } => true,
@@ -259,7 +259,7 @@ impl Haproxy {
     }
 
     /// What is wrong with the names of targets: each has to lead somewhere, and not to this router itself.
-    async fn astray(&self, wanted: &Wanted) -> Option<String> {
+    async fn astray(&self, wanted: &DesiredConfig) -> Option<String> {
         let ports: Vec<u16> = wanted
             .services()
             .iter()
@@ -314,13 +314,13 @@ fn taken_port(new: &str, there: &str, others: &BTreeSet<(Option<IpAddr>, u16)>) 
     let addresses = added.filter_map(|listen| listen.parse::<SocketAddr>().ok());
     addresses.into_iter().find_map(|address| {
         Some(match holder(others, address)? {
-            Holder::Operator => {
+            PortOwner::Operator => {
                 let port = address.port();
                 format!(
                     "a section of its operator's listens at port {port}, and a service would at {address}"
                 )
             }
-            Holder::SomebodyElse => format!("somebody else listens at {address}"),
+            PortOwner::SomebodyElse => format!("somebody else listens at {address}"),
         })
     })
 }

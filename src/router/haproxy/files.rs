@@ -6,8 +6,8 @@ use std::{
 };
 
 use traffic::{
+    desired::Number,
     haproxy::{Folder, Maps, STATE, Structure, file_of, number_of, structure_of},
-    wanted::Number,
 };
 
 use crate::{

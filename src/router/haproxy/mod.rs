@@ -33,9 +33,9 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use tokio::sync::Mutex;
 use traffic::{
+    desired::DesiredConfig,
     haproxy::{SHOW_ENDED, SHOW_INFO, STATE, ended, info_of, strange_sections, structure_of},
-    seen::Seen,
-    wanted::Wanted,
+    observed::ObservedConfig,
 };
 
 pub use self::settings::{Limits, Reload, Settings};
@@ -138,7 +138,7 @@ impl Haproxy {
         Ok(())
     }
 
-    async fn read_now(&self) -> Result<Seen, RouterError> {
+    async fn read_now(&self) -> Result<ObservedConfig, RouterError> {
         let mut running = Running::find(self).await?;
         running.read_maps(self).await?;
         running.seen().await
@@ -184,11 +184,11 @@ impl Router for Haproxy {
         Kind::Haproxy
     }
 
-    fn apply<'a>(&'a self, wanted: &'a Wanted) -> Answer<'a, Applied> {
+    fn apply<'a>(&'a self, wanted: &'a DesiredConfig) -> Answer<'a, Applied> {
         Box::pin(self.apply_now(wanted))
     }
 
-    fn read(&self) -> Answer<'_, Seen> {
+    fn read(&self) -> Answer<'_, ObservedConfig> {
         Box::pin(self.read_now())
     }
 

@@ -2,10 +2,10 @@
 
 use traffic::{
     haproxy::{
-        Info, Maps, SHOW_INFO, SHOW_LOAD, SHOW_MAPS, SHOW_SERVERS, STATE, Said, Structure, entries_of,
-        info_of, maps_of, seen, show_map,
+        Info, Maps, ProcessReport, SHOW_INFO, SHOW_LOAD, SHOW_MAPS, SHOW_SERVERS, STATE, Structure,
+        entries_of, info_of, maps_of, seen, show_map,
     },
-    seen::Seen,
+    observed::ObservedConfig,
 };
 
 use super::{
@@ -82,10 +82,10 @@ impl Running {
     }
 
     /// What it does, by the maps as they were read.
-    pub(super) async fn seen(&mut self) -> Result<Seen, RouterError> {
+    pub(super) async fn seen(&mut self) -> Result<ObservedConfig, RouterError> {
         let servers = self.session.ask(SHOW_SERVERS).await?;
         let load = self.session.ask(SHOW_LOAD).await?;
-        seen(Said { maps: &self.maps, servers: &servers, load: &load }).map_err(no_sense)
+        seen(ProcessReport { maps: &self.maps, servers: &servers, load: &load }).map_err(no_sense)
     }
 
     /// Whether it takes calls still.

@@ -5,7 +5,7 @@ use tokio::{
     net::TcpStream,
     time::timeout,
 };
-use traffic::{health::Probe, wanted::Host};
+use traffic::{desired::Host, health::Probe};
 
 /// The most bytes of an answer that are read: its head must have ended by then.
 pub const MAX_ANSWER: usize = 16 * 1024;

@@ -21,8 +21,8 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use traffic::{
+    desired::DesiredConfig,
     health::{Checks, Health, Probe, Verdict},
-    wanted::Wanted,
 };
 
 pub use self::ask::{Fault, MAX_ANSWER, ask};
@@ -45,7 +45,7 @@ impl Default for Settings {
 
 /// What checks have found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Found {
+pub struct HealthReport {
     pub health: Health,
     /// Why those that are unhealthy are: what was found when that was decided.
     pub faults: BTreeMap<Arc<Probe>, Fault>,
@@ -54,7 +54,7 @@ pub struct Found {
 /// Looks at targets until it is dropped.
 #[derive(Debug)]
 pub struct Checker {
-    found: watch::Receiver<Arc<Found>>,
+    found: watch::Receiver<Arc<HealthReport>>,
     _task: Task,
 }
 
@@ -62,7 +62,7 @@ impl Checker {
     /// Looks at the targets of the newest wanted state; must be called in a runtime of tokio. It ends when nobody can want anything
     /// any more.
     #[must_use]
-    pub fn start(wanted: watch::Receiver<Option<Arc<Wanted>>>, settings: &Settings) -> Self {
+    pub fn start(wanted: watch::Receiver<Option<Arc<DesiredConfig>>>, settings: &Settings) -> Self {
         let (sender, found) = watch::channel(Arc::default());
         let at_work = Work {
             checks: Checks::default(),
@@ -79,7 +79,7 @@ impl Checker {
 
     /// What was found. It changes when a verdict does, or what is looked at.
     #[must_use]
-    pub fn found(&self) -> watch::Receiver<Arc<Found>> {
+    pub fn found(&self) -> watch::Receiver<Arc<HealthReport>> {
         self.found.clone()
     }
 }
@@ -93,7 +93,7 @@ struct Work {
     at_once: usize,
     random: fastrand::Rng,
     began: Instant,
-    found: watch::Sender<Arc<Found>>,
+    found: watch::Sender<Arc<HealthReport>>,
 }
 
 impl Work {
@@ -101,7 +101,7 @@ impl Work {
         self.began.elapsed().as_millis() as u64
     }
 
-    async fn run(mut self, mut wanted: watch::Receiver<Option<Arc<Wanted>>>) {
+    async fn run(mut self, mut wanted: watch::Receiver<Option<Arc<DesiredConfig>>>) {
         wanted.mark_changed();
         loop {
             let now_ms = self.now_ms();
@@ -143,7 +143,7 @@ impl Work {
         self.of_task.insert(task.id(), probe);
     }
 
-    fn follow(&mut self, wanted: &Wanted) {
+    fn follow(&mut self, wanted: &DesiredConfig) {
         let now_ms = self.now_ms();
         self.checks.follow(wanted, now_ms, || self.random.f64());
         self.faults.retain(|probe, _| self.checks.has(probe));
@@ -172,7 +172,7 @@ impl Work {
     }
 
     fn tell(&self) {
-        let found = Arc::new(Found { health: self.checks.health(), faults: self.faults.clone() });
+        let found = Arc::new(HealthReport { health: self.checks.health(), faults: self.faults.clone() });
         self.found.send_if_modified(|before| {
             let is_news = *before != found;
             *before = found;

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use call_metrics::{Key, Recorder, Tally};
 use traffic::{
     GROUPS,
-    line::{Line, Outcome},
+    log_line::{Line, Outcome},
 };
 
 use super::STEP_US;

@@ -29,7 +29,7 @@ pub struct Received {
 
 /// What was known at one instant.
 #[derive(Debug)]
-pub struct Look {
+pub struct Snapshot {
     /// Calls that have ended, by process.
     ended: BTreeMap<u32, u64>,
     /// Lines that had come just before, by process: all of them are of calls that had ended.
@@ -39,7 +39,7 @@ pub struct Look {
     received: BTreeMap<u32, u64>,
 }
 
-impl Look {
+impl Snapshot {
     /// By what had come just before the question and just after its answer.
     pub fn new(ended: BTreeMap<u32, u64>, before: Received, after: Received) -> Self {
         let mut received = after.by_process;
@@ -78,29 +78,29 @@ struct Settled {
 
 impl Settled {
     /// Calls of the process that had no line then, at least; none where it wasn't there.
-    fn missing(&self, process: u32, look: &Look) -> Option<u64> {
+    fn missing(&self, process: u32, look: &Snapshot) -> Option<u64> {
         self.without_line(process, look, &look.received)
     }
 
     /// The same at most: lines that were still on their way are among them.
-    fn missing_at_most(&self, process: u32, look: &Look) -> Option<u64> {
+    fn missing_at_most(&self, process: u32, look: &Snapshot) -> Option<u64> {
         self.without_line(process, look, &look.received_before)
     }
 
     /// Lines that came, beyond the calls that ended since it was seen first: they are of calls before that.
-    fn beyond(&self, process: u32, look: &Look) -> Option<u64> {
+    fn beyond(&self, process: u32, look: &Snapshot) -> Option<u64> {
         let ended = look.ended.get(&process)?.saturating_sub(self.ended_before);
         let came = lines_of(&look.received_before, process).saturating_sub(self.received_before);
         Some(came.saturating_sub(ended))
     }
 
-    fn without_line(&self, process: u32, look: &Look, received: &BTreeMap<u32, u64>) -> Option<u64> {
+    fn without_line(&self, process: u32, look: &Snapshot, received: &BTreeMap<u32, u64>) -> Option<u64> {
         let ended = look.ended.get(&process)?.saturating_sub(self.ended_before);
         Some(ended.saturating_sub(lines_of(received, process).saturating_sub(self.received_before)))
     }
 
     /// What was lost since it was settled last, and how many lines came of calls that were said to be lost.
-    fn settle(&mut self, process: u32, looks: &[Look]) -> (u64, u64) {
+    fn settle(&mut self, process: u32, looks: &[Snapshot]) -> (u64, u64) {
         self.received_before += looks.iter().filter_map(|look| self.beyond(process, look)).max().unwrap_or(0);
         let at_most = looks.iter().filter_map(|look| self.missing_at_most(process, look)).min();
         let late = self.lost.saturating_sub(at_most.unwrap_or(self.lost));
@@ -135,7 +135,7 @@ impl Losses {
     }
 
     /// Whether no call is without a line that wasn't so when this was settled last.
-    pub fn are_all_there(&self, look: &Look) -> bool {
+    pub fn are_all_there(&self, look: &Snapshot) -> bool {
         let is_there = |process: &u32| match self.settled.get(process) {
             Some(settled) => settled.missing(*process, look) <= Some(settled.lost),
             None => !self.has_looked || Settled::default().missing(*process, look) == Some(0),
@@ -144,7 +144,7 @@ impl Losses {
     }
 
     /// What was lost since this was asked last, by looks at totals and lines one after the other.
-    pub fn settle(&mut self, looks: &[Look]) -> Verdict {
+    pub fn settle(&mut self, looks: &[Snapshot]) -> Verdict {
         let Some(last) = looks.last() else { return Verdict::NotMeasured };
         let (mut lost, mut late, mut began_anew) = (0, 0, false);
         for (&process, &ended) in &last.ended {

@@ -43,12 +43,12 @@ use std::{
     time::Duration,
 };
 
-use call_metrics::{Cursor, Ledger, Moment, Reading, Room, Timeline};
+use call_metrics::{CallMetrics, Cursor, Moment, Reading, Retention, Timeline};
 use serde::Serialize;
 use tokio::time::{Instant, sleep, sleep_until};
 use traffic::{
-    line::{LogPath, Logged, NotALine},
-    wanted::{Number, Wanted},
+    desired::{DesiredConfig, Number},
+    log_line::{LogPath, Logged, NotALine},
 };
 
 use self::{counting::Counting, losses::Losses, splits::Splits};
@@ -85,14 +85,14 @@ pub struct Settings {
     /// How many seconds an interval has: so late something is seen at most, and so many calls it takes for one lost line not to be more
     /// than [`MOST_LOST`].
     pub interval_seconds: u32,
-    pub room: Room,
+    pub room: Retention,
 }
 
 impl Settings {
     /// Intervals of a second.
     #[must_use]
     pub fn at(socket: LogPath) -> Self {
-        Self { socket, sender: None, interval_seconds: 1, room: Room::default() }
+        Self { socket, sender: None, interval_seconds: 1, room: Retention::default() }
     }
 }
 
@@ -142,7 +142,7 @@ struct Inside {
     splits: Splits,
     counting: Counting,
     losses: Losses,
-    ledger: Ledger,
+    ledger: CallMetrics,
     reception: Reception,
     /// Calls of intervals that were not measured.
     gone: u64,
@@ -163,7 +163,7 @@ impl Measure {
             splits: Splits::default(),
             counting: Counting::default(),
             losses: Losses::default(),
-            ledger: Ledger::new(timeline, room, fastrand::u64(1..)),
+            ledger: CallMetrics::new(timeline, room, fastrand::u64(1..)),
             reception: Reception { lost: Some(0), ..Reception::default() },
             gone: 0,
         }));
@@ -176,9 +176,9 @@ impl Measure {
 
     /// Closes intervals from now on, as long as the answer is held: what the router says of its totals tells what was lost.
     #[must_use]
-    pub fn count(self: &Arc<Self>, router: &Arc<dyn Router>) -> Counted {
+    pub fn count(self: &Arc<Self>, router: &Arc<dyn Router>) -> CountingGuard {
         let (this, router) = (Arc::downgrade(self), Arc::downgrade(router));
-        Counted(tokio::spawn(close_intervals(this, router)).into())
+        CountingGuard(tokio::spawn(close_intervals(this, router)).into())
     }
 
     /// What the splits of services are called in counts, from the wanted state of this number on. Without a name a split has that of the
@@ -202,12 +202,12 @@ impl Measure {
     }
 
     /// A router is about to be told this: what is given out from now on is in no split, where shares change.
-    pub(crate) fn changing(&self, wanted: &Wanted) {
+    pub(crate) fn changing(&self, wanted: &DesiredConfig) {
         self.inside().splits.changing(wanted, Moment::now());
     }
 
     /// A router does this from now on, as far as it says.
-    pub(crate) fn told(&self, wanted: &Wanted) {
+    pub(crate) fn told(&self, wanted: &DesiredConfig) {
         self.inside().splits.told(wanted, Moment::now());
     }
 
@@ -227,7 +227,7 @@ impl Drop for Measure {
 
 /// Intervals are closed while this is held.
 #[derive(Debug)]
-pub struct Counted(#[allow(dead_code, reason = "it ends with whoever holds it")] Task);
+pub struct CountingGuard(#[allow(dead_code, reason = "it ends with whoever holds it")] Task);
 
 /// One line as it came.
 pub(crate) struct Came<'d> {
@@ -242,12 +242,12 @@ impl Inside {
             self.reception.of_others += 1;
             return;
         }
-        match traffic::line::read(came.datagram) {
+        match traffic::log_line::read(came.datagram) {
             Err(NotALine) => self.reception.nonsense += 1,
             Ok(Logged::Question) => self.losses.question_came(),
             Ok(Logged::Call(line)) => match self.splits.key_of(&line) {
-                splits::Found::Unknown => self.reception.nonsense += 1,
-                splits::Found::Unserved => {
+                splits::LineTarget::Unknown => self.reception.nonsense += 1,
+                splits::LineTarget::Unserved => {
                     self.reception.calls += 1;
                     self.reception.unserved += 1;
                     // Where processes count apart, they count what was given to a variation.
@@ -255,7 +255,7 @@ impl Inside {
                         self.losses.came(None);
                     }
                 }
-                splits::Found::Key(key) => {
+                splits::LineTarget::Key(key) => {
                     self.reception.calls += 1;
                     self.losses.came(line.process);
                     self.counting.note(key, &line);
@@ -334,7 +334,7 @@ async fn look(measure: &Measure, router: &dyn Router) -> Option<losses::Verdict>
             Ok(Totals::Untold) => return Some(losses::Verdict::Untold),
             Ok(Totals::Ended(ended)) => {
                 let inside = measure.inside();
-                let look = losses::Look::new(ended, before, inside.losses.received());
+                let look = losses::Snapshot::new(ended, before, inside.losses.received());
                 let is_last = inside.losses.are_all_there(&look);
                 looks.push(look);
                 if is_last {

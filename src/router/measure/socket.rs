@@ -22,7 +22,7 @@ use rustix::{
     event::{PollFd, PollFlags, poll},
     net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown, sockopt},
 };
-use traffic::line::{LANES, LONGEST, LogPath};
+use traffic::log_line::{LANES, LONGEST, LogPath};
 
 use super::Came;
 

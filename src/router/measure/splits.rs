@@ -8,8 +8,8 @@ use std::{
 use call_metrics::{Key, Moment};
 use traffic::{
     Table,
-    line::Line,
-    wanted::{Number, Service, Wanted},
+    desired::{DesiredConfig, Number, Service},
+    log_line::Line,
 };
 
 /// A router's clock may be so much behind ours: some read it once for all that came together.
@@ -55,7 +55,7 @@ struct Keys {
 
 /// Where a line belongs.
 #[derive(Debug)]
-pub enum Found<'k> {
+pub enum LineTarget<'k> {
     Key(&'k Arc<Key>),
     /// It was given to no variation.
     Unserved,
@@ -77,7 +77,7 @@ impl Splits {
     }
 
     /// Closes what isn't to go on.
-    pub fn changing(&mut self, wanted: &Wanted, moment: Moment) {
+    pub fn changing(&mut self, wanted: &DesiredConfig, moment: Moment) {
         let mut ending = Vec::new();
         for (name, windows) in &self.services {
             let Some(window) = windows.windows.back().filter(|window| window.to_ms.is_none()) else {
@@ -98,7 +98,7 @@ impl Splits {
     }
 
     /// What is wanted is in force.
-    pub fn told(&mut self, wanted: &Wanted, moment: Moment) {
+    pub fn told(&mut self, wanted: &DesiredConfig, moment: Moment) {
         self.services.retain(|name, windows| {
             wanted.service(name).is_some() || windows.windows.iter().any(|window| window.is_young(moment))
         });
@@ -122,9 +122,9 @@ impl Splits {
     }
 
     /// Where a line is counted.
-    pub fn key_of(&self, line: &Line<'_>) -> Found<'_> {
-        let Some(windows) = self.services.get(line.service) else { return Found::Unknown };
-        let Some(variation) = line.variation else { return Found::Unserved };
+    pub fn key_of(&self, line: &Line<'_>) -> LineTarget<'_> {
+        let Some(windows) = self.services.get(line.service) else { return LineTarget::Unknown };
+        let Some(variation) = line.variation else { return LineTarget::Unserved };
         let chosen = line.chosen_ms.and_then(|ms| i64::try_from(ms).ok());
         let window = chosen.and_then(|at| windows.windows.iter().rev().find(|window| window.holds(at)));
         let keys = window.map_or(&windows.between, |window| &window.keys).get(variation);
@@ -132,9 +132,9 @@ impl Splits {
         let keys =
             keys.or_else(|| windows.windows.iter().rev().find_map(|window| window.keys.get(variation)));
         match keys {
-            Some(keys) if line.by_header => Found::Key(&keys.by_header),
-            Some(keys) => Found::Key(&keys.split),
-            None => Found::Unknown,
+            Some(keys) if line.by_header => LineTarget::Key(&keys.by_header),
+            Some(keys) => LineTarget::Key(&keys.split),
+            None => LineTarget::Unknown,
         }
     }
 }

@@ -7,7 +7,7 @@
 //! - A name that never had an answer has none: then a wanted state can't be told to a router, unless it has targets of that variation
 //!   already ([`resolve`]). So a roll-back waits for no resolver.
 
-mod known;
+mod lookups;
 mod resolve;
 mod system;
 
@@ -27,10 +27,10 @@ use tokio::{
     task::JoinSet,
     time::{Instant, sleep_until, timeout},
 };
-use traffic::wanted::Wanted;
+use traffic::desired::DesiredConfig;
 
 pub use self::{
-    known::{Answer, Answers, Asked, Looked, MAX_ADDRESSES, Trouble},
+    lookups::{Answer, Answers, LookupResult, LookupTarget, MAX_ADDRESSES, Trouble},
     resolve::{Resolved, Unresolvable, Unresolved, resolve},
     system::System,
 };
@@ -85,7 +85,7 @@ impl Names {
     #[must_use]
     pub fn start(
         resolver: Arc<dyn Resolver>,
-        wanted: watch::Receiver<Option<Arc<Wanted>>>,
+        wanted: watch::Receiver<Option<Arc<DesiredConfig>>>,
         settings: Settings,
     ) -> Self {
         let (sender, answers) = watch::channel(Arc::default());
@@ -108,7 +108,7 @@ struct Work {
 }
 
 impl Work {
-    async fn run(self, mut wanted: watch::Receiver<Option<Arc<Wanted>>>) {
+    async fn run(self, mut wanted: watch::Receiver<Option<Arc<DesiredConfig>>>) {
         wanted.mark_changed();
         let mut all_due = Instant::now();
         loop {
@@ -131,7 +131,7 @@ impl Work {
             self.take_in(&newest, &BTreeMap::new());
             let before = Arc::clone(&self.answers.borrow());
             let names: BTreeSet<Box<str>> =
-                known::names(&newest).filter(|name| is_round || before.is_open(name)).collect();
+                lookups::names(&newest).filter(|name| is_round || before.is_open(name)).collect();
             let looked = self.look(names).await;
             if is_round {
                 all_due = Instant::now() + self.settings.every;
@@ -140,7 +140,7 @@ impl Work {
         }
     }
 
-    fn take_in(&self, wanted: &Wanted, looked: &BTreeMap<Box<str>, Looked>) {
+    fn take_in(&self, wanted: &DesiredConfig, looked: &BTreeMap<Box<str>, LookupResult>) {
         self.answers.send_if_modified(|answers| {
             let after = answers.after(wanted, looked, |address| self.resolver.is_own(address));
             let is_news = **answers != after;
@@ -152,7 +152,7 @@ impl Work {
     }
 
     /// Asks for these names, some at a time.
-    async fn look(&self, names: BTreeSet<Box<str>>) -> BTreeMap<Box<str>, Looked> {
+    async fn look(&self, names: BTreeSet<Box<str>>) -> BTreeMap<Box<str>, LookupResult> {
         let mut looked = BTreeMap::new();
         let mut running = JoinSet::new();
         for name in names {

@@ -1,18 +1,18 @@
 use std::collections::BTreeSet;
 
 use traffic::{
-    seen::Seen,
-    wanted::{Host, MAX_TARGETS, Name, Service, Target, Variation, Wanted, WantedError},
+    desired::{DesiredConfig, Host, MAX_TARGETS, Name, Service, Target, Variation, WantedError},
+    observed::ObservedConfig,
 };
 
-use super::known::{Answers, Ports, Trouble, ports};
+use super::lookups::{Answers, Ports, Trouble, ports};
 
 const NOT_YET: &str = "it wasn't looked at yet";
 
 /// A wanted state in which every target is an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {
-    pub wanted: Wanted,
+    pub wanted: DesiredConfig,
     /// Targets whose newest answer wasn't taken; the one before counts.
     pub stale: Vec<Unresolved>,
 }
@@ -42,7 +42,11 @@ pub struct Unresolved {
 /// # Errors
 ///
 /// The first target that has no address, or one that wasn't looked at yet.
-pub fn resolve(wanted: &Wanted, answers: &Answers, seen: Option<&Seen>) -> Result<Resolved, Unresolvable> {
+pub fn resolve(
+    wanted: &DesiredConfig,
+    answers: &Answers,
+    seen: Option<&ObservedConfig>,
+) -> Result<Resolved, Unresolvable> {
     let ports = ports(wanted);
     let mut stale = Vec::new();
     let mut missing = None;
@@ -69,7 +73,7 @@ struct Targets<'a> {
     service: &'a Service,
     variation: &'a Variation,
     answers: &'a Answers,
-    seen: Option<&'a Seen>,
+    seen: Option<&'a ObservedConfig>,
     ports: &'a Ports,
     stale: &'a mut Vec<Unresolved>,
     found: BTreeSet<Target>,

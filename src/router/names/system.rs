@@ -5,7 +5,7 @@ use std::{
 };
 
 use tokio::{sync::Semaphore, task::spawn_blocking};
-use traffic::wanted::is_this_machine;
+use traffic::desired::is_this_machine;
 
 use super::{Lookup, Resolver};
 

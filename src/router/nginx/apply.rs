@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
 use tokio::time::{Instant, sleep};
 use traffic::{
+    desired::DesiredConfig,
     nginx::{Rendered, listens_of_others, parse, render},
-    wanted::Wanted,
 };
 
 use super::{
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     Applied, RouterError,
-    ports::{Holder, holder},
+    ports::{PortOwner, holder},
 };
 
 /// nginx starts new workers and tells the old ones to end a tenth of a second later. So long nobody but new ones has to answer.
@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 const TIMES_TO_LOAD: u32 = 10;
 
 impl Nginx {
-    pub(super) async fn apply_now(&self, wanted: &Wanted) -> Result<Applied, RouterError> {
+    pub(super) async fn apply_now(&self, wanted: &DesiredConfig) -> Result<Applied, RouterError> {
         let _leader = self.lead().await?;
         let mut state = self.state()?;
         state.lead_by(wanted.number)?;
@@ -77,7 +77,7 @@ impl Nginx {
 
     /// Takes away what a variation has that is to have nothing, before anything waits for a disk. Whoever is killed after that leaves
     /// callers with the stable variation, and the numbers as they were.
-    fn take_back(&self, wanted: &Wanted, rendered: &Rendered) -> Result<(), RouterError> {
+    fn take_back(&self, wanted: &DesiredConfig, rendered: &Rendered) -> Result<(), RouterError> {
         for (path, buckets) in folders_of(wanted, &rendered.places) {
             let table = buckets.table().ok_or_else(|| self.spoiled_state())?;
             files::empty(&self.disk, &self.root().join(path), &table, &buckets.asked)?;
@@ -88,7 +88,7 @@ impl Nginx {
     /// Has the files be those of the tables. What is to be there is written down first, for whoever has to restore it.
     async fn share(
         &self,
-        wanted: &Wanted,
+        wanted: &DesiredConfig,
         rendered: &Rendered,
         state: &mut State,
     ) -> Result<(), RouterError> {
@@ -107,7 +107,7 @@ impl Nginx {
     /// Writes the include, has nginx check and load it, and puts back what was there where it doesn't.
     async fn load(
         &self,
-        wanted: &Wanted,
+        wanted: &DesiredConfig,
         rendered: &Rendered,
         on_disk: Option<&Include>,
         state: &mut State,
@@ -228,7 +228,11 @@ impl Nginx {
 
     /// Refuses ports that somebody else has, and the running nginx not for what is ours: nginx would say so only once it loads them, and
     /// nothing at all of those of its operator's own servers, which it would share with ours.
-    async fn look_for_ports(&self, wanted: &Wanted, on_disk: Option<&Include>) -> Result<(), RouterError> {
+    async fn look_for_ports(
+        &self,
+        wanted: &DesiredConfig,
+        on_disk: Option<&Include>,
+    ) -> Result<(), RouterError> {
         let Some(ours) = self.ports_in_force(on_disk).await? else { return Ok(()) };
         let ports = wanted.services().iter().flat_map(|service| &service.listens).map(|listen| listen.port);
         let new: BTreeSet<u16> = ports.filter(|port| !ours.contains(port)).collect();
@@ -242,12 +246,12 @@ impl Nginx {
         for (port, address) in new.iter().flat_map(|port| addresses.iter().map(move |at| (*port, *at))) {
             let said = match holder(&others, SocketAddr::new(address, port)) {
                 None => continue,
-                Some(Holder::Operator) => {
+                Some(PortOwner::Operator) => {
                     format!(
                         "a server of its operator's listens at port {port}, and a service would at {address}"
                     )
                 }
-                Some(Holder::SomebodyElse) => format!("somebody else has port {port} at {address}"),
+                Some(PortOwner::SomebodyElse) => format!("somebody else has port {port} at {address}"),
             };
             return Err(RouterError::Refused { router: NGINX, said });
         }

@@ -8,8 +8,8 @@ use tokio::{
     time::timeout,
 };
 use traffic::{
+    desired::Number,
     nginx::{FLIGHT_FIELD, FLIGHT_STEPS, ended, flight, is_reached, path},
-    wanted::Number,
 };
 
 use super::NGINX;

@@ -10,11 +10,11 @@ use std::{
 
 use traffic::{
     BUCKETS, Table,
+    desired::Number,
     nginx::{
         asked_name, bucket_name, changes,
         path::{ASKED, NUMBER_FILE},
     },
-    wanted::Number,
 };
 
 use super::state::State;

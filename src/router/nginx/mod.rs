@@ -46,9 +46,9 @@ use std::{
 
 use tokio::sync::{Mutex, MutexGuard};
 use traffic::{
+    desired::DesiredConfig,
     nginx::{Layout, LayoutError, id_of},
-    seen::Seen,
-    wanted::Wanted,
+    observed::ObservedConfig,
 };
 
 use crate::{
@@ -248,11 +248,11 @@ impl Router for Nginx {
         Kind::Nginx
     }
 
-    fn apply<'a>(&'a self, wanted: &'a Wanted) -> Answer<'a, Applied> {
+    fn apply<'a>(&'a self, wanted: &'a DesiredConfig) -> Answer<'a, Applied> {
         Box::pin(self.apply_now(wanted))
     }
 
-    fn read(&self) -> Answer<'_, Seen> {
+    fn read(&self) -> Answer<'_, ObservedConfig> {
         Box::pin(self.read_now())
     }
 

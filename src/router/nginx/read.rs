@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use traffic::{
     Bucket, HashFunction, Table, Variation,
     nginx::{ParsedService, as_answered, parse, table_of},
-    seen::{Seen, SeenService, SeenTarget, SeenVariation},
+    observed::{ObservedConfig, SeenService, SeenTarget, SeenVariation},
 };
 
 use super::{
@@ -23,13 +23,16 @@ const MOST_KEYS_OF_ONE: usize = 8;
 const KEYS_TRIED: u64 = 64;
 
 impl Nginx {
-    pub(super) async fn read_now(&self) -> Result<Seen, RouterError> {
+    pub(super) async fn read_now(&self) -> Result<ObservedConfig, RouterError> {
         let state = self.state()?;
         let mut asking = match self.door().open().await {
             Ok(asking) => asking,
             // It runs without anything of ours.
             Err(RouterError::Away { .. }) if process::is_running(&self.settings) => {
-                return Ok(Seen { left_over: self.left_over(&state)?, ..Seen::default() });
+                return Ok(ObservedConfig {
+                    left_over: self.left_over(&state)?,
+                    ..ObservedConfig::default()
+                });
             }
             Err(error) => return Err(error),
         };
@@ -41,7 +44,7 @@ impl Nginx {
         let Some(running) = self.running(on_disk, &loaded)? else {
             let mut left_over = self.left_over(&state)?;
             left_over.push(format!("what it loaded from {}", self.settings.include.display()));
-            return Ok(Seen { number, left_over, ..Seen::default() });
+            return Ok(ObservedConfig { number, left_over, ..ObservedConfig::default() });
         };
         let each = (MOST_KEYS / running.len().max(1)).clamp(1, MOST_KEYS_OF_ONE);
         let mut services = BTreeMap::new();
@@ -54,7 +57,7 @@ impl Nginx {
         }
         // Who may ask for what was changed by somebody else, or is being changed.
         let number = number.filter(|_| is_asked_so);
-        Ok(Seen { number, services, left_over: self.left_over(&state)? })
+        Ok(ObservedConfig { number, services, left_over: self.left_over(&state)? })
     }
 
     /// What the include has that nginx runs by: the one on disk, or the one before. One that was changed by hand counts as it is
@@ -86,7 +89,7 @@ impl Nginx {
         let answers = answers(service, &table, asking, keys).await?;
         let table = as_answered(&table, &answers).map_err(nonsense)?;
         let seen = |((name, targets), hundredths): (&(_, Vec<_>), u16)| SeenVariation {
-            name: traffic::wanted::Name::to_string(name),
+            name: traffic::desired::Name::to_string(name),
             hundredths,
             targets: targets.iter().map(seen_target).collect(),
         };
@@ -130,6 +133,6 @@ fn some_keys(service: &ParsedService, table: &Table, most: usize) -> Vec<(String
     keys
 }
 
-fn seen_target(target: &traffic::wanted::Target) -> SeenTarget {
+fn seen_target(target: &traffic::desired::Target) -> SeenTarget {
     SeenTarget { target: target.clone(), is_healthy: None, connections: None }
 }

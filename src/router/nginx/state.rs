@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, path::Path};
 use serde::{Deserialize, Serialize};
 use traffic::{
     Run, Table, Variation,
+    desired::{DesiredConfig, Number, Service},
     nginx::Place,
-    wanted::{Number, Service, Wanted},
 };
 
 use crate::{
@@ -56,7 +56,7 @@ pub fn folder_of(place: &Place) -> String {
 }
 
 /// What each service's folder is to have.
-pub fn folders_of(wanted: &Wanted, places: &[Place]) -> BTreeMap<String, Buckets> {
+pub fn folders_of(wanted: &DesiredConfig, places: &[Place]) -> BTreeMap<String, Buckets> {
     let services = wanted.services().iter().zip(places);
     services.map(|(service, place)| (folder_of(place), Buckets::of(service))).collect()
 }

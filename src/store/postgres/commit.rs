@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     Pruning, StoreError, bounded,
-    check::{self, Found},
+    check::{self, LeaseCheck},
     rows::{ArchiveRow, Batch, ChildRow, LeaseRow, OutboxRow, PointerRow, ReleaseRow, WallMs, Writes},
     tables::{FromRow, Kind, See, SeeTables, Stored, Table, Value, WriteTables},
     transfer::{Progress, Slices, not_empty},
@@ -78,8 +78,8 @@ pub(super) async fn commit(conn: &mut PgConnection, batch: &Batch) -> Result<(),
     let found = lease::look(conn).await?;
     match check::judge(Some(found), batch) {
         // It was made some time ago, and so was the renewal of the lease that came with it.
-        Found::AlreadyThere => lease::renew(conn, batch.epoch, batch.served_ms).await,
-        Found::Lost(why) => Err(StoreError::LeaseLost(why)),
+        LeaseCheck::AlreadyThere => lease::renew(conn, batch.epoch, batch.served_ms).await,
+        LeaseCheck::Lost(why) => Err(StoreError::LeaseLost(why)),
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     Pruning, StoreError, bounded,
-    check::{self, Found},
+    check::{self, LeaseCheck},
     rows::{Batch, ChildRow, LeaseRow, OutboxRow, PointerRow, Writes},
     tables::{Kind, See, Stored, Value, WriteTables},
     transfer::{Slices, not_empty},
@@ -91,8 +91,8 @@ pub(super) async fn commit(conn: &mut SqliteConnection, batch: &Batch) -> Result
         match check::judge(found, batch) {
             // The first try may have been cut off before it was on the disk. Another write after it in the log is
             // what makes sure: both are there once this one is.
-            Found::AlreadyThere => renew_in(&mut transaction, batch.epoch, batch.served_ms).await?,
-            Found::Lost(why) => return Err(StoreError::LeaseLost(why)),
+            LeaseCheck::AlreadyThere => renew_in(&mut transaction, batch.epoch, batch.served_ms).await?,
+            LeaseCheck::Lost(why) => return Err(StoreError::LeaseLost(why)),
         }
     }
     transaction.commit().await.map_err(store_error)

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{StoreError, holder::Holder};
+use crate::{StoreError, lease_holder::LeaseHolder};
 
 /// What the store holds (areas, strategies, functions) is for whoever runs the manager.
 const OWNERS_FILE: u32 = 0o600;
@@ -39,7 +39,7 @@ impl Drop for FileLock {
 
 impl FileLock {
     /// Takes the lock of the store at `path`, at once or, as a standby, when it is free.
-    pub(super) async fn take(path: &Path, holder: &Holder, wait: bool) -> Result<Self, StoreError> {
+    pub(super) async fn take(path: &Path, holder: &LeaseHolder, wait: bool) -> Result<Self, StoreError> {
         let path = beside(path);
         let mut said = false;
         loop {
@@ -56,7 +56,7 @@ impl FileLock {
         }
     }
 
-    fn try_take(path: &Path, holder: &Holder) -> Result<Self, StoreError> {
+    fn try_take(path: &Path, holder: &LeaseHolder) -> Result<Self, StoreError> {
         let failed = |error| unavailable(path, &error);
         let mut file = private(path).map_err(failed)?;
         match file.try_lock() {

@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     adopt::{AdoptError, Adopted},
-    wanted::{Protocol, Target},
+    desired::{Protocol, Target},
 };
 
 /// A section, with the words of its lines.

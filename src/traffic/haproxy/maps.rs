@@ -3,7 +3,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use super::digest::digest;
 use crate::{
     BUCKETS, Run, Table, Variation as Which,
-    wanted::{Number, Rule, Service, Wanted},
+    desired::{DesiredConfig, Number, Rule, Service},
 };
 
 /// Keys and values in the order of the keys.
@@ -41,7 +41,7 @@ fn rule_key(service: &str) -> String {
 
 /// All maps of a wanted state.
 #[must_use]
-pub fn maps(wanted: &Wanted) -> Maps {
+pub fn maps(wanted: &DesiredConfig) -> Maps {
     let mut maps = Maps::from([(STATE.to_owned(), state(wanted))]);
     for service in wanted.services() {
         let name = service.name.as_str();
@@ -55,7 +55,7 @@ pub fn maps(wanted: &Wanted) -> Maps {
 
 /// The map [`STATE`] alone, which is small.
 #[must_use]
-pub fn state(wanted: &Wanted) -> Map {
+pub fn state(wanted: &DesiredConfig) -> Map {
     let mut state = vec![(NUMBER.to_owned(), wanted.number.to_string())];
     for service in wanted.services() {
         let name = service.name.as_str();
@@ -92,7 +92,7 @@ fn rule_of(rule: &Rule, service: &Service) -> Map {
 }
 
 /// As the converter `hex` of `HAProxy` writes it.
-fn hexadecimal(value: &crate::wanted::HeaderValue) -> String {
+fn hexadecimal(value: &crate::desired::HeaderValue) -> String {
     let mut digits = String::with_capacity(2 * value.as_str().len());
     for byte in value.as_str().bytes() {
         // Writing into a string can't fail.

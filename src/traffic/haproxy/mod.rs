@@ -58,8 +58,8 @@ mod disk;
 mod folder;
 mod list;
 mod maps;
+mod observed;
 mod section;
-mod seen;
 
 pub use self::{
     adopt::{adopt, has_socket, listens_of_others},
@@ -71,8 +71,8 @@ pub use self::{
     disk::{listens_of, strange_sections, structure_of},
     folder::{Folder, FolderError},
     maps::{Map, Maps, STATE, Write, file_of, maps, number_of, state, to_switch_off, writes},
+    observed::{ProcessReport, ended, seen, under_way},
     section::{Frame, Section, Unable, section},
-    seen::{Said, ended, seen, under_way},
 };
 
 /// What the names of ours begin with; no service can have such a name.

@@ -6,8 +6,8 @@ use super::{
 };
 use crate::{
     BUCKETS, HashFunction,
-    line::{self, LANES, LogPath},
-    wanted::{Health, Host, Protocol, Service, StickyTo, Target, Variant, Wanted},
+    desired::{DesiredConfig, Health, Host, Protocol, Service, StickyTo, Target, Variant},
+    log_line::{self, LANES, LogPath},
 };
 
 /// What is set of a router, whatever it is to do.
@@ -82,7 +82,7 @@ const EXPLAINED: &str = "\
 /// # Errors
 ///
 /// A service that takes HTTPS or UDP, or whose keys are hashed by another function.
-pub fn section(wanted: &Wanted, frame: &Frame) -> Result<Section, Unable> {
+pub fn section(wanted: &DesiredConfig, frame: &Frame) -> Result<Section, Unable> {
     wanted.services().iter().try_for_each(check)?;
     let unplaced = body(wanted, frame, &frame.folder.below("-"));
     let structure = Structure::of(&unplaced);
@@ -92,7 +92,7 @@ pub fn section(wanted: &Wanted, frame: &Frame) -> Result<Section, Unable> {
 }
 
 fn check(service: &Service) -> Result<(), Unable> {
-    let unable = |listen: &&crate::wanted::Listen| match listen.protocol {
+    let unable = |listen: &&crate::desired::Listen| match listen.protocol {
         Protocol::Http | Protocol::Tcp => false,
         Protocol::Https | Protocol::Udp => true,
     };
@@ -108,7 +108,7 @@ fn check(service: &Service) -> Result<(), Unable> {
 }
 
 /// All but the first lines. `maps` is the folder of the maps.
-fn body(wanted: &Wanted, frame: &Frame, maps: &str) -> String {
+fn body(wanted: &DesiredConfig, frame: &Frame, maps: &str) -> String {
     let mut text = String::new();
     if let Some(time) = frame.hard_stop_after {
         line(&mut text, format_args!("global\n    hard-stop-after {}", milliseconds(time)));
@@ -184,7 +184,10 @@ fn write_log(text: &mut String, service: &Service, log: &LogPath) {
         let (path, one) = (log.lane(lane), lane + 1);
         line(
             text,
-            format_args!("    log {path} len {} format raw sample {one}:{LANES} local0 info", line::LONGEST),
+            format_args!(
+                "    log {path} len {} format raw sample {one}:{LANES} local0 info",
+                log_line::LONGEST
+            ),
         );
     }
     // Connections that somebody only tried out were no calls.
@@ -197,8 +200,8 @@ fn write_log(text: &mut String, service: &Service, log: &LogPath) {
         text,
         format_args!(
             "    log-format {}|{}|{}|%b|{bucket}|{rule}|%[var(txn.cm_at)]|{status}|%Tw|%Tc|{head}|%Td|%ts|%rc|%U|%B|%pid",
-            line::FORM,
-            line::HAPROXY,
+            log_line::FORM,
+            log_line::HAPROXY,
             service.name
         ),
     );

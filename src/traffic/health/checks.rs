@@ -4,7 +4,7 @@ use std::{
 };
 
 use super::{Health, Probe, Verdict};
-use crate::wanted::Wanted;
+use crate::desired::DesiredConfig;
 
 /// By how much of its interval a check may come earlier or later, so that checks that began together don't stay together.
 pub const JITTER: f64 = 0.1;
@@ -32,7 +32,7 @@ struct Progress {
 impl Checks {
     /// Looks at the targets of this wanted state from now on. What is known of those that stay is kept; new ones are due within a
     /// tenth of their interval.
-    pub fn follow(&mut self, wanted: &Wanted, now_ms: u64, mut chance: impl FnMut() -> f64) {
+    pub fn follow(&mut self, wanted: &DesiredConfig, now_ms: u64, mut chance: impl FnMut() -> f64) {
         let mut left = std::mem::take(&mut self.probes);
         self.due.clear();
         let variations = wanted.services().iter().flat_map(|service| &service.variations);

@@ -1,6 +1,6 @@
 use std::{collections::HashMap, fmt};
 
-use crate::wanted::{Name, Target};
+use crate::desired::{Name, Target};
 
 /// One thing in which a router is to do something else than what is wanted of it, because targets are away.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,7 +22,7 @@ pub enum Departure {
 
 /// How departures came about or ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Turn {
+pub enum DepartureChange {
     /// It began, or has other values than before.
     Departed(Departure),
     /// It is over: what is wanted is to be in force again.
@@ -65,14 +65,16 @@ impl Departure {
 
 /// What came about between two effective states: first what is over, then what began.
 #[must_use]
-pub fn turns(before: &[Departure], after: &[Departure]) -> Vec<Turn> {
+pub fn turns(before: &[Departure], after: &[Departure]) -> Vec<DepartureChange> {
     let by_key = |all| -> HashMap<_, &Departure> {
         let all: &[Departure] = all;
         all.iter().map(|one| (one.key(), one)).collect()
     };
     let (were, are) = (by_key(before), by_key(after));
-    let over = before.iter().filter(|old| !are.contains_key(&old.key())).cloned().map(Turn::Returned);
-    let begun = after.iter().filter(|new| were.get(&new.key()) != Some(new)).cloned().map(Turn::Departed);
+    let over =
+        before.iter().filter(|old| !are.contains_key(&old.key())).cloned().map(DepartureChange::Returned);
+    let begun =
+        after.iter().filter(|new| were.get(&new.key()) != Some(new)).cloned().map(DepartureChange::Departed);
     over.chain(begun).collect()
 }
 

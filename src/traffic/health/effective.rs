@@ -3,15 +3,15 @@ use std::collections::BTreeSet;
 use super::{Departure, Health, Verdict};
 use crate::{
     Variation as Which,
-    seen::Seen,
-    wanted::{Service, Target, Variant, Wanted},
+    desired::{DesiredConfig, Service, Target, Variant},
+    observed::ObservedConfig,
 };
 
 /// What is to be in force now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Effective {
     /// Of the number of what is wanted.
-    pub wanted: Wanted,
+    pub wanted: DesiredConfig,
     /// In what it differs from that, in the order of services and variations.
     pub departures: Vec<Departure>,
 }
@@ -28,7 +28,12 @@ pub enum Grain {
 /// What is left of a wanted state with what is known of its targets. `seen` is what the router was seen to do last: targets that get
 /// calls there keep them until they are proven bad. The rule stands at the head of this module.
 #[must_use]
-pub fn effective(wanted: &Wanted, health: &Health, seen: Option<&Seen>, grain: Grain) -> Effective {
+pub fn effective(
+    wanted: &DesiredConfig,
+    health: &Health,
+    seen: Option<&ObservedConfig>,
+    grain: Grain,
+) -> Effective {
     let mut departures = Vec::new();
     let left = wanted.map(|service| {
         let before = departures.len();
@@ -63,7 +68,7 @@ struct Part<'s> {
 }
 
 impl<'s> Part<'s> {
-    fn of(service: &Service, variant: &Variant<'s>, health: &Health, seen: Option<&Seen>) -> Self {
+    fn of(service: &Service, variant: &Variant<'s>, health: &Health, seen: Option<&ObservedConfig>) -> Self {
         let targets = &variant.variation.targets;
         let verdict =
             |target: &Target| variant.variation.health.as_ref().map(|how| health.verdict(target, how));
@@ -115,7 +120,7 @@ impl<'s> Part<'s> {
 }
 
 /// Whether the router was seen to send calls to this target of this variation.
-fn has_calls(seen: &Seen, service: &Service, variant: &Variant<'_>, target: &Target) -> bool {
+fn has_calls(seen: &ObservedConfig, service: &Service, variant: &Variant<'_>, target: &Target) -> bool {
     let there = seen.services.get(service.name.as_str()).into_iter().flat_map(|service| &service.variations);
     there
         .filter(|there| there.name == variant.variation.name.as_str() && there.hundredths > 0)

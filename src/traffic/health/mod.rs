@@ -46,19 +46,19 @@ use std::{collections::BTreeMap, sync::Arc};
 
 pub use self::{
     checks::{Checks, JITTER},
-    departure::{Departure, Turn, turns},
+    departure::{Departure, DepartureChange, turns},
     effective::{Effective, Grain, effective},
 };
 use crate::{
     Variation as Which,
-    wanted::{self, Service, Target},
+    desired::{self, Service, Target},
 };
 
 /// A target and how it is looked at.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Probe {
     pub target: Target,
-    pub how: wanted::Health,
+    pub how: desired::Health,
 }
 
 /// What the checks of a target have come to.
@@ -91,7 +91,7 @@ impl FromIterator<(Arc<Probe>, Verdict)> for Health {
 impl Health {
     /// What is known of a target by this way to look at it.
     #[must_use]
-    pub fn verdict(&self, target: &Target, how: &wanted::Health) -> Verdict {
+    pub fn verdict(&self, target: &Target, how: &desired::Health) -> Verdict {
         let ways = self.0.get(target).into_iter().flatten();
         ways.filter(|(probe, _)| probe.how == *how).map(|(_, verdict)| *verdict).next().unwrap_or_default()
     }

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 use super::words::{self, Directive};
 use crate::{
     adopt::{AdoptError, Adopted},
-    wanted::{Protocol, Target},
+    desired::{Protocol, Target},
 };
 
 /// What a file begins with in what nginx prints.

@@ -59,7 +59,7 @@ pub use self::{
     parse::{Header, ParseError, ParsedService, header, parse, with_load},
     render::{Place, RenderError, Rendered, render},
 };
-use crate::line::LogPath;
+use crate::log_line::LogPath;
 
 /// What the include needs to know beside the wanted state.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use super::{
     render::FIRST_LINE,
     words::{self, Directive},
 };
-use crate::wanted::{CookieName, HeaderName, HeaderValue, Name, StickyTo, Target};
+use crate::desired::{CookieName, HeaderName, HeaderValue, Name, StickyTo, Target};
 
 /// The head of an include of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,8 +12,8 @@ use super::{
 };
 use crate::{
     HashFunction,
-    line::{self, LANES},
-    wanted::{Host, Name, Protocol, Rule, Service, StickyTo, Target, Variation, Wanted},
+    desired::{DesiredConfig, Host, Name, Protocol, Rule, Service, StickyTo, Target, Variation},
+    log_line::{self, LANES},
 };
 
 /// The include, but for the count of how often it was loaded.
@@ -83,7 +83,7 @@ impl Rendered {
 /// # Errors
 ///
 /// What nginx can't do: see [`RenderError`].
-pub fn render(wanted: &Wanted, layout: &Layout) -> Result<Rendered, RenderError> {
+pub fn render(wanted: &DesiredConfig, layout: &Layout) -> Result<Rendered, RenderError> {
     let mut body = String::new();
     let mut places = Vec::new();
     let mut ids = BTreeMap::new();
@@ -217,12 +217,12 @@ impl Text {
     fn log_format(&mut self, service: &Service, id: &str) {
         let bucket = service.sticky.as_ref().map(|_| format!("$cm_{id}_h$cm_{id}_l")).unwrap_or_default();
         let rule = service.rule.as_ref().map(|_| format!("$cm_{id}_rule")).unwrap_or_default();
-        let (form, name) = (line::FORM, &service.name);
+        let (form, name) = (log_line::FORM, &service.name);
         self.line(&format!(
             "log_format cm_{id} '{form}|{}|{name}|$cm_{id}_name|{bucket}|{rule}|$cm_{id}_at|$status|$upstream_status|'\n    \
              '$upstream_connect_time|$upstream_header_time|$upstream_response_time|$upstream_response_length|'\n    \
              '$body_bytes_sent|$request_completion|$upstream_addr|$request_method|$upstream_http_content_length';",
-            line::NGINX
+            log_line::NGINX
         ));
     }
 
@@ -325,7 +325,7 @@ fn push_own_server(
     let mut text = Text(String::from("\n"));
     let log = layout.log.as_ref().filter(|log| log.is_alone);
     if log.is_some() {
-        text.line(&format!("log_format cm_question '{}|{}';", line::FORM, line::QUESTION));
+        text.line(&format!("log_format cm_question '{}|{}';", log_line::FORM, log_line::QUESTION));
     }
     text.line(&format!("server {{\n    listen {};", layout.ask));
     match log {
@@ -371,7 +371,7 @@ fn file(layout: &Layout, id: &str, structure: &str, folder: u8) -> String {
 
 /// Where lines go. They are sent as datagrams, for which nobody waits.
 fn syslog(log: &Log, lane: usize) -> String {
-    format!("syslog:server=unix:{},nohostname,tag={}", log.socket.lane(lane), line::TAG)
+    format!("syslog:server=unix:{},nohostname,tag={}", log.socket.lane(lane), log_line::TAG)
 }
 
 /// Among how many sockets the lines of so many services are spread: each worker opens one to each of them for each service that has

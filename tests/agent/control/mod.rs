@@ -14,7 +14,7 @@ use agent::{
         self, Control, Order, Refused,
         client::{Client, ClientError},
         form::{
-            Added, CandidateStatus, FunctionStatus, KeptStatus, ManagerStatus, NewFunction, Owed,
+            Added, CandidateStatus, FunctionStatus, KeptStatus, ManagerStatus, NewFunction, PendingReports,
             ProxyStatus, Removed, RetryForm, RuntimeStatus, Status, StickyForm, Stops, TableNumber, Undone,
             VersionStatus, Which, WorkStatus,
         },
@@ -114,7 +114,7 @@ fn standing() -> Status {
             failed: None,
             stopped: None,
         }),
-        owed: Owed { results: 2, next_try_ms: Some(9) },
+        owed: PendingReports { results: 2, next_try_ms: Some(9) },
         stops: Stops { judged: 4, ordered: 3, managed: 2, unstarted: 1 },
     }
 }

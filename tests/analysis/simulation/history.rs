@@ -8,8 +8,8 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use analysis::{
     Design, End, Judgement, Occasion, Rounding, Sample, Spending, Stratum, Tolerance, Values,
-    classes::{class_of, is_worth_ranking},
     effects::{ChildEffects, Effect, Effects},
+    speed_classes::{class_of, is_worth_ranking},
     values::Clock,
 };
 

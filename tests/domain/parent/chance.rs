@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::parent::{Act, Answer, Call, CallId, Polled, ToldStage, Trouble};
+use domain::parent::{Act, Answer, Call, CallId, PollResponse, ToldStage, Trouble};
 use proptest::prelude::*;
 
 use super::{Bench, POLL_MS, away, facts};
@@ -80,7 +80,7 @@ fn well(call: &Call, offer: Option<u8>) -> Answer {
     match call {
         Call::Poll(_) => {
             let offer = offer.map(|number| format!("o{number}"));
-            Answer::Polled(Polled { id: "c1".to_owned(), offer, ..Polled::default() })
+            Answer::Polled(PollResponse { id: "c1".to_owned(), offer, ..PollResponse::default() })
         }
         Call::Take { .. } => Answer::Taken,
         Call::Result { .. } | Call::Ready(_) | Call::Interim(_) => Answer::Reported,

@@ -5,7 +5,9 @@ mod chance;
 mod rules;
 
 use domain::{
-    parent::{Act, Answer, Call, CallId, Facts, FromParent, Link, PauseFact, Polled, Settings, Trouble},
+    parent::{
+        Act, Answer, Call, CallId, FromParent, Link, LinkInputs, PauseState, PollResponse, Settings, Trouble,
+    },
     release::parent::Waiting,
 };
 use model::ReleaseId;
@@ -84,11 +86,15 @@ fn away() -> Trouble {
 }
 
 fn polled(offer: Option<&str>) -> Answer {
-    Answer::Polled(Polled { id: "c1".to_owned(), offer: offer.map(str::to_owned), ..Polled::default() })
+    Answer::Polled(PollResponse {
+        id: "c1".to_owned(),
+        offer: offer.map(str::to_owned),
+        ..PollResponse::default()
+    })
 }
 
 /// Releases from above, each in a stage of which the parent is to be asked.
-fn facts(stages: &[(&str, u8, bool)]) -> Facts {
+fn facts(stages: &[(&str, u8, bool)]) -> LinkInputs {
     let from_parent = stages.iter().map(|(offer, stage, is_ready)| {
         let waiting = Waiting {
             offer: (*offer).to_owned(),
@@ -104,10 +110,10 @@ fn facts(stages: &[(&str, u8, bool)]) -> Facts {
                 release,
                 waiting: Some(waiting),
                 interim_ms: None,
-                pause: PauseFact::No,
+                pause: PauseState::No,
                 skipped: Vec::new(),
             },
         )
     });
-    Facts(from_parent.collect())
+    LinkInputs(from_parent.collect())
 }

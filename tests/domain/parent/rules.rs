@@ -1,6 +1,6 @@
 //! One rule a test.
 
-use domain::parent::{Act, Answer, Call, Errand, Polled, Question, Said, Trouble, WAIT_MS};
+use domain::parent::{Act, Answer, Call, Errand, Notice, PollResponse, Question, Trouble, WAIT_MS};
 
 use super::{Bench, OWN, POLL_MS, away, facts, polled};
 
@@ -53,8 +53,12 @@ fn after_an_offer_was_taken_over_the_next_poll_does_not_let_a_parent_with_questi
         let mut bench = Bench::registered();
         let (poll, _) = bench.call();
         let asks = !features.is_empty();
-        let offered =
-            Polled { id: "c1".to_owned(), offer: Some("21".to_owned()), features, ..Polled::default() };
+        let offered = PollResponse {
+            id: "c1".to_owned(),
+            offer: Some("21".to_owned()),
+            features,
+            ..PollResponse::default()
+        };
         bench.answer(poll, Answer::Polled(offered));
         bench.link.note_taking(2, "21".to_owned());
         let (take, _) = bench.call();
@@ -73,10 +77,10 @@ fn a_parent_that_is_away_is_tried_less_and_less_and_this_is_said_once() {
         said.extend(bench.fail(poll, away()));
         pauses.push(bench.sleep());
     }
-    assert!(matches!(said.as_slice(), [Act::Say(Said::Fails { errand: Errand::Poll, .. })]), "{said:?}");
+    assert!(matches!(said.as_slice(), [Act::Say(Notice::Fails { errand: Errand::Poll, .. })]), "{said:?}");
     assert!(pauses[0] < 2 * POLL_MS && pauses[11] > 30_000 && pauses[11] <= 60_000, "{pauses:?}");
     let (poll, _) = bench.call();
-    assert_eq!(bench.answer(poll, polled(None)), [Act::Say(Said::Works(Errand::Poll))]);
+    assert_eq!(bench.answer(poll, polled(None)), [Act::Say(Notice::Works(Errand::Poll))]);
     assert_eq!(bench.sleep(), POLL_MS);
 }
 
@@ -137,7 +141,7 @@ fn a_refused_result_is_sent_again_and_holds_up_no_other_offer() {
     let calls = bench.calls();
     let refused = Trouble::Refused { status: 403, text: "a proxy says no".to_owned() };
     let acts = bench.fail(calls[1].0, refused.clone());
-    assert!(matches!(acts[0], Act::Say(Said::ResultRefused { status: 403, .. })), "{acts:?}");
+    assert!(matches!(acts[0], Act::Say(Notice::ResultRefused { status: 403, .. })), "{acts:?}");
     let Act::Call(other, Call::Result { row: 8, .. }) = acts[1] else { panic!("{acts:?}") };
     assert_eq!(bench.answer(other, Answer::Reported), [Act::Done(vec![8])]);
     bench.answer(calls[0].0, polled(None));
@@ -155,7 +159,7 @@ fn a_refused_result_is_sent_again_and_holds_up_no_other_offer() {
         }
     }
     assert!(bench.now >= domain::parent::GIVE_UP_AFTER_MS);
-    assert!(matches!(said.as_slice(), [Act::Say(Said::ResultGivenUp { .. }), Act::Done(_)]), "{said:?}");
+    assert!(matches!(said.as_slice(), [Act::Say(Notice::ResultGivenUp { .. }), Act::Done(_)]), "{said:?}");
 }
 
 #[test]
@@ -166,7 +170,7 @@ fn a_result_that_is_old_by_a_clock_that_was_wrong_is_not_given_up_at_the_first_r
     let calls = bench.calls();
     let refused = Trouble::Refused { status: 403, text: "a proxy says no".to_owned() };
     let acts = bench.fail(calls[1].0, refused);
-    assert!(matches!(acts.as_slice(), [Act::Say(Said::ResultRefused { .. })]), "{acts:?}");
+    assert!(matches!(acts.as_slice(), [Act::Say(Notice::ResultRefused { .. })]), "{acts:?}");
     assert_eq!(bench.link.unsent(), 1);
 }
 
@@ -211,7 +215,7 @@ fn a_stage_of_which_a_parent_that_is_there_will_not_hear_ends_the_release() {
     let (after, seen) = refused_until_disowned(&mut bench, &refused);
     assert!(after > 10 * POLL_MS, "{after} ms: one refusal may be a mistake");
     let said: Vec<&Act> = seen.iter().filter(|act| matches!(act, Act::Say(_))).collect();
-    assert!(matches!(said.as_slice(), [Act::Say(Said::NotAwaited { status: 409, .. })]), "{said:?}");
+    assert!(matches!(said.as_slice(), [Act::Say(Notice::NotAwaited { status: 409, .. })]), "{said:?}");
     let why = seen.iter().find_map(|act| match act {
         Act::Disown { release, why } => Some((release.as_str(), why.as_str())),
         _ => None,
@@ -353,7 +357,7 @@ fn a_parent_that_understands_is_asked_to_let_calls_wait_and_not_all_the_time_if_
     let calls = bench.calls();
     assert!(matches!(&calls[0].1, Call::Poll(poll) if poll.wait_ms.is_none()));
     let rm_ids = vec!["rm-parent".to_owned()];
-    let answer = Polled { id: "c1".to_owned(), rm_ids: rm_ids.clone(), ..Polled::default() };
+    let answer = PollResponse { id: "c1".to_owned(), rm_ids: rm_ids.clone(), ..PollResponse::default() };
     let acts = bench.answer(calls[0].0, Answer::Polled(answer.clone()));
     assert!(acts.contains(&Act::Lineage(rm_ids)), "{acts:?}");
     bench.answer(calls[1].0, Answer::EndStage { end: false, undo: false, skip: Vec::new(), accepted: false });
@@ -377,7 +381,10 @@ fn a_poll_that_waits_with_an_old_area_is_replaced() {
     let mut bench = Bench::registered();
     let (poll, _) = bench.call();
     let rm_ids = vec!["rm-parent".to_owned()];
-    bench.answer(poll, Answer::Polled(Polled { id: "c1".to_owned(), rm_ids, ..Polled::default() }));
+    bench.answer(
+        poll,
+        Answer::Polled(PollResponse { id: "c1".to_owned(), rm_ids, ..PollResponse::default() }),
+    );
     bench.sleep();
     let (waits, _) = bench.call();
     bench.link.note_below(true);
@@ -392,11 +399,11 @@ fn a_manager_above_its_own_parent_takes_no_offers_until_that_is_over() {
     let mut bench = Bench::registered();
     let answer = |rm_ids: &[&str]| {
         let rm_ids = rm_ids.iter().map(|id| (*id).to_owned()).collect();
-        Answer::Polled(Polled {
+        Answer::Polled(PollResponse {
             id: "c1".to_owned(),
             offer: Some("21".to_owned()),
             rm_ids,
-            ..Polled::default()
+            ..PollResponse::default()
         })
     };
     let mut said = Vec::new();
@@ -405,11 +412,11 @@ fn a_manager_above_its_own_parent_takes_no_offers_until_that_is_over() {
         said.extend(bench.answer(poll, answer(&["rm-parent", OWN])));
         bench.now += WAIT_MS;
     }
-    said.retain(|act| !matches!(act, Act::Lineage(_) | Act::Say(Said::Works(_))));
-    assert_eq!(said, [Act::Say(Said::Cycle)]);
+    said.retain(|act| !matches!(act, Act::Lineage(_) | Act::Say(Notice::Works(_))));
+    assert_eq!(said, [Act::Say(Notice::Cycle)]);
     let (poll, _) = bench.call();
     let acts = bench.answer(poll, answer(&["rm-parent"]));
-    assert!(acts.contains(&Act::Say(Said::Straight)), "{acts:?}");
+    assert!(acts.contains(&Act::Say(Notice::Straight)), "{acts:?}");
     assert!(acts.contains(&Act::Note { offer: "21".to_owned() }), "{acts:?}");
 }
 
@@ -421,12 +428,12 @@ fn question() -> Question {
 fn a_question_is_answered_and_the_next_poll_follows_at_once_but_not_in_a_storm() {
     let mut bench = Bench::registered();
     let (poll, _) = bench.call();
-    let asking = Polled {
+    let asking = PollResponse {
         id: "c1".to_owned(),
         rm_ids: vec!["above".to_owned()],
         features: vec!["questions".to_owned()],
         questions: vec![question()],
-        ..Polled::default()
+        ..PollResponse::default()
     };
     let acts = bench.answer(poll, Answer::Polled(asking.clone()));
     assert!(acts.contains(&Act::Answer(vec![question()])), "{acts:?}");
@@ -452,11 +459,11 @@ fn a_question_is_answered_and_the_next_poll_follows_at_once_but_not_in_a_storm()
 fn a_manager_that_is_above_its_own_parent_answers_nothing() {
     let mut bench = Bench::registered();
     let (poll, _) = bench.call();
-    let asking = Polled {
+    let asking = PollResponse {
         id: "c1".to_owned(),
         rm_ids: vec![OWN.to_owned()],
         questions: vec![question()],
-        ..Polled::default()
+        ..PollResponse::default()
     };
     let acts = bench.answer(poll, Answer::Polled(asking));
     assert!(!acts.iter().any(|act| matches!(act, Act::Answer(_))), "{acts:?}");

@@ -1,8 +1,8 @@
 //! The planner against known answers and against a slow, obvious checker.
 
+mod delegated;
 mod drawn;
 mod geometry;
-mod handed;
 mod membership;
 mod order;
 mod properties;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ::analysis::{Design, End, Judgement, Occasion, Sample, Spending, Stratum, Verdict};
 use domain::release::{
     analysis,
-    analysis::{Look, Metered, Standing},
+    analysis::{InterimAnalysis, Metered, RunStatus},
     command::{Command, Reply},
 };
 use model::StageStatus;
@@ -37,7 +37,7 @@ fn ready(text: &str) -> (World, String) {
 }
 
 /// What is told of a look at the first block.
-fn look(world: &World, verdict: Option<Verdict>) -> Look {
+fn look(world: &World, verdict: Option<Verdict>) -> InterimAnalysis {
     let release = world.release("7");
     let run = &release.runs[0];
     let metric = Metered { verdict, sentence: "seen".to_owned(), ..Metered::default() };
@@ -45,7 +45,7 @@ fn look(world: &World, verdict: Option<Verdict>) -> Look {
     let (_, analysis) = release.block(0).unwrap();
     let held = Metered { verdict: verdict.map(|_| Verdict::Pass), ..metric.clone() };
     let held = vec![held; analysis.metrics.len() - 1];
-    Look {
+    InterimAnalysis {
         release: release.key,
         block: 0,
         number: run.number,
@@ -56,7 +56,7 @@ fn look(world: &World, verdict: Option<Verdict>) -> Look {
     }
 }
 
-fn take_in(world: &mut World, look: Look) -> Reply {
+fn take_in(world: &mut World, look: InterimAnalysis) -> Reply {
     world.command(&Command::Analysis(analysis::Command::Looked(Box::new(look)))).unwrap()
 }
 
@@ -65,7 +65,7 @@ fn tell(world: &mut World, verdict: Option<Verdict>) {
     assert_eq!(take_in(world, look), Reply::Looked { counts: true });
 }
 
-fn standing(world: &World) -> Standing {
+fn standing(world: &World) -> RunStatus {
     world.release("7").runs[0].standing
 }
 
@@ -89,7 +89,7 @@ fn a_child_that_is_ready_goes_on_testing_until_the_verdict_is_a_pass() {
     assert_eq!(world.may_end(&child, "7", "Canary"), Ok(false));
     wait(&mut world, &child, 5);
     tell(&mut world, Some(Verdict::Pass));
-    assert_eq!(standing(&world), Standing::Passed);
+    assert_eq!(standing(&world), RunStatus::Passed);
     assert_eq!(world.may_end(&child, "7", "Canary"), Ok(true));
 }
 
@@ -109,16 +109,16 @@ fn a_look_counts_once() {
 #[test]
 fn what_a_verdict_does_is_as_the_strategy_says() {
     for (rollout, keys, verdict, state, stands) in [
-        ("", "", Verdict::Fail, "RollingBack", Standing::Failed),
-        ("rollout: {on_failure: pause}\n", "", Verdict::Fail, "Paused", Standing::Paused),
-        ("rollout: {on_failure: continue}\n", "", Verdict::Fail, "Running", Standing::Accepted),
-        ("", "", Verdict::Inconclusive, "Paused", Standing::Paused),
-        ("", "inconclusive: fail, ", Verdict::Inconclusive, "RollingBack", Standing::Failed),
-        ("", "inconclusive: pass, ", Verdict::Inconclusive, "Running", Standing::Passed),
-        ("", "", Verdict::NoData, "Paused", Standing::Paused),
-        ("", "noData: fail, ", Verdict::NoData, "RollingBack", Standing::Failed),
-        ("", "noData: pass, inconclusive: pass, ", Verdict::Error, "Paused", Standing::Paused),
-        ("", "dryRun: true, ", Verdict::Fail, "Running", Standing::Passed),
+        ("", "", Verdict::Fail, "RollingBack", RunStatus::Failed),
+        ("rollout: {on_failure: pause}\n", "", Verdict::Fail, "Paused", RunStatus::Paused),
+        ("rollout: {on_failure: continue}\n", "", Verdict::Fail, "Running", RunStatus::Accepted),
+        ("", "", Verdict::Inconclusive, "Paused", RunStatus::Paused),
+        ("", "inconclusive: fail, ", Verdict::Inconclusive, "RollingBack", RunStatus::Failed),
+        ("", "inconclusive: pass, ", Verdict::Inconclusive, "Running", RunStatus::Passed),
+        ("", "", Verdict::NoData, "Paused", RunStatus::Paused),
+        ("", "noData: fail, ", Verdict::NoData, "RollingBack", RunStatus::Failed),
+        ("", "noData: pass, inconclusive: pass, ", Verdict::Error, "Paused", RunStatus::Paused),
+        ("", "dryRun: true, ", Verdict::Fail, "Running", RunStatus::Passed),
     ] {
         let (mut world, _) = ready(&judged(rollout, keys));
         tell(&mut world, Some(verdict));
@@ -133,7 +133,7 @@ fn whoever_resumes_accepts_the_verdict_and_the_gate_opens() {
     insta::assert_snapshot!(world.waits("7"), @"is paused (analysis of stage Canary: inconclusive: load: seen): resume or abort it");
     assert_eq!(world.may_end(&child, "7", "Canary"), Ok(false));
     world.resume("7");
-    assert_eq!(standing(&world), Standing::Accepted);
+    assert_eq!(standing(&world), RunStatus::Accepted);
     assert_eq!(world.may_end(&child, "7", "Canary"), Ok(true));
 }
 
@@ -244,12 +244,12 @@ fn a_stage_that_has_passed_is_over_once_everybody_has_come_to_its_end() {
     // Another child is still testing: what could be gained?
     for is_gathered in [false, true] {
         tell_of(&mut world, passing.clone(), is_gathered);
-        assert_eq!((standing(&world), world.may_end(&one, "7", "Canary")), (Standing::Open, Ok(false)));
+        assert_eq!((standing(&world), world.may_end(&one, "7", "Canary")), (RunStatus::Open, Ok(false)));
     }
     world.get_ready(&two, "Canary");
-    assert_eq!(standing(&world), Standing::Open, "a look has to see what it reported");
+    assert_eq!(standing(&world), RunStatus::Open, "a look has to see what it reported");
     tell_of(&mut world, passing, true);
-    assert_eq!((standing(&world), world.may_end(&one, "7", "Canary")), (Standing::Passed, Ok(true)));
+    assert_eq!((standing(&world), world.may_end(&one, "7", "Canary")), (RunStatus::Passed, Ok(true)));
     let run = &world.release("7").runs[0];
     assert_eq!((run.verdict, run.metrics[0].verdict), (Some(Verdict::Pass), Some(Verdict::Pass)));
     assert!(run.metrics[0].strata.is_empty() && run.metrics[0].judgement.is_none(), "nothing is kept");
@@ -262,15 +262,15 @@ fn a_stage_whose_strategy_does_not_say_so_is_not_over_before_its_end() {
     let found = judgement(&world, 20_000, Occasion::Look);
     assert!(!found.passes_early(), "{}", found.sentence);
     tell_of(&mut world, found, true);
-    assert_eq!((standing(&world), world.may_end(&child, "7", "Canary")), (Standing::Open, Ok(false)));
+    assert_eq!((standing(&world), world.may_end(&child, "7", "Canary")), (RunStatus::Open, Ok(false)));
 }
 
 #[test]
 fn what_ends_undecided_goes_on_by_itself_once_and_then_what_the_strategy_says_follows() {
     for (then, state, stands) in [
-        ("", "Paused", Standing::Paused),
-        (", then: fail", "RollingBack", Standing::Failed),
-        (", then: pass", "Running", Standing::Passed),
+        ("", "Paused", RunStatus::Paused),
+        (", then: fail", "RollingBack", RunStatus::Failed),
+        (", then: pass", "Running", RunStatus::Passed),
     ] {
         let keys = format!("inconclusive: {{extend: 7m, calls: 5000{then}}}, ");
         let (mut world, child) = ready(&compared(&keys));
@@ -280,7 +280,7 @@ fn what_ends_undecided_goes_on_by_itself_once_and_then_what_the_strategy_says_fo
         tell_of(&mut world, undecided, true);
         let release = world.release("7");
         let run = &release.runs[0];
-        assert_eq!((world.state_of("7"), run.standing, run.verdict), ("Running", Standing::Open, None));
+        assert_eq!((world.state_of("7"), run.standing, run.verdict), ("Running", RunStatus::Open, None));
         let extended = run.extended.unwrap();
         assert_eq!((extended.for_ms, extended.calls), (7 * 60_000, Some(5_000)));
         assert_eq!(extended.begun.map(|begun| begun.calls), Some(16));
@@ -333,14 +333,14 @@ fn whoever_extends_an_analysis_decides_nothing_of_a_stage_that_has_failed() {
     }
     let undecided = judgement(&world, 8, Occasion::Last);
     tell_of(&mut world, undecided, true);
-    assert_eq!((world.state_of("7"), standing(&world)), ("Paused", Standing::Paused));
+    assert_eq!((world.state_of("7"), standing(&world)), ("Paused", RunStatus::Paused));
     world.report(&agents[1], "7", kept("Canary", StageStatus::SuccessWaiting)).unwrap();
     let extend =
         Command::Analysis(analysis::Command::Extend { release: "7".to_owned(), for_ms: 60_000, calls: None });
     world.command(&extend).unwrap();
-    assert_eq!((world.state_of("7"), standing(&world)), ("Paused", Standing::Open));
+    assert_eq!((world.state_of("7"), standing(&world)), ("Paused", RunStatus::Open));
     world.resume("7");
-    assert_eq!((world.state_of("7"), standing(&world)), ("Running", Standing::Open));
+    assert_eq!((world.state_of("7"), standing(&world)), ("Running", RunStatus::Open));
 }
 
 proptest! {

@@ -8,7 +8,7 @@ use domain::{
         command::{Command, Refusal, Reply},
         members,
     },
-    traffic::{self, Report, Service, Told, Variation},
+    traffic::{self, Report, RouterReport, Service, Variation},
 };
 use model::{
     Capabilities, Leads, StageStatus,
@@ -164,7 +164,7 @@ fn stands(world: &mut World, router: &str, serving: usize, offer: &str) {
         is_standing: true,
         ..Service::told("checkout".to_owned(), variations.collect())
     };
-    let told = Told {
+    let told = RouterReport {
         kind: "nginx".to_owned(),
         version: None,
         phase: RouterPhase::Idle,

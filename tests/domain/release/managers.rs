@@ -5,11 +5,10 @@ use domain::release::{
     command::{Command, Form, Reply},
     lifecycle,
     manager::Agents,
-    members,
+    members, next_action,
     pause::Pause,
     state::ReleaseState,
     summary::Summary,
-    turn,
 };
 use language::{check_from_parent, render_full};
 use model::{FEATURE_CLASSES, FEATURE_INTERIM, StageStatus};
@@ -352,10 +351,10 @@ fn an_undo_reaches_a_manager_although_another_release_that_it_has_in_hand_is_pau
 
     assert_eq!(world.poll(&managers[0]), "one.undo");
     let key = world.state.children.key(&managers[0]).unwrap();
-    assert_eq!(turn::held(&world.state, key), ["two"], "it goes on holding what is paused");
+    assert_eq!(next_action::held(&world.state, key), ["two"], "it goes on holding what is paused");
     assert!(matches!(world.fetch(&managers[0], "one.undo").unwrap().form, Form::UndoOf { .. }));
     assert_eq!(world.poll(&managers[0]), "");
     let undone = summary("choirmaster undo", StageStatus::Completed);
     world.report(&managers[0], "one.undo", undone).unwrap();
-    assert_eq!(turn::held(&world.state, key), ["two"]);
+    assert_eq!(next_action::held(&world.state, key), ["two"]);
 }

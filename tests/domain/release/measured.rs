@@ -15,7 +15,7 @@ use domain::release::{
 use language::{Stage, Sticky, Strategy, analysis::ChildMetric, check_stored};
 use model::StageStatus;
 
-use super::{told, world::summary};
+use super::{reports, world::summary};
 use crate::random::Random;
 
 /// Its first stage gives the new version half of the calls.
@@ -69,13 +69,13 @@ fn with_ratio(ratio: f64, share: f64, calls: u64, random: &mut Random) -> Summar
 
 /// What a manager tells of its children, as it is written and read.
 fn manager(children: &[Summary]) -> Summary {
-    let strata = Strata::of(children, 50).told(Understood { groups: true }, told::bytes);
+    let strata = Strata::of(children, 50).told(Understood { groups: true }, reports::bytes);
     let splits = Some(dispersion_of(children)).filter(|found| !found.is_empty());
     let told = EffectsTold { splits, ..effects(children, 50).unwrap_or_default() };
     let effects = Some(told).filter(|told| *told != EffectsTold::default());
     let below = |child: &Summary| child.agents.map_or(1, |agents| agents.participants);
     let agents = Some(Agents { participants: children.iter().map(below).sum(), ..Agents::default() });
-    told::again(Summary { strata, effects, agents, ..summary("", StageStatus::Completed) })
+    reports::again(Summary { strata, effects, agents, ..summary("", StageStatus::Completed) })
 }
 
 /// Two levels up.

@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use domain::{
     plan,
     release::{
-        assignment::{Assignment, Slot},
-        command::{Command, Form, Reply, Seen as _},
-        deadline::{self, Missed},
+        assignment::{Assignment, StepIndex},
+        command::{Command, Form, LastSeen as _, Reply},
+        deadline::{self, MissedDeadline},
         decide, members,
-        offer::Piece,
+        next_action::{NextAction, turn},
+        offer::Unit,
         settings::Member,
         state::{Counts, End, Release, ReleaseState, State},
-        turn::{Turn, turn},
         waiting_offer,
     },
 };
@@ -31,7 +31,7 @@ pub struct Model {
 struct Glimpse {
     attempt: u16,
     status: ChildStatus,
-    stages: HashMap<(u16, Slot), StageStatus>,
+    stages: HashMap<(u16, StepIndex), StageStatus>,
     marks: usize,
 }
 
@@ -139,7 +139,7 @@ fn check_deadline(world: &World, release: &Release) {
             // It may have been so until now: then the whole time to fetch it begins anew.
             let latest = release.at(world.now)
                 + deadlines.of_member(Member { child: *child, part: assignment }).offer_ms;
-            let behind = deadline.missed == Missed::Offer && release.next_deadline <= latest;
+            let behind = deadline.missed == MissedDeadline::Offer && release.next_deadline <= latest;
             // What two releases ask of one child in the same instant is looked at one after the other.
             let by = deadline.at.max(release.at(world.now));
             let overlooked = release.next_deadline > by && !spoke && !behind;
@@ -165,8 +165,8 @@ fn check_gates(release: &Release) {
         return;
     }
     let place = |assignment: &Assignment| match assignment.piece() {
-        Piece::Stage(stage) => usize::from(stage),
-        Piece::Whole | Piece::Rollout(_) => release.strategy.stages.len(),
+        Unit::Stage(stage) => usize::from(stage),
+        Unit::Whole | Unit::Rollout(_) => release.strategy.stages.len(),
     };
     let parts = || release.assignments.values().filter(|a| a.status != ChildStatus::No);
     // How far anybody has come, and was told to go.
@@ -229,9 +229,9 @@ fn check_turn(world: &World, child: ChildKey) {
     let works = parts().filter(|a| a.status == ChildStatus::Doing && a.fetched).count();
     let undos = parts().filter(|a| a.pending_undo().is_some_and(|undo| undo.fetched)).count();
     assert!(works + undos <= 1, "{child:?} has {works} offers and {undos} undos in hand");
-    let busy = matches!(turn(state, child), Turn::Busy { .. });
+    let busy = matches!(turn(state, child), NextAction::Busy { .. });
     assert_eq!(busy, works + undos == 1, "{child:?} is not where its turn says");
-    let Turn::Offer { release, .. } = turn(state, child) else { return };
+    let NextAction::Offer { release, .. } = turn(state, child) else { return };
     assert!(state.release(release).is_some());
     let offer = waiting_offer(state, child).unwrap();
     let fetch = Command::Members(members::Command::Fetch {

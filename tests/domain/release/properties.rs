@@ -16,7 +16,7 @@ use proptest::prelude::*;
 
 use super::{
     model::Model,
-    told::received,
+    reports::received,
     world::{World, canary, forked, numbered, strategy_text, submission, two_functions, two_stage},
 };
 

@@ -3,7 +3,7 @@
 use domain::release::{
     command::{Command, Form, Refusal},
     members,
-    offer::Piece,
+    offer::Unit,
     stages,
 };
 use model::StageStatus;
@@ -27,7 +27,7 @@ fn skip(world: &mut World, stage: &str) -> Result<(), Refusal> {
     world.command(&Command::Stages(stages::Command::Skip { release, stage })).map(|_| ())
 }
 
-fn piece(world: &World, child: &str) -> Piece {
+fn piece(world: &World, child: &str) -> Unit {
     world.assignment("7", child).piece()
 }
 
@@ -64,7 +64,7 @@ fn stages_that_are_skipped_one_after_the_other_are_all_passed_over() {
             skip(&mut world, stage).unwrap();
             skip(&mut world, stage).unwrap();
         }
-        assert_eq!(piece(&world, &before), Piece::Stage(0));
+        assert_eq!(piece(&world, &before), Unit::Stage(0));
         world.report(&inside, &offer, summary("One", Completed)).unwrap();
         assert_eq!(world.poll(&inside), "7.rollout");
         skip(&mut world, "One").unwrap();

@@ -7,7 +7,7 @@ use domain::{
     children::{self, Poll, Profile},
     release::{
         advance,
-        command::{Command, Reply, Seen},
+        command::{Command, LastSeen, Reply},
         members,
         settings::Settings,
         state::State,
@@ -16,7 +16,7 @@ use domain::{
 use model::{ChildId, ChildKind, StageStatus, steps};
 
 use super::{
-    told::received,
+    reports::received,
     world::{canary, submission, summary},
 };
 use model::{ChildKey, Now};
@@ -37,7 +37,7 @@ struct Heard {
     gone_at: u64,
 }
 
-impl Seen for Heard {
+impl LastSeen for Heard {
     fn last_call(&self, child: ChildKey) -> Option<u64> {
         let is_gone = self.gone_before.is_some_and(|first| child < first);
         Some(if is_gone { self.gone_at } else { self.now })

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use analysis::{
     Assignment, Clock, Counts, Design, Finding, Histogram, HistogramFault, Judgement, Occasion, Rounding,
-    Sample, Tolerance, Values, classes::class_of, histogram::MAX_BUCKETS, values::GAMMA,
+    Sample, Tolerance, Values, histogram::MAX_BUCKETS, speed_classes::class_of, values::GAMMA,
 };
 use domain::release::{
-    classes::Classes,
     manager::Agents,
+    speed_classes::Classes,
     strata::{Key, MAX_GROUPED_BYTES, MAX_STRATA, Strata, Understood, one_form},
     summary::{Histogram as Bounds, Reported, Stratum, Summary, Times},
 };
 use model::{ChildKey, StageStatus};
 use proptest::prelude::*;
 
-use super::{told, world::summary};
+use super::{reports, world::summary};
 
 /// The split of the stage, in percent.
 const ORDERED: u8 = 5;
@@ -96,9 +96,9 @@ fn agent(measured: &[Measured]) -> Summary {
 
 /// What a manager tells of its children, as it is written and read.
 fn manager(children: &[Summary]) -> Summary {
-    let strata = Strata::of(children, ORDERED).told(Understood { groups: true }, told::bytes);
+    let strata = Strata::of(children, ORDERED).told(Understood { groups: true }, reports::bytes);
     let sum = Summary { strata, agents: Some(Agents::default()), ..summary("", StageStatus::Completed) };
-    told::again(sum)
+    reports::again(sum)
 }
 
 fn values() -> impl Strategy<Value = Vec<f64>> {
@@ -358,7 +358,7 @@ fn a_parent_is_told_the_strata_with_the_most_calls() {
         ..Stratum::default()
     });
     let agent = Summary { strata: strata.collect(), ..summary("", StageStatus::Completed) };
-    let told = Strata::of([&agent], ORDERED).told(Understood { groups: true }, told::bytes);
+    let told = Strata::of([&agent], ORDERED).told(Understood { groups: true }, reports::bytes);
     let intervals: Vec<u32> = told.iter().map(|stratum| stratum.interval).collect();
     assert_eq!(intervals, (100 - MAX_STRATA as u32..100).collect::<Vec<_>>());
     let all = Strata::of([&agent], ORDERED);
@@ -387,7 +387,7 @@ fn sticky(values: usize) -> Summary {
 }
 
 fn text_bytes(strata: &[Stratum]) -> usize {
-    strata.iter().map(told::bytes).sum()
+    strata.iter().map(reports::bytes).sum()
 }
 
 #[test]
@@ -423,14 +423,14 @@ fn a_parent_that_does_not_understand_groups_is_told_nothing_of_calls_that_depend
     let lone = Summary { assignment: Assignment::User, ..counted(500, 500) };
     let strata = Strata::of([&sticky(4), &lone], ORDERED);
     assert!(strata.are_sticky());
-    assert_eq!(strata.clone().told(Understood { groups: true }, told::bytes).len(), 65);
-    assert_eq!(strata.told(Understood::default(), told::bytes), []);
+    assert_eq!(strata.clone().told(Understood { groups: true }, reports::bytes).len(), 65);
+    assert_eq!(strata.told(Understood::default(), reports::bytes), []);
     // What doesn't depend on each other is told as before.
     let mixed = Strata::of([&sticky(4), &counted(500, 500)], ORDERED);
-    let told = mixed.told(Understood::default(), told::bytes);
+    let told = mixed.told(Understood::default(), reports::bytes);
     let calls = |told: &[Stratum]| told.iter().map(|of| (of.group, of.f1_calls)).collect::<Vec<_>>();
     assert_eq!(calls(&told), [(None, Some(500))]);
-    assert!(told.iter().all(|stratum| !told::text(stratum).contains("assignment")));
+    assert!(told.iter().all(|stratum| !reports::text(stratum).contains("assignment")));
 }
 
 #[test]
@@ -460,7 +460,7 @@ fn groups_keep_their_values_exactly_while_they_are_few_and_fit_into_a_report() {
         let strata = Strata::of([&agent], ORDERED);
         let mut times = strata.iter().flat_map(|(_, sides)| sides.times.clone().unwrap());
         assert!(times.all(|side| side.exact().is_some() == is_exact), "{values}");
-        let told = strata.clone().told(Understood { groups: true }, told::bytes);
+        let told = strata.clone().told(Understood { groups: true }, reports::bytes);
         assert_eq!(told.len(), 64);
         assert!(text_bytes(&told) <= MAX_GROUPED_BYTES, "{}", text_bytes(&told));
         assert!(told.iter().all(|stratum| stratum.f1_values.is_some()));
@@ -512,7 +512,7 @@ fn of_groups_that_do_not_fit_a_parent_is_told_calls_and_errors_and_never_some_of
     };
     let strata = [wide(5, 900), wide(10, 700), wide(20, 800), wide(50, 600), wide(90, 1_000)].concat();
     let agent = Summary { strata, ..summary("", StageStatus::Completed) };
-    let told = Strata::of([&agent], ORDERED).told(Understood { groups: true }, told::bytes);
+    let told = Strata::of([&agent], ORDERED).told(Understood { groups: true }, reports::bytes);
     assert!(text_bytes(&told) <= MAX_GROUPED_BYTES);
     let mut splits: BTreeMap<u8, (usize, usize)> = BTreeMap::new();
     for stratum in &told {
@@ -579,10 +579,10 @@ fn classes_are_merged_apart_and_come_to_the_same_over_any_managers() {
     let managers: Vec<Summary> = [0..2, 2..4]
         .map(|some| {
             let strata = Strata::classed(each().skip(some.start).take(2), ORDERED)
-                .told(Understood::default(), told::bytes);
+                .told(Understood::default(), reports::bytes);
             let sum =
                 Summary { strata, agents: Some(Agents::default()), ..summary("", StageStatus::Completed) };
-            told::again(sum)
+            reports::again(sum)
         })
         .into();
     // What is known of a manager itself says nothing of its children.

@@ -14,19 +14,19 @@ use domain::{
         advance,
         assignment::Assignment,
         change::Change,
-        command::{Command, Form, NoReply, Offer, Refusal, Reply, Seen},
+        command::{Command, Form, LastSeen, NoReply, Offer, Refusal, Reply},
         lifecycle, members, rollout,
         settings::Settings,
         stages,
         state::{Release, State},
         summary::{Histogram, Reported, Summary},
-        waits::{self, Look},
+        waits::{self, LineInputs},
     },
 };
 use language::render::ROLLOUT_STAGE;
 use model::{ChildId, ChildKey, ChildKind, Cordon, Now, ReleaseKey, StageStatus};
 
-use super::told::received;
+use super::reports::received;
 
 /// When children called last, in serving time.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl Calls {
     }
 }
 
-impl Seen for Calls {
+impl LastSeen for Calls {
     fn last_call(&self, child: ChildKey) -> Option<u64> {
         self.0.get(&child).copied()
     }
@@ -358,7 +358,7 @@ impl World {
 
     /// What a child in it waits for.
     pub fn waits_child(&self, release: &str, child: &str) -> String {
-        let look = Look { state: &self.state, seen: &self.calls, now: self.now, since: 0 };
+        let look = LineInputs { state: &self.state, seen: &self.calls, now: self.now, since: 0 };
         let key = self.state.children.key(child).unwrap();
         let release = self.release(release);
         look.child(release, key, &release.assignments[&key])

@@ -1,4 +1,4 @@
-use choirmaster::cli::{schema, source::Wanted, validate};
+use choirmaster::cli::{schema, source::SourceSpec, validate};
 
 use crate::{reference::REFERENCE, texts::with};
 
@@ -7,7 +7,7 @@ fn run(files: &[&str], json: bool, input: &str) -> (u8, String) {
         files: files.iter().map(ToString::to_string).collect(),
         json,
         strategies: None,
-        wanted: Wanted::default(),
+        wanted: SourceSpec::default(),
     };
     let mut out = Vec::new();
     let code = validate::run_with(&args, &mut input.as_bytes(), &mut out);

@@ -6,14 +6,14 @@ use domain::{
     children::{self, Poll, Variant},
     release::{
         advance,
-        command::{Command, NoReply, Reply, Seen},
-        lifecycle::{self, Submitted},
+        command::{Command, LastSeen, NoReply, Reply},
+        lifecycle::{self, Submission},
         members,
         settings::Settings,
         state::State,
     },
 };
-use engine::stored;
+use engine::json_columns;
 use model::{ChildId, ChildKey, Now, ReleaseId, StageStatus};
 
 use super::operator::sample;
@@ -24,7 +24,7 @@ const CHILD: &str = "c1";
 /// Nobody was ever heard of.
 struct Silence;
 
-impl Seen for Silence {
+impl LastSeen for Silence {
     fn last_call(&self, _: ChildKey) -> Option<u64> {
         None
     }
@@ -72,7 +72,8 @@ impl Story {
         let id = ReleaseId::parse(id).unwrap();
         let (strategy, text) = (Arc::new(strategy), text.as_str().into());
         let (digest, archive, parent) = ([1; 32], [2; 32], None);
-        let submission = Box::new(Submitted { id, strategy, text, digest, archive, parent, deferred: false });
+        let submission =
+            Box::new(Submission { id, strategy, text, digest, archive, parent, deferred: false });
         self.ask(&Command::Lifecycle(lifecycle::Command::Submit { submission, dry_run: false })).unwrap();
     }
 
@@ -86,7 +87,7 @@ impl Story {
         self.ask(&Command::Members(members::Command::Result {
             child: CHILD.into(),
             offer: offer.into(),
-            reports: vec![stored::received(summary(stage, status)).unwrap()],
+            reports: vec![json_columns::received(summary(stage, status)).unwrap()],
         }))
     }
 

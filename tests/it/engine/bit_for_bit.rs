@@ -6,10 +6,10 @@ use domain::release::{
     manager::Agents,
     summary::{Histogram as Bounds, Reported, Stratum, Summary, Times},
 };
-use engine::stored;
+use engine::json_columns;
 use proptest::{collection, option, prelude::*};
 
-use super::stored::{RUN, analysis_run, report};
+use super::json_columns::{RUN, analysis_run, report};
 use crate::store::rows::summary;
 
 fn finite() -> impl Strategy<Value = f64> {
@@ -63,7 +63,7 @@ prop_compose! {
     fn any_summary()(proxy_times in any_times(), f1_times_summary in any_times(), f2_times_summary in any_times(),
         rates in (finite(), finite()), whole in any_stratum(), strata in collection::vec(any_stratum(), 0..3),
         agents in option::of(any::<u32>()), recount in option::of(any::<u32>())) -> Summary {
-        let plain = stored::summary(&report(summary(&[1.0; 11], None, None))).unwrap();
+        let plain = json_columns::summary(&report(summary(&[1.0; 11], None, None))).unwrap();
         let agents = agents.map(|participants| Agents { participants, ..Agents::default() });
         Summary { proxy_times, f1_times_summary, f2_times_summary, f1_err_rate: rates.0, f2_err_rate: rates.1,
             f1_calls: whole.f1_calls, f2_calls: whole.f2_calls, f1_errors: whole.f1_errors,
@@ -90,20 +90,20 @@ fn bits(summary: &Summary) -> Vec<u64> {
 proptest! {
     #[test]
     fn a_report_comes_back_from_its_row_bit_for_bit(summary in any_summary()) {
-        let kept = stored::received(summary.clone()).unwrap();
-        let back = stored::summary(&report(kept.text.clone())).unwrap();
+        let kept = json_columns::received(summary.clone()).unwrap();
+        let back = json_columns::summary(&report(kept.text.clone())).unwrap();
         prop_assert_eq!(bits(&back), bits(&summary));
         prop_assert_eq!(&back, &summary);
         // So that a repeat of it is known after a restart.
-        prop_assert_eq!(stored::received(back).unwrap(), kept);
+        prop_assert_eq!(json_columns::received(back).unwrap(), kept);
     }
 
     #[test]
     fn the_room_that_a_stratum_takes_is_that_of_its_text(stratum in any_stratum()) {
-        let plain = stored::summary(&report(summary(&[1.0; 11], None, None))).unwrap();
-        let bare = stored::received(plain.clone()).unwrap().text.len();
-        let one = stored::received(Summary { strata: vec![stratum.clone()], ..plain }).unwrap().text.len();
-        prop_assert_eq!(one - bare, stored::stratum_bytes(&stratum) + r#","strata":[]"#.len());
+        let plain = json_columns::summary(&report(summary(&[1.0; 11], None, None))).unwrap();
+        let bare = json_columns::received(plain.clone()).unwrap().text.len();
+        let one = json_columns::received(Summary { strata: vec![stratum.clone()], ..plain }).unwrap().text.len();
+        prop_assert_eq!(one - bare, json_columns::stratum_bytes(&stratum) + r#","strata":[]"#.len());
     }
 
     #[test]
@@ -111,16 +111,16 @@ proptest! {
         let samples = [base, new].map(Sample::Values);
         let [baseline, canary] = samples.clone();
         let strata = vec![Judged::new("Canary", 0, baseline, canary)];
-        let plain = stored::run(&analysis_run(RUN)).unwrap();
+        let plain = json_columns::run(&analysis_run(RUN)).unwrap();
         let run = Run { metrics: vec![Metered { strata, ..Metered::default() }], ..plain };
-        let text = stored::run_text(&run).unwrap();
-        let back = stored::run(&analysis_run(&text)).unwrap();
+        let text = json_columns::run_text(&run).unwrap();
+        let back = json_columns::run(&analysis_run(&text)).unwrap();
         let found = [&back.metrics[0].strata[0].baseline, &back.metrics[0].strata[0].canary];
         for (found, sample) in found.into_iter().zip(&samples) {
             let (Sample::Values(found), Sample::Values(sample)) = (found, sample) else { panic!("{found:?}") };
             prop_assert!(found.iter().map(|value| value.to_bits()).eq(sample.iter().map(|value| value.to_bits())));
         }
-        prop_assert_eq!(stored::run_text(&back).unwrap(), text);
+        prop_assert_eq!(json_columns::run_text(&back).unwrap(), text);
         prop_assert_eq!(back, run);
     }
 }

@@ -10,7 +10,7 @@ use domain::{
     children,
     release::{
         command::{Command, Reply},
-        lifecycle::{self, Submitted},
+        lifecycle::{self, Submission},
         rollout,
         state::Release,
     },
@@ -35,7 +35,7 @@ pub async fn submit(manager: &Manager, text: &str) -> Reply {
     let strategy = language::check(text).strategy.unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let archive = functions::from_folder(root, &strategy, &functions::Limits::default()).unwrap();
-    let submitted = Submitted {
+    let submitted = Submission {
         id: ReleaseId::parse(strategy.id.as_str()).unwrap(),
         strategy: Arc::new(strategy),
         text: text.into(),

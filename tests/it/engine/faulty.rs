@@ -3,7 +3,7 @@
 use std::{fmt, path::Path, time::Duration};
 
 use domain::{children::Poll, release::settings::Settings};
-use engine::{Started, TaskSettings};
+use engine::{RunningEngine, TaskSettings};
 use futures_util::future::{BoxFuture, ready};
 use model::ChildId;
 use store::{
@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A manager on a store in this folder that asks what is the matter before it writes.
-pub async fn start(folder: &Path, fault: impl Fault + 'static) -> Started {
+pub async fn start(folder: &Path, fault: impl Fault + 'static) -> RunningEngine {
     let store = format!("sqlite://{}", folder.join("choir.db").display());
     let (store, reader) = url::open(&store, &OpenOptions::new()).await.unwrap();
     let writer = Box::new(Faulty { store, fault });

@@ -4,9 +4,9 @@ use domain::release::{
     pause::{Pause, PausedBy},
     state::ReleaseState,
 };
-use engine::stored::{self, ReleaseDetail};
+use engine::json_columns::{self, ReleaseDetail};
 
-use super::stored::release_detail;
+use super::json_columns::release_detail;
 
 fn read(state: &str) -> ReleaseDetail {
     serde_json::from_str(&release_detail(state, "")).unwrap()
@@ -25,7 +25,7 @@ fn whoever_paused_a_release_is_stored_beside_the_words() {
     for (pause, by, by_limit) in all {
         let release =
             ReleaseDetail { state: ReleaseState::Paused(pause.clone()), ..read(r#"{"state":"Running"}"#) };
-        let text = stored::json(&release).unwrap();
+        let text = json_columns::json(&release).unwrap();
         let words = serde_json::to_string(&pause.reason).unwrap();
         let stored = format!(r#"{{"state":"Paused","reason":{words},"by_limit":{by_limit},"by":"{by}"}}"#);
         assert_eq!(text, release_detail(&stored, ""));

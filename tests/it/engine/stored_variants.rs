@@ -1,26 +1,26 @@
 //! Each variant of what is kept as JSON has the name that it had. A variant without a case here does not compile.
 
 use domain::release::{
-    analysis::Standing,
-    assignment::{Fact, FunctionSet, Shows, Slot, Step},
+    analysis::RunStatus,
+    assignment::{FunctionSet, ReleaseEvent, Shows, Step, StepIndex},
     change::Change,
     ending::Cause,
     gate::Gate,
     manager::Agents,
     members::Change as OfMember,
-    offer::Piece,
+    offer::Unit,
     pause::PausedBy,
     state::{End, ReleaseState, State},
 };
 use engine::{
     audit,
-    stored::{self, AssignmentDetail, ChildDetail, ReleaseDetail},
+    json_columns::{self, AssignmentDetail, ChildDetail, ReleaseDetail},
 };
 use model::{ChildKey, ChildStatus, Cordon, Exclusion, Outcome, ReleaseKey, StageStatus};
 use serde::{Serialize, de::DeserializeOwned};
 use store::rows::AnalysisRunRow;
 
-use super::stored::release_detail;
+use super::json_columns::release_detail;
 
 /// Cases by the variant that each is of.
 struct Cases<T, C> {
@@ -52,7 +52,7 @@ macro_rules! cases {
 /// Reads a text of a column, and sees to it that it is written again as it was.
 fn read<T: Serialize + DeserializeOwned>(text: &str) -> T {
     let value = serde_json::from_str(text).unwrap();
-    assert_eq!(stored::json(&value).unwrap(), text);
+    assert_eq!(json_columns::json(&value).unwrap(), text);
     value
 }
 
@@ -65,10 +65,10 @@ const RUNNING: &str = r#"{"state":"Running"}"#;
 
 #[test]
 fn every_piece_that_a_child_may_have_has_the_name_that_it_had() {
-    let pieces = cases!(Piece {
-        Piece::Whole => [r#""whole""#],
-        Piece::Stage(_) => [r#"{"stage":2}"#],
-        Piece::Rollout(_) => [r#"{"rollout":1}"#],
+    let pieces = cases!(Unit {
+        Unit::Whole => [r#""whole""#],
+        Unit::Stage(_) => [r#"{"stage":2}"#],
+        Unit::Rollout(_) => [r#"{"rollout":1}"#],
     });
     pieces.hold(|piece| {
         let text =
@@ -110,21 +110,21 @@ fn every_reason_to_take_no_part_has_the_name_that_it_had() {
 
 #[test]
 fn every_fact_of_a_release_has_the_name_that_it_had() {
-    let facts = cases!(Fact {
-        Fact::Resumed { .. } => [r#""resumed","level":1"#],
-        Fact::Opened { .. } => [r#""opened","level":2"#],
-        Fact::FailuresAccepted { .. } => [r#""failures_accepted","level":2"#],
-        Fact::StageEnded { .. } => [r#""stage_ended","stage":3"#],
-        Fact::UntestedRolledOut => [r#""untested_rolled_out""#],
-        Fact::StageSkipped { .. } => [
+    let facts = cases!(ReleaseEvent {
+        ReleaseEvent::Resumed { .. } => [r#""resumed","level":1"#],
+        ReleaseEvent::Opened { .. } => [r#""opened","level":2"#],
+        ReleaseEvent::FailuresAccepted { .. } => [r#""failures_accepted","level":2"#],
+        ReleaseEvent::StageEnded { .. } => [r#""stage_ended","stage":3"#],
+        ReleaseEvent::UntestedRolledOut => [r#""untested_rolled_out""#],
+        ReleaseEvent::StageSkipped { .. } => [
             r#""stage_skipped","stage":1,"then":{"stage":2}"#,
             r#""stage_skipped","stage":1,"then":{"rollout":0}"#,
             r#""stage_skipped","stage":1,"then":"whole""#,
         ],
-        Fact::WinnerChosen { .. } => [r#""winner_chosen","variation":2"#],
-        Fact::Aborted => [r#""aborted""#],
-        Fact::RoutersBack => [r#""routers_back""#],
-        Fact::Retried => [r#""retried""#],
+        ReleaseEvent::WinnerChosen { .. } => [r#""winner_chosen","variation":2"#],
+        ReleaseEvent::Aborted => [r#""aborted""#],
+        ReleaseEvent::RoutersBack => [r#""routers_back""#],
+        ReleaseEvent::Retried => [r#""retried""#],
     });
     facts.hold(|fact| {
         let facts = format!(r#""facts":[{{"fact":{fact},"at":9}}]"#);
@@ -244,19 +244,19 @@ fn however_a_child_is_cordoned_it_has_the_name_that_it_had() {
 
 #[test]
 fn however_an_analysis_stands_it_has_the_name_that_it_had() {
-    let standings = cases!(Standing {
-        Standing::Open => ["open"],
-        Standing::Passed => ["passed"],
-        Standing::Paused => ["paused"],
-        Standing::Failed => ["failed"],
-        Standing::Accepted => ["accepted"],
+    let standings = cases!(RunStatus {
+        RunStatus::Open => ["open"],
+        RunStatus::Passed => ["passed"],
+        RunStatus::Paused => ["paused"],
+        RunStatus::Failed => ["failed"],
+        RunStatus::Accepted => ["accepted"],
     });
     standings.hold(|standing| {
         let detail = format!(
             r#"{{"block":0,"number":0,"of":1,"began":0,"looks":0,"looked_ms":0,"metrics":[],"standing":"{standing}","why":""}}"#
         );
-        let run = stored::run(&AnalysisRunRow { release_key: 1, block: 0, detail: detail.clone() }).unwrap();
-        assert_eq!(stored::run_text(&run).unwrap(), detail);
+        let run = json_columns::run(&AnalysisRunRow { release_key: 1, block: 0, detail: detail.clone() }).unwrap();
+        assert_eq!(json_columns::run_text(&run).unwrap(), detail);
         run.standing
     });
 }
@@ -272,7 +272,7 @@ fn told_step(step: &Step) -> String {
 
 #[test]
 fn every_step_of_a_child_is_told_in_the_words_that_it_had() {
-    let (slot, functions, agents) = (Slot(3), FunctionSet(5), Agents { failed: 1, ..Agents::default() });
+    let (slot, functions, agents) = (StepIndex(3), FunctionSet(5), Agents { failed: 1, ..Agents::default() });
     let counted = r#""agents":{"participants":0,"succeeded":0,"failed":1,"timed_out":0,"unreachable":0,"unconfirmed":0}"#;
     let status = StageStatus::Completed;
     let reported = |shows, why| Step::Reported { slot, status, digest: 9, shows, why };
@@ -308,9 +308,9 @@ fn every_step_of_a_child_is_told_in_the_words_that_it_had() {
         ],
         Step::NextWave { .. } => [told(Step::NextWave { wave: 2 }, r#""next_wave","wave":2"#)],
         Step::NextOffer { .. } => [
-            told(Step::NextOffer { piece: Piece::Whole }, r#""next_offer","piece":"whole""#),
-            told(Step::NextOffer { piece: Piece::Stage(2) }, r#""next_offer","piece":{"stage":2}"#),
-            told(Step::NextOffer { piece: Piece::Rollout(1) }, r#""next_offer","piece":{"rollout":1}"#),
+            told(Step::NextOffer { piece: Unit::Whole }, r#""next_offer","piece":"whole""#),
+            told(Step::NextOffer { piece: Unit::Stage(2) }, r#""next_offer","piece":{"stage":2}"#),
+            told(Step::NextOffer { piece: Unit::Rollout(1) }, r#""next_offer","piece":{"rollout":1}"#),
         ],
         Step::Ended { .. } => [told(
             Step::Ended { status: ChildStatus::Done, outcome: Outcome::Succeeded },

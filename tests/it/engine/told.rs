@@ -11,20 +11,20 @@ use domain::{
     plan::Needs,
     release::{
         change::Change,
-        classes::Begun,
         ending::{Cause, Ending},
         lifecycle::{Change as OfLife, Membership},
         manager::Agents,
         members::Change as OfMember,
         pause::Pause,
+        speed_classes::Begun,
         state::{End, State},
     },
 };
 use engine::{
     audit,
-    effect::{Entry, Owed, TAKING, ToParent},
+    effect::{Entry, ParentStageResult, TAKING, ToParent},
+    json_columns,
     questions::eligible::EligibleWanted,
-    stored,
 };
 use language::{Partial, Target, TargetArea};
 use model::{ChildId, ChildKey, Cordon, Exclusion, Now, ReleaseId, ReleaseKey, StageStatus};
@@ -155,9 +155,9 @@ fn every_event_of_a_release_is_told_in_the_words_that_it_had() {
 }
 
 /// With all that may be absent, and without.
-fn owed() -> [(Owed, &'static str); 2] {
+fn owed() -> [(ParentStageResult, &'static str); 2] {
     let why = Ending { child: Some("c".to_owned()), ..Ending::new(Cause::Parent, "t") };
-    let full = Owed {
+    let full = ParentStageResult {
         offer: "o".to_owned(),
         release: Some(ReleaseId::parse("r").unwrap()),
         release_key: 1,
@@ -171,7 +171,7 @@ fn owed() -> [(Owed, &'static str); 2] {
         why: Some(Box::new(why)),
         recount: Some(6),
     };
-    [(full, FULL), (Owed::undone("o".to_owned(), 2), BARE)]
+    [(full, FULL), (ParentStageResult::undone("o".to_owned(), 2), BARE)]
 }
 
 const FULL: &str = r#"{"offer":"o","release":"r","release_key":1,"stage":"s","slot":2,"status":"Failure","next":"n","split":3,"begun":{"function":"f","at_ms":-4},"agents":{"participants":5,"succeeded":0,"failed":0,"timed_out":0,"unreachable":0,"unconfirmed":0},"why":{"cause":"above","text":"t","child":"c"},"recount":6}"#;
@@ -181,7 +181,7 @@ const BARE: &str = r#"{"offer":"o","release":null,"release_key":0,"stage":"choir
 fn what_is_owed_to_the_parent_lies_in_the_outbox_under_the_names_that_it_had() {
     for (owed, text) in owed() {
         assert_eq!(Entry::from(owed.clone()).payload().unwrap(), text);
-        assert_eq!(serde_json::from_str::<Owed>(text).unwrap(), owed);
+        assert_eq!(serde_json::from_str::<ParentStageResult>(text).unwrap(), owed);
     }
 }
 
@@ -219,7 +219,7 @@ fn managers_below_are_asked_in_the_words_that_they_know() {
     for (needs, text) in told {
         let wanted: EligibleWanted = serde_json::from_str(text).unwrap();
         assert_eq!(wanted.needs, needs);
-        assert_eq!(stored::json(&wanted).unwrap(), text);
+        assert_eq!(json_columns::json(&wanted).unwrap(), text);
     }
 }
 

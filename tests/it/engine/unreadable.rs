@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use choirmaster::{app, app::Options};
-use domain::release::analysis::{Metered, Run, Standing};
-use engine::stored;
+use domain::release::analysis::{Metered, Run, RunStatus};
+use engine::json_columns;
 use serde_json::json;
 use sqlx::{Connection as _, SqliteConnection};
 use store::{StoreError, rows::AuditRow};
@@ -77,7 +77,7 @@ async fn an_event_of_the_first_version_is_shown_and_a_newer_one_is_unreadable_an
     let events = r#"[{"event":"a"},{"version":2,"event":"b"}]"#.to_owned();
     let (actor, release_key) = ("child".to_owned(), None);
     let row = AuditRow { seq: 3, idx: 4, at_ms: 5, release_key, actor, events, steps: false };
-    let error = stored::events(&row).unwrap_err().to_string();
+    let error = json_columns::events(&row).unwrap_err().to_string();
     let said = "table audit, key (3, 4), column events: its form has version 2, and this program knows those up to 1";
     assert!(error.contains(said), "{error}");
     world.stop().await;
@@ -196,8 +196,8 @@ async fn functions_of_which_it_can_not_be_read_which_they_are_are_not_as_if_ther
 
 #[test]
 fn a_value_without_a_json_form_is_refused_and_not_written_as_nothing() {
-    assert!(matches!(stored::json(&BTreeMap::from([((1, 2), 3)])), Err(StoreError::Refused(_))));
-    assert_eq!(stored::json(&json!({"a": 1})).unwrap(), r#"{"a":1}"#);
+    assert!(matches!(json_columns::json(&BTreeMap::from([((1, 2), 3)])), Err(StoreError::Refused(_))));
+    assert_eq!(json_columns::json(&json!({"a": 1})).unwrap(), r#"{"a":1}"#);
     let run = Run {
         block: 0,
         number: 0,
@@ -206,10 +206,10 @@ fn a_value_without_a_json_form_is_refused_and_not_written_as_nothing() {
         looks: 0,
         looked_ms: 0,
         metrics: vec![Metered::default()],
-        standing: Standing::Open,
+        standing: RunStatus::Open,
         verdict: None,
         why: String::new(),
         extended: None,
     };
-    assert!(stored::run_text(&run).is_ok());
+    assert!(json_columns::run_text(&run).is_ok());
 }

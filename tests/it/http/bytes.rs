@@ -5,7 +5,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::world::{World, strategy};
-use crate::{deadline::DEADLINE, doors::routes::is_endless};
+use crate::{deadline::DEADLINE, hostile_input::routes::is_endless};
 
 /// Requests in all.
 const CASES: usize = 600;

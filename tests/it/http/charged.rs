@@ -3,13 +3,13 @@
 use axum::body::to_bytes;
 
 use axum::body::Body;
-use http_api::tried_alone::{Account, Charged, FREE_BYTES};
+use http_api::tried_alone::{FREE_BYTES, MemoryReservation, MeteredBody};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-fn body(bytes: usize, memory: &Arc<Semaphore>) -> (Body, Arc<Account>) {
-    let account = Arc::new(Account::default());
-    let body = Charged::new(Body::from(vec![0; bytes]), Arc::clone(memory), Arc::clone(&account));
+fn body(bytes: usize, memory: &Arc<Semaphore>) -> (Body, Arc<MemoryReservation>) {
+    let account = Arc::new(MemoryReservation::default());
+    let body = MeteredBody::new(Body::from(vec![0; bytes]), Arc::clone(memory), Arc::clone(&account));
     (Body::new(body), account)
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use choirmaster::cli::{source::Wanted, validate};
+use choirmaster::cli::{source::SourceSpec, validate};
 use serde_json::{Value, json};
 
 use crate::world::{Answer, World, strategy};
@@ -95,7 +95,7 @@ fn validated(folder: &Path, named: &str) -> (u8, String) {
     let named = folder.join(named).display().to_string();
     let mut out = Vec::new();
     let args =
-        validate::Args { files: vec![named], json: false, strategies: None, wanted: Wanted::default() };
+        validate::Args { files: vec![named], json: false, strategies: None, wanted: SourceSpec::default() };
     let code = validate::run(&args, &mut out);
     (code, String::from_utf8(out).unwrap().replace(&folder.display().to_string(), "DIR"))
 }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::{
     deadline::DEADLINE,
-    doors::routes,
+    hostile_input::routes,
     world::{AREA, Answer, World, strategy},
 };
 

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use serde_json::Value;
 
-use crate::{doors::routes::is_endless, world::World};
+use crate::{hostile_input::routes::is_endless, world::World};
 
 const METHODS: [&str; 5] = ["get", "post", "put", "delete", "patch"];
 

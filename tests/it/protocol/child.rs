@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use model::StageStatus;
 use proptest::prelude::*;
 use protocol::{
-    EndStageAnswer, EndStageRequest, MAX_ERROR_BYTES, PollAnswer, PollRequest, ResultRequest, StageSummary,
-    Then, TimesForm,
+    EndStageAnswer, EndStageRequest, FollowUp, MAX_ERROR_BYTES, PollAnswer, PollRequest, ResultRequest,
+    StageSummary, TimesForm,
     child::{
         MAX_CHILD_NAME_BYTES, MAX_GROUPED_STRATA, MAX_HISTOGRAM_BOUNDS, MAX_LABELS, MAX_RUNTIMES,
         MAX_STAGE_NAME_BYTES, MAX_STRATA, MAX_SUMMARIES,
@@ -94,7 +94,8 @@ fn answers_are_written_as_children_read_them() {
     insta::assert_snapshot!(serde_json::to_string(&answer).unwrap(), @r#"{"id":"a","new_release":"21.2"}"#);
     let plain = EndStageAnswer::default();
     insta::assert_snapshot!(serde_json::to_string(&plain).unwrap(), @r#"{"end_stage":false}"#);
-    let back = EndStageAnswer { end_stage: true, then: Some(Then::Rollback), ..EndStageAnswer::default() };
+    let back =
+        EndStageAnswer { end_stage: true, then: Some(FollowUp::Rollback), ..EndStageAnswer::default() };
     insta::assert_snapshot!(serde_json::to_string(&back).unwrap(), @r#"{"end_stage":true,"then":"rollback"}"#);
     let won = EndStageAnswer {
         end_stage: true,

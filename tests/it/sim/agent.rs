@@ -13,7 +13,7 @@ use domain::{
         summary::{Summary, Times},
     },
 };
-use engine::stored;
+use engine::json_columns;
 use language::{Action, Stage, StageKind, Strategy, render};
 use model::{ChildId, ReleaseKey, StageStatus};
 
@@ -388,7 +388,7 @@ impl Agent {
         self.results += 1;
         self.step = Step::Chattering;
         let summary = numbered(stage, StageStatus::Error, f64::from(self.results));
-        let reports = vec![stored::received(summary).unwrap()];
+        let reports = vec![json_columns::received(summary).unwrap()];
         heart(Command::Members(members::Command::Result { child: self.id.clone(), offer, reports }))
     }
 
@@ -552,7 +552,7 @@ impl Agent {
         heart(Command::Members(members::Command::Result {
             child: self.id.clone(),
             offer: work.id.clone(),
-            reports: vec![stored::received(summary).unwrap()],
+            reports: vec![json_columns::received(summary).unwrap()],
         }))
     }
 

@@ -6,7 +6,7 @@ use domain::{
     release::{
         assignment::{Assignment, Step},
         change::Change,
-        command::{Command, Form, NoReply, Refusal, Reply, Seen},
+        command::{Command, Form, LastSeen, NoReply, Refusal, Reply},
         decide,
         gate::Gate,
         lifecycle, members,
@@ -111,7 +111,7 @@ pub enum Flaw {
 /// Decides and applies a command, with a flaw if there is one.
 pub fn advance(
     state: &mut State,
-    seen: &dyn Seen,
+    seen: &dyn LastSeen,
     command: &Command,
     now: Now,
     flaw: Option<Flaw>,

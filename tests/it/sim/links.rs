@@ -8,12 +8,13 @@ use std::collections::{HashMap, VecDeque};
 use domain::{
     children::{self, Poll, Profile},
     parent::{
-        Act, Answer, Below, Call, CallId, Facts, Link, Polled, Row, Settings, Survey, ToldStage, Trouble,
+        Act, Answer, Below, Call, CallId, Link, LinkInputs, PollResponse, Row, Settings, Survey, ToldStage,
+        Trouble,
     },
     release::{
-        assignment::Slot,
+        assignment::StepIndex,
         command::{Command, Offer, Refusal, Reply},
-        lifecycle::{self, Submitted},
+        lifecycle::{self, Submission},
         manager::Agents,
         members,
         offer::OfferName,
@@ -26,8 +27,8 @@ use domain::{
     },
 };
 use engine::{
-    effect::{OWED, Owed, TAKING},
-    stored,
+    effect::{OWED, ParentStageResult, TAKING},
+    json_columns,
 };
 use language::Strategy;
 use model::{ChildId, ChildKind, FEATURE_SERVICES, FEATURE_TRAFFIC, ReleaseId, ReleaseKey, StageStatus};
@@ -59,7 +60,7 @@ enum Doing {
     },
     Submitting {
         offer: String,
-        submission: Box<Submitted>,
+        submission: Box<Submission>,
         left: Vec<ReleaseId>,
     },
     Undoing(Undoing),
@@ -85,7 +86,7 @@ pub struct Line {
     link: Link,
     below: Below,
     doing: HashMap<CallId, Doing>,
-    results: HashMap<Row, Owed>,
+    results: HashMap<Row, ParentStageResult>,
     answers: VecDeque<(CallId, Result<Answer, Trouble>)>,
     /// It waits for its own engine.
     is_busy: bool,
@@ -128,7 +129,7 @@ impl Line {
             ENROLLED => self.link.note_enrolled(effect.payload.clone()),
             TAKING => self.link.note_taking(effect.row, effect.payload.clone()),
             OWED => {
-                let owed: Owed = serde_json::from_str(&effect.payload).unwrap();
+                let owed: ParentStageResult = serde_json::from_str(&effect.payload).unwrap();
                 self.link.note_owed(effect.row, owed.offer.clone(), at - effect.at, at);
                 self.results.insert(effect.row, owed);
             }
@@ -196,7 +197,7 @@ impl World {
             // What is not committed is no fact.
             let is_fresh = !self.managers[manager].has_something_to_commit();
             if is_fresh {
-                line.link.note_facts(Facts::of(&self.managers[manager].state), at);
+                line.link.note_facts(LinkInputs::of(&self.managers[manager].state), at);
                 if let Some((call, answer)) = line.answers.pop_front() {
                     line.link.note_answer(call, answer, at);
                 }
@@ -330,14 +331,14 @@ impl World {
                     let status = owed.status;
                     let key = ReleaseKey(owed.release_key);
                     let measured = owed.release.as_ref().filter(|_| owed.recount.is_none());
-                    let about = measured.map(|_| (key, Slot(owed.slot)));
+                    let about = measured.map(|_| (key, StepIndex(owed.slot)));
                     let sum = self.sum_up(manager, about, status, owed.stage);
                     let summary =
                         Summary { agents: Some(owed.agents), why: owed.why, recount: owed.recount, ..sum };
                     Command::Members(members::Command::Result {
                         child: id,
                         offer: owed.offer,
-                        reports: vec![stored::received(summary).unwrap()],
+                        reports: vec![json_columns::received(summary).unwrap()],
                     })
                 });
                 (sent, None)
@@ -349,7 +350,7 @@ impl World {
                     _ => return,
                 };
                 let found = self.managers[manager].state.release_by_id(release.as_str());
-                let about = found.map(|found| (found.key, Slot::stage(usize::from(stage))));
+                let about = found.map(|found| (found.key, StepIndex::stage(usize::from(stage))));
                 let agents = found.map(Release::agents);
                 let above = found.and_then(|found| found.parent.as_ref()).filter(|_| failures.is_some());
                 let failed = above.and_then(|above| Some((above.failures, above.failed.clone()?)));
@@ -359,7 +360,7 @@ impl World {
                     let sum = self.sum_up(manager, Some(about), status, Some(name));
                     let (failures, why) = failed.unzip();
                     let summary = Summary { agents, failures, why, ..sum };
-                    let reports = vec![stored::received(summary).unwrap()];
+                    let reports = vec![json_columns::received(summary).unwrap()];
                     Command::Members(members::Command::Result { child: id, offer, reports })
                 });
                 (sent, None)
@@ -390,7 +391,7 @@ impl World {
     fn sum_up(
         &mut self,
         manager: usize,
-        about: Option<(ReleaseKey, Slot)>,
+        about: Option<(ReleaseKey, StepIndex)>,
         status: StageStatus,
         stage: Option<String>,
     ) -> Summary {
@@ -449,13 +450,13 @@ impl World {
                 answer.map(|_| Answer::Taken).map_err(|refusal| Trouble::Passing(refusal.to_string()))
             }
             (Doing::Plain, Response::Heart(answer)) => match *answer {
-                Ok(Reply::Polled { child, offer, .. }) => Ok(Answer::Polled(Polled {
+                Ok(Reply::Polled { child, offer, .. }) => Ok(Answer::Polled(PollResponse {
                     id: child.as_str().to_owned(),
                     offer,
                     rm_ids: beside.above,
                     hold: beside.hold,
                     features: self.features(),
-                    ..Polled::default()
+                    ..PollResponse::default()
                 })),
                 Ok(Reply::EndStage { end, rollback, skip, winner: _, accepted }) => {
                     Ok(Answer::EndStage { end, undo: rollback, skip, accepted })
@@ -519,7 +520,7 @@ impl World {
                     waves,
                     retries,
                     amounts: Vec::new(),
-                    turnouts: domain::release::turnout::Turnouts::new(),
+                    turnouts: domain::release::liveness_check::ReportedLiveness::new(),
                 }),
             );
         }
@@ -550,7 +551,11 @@ impl World {
             if undoing.is_under_way {
                 return self.answer_link(manager, call, Ok(Answer::Taken));
             }
-            return self.tell_up(manager, call, &Owed::undone(undoing.offer, undoing.unconfirmed));
+            return self.tell_up(
+                manager,
+                call,
+                &ParentStageResult::undone(undoing.offer, undoing.unconfirmed),
+            );
         };
         let command = Command::Parent(parent::Command::Undo { release, offer: undoing.offer.clone() });
         self.links[manager].as_mut().unwrap().doing.insert(call, Doing::Undoing(undoing));
@@ -558,7 +563,7 @@ impl World {
     }
 
     /// The parent will hear this, and nothing else follows from its offer.
-    fn tell_up(&mut self, manager: usize, call: CallId, owed: &Owed) {
+    fn tell_up(&mut self, manager: usize, call: CallId, owed: &ParentStageResult) {
         let had = self.managers[manager].has_something_to_commit();
         self.managers[manager].effect(OWED, serde_json::to_string(owed).unwrap(), self.at);
         self.links[manager].as_mut().unwrap().doing.insert(call, Doing::Refusing);
@@ -591,13 +596,13 @@ impl World {
         manager: usize,
         call: CallId,
         offer: String,
-        submission: Submitted,
+        submission: Submission,
         mut left: Vec<ReleaseId>,
     ) {
         if left.is_empty() {
             return self.tell_up(manager, call, &refused(&offer));
         }
-        let submission = Box::new(Submitted { id: left.remove(0), ..submission });
+        let submission = Box::new(Submission { id: left.remove(0), ..submission });
         let command =
             Command::Lifecycle(lifecycle::Command::Submit { submission: submission.clone(), dry_run: false });
         let doing = Doing::Submitting { offer, submission, left };
@@ -610,7 +615,7 @@ impl World {
         manager: usize,
         call: CallId,
         offer: String,
-        submission: Submitted,
+        submission: Submission,
         left: Vec<ReleaseId>,
         answer: Result<Reply, Refusal>,
     ) {
@@ -632,8 +637,8 @@ impl World {
 }
 
 /// What the parent hears of an offer that can't be a release.
-fn refused(offer: &str) -> Owed {
-    Owed {
+fn refused(offer: &str) -> ParentStageResult {
+    ParentStageResult {
         offer: offer.to_owned(),
         release: None,
         release_key: 0,

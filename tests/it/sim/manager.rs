@@ -12,22 +12,22 @@ use ::domain::children::{self, Variant};
 use ::domain::{
     parent::Row,
     release::{
-        assignment::{Slot, Step},
+        assignment::{Step, StepIndex},
         change::Change,
-        command::{Command, Form, NoReply, Refusal, Reply, Seen},
-        decide, members,
+        command::{Command, Form, LastSeen, NoReply, Refusal, Reply},
+        decide, members, next_action,
         offer::OfferName,
         parent,
         settings::Settings,
         state::{Release, State},
         summary::Summary,
-        turn, waiting_offer,
+        waiting_offer,
     },
 };
 use engine::{
-    effect::{OWED, Owed},
+    effect::{OWED, ParentStageResult},
+    json_columns,
     rows::{owed, recount},
-    stored,
 };
 use model::{ChildId, ChildKey, Now, ReleaseKey, StageStatus};
 use store::rows::StageResultRow;
@@ -51,7 +51,7 @@ struct Calls {
     last: HashMap<ChildKey, u64>,
 }
 
-impl Seen for Calls {
+impl LastSeen for Calls {
     fn last_call(&self, child: ChildKey) -> Option<u64> {
         Some(self.last.get(&child).copied().unwrap_or_default().max(self.listening_since))
     }
@@ -100,7 +100,7 @@ pub struct Effect {
 }
 
 /// The last result of a child in a stage: of which attempt, and what it said.
-type Results = BTreeMap<(ReleaseKey, Slot, ChildKey), (u16, String)>;
+type Results = BTreeMap<(ReleaseKey, StepIndex, ChildKey), (u16, String)>;
 
 /// A child has changed something.
 #[derive(Debug)]
@@ -282,7 +282,7 @@ impl Manager {
             (Command::Children(children::Command::Poll(poll)), None) => {
                 let child = poll.child.as_ref().and_then(|id| state.children.key(id.as_str()));
                 child.is_none_or(|child| {
-                    waiting_offer(state, child).is_some() || turn::held(state, child) != patient.held
+                    waiting_offer(state, child).is_some() || next_action::held(state, child) != patient.held
                 })
             }
             (command, None) => {
@@ -296,7 +296,7 @@ impl Manager {
 
     /// Offers that a child has in hand and whose release is paused.
     pub fn held(&self, child: ChildKey) -> Vec<String> {
-        turn::held(&self.state, child)
+        next_action::held(&self.state, child)
     }
 
     /// Who waits is not silent.
@@ -359,7 +359,7 @@ impl Manager {
                     continue;
                 }
                 Change::Parent(parent::Change::UndoReported { offer, unconfirmed, .. }) => {
-                    let effect = Owed::undone(offer.clone(), *unconfirmed);
+                    let effect = ParentStageResult::undone(offer.clone(), *unconfirmed);
                     self.effect(OWED, serde_json::to_string(&effect).unwrap(), at);
                     continue;
                 }
@@ -385,7 +385,7 @@ impl Manager {
             let attempt =
                 self.release(*release).and_then(|found| Some(found.assignments.get(child)?.attempt));
             let Some(attempt) = attempt else { continue };
-            let (text, _) = stored::kept(kept, status).unwrap();
+            let (text, _) = json_columns::kept(kept, status).unwrap();
             self.fresh_results.insert((*release, *slot, *child), (attempt, text));
         }
     }
@@ -408,11 +408,13 @@ impl Manager {
     }
 
     /// What the disk has of a stage: the last result of each child.
-    pub fn summaries(&self, release: ReleaseKey, slot: Slot) -> Vec<(ChildKey, Summary)> {
+    pub fn summaries(&self, release: ReleaseKey, slot: StepIndex) -> Vec<(ChildKey, Summary)> {
         let of_stage = (release, slot, ChildKey(0))..=(release, slot, ChildKey(u32::MAX));
         let rows = self.results.range(of_stage);
         let mut found: Vec<(ChildKey, Summary)> = rows
-            .map(|((_, _, child), (_, text))| (*child, stored::summary(&result_row(text.clone())).unwrap()))
+            .map(|((_, _, child), (_, text))| {
+                (*child, json_columns::summary(&result_row(text.clone())).unwrap())
+            })
             .collect();
         if self.flaw == Some(Flaw::SumsOneShort) {
             found.pop();

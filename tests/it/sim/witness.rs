@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use domain::{
     children,
     release::{
-        assignment::{Assignment, Slot, Step},
+        assignment::{Assignment, Step, StepIndex},
         change::Change,
         command::{Command, Form, Reply},
         gate::Gate,
@@ -50,7 +50,7 @@ enum Promise {
 struct Glimpse {
     attempt: u16,
     status: ChildStatus,
-    slots: BTreeMap<Slot, StageStatus>,
+    slots: BTreeMap<StepIndex, StageStatus>,
     marks: usize,
 }
 
@@ -337,7 +337,7 @@ impl Witness {
                 self.over.entry((release.key, record.id.as_str().to_owned())).or_insert(at);
             }
             let twice = part.marks().iter().enumerate().any(|(at, mark)| {
-                let same = |other: &&domain::release::assignment::Mark| {
+                let same = |other: &&domain::release::assignment::ResultDigest| {
                     other.slot == mark.slot && other.attempt == mark.attempt
                 };
                 part.marks()[..at].iter().any(|other| same(&other))
@@ -683,7 +683,7 @@ impl Witness {
     /// had been told that all have come there.
     pub fn came_later(&self, release: &Release, child: &str, stage: usize) -> bool {
         let level = self.stood_in.get(&(release.key, child.to_owned()));
-        level.is_some_and(|level| release.gates.levels.may_end(Slot::stage(stage), *level))
+        level.is_some_and(|level| release.gates.levels.may_end(StepIndex::stage(stage), *level))
     }
 
     /// Whether the child was told to end a stage for want of calls. It may get them before it hears of it.

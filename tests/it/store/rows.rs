@@ -158,7 +158,7 @@ pub fn summary(numbers: &[f64], calls: Option<u64>, errors: Option<u64>) -> Stri
         recount: None,
         failures: None,
     };
-    engine::stored::received(summary).unwrap().text.clone()
+    engine::json_columns::received(summary).unwrap().text.clone()
 }
 
 prop_compose! {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::{plan::Needs, release::turnout::SilenceLimits};
+use domain::{plan::Needs, release::liveness_check::SilenceLimits};
 use engine::questions::{
     PATIENCE, Unanswered, ask,
     eligible::{Able, Eligible, EligibleWanted},

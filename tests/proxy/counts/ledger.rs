@@ -1,7 +1,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use call_metrics::Tally;
-use call_metrics::{Cursor, Key, Ledger, Moment, Reading, Room, Timeline, Times};
+use call_metrics::{CallMetrics, Cursor, Key, Moment, Reading, Retention, Timeline, Times};
 use proptest::prelude::*;
 use tokio::time::Instant;
 
@@ -11,8 +11,8 @@ fn timeline() -> Timeline {
     Timeline::new(Instant::now(), LENGTH as u32)
 }
 
-fn ledger(room: Room) -> Ledger {
-    Ledger::new(timeline(), room, 7)
+fn ledger(room: Retention) -> CallMetrics {
+    CallMetrics::new(timeline(), room, 7)
 }
 
 fn key(version: u8) -> Arc<Key> {
@@ -74,10 +74,10 @@ proptest! {
         bytes in prop_oneof![Just(0_usize), Just(10_000), Just(usize::MAX)],
     ) {
         let age = Duration::from_secs(LENGTH * intervals);
-        let mut ledger = ledger(Room { age, bytes, ..Room::default() });
+        let mut ledger = ledger(Retention { age, bytes, ..Retention::default() });
         let (mut now, mut cursor) = (0, Cursor::default());
         let (mut counted, mut read) = (BTreeMap::<String, u64>::new(), BTreeMap::<String, u64>::new());
-        let read_on = |ledger: &mut Ledger, cursor: &mut Cursor, read: &mut BTreeMap<String, u64>| {
+        let read_on = |ledger: &mut CallMetrics, cursor: &mut Cursor, read: &mut BTreeMap<String, u64>| {
             let reading = ledger.since(*cursor);
             let places: Vec<_> = reading.closed.iter().map(|interval| (interval.from, interval.to)).collect();
             let begins = reading.closed.first().is_none_or(|first| first.from >= cursor.interval);
@@ -110,7 +110,7 @@ proptest! {
 
 #[test]
 fn what_comes_too_late_for_its_interval_is_counted_in_the_next_and_changes_nothing_that_is_closed() {
-    let mut ledger = ledger(Room::default());
+    let mut ledger = ledger(Retention::default());
     ledger.absorb(0, &key(0), &tally(3, 100), moment());
     ledger.close(1);
     let before = ledger.since(Cursor::default());
@@ -122,7 +122,7 @@ fn what_comes_too_late_for_its_interval_is_counted_in_the_next_and_changes_nothi
 
 #[test]
 fn what_goes_on_is_read_again_until_it_is_closed() {
-    let mut ledger = ledger(Room::default());
+    let mut ledger = ledger(Retention::default());
     ledger.absorb(0, &key(0), &tally(3, 100), moment());
     let first = ledger.since(Cursor::default());
     assert_eq!((first.closed.len(), first.open[0].rows[0].tally.calls), (0, 3));
@@ -134,7 +134,7 @@ fn what_goes_on_is_read_again_until_it_is_closed() {
 
 #[test]
 fn intervals_that_nobody_read_in_time_become_one_that_says_so() {
-    let mut ledger = ledger(Room { age: Duration::from_secs(2 * LENGTH), ..Room::default() });
+    let mut ledger = ledger(Retention { age: Duration::from_secs(2 * LENGTH), ..Retention::default() });
     for interval in 0..10 {
         ledger.absorb(interval, &key(0), &tally(interval + 1, 100), moment());
     }
@@ -147,7 +147,7 @@ fn intervals_that_nobody_read_in_time_become_one_that_says_so() {
 
 #[test]
 fn what_was_read_is_let_go_when_it_is_old_and_not_merged() {
-    let mut ledger = ledger(Room { age: Duration::from_secs(2 * LENGTH), ..Room::default() });
+    let mut ledger = ledger(Retention { age: Duration::from_secs(2 * LENGTH), ..Retention::default() });
     let mut cursor = Cursor::default();
     for interval in 0..10 {
         ledger.absorb(interval, &key(0), &tally(1, 100), moment());
@@ -162,7 +162,7 @@ fn what_was_read_is_let_go_when_it_is_old_and_not_merged() {
 
 #[test]
 fn versions_that_find_no_place_among_what_was_merged_are_said_to_be_gone() {
-    let room = Room { age: Duration::from_secs(LENGTH), merged_rows: 2, ..Room::default() };
+    let room = Retention { age: Duration::from_secs(LENGTH), merged_rows: 2, ..Retention::default() };
     let mut ledger = ledger(room);
     for version in 0..4 {
         ledger.absorb(0, &key(version), &tally(5, 100), moment());
@@ -174,7 +174,7 @@ fn versions_that_find_no_place_among_what_was_merged_are_said_to_be_gone() {
 
 #[test]
 fn a_cursor_of_another_life_reads_from_the_beginning() {
-    let mut ledger = ledger(Room::default());
+    let mut ledger = ledger(Retention::default());
     ledger.absorb(0, &key(0), &tally(3, 100), moment());
     ledger.close(5);
     let of_another = Cursor { life: 6, interval: 5 };
@@ -186,7 +186,7 @@ fn a_cursor_of_another_life_reads_from_the_beginning() {
 #[test]
 fn an_interval_says_when_it_began_by_the_clock_of_the_wall() {
     let timeline = timeline();
-    let mut ledger = Ledger::new(timeline, Room::default(), 1);
+    let mut ledger = CallMetrics::new(timeline, Retention::default(), 1);
     let now = timeline.start_of(3) + Duration::from_secs(4);
     ledger.absorb(3, &key(0), &tally(1, 100), Moment { now, wall_ms: 1_000_000 });
     let reading = ledger.since(Cursor::default());
@@ -195,7 +195,7 @@ fn an_interval_says_when_it_began_by_the_clock_of_the_wall() {
 
 #[test]
 fn a_reading_that_travelled_is_the_same() {
-    let mut ledger = ledger(Room::default());
+    let mut ledger = ledger(Retention::default());
     let mut with_groups = tally(2_000, 100);
     with_groups.failed = [1, 2, 3, 4, 5];
     with_groups.groups.get_or_insert_default().calls[63] = 9;
@@ -214,7 +214,7 @@ fn a_reading_that_travelled_is_the_same() {
 #[test]
 fn a_clock_of_the_wall_that_jumps_moves_no_interval_and_loses_no_call() {
     let timeline = timeline();
-    let mut ledger = Ledger::new(timeline, Room::default(), 7);
+    let mut ledger = CallMetrics::new(timeline, Retention::default(), 7);
     let (mut cursor, mut seen, mut last_to) = (Cursor::default(), 0, 0);
     // An hour back, a day on, before 1970, and as far as it goes.
     for (interval, wall_ms) in

@@ -18,8 +18,8 @@ use proxy::{
         client::Client,
         form::{Applied, Status, Upgrading},
     },
-    holder::{self, Plan},
     run::{self, Settings},
+    supervisor::{self, Plan},
 };
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tempfile::TempDir;
@@ -57,7 +57,7 @@ fn part(part: &str, folder: &Path) -> Command {
 }
 
 async fn hold(folder: PathBuf) -> i32 {
-    let (inherited, again) = (holder::inherited().unwrap(), folder.clone());
+    let (inherited, again) = (supervisor::inherited().unwrap(), folder.clone());
     let free = |kind| Listen { kind, address: SocketAddr::from(([127, 0, 0, 1], 0)) };
     let mut listen = vec![free(Kind::Plain)];
     if !inherited.is_empty() {
@@ -83,8 +83,8 @@ async fn hold(folder: PathBuf) -> i32 {
         again: Box::new(move || part("holder", &again)),
         serving: Box::new(|listens| println!("\nlistening on {}", listens[0].address)),
     };
-    match holder::hold(plan).await {
-        Ok(holder::Ended::Stopped) => 0,
+    match supervisor::hold(plan).await {
+        Ok(supervisor::SupervisorExit::Stopped) => 0,
         Ok(ended) => {
             println!("\n{ended:?}");
             2
@@ -117,7 +117,7 @@ async fn serve(folder: PathBuf) -> i32 {
     };
     let link = StdUnixStream::from(std::io::stdin().as_fd().try_clone_to_owned().unwrap());
     match run::serve(settings, link).await {
-        Ok(run::Ended::Finished) => 0,
+        Ok(run::ServeExit::Finished) => 0,
         Ok(_) => 2,
         Err(error) => {
             eprintln!("{error}");

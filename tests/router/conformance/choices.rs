@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use traffic::{
     BUCKETS, Bucket, HashFunction, Table,
-    wanted::{ServiceSpec, StickyTo},
+    desired::{ServiceSpec, StickyTo},
 };
 
 use super::{Real, comes_true, done, state::with_shares};

@@ -4,7 +4,7 @@ use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
 };
-use traffic::wanted::{Listen, ServiceSpec};
+use traffic::desired::{Listen, ServiceSpec};
 
 use super::{Real, done, state::with_shares};
 use crate::{

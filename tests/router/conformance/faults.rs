@@ -3,7 +3,7 @@
 use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
 
 use router::{Router, RouterError};
-use traffic::wanted::{ServiceSpec, Wanted};
+use traffic::desired::{DesiredConfig, ServiceSpec};
 
 use super::{Real, comes_true, done, state::with_shares};
 use crate::world::{
@@ -36,7 +36,7 @@ pub async fn a_router_that_was_killed_comes_back_with_what_it_was_told<R: Real>(
 }
 
 /// A wanted state, and another one after it that changes shares, targets, and which services there are.
-fn two_states(generation: u64, backends: &[Backend], specs: [&ServiceSpec; 3]) -> [Wanted; 2] {
+fn two_states(generation: u64, backends: &[Backend], specs: [&ServiceSpec; 3]) -> [DesiredConfig; 2] {
     let [stays, goes, comes] = specs;
     let mut changed = with_shares(stays, &[6_000, 4_000]);
     changed.variations[0].targets.push(backends[1].target.clone());
@@ -82,7 +82,7 @@ pub async fn whoever_is_killed_in_the_middle_is_followed_by_one_that_ends_it<R: 
 }
 
 /// Asks so often whether an answer is there, and no further.
-async fn dropped_after(polls: u32, router: &Arc<dyn Router>, wanted: &Wanted) -> bool {
+async fn dropped_after(polls: u32, router: &Arc<dyn Router>, wanted: &DesiredConfig) -> bool {
     let mut answer = router.apply(wanted);
     let mut asked = 0;
     poll_fn(|context| {

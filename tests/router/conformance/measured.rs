@@ -12,13 +12,13 @@ use std::{
 use call_metrics::{Cursor, Key, Tally};
 use router::{
     Router,
-    measure::{Counted, Measure, Settings},
+    measure::{CountingGuard, Measure, Settings},
 };
 use tokio::{net::UnixDatagram, sync::Semaphore, task::JoinHandle, time::Instant};
 use traffic::{
     Bucket, Failure, Variation as Which,
-    line::{LANES, LogPath},
-    wanted::{ServiceSpec, StickyTo},
+    desired::{ServiceSpec, StickyTo},
+    log_line::{LANES, LogPath},
 };
 
 use super::{Real, done};
@@ -36,7 +36,7 @@ use crate::{
 /// Receives lines and counts them.
 struct Counts {
     measure: Arc<Measure>,
-    _counted: Counted,
+    _counted: CountingGuard,
     cursor: Cursor,
     all: BTreeMap<Key, Tally>,
     gone: u64,

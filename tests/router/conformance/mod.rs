@@ -12,7 +12,7 @@ pub mod users;
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use router::{Kind, Router, measure::Measure};
-use traffic::{HashFunction, line::LogPath, seen::differences, wanted::Wanted};
+use traffic::{HashFunction, desired::DesiredConfig, log_line::LogPath, observed::differences};
 
 use crate::world::{liar::Door, place};
 
@@ -79,7 +79,7 @@ pub trait Real: Sized + Send + Sync {
 }
 
 /// Waits until the router does what it is to do, and fails with what is different if it never does.
-pub async fn comes_true(router: &Arc<dyn Router>, wanted: &Wanted) {
+pub async fn comes_true(router: &Arc<dyn Router>, wanted: &DesiredConfig) {
     let mut last = String::new();
     for _ in 0..6_000 {
         match router.read().await {
@@ -98,7 +98,7 @@ pub async fn comes_true(router: &Arc<dyn Router>, wanted: &Wanted) {
 }
 
 /// Has it do this, and sees that it does.
-pub async fn done(router: &Arc<dyn Router>, wanted: &Wanted) -> router::Applied {
+pub async fn done(router: &Arc<dyn Router>, wanted: &DesiredConfig) -> router::Applied {
     let applied = router.apply(wanted).await.unwrap();
     assert_eq!(applied.number, wanted.number);
     comes_true(router, wanted).await;

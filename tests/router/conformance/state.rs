@@ -2,8 +2,8 @@
 
 use router::RouterError;
 use traffic::{
-    seen::{Difference, differences},
-    wanted::{ServiceSpec, StickyTo},
+    desired::{ServiceSpec, StickyTo},
+    observed::{Difference, differences},
 };
 
 use super::{Real, done};
@@ -171,9 +171,9 @@ pub async fn an_older_number_is_refused_also_after_both_were_started_anew<R: Rea
     assert!(matches!(error, RouterError::Older { .. }), "{error}");
     // Of a lease that began before, too; of a later one, however small its generation.
     let with_epoch = |epoch, generation| {
-        let number = traffic::wanted::Number { epoch, generation };
-        let spec = traffic::wanted::Service::new(spec.clone()).unwrap();
-        traffic::wanted::Wanted::new(number, vec![spec]).unwrap()
+        let number = traffic::desired::Number { epoch, generation };
+        let spec = traffic::desired::Service::new(spec.clone()).unwrap();
+        traffic::desired::DesiredConfig::new(number, vec![spec]).unwrap()
     };
     let error = router.apply(&with_epoch(2, 99)).await.unwrap_err();
     assert!(matches!(error, RouterError::Older { .. }), "{error}");

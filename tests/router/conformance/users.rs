@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use traffic::{
     Bucket,
-    wanted::{ServiceSpec, StickyTo},
+    desired::{ServiceSpec, StickyTo},
 };
 
 use super::{Real, done};

@@ -1,7 +1,7 @@
 //! How many connections a variation has still.
 
 use tokio::net::TcpListener;
-use traffic::wanted::{Listen, Protocol};
+use traffic::desired::{Listen, Protocol};
 
 use super::RealHaproxy;
 use crate::{

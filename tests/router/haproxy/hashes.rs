@@ -21,8 +21,11 @@ fn expression(real: &RealHaproxy, salt: &str) -> String {
     spec.hash = HashFunction::Xxh32;
     spec.salt = salt.parse().unwrap();
     let nowhere = "127.0.0.1:9".parse().unwrap();
-    spec.variations =
-        vec![traffic::wanted::Variation { name: "A".parse().unwrap(), targets: vec![nowhere], health: None }];
+    spec.variations = vec![traffic::desired::Variation {
+        name: "A".parse().unwrap(),
+        targets: vec![nowhere],
+        health: None,
+    }];
     let wanted = crate::world::wants::wanted(1, &[&spec]);
     let text = traffic::haproxy::section(&wanted, &real.settings().frame).unwrap().text;
     let (_, rest) = text.split_once("set-var(txn.cm_to) var(txn.cm_key),").unwrap();

@@ -6,8 +6,8 @@ use router::Router;
 use tokio::net::TcpListener;
 use traffic::{
     HashFunction,
-    seen::Seen,
-    wanted::{Health, ServiceSpec},
+    desired::{Health, ServiceSpec},
+    observed::ObservedConfig,
 };
 
 use super::RealHaproxy;
@@ -57,7 +57,7 @@ fn checked(mut spec: ServiceSpec, path: Option<&str>) -> ServiceSpec {
     spec
 }
 
-fn health_of(seen: &Seen, variation: usize) -> Vec<Option<bool>> {
+fn health_of(seen: &ObservedConfig, variation: usize) -> Vec<Option<bool>> {
     let targets = &seen.services["checkout"].variations[variation].targets;
     targets.iter().map(|target| target.is_healthy).collect()
 }

@@ -2,7 +2,7 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use traffic::wanted::StickyTo;
+use traffic::desired::StickyTo;
 
 use super::RealHaproxy;
 use crate::{conformance::Real as _, loss, world::wants::wanted};

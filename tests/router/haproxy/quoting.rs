@@ -7,8 +7,8 @@ use proptest::{
 };
 use traffic::{
     HashFunction, Shares, Table, Variation as Which,
-    seen::differences,
-    wanted::{Health, Listen, Protocol, Rule, ServiceSpec, StickyTo, Variation},
+    desired::{Health, Listen, Protocol, Rule, ServiceSpec, StickyTo, Variation},
+    observed::differences,
 };
 
 use router::Router;

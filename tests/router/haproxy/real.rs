@@ -20,7 +20,7 @@ use tokio::process::{Child, Command};
 use traffic::{
     HashFunction,
     haproxy::{Folder, Frame},
-    line::LogPath,
+    log_line::LogPath,
 };
 
 use super::runtime::Runtime;

@@ -4,7 +4,7 @@ use router::{
     Router as _, RouterError,
     haproxy::{Haproxy, Reload, Settings},
 };
-use traffic::{HashFunction, haproxy::Folder, wanted::ServiceSpec};
+use traffic::{HashFunction, desired::ServiceSpec, haproxy::Folder};
 
 use super::RealHaproxy;
 use crate::{

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use traffic::{
     Bucket, HashFunction,
-    wanted::{Listen, Protocol, StickyTo},
+    desired::{Listen, Protocol, StickyTo},
 };
 
 use super::RealHaproxy;

@@ -22,7 +22,7 @@ pub mod wait;
 use std::{net::SocketAddr, path::Path, time::Duration};
 
 use tokio::{net::TcpListener, task::JoinSet};
-use traffic::{Shares, wanted::ServiceSpec};
+use traffic::{Shares, desired::ServiceSpec};
 
 use self::{
     callers::{Callers, PATIENCE, all_habits},

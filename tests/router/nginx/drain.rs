@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use router::lead::{DriveSettings, Fact, Lead};
+use router::controller::{DriveSettings, Lead, RouterEvent};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -70,11 +70,11 @@ async fn a_drain_ends_with_the_last_call_and_not_with_its_deadline() {
     lead.want(wanted(2, &[&with_shares(&spec, &[10_000, 0])])).await.unwrap();
     lead.drain("checkout", "B", NEVER).await.unwrap();
     let mut status = lead.status();
-    let counts = |one: &router::lead::Draining| one.left == Some(1);
+    let counts = |one: &router::controller::Draining| one.left == Some(1);
     status.wait_for(|status| status.draining.iter().any(counts)).await.unwrap();
     end(goes_on).await;
     let left = loop {
-        if let Fact::Drained { left, .. } = facts.recv().await.unwrap() {
+        if let RouterEvent::Drained { left, .. } = facts.recv().await.unwrap() {
             break left;
         }
     };

@@ -1,7 +1,7 @@
 //! What a crash of the machine takes with it.
 
 use router::{Router as _, nginx::Nginx};
-use traffic::seen::{Difference, differences};
+use traffic::observed::{Difference, differences};
 
 use super::real::RealNginx;
 use crate::{

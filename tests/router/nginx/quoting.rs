@@ -5,8 +5,8 @@ use std::{net::Ipv4Addr, process::Command};
 use proptest::prelude::*;
 use traffic::{
     HashFunction, Shares, Table, Variation as Which,
+    desired::{DesiredConfig, Listen, Number, Protocol, Rule, Service, ServiceSpec, StickyTo, Variation},
     nginx::{Layout, Log, parse, render},
-    wanted::{Listen, Number, Protocol, Rule, Service, ServiceSpec, StickyTo, Variation, Wanted},
 };
 
 fn word<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
@@ -52,7 +52,7 @@ proptest! {
     #[test]
     fn nginx_takes_the_most_odd_words_as_words(spec in any_service(), is_logged in any::<bool>()) {
         let service = Service::new(spec.clone()).unwrap();
-        let wanted = Wanted::new(Number::default(), vec![service]).unwrap();
+        let wanted = DesiredConfig::new(Number::default(), vec![service]).unwrap();
         let ask = (Ipv4Addr::LOCALHOST, 1_099).into();
         let mut layout = Layout::new("/dev/shm/choirmaster", ask, vec![Ipv4Addr::LOCALHOST.into()]).unwrap();
         layout.log = is_logged.then(|| Log { socket: word("/run/choirmaster/lines"), is_alone: true });

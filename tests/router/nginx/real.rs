@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 use traffic::{
     HashFunction,
-    line::LogPath,
+    log_line::LogPath,
     nginx::{Layout, Log},
 };
 

@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
 
 use tokio::{net::TcpListener, task::JoinSet};
-use traffic::wanted::Target;
+use traffic::desired::Target;
 
 use super::place;
 use crate::loss::message::{Message, Wire};

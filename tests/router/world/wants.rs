@@ -1,6 +1,6 @@
 use traffic::{
     HashFunction, Shares, Table, Variation as Which,
-    wanted::{Listen, Number, Protocol, Rule, Service, ServiceSpec, StickyTo, Variation, Wanted},
+    desired::{DesiredConfig, Listen, Number, Protocol, Rule, Service, ServiceSpec, StickyTo, Variation},
 };
 
 use super::backend::Backend;
@@ -43,7 +43,7 @@ pub fn rule(values: &[(&str, u8)]) -> Rule {
     Rule { name: RULE.parse().unwrap(), values }
 }
 
-pub fn wanted(generation: u64, services: &[&ServiceSpec]) -> Wanted {
+pub fn wanted(generation: u64, services: &[&ServiceSpec]) -> DesiredConfig {
     let services = services.iter().map(|&spec| Service::new(spec.clone()).unwrap()).collect();
-    Wanted::new(number(generation), services).unwrap()
+    DesiredConfig::new(number(generation), services).unwrap()
 }

@@ -3,9 +3,10 @@
 use proptest::prelude::*;
 use traffic::{
     haproxy::{
-        Info, Maps, Said, entries_of, info_of, maps_of, number_of, obeyed, seen, under_way, version_of,
+        Info, Maps, ProcessReport, entries_of, info_of, maps_of, number_of, obeyed, seen, under_way,
+        version_of,
     },
-    seen::{Difference, differences},
+    observed::{Difference, differences},
 };
 
 use super::{model::Model, number, shop, wanted};
@@ -51,7 +52,7 @@ fn a_target_that_was_given_another_address_is_seen_there() {
     let wanted = wanted(1, &[shop()]);
     let model = Model::of(&wanted);
     let moved = model.servers().replace(" 127.0.0.1 ", " 192.0.2.1 ").replace(" 9111", " 9112");
-    let seen = seen(Said { maps: &model.maps, servers: &moved, load: &model.load() }).unwrap();
+    let seen = seen(ProcessReport { maps: &model.maps, servers: &moved, load: &model.load() }).unwrap();
     let differ = differences(&wanted, &seen);
     assert!(differ.iter().all(|one| matches!(one, Difference::Targets { .. })), "{differ:?}");
     let told: Vec<String> = seen.services["shop"]
@@ -68,7 +69,7 @@ fn health_is_what_a_check_found_and_nothing_before_it_did() {
     let model = Model::of(&wanted);
     let health = |state: &str| {
         let servers = model.servers().replace(" 2 0 3 6 ", state);
-        let seen = seen(Said { maps: &model.maps, servers: &servers, load: &model.load() }).unwrap();
+        let seen = seen(ProcessReport { maps: &model.maps, servers: &servers, load: &model.load() }).unwrap();
         seen.services["shop"].variations[1].targets[0].is_healthy
     };
     // Operational state, administrative state, result of the check, state of the check.
@@ -86,9 +87,9 @@ fn what_is_marked_as_ours_and_unknown_is_left_over() {
     let model = Model::of(&wanted);
     let load = model.load() + "theirs,BACKEND,0,0,0,0\nchoirmaster:ghost:A,BACKEND,0,0,0,0\n";
     let servers = model.servers() + "99 choirmaster:ghost:A 1 127.0.0.1:9 127.0.0.1 2 0 0 0 - 9\n";
-    let said = Said { maps: &model.maps, servers: &servers, load: &load };
+    let said = ProcessReport { maps: &model.maps, servers: &servers, load: &load };
     assert_eq!(seen(said).unwrap().left_over, ["choirmaster:ghost:A"]);
-    let none = seen(Said { maps: &Maps::new(), servers: &servers, load: &load }).unwrap();
+    let none = seen(ProcessReport { maps: &Maps::new(), servers: &servers, load: &load }).unwrap();
     assert_eq!((none.number, none.services.len()), (None, 0));
 }
 
@@ -109,7 +110,7 @@ proptest! {
             let _ = entries_of(text);
             let _ = version_of(text);
             let _ = under_way(text, "shop", "B");
-            let _ = seen(Said { maps: &Maps::new(), servers: text, load: text });
+            let _ = seen(ProcessReport { maps: &Maps::new(), servers: text, load: text });
         }
     }
 }

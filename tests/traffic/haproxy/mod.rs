@@ -10,10 +10,11 @@ use std::{net::Ipv4Addr, path::Path};
 use proptest::prelude::*;
 use traffic::{
     HashFunction, Shares, Table, Variation as Which,
-    haproxy::{Folder, Frame},
-    wanted::{
-        Health, Listen, Number, Protocol, Rule, Service, ServiceSpec, StickyTo, Target, Variation, Wanted,
+    desired::{
+        DesiredConfig, Health, Listen, Number, Protocol, Rule, Service, ServiceSpec, StickyTo, Target,
+        Variation,
     },
+    haproxy::{Folder, Frame},
 };
 
 fn frame() -> Frame {
@@ -29,9 +30,9 @@ fn number(generation: u64) -> Number {
     Number { epoch: 3, generation }
 }
 
-fn wanted(generation: u64, specs: &[ServiceSpec]) -> Wanted {
+fn wanted(generation: u64, specs: &[ServiceSpec]) -> DesiredConfig {
     let services = specs.iter().map(|spec| Service::new(spec.clone()).unwrap()).collect();
-    Wanted::new(number(generation), services).unwrap()
+    DesiredConfig::new(number(generation), services).unwrap()
 }
 
 fn variation(name: &str, targets: &[&str]) -> Variation {

@@ -7,7 +7,7 @@ use traffic::haproxy::{
     version_of,
 };
 
-use traffic::wanted::Wanted;
+use traffic::desired::DesiredConfig;
 
 use super::frame;
 
@@ -18,7 +18,7 @@ pub struct Model {
 }
 
 impl Model {
-    pub fn of(wanted: &Wanted) -> Self {
+    pub fn of(wanted: &DesiredConfig) -> Self {
         Self { section: section(wanted, &frame()).unwrap(), maps: maps(wanted) }
     }
 

@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use traffic::{
     HashFunction, Shares,
+    desired::{Health, Listen, Protocol},
     haproxy::{Unable, file_of, listens_of, maps, section, state, strange_sections, structure_of},
-    wanted::{Health, Listen, Protocol},
 };
 
 use super::{any_specs, frame, shop, wanted};
@@ -94,7 +94,7 @@ fn the_first_line_has_the_number_and_shares_are_no_part_of_the_structure() {
 
 #[test]
 fn all_else_is_part_of_the_structure() {
-    let of = |change: &dyn Fn(&mut traffic::wanted::ServiceSpec)| {
+    let of = |change: &dyn Fn(&mut traffic::desired::ServiceSpec)| {
         let mut spec = shop();
         change(&mut spec);
         section(&wanted(1, &[spec]), &frame()).unwrap().structure

@@ -2,15 +2,15 @@
 
 use proptest::prelude::*;
 use traffic::{
-    haproxy::{Map, Maps, Said, Write, maps, section, seen, state, to_switch_off, writes},
-    seen::{Seen, differences},
-    wanted::{ServiceSpec, Wanted},
+    desired::{DesiredConfig, ServiceSpec},
+    haproxy::{Map, Maps, ProcessReport, Write, maps, section, seen, state, to_switch_off, writes},
+    observed::{ObservedConfig, differences},
 };
 
 use super::{any_specs, any_table, frame, model::Model, shop, wanted};
 
-fn seen_of(model: &Model) -> Seen {
-    seen(Said { maps: &model.maps, servers: &model.servers(), load: &model.load() }).unwrap()
+fn seen_of(model: &Model) -> ObservedConfig {
+    seen(ProcessReport { maps: &model.maps, servers: &model.servers(), load: &model.load() }).unwrap()
 }
 
 /// Services, and the same with other tables and other values of rules.
@@ -79,7 +79,7 @@ proptest! {
     }
 }
 
-fn with_b(share: u16) -> Wanted {
+fn with_b(share: u16) -> DesiredConfig {
     let mut spec = shop();
     let shares = traffic::Shares::new([10_000 - share, share]).unwrap();
     spec.table = spec.table.with_shares(&shares).unwrap();
@@ -125,7 +125,7 @@ fn what_was_changed_in_a_process_by_hand_is_seen_and_written_anew() {
 #[test]
 fn a_rule_that_somebody_changed_is_no_rule_of_that_number() {
     let mut spec = shop();
-    spec.rule = Some(traffic::wanted::Rule {
+    spec.rule = Some(traffic::desired::Rule {
         name: "X-Variation".parse().unwrap(),
         values: vec![("B".parse().unwrap(), traffic::Variation(1))],
     });

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{FUNCTION, Inside, Started};
+use super::{FUNCTION, Inside, StartOptions};
 
 /// What all containers have in common.
 #[derive(Debug, Clone)]
@@ -20,13 +20,13 @@ pub(in super::super) struct Bundle {
 
 impl Bundle {
     /// What runs a container until it ends, in the foreground: its parent gets its signals and how it ended.
-    pub(super) fn starts(&self, inside: &Inside) -> Started {
+    pub(super) fn starts(&self, inside: &Inside) -> StartOptions {
         let state = inside.folder.join("runc").display().to_string();
         let bundle = inside.folder.display().to_string();
         let runc = self.runc.display().to_string();
         let run = ["--root", &state, "run", "--bundle", &bundle, inside.mark];
         let delete = [&runc, "--root", &state, "delete", "--force", inside.mark];
-        Started {
+        StartOptions {
             program: self.runc.clone(),
             arguments: run.map(str::to_owned).to_vec(),
             removal: delete.map(str::to_owned).to_vec(),

@@ -97,7 +97,7 @@ pub(super) struct Inside<'a> {
 
 /// How a container is started.
 #[derive(Debug)]
-pub(super) struct Started {
+pub(super) struct StartOptions {
     pub program: PathBuf,
     pub arguments: Vec<String>,
     /// What takes away what is left of it, however it ended.
@@ -165,7 +165,7 @@ impl Container {
         }
     }
 
-    pub(super) fn starts(&self, inside: &Inside) -> Result<Started, Fault> {
+    pub(super) fn starts(&self, inside: &Inside) -> Result<StartOptions, Fault> {
         match self {
             Self::Runc(bundle) => Ok(bundle.starts(inside)),
             Self::Podman(podman) => podman.starts(inside),

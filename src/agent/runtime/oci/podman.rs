@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use super::{
     super::{Limits, error::Fault},
-    Base, FUNCTION, Inside, Root, Started,
+    Base, FUNCTION, Inside, Root, StartOptions,
 };
 
 /// The oldest that is used: it leaves the container's output to who started it (`--log-driver=passthrough`).
@@ -115,7 +115,7 @@ impl Podman {
     }
 
     /// What runs a container until it ends, in the foreground, and what takes away what is left of it.
-    pub(super) fn starts(&self, inside: &Inside) -> Result<Started, Fault> {
+    pub(super) fn starts(&self, inside: &Inside) -> Result<StartOptions, Fault> {
         let name = format!("choirmaster-{}", inside.mark);
         let path = inside.folder.join("environment");
         for folder in [&inside.folder, &inside.content] {
@@ -148,7 +148,7 @@ impl Podman {
         }
         let environment = self.environment(inside)?;
         let removal = ["rm", "--force", "--ignore", "--time=0", "--volumes", &name].map(str::to_owned);
-        Ok(Started {
+        Ok(StartOptions {
             program: self.program.clone(),
             arguments,
             removal: std::iter::once(self.program.display().to_string())

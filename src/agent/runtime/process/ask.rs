@@ -12,7 +12,7 @@ use tokio::{
 use super::{
     super::error::Fault,
     run::{Held, Run},
-    shim::{Ask, Said, Status},
+    shim::{Ask, ShimResponse, Status},
     tree,
 };
 
@@ -27,7 +27,7 @@ const ANSWER: u64 = 64 * 1024;
 
 pub(super) async fn status(run: &Run) -> Result<Status, Fault> {
     match ask(run, &Ask::Status, PATIENCE).await? {
-        Said::Status(status) => Ok(*status),
+        ShimResponse::Status(status) => Ok(*status),
         other => Err(Fault::Answer(format!("{other:?}"))),
     }
 }
@@ -38,7 +38,7 @@ pub(super) async fn status(run: &Run) -> Result<Status, Fault> {
 pub(super) async fn stop(run: &Run, grace: Duration) -> Result<Option<Held>, Fault> {
     let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
     let asked = ask(run, &Ask::Stop { grace_ms }, grace.saturating_add(2 * PATIENCE)).await;
-    if let Ok(Said::Stopped { left }) = asked {
+    if let Ok(ShimResponse::Stopped { left }) = asked {
         if !left.is_empty() {
             return Err(Fault::Stuck(left));
         }
@@ -67,7 +67,7 @@ async fn shim_of(run: &Run) -> Option<u32> {
     u32::try_from(stream.peer_cred().ok()?.pid()?).ok()
 }
 
-async fn ask(run: &Run, ask: &Ask, patience: Duration) -> Result<Said, Fault> {
+async fn ask(run: &Run, ask: &Ask, patience: Duration) -> Result<ShimResponse, Fault> {
     match timeout(patience, exchange(run, ask)).await {
         Ok(Ok(line)) => serde_json::from_slice(&line)
             .map_err(|_| Fault::Answer(String::from_utf8_lossy(&line).trim_end().to_owned())),

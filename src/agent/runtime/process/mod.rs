@@ -54,7 +54,7 @@ use self::{
 };
 use super::{
     Answer, Fault, Order, Phase, Running, Runtime, RuntimeError, VersionId, check,
-    turns::{Turn, Turns},
+    version_locks::{VersionLock, VersionLocks},
 };
 use crate::{lock::Lock, process_end::ProcessEnds};
 
@@ -92,7 +92,7 @@ pub struct ProcessRuntime {
     settings: Settings,
     runs: PathBuf,
     /// By the names of the runs' folders.
-    turns: Turns,
+    turns: VersionLocks,
     /// One at a time chooses a port.
     choosing: Arc<Mutex<()>>,
     cgroups: Arc<Hierarchies>,
@@ -126,7 +126,7 @@ impl ProcessRuntime {
             }
         }
         let cgroups = Arc::new(Hierarchies::find(&settings.cgroups));
-        let (turns, choosing, shims) = (Turns::default(), Arc::default(), ProcessEnds::default());
+        let (turns, choosing, shims) = (VersionLocks::default(), Arc::default(), ProcessEnds::default());
         Ok(Self { settings, runs, turns, choosing, cgroups, apart, shims, _lock: lock })
     }
 
@@ -171,7 +171,7 @@ impl ProcessRuntime {
     }
 
     /// Makes the folder of a run. The turn goes along, so that who drops the answer lets nobody in before the folder is made.
-    async fn make(&self, order: &Order, run: &Run, turn: Turn) -> Result<Turn, Fault> {
+    async fn make(&self, order: &Order, run: &Run, turn: VersionLock) -> Result<VersionLock, Fault> {
         let (order, run) = (order.clone(), run.clone());
         let made = self.runs.join(format!("{UNFINISHED}{}", order.version.short()));
         let (shim, ports) = (self.settings.shim.1.clone(), self.settings.ports);

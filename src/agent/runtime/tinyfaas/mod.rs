@@ -41,7 +41,7 @@ use self::{
 };
 use super::{
     Answer, Fault, Order, Phase, Running, Runtime, RuntimeError, VersionId, check, pack, remote,
-    turns::{Turn, Turns},
+    version_locks::{VersionLock, VersionLocks},
 };
 
 pub use self::name::Form;
@@ -87,7 +87,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 pub struct TinyFaas {
     settings: Settings,
     api: Api,
-    turns: Turns,
+    turns: VersionLocks,
     /// Names of which the log said that nothing but the name is there.
     told: Mutex<HashSet<String>>,
 }
@@ -107,7 +107,7 @@ impl TinyFaas {
         settings.forms.sort_unstable();
         settings.forms.dedup();
         let api = Api { at: settings.management, patience: settings.patience, http: remote::client()? };
-        Ok(Self { settings, api, turns: Turns::default(), told: Mutex::default() })
+        Ok(Self { settings, api, turns: VersionLocks::default(), told: Mutex::default() })
     }
 
     /// The names of this agent that are listed, in order.
@@ -194,7 +194,7 @@ impl TinyFaas {
 
     /// Uploads a version and waits until tinyFaaS says that it answers. The turn goes along with the upload, which goes on when
     /// nobody waits for it any more.
-    async fn upload(&self, order: &Order, name: &Name, turn: Turn) -> Result<Turn, Fault> {
+    async fn upload(&self, order: &Order, name: &Name, turn: VersionLock) -> Result<VersionLock, Fault> {
         let written = name.write(&self.settings.prefix);
         let mut upload = Upload {
             name: written.clone(),

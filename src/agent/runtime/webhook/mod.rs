@@ -61,7 +61,7 @@ use super::{
     check::{self, Checked, Checks},
     error::Tail,
     pack, remote,
-    turns::Turns,
+    version_locks::VersionLocks,
 };
 
 pub use self::secret::Secret;
@@ -97,7 +97,7 @@ pub struct Webhook {
     runners: Vec<&'static str>,
     sends_content: bool,
     state: State,
-    turns: Turns,
+    turns: VersionLocks,
 }
 
 impl Webhook {
@@ -128,7 +128,7 @@ impl Webhook {
             caller: Caller { url: parsed, secret, agent, patience, http: remote::client()? },
             runners: runners.into_iter().map(|runner| &*runner.leak()).collect(),
             sends_content,
-            turns: Turns::default(),
+            turns: VersionLocks::default(),
         })
     }
 

@@ -21,7 +21,7 @@ use tokio::{
 
 use super::{AGENTS, OwnStage, callers::Callers, functions::Function, statuses};
 use crate::cli::{
-    demo::screen::{Ended, LOOK_EVERY, Screen},
+    demo::screen::{FinishedRelease, LOOK_EVERY, Screen},
     failure::Failure,
 };
 use agent::control::form::Status;
@@ -132,7 +132,7 @@ impl OwnStage<'_> {
         callers: &mut Callers,
         screen: &mut Screen,
         out: &mut impl Write,
-    ) -> Result<Ended, Failure> {
+    ) -> Result<FinishedRelease, Failure> {
         let running = AtomicUsize::new(0);
         let (followed, took) = {
             let shown = || running.load(Ordering::Relaxed);
@@ -146,7 +146,7 @@ impl OwnStage<'_> {
         let (new_at, base_at) = self.settled(release.is_good, serves).await;
         screen.ended(&followed, new_at, base_at, out)?;
         let wrong = wrong(release.is_good, &followed, new_at, base_at);
-        Ok(Ended::of(followed, (new_at, base_at), took, wrong))
+        Ok(FinishedRelease::of(followed, (new_at, base_at), took, wrong))
     }
 
     /// Notes how many agents give calls to the new variation, and has the service called once it is led. Ends with what went wrong.

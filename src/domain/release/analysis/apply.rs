@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::{
     change::Change,
-    run::{Extended, Metered, Run, Standing, ms},
+    run::{Extended, Metered, Run, RunStatus, ms},
     verdict::weight,
 };
 use crate::release::{
-    assignment::Slot,
+    assignment::StepIndex,
     state::{Release, State},
 };
 use ::analysis::Verdict;
@@ -41,7 +41,7 @@ impl Release {
             looks: 0,
             looked_ms: 0,
             metrics: vec![Metered::default(); metrics],
-            standing: Standing::Open,
+            standing: RunStatus::Open,
             verdict: None,
             why: String::new(),
             extended: None,
@@ -54,11 +54,11 @@ impl Release {
     fn keep_failure(&mut self, block: u8) {
         let Some((Some(stage), analysis)) = self.block(block) else { return };
         if self.run(block).is_some_and(|run| run.has_failed(analysis)) {
-            self.failed = self.failed.with(Slot::stage(stage).0);
+            self.failed = self.failed.with(StepIndex::stage(stage).0);
         }
     }
 
-    fn give_verdict(&mut self, block: u8, verdict: Verdict, why: &str, standing: Standing) {
+    fn give_verdict(&mut self, block: u8, verdict: Verdict, why: &str, standing: RunStatus) {
         if let Some(run) = Arc::make_mut(&mut self.runs).iter_mut().find(|run| run.block == block) {
             run.verdict = Some(verdict);
             why.clone_into(&mut run.why);
@@ -91,7 +91,7 @@ impl Release {
             }
             run.verdict = Some(verdict);
             run.why = format!("the release is over; {}", why.join("; "));
-            run.standing = Standing::Passed;
+            run.standing = RunStatus::Passed;
         }
     }
 
@@ -110,7 +110,7 @@ impl Release {
             return;
         }
         let begun = Some(run.begun(at, delay));
-        (run.standing, run.verdict, run.why) = (Standing::Open, None, String::new());
+        (run.standing, run.verdict, run.why) = (RunStatus::Open, None, String::new());
         run.extended = Some(Extended { begun, ..extended });
         for found in run.metrics.iter_mut().filter(|found| found.may_go_on()) {
             found.verdict = None;
@@ -131,8 +131,8 @@ impl Release {
 
     /// Whoever lets it go on accepts the verdicts that it was paused for.
     pub(in crate::release) fn accept_verdicts(&mut self) {
-        for run in Arc::make_mut(&mut self.runs).iter_mut().filter(|run| run.standing == Standing::Paused) {
-            run.standing = Standing::Accepted;
+        for run in Arc::make_mut(&mut self.runs).iter_mut().filter(|run| run.standing == RunStatus::Paused) {
+            run.standing = RunStatus::Accepted;
         }
     }
 }

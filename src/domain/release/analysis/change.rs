@@ -1,6 +1,6 @@
 //! Every way in which the runs of analyses change.
 
-use super::run::{Extended, Run, Standing};
+use super::run::{Extended, Run, RunStatus};
 use ::analysis::Verdict;
 use model::{Now, ReleaseKey};
 
@@ -24,7 +24,7 @@ pub enum Change {
         block: u8,
         verdict: Verdict,
         why: String,
-        standing: Standing,
+        standing: RunStatus,
         now: Now,
     },
     /// A run goes on after an end that decided nothing, or will.

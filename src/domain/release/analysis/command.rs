@@ -1,6 +1,6 @@
 //! What is asked of an analysis.
 
-use super::Look;
+use super::InterimAnalysis;
 
 /// What is asked of an analysis.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,5 +13,5 @@ pub enum Command {
         calls: Option<u64>,
     },
     /// The data of an analysis were looked at.
-    Looked(Box<Look>),
+    Looked(Box<InterimAnalysis>),
 }

@@ -3,7 +3,7 @@
 use super::{
     change::Change as RunChange,
     command::Command,
-    run::{Extended, Look, Run, Standing},
+    run::{Extended, InterimAnalysis, Run, RunStatus},
     verdict::{combined, is_passed_early},
 };
 use crate::release::{
@@ -43,7 +43,7 @@ fn extend(state: &State, id: &str, for_ms: u64, calls: Option<u64>, now: Now) ->
         Change::Analysis(RunChange::Extended { release: release.key, block, extended, now }),
         Change::Lifecycle(lifecycle::Change::ActedOn { release: release.key }),
     ];
-    if standing == Standing::Paused && waits_for_verdict(release) {
+    if standing == RunStatus::Paused && waits_for_verdict(release) {
         changes.push(Change::Lifecycle(lifecycle::Change::Resumed { release: release.key, now }));
     }
     Ok(Decision::new(changes, Reply::Done))
@@ -56,14 +56,14 @@ fn waits_for_verdict(release: &Release) -> bool {
 }
 
 /// The one that ended undecided, or else one that is open and will end.
-fn block(release: &Release) -> Option<(u8, Standing)> {
+fn block(release: &Release) -> Option<(u8, RunStatus)> {
     let undecided = release.runs.iter().find(|run| run.may_go_on());
     let open = || release.runs.iter().find(|run| release.may_be_extended(run));
     undecided.or_else(open).map(|run| (run.block, run.standing))
 }
 
 /// Takes a look in, if it is the one that is waited for.
-fn looked(state: &State, look: &Look) -> Decision {
+fn looked(state: &State, look: &InterimAnalysis) -> Decision {
     let Some((release, analysis, run)) = awaited(state, look) else {
         return Decision::unchanged(Reply::Looked { counts: false });
     };
@@ -88,7 +88,7 @@ fn looked(state: &State, look: &Look) -> Decision {
 }
 
 /// What a look is at, if it is the one that is waited for.
-fn awaited<'a>(state: &'a State, look: &Look) -> Option<(&'a Release, &'a Analysis, &'a Run)> {
+fn awaited<'a>(state: &'a State, look: &InterimAnalysis) -> Option<(&'a Release, &'a Analysis, &'a Run)> {
     let release = state.release(look.release).filter(|release| release.state.is_going())?;
     let (_, analysis) = release.block(look.block)?;
     let run = release.run(look.block).filter(|run| run.is_open())?;

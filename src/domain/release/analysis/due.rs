@@ -1,6 +1,6 @@
 //! When a run is looked at, when it ends, and what waits for it.
 
-use super::run::{Metered, Run, Standing, ms};
+use super::run::{Metered, Run, RunStatus, ms};
 use crate::release::{clock::ReleaseMs, gate::Gate, state::Release};
 use language::analysis::{Analysis, Metric, MetricSource};
 
@@ -58,7 +58,7 @@ impl Release {
     pub(in crate::release) fn awaits_last_verdict(&self) -> bool {
         self.runs.iter().any(|run| {
             let whole = self.block(run.block).filter(|(stage, _)| stage.is_none());
-            run.standing == Standing::Open && whole.is_some_and(|(_, analysis)| analysis.duration.is_some())
+            run.standing == RunStatus::Open && whole.is_some_and(|(_, analysis)| analysis.duration.is_some())
         })
     }
 

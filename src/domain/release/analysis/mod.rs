@@ -37,7 +37,7 @@ pub use command::Command;
 pub(super) use decide::decide;
 pub use design::while_running;
 pub(super) use design::{alpha_of, design};
-pub use run::{Begun, Extended, Look, MeasuredPart, Metered, Previous, Run, Standing};
+pub use run::{Begun, Extended, InterimAnalysis, MeasuredPart, Metered, Previous, Run, RunStatus};
 pub(super) use settle::{begin, judge};
 pub(super) use verdict::brief;
 pub use verdict::{is_passed_early, name};

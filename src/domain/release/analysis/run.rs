@@ -8,7 +8,7 @@ use model::ReleaseKey;
 
 /// Where a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum RunStatus {
     Open,
     Passed,
     /// The release was paused for it; to resume is to accept its verdict.
@@ -19,7 +19,7 @@ pub enum Standing {
     Accepted,
 }
 
-impl Standing {
+impl RunStatus {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -88,7 +88,7 @@ pub struct Run {
     pub looked_ms: u64,
     /// In the order of the strategy.
     pub metrics: Vec<Metered>,
-    pub standing: Standing,
+    pub standing: RunStatus,
     pub verdict: Option<Verdict>,
     /// The verdict in words.
     pub why: String,
@@ -118,7 +118,7 @@ pub struct Begun {
 impl Run {
     /// Whether what waits for it goes on waiting.
     pub(in crate::release) const fn holds(&self) -> bool {
-        matches!(self.standing, Standing::Open | Standing::Paused | Standing::Failed)
+        matches!(self.standing, RunStatus::Open | RunStatus::Paused | RunStatus::Failed)
     }
 
     /// Whether it has ended as a failure, whatever became of that.
@@ -129,7 +129,7 @@ impl Run {
     /// Whether it ended undecided, and can go on.
     pub(in crate::release) fn may_go_on(&self) -> bool {
         let is_undecided = matches!(self.verdict, Some(Verdict::Inconclusive | Verdict::NoData));
-        is_undecided && self.standing == Standing::Paused && self.metrics.iter().any(Metered::may_go_on)
+        is_undecided && self.standing == RunStatus::Paused && self.metrics.iter().any(Metered::may_go_on)
     }
 
     pub(in crate::release) fn begun(&self, at: ReleaseMs, delay: u64) -> Begun {
@@ -139,13 +139,13 @@ impl Run {
 
     /// Whether it is still to be looked at.
     pub(in crate::release) const fn is_open(&self) -> bool {
-        matches!(self.standing, Standing::Open) && self.verdict.is_none()
+        matches!(self.standing, RunStatus::Open) && self.verdict.is_none()
     }
 }
 
 /// A look at the data of a run, made outside.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Look {
+pub struct InterimAnalysis {
     pub release: ReleaseKey,
     pub block: u8,
     pub number: u32,

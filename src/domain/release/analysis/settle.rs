@@ -2,7 +2,7 @@
 
 use super::{
     change::Change,
-    run::{Extended, Metered, Run, Standing, ms},
+    run::{Extended, Metered, Run, RunStatus, ms},
     verdict::{WEIGHT_OF_ERROR, name, weight},
 };
 use crate::release::{
@@ -69,7 +69,7 @@ pub(in crate::release) fn judge(state: &State, release: &Release, now: Now) -> V
     if release.runs.is_empty() || !release.state.is_going() {
         return Vec::new();
     }
-    let decided = release.runs.iter().find(|run| run.standing == Standing::Open && run.verdict.is_some());
+    let decided = release.runs.iter().find(|run| run.standing == RunStatus::Open && run.verdict.is_some());
     if let Some(run) = decided
         && let (Some((_, analysis)), Some(verdict)) = (release.block(run.block), run.verdict)
     {
@@ -113,10 +113,10 @@ fn act(
     }
     let on_failure = release.strategy.rollout.as_ref().map(|rollout| rollout.on_failure).unwrap_or_default();
     let standing = match (weight, on_failure) {
-        (0 | 1, _) => Standing::Passed,
-        (4.., OnLimit::Rollback) => Standing::Failed,
-        (4.., OnLimit::Continue) => Standing::Accepted,
-        (2 | 3, _) | (4.., OnLimit::Pause) => Standing::Paused,
+        (0 | 1, _) => RunStatus::Passed,
+        (4.., OnLimit::Rollback) => RunStatus::Failed,
+        (4.., OnLimit::Continue) => RunStatus::Accepted,
+        (2 | 3, _) | (4.., OnLimit::Pause) => RunStatus::Paused,
     };
     let reason = format!("{OF_ANALYSIS}{}: {}: {}", release.block_name(run.block), name(verdict), run.why);
     let mut changes = vec![StateChange::Analysis(Change::VerdictGiven {
@@ -128,13 +128,13 @@ fn act(
         now,
     })];
     match standing {
-        Standing::Failed => {
+        RunStatus::Failed => {
             let stage = release.block(run.block).and_then(|(stage, _)| release.strategy.stages.get(stage?));
             let stage = stage.map(|stage| stage.name.clone());
             let ending = Ending { stage, ..Ending::new(Cause::Analysis, reason) };
             changes.extend(roll_back(state, release, ending, ReleaseEnd::RolledBack, now));
         }
-        Standing::Paused => {
+        RunStatus::Paused => {
             let pause = Pause::new(PausedBy::Analysis, reason);
             changes.push(StateChange::Lifecycle(lifecycle::Change::Paused {
                 release: release.key,
@@ -142,7 +142,7 @@ fn act(
                 now,
             }));
         }
-        Standing::Open | Standing::Passed | Standing::Accepted => {}
+        RunStatus::Open | RunStatus::Passed | RunStatus::Accepted => {}
     }
     changes
 }

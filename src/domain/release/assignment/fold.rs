@@ -1,26 +1,26 @@
 //! What a fact of the whole release makes of one child's part.
 
-use super::{Assignment, Dated, Fact, Keeping, Step};
+use super::{Assignment, Dated, Keeping, ReleaseEvent, Step};
 use crate::release::clock::ReleaseMs;
-use crate::release::{gate::Levels, offer::Piece};
+use crate::release::{gate::HybridLevels, offer::Unit};
 use language::Strategy;
 use model::{ChildStatus, Exclusion, Outcome, StageStatus};
 
 impl Assignment {
     /// Folds in a fact of the whole release.
-    pub fn fold(&mut self, dated: &Dated, strategy: &Strategy, levels: &Levels) {
+    pub fn fold(&mut self, dated: &Dated, strategy: &Strategy, levels: &HybridLevels) {
         match dated.fact {
-            Fact::Resumed { level } => {
+            ReleaseEvent::Resumed { level } => {
                 if !strategy.is_decided_above() {
                     self.accept_failure();
                 }
                 self.let_end(level, strategy, levels, dated.at);
             }
-            Fact::FailuresAccepted { level } => {
+            ReleaseEvent::FailuresAccepted { level } => {
                 self.accept_failure();
                 self.let_end(level, strategy, levels, dated.at);
             }
-            Fact::Opened { level } => {
+            ReleaseEvent::Opened { level } => {
                 self.let_end(level, strategy, levels, dated.at);
                 // Behind a barrier all set up anew: not all at once. Who goes on in place sets nothing up, and needs no
                 // place any more.
@@ -30,18 +30,18 @@ impl Assignment {
                     self.since = self.since.max(dated.at);
                 }
             }
-            Fact::StageEnded { stage } => {
+            ReleaseEvent::StageEnded { stage } => {
                 if self.is_in(usize::from(stage)) {
                     self.apply(&Step::Signalled, strategy, dated.at);
                 }
             }
-            Fact::StageSkipped { stage, then } => self.pass_over(stage, then, strategy, dated.at),
+            ReleaseEvent::StageSkipped { stage, then } => self.pass_over(stage, then, strategy, dated.at),
             // Who walks through the release hears it when it may end a stage.
-            Fact::WinnerChosen { .. } => {}
-            Fact::UntestedRolledOut => self.roll_out_untested(dated.at),
-            Fact::Aborted => self.abort(dated.at),
-            Fact::RoutersBack => self.ask_anew(dated.at),
-            Fact::Retried => {
+            ReleaseEvent::WinnerChosen { .. } => {}
+            ReleaseEvent::UntestedRolledOut => self.roll_out_untested(dated.at),
+            ReleaseEvent::Aborted => self.abort(dated.at),
+            ReleaseEvent::RoutersBack => self.ask_anew(dated.at),
+            ReleaseEvent::Retried => {
                 if self.is_retryable() {
                     self.retry(strategy, dated.at);
                 }
@@ -57,7 +57,7 @@ impl Assignment {
     }
 
     /// Gives the signal it waits for, if no barrier from `level` on withholds it.
-    fn let_end(&mut self, level: u8, strategy: &Strategy, levels: &Levels, at: ReleaseMs) {
+    fn let_end(&mut self, level: u8, strategy: &Strategy, levels: &HybridLevels, at: ReleaseMs) {
         let waits = self.status == ChildStatus::Doing && self.stage_status == StageStatus::SuccessWaiting;
         if waits && !self.is_undecided() && levels.may_end(self.slot, level) {
             self.apply(&Step::Signalled, strategy, at);
@@ -65,10 +65,10 @@ impl Assignment {
     }
 
     /// What it has not begun it never will; what it runs it may end.
-    fn pass_over(&mut self, stage: u8, then: Piece, strategy: &Strategy, at: ReleaseMs) {
+    fn pass_over(&mut self, stage: u8, then: Unit, strategy: &Strategy, at: ReleaseMs) {
         // Who walks by itself hears which stages are skipped, and waits in this one for what the gates say.
         let ends_on_signal = !self.is_in_place() && self.ends_on_signal(usize::from(stage), strategy);
-        if !self.status.is_over() && !self.fetched && self.piece() == Piece::Stage(stage) {
+        if !self.status.is_over() && !self.fetched && self.piece() == Unit::Stage(stage) {
             self.note_passed(stage);
             self.apply(&Step::NextOffer { piece: then }, strategy, at);
         } else if ends_on_signal && self.is_in(usize::from(stage)) {

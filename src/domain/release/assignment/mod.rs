@@ -10,40 +10,40 @@
 
 mod agents;
 mod fold;
-mod led;
+mod management_mode;
+mod map_state;
 mod moves;
 mod part;
 mod rare;
+mod rollback;
+mod rollback_offer;
 mod sets;
-mod shown;
 mod step;
-mod take_back;
-mod undo;
 
 use std::cmp::Ordering;
 
 use super::{
     manager::Planned,
-    offer::{OfferKind, OfferName, Piece},
+    offer::{OfferKind, OfferName, Unit},
 };
 use language::{Stage, StageKind, Strategy};
 use model::{ChildStatus, Exclusion, Outcome, StageStatus};
 
 pub use super::clock::ReleaseMs;
-pub use led::{InPlace, Led, Stepwise, Whole};
+pub use management_mode::{InPlace, ManagementMode, Stepwise, Whole};
 pub use rare::{Idle, Keeping, Rare, RareSteps, Rarely};
-pub use sets::{FunctionSet, Slot, StageSet};
-pub use step::{Dated, Fact, Shows, Step};
-pub use undo::{LONGEST_REST_MS, Undo};
+pub use rollback_offer::{LONGEST_REST_MS, Undo};
+pub use sets::{FunctionSet, StageSet, StepIndex};
+pub use step::{Dated, ReleaseEvent, Shows, Step};
 
 /// Most results that came too late and are remembered, so that a repeat of one changes nothing more.
 pub const MAX_LATE: usize = 4;
 
 /// A result that is stored: enough to know a repeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark {
+pub struct ResultDigest {
     pub attempt: u16,
-    pub slot: Slot,
+    pub slot: StepIndex,
     pub status: StageStatus,
     pub digest: u64,
 }
@@ -58,10 +58,10 @@ pub struct Assignment {
     /// The attempt that the names of its offers carry.
     pub named: u16,
     /// How it is led, and what only those have that are led so.
-    pub led: Led,
+    pub led: ManagementMode,
     /// Whether the current offer was downloaded.
     pub fetched: bool,
-    pub slot: Slot,
+    pub slot: StepIndex,
     pub stage_status: StageStatus,
     /// In which it has its turn, from 0.
     pub wave: u32,
@@ -76,7 +76,7 @@ pub struct Assignment {
     /// How many facts of the release are folded in.
     pub facts: u16,
     /// `None` until something is reported.
-    pub heard: Option<Box<Heard>>,
+    pub heard: Option<Box<ReceivedResults>>,
 }
 
 /// A release may have a million members, and each byte is there as often.
@@ -85,8 +85,8 @@ const _: () = assert!(size_of::<Assignment>() == 72, "an assignment has grown");
 
 /// What was heard of a child.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Heard {
-    pub marks: Vec<Mark>,
+pub struct ReceivedResults {
+    pub marks: Vec<ResultDigest>,
     /// Digests of the last results that came too late, at most [`MAX_LATE`].
     pub late: Vec<u64>,
 }
@@ -95,56 +95,56 @@ impl Assignment {
     /// Where it stands, if it is led piece by piece.
     pub const fn stepwise(&self) -> Option<&Stepwise> {
         match &self.led {
-            Led::Stepwise(steps) => Some(steps),
-            Led::InPlace(_) | Led::Whole(_) => None,
+            ManagementMode::Stepwise(steps) => Some(steps),
+            ManagementMode::InPlace(_) | ManagementMode::Whole(_) => None,
         }
     }
 
     pub(super) const fn stepwise_mut(&mut self) -> Option<&mut Stepwise> {
         match &mut self.led {
-            Led::Stepwise(steps) => Some(steps),
-            Led::InPlace(_) | Led::Whole(_) => None,
+            ManagementMode::Stepwise(steps) => Some(steps),
+            ManagementMode::InPlace(_) | ManagementMode::Whole(_) => None,
         }
     }
 
     /// Whether a poll says nothing of what it has in hand; `leads_itself`: whether it says that it takes whole strategies. Such an
     /// agent always has a call open; another that has taken its place under its id has nothing of it.
     pub fn polls_always(&self, leads_itself: bool) -> bool {
-        let is_rollout = matches!(self.piece(), Piece::Rollout(_));
+        let is_rollout = matches!(self.piece(), Unit::Rollout(_));
         let goes_back = self.pending_undo().is_some_and(|undo| undo.fetched);
         leads_itself && (self.is_in_place() || is_rollout || goes_back)
     }
 
     /// Whether it is an agent that walks through the whole strategy by itself.
     pub const fn is_in_place(&self) -> bool {
-        matches!(self.led, Led::InPlace(_))
+        matches!(self.led, ManagementMode::InPlace(_))
     }
 
     /// What is known of it, if it leads children of its own through the strategy.
     pub fn whole(&self) -> Option<&Whole> {
         match &self.led {
-            Led::Stepwise(_) | Led::InPlace(_) => None,
-            Led::Whole(whole) => Some(whole),
+            ManagementMode::Stepwise(_) | ManagementMode::InPlace(_) => None,
+            ManagementMode::Whole(whole) => Some(whole),
         }
     }
 
     pub fn whole_mut(&mut self) -> Option<&mut Whole> {
         match &mut self.led {
-            Led::Stepwise(_) | Led::InPlace(_) => None,
-            Led::Whole(whole) => Some(whole),
+            ManagementMode::Stepwise(_) | ManagementMode::InPlace(_) => None,
+            ManagementMode::Whole(whole) => Some(whole),
         }
     }
 
     /// Whether it leads children of its own through the strategy.
     pub const fn is_whole(&self) -> bool {
-        matches!(self.led, Led::Whole(_))
+        matches!(self.led, ManagementMode::Whole(_))
     }
 
     /// Whether it waits in this stage until it is told to end it, as every agent does.
     pub fn ends_on_signal(&self, stage: usize, strategy: &Strategy) -> bool {
         match &self.led {
-            Led::Stepwise(_) | Led::InPlace(_) => true,
-            Led::Whole(_) => {
+            ManagementMode::Stepwise(_) | ManagementMode::InPlace(_) => true,
+            ManagementMode::Whole(_) => {
                 let waits = |stage: &Stage| stage.kind == StageKind::WaitForSignal;
                 strategy.rollout.is_some() || strategy.stages.get(stage).is_some_and(waits)
             }
@@ -152,24 +152,24 @@ impl Assignment {
     }
 
     /// What the current offer hands out.
-    pub fn piece(&self) -> Piece {
-        self.stepwise().map_or(Piece::Whole, |steps| steps.piece)
+    pub fn piece(&self) -> Unit {
+        self.stepwise().map_or(Unit::Whole, |steps| steps.piece)
     }
 
     /// What most don't have, however they are led.
     pub fn rare(&self) -> &Rare {
         match &self.led {
-            Led::Stepwise(steps) => &steps.rare.rare,
-            Led::InPlace(agent) => &agent.rare,
-            Led::Whole(whole) => &whole.rare,
+            ManagementMode::Stepwise(steps) => &steps.rare.rare,
+            ManagementMode::InPlace(agent) => &agent.rare,
+            ManagementMode::Whole(whole) => &whole.rare,
         }
     }
 
     pub fn change_rare(&mut self, change: impl FnOnce(&mut Rare)) {
         match &mut self.led {
-            Led::Stepwise(steps) => steps.rare.change(|steps| change(&mut steps.rare)),
-            Led::InPlace(agent) => change(&mut agent.rare),
-            Led::Whole(whole) => change(&mut whole.rare),
+            ManagementMode::Stepwise(steps) => steps.rare.change(|steps| change(&mut steps.rare)),
+            ManagementMode::InPlace(agent) => change(&mut agent.rare),
+            ManagementMode::Whole(whole) => change(&mut whole.rare),
         }
     }
 
@@ -180,9 +180,9 @@ impl Assignment {
 
     pub(super) fn change_undo(&mut self, change: impl FnOnce(&mut Undo)) {
         let undo = match &mut self.led {
-            Led::Stepwise(steps) => steps.rare.undo_mut(),
-            Led::InPlace(agent) => agent.rare.undo.as_deref_mut(),
-            Led::Whole(whole) => whole.rare.undo.as_deref_mut(),
+            ManagementMode::Stepwise(steps) => steps.rare.undo_mut(),
+            ManagementMode::InPlace(agent) => agent.rare.undo.as_deref_mut(),
+            ManagementMode::Whole(whole) => whole.rare.undo.as_deref_mut(),
         };
         if let Some(undo) = undo {
             change(undo);
@@ -202,9 +202,9 @@ impl Assignment {
     /// Whether it has one of the places that `max_in_progress` gives; `None`: it needs none, for it gives places of its own.
     fn place(&self) -> Option<bool> {
         match &self.led {
-            Led::Stepwise(steps) => Some(steps.admitted),
-            Led::InPlace(agent) => Some(agent.admitted),
-            Led::Whole(_) => None,
+            ManagementMode::Stepwise(steps) => Some(steps.admitted),
+            ManagementMode::InPlace(agent) => Some(agent.admitted),
+            ManagementMode::Whole(_) => None,
         }
     }
 
@@ -220,26 +220,26 @@ impl Assignment {
 
     pub(super) fn set_admitted(&mut self, is_admitted: bool) {
         match &mut self.led {
-            Led::Stepwise(steps) => steps.admitted = is_admitted,
-            Led::InPlace(agent) => agent.admitted = is_admitted,
-            Led::Whole(_) => {}
+            ManagementMode::Stepwise(steps) => steps.admitted = is_admitted,
+            ManagementMode::InPlace(agent) => agent.admitted = is_admitted,
+            ManagementMode::Whole(_) => {}
         }
     }
 
     /// `None`: its stage was tried once, and waits for no calls.
     pub fn idle(&self) -> Option<Idle> {
         match &self.led {
-            Led::Stepwise(steps) => steps.rare.idle,
-            Led::InPlace(agent) => agent.idle,
-            Led::Whole(_) => None,
+            ManagementMode::Stepwise(steps) => steps.rare.idle,
+            ManagementMode::InPlace(agent) => agent.idle,
+            ManagementMode::Whole(_) => None,
         }
     }
 
     pub(super) fn set_idle(&mut self, idle: Option<Idle>) {
         match &mut self.led {
-            Led::Stepwise(steps) => steps.rare.change(|rare| rare.idle = idle),
-            Led::InPlace(agent) => agent.idle = idle,
-            Led::Whole(_) => {}
+            ManagementMode::Stepwise(steps) => steps.rare.change(|rare| rare.idle = idle),
+            ManagementMode::InPlace(agent) => agent.idle = idle,
+            ManagementMode::Whole(_) => {}
         }
     }
 
@@ -256,7 +256,7 @@ impl Assignment {
 
 impl Assignment {
     /// The results that are stored, oldest first.
-    pub fn marks(&self) -> &[Mark] {
+    pub fn marks(&self) -> &[ResultDigest] {
         self.heard.as_deref().map(|heard| heard.marks.as_slice()).unwrap_or_default()
     }
 
@@ -265,18 +265,22 @@ impl Assignment {
         self.heard.as_deref().map(|heard| heard.late.as_slice()).unwrap_or_default()
     }
 
-    pub fn heard_mut(&mut self) -> &mut Heard {
+    pub fn heard_mut(&mut self) -> &mut ReceivedResults {
         self.heard.get_or_insert_default()
     }
 
     /// An agent that walks through the whole strategy by itself, and has not acted yet.
     pub fn new_in_place(at: ReleaseMs) -> Self {
-        Self { led: Led::InPlace(Box::default()), slot: Piece::Whole.slot(), ..Self::new(at) }
+        Self { led: ManagementMode::InPlace(Box::default()), slot: Unit::Whole.slot(), ..Self::new(at) }
     }
 
     /// A child that is led whole and has not acted yet.
     pub fn new_whole(planned: Planned, at: ReleaseMs) -> Self {
-        Self { led: Led::Whole(Box::new(Whole::new(planned))), slot: Piece::Whole.slot(), ..Self::new(at) }
+        Self {
+            led: ManagementMode::Whole(Box::new(Whole::new(planned))),
+            slot: Unit::Whole.slot(),
+            ..Self::new(at)
+        }
     }
 
     /// A child that is led stepwise and has not acted yet.
@@ -286,10 +290,10 @@ impl Assignment {
             outcome: None,
             attempt: 1,
             named: 1,
-            led: Led::Stepwise(Stepwise::new()),
+            led: ManagementMode::Stepwise(Stepwise::new()),
             fetched: false,
             wave: 0,
-            slot: Piece::FIRST.slot(),
+            slot: Unit::FIRST.slot(),
             stage_status: StageStatus::Pending,
             since: at,
             stage_since: at,
@@ -324,7 +328,7 @@ impl Assignment {
 
     /// The result stored for a stage since the offers carry their current names: a child that was not lost after
     /// all goes on with the same offer.
-    pub fn mark(&self, slot: Slot) -> Option<&Mark> {
+    pub fn mark(&self, slot: StepIndex) -> Option<&ResultDigest> {
         self.marks().iter().find(|mark| mark.attempt >= self.named && mark.slot == slot)
     }
 
@@ -340,7 +344,7 @@ impl Assignment {
         match name.attempt.cmp(&self.named) {
             Ordering::Less => true,
             Ordering::Equal => {
-                let was_passed = matches!(piece, Piece::Stage(stage) if self.passed().contains(stage));
+                let was_passed = matches!(piece, Unit::Stage(stage) if self.passed().contains(stage));
                 let is_current = name == self.offer_name() && !stands_in_only;
                 is_current || was_passed || self.mark(piece.slot()).is_some()
             }
@@ -349,23 +353,23 @@ impl Assignment {
     }
 
     /// The piece that an offer hands out; `None` for an undo and for what this child is never handed.
-    pub fn piece_of(&self, name: OfferName, strategy: &Strategy) -> Option<Piece> {
+    pub fn piece_of(&self, name: OfferName, strategy: &Strategy) -> Option<Unit> {
         let is_first = name.kind == OfferKind::First;
         match &self.led {
-            Led::InPlace(_) | Led::Whole(_) => is_first.then_some(Piece::Whole),
-            Led::Stepwise(steps) if is_first && name == self.offer_name() => Some(steps.piece),
-            Led::Stepwise(_) => piece_of(name, strategy),
+            ManagementMode::InPlace(_) | ManagementMode::Whole(_) => is_first.then_some(Unit::Whole),
+            ManagementMode::Stepwise(steps) if is_first && name == self.offer_name() => Some(steps.piece),
+            ManagementMode::Stepwise(_) => piece_of(name, strategy),
         }
     }
 
     /// The functions that the current offer changes.
     pub fn current_functions(&self, strategy: &Strategy) -> FunctionSet {
         match &self.led {
-            Led::InPlace(_) | Led::Whole(_) => {
+            ManagementMode::InPlace(_) | ManagementMode::Whole(_) => {
                 let all = (0..strategy.subjects_count()).fold(FunctionSet::EMPTY, FunctionSet::with);
                 all.minus(self.lacks_in(strategy))
             }
-            Led::Stepwise(_) => FunctionSet::of(self.current_function(strategy)),
+            ManagementMode::Stepwise(_) => FunctionSet::of(self.current_function(strategy)),
         }
     }
 
@@ -396,8 +400,8 @@ impl Assignment {
     /// The function that the current offer changes.
     pub fn current_function(&self, strategy: &Strategy) -> usize {
         match self.piece() {
-            Piece::Rollout(function) => usize::from(function),
-            Piece::Whole | Piece::Stage(_) => {
+            Unit::Rollout(function) => usize::from(function),
+            Unit::Whole | Unit::Stage(_) => {
                 self.slot.stage_index().and_then(|i| strategy.stages.get(i)).map_or(0, |stage| stage.subject)
             }
         }
@@ -422,12 +426,12 @@ impl Assignment {
 }
 
 /// The piece that an offer hands to an agent; `None` for an undo and for what this strategy never hands out.
-fn piece_of(name: OfferName, strategy: &Strategy) -> Option<Piece> {
+fn piece_of(name: OfferName, strategy: &Strategy) -> Option<Unit> {
     match name.kind {
-        OfferKind::First => Some(Piece::FIRST),
-        OfferKind::Stage(stage) if usize::from(stage) < strategy.stages.len() => Some(Piece::Stage(stage)),
+        OfferKind::First => Some(Unit::FIRST),
+        OfferKind::Stage(stage) if usize::from(stage) < strategy.stages.len() => Some(Unit::Stage(stage)),
         OfferKind::Rollout(function) if usize::from(function) < strategy.subjects_count() => {
-            Some(Piece::Rollout(function))
+            Some(Unit::Rollout(function))
         }
         OfferKind::Stage(_) | OfferKind::Rollout(_) | OfferKind::Undo(_) => None,
     }

@@ -1,12 +1,13 @@
 //! What a step makes of one child's part. Whether it is right was decided before.
 
 use super::{
-    Assignment, FunctionSet, InPlace, Keeping, Led, MAX_LATE, Mark, Shows, Slot, Step, Stepwise, Undo, Whole,
+    Assignment, FunctionSet, InPlace, Keeping, MAX_LATE, ManagementMode, ResultDigest, Shows, Step,
+    StepIndex, Stepwise, Undo, Whole,
 };
 use crate::release::clock::ReleaseMs;
 use crate::release::{
     assignment::{Idle, RareSteps},
-    offer::Piece,
+    offer::Unit,
 };
 use language::Strategy;
 use model::{ChildKey, ChildStatus, Exclusion, Outcome, StageStatus};
@@ -83,8 +84,10 @@ impl Assignment {
             }
             Step::Late { slot, shows, digest, .. } => {
                 let functions = match &self.led {
-                    Led::InPlace(_) | Led::Whole(_) => self.current_functions(strategy),
-                    Led::Stepwise(_) => FunctionSet::of(slot.map_or(0, |slot| slot.function(strategy))),
+                    ManagementMode::InPlace(_) | ManagementMode::Whole(_) => self.current_functions(strategy),
+                    ManagementMode::Stepwise(_) => {
+                        FunctionSet::of(slot.map_or(0, |slot| slot.function(strategy)))
+                    }
                 };
                 self.show(*shows, functions);
                 self.keep_late(*digest);
@@ -105,7 +108,7 @@ impl Assignment {
         self.begin(self.slot, StageStatus::InProgress, at);
     }
 
-    fn begin(&mut self, slot: Slot, status: StageStatus, at: ReleaseMs) {
+    fn begin(&mut self, slot: StepIndex, status: StageStatus, at: ReleaseMs) {
         self.slot = slot;
         self.stage_status = status;
         self.since = at;
@@ -117,12 +120,12 @@ impl Assignment {
         self.since = at;
     }
 
-    fn report(&mut self, slot: Slot, status: StageStatus, digest: u64, at: ReleaseMs) {
+    fn report(&mut self, slot: StepIndex, status: StageStatus, digest: u64, at: ReleaseMs) {
         self.stage_status = status;
         self.since = at;
         self.polls = 0;
         let attempt = self.attempt;
-        self.heard_mut().marks.push(Mark { attempt, slot, status, digest });
+        self.heard_mut().marks.push(ResultDigest { attempt, slot, status, digest });
     }
 
     fn replace(&mut self, function: usize, is_base: bool) {
@@ -149,11 +152,11 @@ impl Assignment {
         match (shows, &self.led) {
             (Shows::Nothing, _) => {}
             // What a manager takes back, it takes back of all waves; and an agent all that it has of the strategy.
-            (Shows::Base, Led::InPlace(_) | Led::Whole(_)) => {
+            (Shows::Base, ManagementMode::InPlace(_) | ManagementMode::Whole(_)) => {
                 self.tainted = self.tainted.minus(functions);
                 self.rolled_out = self.rolled_out.minus(functions);
             }
-            (Shows::Base, Led::Stepwise(_)) => self.tainted = self.tainted.minus(functions),
+            (Shows::Base, ManagementMode::Stepwise(_)) => self.tainted = self.tainted.minus(functions),
             (Shows::New, _) => self.rolled_out = self.rolled_out.union(functions),
         }
     }
@@ -176,7 +179,7 @@ impl Assignment {
     }
 
     /// The next offer waits.
-    fn go_on_with(&mut self, piece: Piece, strategy: &Strategy, at: ReleaseMs) {
+    fn go_on_with(&mut self, piece: Unit, strategy: &Strategy, at: ReleaseMs) {
         let piece = self.fitting(piece, strategy).unwrap_or(piece);
         self.fetched = false;
         self.set_idle(None);
@@ -184,7 +187,7 @@ impl Assignment {
     }
 
     /// Puts another piece in the place of the present one. Who has the whole strategy in hand begins with that anew.
-    fn turn_to(&mut self, piece: Piece, at: ReleaseMs) {
+    fn turn_to(&mut self, piece: Unit, at: ReleaseMs) {
         if let Some(steps) = self.stepwise_mut() {
             steps.piece = piece;
         }
@@ -205,7 +208,7 @@ impl Assignment {
     }
 
     /// As a new attempt, which goes on where the one before was.
-    fn try_anew(&mut self, piece: Piece, at: ReleaseMs) {
+    fn try_anew(&mut self, piece: Unit, at: ReleaseMs) {
         self.attempt = self.attempt.saturating_add(1);
         self.named = self.attempt;
         self.fetched = false;
@@ -220,13 +223,13 @@ impl Assignment {
         }
         self.status = ChildStatus::Doing;
         // The roll-out is an offer of its own.
-        if let Led::InPlace(agent) = &mut self.led {
+        if let ManagementMode::InPlace(agent) = &mut self.led {
             let rare = RareSteps { rare: std::mem::take(&mut agent.rare), ..RareSteps::NOTHING };
-            self.led = Led::Stepwise(Stepwise { rare: rare.into(), ..Stepwise::new() });
+            self.led = ManagementMode::Stepwise(Stepwise { rare: rare.into(), ..Stepwise::new() });
         }
         self.set_idle(None);
         self.set_admitted(false);
-        self.try_anew(Piece::Rollout(0), at);
+        self.try_anew(Unit::Rollout(0), at);
     }
 
     /// What it runs is known otherwise, and it has begun nothing.
@@ -240,11 +243,11 @@ impl Assignment {
         *self = self.clone().beginning(functions, strategy);
         let Some(steps) = self.stepwise_mut() else { return };
         let before = steps.piece;
-        steps.piece = Piece::FIRST;
+        steps.piece = Unit::FIRST;
         steps.rare.change(|rare| rare.lacks = functions);
         self.skip_what_it_lacks(strategy);
         // It may have been shown.
-        if let (true, Piece::Stage(stage)) = (before != self.piece(), before) {
+        if let (true, Unit::Stage(stage)) = (before != self.piece(), before) {
             self.note_passed(stage);
         }
     }
@@ -291,12 +294,12 @@ impl Assignment {
 
     pub(super) fn retry(&mut self, strategy: &Strategy, at: ReleaseMs) {
         let led = match &self.led {
-            Led::Stepwise(steps) => {
+            ManagementMode::Stepwise(steps) => {
                 let rare = RareSteps { lacks: steps.rare.lacks, ..RareSteps::NOTHING };
-                Led::Stepwise(Stepwise { rare: rare.into(), ..Stepwise::new() })
+                ManagementMode::Stepwise(Stepwise { rare: rare.into(), ..Stepwise::new() })
             }
-            Led::InPlace(_) => Led::InPlace(Box::<InPlace>::default()),
-            Led::Whole(before) => Led::Whole(Box::new(self.next_attempt_of(before))),
+            ManagementMode::InPlace(_) => ManagementMode::InPlace(Box::<InPlace>::default()),
+            ManagementMode::Whole(before) => ManagementMode::Whole(Box::new(self.next_attempt_of(before))),
         };
         let mut fresh = Self { led, ..Self::new(at) };
         fresh.slot = self.slot;

@@ -1,6 +1,6 @@
 //! Which part of a release is a child's: what it does not run, and whose group it is in.
 
-use super::{Assignment, FunctionSet, Piece, Slot};
+use super::{Assignment, FunctionSet, StepIndex, Unit};
 use language::{Action, Group, Strategy};
 
 impl Assignment {
@@ -32,7 +32,7 @@ impl Assignment {
     /// Turns to the first stage of a group, where it has the whole strategy in hand.
     fn begin_in(&mut self, group: Group, strategy: &Strategy) {
         if self.stepwise().is_none() {
-            self.slot = Slot::stage(strategy.first_stage_of(group));
+            self.slot = StepIndex::stage(strategy.first_stage_of(group));
         }
     }
 
@@ -83,22 +83,20 @@ impl Assignment {
 
     /// What it runs in the place of a piece: itself, or what follows where it does not run that function; `None`: nothing
     /// is left for it.
-    pub fn fitting(&self, piece: Piece, strategy: &Strategy) -> Option<Piece> {
+    pub fn fitting(&self, piece: Unit, strategy: &Strategy) -> Option<Unit> {
         let rollout = |from: usize| {
             let mut rest = from..strategy.subjects_count();
             rest.find(|function| !self.lacks().contains(*function))
-                .map(|function| Piece::Rollout(function as u8))
+                .map(|function| Unit::Rollout(function as u8))
         };
         match piece {
-            Piece::Whole => Some(Piece::Whole),
-            Piece::Rollout(function) => rollout(usize::from(function)),
-            Piece::Stage(stage) => {
-                match strategy.without(self.lacks().0, Action::Stage(usize::from(stage))) {
-                    Action::Stage(stage) => Some(Piece::Stage(stage as u8)),
-                    Action::Rollout => rollout(0),
-                    Action::Rollback => None,
-                }
-            }
+            Unit::Whole => Some(Unit::Whole),
+            Unit::Rollout(function) => rollout(usize::from(function)),
+            Unit::Stage(stage) => match strategy.without(self.lacks().0, Action::Stage(usize::from(stage))) {
+                Action::Stage(stage) => Some(Unit::Stage(stage as u8)),
+                Action::Rollout => rollout(0),
+                Action::Rollback => None,
+            },
         }
     }
 }

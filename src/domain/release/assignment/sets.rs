@@ -1,6 +1,6 @@
 //! Functions and stages of one strategy, by index, each set in one word.
 
-use crate::release::offer::Piece;
+use crate::release::offer::Unit;
 use language::Strategy;
 
 /// A set of functions of one strategy, by index.
@@ -74,12 +74,12 @@ impl StageSet {
 
 /// Numbers the stages of the strategy, and after them the roll-outs, in one small space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Slot(pub u8);
+pub struct StepIndex(pub u8);
 
 /// The slots from here on are roll-outs of functions.
 const FIRST_ROLLOUT_SLOT: u8 = 64;
 
-impl Slot {
+impl StepIndex {
     pub const fn stage(index: usize) -> Self {
         Self(index as u8)
     }
@@ -107,16 +107,16 @@ impl Slot {
     }
 }
 
-impl Piece {
+impl Unit {
     /// What every agent is offered first.
     pub const FIRST: Self = Self::Stage(0);
 
     /// Where it begins.
-    pub const fn slot(self) -> Slot {
+    pub const fn slot(self) -> StepIndex {
         match self {
-            Self::Whole => Slot::stage(0),
-            Self::Stage(stage) => Slot(stage),
-            Self::Rollout(function) => Slot::rollout(function),
+            Self::Whole => StepIndex::stage(0),
+            Self::Stage(stage) => StepIndex(stage),
+            Self::Rollout(function) => StepIndex::rollout(function),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What happens to one child in a release, and to all of them at once.
 
-use super::{FunctionSet, Slot};
+use super::{FunctionSet, StepIndex};
 use crate::release::clock::ReleaseMs;
-use crate::release::{manager::Agents, offer::Piece};
+use crate::release::{manager::Agents, offer::Unit};
 use model::{ChildKey, ChildStatus, Outcome, StageStatus};
 
 /// What a reported stage shows of the versions that run at the child now.
@@ -24,15 +24,15 @@ pub enum Step {
     Fetched,
     /// It met the minima of a `WaitForSignal` stage and waits.
     Waiting {
-        slot: Slot,
+        slot: StepIndex,
     },
     /// The stage has failed there and keeps its shares; it waits for what people decide.
     Kept {
-        slot: Slot,
+        slot: StepIndex,
     },
     /// Below this manager a stage has failed and keeps its shares, which it told for the how manyth time; it waits for what people decide.
     KeptBelow {
-        slot: Slot,
+        slot: StepIndex,
         number: u32,
     },
     /// The signal to end the stage is given.
@@ -46,7 +46,7 @@ pub enum Step {
     },
     /// A stage ended at the child.
     Reported {
-        slot: Slot,
+        slot: StepIndex,
         status: StageStatus,
         digest: u64,
         shows: Shows,
@@ -54,7 +54,7 @@ pub enum Step {
     },
     /// The next stage of the same offer runs.
     StageBegan {
-        slot: Slot,
+        slot: StepIndex,
     },
     /// A manager said what became of its agents; after it was done, for the how manyth time.
     Counted {
@@ -67,7 +67,7 @@ pub enum Step {
     },
     /// The next offer waits.
     NextOffer {
-        piece: Piece,
+        piece: Unit,
     },
     Ended {
         status: ChildStatus,
@@ -128,7 +128,7 @@ pub enum Step {
     },
     /// A result that came too late to count.
     Late {
-        slot: Option<Slot>,
+        slot: Option<StepIndex>,
         status: StageStatus,
         shows: Shows,
         /// By which a repeat is known.
@@ -173,9 +173,9 @@ impl Step {
     }
 }
 
-impl Fact {
+impl ReleaseEvent {
     /// The stage that nobody begins any more by this, and what comes in its place.
-    pub(in crate::release) const fn skipped(self) -> Option<(u8, Piece)> {
+    pub(in crate::release) const fn skipped(self) -> Option<(u8, Unit)> {
         match self {
             Self::StageSkipped { stage, then } => Some((stage, then)),
             Self::Resumed { .. }
@@ -191,7 +191,7 @@ impl Fact {
     }
 }
 
-impl Fact {
+impl ReleaseEvent {
     /// The variation that somebody chose by this to serve alone in the end, by its place in the strategy.
     pub const fn winner(self) -> Option<u8> {
         match self {
@@ -211,7 +211,7 @@ impl Fact {
 
 /// What happens to a whole release at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fact {
+pub enum ReleaseEvent {
     /// The barriers below `level` are open.
     Resumed {
         level: u8,
@@ -234,7 +234,7 @@ pub enum Fact {
     /// An operator wants nobody to begin this stage any more: who would has this instead.
     StageSkipped {
         stage: u8,
-        then: Piece,
+        then: Unit,
     },
     /// An operator wants this variation of the release's service, by its place in the strategy, to serve alone in the end. The last
     /// such fact counts.
@@ -250,6 +250,6 @@ pub enum Fact {
 /// A fact and when it became one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dated {
-    pub fact: Fact,
+    pub fact: ReleaseEvent,
     pub at: ReleaseMs,
 }

@@ -1,19 +1,19 @@
 //! What operators do to a child, and what happens when one is gone.
 
-use super::{poll, successor, walk::Walk};
+use super::{draft::Walk, poll, successor};
 use crate::{
     children::{self, Child, Command, Forgetting},
     release::{
         assignment::{Assignment, Step},
         change::Change,
-        command::{Decision, Refusal, Reply, Seen},
+        command::{Decision, LastSeen, Refusal, Reply},
         state::{Release, State},
     },
 };
 use model::{ChildKey, ChildStatus, Cordon, Exclusion, Now, Outcome, TENANT_LABEL};
 
 /// Decides what is asked about a child.
-pub(super) fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> Decision {
+pub(super) fn decide(state: &State, seen: &dyn LastSeen, command: &Command, now: Now) -> Decision {
     match command {
         Command::Poll(poll) => poll::decide(state, seen, poll, now),
         Command::Forget { child, even_if_it_owes } => forget(state, child, *even_if_it_owes, now).into(),

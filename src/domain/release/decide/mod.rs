@@ -6,10 +6,10 @@
 
 pub(super) mod checks;
 mod children;
+pub(super) mod draft;
 mod poll;
 pub(super) mod successor;
 mod tick;
-pub(super) mod walk;
 
 pub(super) use children::take_out;
 pub(super) use poll::signs_of_life;
@@ -18,7 +18,7 @@ pub use super::members::{NoOffer, form, peek};
 
 use super::{
     analysis,
-    command::{Command, Decision, NoReply, Refusal, Seen},
+    command::{Command, Decision, LastSeen, NoReply, Refusal},
     lifecycle, members, parent,
     revision::Tag,
     rollout, stages,
@@ -28,7 +28,7 @@ use crate::traffic;
 use model::Now;
 
 /// Decides one command.
-pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> Decision {
+pub fn decide(state: &State, seen: &dyn LastSeen, command: &Command, now: Now) -> Decision {
     match command {
         Command::Children(command) => children::decide(state, seen, command, now),
         Command::Lifecycle(command) => lifecycle::decide(state, command, now),

@@ -1,6 +1,6 @@
 //! `POST /poll`: registers, notices what a poll shows, and lets the child know what waits for it.
 
-use super::{successor::succeed, walk::Walk};
+use super::{draft::Walk, successor::succeed};
 use crate::{
     children::{
         self, Arrival, Child, Poll, Profile,
@@ -9,7 +9,7 @@ use crate::{
     release::{
         assignment::Step,
         change::Change,
-        command::{Decision, Refusal, Reply, Seen},
+        command::{Decision, LastSeen, Refusal, Reply},
         state::State,
     },
 };
@@ -18,7 +18,7 @@ use model::{ChildKey, ChildStatus, Now, Outcome, TENANT_LABEL, address::for_limi
 /// Polls after a download that show that the result was lost: a single one may have been under way.
 const POLLS_THAT_SHOW_A_LOSS: u8 = 2;
 
-pub(in crate::release) fn decide(state: &State, seen: &dyn Seen, poll: &Poll, now: Now) -> Decision {
+pub(in crate::release) fn decide(state: &State, seen: &dyn LastSeen, poll: &Poll, now: Now) -> Decision {
     // The id that it gets is known where its first poll came twice, and it had a part in making that up.
     let id = poll.child.as_ref().unwrap_or(&poll.fresh);
     match state.children.by_id(id.as_str()) {
@@ -71,7 +71,7 @@ fn may_bring_an_id(state: &State, poll: &Poll) -> bool {
 
 fn call_again(
     state: &State,
-    seen: &dyn Seen,
+    seen: &dyn LastSeen,
     poll: &Poll,
     key: ChildKey,
     child: &Child,

@@ -20,13 +20,13 @@
 
 use std::collections::BTreeSet;
 
-use super::walk::{Walk, not_changed_later};
+use super::draft::{Walk, not_changed_later};
 use crate::{
     children::{self, Child, places::are_same, recheck::Recheck},
     release::{
         assignment::{Assignment, FunctionSet, Step},
         change::Change,
-        command::Seen,
+        command::LastSeen,
         members,
         offer::MAX_ATTEMPT,
         settings::{MAX_RECHECKS_PER_TICK, Member},
@@ -42,7 +42,7 @@ const MAX_CHAIN: usize = 32;
 /// and goes on for them.
 pub(in crate::release) fn succeed(
     state: &State,
-    seen: &dyn Seen,
+    seen: &dyn LastSeen,
     newcomer: ChildKey,
     now: Now,
 ) -> Vec<Change> {
@@ -81,7 +81,7 @@ pub(in crate::release) struct Looked {
 }
 
 /// Looks again at the children of which that is due.
-pub(in crate::release) fn look_again(state: &State, seen: &dyn Seen, now: Now) -> Looked {
+pub(in crate::release) fn look_again(state: &State, seen: &dyn LastSeen, now: Now) -> Looked {
     let due = state.books.rechecks(now.served_ms);
     let mut all = Looked { done: Vec::new(), again: Vec::new(), changes: Vec::new() };
     let mut taken = BTreeSet::new();
@@ -114,7 +114,7 @@ pub(in crate::release) fn look_again(state: &State, seen: &dyn Seen, now: Now) -
 /// Who has come in the place of a child that misses a deadline of silence.
 pub(in crate::release) fn instead_of(
     state: &State,
-    seen: &dyn Seen,
+    seen: &dyn LastSeen,
     old: ChildKey,
     now: Now,
 ) -> Option<ChildKey> {
@@ -136,7 +136,7 @@ pub(in crate::release) fn new_debtors(changes: &[Change]) -> BTreeSet<ChildKey> 
 /// after it was done, when nothing was to be taken back yet.
 pub(in crate::release) fn inherit<'a>(
     state: &State,
-    seen: &dyn Seen,
+    seen: &dyn LastSeen,
     debtors: impl IntoIterator<Item = &'a ChildKey>,
     now: Now,
 ) -> Vec<Change> {
@@ -189,7 +189,7 @@ pub(in crate::release) fn heir(state: &State, old: ChildKey) -> Option<ChildKey>
 }
 
 /// The only one who calls from the place of a silent child, if that one came later, and the child was not heard since.
-fn alone_at_place_of(state: &State, seen: &dyn Seen, old: ChildKey, now: Now) -> Option<ChildKey> {
+fn alone_at_place_of(state: &State, seen: &dyn LastSeen, old: ChildKey, now: Now) -> Option<ChildKey> {
     let record = state.children.get(old)?;
     let others = state.books.at_place_of(record).filter(|child| *child != old);
     let mut live = others.filter(|child| is_live(state, seen, *child, now));
@@ -200,12 +200,12 @@ fn alone_at_place_of(state: &State, seen: &dyn Seen, old: ChildKey, now: Now) ->
 }
 
 /// For how long nothing was heard of a child, in milliseconds of serving time.
-fn silence(seen: &dyn Seen, child: ChildKey, now: Now) -> u64 {
+fn silence(seen: &dyn LastSeen, child: ChildKey, now: Now) -> u64 {
     seen.last_call(child).map_or(u64::MAX, |last| now.served_ms.saturating_sub(last))
 }
 
 /// Whether it calls as one does that has nothing in hand. One that was heard of once may be a ghost.
-fn is_live(state: &State, seen: &dyn Seen, child: ChildKey, now: Now) -> bool {
+fn is_live(state: &State, seen: &dyn LastSeen, child: ChildKey, now: Now) -> bool {
     let settled = state.children.get(child).filter(|record| record.called_again);
     settled
         .is_some_and(|record| silence(seen, child, now) < state.settings.absence.of_child(record).idle_ms())

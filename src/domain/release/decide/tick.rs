@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, ops::Bound};
 
 use super::{
     children::farewell,
+    draft::Walk,
     successor::{self, Looked},
-    walk::Walk,
 };
 use crate::{
     children::{self, Child, Forgetting, GHOST_AFTER, REPLACED_FOR, recheck::Recheck},
@@ -13,18 +13,17 @@ use crate::{
         assignment::Step,
         change::Change,
         clock::ReleaseMs,
-        command::{Decision, Reply, Seen},
-        deadline::{self, Deadline, Missed},
-        members,
+        command::{Decision, LastSeen, Reply},
+        deadline::{self, Deadline, MissedDeadline},
+        members, next_action,
         settings::{MAX_DUE_PER_TICK, MAX_SWEEP_IN_ALL, MAX_SWEEP_PER_TICK, Member},
         start::start_next,
         state::{Release, State},
-        turn,
     },
 };
 use model::{ChildKey, ChildStatus, Cordon, Now, Outcome, ReleaseKey, steps};
 
-pub(super) fn decide(state: &State, seen: &dyn Seen, now: Now) -> Decision {
+pub(super) fn decide(state: &State, seen: &dyn LastSeen, now: Now) -> Decision {
     let Looked { done: looked, mut again, changes: mut succession } = successor::look_again(state, seen, now);
     if !succession.is_empty() {
         // Deadlines and ghosts are looked at next, with what this has changed.
@@ -72,7 +71,7 @@ struct Expired {
     gone: Vec<(u64, ChildKey)>,
 }
 
-fn expired(state: &State, seen: &dyn Seen, now: Now) -> Expired {
+fn expired(state: &State, seen: &dyn LastSeen, now: Now) -> Expired {
     let mut expired = Expired::default();
     let due = state.books.expiring(now.served_ms);
     for (at, key) in due.take(MAX_DUE_PER_TICK) {
@@ -127,7 +126,7 @@ fn due(state: &State, now: Now) -> Vec<&Release> {
 /// A look at what is due.
 struct TickRound<'a> {
     state: &'a State,
-    seen: &'a dyn Seen,
+    seen: &'a dyn LastSeen,
     now: Now,
     /// Children of whom this tick has decided something.
     touched: BTreeSet<ChildKey>,
@@ -172,7 +171,7 @@ impl TickRound<'_> {
                     continue;
                 }
                 self.missed += 1;
-                let instead = matches!(deadline.missed, Missed::SetUp | Missed::Stage)
+                let instead = matches!(deadline.missed, MissedDeadline::SetUp | MissedDeadline::Stage)
                     .then(|| successor::instead_of(state, seen, *child, now));
                 if let Some(newcomer) = instead.flatten() {
                     // Of whom this tick has decided something already, what follows from that comes first.
@@ -208,7 +207,7 @@ impl TickRound<'_> {
 /// the child is still awaited is not offered yet.
 fn postponed(
     state: &State,
-    seen: &dyn Seen,
+    seen: &dyn LastSeen,
     release: &Release,
     member: Member<'_>,
     deadline: &Deadline,
@@ -220,7 +219,7 @@ fn postponed(
         return deadline.at;
     }
     let deadlines = deadlines.of_member(member);
-    let while_it_calls = deadlines.stage_silence_ms.filter(|_| deadline.missed == Missed::Stage);
+    let while_it_calls = deadlines.stage_silence_ms.filter(|_| deadline.missed == MissedDeadline::Stage);
     if let Some(silence) = deadline.silence_ms.or(while_it_calls)
         && let Some(last) = seen.last_call(member.child)
     {
@@ -229,22 +228,24 @@ fn postponed(
             return at + (silence - elapsed);
         }
     }
-    if deadline.missed == Missed::Offer && turn::is_behind_another(state, release.key, member.child) {
+    if deadline.missed == MissedDeadline::Offer
+        && next_action::is_behind_another(state, release.key, member.child)
+    {
         return at + deadlines.offer_ms.max(1);
     }
     deadline.at
 }
 
-fn miss(walk: &mut Walk<'_>, missed: Missed) {
+fn miss(walk: &mut Walk<'_>, missed: MissedDeadline) {
     match missed {
-        Missed::Offer => {
+        MissedDeadline::Offer => {
             let outcome = Outcome::Unreachable;
             walk.step(Step::Ended { status: ChildStatus::Failed, outcome });
             walk.offer_undo();
         }
-        Missed::SetUp | Missed::Stage => walk.give_up(Outcome::TimedOut),
-        Missed::Calls => walk.step(Step::SignalledIdle),
-        Missed::Undo if walk.state.children.get(walk.child).is_none() => walk.step(Step::UndoDropped),
-        Missed::Undo => walk.step(Step::UndoOverdue),
+        MissedDeadline::SetUp | MissedDeadline::Stage => walk.give_up(Outcome::TimedOut),
+        MissedDeadline::Calls => walk.step(Step::SignalledIdle),
+        MissedDeadline::Undo if walk.state.children.get(walk.child).is_none() => walk.step(Step::UndoDropped),
+        MissedDeadline::Undo => walk.step(Step::UndoOverdue),
     }
 }

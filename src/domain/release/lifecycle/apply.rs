@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use super::{Change, Membership, Submitted};
+use super::{Change, Membership, Submission};
 use crate::release::{
-    assignment::{Assignment, Fact, Step},
+    assignment::{Assignment, ReleaseEvent, Step},
     assignments::Assignments,
     clock::ReleaseMs,
     deadline,
-    gate::Turns,
+    gate::WavePlan,
     settings::Member,
-    state::{Counts, End, Known, Release, ReleaseState, State},
+    state::{Counts, End, Release, ReleaseRecord, ReleaseState, State},
 };
 use model::{ChildKey, Now, ReleaseKey};
 
@@ -35,16 +35,16 @@ pub(in crate::release) fn apply(state: &mut State, change: &Change) {
                 release.state = ReleaseState::RollingBack { reason: why.text.clone(), end: *end };
                 (release.ending, release.first_fault) = (Some(why.clone()), None);
             });
-            state.fold(*release, Fact::Aborted, *now);
+            state.fold(*release, ReleaseEvent::Aborted, *now);
         }
         Change::FaultNoted { release, child, ending } => state.with_release(*release, |release| {
             (release.ending, release.first_fault) = (Some(ending.clone()), Some(*child));
         }),
         Change::Retried { release, now } => {
             state.with_release(*release, Release::try_again);
-            state.fold(*release, Fact::Retried, *now);
+            state.fold(*release, ReleaseEvent::Retried, *now);
         }
-        Change::RoutersBack { release, now } => state.fold(*release, Fact::RoutersBack, *now),
+        Change::RoutersBack { release, now } => state.fold(*release, ReleaseEvent::RoutersBack, *now),
         Change::Replanned { release, .. } => state.with_release(*release, Release::plan_again),
         Change::Ended { release, end, unconfirmed, now } => state.with_release(*release, |release| {
             if matches!(end, End::Done | End::Untested) {
@@ -84,9 +84,9 @@ impl Release {
 }
 
 impl State {
-    fn submit(&mut self, key: ReleaseKey, submitted: &Submitted, now: Now) {
+    fn submit(&mut self, key: ReleaseKey, submitted: &Submission, now: Now) {
         self.next_release = self.next_release.max(key.0 + 1);
-        self.known.insert(submitted.id.clone(), Known { key, digest: submitted.digest });
+        self.known.insert(submitted.id.clone(), ReleaseRecord { key, digest: submitted.digest });
         self.shared.releases.insert(key, Release::new(key, submitted, now));
     }
 
@@ -102,7 +102,7 @@ impl State {
         release.accept_pause();
         release.accept_verdicts();
         release.state = ReleaseState::Running;
-        self.fold(key, Fact::Resumed { level }, now);
+        self.fold(key, ReleaseEvent::Resumed { level }, now);
     }
 
     fn start(&mut self, key: ReleaseKey, membership: &Membership, now: Now) {
@@ -116,7 +116,7 @@ impl State {
         release.started_at = release.at(now);
         release.members = Arc::clone(members);
         release.excluded.clone_from(excluded);
-        release.turns = Turns::new(members, waves, managers);
+        release.turns = WavePlan::new(members, waves, managers);
         release.managers = managers.iter().map(|(child, planned)| (*child, planned.clone())).collect();
         release.gates.stand.opened = release.started_at;
         let wave = |at: usize| waves.get(at).copied().unwrap_or_default();

@@ -7,7 +7,7 @@ use crate::{
         command::{OtherBase, Refusal},
         state::State,
     },
-    traffic::Standing,
+    traffic::ProvenService,
 };
 use language::{Base, Service, Strategy};
 use model::{ChildKey, ReleaseKey, traffic::LedVariation};
@@ -47,14 +47,14 @@ pub(super) fn check<'p>(
 
 /// Whether a later release has been rolled out there than the one by which the router said last that it stands: it has told its
 /// result, and its next report is on its way.
-fn is_outdated(state: &State, child: ChildKey, service: &Service, standing: &Standing) -> bool {
+fn is_outdated(state: &State, child: ChildKey, service: &Service, standing: &ProvenService) -> bool {
     let told = standing.release.as_ref().and_then(|id| state.known.get(id)).map(|known| known.key);
     let ended = state.deployment(child, service.key()).filter(|ended| ended.variant == Variant::New);
     ended.is_some_and(|ended| told != Some(ended.release))
 }
 
 /// The stable variation and what serves, in words, where these are not the same targets.
-fn differ(service: &Service, standing: &Standing) -> Option<(String, String)> {
+fn differ(service: &Service, standing: &ProvenService) -> Option<(String, String)> {
     let all = service.variations.iter().map(|one| {
         let targets = one.targets.iter().map(ToString::to_string).collect();
         LedVariation { name: one.name.to_string(), targets, health: None }

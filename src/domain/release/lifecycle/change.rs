@@ -1,6 +1,6 @@
 //! Every way in which a release as a whole moves from its submission to its end.
 
-use super::{Membership, Submitted};
+use super::{Membership, Submission};
 use crate::release::{ending::Ending, pause::Pause, state::End};
 use model::{ChildKey, Now, ReleaseId, ReleaseKey};
 
@@ -9,7 +9,7 @@ use model::{ChildKey, Now, ReleaseId, ReleaseKey};
 pub enum Change {
     Submitted {
         release: ReleaseKey,
-        submitted: Box<Submitted>,
+        submitted: Box<Submission>,
         now: Now,
     },
     Started {

@@ -1,12 +1,12 @@
 //! What is asked of a release as a whole.
 
-use super::Submitted;
+use super::Submission;
 
 /// What is asked of a release as a whole.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     Submit {
-        submission: Box<Submitted>,
+        submission: Box<Submission>,
         dry_run: bool,
     },
     Pause {

@@ -11,7 +11,7 @@ use crate::release::{
     command::{Decision, NoReply, Refusal, Reply},
     decide::{
         checks::{another_fact, find, held, wrong},
-        walk::Walk,
+        draft::Walk,
     },
     ending::{Cause, Ending},
     lifecycle,

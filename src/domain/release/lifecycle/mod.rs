@@ -6,12 +6,12 @@ mod change;
 mod command;
 mod decide;
 mod membership;
+mod participants;
 mod ports;
 mod roll_back;
 mod routers_first;
+mod submission;
 mod submit;
-mod submitted;
-mod takes_part;
 
 pub(super) use apply::apply;
 pub use change::Change;
@@ -20,8 +20,8 @@ pub(super) use decide::{
     check_retried, check_retry, decide, goes_on_as_another, is_abortable, pause, resumed, retry,
 };
 pub use membership::Membership;
+pub use participants::membership;
+pub(super) use participants::{is_in_place, lacks_of};
 pub(super) use roll_back::roll_back;
 pub(super) use routers_first::routers_back;
-pub use submitted::Submitted;
-pub use takes_part::membership;
-pub(super) use takes_part::{is_in_place, lacks_of};
+pub use submission::Submission;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::Change as CourseChange;
 use crate::release::{
-    assignment::{Dated, Fact},
+    assignment::{Dated, ReleaseEvent},
     change::Change,
-    decide::{successor, walk::Walk},
+    decide::{draft::Walk, successor},
     ending::Ending,
     state::{End, Release, ReleaseState, State},
 };
@@ -26,7 +26,7 @@ pub(in crate::release) fn roll_back(
     if matches!(release.state, ReleaseState::Planned) {
         return changes;
     }
-    let fact = Dated { fact: Fact::Aborted, at: release.at(now) };
+    let fact = Dated { fact: ReleaseEvent::Aborted, at: release.at(now) };
     let mut heirs = BTreeSet::new();
     for (child, assignment) in &release.assignments {
         if assignment.may_run_new().is_empty() {

@@ -28,7 +28,7 @@
 
 use super::Change as CourseChange;
 use crate::release::{
-    assignment::{Assignment, Fact, Undo},
+    assignment::{Assignment, ReleaseEvent, Undo},
     change::Change,
     state::Release,
 };
@@ -51,7 +51,7 @@ impl Release {
     }
 
     fn are_routers_back(&self) -> bool {
-        self.facts.iter().rev().any(|dated| dated.fact == Fact::RoutersBack)
+        self.facts.iter().rev().any(|dated| dated.fact == ReleaseEvent::RoutersBack)
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::cell::LazyCell;
 
-use super::{Change as CourseChange, Submitted, bases, ports, roll_back::roll_back, takes_part::excluded};
+use super::{Change as CourseChange, Submission, bases, participants::excluded, ports, roll_back::roll_back};
 use crate::{
-    plan::{self, Unled},
+    plan::{self, UnmanagedRouter},
     release::{
         change::Change,
         command::{Decision, Outlook, Refusal, Reply},
@@ -16,7 +16,7 @@ use crate::{
 use language::{OnConflict, Strategy};
 use model::{Now, ReleaseId, ReleaseKey, tenant};
 
-pub(in crate::release) fn decide(state: &State, submitted: &Submitted, dry_run: bool, now: Now) -> Decision {
+pub(in crate::release) fn decide(state: &State, submitted: &Submission, dry_run: bool, now: Now) -> Decision {
     if let Some(known) = state.known.get(&submitted.id) {
         if known.digest != submitted.digest {
             return Decision::refused(Refusal::IdTaken(submitted.id.clone()));
@@ -88,7 +88,7 @@ pub(in crate::release) fn refuse_conflicts<'a>(
     }
 }
 
-fn check(state: &State, submitted: &Submitted, key: ReleaseKey) -> Result<(), Refusal> {
+fn check(state: &State, submitted: &Submission, key: ReleaseKey) -> Result<(), Refusal> {
     let id = &submitted.id;
     let confused = |other: &&ReleaseId| {
         OfferName::could_be_offer_of(id.as_str(), other.as_str())
@@ -104,7 +104,7 @@ fn check(state: &State, submitted: &Submitted, key: ReleaseKey) -> Result<(), Re
     let strategy = &*submitted.strategy;
     let planned = LazyCell::new(|| plan::plan(strategy, &state.shared));
     if let Some(unled) = plan::unled(strategy, &state.shared, || &planned) {
-        let Unled { service, protocol, router, kind } = unled;
+        let UnmanagedRouter { service, protocol, router, kind } = unled;
         let router = state.children.get(router).map(|child| child.id.to_string()).unwrap_or_default();
         return Err(Refusal::CanNotLead { router, kind, service, protocol });
     }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crate::{
     children::Variant,
     release::{
-        assignment::{FunctionSet, Slot, Step},
+        assignment::{FunctionSet, Step, StepIndex},
         clock::ReleaseMs,
-        summary::{Kept, Received},
+        summary::{Received, StoredSummary},
     },
 };
 use model::{ChildKey, Now, ReleaseKey, StageStatus};
@@ -38,15 +38,15 @@ pub enum Change {
         child: ChildKey,
         step: Step,
         at: ReleaseMs,
-        summary: Option<Box<Kept>>,
+        summary: Option<Box<StoredSummary>>,
     },
     /// Preliminary numbers, refreshed. `status`: whether the child is ready to end the stage; they are kept as numbers of that.
     Numbers {
         release: ReleaseKey,
         child: ChildKey,
-        slot: Slot,
+        slot: StepIndex,
         status: StageStatus,
-        summary: Box<Kept>,
+        summary: Box<StoredSummary>,
     },
     /// A result that came too late to count is kept in the audit trail.
     LateKept {

@@ -3,10 +3,10 @@
 
 use super::{call::Call, report::find_slot};
 use crate::release::{
-    assignment::{Assignment, Slot},
+    assignment::{Assignment, StepIndex},
     command::{Decision, Refusal, Reply},
-    decide::walk::Walk,
-    offer::{OfferKind, OfferName, Piece},
+    decide::draft::Walk,
+    offer::{OfferKind, OfferName, Unit},
     state::State,
 };
 use language::render;
@@ -76,12 +76,12 @@ fn is_taken_back(assignment: &Assignment, name: OfferName) -> bool {
     is_over || assignment.pending_undo().is_some()
 }
 
-fn of_current(walk: &mut Walk<'_>, slot: Slot) -> bool {
+fn of_current(walk: &mut Walk<'_>, slot: StepIndex) -> bool {
     if !walk.assignment.fetched {
         return false;
     }
     if slot == walk.assignment.slot {
-        return matches!(walk.assignment.piece(), Piece::Rollout(_))
+        return matches!(walk.assignment.piece(), Unit::Rollout(_))
             || (walk.assignment.stage_status >= StageStatus::ShouldEnd && !walk.assignment.is_undecided());
     }
     if walk.assignment.mark(slot).is_some() {

@@ -10,14 +10,14 @@ use crate::{
     plan,
     plan::Why,
     release::{
-        assignment::{Assignment, Led, Step},
+        assignment::{Assignment, ManagementMode, Step},
         command::{Decision, Form, Offer, Refusal, Reply},
-        decide::walk::Walk,
+        decide::draft::Walk,
         lifecycle::{is_in_place, lacks_of},
         manager::{FEATURE_RETRY, Planned},
-        offer::{OfferKind, OfferName, Piece},
+        next_action,
+        offer::{OfferKind, OfferName, Unit},
         state::{Release, ReleaseState, Snapshot, State},
-        turn,
     },
 };
 use language::Strategy;
@@ -163,7 +163,7 @@ fn undo(walk: &mut Walk<'_>, number: u16) -> Option<Form> {
     let fetched = undo.fetched;
     let Some(function) = current else { return Some(Form::Withdrawn) };
     if !fetched {
-        if !turn::is_next(walk.state, walk.release.key, walk.child, OfferName::undo(number)) {
+        if !next_action::is_next(walk.state, walk.release.key, walk.child, OfferName::undo(number)) {
             // Something else is in hand; it is shown again after that.
             return Some(Form::Withdrawn);
         }
@@ -185,7 +185,7 @@ fn work(walk: &mut Walk<'_>, name: OfferName) -> Option<Form> {
     if assignment.fetched {
         return Some(form_for(assignment, walk.strategy()));
     }
-    if assignment.status.is_over() || !turn::is_next(walk.state, walk.release.key, walk.child, name) {
+    if assignment.status.is_over() || !next_action::is_next(walk.state, walk.release.key, walk.child, name) {
         return Some(Form::Withdrawn);
     }
     let form = form_for(assignment, walk.strategy());
@@ -195,18 +195,18 @@ fn work(walk: &mut Walk<'_>, name: OfferName) -> Option<Form> {
 
 fn form_for(assignment: &Assignment, strategy: &Strategy) -> Form {
     match &assignment.led {
-        Led::Whole(_) => Form::Full,
-        Led::InPlace(_) => Form::InPlace { is_reported: false, group: assignment.group(strategy) },
-        Led::Stepwise(steps) => form(steps.piece),
+        ManagementMode::Whole(_) => Form::Full,
+        ManagementMode::InPlace(_) => Form::InPlace { is_reported: false, group: assignment.group(strategy) },
+        ManagementMode::Stepwise(steps) => form(steps.piece),
     }
 }
 
 /// The text that a piece is handed to an agent as.
-pub const fn form(piece: Piece) -> Form {
+pub const fn form(piece: Unit) -> Form {
     match piece {
         // No agent that is led stepwise is handed one.
-        Piece::Whole => Form::Withdrawn,
-        Piece::Stage(stage) => Form::Stage { stage },
-        Piece::Rollout(function) => Form::Rollout { function },
+        Unit::Whole => Form::Withdrawn,
+        Unit::Stage(stage) => Form::Stage { stage },
+        Unit::Rollout(function) => Form::Rollout { function },
     }
 }

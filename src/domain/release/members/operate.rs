@@ -6,8 +6,8 @@ use crate::release::{
     command::{Decision, NoReply, Refusal, Reply},
     decide::{
         checks::{find, wrong},
+        draft::Walk,
         take_out,
-        walk::Walk,
     },
     lifecycle::{self, goes_on_as_another},
     offer::MAX_ATTEMPT,

@@ -1,7 +1,7 @@
 //! Folding a change of what was said to or by the parent in.
 
 use super::{Change, ParentOffer};
-use crate::release::{assignment::Fact, manager::Agents, state::State};
+use crate::release::{assignment::ReleaseEvent, manager::Agents, state::State};
 use model::ReleaseKey;
 
 /// Folds one change in.
@@ -34,7 +34,7 @@ pub(in crate::release) fn apply(state: &mut State, change: &Change) {
         Change::FailuresAccepted { release, now } => {
             with_parent(state, *release, |parent, _| parent.failed = None);
             let level = state.release(*release).map_or(0, |release| release.gates.stand.level);
-            state.fold(*release, Fact::FailuresAccepted { level }, *now);
+            state.fold(*release, ReleaseEvent::FailuresAccepted { level }, *now);
         }
         // Kept in the store alone.
         Change::Forwarded { .. } => {}

@@ -1,6 +1,6 @@
 //! What the parent asks for, and what it is noted to have taken.
 
-use crate::release::turnout::Turnouts;
+use crate::release::liveness_check::ReportedLiveness;
 use language::Amount;
 
 /// What the parent asks for.
@@ -22,7 +22,7 @@ pub enum Command {
         /// How the parent counts them now; empty: as before.
         amounts: Vec<Amount>,
         /// What managers below say of who can take part.
-        turnouts: Turnouts,
+        turnouts: ReportedLiveness,
         /// It is over, and those that ended badly get another attempt.
         retries: bool,
     },

@@ -3,22 +3,27 @@
 use super::Command;
 use crate::release::{
     change::Change,
-    command::{Decision, NoReply, Refusal, Reply, Seen},
+    command::{Decision, LastSeen, NoReply, Refusal, Reply},
     decide::checks::{another_fact, find},
     ending::{Cause, Ending},
     gate::Gate,
     lifecycle::{self, roll_back},
+    liveness_check::ReportedLiveness,
     parent,
     pause::Pause,
     rollout, stages,
     state::{End, Release, ReleaseState, State},
-    turnout::Turnouts,
 };
 use language::Amount;
 use model::{Now, ReleaseKey};
 
 /// Decides what the parent asks for.
-pub(in crate::release) fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> Decision {
+pub(in crate::release) fn decide(
+    state: &State,
+    seen: &dyn LastSeen,
+    command: &Command,
+    now: Now,
+) -> Decision {
     match command {
         Command::End { release, stage, undo } => end(state, release, *stage, *undo, now).into(),
         Command::Disowned { release, why } => disowned(state, release, why, now).into(),
@@ -125,14 +130,14 @@ struct Counted<'a> {
     /// How they are counted; empty: as before.
     pub amounts: &'a [Amount],
     /// What managers below say of who can take part in those that are not open yet.
-    pub turnouts: &'a Turnouts,
+    pub turnouts: &'a ReportedLiveness,
 }
 
 /// The parent's next offer goes on with this release; `retries`: those that ended badly get another attempt, if that can
 /// be. Said twice it changes nothing.
 fn go_on(
     state: &State,
-    seen: &dyn Seen,
+    seen: &dyn LastSeen,
     (id, offer): (&str, &str),
     Counted { waves, amounts, turnouts }: &Counted<'_>,
     retries: bool,

@@ -32,6 +32,6 @@ pub use change::Change;
 pub use command::Command;
 pub(super) use decide::decide;
 pub(super) use due::{due, undone};
-pub use offer::{ParentOffer, Said};
+pub use offer::{LastReport, ParentOffer};
 pub use offered::led;
 pub use waits::Waiting;

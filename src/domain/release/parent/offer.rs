@@ -15,7 +15,7 @@ pub struct ParentOffer {
     /// The parent's own release is paused.
     pub held: bool,
     /// What it was told last, under this offer.
-    pub said: Option<Said>,
+    pub said: Option<LastReport>,
     /// How often a stage has failed below and kept its shares.
     pub failures: u32,
     /// The last of these, until it is decided above what becomes of them.
@@ -24,7 +24,7 @@ pub struct ParentOffer {
 
 /// The last stage that was reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Said {
+pub struct LastReport {
     pub stage: u8,
     pub status: StageStatus,
     pub agents: Agents,
@@ -42,7 +42,7 @@ impl ParentOffer {
 
     /// Takes note that a stage was reported.
     pub(super) fn report(&mut self, stage: u8, status: StageStatus, agents: Agents) {
-        self.said = Some(Said { stage, status, agents, recounts: 0 });
+        self.said = Some(LastReport { stage, status, agents, recounts: 0 });
         self.reported =
             if status == StageStatus::Completed { self.reported.saturating_add(1) } else { ALL_REPORTED };
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 
 use crate::release::{
-    lifecycle::Submitted,
-    offer::{MAX_ATTEMPT, OfferName, Piece},
+    lifecycle::Submission,
+    offer::{MAX_ATTEMPT, OfferName, Unit},
     parent::ParentOffer,
 };
 use language::{NoForm, Order, Rollout, Strategy};
@@ -30,8 +30,8 @@ pub fn submission(
     text: &[u8],
     strategy: Strategy,
     archive: [u8; 32],
-) -> Result<Submitted, NoForm> {
-    Ok(Submitted {
+) -> Result<Submission, NoForm> {
+    Ok(Submission {
         id: strategy.id.clone(),
         digest: digest(offer, &strategy, archive)?,
         archive,
@@ -50,7 +50,7 @@ pub fn ids(offer: &str) -> impl Iterator<Item = ReleaseId> {
 
 /// What the offers of a release of the parent may be called here.
 pub fn all_ids(release: &str) -> impl Iterator<Item = String> {
-    let offers = (1..=MAX_ATTEMPT).map(|attempt| OfferName::of(Piece::Whole, attempt).id(release));
+    let offers = (1..=MAX_ATTEMPT).map(|attempt| OfferName::of(Unit::Whole, attempt).id(release));
     offers.flat_map(|offer| [own_id(&offer), offer])
 }
 

@@ -2,13 +2,13 @@
 
 use super::Change;
 use crate::release::{
-    assignment::Fact,
+    assignment::ReleaseEvent,
     clock::ReleaseMs,
     deadline,
     gate::Reached,
+    liveness_check::ASKED_FOR,
     settings::Member,
     state::{Release, ReleaseState, State},
-    turnout::ASKED_FOR,
 };
 use model::{Now, ReleaseKey};
 
@@ -16,7 +16,7 @@ use model::{Now, ReleaseKey};
 pub(in crate::release) fn apply(state: &mut State, change: &Change) {
     match change {
         Change::WinnerChosen { release, variation, now } => {
-            state.fold(*release, Fact::WinnerChosen { variation: *variation }, *now);
+            state.fold(*release, ReleaseEvent::WinnerChosen { variation: *variation }, *now);
         }
         Change::GateReached { release, gate, now } => state.with_release(*release, |release| {
             let at = release.at(*now);
@@ -48,7 +48,7 @@ pub(in crate::release) fn apply(state: &mut State, change: &Change) {
         Change::WavesOpened { release, to, now, .. } => state.open_waves(*release, *to, *now),
         Change::LevelOpened { release, level, now } => {
             state.with_release(*release, |release| release.open_level(*level));
-            state.fold(*release, Fact::Opened { level: *level }, *now);
+            state.fold(*release, ReleaseEvent::Opened { level: *level }, *now);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What is asked of how far a release is open.
 
-use crate::release::turnout::Told;
+use crate::release::liveness_check::ManagerReports;
 
 /// What is asked of how far a release is open.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,5 +18,5 @@ pub enum Command {
     /// Takes in every child that could take part and was not there when the release started.
     Extend { release: String },
     /// Managers below said who can take part.
-    Turnout(Box<Told>),
+    Turnout(Box<ManagerReports>),
 }

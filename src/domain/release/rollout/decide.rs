@@ -3,20 +3,25 @@
 use super::{Command, winner};
 use crate::release::{
     change::Change,
-    command::{Decision, NoReply, Reply, Seen},
+    command::{Decision, LastSeen, NoReply, Reply},
     decide::checks::{another_fact, find, held, wrong},
     gate::{ALL_OPEN, Gate},
     lifecycle::{self, lacks_of, membership},
+    liveness_check::{ManagerReports, ReportedLiveness},
     members, rollout,
     state::{Release, ReleaseState, Snapshot, State},
-    turnout::{Told, Turnouts},
 };
 use model::{ChildKey, Now};
 
 const ROUTERS_WAIT: &str = "its routers begin when its agents are done";
 
 /// Decides what is asked of how far a release is open.
-pub(in crate::release) fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> Decision {
+pub(in crate::release) fn decide(
+    state: &State,
+    seen: &dyn LastSeen,
+    command: &Command,
+    now: Now,
+) -> Decision {
     match command {
         Command::Approve { release } => find(state, release).and_then(|release| approve(release, now)).into(),
         Command::Promote { release } => find(state, release).and_then(|release| promote(release, now)).into(),
@@ -143,7 +148,7 @@ impl Release {
 }
 
 /// Takes in whoever could take part by now and has no part. They begin with the first stage, after all others.
-fn extend(state: &State, seen: &dyn Seen, id: &str, now: Now) -> Result<Decision, NoReply> {
+fn extend(state: &State, seen: &dyn LastSeen, id: &str, now: Now) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
     let joined = newcomers(state, seen, release, now)?.into_iter().map(|(child, _)| {
         let lacks = lacks_of(state, release, child);
@@ -159,7 +164,7 @@ fn extend(state: &State, seen: &dyn Seen, id: &str, now: Now) -> Result<Decision
 /// Whoever could take part by now and has no part, each with how many agents it has.
 pub(in crate::release) fn newcomers(
     state: &Snapshot,
-    seen: &dyn Seen,
+    seen: &dyn LastSeen,
     release: &Release,
     now: Now,
 ) -> Result<Vec<(ChildKey, u32)>, NoReply> {
@@ -173,14 +178,14 @@ pub(in crate::release) fn newcomers(
     if state.children.iter().all(|(child, _)| release.assignments.contains_key(&child)) {
         return Ok(Vec::new());
     }
-    let able = membership(state, seen, &release.strategy, &Turnouts::new(), now);
+    let able = membership(state, seen, &release.strategy, &ReportedLiveness::new(), now);
     let new = able.members.iter().filter(|child| !release.assignments.contains_key(child));
     let agents = |child: &ChildKey| able.managers.get(child).map_or(1, |planned| planned.agents);
     Ok(new.map(|child| (*child, agents(child))).collect())
 }
 
 /// Managers below said who can take part: a release starts with it, or opens its next wave.
-fn turnout(state: &State, seen: &dyn Seen, told: &Told, now: Now) -> Decision {
+fn turnout(state: &State, seen: &dyn LastSeen, told: &ManagerReports, now: Now) -> Decision {
     let Some(release) = state.release(told.release).filter(|release| release.asking == Some(told.until))
     else {
         // They were late, or it was paused or ended meanwhile.

@@ -1,6 +1,6 @@
 //! Every way in which a stage changes for all who are in it, or would come to it.
 
-use crate::release::offer::Piece;
+use crate::release::offer::Unit;
 use model::{Now, ReleaseKey};
 
 /// One change of a stage. Applying it can't fail.
@@ -15,7 +15,7 @@ pub enum Change {
     Skipped {
         release: ReleaseKey,
         stage: u8,
-        then: Piece,
+        then: Unit,
         now: Now,
     },
     /// Those that were left untested get the new version too: the others have passed.

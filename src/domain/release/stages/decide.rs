@@ -2,7 +2,7 @@
 
 use super::{Change as StageChange, Command, skip};
 use crate::release::{
-    assignment::{Assignment, Slot},
+    assignment::{Assignment, StepIndex},
     change::Change,
     command::{Decision, NoReply, Reply},
     decide::checks::{another_fact, find, held, stage_of, wrong},
@@ -34,12 +34,12 @@ fn end_stage(state: &State, id: &str, stage: &str, now: Now) -> Result<Decision,
     }
     // Agents that end it are held before what follows; a manager would take the signal for the opening of the barrier.
     let has_managers = inside.clone().any(Assignment::is_whole);
-    if has_managers && !release.gates.may_end(Slot::stage(index)) {
+    if has_managers && !release.gates.may_end(StepIndex::stage(index)) {
         let why = "a barrier stands after this stage, and managers below would lead their agents past it: approve or \
                    promote the release instead";
         return Err(wrong(release, why));
     }
-    if inside.clone().any(Assignment::is_in_place) && !release.gates.may_end(Slot::stage(index)) {
+    if inside.clone().any(Assignment::is_in_place) && !release.gates.may_end(StepIndex::stage(index)) {
         let why = "a barrier stands after this stage, and agents that walk through the stages by themselves would go past \
                    it: approve or promote the release instead";
         return Err(wrong(release, why));

@@ -15,7 +15,7 @@ use crate::release::{
     command::{Decision, NoReply, Reply},
     decide::checks::{another_fact, find, held, stage_of, wrong},
     members,
-    offer::Piece,
+    offer::Unit,
     stages,
     state::{Release, State},
 };
@@ -50,8 +50,8 @@ pub(in crate::release) fn skipped(
         return Ok(Decision::unchanged(Reply::Done));
     }
     let then = match release.strategy.stages.get(index).map(|stage| stage.on_success) {
-        Some(Action::Stage(next)) => release.instead_of(Piece::Stage(next as u8)),
-        Some(Action::Rollout) => Piece::Rollout(0),
+        Some(Action::Stage(next)) => release.instead_of(Unit::Stage(next as u8)),
+        Some(Action::Rollout) => Unit::Rollout(0),
         Some(Action::Rollback) | None => {
             return Err(wrong(release, "nothing follows this stage, so there is nothing to go on with"));
         }
@@ -76,9 +76,9 @@ impl Release {
     }
 
     /// What is run in the place of `piece`: itself, unless it is skipped.
-    pub(in crate::release) fn instead_of(&self, piece: Piece) -> Piece {
+    pub(in crate::release) fn instead_of(&self, piece: Unit) -> Unit {
         let skipped = self.facts.iter().filter_map(|dated| dated.fact.skipped());
-        skipped.fold(piece, |piece, (stage, then)| if piece == Piece::Stage(stage) { then } else { piece })
+        skipped.fold(piece, |piece, (stage, then)| if piece == Unit::Stage(stage) { then } else { piece })
     }
 }
 
@@ -124,12 +124,12 @@ fn one_again(release: &Release, child: ChildKey, now: Now) -> Option<Change> {
 
 /// As a fact: that the first stage is skipped is said again, for those who begin with it again.
 fn all_again(release: &Release, now: Now) -> Option<Change> {
-    let first = Piece::FIRST;
+    let first = Unit::FIRST;
     let then = release.instead_of(first);
     match first {
-        Piece::Stage(stage) if then != first => {
+        Unit::Stage(stage) if then != first => {
             Some(Change::Stages(stages::Change::Skipped { release: release.key, stage, then, now }))
         }
-        Piece::Stage(_) | Piece::Whole | Piece::Rollout(_) => None,
+        Unit::Stage(_) | Unit::Whole | Unit::Rollout(_) => None,
     }
 }

@@ -32,7 +32,7 @@ use model::{ChildKey, Now, ReleaseId, ReleaseKey};
 
 /// What is remembered of every release, over or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Known {
+pub struct ReleaseRecord {
     pub key: ReleaseKey,
     pub digest: [u8; 32],
 }
@@ -76,7 +76,7 @@ pub struct State {
     /// What is kept of the children for whoever decides.
     pub(in crate::release) books: Books,
     /// Every release ever.
-    pub known: HashMap<ReleaseId, Known>,
+    pub known: HashMap<ReleaseId, ReleaseRecord>,
     /// Releases that left memory and were not taken note of yet.
     pub(in crate::release) closed: BTreeMap<ReleaseKey, Release>,
     /// How many commands there were when a release left memory last.

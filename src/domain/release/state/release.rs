@@ -11,11 +11,11 @@ use crate::{
         assignments::Assignments,
         clock::{ReleaseClock, ReleaseMs},
         ending::Ending,
-        gate::{Gates, Turns},
-        lifecycle::Submitted,
+        gate::{Gates, WavePlan},
+        lifecycle::Submission,
         manager::Managers,
         parent::ParentOffer,
-        precedent::Timed,
+        previous_run::Timed,
         revision::Revision,
     },
 };
@@ -69,7 +69,7 @@ pub struct Release {
     /// Children that joined later.
     pub joined: u32,
     /// Members by their turns.
-    pub turns: Turns,
+    pub turns: WavePlan,
     pub gates: Gates,
     /// What has been accepted of the children that ended badly: by resuming after a limit was passed.
     pub accepted: Bad,
@@ -102,7 +102,7 @@ pub struct Sweep {
 }
 
 impl Release {
-    pub(in crate::release) fn new(key: ReleaseKey, submitted: &Submitted, now: Now) -> Self {
+    pub(in crate::release) fn new(key: ReleaseKey, submitted: &Submission, now: Now) -> Self {
         Self {
             key,
             id: submitted.id.clone(),
@@ -132,7 +132,7 @@ impl Release {
             left_out: 0,
             asking: None,
             joined: 0,
-            turns: Turns::default(),
+            turns: WavePlan::default(),
             gates: Gates::new(&submitted.strategy, submitted.parent.is_some()),
             accepted: Bad::default(),
             runs: Arc::default(),

@@ -76,7 +76,7 @@ pub struct Received {
 
 /// What is kept of a report that counts.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Kept {
+pub struct StoredSummary {
     pub report: Arc<Received>,
     /// What the child says that it runs next, where its offer says otherwise: kept beside the summary, and no part of what makes
     /// two reports the same.

@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     filter::{Digests, Filter, Sort},
-    page::{Asked, MAX_LOOKED, PageError, page},
+    page::{MAX_LOOKED, PageError, PageQuery, page},
 };
 use super::{
     kind::{LOOK_PATIENCE, PATIENCE, QuestionKind, ToAnswer, ask},
     path::next_hop,
 };
-use crate::{Engine, EngineError, shown::release};
+use crate::{Engine, EngineError, presentation::release};
 use protocol::api::{ReleaseDetail, ReleasePage};
 use store::StoreError;
 
@@ -57,7 +57,7 @@ impl QuestionKind for ReleasesOf {
         if wanted.path.is_empty() {
             let ReleasesWanted { filter, sort, reverse, after, limit, counts, .. } = wanted;
             let limit = (limit as usize).clamp(1, MAX_LINES);
-            let page = page(&asked.engine, Asked { filter, sort, reverse, after, limit, counts }).await;
+            let page = page(&asked.engine, PageQuery { filter, sort, reverse, after, limit, counts }).await;
             return fitting(page.map_err(|error| error.to_string())?);
         }
         below_within::<Self>(&asked.engine, wanted, asked.left_below()).await

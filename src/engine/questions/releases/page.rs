@@ -15,9 +15,9 @@ use std::{
 
 use super::filter::{Digest, Filter, Prepared, Sort, rank};
 use crate::{
-    Engine, EngineError, apart,
+    Engine, EngineError, blocking,
+    presentation::{line, release},
     questions::kind::LOOK_PATIENCE,
-    shown::{line, release},
     unreadable::Unreadable,
 };
 use domain::release::state::{Release, Snapshot};
@@ -71,7 +71,7 @@ impl Place {
 
 /// What is asked of a manager of its own.
 #[derive(Debug, Clone, Default)]
-pub struct Asked {
+pub struct PageQuery {
     pub filter: Filter,
     pub sort: Sort,
     /// The other way round.
@@ -84,7 +84,7 @@ pub struct Asked {
 }
 
 /// A page of this manager's own releases.
-pub async fn page(engine: &Engine, asked: Asked) -> Result<ReleasePage, PageError> {
+pub async fn page(engine: &Engine, asked: PageQuery) -> Result<ReleasePage, PageError> {
     let state = engine.snapshot(LOOK_PATIENCE).await?;
     let place = Place::read(asked.after.as_deref())?;
     let is_sorted = asked.sort != Sort::Submitted || asked.reverse;
@@ -92,7 +92,7 @@ pub async fn page(engine: &Engine, asked: Asked) -> Result<ReleasePage, PageErro
     let mut walk = Walk { lines: Vec::new(), looked: 0, read_bytes: 0, limit, stopped: None, top: None };
     let mut before = place.before;
     let filter = asked.filter.clone();
-    let prepared = Arc::new(apart::run(move || filter.prepared()).await?);
+    let prepared = Arc::new(blocking::run(move || filter.prepared()).await?);
     loop {
         let chunk = chunk(engine, &state, &asked.filter, before, CHUNK).await?;
         let is_last = chunk.len() < CHUNK as usize;
@@ -103,7 +103,7 @@ pub async fn page(engine: &Engine, asked: Asked) -> Result<ReleasePage, PageErro
             let walked = look.walk(&mut walk, chunk, place.last);
             walked.map(|end| (walk, end))
         };
-        let (walked, end) = apart::run(work).await??;
+        let (walked, end) = blocking::run(work).await??;
         walk = walked;
         before = end;
         if walk.stopped.is_some() || is_last || walk.looked >= MAX_LOOKED {
@@ -202,7 +202,7 @@ impl Looking<'_> {
         last: Option<u32>,
     ) -> Result<Option<u32>, StoreError> {
         let mut end = None;
-        for candidate in apart::giving_way(chunk.into_iter()) {
+        for candidate in blocking::giving_way(chunk.into_iter()) {
             let key = candidate.key();
             if last.is_some_and(|last| key < last) || walk.read_bytes > MAX_READ_BYTES {
                 walk.stopped = end.or(walk.stopped).or(Some(key.saturating_add(1)));
@@ -269,7 +269,7 @@ impl Walk {
     }
 
     /// A page of a window.
-    fn window(mut self, place: Place, asked: &Asked) -> ReleasePage {
+    fn window(mut self, place: Place, asked: &PageQuery) -> ReleasePage {
         self.lines.sort_by(|one, other| {
             let order = ordered(asked.sort, one, other);
             if asked.reverse { order.reverse() } else { order }

@@ -2,16 +2,16 @@
 
 use axum::{Json, http::StatusCode};
 
-use super::found::{Found, find};
+use super::lookup::{ServiceRelease, find};
 use crate::{Context, context::PATIENCE, problem::Problem, scope::Scope, v1::releases::check_note};
 use domain::release::{command::Command, lifecycle, rollout, stages, state::ReleaseState};
 use engine::By;
-use protocol::progressive::ABRelease;
+use protocol::ab_releases::ABRelease;
 
 /// Carries out commands one after the other, then shows the release as it is now. Its strategy may want a note for that.
 pub(super) async fn act(
     ctx: &Context,
-    found: &Found,
+    found: &ServiceRelease,
     commands: Vec<Command>,
     by: By,
 ) -> Result<Json<ABRelease>, Problem> {
@@ -24,7 +24,7 @@ pub(super) async fn act(
 }
 
 /// Refuses what only a release under way can do.
-pub(super) fn under_way(found: &Found, what: &str) -> Result<(), Problem> {
+pub(super) fn under_way(found: &ServiceRelease, what: &str) -> Result<(), Problem> {
     let is_under_way = found.now.state.is_under_way();
     if is_under_way && !found.now.is_back {
         return Ok(());
@@ -44,16 +44,16 @@ pub(super) fn under_way(found: &Found, what: &str) -> Result<(), Problem> {
     Err(Problem::new(StatusCode::CONFLICT, "wrong-state", detail))
 }
 
-pub(super) fn resume(found: &Found) -> Command {
+pub(super) fn resume(found: &ServiceRelease) -> Command {
     Command::Lifecycle(lifecycle::Command::Resume { release: found.recorded.release.clone() })
 }
 
-pub(super) fn approve(found: &Found) -> Command {
+pub(super) fn approve(found: &ServiceRelease) -> Command {
     Command::Rollout(rollout::Command::Approve { release: found.recorded.release.clone() })
 }
 
 /// Has a variation serve alone in the end, unless that is what the stages lead to anyway.
-pub(super) fn choose_winner(found: &Found, which: usize) -> Option<Command> {
+pub(super) fn choose_winner(found: &ServiceRelease, which: usize) -> Option<Command> {
     let course = found.now.course();
     let is_to_win = course.winner(&found.recorded) == which;
     let release = found.recorded.release.clone();
@@ -61,13 +61,13 @@ pub(super) fn choose_winner(found: &Found, which: usize) -> Option<Command> {
     (!is_to_win).then_some(Command::Rollout(rollout::Command::ChooseWinner { release, variation }))
 }
 
-pub(super) fn roll_back(found: &Found, by: &By) -> Command {
+pub(super) fn roll_back(found: &ServiceRelease, by: &By) -> Command {
     let (note, by) = (by.note.clone(), Some(by.actor.name()));
     Command::Lifecycle(lifecycle::Command::Abort { release: found.recorded.release.clone(), note, by })
 }
 
 /// Lets everybody pass over these stages, which count from 0, and ends them for those who are in one.
-pub(super) fn skip(found: &Found, which: std::ops::Range<usize>) -> impl Iterator<Item = Command> {
+pub(super) fn skip(found: &ServiceRelease, which: std::ops::Range<usize>) -> impl Iterator<Item = Command> {
     let stages = found.recorded.stages.get(which).unwrap_or_default().iter();
     stages.map(|stage| {
         let (release, stage) = (found.recorded.release.clone(), stage.name.clone());

@@ -4,7 +4,7 @@ use axum::{Extension, Json, extract::State, http::StatusCode};
 
 use super::{
     act::{act, approve, resume, skip, under_way},
-    found::{Found, find},
+    lookup::{ServiceRelease, find},
 };
 use crate::{
     Context,
@@ -15,8 +15,8 @@ use crate::{
 };
 use domain::release::{command::Command, state::ReleaseState};
 use protocol::{
+    ab_releases::{ABRelease, Advance},
     api::{self, Note},
-    progressive::{ABRelease, Advance},
 };
 
 /// Goes on to the next stage, or to a later one: what waits for an approval is approved, and a stage that is still going on, or lies in
@@ -54,7 +54,7 @@ pub(super) async fn handle(
     Ok(shown)
 }
 
-fn commands(found: &Found, asked: Option<u32>) -> Result<Vec<Command>, Problem> {
+fn commands(found: &ServiceRelease, asked: Option<u32>) -> Result<Vec<Command>, Problem> {
     let last = found.recorded.stages.len();
     let asked = asked.map(|number| number as usize);
     if let Some(number) = asked.filter(|number| !(1..=last).contains(number)) {

@@ -7,14 +7,14 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 
-use super::{content, found::find};
+use super::{content, lookup::find};
 use crate::{
     Context,
     auth::CallingOperator,
     context::PATIENCE,
     extract::{OptionalJson, Query, acting},
     problem::Problem,
-    room,
+    quota,
     scope::Scope,
     v1::{
         registry,
@@ -27,8 +27,8 @@ use domain::release::command::Reply;
 use engine::EngineError;
 use model::{MAX_RELEASE_ID_LEN, TenantName};
 use protocol::{
+    ab_releases::{ABRelease, EnvironmentSpec, NewABRelease, TargetGroupSpec, VersionSpec},
     api::{self, Note},
-    progressive::{ABRelease, EnvironmentSpec, NewABRelease, TargetGroupSpec, VersionSpec},
 };
 
 /// Creates an A/B release. It begins when it is started.
@@ -69,7 +69,7 @@ pub(super) async fn handle(
     let _turn = match scope.tenant().filter(|_| ctx.view().releases.key_of(id.as_str()).is_none()) {
         Some(tenant) => {
             let bytes = submission.text.len() + prepared.archive.bytes.len();
-            Some(room::for_release(&ctx, tenant, bytes as u64).await?)
+            Some(quota::for_release(&ctx, tenant, bytes as u64).await?)
         }
         None => None,
     };

@@ -2,10 +2,10 @@
 
 use axum::{Json, extract::State};
 
-use super::found::{find, holds, metrics};
+use super::lookup::{find, holds, metrics};
 use crate::{Context, extract::Path, problem::Problem, scope::Scope};
-use engine::measured::StageMeasured;
-use protocol::progressive::{ABHealth, VariationHealth};
+use engine::stage_measurements::StageMeasured;
+use protocol::ab_releases::{ABHealth, VariationHealth};
 
 /// Shows how each variation does, by what was measured in the last stage that has begun.
 #[utoipa::path(get, path = "/api/v1/ab-releases/{id}/health", operation_id = "ab_release_health",

@@ -4,7 +4,7 @@ use axum::{extract::State, response::Response};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::found::of_row;
+use super::lookup::of_row;
 use crate::{
     Context,
     extract::Query,
@@ -13,7 +13,7 @@ use crate::{
     v1::{page, registry, tenant::tenant_of},
 };
 use ab_releases::{Kind, Status};
-use protocol::progressive::ABRelease;
+use protocol::ab_releases::ABRelease;
 use store::{MAX_PAGE, ServiceFilter};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]

@@ -4,7 +4,7 @@ use axum::{Extension, Json, extract::State, http::StatusCode};
 
 use super::{
     act::{act, choose_winner, resume, roll_back, skip, under_way},
-    found::{Found, find},
+    lookup::{ServiceRelease, find},
 };
 use crate::{
     Context,
@@ -18,8 +18,8 @@ use ab_releases::Fault;
 use domain::release::{command::Command, rollout, state::Snapshot};
 use model::ReleaseKey;
 use protocol::{
+    ab_releases::{ABRelease, PromoteVariation},
     api::{self, Note},
-    progressive::{ABRelease, PromoteVariation},
 };
 
 /// Gives a variation everything at once, without what is left of stages, soaks and approvals. The stable one: everything is taken back.
@@ -67,7 +67,7 @@ pub(super) async fn handle(
 }
 
 /// Refuses to give everything to what agents have not deployed yet, before anything else is done.
-async fn agents_are_done(ctx: &Context, found: &Found) -> Result<(), Problem> {
+async fn agents_are_done(ctx: &Context, found: &ServiceRelease) -> Result<(), Problem> {
     let key = ReleaseKey(found.row.release_key);
     let awaits =
         move |state: &Snapshot| state.release(key).is_some_and(|release| release.agents_first().is_some());

@@ -4,7 +4,7 @@ use axum::{Json, extract::State};
 
 use super::{
     act::{act, roll_back},
-    found::find,
+    lookup::find,
 };
 use crate::{
     Context,
@@ -13,8 +13,8 @@ use crate::{
     scope::Scope,
 };
 use protocol::{
+    ab_releases::ABRelease,
     api::{self, Note},
-    progressive::ABRelease,
 };
 
 /// Takes an A/B release back: the stable variation gets all calls again. One that has not begun never will.

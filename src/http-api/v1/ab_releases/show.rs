@@ -2,9 +2,9 @@
 
 use axum::{Json, extract::State};
 
-use super::found::find;
+use super::lookup::find;
 use crate::{Context, extract::Path, problem::Problem, scope::Scope};
-use protocol::progressive::ABRelease;
+use protocol::ab_releases::ABRelease;
 
 /// Shows an A/B release with its stages.
 #[utoipa::path(get, path = "/api/v1/ab-releases/{id}", operation_id = "show_ab_release", tag = "progressive delivery",

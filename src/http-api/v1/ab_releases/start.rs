@@ -4,7 +4,7 @@ use axum::{Json, extract::State, http::StatusCode};
 
 use super::{
     act::{act, resume},
-    found::find,
+    lookup::find,
 };
 use crate::{
     Context,
@@ -14,8 +14,8 @@ use crate::{
 };
 use domain::release::state::ReleaseState;
 use protocol::{
+    ab_releases::ABRelease,
     api::{self, Note},
-    progressive::ABRelease,
 };
 
 /// Starts an A/B release that was created.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::{Json, extract::State};
 
-use super::found::{Found, find};
+use super::lookup::{ServiceRelease, find};
 use crate::{
     Context,
     context::PATIENCE,
@@ -18,11 +18,11 @@ use domain::{
     release::{assignment::Assignment, state::Snapshot},
     traffic::{self, Variation, measured},
 };
-use engine::stored;
+use engine::json_columns;
 use model::ReleaseKey;
 use protocol::{
+    ab_releases::{ABTraffic, BackendShare, CurrentSplit, RouterShare, TrafficDistribution, TrafficHistory},
     api::TrafficEntry,
-    progressive::{ABTraffic, BackendShare, CurrentSplit, RouterShare, TrafficDistribution, TrafficHistory},
 };
 use store::TrafficFilter;
 
@@ -113,7 +113,7 @@ async fn told(ctx: &Context, release: ReleaseKey) -> Result<Vec<TrafficHistory>,
     let rows = ctx.engine.reader().traffic_history(filter).await?;
     let mut all: Vec<TrafficHistory> = Vec::new();
     for row in rows.iter().rev() {
-        match stored::traffic::entry(row) {
+        match json_columns::traffic::entry(row) {
             Ok(found) => all.push(shown(entry(found))),
             Err(error) => ctx.engine.unreadable().note(&error),
         }
@@ -140,7 +140,7 @@ fn shown(entry: TrafficEntry) -> TrafficHistory {
 }
 
 /// Where no router tells: a change of shares for each stage that has begun, and one for the end.
-fn ordered(found: &Found) -> Vec<TrafficHistory> {
+fn ordered(found: &ServiceRelease) -> Vec<TrafficHistory> {
     let recorded = &found.recorded;
     let mut from = share_of(recorded, &recorded.all_stable());
     let mut all = Vec::new();

@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use crate::v1::time::rfc3339;
-use engine::{stored, unreadable::Unreadable};
+use engine::{json_columns, unreadable::Unreadable};
 use protocol::api::AuditEntry;
 use store::rows::AuditRow;
 
@@ -52,7 +52,7 @@ impl FromStr for AuditPlace {
 
 /// An entry as it is shown. What can't be read is said to be unreadable: something did happen.
 pub fn entry(row: &AuditRow, unreadable: &Unreadable) -> AuditEntry {
-    let events = stored::events(row).unwrap_or_else(|error| {
+    let events = json_columns::events(row).unwrap_or_else(|error| {
         unreadable.note(&error);
         vec![serde_json::json!({"event": "unreadable"})]
     });

@@ -6,7 +6,7 @@ use utoipa::IntoParams;
 
 use super::{
     form::{self, AuditPlace},
-    seen,
+    visibility,
 };
 use crate::{
     Context,
@@ -82,7 +82,7 @@ async fn of_tenant(
         let rows = ctx.engine.reader().audit(&filter).await?;
         for row in &rows {
             let place = AuditPlace::of(row);
-            items.extend(seen::of_row(ctx, scope, row).and_then(|entry| shown(order, entry)));
+            items.extend(visibility::of_row(ctx, scope, row).and_then(|entry| shown(order, entry)));
             after = Some(place);
             if items.len() >= limit as usize {
                 return Ok(Page { items, next: Some(place.to_string()) });

@@ -2,7 +2,7 @@
 
 pub mod form;
 mod list;
-pub mod seen;
+pub mod visibility;
 
 use utoipa_axum::{router::OpenApiRouter, routes};
 

@@ -2,7 +2,7 @@
 
 use axum::{Extension, Json, extract::State};
 
-use super::{act::act, room};
+use super::{act::act, tenant_labels};
 use crate::{
     Context,
     auth::CallingOperator,
@@ -49,7 +49,7 @@ pub(super) async fn handle(
     }
     refuse_one_more(&ctx, &id, &key).await?;
     // Held until it is there.
-    let _turn = room::may_give(&ctx, &scope, &id, &key, Some(&value)).await?;
+    let _turn = tenant_labels::may_give(&ctx, &scope, &id, &key, Some(&value)).await?;
     let command = Command::Children(children::Command::Label { child: id.clone(), key, value: Some(value) });
     act(&ctx, &scope, &id, command, by).await
 }

@@ -7,8 +7,8 @@ mod forget;
 mod label;
 mod list;
 mod revoke;
-mod room;
 mod show;
+mod tenant_labels;
 mod uncordon;
 mod unlabel;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 
 use crate::{Context, context::PATIENCE, extract::Path, problem::Problem, scope::Scope};
-use domain::release::waits::Look;
+use domain::release::waits::LineInputs;
 use engine::questions;
 use protocol::api::Child;
 
@@ -27,7 +27,7 @@ pub(super) async fn child(ctx: &Context, id: &str) -> Result<Child, Problem> {
     let wanted = id.to_owned();
     let found = ctx.engine.read(PATIENCE, move |state| {
         let (key, record) = state.children.by_id(&wanted)?;
-        let look = Look { state, seen: seen.as_ref(), now, since: seen.listening_since() };
+        let look = LineInputs { state, seen: seen.as_ref(), now, since: seen.listening_since() };
         let mut child = questions::children::child(&look, key, record);
         let profile = record.profile.as_ref().filter(|profile| profile.kind.is_manager());
         child.public_url =

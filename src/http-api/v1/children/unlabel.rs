@@ -2,7 +2,7 @@
 
 use axum::{Json, extract::State};
 
-use super::{act::act, room};
+use super::{act::act, tenant_labels};
 use crate::{
     Context,
     extract::{Acting, Path},
@@ -28,7 +28,7 @@ pub(super) async fn handle(
     Path((id, key)): Path<(String, String)>,
     Acting(by): Acting,
 ) -> Result<Json<Child>, Problem> {
-    room::may_give(&ctx, &scope, &id, &key, None).await?;
+    tenant_labels::may_give(&ctx, &scope, &id, &key, None).await?;
     let command = Command::Children(children::Command::Label { child: id.clone(), key, value: None });
     act(&ctx, &scope, &id, command, by).await
 }

@@ -9,7 +9,7 @@ use crate::{
     scope::Scope,
     v1::registry::{self, Parameters},
 };
-use protocol::progressive::{Environment, EnvironmentSpec};
+use protocol::ab_releases::{Environment, EnvironmentSpec};
 
 /// Lists environments, by name.
 #[utoipa::path(get, path = "/api/v1/environments", operation_id = "list_environments", tag = "progressive delivery",

@@ -11,8 +11,8 @@ use crate::{
     v1::registry,
 };
 use protocol::{
+    ab_releases::{Environment, EnvironmentSpec},
     api::{self, Note},
-    progressive::{Environment, EnvironmentSpec},
 };
 
 /// Registers an environment, or changes it while no release that is not over names it.

@@ -10,8 +10,8 @@ use crate::{
     v1::{registry, tenant::tenant_of},
 };
 use protocol::{
+    ab_releases::EnvironmentSpec,
     api::{self, Note},
-    progressive::EnvironmentSpec,
 };
 
 /// Removes an environment that no release which is not over names.

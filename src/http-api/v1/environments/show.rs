@@ -9,7 +9,7 @@ use crate::{
     scope::Scope,
     v1::{registry, tenant::tenant_of},
 };
-use protocol::progressive::{Environment, EnvironmentSpec};
+use protocol::ab_releases::{Environment, EnvironmentSpec};
 
 /// Shows an environment.
 #[utoipa::path(get, path = "/api/v1/environments/{id}", operation_id = "show_environment", tag = "progressive delivery",

@@ -22,7 +22,7 @@ use crate::{
     v1::page,
 };
 use domain::{plan::Entry, release::state::Snapshot};
-use engine::apart::giving_way;
+use engine::blocking::giving_way;
 use language::Strategy;
 use model::{ChildKey, MapState, coordinates};
 use protocol::api::{MapArea, MapAreas};

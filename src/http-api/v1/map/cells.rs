@@ -22,7 +22,7 @@ use crate::{
     scope::Scope,
     v1::page,
 };
-use engine::apart::giving_way;
+use engine::blocking::giving_way;
 use model::{MapState, globe::within_turn};
 use protocol::api::{MapCell, MapCells};
 

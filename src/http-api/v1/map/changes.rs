@@ -119,7 +119,7 @@ fn read(text: &str) -> Option<(u64, u32)> {
 fn stream(
     ctx: Context,
     viewer: Viewer,
-    mut follow: tokio::sync::watch::Receiver<Option<std::sync::Arc<watch::Shown>>>,
+    mut follow: tokio::sync::watch::Receiver<Option<std::sync::Arc<watch::SharedMap>>>,
     epoch: u64,
     mut generation: u32,
 ) -> impl Stream<Item = Result<Event, Infallible>> {

@@ -18,7 +18,7 @@ use crate::{
     problem::Problem,
     scope::Scope,
 };
-use domain::release::{state::Snapshot, waits::Look};
+use domain::release::{state::Snapshot, waits::LineInputs};
 use engine::questions;
 use model::{ChildKey, MapState};
 use protocol::api::MapChild;
@@ -52,7 +52,7 @@ pub(super) async fn handle(
         if !viewer.sees_child(record) {
             return None;
         }
-        let look = Look { state, seen: seen.as_ref(), now, since: seen.listening_since() };
+        let look = LineInputs { state, seen: seen.as_ref(), now, since: seen.listening_since() };
         let child = questions::children::child(&look, key, record);
         Some((key, child, fleet_state(seen.as_ref(), key, record, now), position(state, key)))
     };

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::{binary::leb128, show::known};
 use crate::{Context, context::PATIENCE, extract::Path, problem::Problem};
-use engine::{EngineError, apart, replay::Replay};
+use engine::{EngineError, blocking, replay::Replay};
 
 /// The media type.
 pub const MEDIA: &str = "application/vnd.choirmaster.map-history";
@@ -35,7 +35,7 @@ pub(super) async fn handle(State(ctx): State<Context>, Path(id): Path<String>) -
     // One at a time: each reads a whole trail.
     let turn = Turn::taken(&ctx).await?;
     let replay = ctx.engine.replay(&id, turn).await?.ok_or_else(|| Problem::unknown_release(&id))?;
-    let body = apart::run(move || written(&replay)).await?;
+    let body = blocking::run(move || written(&replay)).await?;
     let mut response = Response::new(Body::from(body));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA));
     Ok(response)

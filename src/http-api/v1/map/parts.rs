@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::rows::{Part, Rows, parts};
 use crate::{Context, context::PATIENCE, problem::Problem, scope::Scope};
 use domain::release::state::Snapshot;
-use engine::apart;
+use engine::blocking;
 use language::Strategy;
 
 /// Children of a release that is over, read at once.
@@ -22,7 +22,7 @@ pub struct Subject {
 }
 
 /// A map, and whether what it shows is over and has left memory.
-pub struct Looked {
+pub struct MapView {
     pub rows: Rows,
     pub is_past: bool,
     pub strategy: Option<Arc<Strategy>>,
@@ -31,20 +31,20 @@ pub struct Looked {
 }
 
 /// Looks at all children, apart from the tasks that answer calls.
-pub async fn look(ctx: &Context, subject: &Subject) -> Result<Looked, Problem> {
+pub async fn look(ctx: &Context, subject: &Subject) -> Result<MapView, Problem> {
     let (wanted, now) = (subject.clone(), ctx.engine.clock().now());
     let seen = Arc::clone(&ctx.view().children);
     let take = move |state: &Snapshot| {
         let Subject { release, scope } = &wanted;
         let (rows, strategy, worked) = if let Some(id) = release {
             let release = state.release_by_id(id)?;
-            let (rows, worked) = apart::timed(|| Rows::of_release(state, scope, &parts(release)));
+            let (rows, worked) = blocking::timed(|| Rows::of_release(state, scope, &parts(release)));
             (rows, Some(Arc::clone(&release.strategy)), worked)
         } else {
-            let (rows, worked) = apart::timed(|| Rows::of_fleet(state, scope, &*seen, now));
+            let (rows, worked) = blocking::timed(|| Rows::of_fleet(state, scope, &*seen, now));
             (rows, None, worked)
         };
-        Some(Looked { rows, is_past: false, strategy, worked })
+        Some(MapView { rows, is_past: false, strategy, worked })
     };
     if let Some(found) = ctx.engine.read_apart(PATIENCE, take).await? {
         return Ok(found);
@@ -54,7 +54,7 @@ pub async fn look(ctx: &Context, subject: &Subject) -> Result<Looked, Problem> {
 }
 
 /// One that has left memory, a bounded number of children at a time. What the store does for it counts as work.
-async fn past(ctx: &Context, id: &str, scope: Scope) -> Result<Looked, Problem> {
+async fn past(ctx: &Context, id: &str, scope: Scope) -> Result<MapView, Problem> {
     let began = Instant::now();
     let past = ctx.engine.past(id).await?.ok_or_else(|| Problem::unknown_release(id))?;
     let (mut found, mut after) = (Vec::new(), None);
@@ -66,7 +66,7 @@ async fn past(ctx: &Context, id: &str, scope: Scope) -> Result<Looked, Problem> 
             let strategy = Some(Arc::clone(&page.release.strategy));
             let take = move |state: &Snapshot| Rows::of_release(state, &scope, &found);
             let rows = ctx.engine.read_apart(PATIENCE, take).await?;
-            return Ok(Looked { rows, is_past: true, strategy, worked: began.elapsed() });
+            return Ok(MapView { rows, is_past: true, strategy, worked: began.elapsed() });
         }
     }
 }

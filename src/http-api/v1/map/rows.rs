@@ -8,11 +8,11 @@ use domain::{
     plan::Middle,
     release::{
         assignment::Assignment,
-        command::Seen,
+        command::LastSeen,
         state::{Release, Snapshot},
     },
 };
-use engine::{apart::giving_way, questions::tree::is_silent};
+use engine::{blocking::giving_way, questions::tree::is_silent};
 use model::{ChildKey, MapState, Now};
 
 /// Parts of a degree in which positions are told.
@@ -103,7 +103,7 @@ impl Rows {
     }
 
     /// Of the fleet.
-    pub fn of_fleet<S: Seen + ?Sized>(state: &Snapshot, scope: &Scope, seen: &S, now: Now) -> Self {
+    pub fn of_fleet<S: LastSeen + ?Sized>(state: &Snapshot, scope: &Scope, seen: &S, now: Now) -> Self {
         let mut rows = Self::default();
         for (key, child) in giving_way(children(state, scope)).filter(|(_, child)| child.replaced.is_none()) {
             rows.child(state, key, child, fleet_state(seen, key, child, now), 0);
@@ -121,7 +121,7 @@ impl Rows {
 }
 
 /// What a child of the fleet is shown as.
-pub fn fleet_state<S: Seen + ?Sized>(seen: &S, key: ChildKey, child: &Child, now: Now) -> MapState {
+pub fn fleet_state<S: LastSeen + ?Sized>(seen: &S, key: ChildKey, child: &Child, now: Now) -> MapState {
     MapState::of_fleet(child.cordon, is_silent(seen, key, now))
 }
 

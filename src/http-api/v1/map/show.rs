@@ -48,7 +48,7 @@ async fn answer(ctx: &Context, subject: Subject) -> Result<Response, Problem> {
     let viewer = watch::watch(ctx, subject)?;
     let shown = viewer.watch.fresh(ctx).await?;
     // Long for many children, and done once for all who look.
-    let body = engine::apart::run(move || shown.body()).await?;
+    let body = engine::blocking::run(move || shown.body()).await?;
     let mut response = Response::new(Body::from(body));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(binary::MEDIA));
     Ok(response)

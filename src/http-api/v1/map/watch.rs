@@ -28,13 +28,13 @@ use tokio::{
 
 use super::{
     binary,
-    parts::{Looked, Subject, look},
+    parts::{MapView, Subject, look},
     rows::{Rows, STATE},
 };
 use crate::{Context, problem::Problem, scope::Scope};
 use engine::{
     EngineError,
-    apart::{self, giving_way},
+    blocking::{self, giving_way},
 };
 use language::Strategy;
 use model::MapState;
@@ -94,7 +94,7 @@ pub struct Delta {
 
 /// What everybody sees.
 #[derive(Debug)]
-pub struct Shown {
+pub struct SharedMap {
     pub epoch: u64,
     pub generation: u32,
     pub rows: Arc<Rows>,
@@ -106,7 +106,7 @@ pub struct Shown {
     body: OnceLock<Bytes>,
 }
 
-impl Shown {
+impl SharedMap {
     /// The whole map as bytes, written once for all.
     pub fn body(&self) -> Bytes {
         let write = || binary::write(&self.rows, self.epoch, self.generation, self.of_release).into();
@@ -138,7 +138,7 @@ struct Stopwatch {
 pub struct Watch {
     subject: Subject,
     epoch: u64,
-    shown: watch::Sender<Option<Arc<Shown>>>,
+    shown: watch::Sender<Option<Arc<SharedMap>>>,
     /// Held while somebody looks, or is about to.
     looking: tokio::sync::Mutex<Option<Stopwatch>>,
     /// How often something happened to the release.
@@ -147,7 +147,7 @@ pub struct Watch {
 
 impl Watch {
     /// What is shown at least as of this call. Of several who ask at once, one looks for all, and not too soon after the look before.
-    pub async fn fresh(&self, ctx: &Context) -> Result<Arc<Shown>, Problem> {
+    pub async fn fresh(&self, ctx: &Context) -> Result<Arc<SharedMap>, Problem> {
         let asked = Instant::now();
         let mut looking = self.looking.lock().await;
         let last = self.shown.borrow().clone();
@@ -166,7 +166,7 @@ impl Watch {
         let epoch = self.epoch;
         let worked = found.worked;
         let compare = move || Arc::new(next(epoch, before.as_deref(), found, of_release));
-        let (shown, compared) = apart::run(move || apart::timed(compare)).await?;
+        let (shown, compared) = blocking::run(move || blocking::timed(compare)).await?;
         // Nobody is told again what has not changed.
         self.shown.send_if_modified(|kept| {
             let is_news = kept.as_ref().is_none_or(|kept| kept.generation != shown.generation);
@@ -184,7 +184,7 @@ impl Watch {
     }
 
     /// Follows what is shown.
-    pub fn follow(&self) -> watch::Receiver<Option<Arc<Shown>>> {
+    pub fn follow(&self) -> watch::Receiver<Option<Arc<SharedMap>>> {
         self.shown.subscribe()
     }
 
@@ -201,8 +201,8 @@ fn commits(ctx: &Context) -> u64 {
 }
 
 /// What is shown after a look.
-fn next(epoch: u64, before: Option<&Shown>, found: Looked, of_release: bool) -> Shown {
-    let Looked { rows, is_past, strategy, worked: _ } = found;
+fn next(epoch: u64, before: Option<&SharedMap>, found: MapView, of_release: bool) -> SharedMap {
+    let MapView { rows, is_past, strategy, worked: _ } = found;
     let (mut generation, mut deltas) = (0, VecDeque::new());
     if let Some(before) = before {
         (generation, deltas) = (before.generation, before.deltas.clone());
@@ -217,7 +217,7 @@ fn next(epoch: u64, before: Option<&Shown>, found: Looked, of_release: bool) -> 
         }
     }
     let rows = Arc::new(rows);
-    Shown { epoch, generation, rows, strategy, deltas, is_past, of_release, body: OnceLock::new() }
+    SharedMap { epoch, generation, rows, strategy, deltas, is_past, of_release, body: OnceLock::new() }
 }
 
 /// Whose state or wave is another, and whether what is shown can't be made of these: children with a part are there that were not, or one

@@ -7,10 +7,10 @@ use domain::{
     children::Child,
     plan::{self, Bounds, Cover, Plan, Point, Shape, Tally, Why, metres_from, why_not},
     release::{
-        command::Seen,
-        prospect::Reporting,
+        command::LastSeen,
+        liveness_check::{self, ReportedLiveness, SilenceLimits},
+        power_analysis::Reporting,
         state::Snapshot,
-        turnout::{self, SilenceLimits, Turnouts},
     },
 };
 use engine::questions::children::place;
@@ -79,15 +79,15 @@ impl Planned {
 /// `told`: what managers below say of who can take part, and those that say nothing.
 pub fn plan(
     state: &Snapshot,
-    seen: &dyn Seen,
+    seen: &dyn LastSeen,
     strategy: &Strategy,
     asked: &AskedListing,
-    told: &(Turnouts, Vec<ChildKey>),
+    told: &(ReportedLiveness, Vec<ChildKey>),
     now: Now,
 ) -> Planned {
     let limits = SilenceLimits::of_strategy(strategy);
     let plan = plan::plan_of(strategy, state, |child, _| {
-        turnout::of_child(state, seen, &told.0, limits, child, now)
+        liveness_check::of_child(state, seen, &told.0, limits, child, now)
     });
     let partly = (plan.partly.len() <= MAX_CLIPPED).then(|| {
         let member = |at: &u32| state.children.get(plan.members[*at as usize])?.area.clone();
@@ -211,7 +211,7 @@ pub fn managers(state: &Snapshot, strategy: &Strategy) -> (Vec<ChildKey>, Vec<Ch
     let fits = managers
         .into_iter()
         .filter(|key| matches!(why_not(strategy, state, cover.as_ref(), *key), Some(Ok(_))));
-    fits.partition(|key| turnout::is_askable(state, *key))
+    fits.partition(|key| liveness_check::is_askable(state, *key))
 }
 
 fn alpha(strategy: &Strategy) -> Vec<PlannedAlpha> {

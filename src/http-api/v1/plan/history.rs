@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use domain::release::{
-    assignment::Slot,
-    precedent::Time,
-    prospect::{Known, Measured, Observed, PowerAt, Prospect, Reporting, Risk, prospects, risks},
+    assignment::StepIndex,
+    power_analysis::{
+        Measured, Observed, PowerAnalysis, PowerAt, PriorKnowledge, Reporting, Risk, prospects, risks,
+    },
+    previous_run::Time,
     summary::Summary,
 };
-use engine::{Engine, stored};
+use engine::{Engine, json_columns};
 use language::{Stage, Strategy, analysis::MetricSource};
 use protocol::api::{PlannedCondition, PlannedMetric, PlannedPoint};
 use store::{
@@ -82,7 +84,7 @@ impl Earlier {
         let Some(row) = reader.precedent(&strategy.history_key(function), i64::MAX, NONE).await? else {
             return Ok(None);
         };
-        let times = stored::times(&row)?;
+        let times = json_columns::times(&row)?;
         let PrecedentRow { id, release_key, .. } = row;
         let Some(release) = reader.release(&id).await? else { return Ok(None) };
         let children = reader.assignments(release_key, None, MOST_CHILDREN).await?;
@@ -95,12 +97,12 @@ impl Earlier {
 
     /// What its analyses measured by queries.
     fn measured(&self) -> Result<Vec<Measured>, StoreError> {
-        let strategy = stored::strategy(self.key, &self.id, &self.strategy)?;
-        let rows = stored::runs_by_block(&self.runs, &strategy)?;
+        let strategy = json_columns::strategy(self.key, &self.id, &self.strategy)?;
+        let rows = json_columns::runs_by_block(&self.runs, &strategy)?;
         let mut all = Vec::new();
         for (block, (stage, analysis)) in strategy.analyses().enumerate() {
             let Some(row) = rows.get(&block) else { continue };
-            let run = stored::run(row)?;
+            let run = json_columns::run(row)?;
             let stage = stage.and_then(|stage| strategy.stages.get(stage)).map(|stage| stage.name.clone());
             let queries = analysis.metrics.iter().zip(run.metrics);
             let queries = queries.filter(|(metric, found)| {
@@ -115,7 +117,7 @@ impl Earlier {
 
     /// The stage of the same name, or the last one in which both versions of the function were called.
     fn of(&self, stage: &Stage) -> Result<Option<Observed>, StoreError> {
-        let strategy = stored::strategy(self.key, &self.id, &self.strategy)?;
+        let strategy = json_columns::strategy(self.key, &self.id, &self.strategy)?;
         let is_of_function =
             |found: &Stage| strategy.subject_key(found.subject).is_some_and(|key| key == self.function);
         let stages = || strategy.stages.iter().enumerate().filter(|(_, found)| is_of_function(found));
@@ -127,8 +129,8 @@ impl Earlier {
         let seconds = (time.ended_ms - time.began_ms) as f64 / 1e3;
         let mut latest = BTreeMap::new();
         for row in &self.rows {
-            if stored::slot_of(row, &strategy)? == Slot::stage(at) {
-                latest.insert(row.child_key, stored::summary(row)?);
+            if json_columns::slot_of(row, &strategy)? == StepIndex::stage(at) {
+                latest.insert(row.child_key, json_columns::summary(row)?);
             }
         }
         let reports: Vec<Summary> = latest.into_values().collect();
@@ -145,7 +147,7 @@ pub fn takes(
     reporting: Reporting,
 ) -> (Vec<PlannedMetric>, Vec<PlannedCondition>) {
     let (observed, measured) = (&history.observed(strategy), &history.measured());
-    let known = Known { observed, measured, waves, reporting };
+    let known = PriorKnowledge { observed, measured, waves, reporting };
     let metrics = prospects(strategy, known).into_iter().map(|found| metric(strategy, found));
     let agents = waves.iter().sum();
     let conditions =
@@ -153,7 +155,7 @@ pub fn takes(
     (metrics.collect(), conditions.collect())
 }
 
-fn metric(strategy: &Strategy, found: Prospect) -> PlannedMetric {
+fn metric(strategy: &Strategy, found: PowerAnalysis) -> PlannedMetric {
     let seconds = |calls: u64| found.calls_per_second.map(|rate| calls as f64 / rate);
     let point = |wanted: Option<f64>, point: Option<PowerAt>| PlannedPoint {
         calls: point.map(|point| point.calls),

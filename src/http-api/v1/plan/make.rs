@@ -29,7 +29,7 @@ use crate::{
         },
     },
 };
-use domain::release::{state, turnout::Turnouts};
+use domain::release::{liveness_check::ReportedLiveness, state};
 use engine::{EngineError, questions};
 use language::{Diagnostic, Strategy};
 use model::ChildKey;
@@ -124,12 +124,15 @@ pub(super) async fn handle(
 }
 
 /// What managers below say of who can take part, and the managers that say nothing.
-async fn turnouts(ctx: &Context, strategy: &Arc<Strategy>) -> Result<(Turnouts, Vec<ChildKey>), EngineError> {
+async fn turnouts(
+    ctx: &Context,
+    strategy: &Arc<Strategy>,
+) -> Result<(ReportedLiveness, Vec<ChildKey>), EngineError> {
     let planned = Arc::clone(strategy);
     let (able, unable) =
         ctx.engine.read_apart(PATIENCE, move |state| form::managers(state, &planned)).await?;
     let (told, mut unheard) =
-        questions::turnout::of_managers(&ctx.engine, Arc::clone(strategy), able).await?;
+        questions::liveness::of_managers(&ctx.engine, Arc::clone(strategy), able).await?;
     unheard.extend(unable);
     Ok((told, unheard))
 }

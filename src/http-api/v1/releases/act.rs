@@ -8,7 +8,7 @@ use domain::release::{
     command::{Command, Refusal},
     state::Snapshot,
 };
-use engine::{By, EngineError, shown::release::strategy_of};
+use engine::{By, EngineError, presentation::release::strategy_of};
 use protocol::api::Release;
 
 /// Carries out a command about a release, if that is the one that was seen.

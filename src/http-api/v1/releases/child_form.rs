@@ -3,13 +3,13 @@
 use super::form;
 use crate::v1::time::{of_served, rfc3339};
 use domain::release::{
-    assignment::{Assignment, Slot},
-    command::Seen,
+    assignment::{Assignment, StepIndex},
+    command::LastSeen,
     offer::OfferName,
     state::Release,
-    waits::Look,
+    waits::LineInputs,
 };
-use engine::{questions::children::place, stored, unreadable::Unreadable};
+use engine::{json_columns, questions::children::place, unreadable::Unreadable};
 use language::{Strategy, render};
 use model::{ChildKey, StageStatus};
 use protocol::api::{ReleaseChild, StageResult};
@@ -23,8 +23,8 @@ pub struct ListedChild {
 }
 
 /// A child of a release, without its results.
-pub fn child<S: Seen + ?Sized>(
-    look: &Look<'_, S>,
+pub fn child<S: LastSeen + ?Sized>(
+    look: &LineInputs<'_, S>,
     release: &Release,
     key: ChildKey,
     assignment: &Assignment,
@@ -63,7 +63,7 @@ fn runs_only(strategy: &Strategy, assignment: &Assignment) -> String {
 }
 
 /// What a stage is called in offers and results.
-pub fn stage_name(strategy: &Strategy, slot: Slot) -> Option<&str> {
+pub fn stage_name(strategy: &Strategy, slot: StepIndex) -> Option<&str> {
     match slot.stage_index() {
         Some(index) => strategy.stages.get(index).map(|stage| stage.name.as_str()),
         None => Some(render::ROLLOUT_STAGE),
@@ -73,14 +73,14 @@ pub fn stage_name(strategy: &Strategy, slot: Slot) -> Option<&str> {
 /// What a child reported of a stage; `null` for numbers that can't be read.
 pub fn result(strategy: &Strategy, row: &StageResultRow, unreadable: &Unreadable) -> StageResult {
     let note = |error: &StoreError| unreadable.note(error);
-    let status = stored::stage_status(row).inspect_err(note).ok();
-    let slot = stored::slot_of(row, strategy).inspect_err(note).ok();
+    let status = json_columns::stage_status(row).inspect_err(note).ok();
+    let slot = json_columns::slot_of(row, strategy).inspect_err(note).ok();
     StageResult {
-        attempt: stored::attempt(row).inspect_err(note).unwrap_or_default(),
+        attempt: json_columns::attempt(row).inspect_err(note).unwrap_or_default(),
         stage: slot.and_then(|slot| stage_name(strategy, slot)).unwrap_or_default().to_owned(),
         status: status.map_or("?", StageStatus::name).to_owned(),
         at: rfc3339(row.at_ms),
         preliminary: status.is_some_and(|status| !status.is_over()),
-        summary: stored::shown_summary(row).inspect_err(note).unwrap_or_default(),
+        summary: json_columns::shown_summary(row).inspect_err(note).unwrap_or_default(),
     }
 }

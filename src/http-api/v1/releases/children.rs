@@ -17,9 +17,9 @@ use crate::{
 use domain::release::{
     assignment::Assignment,
     state::{Release, Snapshot},
-    waits::Look,
+    waits::LineInputs,
 };
-use engine::{Engine, apart::giving_way, unreadable::Unreadable, view::Children};
+use engine::{Engine, blocking::giving_way, unreadable::Unreadable, view::Children};
 use language::Strategy;
 use model::{ChildKey, ChildStatus, Now, Outcome, ReleaseKey};
 use protocol::api::{Page, ReleaseChild};
@@ -177,7 +177,7 @@ fn take(
     limit: usize,
     filter: &Filter,
 ) -> Slice {
-    let look = Look { state, seen, now, since: seen.listening_since() };
+    let look = LineInputs { state, seen, now, since: seen.listening_since() };
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
     let mut children = Vec::new();
     let mut next = None;

@@ -4,7 +4,7 @@ use axum::{extract::State, response::Response};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::wanted;
+use super::list_query;
 use crate::{
     Context,
     extract::Query,
@@ -12,7 +12,7 @@ use crate::{
     scope::Scope,
     v1::page::{self, path_below, unheard},
 };
-use engine::questions::releases::{self, Asked, Filter, PageError, ReleasesWanted};
+use engine::questions::releases::{self, Filter, PageError, PageQuery, ReleasesWanted};
 use model::TenantName;
 use protocol::api::ReleasePage;
 
@@ -56,16 +56,16 @@ pub(super) async fn handle(
     let path = path_below(&ctx, &scope, parameters.below.as_deref()).await?;
     let Parameters { state, name, function, label, area, sort, counts, after, .. } = parameters;
     let filter = Filter {
-        states: wanted::states(state.as_deref())?,
-        name: wanted::name(name)?,
+        states: list_query::states(state.as_deref())?,
+        name: list_query::name(name)?,
         function,
-        label: wanted::label(label)?,
-        area: area.as_deref().map(wanted::area).transpose()?,
+        label: list_query::label(label)?,
+        area: area.as_deref().map(list_query::area).transpose()?,
         prefix: scope.tenant().map(TenantName::prefix),
     };
-    let (sort, reverse) = wanted::sort(sort.as_deref())?;
+    let (sort, reverse) = list_query::sort(sort.as_deref())?;
     let found = if path.is_empty() {
-        let asked = Asked { filter, sort, reverse, after, limit: limit as usize, counts };
+        let asked = PageQuery { filter, sort, reverse, after, limit: limit as usize, counts };
         releases::page(&ctx.engine, asked).await?
     } else {
         let wanted = ReleasesWanted { path, filter, sort, reverse, after, limit, counts };

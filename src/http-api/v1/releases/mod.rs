@@ -14,6 +14,7 @@ mod extend_analysis;
 mod forward;
 mod if_match;
 mod list;
+pub(crate) mod list_query;
 mod offer;
 mod pause;
 mod promote;
@@ -26,7 +27,6 @@ mod skip_stage;
 mod strategy;
 pub(super) mod submit;
 pub(super) mod upload;
-pub(crate) mod wanted;
 
 pub(in crate::v1) use act::check_note;
 
@@ -37,7 +37,7 @@ use utoipa_axum::{
 };
 
 use crate::{Context, extract::MAX_ACTION_BODY_BYTES};
-use engine::shown::release as form;
+use engine::presentation::release as form;
 
 pub fn router() -> OpenApiRouter<Context> {
     OpenApiRouter::new()

@@ -23,7 +23,7 @@ use crate::{
     context::PATIENCE,
     extract::{Query, acting},
     problem::{self, Problem},
-    room,
+    quota,
     scope::Scope,
 };
 use domain::release::{
@@ -112,7 +112,7 @@ pub(super) async fn handle(
     let _turn = match scope.tenant().filter(|_| ctx.view().releases.key_of(id.as_str()).is_none()) {
         Some(tenant) => {
             let bytes = submission.text.len() + archive.bytes.len();
-            Some(room::for_release(&ctx, tenant, bytes as u64).await?)
+            Some(quota::for_release(&ctx, tenant, bytes as u64).await?)
         }
         None => None,
     };
@@ -158,7 +158,7 @@ pub(super) struct How {
 }
 
 pub struct Prepared {
-    pub submission: lifecycle::Submitted,
+    pub submission: lifecycle::Submission,
     pub archive: Archive,
     pub warnings: Vec<Diagnostic>,
     pub places: TextPlaces,
@@ -192,7 +192,7 @@ pub fn prepare(upload: &Upload, ctx: &Context, scope: &Scope) -> Result<Prepared
     // It was checked as text, so this loses nothing.
     let given = || String::from_utf8_lossy(&upload.strategy).into();
     let text = checked.frozen.map_or_else(given, Into::into);
-    let submission = lifecycle::Submitted {
+    let submission = lifecycle::Submission {
         id: strategy.id.clone(),
         digest: digest(&strategy, &archive)?,
         archive: archive.digest,

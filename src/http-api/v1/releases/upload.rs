@@ -11,8 +11,8 @@ use axum::{
 use crate::{
     Context,
     auth::CallingOperator,
-    charged::{Account, Charged},
     extract::{Body, media_type},
+    metered_body::{MemoryReservation, MeteredBody},
     problem::Problem,
 };
 use engine::EngineError;
@@ -36,7 +36,7 @@ pub struct Upload {
     /// What was unpacked of archives that the manager has; it takes the place of a zip.
     pub files: Option<Unpacked>,
     /// The memory that they take.
-    _accounts: [Arc<Account>; 2],
+    _accounts: [Arc<MemoryReservation>; 2],
 }
 
 impl Upload {
@@ -49,17 +49,19 @@ impl Upload {
 /// Reads a submission of any of the accepted forms. Whoever sends slowly is in nobody's way; where those that are being
 /// read take too much memory already, there is an answer at once.
 pub async fn read(ctx: &Context, request: Request) -> Result<Upload, Problem> {
-    let accounts = [Arc::new(Account::default()), Arc::new(Account::default())];
+    let accounts = [Arc::new(MemoryReservation::default()), Arc::new(MemoryReservation::default())];
     let [account, of_tenant] = accounts.clone();
     let caller = request.extensions().get::<CallingOperator>();
     // A tenant takes no more than its part, whoever else submits.
     let part = caller.and_then(|caller| Some(ctx.uploading_of(caller.grant.tenant.as_ref()?)));
     let memory = Arc::clone(&ctx.uploading);
     let request = request.map(|body| match part {
-        Some(part) => {
-            AnyBody::new(Charged::new(AnyBody::new(Charged::new(body, part, of_tenant)), memory, account))
-        }
-        None => AnyBody::new(Charged::new(body, memory, account)),
+        Some(part) => AnyBody::new(MeteredBody::new(
+            AnyBody::new(MeteredBody::new(body, part, of_tenant)),
+            memory,
+            account,
+        )),
+        None => AnyBody::new(MeteredBody::new(body, memory, account)),
     });
     match parts(ctx, request).await {
         Ok((strategy, functions)) => Ok(Upload { strategy, functions, files: None, _accounts: accounts }),

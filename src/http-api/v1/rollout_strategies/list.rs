@@ -4,7 +4,7 @@ use axum::{Json, extract::State};
 
 use crate::Context;
 use ab_releases::shown_template;
-use protocol::progressive::RolloutStrategyTemplate;
+use protocol::ab_releases::RolloutStrategyTemplate;
 
 /// Lists the templates of how a share grows, by name: those that every manager has, and those of its folder.
 #[utoipa::path(get, path = "/api/v1/rollout-strategies", operation_id = "list_rollout_strategies",

@@ -4,7 +4,7 @@ use axum::{Json, extract::State, http::StatusCode};
 
 use crate::{Context, extract::Path, problem::Problem};
 use ab_releases::{read_strategy, shown_template};
-use protocol::progressive::RolloutStrategyTemplate;
+use protocol::ab_releases::RolloutStrategyTemplate;
 
 /// Shows a template of how a share grows.
 #[utoipa::path(get, path = "/api/v1/rollout-strategies/{id}", operation_id = "show_rollout_strategy",

@@ -2,7 +2,7 @@
 
 use axum::{Json, extract::State, http::StatusCode};
 
-use super::orders::{Asked, Waiting, order};
+use super::orders::{OrderTarget, Waiting, order};
 use crate::{
     Context,
     extract::{ActingWith, Path, Query},
@@ -30,6 +30,6 @@ pub(super) async fn handle(
         let why = "files on a router's machine are read for operators of the whole manager, with a token that is bound to no tenant";
         return Err(Problem::new(StatusCode::FORBIDDEN, "whole-manager", why));
     }
-    let asked = Asked { router, what: OrderWhat::Check, service: None, config: request.config };
+    let asked = OrderTarget { router, what: OrderWhat::Check, service: None, config: request.config };
     order(&ctx, asked, by, wait).await.map(Json)
 }

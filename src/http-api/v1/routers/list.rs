@@ -12,7 +12,7 @@ use crate::{
     extract::Query,
     problem::Problem,
     scope::Scope,
-    v1::{page, traffic::form::Look},
+    v1::{page, traffic::form::FormInputs},
 };
 use model::{ChildKey, traffic::RouterPhase};
 use protocol::api::{Page, Router};
@@ -50,7 +50,7 @@ pub(super) async fn handle(
     };
     let (seen, now) = (Arc::clone(&ctx.view().children), ctx.engine.clock().now());
     let page = ctx.engine.read_apart(PATIENCE, move |state| {
-        let look = Look { seen: seen.as_ref(), now };
+        let look = FormInputs { seen: seen.as_ref(), now };
         let is_wanted = |router: &domain::traffic::Router| {
             phase.is_none_or(|phase| router.phase == phase)
                 && parameters.service.as_deref().is_none_or(|name| router.service(name).is_some())

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 use utoipa::IntoParams;
 
-use crate::{Context, context::PATIENCE, problem::Problem, v1::traffic::form::Look};
+use crate::{Context, context::PATIENCE, problem::Problem, v1::traffic::form::FormInputs};
 use domain::{
     release::command::{Command, Reply},
     traffic::{self, OrderAsked, OrderState},
@@ -38,7 +38,7 @@ impl Waiting {
 }
 
 /// Who is asked for what.
-pub struct Asked {
+pub struct OrderTarget {
     pub router: String,
     pub what: OrderWhat,
     pub service: Option<String>,
@@ -46,8 +46,13 @@ pub struct Asked {
 }
 
 /// Puts an order to a router, and answers it with what came of it within the wait.
-pub async fn order(ctx: &Context, asked: Asked, by: By, wait: Duration) -> Result<RouterOrder, Problem> {
-    let Asked { router, what, service, config } = asked;
+pub async fn order(
+    ctx: &Context,
+    asked: OrderTarget,
+    by: By,
+    wait: Duration,
+) -> Result<RouterOrder, Problem> {
+    let OrderTarget { router, what, service, config } = asked;
     let is_text = |text: &String| {
         !text.is_empty() && text.len() <= MAX_ORDER_TEXT_BYTES && !text.chars().any(char::is_control)
     };
@@ -94,7 +99,7 @@ async fn look(ctx: &Context, router: &str, number: u64) -> Result<RouterOrder, P
     let (seen, now) = (Arc::clone(&ctx.view().children), ctx.engine.clock().now());
     let wanted = router.to_owned();
     let found = ctx.engine.read(PATIENCE, move |state| {
-        let look = Look { seen: seen.as_ref(), now };
+        let look = FormInputs { seen: seen.as_ref(), now };
         let known = state.traffic.get(state.children.key(&wanted)?)?;
         Some(known.orders.iter().find(|order| order.number == number).map(|order| look.order(&wanted, order)))
     });

@@ -2,7 +2,7 @@
 
 use axum::{Json, extract::State};
 
-use super::orders::{Asked, Waiting, order};
+use super::orders::{OrderTarget, Waiting, order};
 use crate::{
     Context,
     extract::{ActingWith, Path, Query},
@@ -23,6 +23,6 @@ pub(super) async fn handle(
     ActingWith(by, _): ActingWith<OrderRequest>,
 ) -> Result<Json<RouterOrder>, Problem> {
     let wait = waiting.read(&ctx)?;
-    let asked = Asked { router, what: OrderWhat::Repair, service: None, config: None };
+    let asked = OrderTarget { router, what: OrderWhat::Repair, service: None, config: None };
     order(&ctx, asked, by, wait).await.map(Json)
 }

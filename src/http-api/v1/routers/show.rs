@@ -10,7 +10,7 @@ use crate::{
     extract::Path,
     problem::Problem,
     scope::Scope,
-    v1::traffic::form::{self, Look},
+    v1::traffic::form::{self, FormInputs},
 };
 use protocol::api::RouterDetail;
 
@@ -26,7 +26,7 @@ pub(super) async fn handle(
     let (seen, now) = (Arc::clone(&ctx.view().children), ctx.engine.clock().now());
     let wanted = id.clone();
     let found = ctx.engine.read_apart(PATIENCE, move |state| {
-        let look = Look { seen: seen.as_ref(), now };
+        let look = FormInputs { seen: seen.as_ref(), now };
         let (key, child) = state.children.by_id(&wanted).filter(|(_, child)| scope.sees_child(child))?;
         let router = state.traffic.get(key)?;
         let mut led: Vec<_> = router.services().map(|service| form::routed(&wanted, service)).collect();

@@ -6,7 +6,7 @@ use crate::{
     Context,
     extract::{ActingWith, Path, Query},
     problem::Problem,
-    v1::routers::orders::{Asked, Waiting, order},
+    v1::routers::orders::{OrderTarget, Waiting, order},
 };
 use model::traffic::OrderWhat;
 use protocol::api::{OrderRequest, RouterOrder};
@@ -24,6 +24,6 @@ pub(super) async fn handle(
     ActingWith(by, request): ActingWith<OrderRequest>,
 ) -> Result<Json<RouterOrder>, Problem> {
     let wait = waiting.read(&ctx)?;
-    let asked = Asked { router, what: OrderWhat::Adopt, service: request.service, config: None };
+    let asked = OrderTarget { router, what: OrderWhat::Adopt, service: request.service, config: None };
     order(&ctx, asked, by, wait).await.map(Json)
 }

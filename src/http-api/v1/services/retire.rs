@@ -7,7 +7,7 @@ use crate::{
     context::PATIENCE,
     extract::{ActingWith, Path},
     problem::Problem,
-    v1::routers::orders::{Asked, order},
+    v1::routers::orders::{OrderTarget, order},
 };
 use model::traffic::OrderWhat;
 use protocol::api::{RetireRequest, RouterOrder};
@@ -50,7 +50,8 @@ pub(super) async fn handle(
     }
     let mut orders = Vec::with_capacity(found.len());
     for (router, _) in found {
-        let asked = Asked { router, what: OrderWhat::Retire, service: Some(name.clone()), config: None };
+        let asked =
+            OrderTarget { router, what: OrderWhat::Retire, service: Some(name.clone()), config: None };
         orders.push(order(&ctx, asked, by.clone(), Duration::ZERO).await?);
     }
     Ok(Json(orders))

@@ -9,7 +9,7 @@ use crate::{
     scope::Scope,
     v1::registry::{self, Parameters},
 };
-use protocol::progressive::{TargetGroup, TargetGroupSpec};
+use protocol::ab_releases::{TargetGroup, TargetGroupSpec};
 
 /// Lists target groups, by name.
 #[utoipa::path(get, path = "/api/v1/target-groups", operation_id = "list_target_groups", tag = "progressive delivery",

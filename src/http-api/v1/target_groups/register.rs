@@ -11,8 +11,8 @@ use crate::{
     v1::registry,
 };
 use protocol::{
+    ab_releases::{TargetGroup, TargetGroupSpec},
     api::{self, Note},
-    progressive::{TargetGroup, TargetGroupSpec},
 };
 
 /// Registers a target group, or changes it while no release that is not over names it.

@@ -10,8 +10,8 @@ use crate::{
     v1::{registry, tenant::tenant_of},
 };
 use protocol::{
+    ab_releases::TargetGroupSpec,
     api::{self, Note},
-    progressive::TargetGroupSpec,
 };
 
 /// Removes a target group that no release which is not over names.

@@ -9,7 +9,7 @@ use crate::{
     scope::Scope,
     v1::{registry, tenant::tenant_of},
 };
-use protocol::progressive::{TargetGroup, TargetGroupSpec};
+use protocol::ab_releases::{TargetGroup, TargetGroupSpec};
 
 /// Shows a target group.
 #[utoipa::path(get, path = "/api/v1/target-groups/{id}", operation_id = "show_target_group", tag = "progressive delivery",

@@ -13,7 +13,7 @@ use crate::{
     auth::CallingOperator,
     context::PATIENCE,
     extract::{OptionalJson, acting},
-    known,
+    principals,
     problem::Problem,
     v1::MAX_LIMIT as MAX_TENANTS,
 };
@@ -60,7 +60,7 @@ pub(super) async fn handle(
     let created_ms = ctx.engine.clock().now().wall_ms;
     let tenant = Tenant { name, created_ms, limits, is_deleted: false };
     ctx.engine.keep_tenant(tenant.clone(), Done::Created, by, PATIENCE).await?;
-    known::of_tenant(&ctx, &tenant.name).await?;
+    principals::of_tenant(&ctx, &tenant.name).await?;
     let location = HeaderValue::try_from(format!("/api/v1/tenants/{}", tenant.name));
     let mut response = (StatusCode::CREATED, Json(form::shown(&ctx, tenant).await?)).into_response();
     if let Ok(location) = location {

@@ -8,7 +8,7 @@ use crate::{
     context::PATIENCE,
     extract::{Acting, Path},
     problem::Problem,
-    room,
+    quota,
     scope::Scope,
 };
 use engine::tenants::{Done, Tenant, unfinished};
@@ -28,7 +28,7 @@ pub(super) async fn handle(
 ) -> Result<StatusCode, Problem> {
     let name = form::seen(&scope, &name)?;
     // Nothing is submitted meanwhile.
-    let (tenant, _turn) = room::alone(&ctx, &name).await?;
+    let (tenant, _turn) = quota::alone(&ctx, &name).await?;
     let wanted = name.clone();
     let open = ctx.engine.read(PATIENCE, move |state| unfinished(state, &wanted)).await?;
     if open > 0 {

@@ -9,7 +9,7 @@ use crate::{
     context::PATIENCE,
     extract::{OptionalJson, Path, acting},
     problem::Problem,
-    room,
+    quota,
     scope::Scope,
 };
 use engine::tenants::{Done, Tenant};
@@ -32,7 +32,7 @@ pub(super) async fn handle(
     };
     let by = acting(operator.as_deref(), Note { by, note })?;
     let name = form::seen(&scope, &name)?;
-    let (tenant, _turn) = room::alone(&ctx, &name).await?;
+    let (tenant, _turn) = quota::alone(&ctx, &name).await?;
     let tenant = Tenant { limits: form::limits(tenant.limits, limits)?, ..tenant };
     ctx.engine.keep_tenant(tenant.clone(), Done::Limited, by, PATIENCE).await?;
     Ok(Json(form::shown(&ctx, tenant).await?))

@@ -6,7 +6,7 @@ use crate::v1::time::{of_served, rfc3339};
 use ab_releases::percent;
 use domain::{
     children::Child,
-    release::command::Seen,
+    release::command::LastSeen,
     traffic::{self, Entry, Order, Share, Sum},
 };
 use model::{ChildKey, Now, traffic::HealthCheckForm};
@@ -17,12 +17,12 @@ use protocol::api::{
 };
 
 /// What it takes to show what is in memory.
-pub struct Look<'a> {
-    pub seen: &'a dyn Seen,
+pub struct FormInputs<'a> {
+    pub seen: &'a dyn LastSeen,
     pub now: Now,
 }
 
-impl Look<'_> {
+impl FormInputs<'_> {
     pub fn router(&self, key: ChildKey, child: &Child, router: &traffic::Router) -> Router {
         let last_call = self.seen.last_call(key).map(|served_ms| of_served(served_ms, self.now));
         Router {
@@ -118,7 +118,7 @@ fn release_of(service: &traffic::Service) -> Option<String> {
     service.release.as_ref().map(|(_, id)| id.as_str().to_owned())
 }
 
-fn stands(standing: &traffic::Standing) -> StandingState {
+fn stands(standing: &traffic::ProvenService) -> StandingState {
     let names = standing.led.variations.iter().map(|one| one.name.clone());
     StandingState {
         epoch: standing.epoch,

@@ -15,7 +15,7 @@ use crate::{
     v1::{audit::form::AuditPlace, page},
 };
 use domain::{release::state::Snapshot, traffic};
-use engine::stored;
+use engine::json_columns;
 use model::ReleaseKey;
 use protocol::api::{ReleaseTraffic, ServiceTraffic};
 use store::TrafficFilter;
@@ -58,7 +58,7 @@ pub(super) async fn handle(
     let has_more = rows.len() > limit as usize;
     rows.truncate(limit as usize);
     let next = rows.last().filter(|_| has_more).map(|row| AuditPlace::at(row.seq, row.idx).to_string());
-    let read = |row| match stored::traffic::entry(row) {
+    let read = |row| match json_columns::traffic::entry(row) {
         Ok(entry) => Some(form::entry(entry)),
         Err(error) => {
             ctx.engine.unreadable().note(&error);

@@ -9,7 +9,7 @@ use crate::{
     scope::Scope,
     v1::registry::{self, Parameters},
 };
-use protocol::progressive::{RegisteredVersion, VersionSpec};
+use protocol::ab_releases::{RegisteredVersion, VersionSpec};
 
 /// Lists versions, by name.
 #[utoipa::path(get, path = "/api/v1/versions", operation_id = "list_versions", tag = "progressive delivery",

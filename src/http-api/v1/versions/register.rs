@@ -11,8 +11,8 @@ use crate::{
     v1::registry,
 };
 use protocol::{
+    ab_releases::{RegisteredVersion, VersionSpec},
     api::{self, Note},
-    progressive::{RegisteredVersion, VersionSpec},
 };
 
 /// Registers a version, or changes it while no release that is not over names it.

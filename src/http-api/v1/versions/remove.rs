@@ -10,8 +10,8 @@ use crate::{
     v1::{registry, tenant::tenant_of},
 };
 use protocol::{
+    ab_releases::VersionSpec,
     api::{self, Note},
-    progressive::VersionSpec,
 };
 
 /// Removes a version that no release which is not over names.

@@ -9,7 +9,7 @@ use crate::{
     scope::Scope,
     v1::{registry, tenant::tenant_of},
 };
-use protocol::progressive::{RegisteredVersion, VersionSpec};
+use protocol::ab_releases::{RegisteredVersion, VersionSpec};
 
 /// Shows a version.
 #[utoipa::path(get, path = "/api/v1/versions/{id}", operation_id = "show_version", tag = "progressive delivery",

@@ -62,14 +62,14 @@ const STRATEGIES: [(&str, Named); 4] = [
 ];
 
 /// The value of a key, if it was given and could be read.
-pub(super) enum Given<T> {
+pub(super) enum KeyValue<T> {
     No,
     /// Given, and reported.
     Unread(At),
     Yes(Located<T>),
 }
 
-impl<T> Given<T> {
+impl<T> KeyValue<T> {
     pub fn at(&self) -> Option<At> {
         match self {
             Self::No => None,
@@ -88,26 +88,26 @@ impl<T> Given<T> {
 
 /// Every key of a metric, read by itself.
 pub(in crate::analysis) struct MetricKeys {
-    pub(super) provider: Given<String>,
-    pub(super) strategy: Given<Named>,
-    pub(super) query: Given<Query>,
-    pub(super) metric: Given<ChildMetric>,
-    pub(super) expected: Given<(Option<f64>, Option<f64>)>,
-    pub(super) deviation: Given<Deviation>,
-    pub(super) tolerance: Given<Written>,
-    pub(super) floor: Given<f64>,
-    pub(super) quantile: Given<f64>,
-    pub(super) weight: Given<f64>,
-    pub(super) baseline_args: Given<QueryArgs>,
-    pub(super) canary_args: Given<QueryArgs>,
-    pub(super) primary_args: Given<QueryArgs>,
-    pub(super) app_args: Given<QueryArgs>,
-    pub(super) namespace: Given<String>,
-    pub(super) interval: Given<Duration>,
-    pub(super) failure_limit: Given<u32>,
-    pub(super) run_variation: Given<f64>,
-    pub(super) json_path: Given<String>,
-    pub(super) dry_run: Given<bool>,
+    pub(super) provider: KeyValue<String>,
+    pub(super) strategy: KeyValue<Named>,
+    pub(super) query: KeyValue<Query>,
+    pub(super) metric: KeyValue<ChildMetric>,
+    pub(super) expected: KeyValue<(Option<f64>, Option<f64>)>,
+    pub(super) deviation: KeyValue<Deviation>,
+    pub(super) tolerance: KeyValue<Written>,
+    pub(super) floor: KeyValue<f64>,
+    pub(super) quantile: KeyValue<f64>,
+    pub(super) weight: KeyValue<f64>,
+    pub(super) baseline_args: KeyValue<QueryArgs>,
+    pub(super) canary_args: KeyValue<QueryArgs>,
+    pub(super) primary_args: KeyValue<QueryArgs>,
+    pub(super) app_args: KeyValue<QueryArgs>,
+    pub(super) namespace: KeyValue<String>,
+    pub(super) interval: KeyValue<Duration>,
+    pub(super) failure_limit: KeyValue<u32>,
+    pub(super) run_variation: KeyValue<f64>,
+    pub(super) json_path: KeyValue<String>,
+    pub(super) dry_run: KeyValue<bool>,
 }
 
 impl MetricKeys {
@@ -153,13 +153,13 @@ fn take<'n, T>(
     example: &str,
     findings: &mut Findings<'_>,
     read: impl FnOnce(FieldEntry<'n>, &mut Findings<'_>) -> Option<T>,
-) -> Given<T> {
+) -> KeyValue<T> {
     let Some(entry) = fields.filled(key, example, findings) else {
-        return fields.place(key).map_or(Given::No, Given::Unread);
+        return fields.place(key).map_or(KeyValue::No, KeyValue::Unread);
     };
     match read(entry, findings) {
-        Some(value) => Given::Yes(Located { value, at: entry.at }),
-        None => Given::Unread(entry.at),
+        Some(value) => KeyValue::Yes(Located { value, at: entry.at }),
+        None => KeyValue::Unread(entry.at),
     }
 }
 
@@ -169,7 +169,7 @@ fn scalar<T>(
     example: &str,
     read: fn(&str) -> Result<T, ScalarFault<T>>,
     findings: &mut Findings<'_>,
-) -> Given<T> {
+) -> KeyValue<T> {
     take(fields, key, example, findings, |entry, findings| {
         read_scalar(entry, "bad-analysis-value", read, findings)
     })
@@ -227,9 +227,9 @@ fn read_json_path(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<
 fn read_expected(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<(Option<f64>, Option<f64>)> {
     let fields = Fields::open(entry.node, "expected".to_owned(), &["min", "max"], findings)?;
     let mut bound = |key: &str| match scalar(&fields, key, "0.1", amount::bound, findings) {
-        Given::No => Ok(None),
-        Given::Unread(_) => Err(()),
-        Given::Yes(found) => Ok(Some(found.value)),
+        KeyValue::No => Ok(None),
+        KeyValue::Unread(_) => Err(()),
+        KeyValue::Yes(found) => Ok(Some(found.value)),
     };
     let (min, max) = (bound("min"), bound("max"));
     let (min, max) = (min.ok()?, max.ok()?);

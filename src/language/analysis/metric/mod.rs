@@ -8,7 +8,7 @@ mod source;
 
 pub(super) use self::keys::{KEYS, MetricKeys};
 use self::{
-    keys::{Given, Named},
+    keys::{KeyValue, Named},
     rule::{read_comparison, read_threshold},
     source::{pair_of, read_source},
 };
@@ -36,7 +36,7 @@ pub(super) fn read_metric(
     findings: &mut Findings<'_>,
 ) -> Option<Metric> {
     let strategy = match &values.strategy {
-        Given::No => Some(Named::Threshold),
+        KeyValue::No => Some(Named::Threshold),
         given => given.value().copied(),
     };
     let dry_run = values.dry_run.value().copied().unwrap_or(around.dry_run);

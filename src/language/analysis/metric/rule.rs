@@ -2,7 +2,7 @@
 
 use super::{
     Around,
-    keys::{Given, MetricKeys, Named, report_no_effect},
+    keys::{KeyValue, MetricKeys, Named, report_no_effect},
 };
 use crate::{
     analysis::{
@@ -42,14 +42,14 @@ pub(super) fn read_threshold(
         report_no_effect("quantile", values.quantile.at(), why, "leave quantile out", findings);
     }
     let (min, max) = match &values.expected {
-        Given::Yes(expected) => expected.value,
-        Given::No => {
+        KeyValue::Yes(expected) => expected.value,
+        KeyValue::No => {
             findings.error(around.at, "missing-key", format!("{} lacks expected", around.what)).fix(
                 "write expected: {max: 0.1}, or a strategy that compares, as in strategy: CANARY_BASELINE",
             );
             return None;
         }
-        Given::Unread(_) => return None,
+        KeyValue::Unread(_) => return None,
     };
     Some(Rule::Threshold { min, max, quantile: values.quantile.value().copied() })
 }
@@ -126,7 +126,7 @@ fn warn_of_weak_strategies(values: &MetricKeys, strategy: Named, findings: &mut 
                 .warning(at, "unequal-sides", message)
                 .fix("set up a baseline beside the canary, and write strategy: CANARY_BASELINE");
         }
-        (Named::Previous, Given::No) => {
+        (Named::Previous, KeyValue::No) => {
             let by_children = values.provider.value().is_some_and(|provider| provider == CHILDREN);
             let message = if by_children {
                 "how much a version varies from run to run isn't known, and children don't tell: nothing can be decided"
@@ -146,9 +146,9 @@ fn read_tolerance(
     findings: &mut Findings<'_>,
 ) -> Option<Tolerance> {
     let written = match &values.tolerance {
-        Given::No => return Some(Tolerance::Ratio(DEFAULT_TOLERANCE)),
-        Given::Unread(_) => return None,
-        Given::Yes(written) => written,
+        KeyValue::No => return Some(Tolerance::Ratio(DEFAULT_TOLERANCE)),
+        KeyValue::Unread(_) => return None,
+        KeyValue::Yes(written) => written,
     };
     let mut wrong = |message: &str, fix: &str| {
         findings.error(written.at, "bad-tolerance", message).fix(fix);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     Around,
-    keys::{Given, MetricKeys, Named, place_of, report_no_effect},
+    keys::{KeyValue, MetricKeys, Named, place_of, report_no_effect},
 };
 use crate::{
     analysis::{
@@ -25,30 +25,30 @@ pub(super) fn read_source(
     findings: &mut Findings<'_>,
 ) -> Option<MetricSource> {
     let provider = match &values.provider {
-        Given::Yes(provider) => provider,
-        Given::No => {
+        KeyValue::Yes(provider) => provider,
+        KeyValue::No => {
             findings
                 .error(around.at, "missing-key", format!("{} lacks provider", around.what))
                 .fix("write provider: children, or the name of a provider that is configured");
             return None;
         }
-        Given::Unread(_) => return None,
+        KeyValue::Unread(_) => return None,
     };
     if provider.value == CHILDREN {
         return read_child_metric(values, strategy, around, findings).map(MetricSource::Children);
     }
     report_no_effect("metric", values.metric.at(), "provider: children", "write a query instead", findings);
     let query = match &values.query {
-        Given::Yes(query) => query,
-        Given::No => {
+        KeyValue::Yes(query) => query,
+        KeyValue::No => {
             findings
                 .error(around.at, "missing-key", format!("{} lacks query", around.what))
                 .fix("write what to ask the provider, as in query: up{variant=\"{{ .Variant.Name }}\"}");
             return None;
         }
-        Given::Unread(_) => return None,
+        KeyValue::Unread(_) => return None,
     };
-    let args = |given: &Given<QueryArgs>| given.value().cloned().unwrap_or_default();
+    let args = |given: &KeyValue<QueryArgs>| given.value().cloned().unwrap_or_default();
     let names = |wanted: &Variable| query.value.variables().any(|variable| variable == wanted);
     let asked = ProviderQuery {
         provider: provider.value.clone(),
@@ -86,7 +86,7 @@ fn read_child_metric(
         report_foreign_args(values, strategy, findings);
     }
     check_variation_args(values, strategy, findings);
-    if let (Some(Named::Primary), Some(at), Given::No) =
+    if let (Some(Named::Primary), Some(at), KeyValue::No) =
         (strategy, values.strategy.at(), &values.primary_args)
     {
         let message = "children report of the base version only what it did beside the new one, \
@@ -107,7 +107,7 @@ fn read_child_metric(
             .error(at, "contradiction", message)
             .fix("give both versions traffic, or use another strategy or provider");
     }
-    if matches!(values.metric, Given::No) {
+    if matches!(values.metric, KeyValue::No) {
         findings
             .error(around.at, "missing-key", format!("{} lacks metric", around.what))
             .fix("write metric: responseTime or metric: errorRate");
@@ -127,7 +127,7 @@ fn check_variation_args(values: &MetricKeys, strategy: Option<Named>, findings: 
             report_no_effect(key, given.at(), why, &format!("leave {key} out"), findings);
             continue;
         }
-        let Given::Yes(args) = given else { continue };
+        let KeyValue::Yes(args) = given else { continue };
         for name in args.value.keys().filter(|name| *name != VARIATION) {
             let message = format!("{key} has {name}, and children are asked for nothing but a variation");
             findings
@@ -155,9 +155,9 @@ fn sides(strategy: Named, values: &MetricKeys) -> &'static [Variant] {
         Named::Threshold => &[Variant::Canary],
         // Without a given variation the base version's earlier weeks tell it.
         Named::Previous => match (&values.primary_args, &values.run_variation) {
-            (Given::No, Given::No) => &[Variant::Canary, Variant::Baseline],
-            (Given::No, _) => &[Variant::Canary],
-            (_, Given::No) => &[Variant::Primary, Variant::Baseline],
+            (KeyValue::No, KeyValue::No) => &[Variant::Canary, Variant::Baseline],
+            (KeyValue::No, _) => &[Variant::Canary],
+            (_, KeyValue::No) => &[Variant::Primary, Variant::Baseline],
             _ => &[Variant::Primary],
         },
         Named::Baseline => &[Variant::Canary, Variant::Baseline],
@@ -220,14 +220,14 @@ fn check_variables(
         for (key, given, name) in missing_args(variable, values, asked, strategy) {
             whole = false;
             // What couldn't be read was reported, and may hold it.
-            if matches!(given, Given::Unread(_)) || !seen.insert((key, name.clone())) {
+            if matches!(given, KeyValue::Unread(_)) || !seen.insert((key, name.clone())) {
                 continue;
             }
             let at = place(findings);
             report_missing_arg(variable, key, given, name, strategy, at, findings);
         }
     }
-    if variables.contains(&&Variable::Namespace) && matches!(values.namespace, Given::No) {
+    if variables.contains(&&Variable::Namespace) && matches!(values.namespace, KeyValue::No) {
         whole = false;
         let at = place_of(&Variable::Namespace.to_string(), text, at, findings);
         findings
@@ -248,7 +248,7 @@ fn check_variables(
 }
 
 /// A list of arguments that lacks one: its key, what was given under it, and the argument's name.
-type MissingArg<'v> = (&'static str, &'v Given<QueryArgs>, &'v String);
+type MissingArg<'v> = (&'static str, &'v KeyValue<QueryArgs>, &'v String);
 
 /// Where a variable of the query has no value, although it is an argument. What the manager puts in itself is none.
 fn missing_args<'v>(
@@ -278,7 +278,7 @@ fn missing_args<'v>(
 fn report_missing_arg(
     variable: &Variable,
     key: &str,
-    given: &Given<QueryArgs>,
+    given: &KeyValue<QueryArgs>,
     name: &str,
     strategy: Named,
     at: At,
@@ -298,7 +298,7 @@ fn report_missing_arg(
     }
 }
 
-const fn given_args(values: &MetricKeys, variant: Variant) -> &Given<QueryArgs> {
+const fn given_args(values: &MetricKeys, variant: Variant) -> &KeyValue<QueryArgs> {
     match variant {
         Variant::Baseline => &values.baseline_args,
         Variant::Canary => &values.canary_args,
@@ -309,8 +309,8 @@ const fn given_args(values: &MetricKeys, variant: Variant) -> &Given<QueryArgs> 
 fn report_unused_args(values: &MetricKeys, variables: &[&Variable], findings: &mut Findings<'_>) {
     let variant = |name: &str| variables.iter().any(|v| matches!(v, Variable::VariantArg(n) if n == name));
     let app = |name: &str| variables.iter().any(|v| matches!(v, Variable::AppArg(n) if n == name));
-    let mut report = |key: &str, given: &Given<QueryArgs>, used: &dyn Fn(&str) -> bool, group: &str| {
-        let Given::Yes(args) = given else { return };
+    let mut report = |key: &str, given: &KeyValue<QueryArgs>, used: &dyn Fn(&str) -> bool, group: &str| {
+        let KeyValue::Yes(args) = given else { return };
         for name in args.value.keys().filter(|name| !used(name)) {
             findings
                 .warning(args.at, "no-effect", format!("the query doesn't name the argument {name} of {key}"))

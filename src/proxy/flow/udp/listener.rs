@@ -20,13 +20,13 @@ use traffic::Failure;
 
 use super::{
     flow::{Ending, Flow, Where, connected},
+    flow_handover::{AdoptedFlow, FlowForm},
     flows::Flows,
-    given::{FlowForm, Taken},
 };
 use crate::{
     caller::Caller,
-    count::{CallCount, Counted, Outcome, Unserved},
-    decide::Decided,
+    count::{CallCount, Outcome, Unserved, VersionCounts},
+    decide::RoutingDecision,
     flow::{
         begin::{Begun, begin},
         retired::retired,
@@ -78,7 +78,7 @@ impl Listener {
     pub(crate) fn start(
         worker: &Rc<Worker>,
         socket: std::net::UdpSocket,
-        flows: Vec<Taken>,
+        flows: Vec<AdoptedFlow>,
     ) -> io::Result<Rc<Self>> {
         socket.set_nonblocking(true)?;
         let here = socket.local_addr()?;
@@ -231,7 +231,7 @@ impl Listener {
     }
 
     /// Goes on with a flow of a process that handed over.
-    fn go_on(self: &Rc<Self>, Taken { form, socket, version }: Taken) {
+    fn go_on(self: &Rc<Self>, AdoptedFlow { form, socket, version }: AdoptedFlow) {
         let socket = UdpSocket::from_std(std::net::UdpSocket::from(socket));
         let socket = match socket {
             Ok(socket) => Rc::new(socket),
@@ -253,7 +253,7 @@ impl Listener {
             let counted = OfFlows::new(&listener.worker);
             let worker = Rc::clone(&listener.worker);
             let line = worker.flow_line();
-            let mut count = worker.counts().begin(&Counted::new_of(&at.key), at.group, at.began, line);
+            let mut count = worker.counts().begin(&VersionCounts::new_of(&at.key), at.group, at.began, line);
             count.follow(at.course);
             let outcome = loop {
                 let event = listener.exchange(&flow, &open, &service).await;
@@ -273,7 +273,7 @@ impl Listener {
         &self,
         flow: &Flow,
         served: &Rc<Served>,
-        (count, decided): (&mut CallCount<'_>, Option<&Decided>),
+        (count, decided): (&mut CallCount<'_>, Option<&RoutingDecision>),
     ) -> Result<Open, String> {
         let version = &served.version;
         let place = Place::take_flow_now(version, self.worker.limits()).ok_or("all its places are taken")?;
@@ -381,7 +381,7 @@ fn is_refused(socket: &UdpSocket) -> bool {
 
 /// Where a flow goes whose version can't be reached.
 fn stable_instead(
-    decided: Option<&Decided>,
+    decided: Option<&RoutingDecision>,
     count: &mut CallCount<'_>,
     served: &Rc<Served>,
 ) -> Option<Rc<Served>> {

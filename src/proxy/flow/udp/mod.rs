@@ -30,11 +30,11 @@
 //! addresses of a machine, the system chooses one.
 
 mod flow;
+mod flow_handover;
 mod flows;
-mod given;
 mod listener;
 
 pub(crate) use self::{
-    given::{FlowForm, Taken},
+    flow_handover::{AdoptedFlow, FlowForm},
     listener::Listener,
 };

@@ -8,8 +8,8 @@ mod shown;
 
 use agent::{
     control::form::{
-        CandidateStatus, FunctionStatus, KeptStatus, ManagerStatus, Owed, ProxyStatus, RuntimeStatus, Status,
-        Stops, TableNumber, VersionStatus, WorkStatus,
+        CandidateStatus, FunctionStatus, KeptStatus, ManagerStatus, PendingReports, ProxyStatus,
+        RuntimeStatus, Status, Stops, TableNumber, VersionStatus, WorkStatus,
     },
     runtime::Phase,
 };
@@ -69,7 +69,7 @@ fn resting() -> Status {
         services: Vec::new(),
         functions: vec![sieve],
         work: None,
-        owed: Owed::default(),
+        owed: PendingReports::default(),
         stops: Stops::default(),
     }
 }
@@ -113,6 +113,6 @@ fn in_trouble() -> Status {
         failed: None,
         stopped: Some("errorRate is 22.5 %, and may be 5 %".to_owned()),
     });
-    status.owed = Owed { results: 2, next_try_ms: Some(NOW_MS + 12_000) };
+    status.owed = PendingReports { results: 2, next_try_ms: Some(NOW_MS + 12_000) };
     status
 }

@@ -5,7 +5,7 @@ use model::Role;
 use serde_json::{Value, json};
 
 use super::{Shared, TOKENS};
-use crate::doors::routes::is_endless;
+use crate::hostile_input::routes::is_endless;
 
 /// Method and path of every operation of the description that isn't a child's.
 async fn operations(shared: &Shared) -> Vec<(String, String)> {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use ::agent::core::{Act, Core, Errand, Event, TroubleKind};
+use ::agent::state_machine::{Act, Errand, Event, StateMachine, TroubleKind};
 use domain::release::command::{Form, Refusal, Reply};
 
 use super::{Flight, Handed, Happening, fate, led, link, watch};
@@ -83,7 +83,7 @@ impl World {
         let flaw = self.managers[0].flaw;
         let own = &mut self.owns[index];
         own.start(flaw);
-        if let Some(state) = own.core.as_ref().map(Core::state) {
+        if let Some(state) = own.core.as_ref().map(StateMachine::state) {
             own.watched.begin(state);
         }
         self.own_turn(index);
@@ -252,7 +252,7 @@ impl World {
                 chosen: &self.overseer.chosen,
                 at,
             };
-            let table = ::agent::front::table_form(table);
+            let table = ::agent::data_plane::table_form(table);
             own.watched.check_table(&table, &scene);
             for service in table.services.iter().filter(|service| led::is_led(service)) {
                 if let Err(why) = self.led.note(service) {
@@ -314,7 +314,7 @@ impl World {
     fn note_signal(&mut self, index: usize, event: &Event) {
         let Event::EndStage { offer, stage, answer: Ok(answer), .. } = event else { return };
         let own = &self.owns[index];
-        let Some(state) = own.core.as_ref().map(Core::state) else { return };
+        let Some(state) = own.core.as_ref().map(StateMachine::state) else { return };
         let Some(work) = state.work.as_ref().filter(|work| work.offer == *offer) else { return };
         let Some(testing) = work.walk().and_then(|walk| walk.testing.as_ref()) else { return };
         let Some(handed) = own.handed.get(offer) else { return };

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use ::agent::core::LedService;
+use ::agent::state_machine::LedService;
 use ::proxy::form::{HashForm, ServiceForm, TableForm};
 use domain::release::{
     change::Change,

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use ::agent::{
-    core::{Act, Errand, Event, Fetched, Polled, Trouble, TroubleKind, VersionNote},
     measure::Reads,
     runtime::VersionId,
+    state_machine::{Act, Errand, Event, Fetched, PollResponse, Trouble, TroubleKind, VersionNote},
 };
 use domain::{
     children::{self, Poll, Profile},
@@ -14,10 +14,10 @@ use domain::{
         members,
     },
 };
-use engine::stored;
+use engine::json_columns;
 use language::offer;
 use model::{Capabilities, ChildId, ChildKind, FEATURE_INTERIM, FEATURE_VALUES, FEATURE_WINNER, Leads};
-use protocol::{EndStageAnswer, ManagerTime, ResultRequest, StageSummary, Then};
+use protocol::{EndStageAnswer, FollowUp, ManagerTime, ResultRequest, StageSummary};
 
 use super::{Handed, Own};
 use crate::sim::{
@@ -88,7 +88,7 @@ fn result(id: String, offer: &str, summary: &StageSummary, next: &str) -> Reques
     let request = ResultRequest::parse(&body).unwrap_or_else(|error| panic!("{error}: {request:?}"));
     let says_next = request.says_next(0).map(str::to_owned);
     let summary = request.stage_summaries[0].clone();
-    let report = stored::received(http_api::tried_alone::summary(summary, says_next)).unwrap();
+    let report = json_columns::received(http_api::tried_alone::summary(summary, says_next)).unwrap();
     Request::Heart(Box::new(Command::Members(members::Command::Result {
         child: request.id.into_owned(),
         offer: request.release_id.into_owned(),
@@ -118,14 +118,14 @@ pub(super) fn event(act: &Act, response: Response, took_ms: u64, time_ms: i64) -
     Some(match (act, answer) {
         (Act::Poll, Reply::Polled { child, offer, .. }) => {
             let reads = Reads { values: true, groups: false };
-            let polled = Polled { id: child.as_str().to_owned(), offer, reads };
+            let polled = PollResponse { id: child.as_str().to_owned(), offer, reads };
             Event::Polled { took_ms, answer: Ok(polled) }
         }
         (
             Act::EndStage { offer, stage, skipped },
             Reply::EndStage { end, rollback, skip, winner, accepted },
         ) => {
-            let then = rollback.then_some(Then::Rollback);
+            let then = rollback.then_some(FollowUp::Rollback);
             Event::EndStage {
                 offer: offer.clone(),
                 stage: stage.clone(),
@@ -157,7 +157,7 @@ fn refused(act: &Act, refusal: &Refusal, took_ms: u64) -> Event {
             took_ms,
             answer: Ok(EndStageAnswer {
                 end_stage: true,
-                then: Some(Then::Rollback),
+                then: Some(FollowUp::Rollback),
                 ..EndStageAnswer::default()
             }),
         },

@@ -1,9 +1,9 @@
 //! What an own agent begins on its machine takes effect: at the runtime, and at the proxy.
 
 use ::agent::{
-    core::{Act, Counted, Errand, Event, Trouble},
-    front::table_form,
+    data_plane::table_form,
     runtime::VersionId,
+    state_machine::{Act, CountsReading, Errand, Event, Trouble},
 };
 use call_metrics::Reading;
 use proxy::form::{ServiceForm, TableForm};
@@ -103,7 +103,7 @@ impl World {
                 if flaw == Some(Flaw::CountsTwice) {
                     count_twice(&mut reading);
                 }
-                Event::Counted { number, counted: Ok(Counted::Read(Box::new(reading))) }
+                Event::Counted { number, counted: Ok(CountsReading::Read(Box::new(reading))) }
             }
             (act, errand) => panic!("{act:?} is not carried out with {errand:?}"),
         }

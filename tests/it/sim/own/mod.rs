@@ -23,7 +23,7 @@ mod watch;
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
-use ::agent::core::{Abilities, Act, Core, Errand, Event, Function, Now, Settings, State};
+use ::agent::state_machine::{Abilities, Act, Errand, Event, Function, Now, Settings, State, StateMachine};
 use domain::{children::Variant, release::command::Offer};
 use model::ReleaseKey;
 use traffic::HashFunction;
@@ -107,7 +107,7 @@ pub struct Own {
     pub address: IpAddr,
     pub process: u32,
     /// `None` while it is dead.
-    core: Option<Core>,
+    core: Option<StateMachine>,
     /// What was saved.
     disk: Option<Box<State>>,
     /// With a flaw: it saves nothing any more until it dies.
@@ -173,7 +173,7 @@ impl Own {
     }
 
     fn state(&self) -> Option<&State> {
-        self.core.as_ref().map(Core::state)
+        self.core.as_ref().map(StateMachine::state)
     }
 
     /// What the manager calls it, as far as it knows.
@@ -225,7 +225,7 @@ impl Own {
                 counts_after_ms: 0,
             },
         };
-        self.core = Some(Core::new(state.unwrap_or_default(), settings));
+        self.core = Some(StateMachine::new(state.unwrap_or_default(), settings));
         self.flights.clear();
         self.fetching.clear();
     }

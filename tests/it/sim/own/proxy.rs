@@ -4,9 +4,9 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use ::agent::core::ReadBack;
+use ::agent::state_machine::ReadBack;
 use call_metrics::Tally;
-use call_metrics::{Cursor, Key, Ledger, Moment, Reading, Room, Timeline, Times};
+use call_metrics::{CallMetrics, Cursor, Key, Moment, Reading, Retention, Timeline, Times};
 use proxy::{
     control::form::TableNumber,
     form::TableForm,
@@ -89,7 +89,7 @@ pub struct Proxy {
     /// As it is on disk.
     kept: Option<TableForm>,
     life: u64,
-    ledger: Ledger,
+    ledger: CallMetrics,
     flights: Vec<Flight>,
     /// By split and variation.
     pub truth: BTreeMap<(String, String), Truth>,
@@ -109,7 +109,7 @@ impl Proxy {
             table: Arc::new(LiveTable::empty()),
             kept: None,
             life: 1,
-            ledger: Ledger::new(Timeline::new(origin, INTERVAL_SECONDS), Room::default(), 1),
+            ledger: CallMetrics::new(Timeline::new(origin, INTERVAL_SECONDS), Retention::default(), 1),
             flights: Vec::new(),
             truth: BTreeMap::new(),
             torn: Vec::new(),
@@ -182,7 +182,8 @@ impl Proxy {
         self.tear();
         self.is_up = true;
         self.life += 1;
-        self.ledger = Ledger::new(Timeline::new(self.origin, INTERVAL_SECONDS), Room::default(), self.life);
+        self.ledger =
+            CallMetrics::new(Timeline::new(self.origin, INTERVAL_SECONDS), Retention::default(), self.life);
         let empty = LiveTable::empty();
         if let Some(form) = &self.kept {
             self.table = Arc::new(empty.next(form).expect("what was kept was checked"));

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ::agent::{core::State, measure::BASE, runtime::VersionId};
+use ::agent::{measure::BASE, runtime::VersionId, state_machine::State};
 use ::proxy::{control::form::TableNumber, form::TableForm};
 use domain::release::command::Form;
 use language::Subject;

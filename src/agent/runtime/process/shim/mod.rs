@@ -48,7 +48,7 @@ pub(super) enum Ask {
 /// What it answers, likewise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "said", rename_all = "snake_case")]
-pub(super) enum Said {
+pub(super) enum ShimResponse {
     Status(Box<Status>),
     /// With the processes that even SIGKILL didn't end.
     Stopped {

@@ -6,7 +6,7 @@ use tokio::{
     sync::{Semaphore, mpsc, oneshot},
 };
 
-use super::{Ask, Said};
+use super::{Ask, ShimResponse};
 
 /// Connections at once. Further ones wait.
 const CONNECTIONS: usize = 16;
@@ -16,17 +16,17 @@ const LINE: u64 = 4096;
 const IDLE: Duration = Duration::from_mins(1);
 
 /// Something asked, and where its answer goes.
-pub(super) type Asked = (Ask, oneshot::Sender<Answered>);
+pub(super) type PendingRequest = (Ask, oneshot::Sender<PendingResponse>);
 
 /// An answer, and who wants to know when it was written.
 #[derive(Debug)]
-pub(super) struct Answered {
-    pub said: Said,
+pub(super) struct PendingResponse {
+    pub said: ShimResponse,
     pub receipt: Option<oneshot::Sender<()>>,
 }
 
 /// Passes on what is asked, until the other side of the channel is gone.
-pub(super) async fn serve(listener: UnixListener, asks: mpsc::Sender<Asked>) {
+pub(super) async fn serve(listener: UnixListener, asks: mpsc::Sender<PendingRequest>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         match listener.accept().await {
@@ -43,7 +43,7 @@ pub(super) async fn serve(listener: UnixListener, asks: mpsc::Sender<Asked>) {
     }
 }
 
-async fn answer(mut stream: UnixStream, asks: mpsc::Sender<Asked>) {
+async fn answer(mut stream: UnixStream, asks: mpsc::Sender<PendingRequest>) {
     let (read, mut write) = stream.split();
     let mut read = BufReader::new(read);
     loop {
@@ -53,7 +53,7 @@ async fn answer(mut stream: UnixStream, asks: mpsc::Sender<Asked>) {
             Ok(Ok(1..)) => {}
             Ok(_) | Err(_) => return,
         }
-        let Answered { said, receipt } = match serde_json::from_slice(&line) {
+        let PendingResponse { said, receipt } = match serde_json::from_slice(&line) {
             Ok(ask) => {
                 let (to, said) = oneshot::channel();
                 if asks.send((ask, to)).await.is_err() {
@@ -62,7 +62,9 @@ async fn answer(mut stream: UnixStream, asks: mpsc::Sender<Asked>) {
                 let Ok(answered) = said.await else { return };
                 answered
             }
-            Err(error) => Answered { said: Said::Refused { why: error.to_string() }, receipt: None },
+            Err(error) => {
+                PendingResponse { said: ShimResponse::Refused { why: error.to_string() }, receipt: None }
+            }
         };
         let Ok(mut text) = serde_json::to_vec(&said) else { return };
         text.push(b'\n');

@@ -19,10 +19,10 @@ use super::{
         run::{Run, Spec},
         tree,
     },
-    Ask, Said, Status,
+    Ask, ShimResponse, Status,
     function::{Function, end_what_is_left, reap},
     log::Log,
-    serve::{self, Answered},
+    serve::{self, PendingResponse},
     usage::{PROCESSES_EVERY, Usage},
 };
 use crate::process_end::ProcessEnd;
@@ -72,7 +72,7 @@ pub(super) struct Watch {
     notes: mpsc::UnboundedSender<String>,
     keeper: JoinHandle<()>,
     /// Who waits for the end.
-    told: Vec<oneshot::Sender<Answered>>,
+    told: Vec<oneshot::Sender<PendingResponse>>,
 }
 
 impl Watch {
@@ -147,8 +147,8 @@ impl Watch {
         let _ = keeper.await;
         for to in told {
             let (receipt, written) = oneshot::channel();
-            let said = Said::Stopped { left: left.clone() };
-            let _ = to.send(Answered { said, receipt: Some(receipt) });
+            let said = ShimResponse::Stopped { left: left.clone() };
+            let _ = to.send(PendingResponse { said, receipt: Some(receipt) });
             let _ = tokio::time::timeout(FAREWELL, written).await;
         }
         Ok(())
@@ -257,11 +257,11 @@ impl Watch {
         end_what_is_left(self.groups.as_ref(), || processes(adopted)).await
     }
 
-    fn answer(&mut self, ask: &Ask, to: oneshot::Sender<Answered>) {
+    fn answer(&mut self, ask: &Ask, to: oneshot::Sender<PendingResponse>) {
         match ask {
             Ask::Status => {
-                let said = Said::Status(Box::new(self.status()));
-                let _ = to.send(Answered { said, receipt: None });
+                let said = ShimResponse::Status(Box::new(self.status()));
+                let _ = to.send(PendingResponse { said, receipt: None });
             }
             Ask::Stop { grace_ms } => {
                 self.told.push(to);

@@ -1,14 +1,14 @@
 //! A stage has ended for a child: what it does next.
 
-use super::{read::Report, shows::shows};
+use super::{read::Report, version_evidence::shows};
 use crate::{
     children::Variant,
     release::{
-        assignment::{Shows, Slot, Step},
+        assignment::{Shows, Step, StepIndex},
         deadline,
-        decide::walk::Walk,
+        decide::draft::Walk,
         ending::Cause,
-        offer::{MAX_ATTEMPT, Piece},
+        offer::{MAX_ATTEMPT, Unit},
         settings::Member,
         summary::Summary,
     },
@@ -52,18 +52,18 @@ pub(super) fn ended(walk: &mut Walk<'_>, report: &Report<'_>, now: Now) {
         Shows::Nothing => {}
     }
     match piece {
-        Piece::Whole if walk.assignment.is_whole() => {
+        Unit::Whole if walk.assignment.is_whole() => {
             let wanted = summary.why.as_ref().is_some_and(|why| why.cause.is_wanted());
             after_manager(walk, slot, success, wanted);
         }
-        Piece::Whole => after_in_place(walk, slot, went_as),
-        Piece::Stage(_) if is_unstarted => finish(walk, false, None),
-        Piece::Stage(_) => after_stage(walk, slot, success, function),
-        Piece::Rollout(rolled_out) => after_rollout(walk, rolled_out, success),
+        Unit::Whole => after_in_place(walk, slot, went_as),
+        Unit::Stage(_) if is_unstarted => finish(walk, false, None),
+        Unit::Stage(_) => after_stage(walk, slot, success, function),
+        Unit::Rollout(rolled_out) => after_rollout(walk, rolled_out, success),
     }
     // Nothing proves what an agent runs that reports an error of its own; nor does the end of one function's stage
     // prove anything of the others.
-    let unproven = summary.status == StageStatus::Error || piece != Piece::Whole;
+    let unproven = summary.status == StageStatus::Error || piece != Unit::Whole;
     if walk.assignment.status == ChildStatus::Failed && unproven {
         if shows == Shows::Nothing {
             walk.deployed_all(functions, Variant::Unknown);
@@ -73,7 +73,7 @@ pub(super) fn ended(walk: &mut Walk<'_>, report: &Report<'_>, now: Now) {
 }
 
 /// Why a stage of an agent has tested nothing, if so.
-fn untested(walk: &Walk<'_>, slot: Slot, summary: &Summary) -> Option<&'static str> {
+fn untested(walk: &Walk<'_>, slot: StepIndex, summary: &Summary) -> Option<&'static str> {
     let assignment = &walk.assignment;
     let stage = slot.stage_index().and_then(|stage| walk.strategy().stages.get(stage))?;
     if assignment.is_whole() {
@@ -148,13 +148,13 @@ fn ended_untested(walk: &mut Walk<'_>, report: &Report<'_>, why: &str, now: Now)
 }
 
 /// An agent that has the whole strategy goes the way that the strategy says, and is where that leads already.
-fn after_in_place(walk: &mut Walk<'_>, slot: Slot, status: StageStatus) {
+fn after_in_place(walk: &mut Walk<'_>, slot: StepIndex, status: StageStatus) {
     let success = status == StageStatus::Completed;
     if status == StageStatus::Error {
         return finish(walk, false, None);
     }
     match slot.stage_index().map_or(Action::Rollback, |stage| walk.strategy().next(stage, success)) {
-        Action::Stage(next) => walk.step(Step::StageBegan { slot: Slot::stage(next) }),
+        Action::Stage(next) => walk.step(Step::StageBegan { slot: StepIndex::stage(next) }),
         Action::Rollout => finish(walk, true, None),
         Action::Rollback => finish(walk, success, None),
     }
@@ -162,14 +162,14 @@ fn after_in_place(walk: &mut Walk<'_>, slot: Slot, status: StageStatus) {
 
 /// A manager below reports the stages of the success path: whatever its children went through, it succeeded or failed; or
 /// somebody there wanted no more of it.
-fn after_manager(walk: &mut Walk<'_>, slot: Slot, success: bool, wanted: bool) {
+fn after_manager(walk: &mut Walk<'_>, slot: StepIndex, success: bool, wanted: bool) {
     if !success && wanted {
         let outcome = Outcome::Excluded(Exclusion::AbortedBelow);
         return walk.step(Step::Ended { status: ChildStatus::Failed, outcome });
     }
     let next = slot.stage_index().map_or(Action::Rollback, |stage| walk.strategy().next(stage, true));
     match next {
-        Action::Stage(next) if success => walk.step(Step::StageBegan { slot: Slot::stage(next) }),
+        Action::Stage(next) if success => walk.step(Step::StageBegan { slot: StepIndex::stage(next) }),
         Action::Stage(_) | Action::Rollout | Action::Rollback => {
             let wave = walk.assignment.wave;
             let later = walk.assignment.whole().and_then(|manager| manager.wave_after(wave));
@@ -182,22 +182,22 @@ fn after_manager(walk: &mut Walk<'_>, slot: Slot, success: bool, wanted: bool) {
 }
 
 /// A stage that was offered alone: the manager walks the graph.
-fn after_stage(walk: &mut Walk<'_>, slot: Slot, success: bool, function: usize) {
+fn after_stage(walk: &mut Walk<'_>, slot: StepIndex, success: bool, function: usize) {
     let strategy = walk.strategy();
     let Some(stage) = slot.stage_index() else { return };
     match strategy.next(stage, success) {
-        Action::Stage(next) => match next_piece(walk, Piece::Stage(next as u8)) {
+        Action::Stage(next) => match next_piece(walk, Unit::Stage(next as u8)) {
             Some(piece) => walk.step(Step::NextOffer { piece }),
             None => finish(walk, success, Some((function, Variant::Base))),
         },
-        Action::Rollout => walk.step(Step::NextOffer { piece: Piece::Rollout(0) }),
+        Action::Rollout => walk.step(Step::NextOffer { piece: Unit::Rollout(0) }),
         Action::Rollback => finish(walk, success, Some((function, Variant::Base))),
     }
 }
 
 /// What the child runs in the place of a piece: stages that are skipped, or that test what it does not run, are passed
 /// over. `None`: nothing is left for it.
-fn next_piece(walk: &Walk<'_>, piece: Piece) -> Option<Piece> {
+fn next_piece(walk: &Walk<'_>, piece: Unit) -> Option<Unit> {
     let mut piece = piece;
     // Each turn passes over a stage.
     for _ in 0..=walk.strategy().stages.len() {
@@ -212,7 +212,7 @@ fn next_piece(walk: &Walk<'_>, piece: Piece) -> Option<Piece> {
 
 /// One function after the other; if one fails, those before it are undone.
 fn after_rollout(walk: &mut Walk<'_>, function: u8, success: bool) {
-    let next = walk.assignment.fitting(Piece::Rollout(function + 1), walk.strategy());
+    let next = walk.assignment.fitting(Unit::Rollout(function + 1), walk.strategy());
     match next {
         _ if !success => finish(walk, false, None),
         Some(piece) => walk.step(Step::NextOffer { piece }),

@@ -1,13 +1,13 @@
 //! What comes too late: it is kept, and may still prove something.
 
-use super::{below::unconfirmed_below, read::Report, shows::shows};
+use super::{agents_below::unconfirmed_below, read::Report, version_evidence::shows};
 use crate::{
     children::{self, Variant},
     release::{
-        assignment::{FunctionSet, Led, Shows, Step},
+        assignment::{FunctionSet, ManagementMode, Shows, Step},
         change::Change,
         command::Refusal,
-        decide::walk::Walk,
+        decide::draft::Walk,
     },
 };
 use model::{Now, Outcome};
@@ -105,8 +105,8 @@ fn keep(walk: &mut Walk<'_>, report: &Report<'_>, late: &mut Late) {
     walk.step(Step::Late { slot: Some(report.slot), status, shows, digest: report.late_digest() });
     unconfirmed_below(walk, report.summary());
     let functions = match walk.assignment.led {
-        Led::InPlace(_) | Led::Whole(_) => walk.assignment.current_functions(strategy),
-        Led::Stepwise(_) => FunctionSet::of(report.slot.function(strategy)),
+        ManagementMode::InPlace(_) | ManagementMode::Whole(_) => walk.assignment.current_functions(strategy),
+        ManagementMode::Stepwise(_) => FunctionSet::of(report.slot.function(strategy)),
     };
     match shows {
         Shows::New => {

@@ -4,14 +4,14 @@
 //! (`ended`), says how far it is, is about an undo (`undo`), about the agents of a manager (`below`), or comes too late
 //! (`late`), or says what an operator of the agent did (`replaced`). What it proves of the version that runs is in `shows`.
 
-mod below;
+mod agents_below;
 mod ended;
-mod keep;
+mod failed_stage;
 mod late;
 mod read;
 mod replaced;
-mod shows;
-mod undo;
+mod rollback;
+mod version_evidence;
 
 pub(super) use read::find_slot;
 
@@ -22,21 +22,21 @@ use crate::release::{
     assignment::Step,
     change::Change,
     command::{Decision, Refusal, Reply},
-    decide::walk::Walk,
+    decide::draft::Walk,
     lifecycle, members,
     offer::{OfferKind, OfferName},
     pause::{Pause, PausedBy},
     state::State,
     summary::{Received, Summary},
 };
-use below::{count, recount};
+use agents_below::{count, recount};
 use ended::ended;
-use keep::keep;
+use failed_stage::keep;
 use late::{Late, past, skipped};
 use model::{Now, StageStatus};
 use read::Report;
 use replaced::{replaced, replaced_after_undo};
-use undo::undo;
+use rollback::undo;
 
 pub(in crate::release) fn decide(
     state: &State,

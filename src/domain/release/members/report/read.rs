@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crate::release::{
-    assignment::{Assignment, Slot},
+    assignment::{Assignment, StepIndex},
     change::Change,
     command::Refusal,
-    decide::walk::Walk,
+    decide::draft::Walk,
     members,
-    offer::{OfferName, Piece},
-    summary::{Kept, Received, Summary},
+    offer::{OfferName, Unit},
+    summary::{Received, StoredSummary, Summary},
 };
 use language::{Action, Strategy, render};
 use model::StageStatus;
@@ -18,8 +18,8 @@ use model::StageStatus;
 pub(super) struct Report<'s> {
     pub(super) name: OfferName,
     pub(super) offer: &'s str,
-    pub(super) piece: Piece,
-    pub(super) slot: Slot,
+    pub(super) piece: Unit,
+    pub(super) slot: StepIndex,
     pub(super) received: &'s Arc<Received>,
     /// What the child says that it runs next, where its offer says otherwise.
     says_next: Option<&'s str>,
@@ -57,8 +57,8 @@ impl<'s> Report<'s> {
         &self.received.summary
     }
 
-    pub(super) fn keep(&self) -> Kept {
-        Kept { report: Arc::clone(self.received), says_next: self.says_next.map(str::to_owned) }
+    pub(super) fn keep(&self) -> StoredSummary {
+        StoredSummary { report: Arc::clone(self.received), says_next: self.says_next.map(str::to_owned) }
     }
 
     pub(super) fn waits(&self) -> bool {
@@ -100,7 +100,12 @@ impl<'s> Report<'s> {
 
 /// What a child says that it runs after a stage that ended, where its offer says otherwise. The offer is what counts here;
 /// a child that does something else is worth knowing of.
-fn says_otherwise<'s>(walk: &Walk<'_>, piece: Piece, slot: Slot, summary: &'s Summary) -> Option<&'s str> {
+fn says_otherwise<'s>(
+    walk: &Walk<'_>,
+    piece: Unit,
+    slot: StepIndex,
+    summary: &'s Summary,
+) -> Option<&'s str> {
     let said = summary.says_next.as_deref().filter(|_| summary.status.is_over())?;
     // A manager that says nothing leaves it to the strategy.
     if walk.assignment.is_whole() && said.is_empty() {
@@ -108,7 +113,7 @@ fn says_otherwise<'s>(walk: &Walk<'_>, piece: Piece, slot: Slot, summary: &'s Su
     }
     let strategy = walk.strategy();
     let success = summary.status == StageStatus::Completed || summary.is_kept();
-    let next = slot.stage_index().filter(|_| piece == Piece::Whole && summary.status != StageStatus::Error);
+    let next = slot.stage_index().filter(|_| piece == Unit::Whole && summary.status != StageStatus::Error);
     let next = match next.map(|stage| strategy.next(stage, success)) {
         Some(Action::Stage(next)) => strategy.stages.get(next).map_or("", |stage| &stage.name),
         Some(Action::Rollout | Action::Rollback) | None => "",
@@ -117,8 +122,8 @@ fn says_otherwise<'s>(walk: &Walk<'_>, piece: Piece, slot: Slot, summary: &'s Su
 }
 
 /// The stage that a summary without a name is about: the one the child is in, unless it repeats the last stored.
-fn unnamed(walk: &Walk<'_>, name: OfferName, piece: Piece, digest: u64) -> Slot {
-    if piece != Piece::Whole {
+fn unnamed(walk: &Walk<'_>, name: OfferName, piece: Unit, digest: u64) -> StepIndex {
+    if piece != Unit::Whole {
         return piece.slot();
     }
     let assignment = &walk.assignment;
@@ -132,7 +137,7 @@ fn unnamed(walk: &Walk<'_>, name: OfferName, piece: Piece, digest: u64) -> Slot 
     let before = |attempt: u16| attempt >= name.attempt && attempt < assignment.named;
     let is_current = name.attempt == assignment.named;
     let ended = |stage: &usize| {
-        let slot = Slot::stage(*stage);
+        let slot = StepIndex::stage(*stage);
         if is_current {
             return assignment.mark(slot).map(|mark| mark.digest);
         }
@@ -148,7 +153,7 @@ fn unnamed(walk: &Walk<'_>, name: OfferName, piece: Piece, digest: u64) -> Slot 
         Some(last) if ended(&path[last]) == Some(digest) => path.get(last),
         Some(last) => path.get(last + 1).or_else(|| path.get(last)),
     };
-    Slot::stage(stage.copied().unwrap_or_default())
+    StepIndex::stage(stage.copied().unwrap_or_default())
 }
 
 /// The slot of a stage by its name in an offer: `None` if that offer has none of this name. All roll-outs call theirs
@@ -156,15 +161,15 @@ fn unnamed(walk: &Walk<'_>, name: OfferName, piece: Piece, digest: u64) -> Slot 
 pub(in crate::release::members) fn find_slot(
     assignment: &Assignment,
     strategy: &Strategy,
-    piece: Piece,
+    piece: Unit,
     stage: &str,
-) -> Option<Slot> {
+) -> Option<StepIndex> {
     let slot = match piece {
-        Piece::Rollout(function) => {
-            return (stage == render::ROLLOUT_STAGE).then_some(Slot::rollout(function));
+        Unit::Rollout(function) => {
+            return (stage == render::ROLLOUT_STAGE).then_some(StepIndex::rollout(function));
         }
-        Piece::Stage(index) => Some(usize::from(index)),
-        Piece::Whole => None,
+        Unit::Stage(index) => Some(usize::from(index)),
+        Unit::Whole => None,
     };
     let found = strategy.stages.iter().position(|other| other.name == stage)?;
     let group = assignment.group(strategy);
@@ -174,11 +179,11 @@ pub(in crate::release::members) fn find_slot(
         None if assignment.is_in_place() => strategy.group_of_stage(found) == group,
         None => strategy.success_path_from(strategy.first_stage_of(group)).contains(&found),
     };
-    is_listed.then_some(Slot::stage(found))
+    is_listed.then_some(StepIndex::stage(found))
 }
 
 /// What a stage is called in an offer.
-pub(super) fn stage_name(strategy: &Strategy, slot: Slot) -> String {
+pub(super) fn stage_name(strategy: &Strategy, slot: StepIndex) -> String {
     match slot.stage_index() {
         Some(index) => strategy.stages.get(index).map_or_else(String::new, |stage| stage.name.clone()),
         None => render::ROLLOUT_STAGE.to_owned(),

@@ -3,7 +3,7 @@
 use super::read::Report;
 use crate::{
     children::{Deployment, Variant},
-    release::{assignment::Step, decide::walk::Walk, summary::Summary},
+    release::{assignment::Step, decide::draft::Walk, summary::Summary},
 };
 
 /// Whether a report says so. Twice it changes nothing more, nor once a later release changed the function.

@@ -1,6 +1,6 @@
 //! `GET /api/v1/releases/{id}/actions`: what can be done to a release, by whom, and what it would do.
 
-mod reach;
+mod affected_agents;
 mod words;
 
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use crate::{
     problem::Problem,
     rights,
 };
+use affected_agents::Reach;
 use domain::release::{
     command::Refusal,
     operation::{Effect, Operation},
     state::{Release, Snapshot},
 };
-use engine::{apart::giving_way, view::Children};
+use engine::{blocking::giving_way, view::Children};
 use model::{ChildKey, Now};
 use protocol::api::{ReleaseAction, ReleaseActions};
-use reach::Reach;
 
 /// Children of a release that has left memory, looked at together.
 const PAST_PAGE: u32 = 1_000;

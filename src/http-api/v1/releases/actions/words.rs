@@ -1,6 +1,6 @@
 //! What an action would do, in a sentence. Names that others chose stand in it spelt out, so that none turns the rest around.
 
-use super::reach::Reach;
+use super::affected_agents::Reach;
 use domain::release::{
     operation::Operation,
     state::{Release, ReleaseState},

@@ -1,0 +1,480 @@
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use call_metrics::{Cursor, Reading};
+use language::Retry;
+use model::traffic::{OpenPorts, TransportProtocol};
+use proxy::{
+    control::{
+        client::{Client, ClientError},
+        form::{Applied, Drained, Status, TableNumber, Unreachable},
+    },
+    form::{
+        HashForm, HeaderForm, ProtocolForm, RetryForm, ServiceForm, StickyForm, TableForm, TransportForm,
+        VariationForm, format_of,
+    },
+};
+use router::{Checked, Kind, controller::Phase};
+use tokio::{
+    sync::Notify,
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
+use traffic::{
+    HashFunction, Variation as Which,
+    adopt::AdoptError,
+    desired::{DesiredConfig, Number, Protocol, Service, StickyTo, Target},
+    observed::{ObservedConfig, SeenService, SeenTarget, SeenVariation},
+};
+
+use super::{Answer, DataPlane, View, reachability::Reach};
+use crate::{
+    control::form::ProxyStatus,
+    measure::{BASE, NEW},
+    process_end::ProcessEnds,
+    proxy_process,
+    runtime::VersionId,
+    settings::ProxySettings,
+    state_machine::{
+        Abilities, CountsReading, ReadBack, Trouble, TroubleKind,
+        table::{ManagedService, Table},
+    },
+};
+
+/// How long the proxy may wait with its answer whether a version is drained.
+const DRAIN_WAIT: Duration = Duration::from_secs(10);
+
+/// How long the proxy may wait until it can't reach a version, and how long it isn't asked for that again.
+const UNREACHABLE_WAIT: Duration = Duration::from_secs(30);
+const UNREACHABLE_EVERY: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether the proxy has ended.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A proxy that was started has this long until it answers.
+const START_EVERY: Duration = Duration::from_secs(5);
+
+/// How long is waited for the addresses of names that were never asked for.
+const NAMED_WITHIN: Duration = Duration::from_secs(6);
+
+const CONFLICT: u16 = 409;
+
+/// The proxy beside the agent, over its control socket.
+#[derive(Debug)]
+pub struct BuiltInProxy {
+    client: Client,
+    settings: ProxySettings,
+    reach: Reach,
+    seen: Mutex<LastSeen>,
+    started: Mutex<Option<Instant>>,
+    /// Of processes that served.
+    ends: ProcessEnds,
+    /// It can't reach a version.
+    unreachable: Arc<Notify>,
+    _listening: JoinSet<()>,
+}
+
+/// What the proxy said of itself when it was looked at last.
+#[derive(Debug, Default)]
+struct LastSeen {
+    /// None: it didn't answer.
+    status: Option<Status>,
+    at: Option<Instant>,
+    trouble: Option<String>,
+    /// The table that it was told last.
+    told: Option<TableNumber>,
+}
+
+impl BuiltInProxy {
+    /// Nothing is asked of it yet; must be called in a runtime of tokio.
+    #[must_use]
+    pub fn new(settings: ProxySettings) -> Self {
+        let client = Client::new(&settings.control);
+        let unreachable = Arc::<Notify>::default();
+        let mut listening = JoinSet::new();
+        listening.spawn(listen(client.clone(), Arc::clone(&unreachable)));
+        Self {
+            client,
+            settings,
+            reach: Reach::start(),
+            seen: Mutex::default(),
+            started: Mutex::default(),
+            ends: ProcessEnds::default(),
+            unreachable,
+            _listening: listening,
+        }
+    }
+
+    fn seen<T>(&self, look: impl FnOnce(&mut LastSeen) -> T) -> T {
+        look(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn seen_services(&self) -> Option<ObservedConfig> {
+        self.seen(|last| last.status.as_ref().map(seen_of))
+    }
+
+    async fn look_now(&self) -> Result<ReadBack, Trouble> {
+        let looked: Result<Status, ClientError> = self.client.get("/status").await;
+        self.seen(|last| {
+            last.status = looked.as_ref().ok().cloned();
+            last.at = looked.is_ok().then(Instant::now).or(last.at);
+            last.trouble = looked.as_ref().err().map(ToString::to_string);
+        });
+        if let Ok(status) = &looked {
+            self.ends.watch(status.pid);
+        }
+        match &looked {
+            Err(_) => self.start("no proxy answers, so one is started; it stays when this agent ends"),
+            Ok(status) if !status.held => {
+                self.start("nobody holds the proxy's sockets, so one is started that takes them over");
+            }
+            // Should it be missing again, another one is started at once.
+            Ok(_) => *self.started() = None,
+        }
+        let read_back = |status: Status| ReadBack {
+            number: status.table,
+            differs: false,
+            services: status.services.into_iter().map(|service| service.name).collect(),
+        };
+        looked.map(read_back).map_err(|error| of_proxy(&error))
+    }
+
+    fn started(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.started.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts a proxy where none answers or none holds the sockets, if that is this agent's business.
+    fn start(&self, why: &str) {
+        let Some(start) = &self.settings.start else { return };
+        let mut started = self.started();
+        if started.is_some_and(|at| at.elapsed() < START_EVERY) {
+            return;
+        }
+        *started = Some(Instant::now());
+        match proxy_process::start(start) {
+            Ok(()) => tracing::info!("{why}"),
+            Err(error) => tracing::error!("a proxy is needed, and none can be started: {error}"),
+        }
+    }
+
+    async fn apply_now(&self, table: &Table) -> Result<(), Trouble> {
+        let TableNumber { epoch, generation } = table.number;
+        let services = table.served.services.iter().map(|led| led.service.clone()).collect();
+        let wanted = DesiredConfig::new(Number { epoch, generation }, services)
+            .map_err(|error| Trouble::refused(error.to_string()))?;
+        let seen = self.seen_services();
+        let weighed = timeout(NAMED_WITHIN, async {
+            while self.reach.weigh(&wanted, seen.as_ref()).is_err() {
+                self.reach.named().await;
+            }
+        });
+        // Why there is none is said below.
+        let _ = weighed.await;
+        let told = self.reach.weigh(&wanted, seen.as_ref());
+        let told = told.map_err(|error| Trouble::refused(error.to_string()))?;
+        let form = form_of(table, told.wanted.services());
+        let body = serde_json::to_vec(&form).map_err(|error| Trouble::refused(error.to_string()))?;
+        let applied: Result<Applied, ClientError> = self.client.put("/table", Bytes::from(body)).await;
+        applied.map_err(|error| of_proxy(&error))?;
+        self.seen(|last| last.told = Some(table.number));
+        self.reach.note(wanted, told);
+        Ok(())
+    }
+
+    async fn is_drained_now(&self, function: &str, version: &VersionId) -> Result<bool, Trouble> {
+        for variation in [BASE, NEW] {
+            let query = form_urlencoded::Serializer::new(String::new())
+                .append_pair("service", function)
+                .append_pair("variation", variation)
+                .append_pair("version", version.as_str())
+                .append_pair("wait", &DRAIN_WAIT.as_secs().to_string())
+                .finish();
+            match self.client.wait::<Drained>(&format!("/drained?{query}"), DRAIN_WAIT).await {
+                Ok(drained) if drained.drained => {}
+                // In the second case the table in force names it.
+                Ok(_) | Err(ClientError::Refused { status: CONFLICT, .. }) => return Ok(false),
+                Err(error) => return Err(of_proxy(&error)),
+            }
+        }
+        Ok(true)
+    }
+
+    async fn end_now(&self, at_most: Duration) -> Result<bool, Trouble> {
+        let ended: Result<Status, ClientError> = self.client.post("/drain").await;
+        ended.map_err(|error| of_proxy(&error))?;
+        let until = Instant::now() + at_most;
+        while Instant::now() < until && self.client.get::<Status>("/status").await.is_ok() {
+            sleep(LOOK).await;
+        }
+        Ok(true)
+    }
+}
+
+impl DataPlane for BuiltInProxy {
+    fn kind(&self) -> Kind {
+        Kind::Embedded
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            name: "the proxy",
+            hashes: HashFunction::of_router(Kind::Embedded.name()),
+            empties_within_ms: None,
+            counts_after_ms: 0,
+        }
+    }
+
+    fn look(&self) -> Answer<'_, Result<ReadBack, Trouble>> {
+        Box::pin(self.look_now())
+    }
+
+    fn changed(&self) -> Answer<'_, ()> {
+        Box::pin(self.ends.next())
+    }
+
+    fn unreachable(&self) -> Answer<'_, ()> {
+        Box::pin(self.unreachable.notified())
+    }
+
+    fn apply<'a>(&'a self, table: &'a Table) -> Answer<'a, Result<(), Trouble>> {
+        Box::pin(self.apply_now(table))
+    }
+
+    fn outdated(&self) -> Answer<'_, ()> {
+        Box::pin(self.reach.outdated(|| self.seen_services()))
+    }
+
+    fn is_drained<'a>(
+        &'a self,
+        function: &'a str,
+        version: &'a VersionId,
+    ) -> Answer<'a, Result<bool, Trouble>> {
+        Box::pin(self.is_drained_now(function, version))
+    }
+
+    /// Its counts say what is in flight, and so it is never asked to.
+    fn empty<'a>(&'a self, _: &'a str, _: &'a str) -> Answer<'a, Result<Option<u64>, Trouble>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn count(&self, Cursor { life, interval }: Cursor) -> Answer<'_, Result<CountsReading, Trouble>> {
+        Box::pin(async move {
+            let target = format!("/counts?life={life}&interval={interval}");
+            let reading: Result<Reading, ClientError> = self.client.get(&target).await;
+            reading.map(|reading| CountsReading::Read(Box::new(reading))).map_err(|error| of_proxy(&error))
+        })
+    }
+
+    fn view(&self) -> View {
+        self.seen(|last| {
+            let number = last.status.as_ref().map(|status| status.table);
+            let phase = match (last.told, number) {
+                (None, _) => Phase::Idle,
+                (Some(told), Some(number)) if told == number => Phase::InForce,
+                (Some(_), _) => Phase::Telling,
+            };
+            View {
+                phase,
+                wanted: self.reach.resolved(),
+                seen: last.status.as_ref().map(|status| seen_of(status).into()),
+                seen_at: last.at,
+                is_reached: last.status.is_some(),
+                trouble: last.trouble.clone(),
+                departures: self.reach.departures().iter().map(ToString::to_string).collect(),
+                repairs: 0,
+                draining: Vec::new(),
+                health: self.reach.health(),
+                drifts: Vec::new(),
+            }
+        })
+    }
+
+    fn ports(&self) -> Option<Vec<OpenPorts>> {
+        self.seen(|last| {
+            let status = last.status.as_ref()?;
+            let at = |addresses: &[String], protocol| {
+                let ports = addresses.iter().filter_map(|at| at.rsplit_once(':')?.1.parse::<u16>().ok());
+                let open = |port| OpenPorts { first: port, last: port, protocol: Some(protocol) };
+                ports.map(open).collect::<Vec<_>>()
+            };
+            let mut open = at(&status.listen, TransportProtocol::Http);
+            open.extend(at(&status.tcp, TransportProtocol::Tcp));
+            open.extend(at(&status.udp, TransportProtocol::Udp));
+            open.dedup();
+            Some(open)
+        })
+    }
+
+    fn proxy(&self) -> Option<ProxyStatus> {
+        let status = self.seen(|last| last.status.clone());
+        Some(ProxyStatus {
+            control: self.settings.control.clone(),
+            answers: status.is_some(),
+            program: status.as_ref().map(|proxy| proxy.program.clone()),
+            pid: status.as_ref().map(|proxy| proxy.pid),
+            table: None,
+            listen: status.map(|proxy| proxy.listen).unwrap_or_default(),
+            trouble: None,
+        })
+    }
+
+    /// It has no configuration of its own that a table could not fit.
+    fn check<'a>(&'a self, config: Option<&'a Path>) -> Answer<'a, Result<Checked, Trouble>> {
+        Box::pin(async move {
+            match config {
+                Some(_) => Err(Trouble::refused(
+                    "the proxy is led by tables, and has no configuration to be checked",
+                )),
+                None => Ok(Checked { refused: None, left_over: Vec::new() }),
+            }
+        })
+    }
+
+    /// It does what it was told last, and keeps that: whatever else is in force was told by somebody, and is replaced.
+    fn repair(&self) -> Answer<'_, Result<(), Trouble>> {
+        Box::pin(async { self.look_now().await.map(drop) })
+    }
+
+    /// Its tables are told by whoever leads it, and it has no configuration of an operator's: what it serves is led.
+    fn adopt<'a>(&'a self, service: &'a str) -> Answer<'a, Result<String, Trouble>> {
+        Box::pin(async move {
+            let seen = self.view().seen;
+            let known: Vec<String> = seen.iter().flat_map(|seen| seen.services.keys().cloned()).collect();
+            let name = service.to_owned();
+            let error = if known.contains(&name) {
+                AdoptError::Led { name }
+            } else {
+                AdoptError::Unknown { name, known }
+            };
+            Err(Trouble::refused(error.to_string()))
+        })
+    }
+
+    fn reload(&self) -> Answer<'_, Result<(), Trouble>> {
+        Box::pin(async {
+            Err(Trouble::refused(
+                "the proxy has nothing to load: its tables come into force as they are told",
+            ))
+        })
+    }
+
+    fn end(&self, at_most: Duration) -> Answer<'_, Result<bool, Trouble>> {
+        Box::pin(self.end_now(at_most))
+    }
+}
+
+/// Tells whenever the proxy can't reach a version.
+async fn listen(client: Client, unreachable: Arc<Notify>) {
+    let target = format!("/unreachable?wait={}", UNREACHABLE_WAIT.as_secs());
+    loop {
+        // One of an earlier version doesn't know of this.
+        let told: Result<Unreachable, ClientError> = client.wait(&target, UNREACHABLE_WAIT).await;
+        if told.is_ok_and(|told| told.unreachable) {
+            unreachable.notify_one();
+        }
+        sleep(UNREACHABLE_EVERY).await;
+    }
+}
+
+fn of_proxy(error: &ClientError) -> Trouble {
+    let is_refused = matches!(error, ClientError::Refused { status, .. } if (400..500).contains(status));
+    let kind = if is_refused { TroubleKind::Refused } else { TroubleKind::Passes };
+    Trouble { kind, text: error.to_string() }
+}
+
+/// What a proxy does with services.
+fn seen_of(status: &Status) -> ObservedConfig {
+    let TableNumber { epoch, generation } = status.table;
+    let services = status.services.iter().map(|service| {
+        let variations = service.variations.iter().map(|variation| {
+            let targets = variation.targets.iter().filter_map(|target| target.parse::<Target>().ok());
+            let target = |target| SeenTarget { target, is_healthy: None, connections: None };
+            SeenVariation {
+                name: variation.name.clone(),
+                hundredths: variation.share,
+                targets: targets.map(target).collect(),
+            }
+        });
+        (service.name.clone(), SeenService { variations: variations.collect(), table: None })
+    });
+    ObservedConfig {
+        number: Some(Number { epoch, generation }),
+        services: services.collect::<BTreeMap<_, _>>(),
+        left_over: Vec::new(),
+    }
+}
+
+/// A table as the proxy is told it, while all targets are there that it names.
+#[must_use]
+pub fn table_form(table: &Table) -> TableForm {
+    let services: Vec<Service> = table.served.services.iter().map(|led| led.service.clone()).collect();
+    form_of(table, &services)
+}
+
+/// A table of these services, of which the table itself says what isn't theirs alone.
+fn form_of(table: &Table, services: &[Service]) -> TableForm {
+    let found = |service: &&Service, led: &ManagedService| service.name == led.service.name;
+    let led = table.served.services.iter();
+    let led = led.filter_map(|led| Some(service_form(services.iter().find(|one| found(one, led))?, led)));
+    let services: Vec<ServiceForm> = table.served.functions.iter().cloned().chain(led).collect();
+    let TableNumber { epoch, generation } = table.number;
+    TableForm { format: format_of(&services), epoch, generation, services }
+}
+
+fn service_form(service: &Service, led: &ManagedService) -> ServiceForm {
+    let variations = service.variations.iter().map(|variation| {
+        let targets: Vec<String> = variation.targets.iter().map(Target::to_string).collect();
+        VariationForm {
+            name: variation.name.to_string(),
+            // What names its content: nobody here knows more of it than where it is.
+            version: targets.join(" "),
+            targets,
+            protocol: ProtocolForm::Http1,
+        }
+    });
+    let name_of = |which: Which| Some(service.variations.get(which.index())?.name.to_string());
+    let values = service.rule.iter().flat_map(|rule| &rule.values);
+    let header = service.rule.as_ref().map(|rule| HeaderForm {
+        name: rule.name.to_string(),
+        values: values.filter_map(|(value, which)| Some((value.to_string(), name_of(*which)?))).collect(),
+    });
+    ServiceForm {
+        name: service.name.to_string(),
+        hosts: Vec::new(),
+        ports: service.listens.iter().map(|listen| listen.port).collect(),
+        protocol: match service.listens.first().map(|listen| listen.protocol) {
+            Some(Protocol::Tcp) => TransportForm::Tcp,
+            Some(Protocol::Udp) => TransportForm::Udp,
+            Some(Protocol::Http | Protocol::Https) | None => TransportForm::Http,
+        },
+        proxy_protocol: None,
+        drain_seconds: None,
+        shadow: None,
+        strip: false,
+        variations: variations.collect(),
+        shares: None,
+        runs: Some(service.table.runs().into_iter().map(|run| (run.from, run.to, run.variation.0)).collect()),
+        salt: service.salt.to_string(),
+        hash: match service.hash {
+            HashFunction::Murmur2 => HashForm::Murmur2,
+            HashFunction::Xxh32 => HashForm::Xxh32,
+        },
+        sticky: service.sticky.as_ref().map(|sticky| match sticky {
+            StickyTo::Cookie(name) => StickyForm::Cookie(name.to_string()),
+            StickyTo::Header(name) => StickyForm::Header(name.to_string()),
+            StickyTo::Address => StickyForm::Address,
+        }),
+        header,
+        retry: led.retry.map(|retry| match retry {
+            Retry::Failed => RetryForm::Failed,
+            Retry::Refused => RetryForm::Refused,
+            Retry::Never => RetryForm::Never,
+        }),
+        split: led.split.clone(),
+    }
+}

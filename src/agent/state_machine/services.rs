@@ -1,0 +1,421 @@
+//! Services: their variations run elsewhere, and only their calls are led here.
+//!
+//! A service that a release brought stays: what the release ended with is what serves until the next one, which has to begin with it.
+//! While a release is in hand all variations are in the table, also those without a share, so that it is known when the last call
+//! of one has ended; afterwards only the one that serves is.
+
+use language::{
+    Action, Base, Service, Stage,
+    offer::{Offer, OfferStage},
+};
+use serde::{Deserialize, Serialize};
+use traffic::{
+    BUCKETS, HashFunction, Run, Shares, Table, Variation,
+    desired::{self, Name, ServiceError, ServiceSpec, Target, WordError},
+    murmur2,
+};
+
+use super::{StateMachine, table::ManagedService};
+
+/// A service whose calls are led.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LedService {
+    pub service: Service,
+    /// Which buckets each variation has: from, to before, variation.
+    pub runs: Vec<(u16, u16, u8)>,
+    /// What the keys of calls are hashed with.
+    #[serde(default)]
+    pub salt: String,
+    /// What these shares are called in counts.
+    #[serde(default)]
+    pub split: String,
+    /// A release is in hand.
+    #[serde(default)]
+    pub is_tried: bool,
+    /// Who serves in the end is decided: callers who ask by a header get that too.
+    #[serde(default)]
+    is_decided: bool,
+    /// A stage of the release in hand asks how many targets are healthy.
+    #[serde(default)]
+    asks_for_health: bool,
+    /// The offer that shared it out last.
+    #[serde(default)]
+    pub offer: String,
+    /// The last stage of that offer that was about it, once the offer is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<String>,
+    /// What was led before the release in hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    before: Option<Box<LedService>>,
+}
+
+impl LedService {
+    /// One that is served by its stable variation alone.
+    fn new(service: Service, offer: &str) -> Self {
+        let runs = vec![(0, BUCKETS, Variation::STABLE.0)];
+        let (salt, split) = (String::new(), String::new());
+        Self {
+            service,
+            runs,
+            salt,
+            split,
+            is_tried: false,
+            is_decided: false,
+            asks_for_health: false,
+            offer: offer.to_owned(),
+            stage: None,
+            before: None,
+        }
+    }
+
+    fn table(&self) -> Option<Table> {
+        let runs = self.runs.iter();
+        let runs: Vec<Run> = runs.map(|&(from, to, of)| Run { from, to, variation: Variation(of) }).collect();
+        Table::from_runs(self.service.variations.len(), &runs).ok()
+    }
+
+    /// What each variation gets, in units of 0.01 %.
+    #[must_use]
+    pub fn shares(&self) -> Vec<u16> {
+        let mut shares = vec![0_u16; self.service.variations.len()];
+        for (from, to, of) in &self.runs {
+            if let Some(share) = shares.get_mut(usize::from(*of)) {
+                *share = share.saturating_add(to.saturating_sub(*from));
+            }
+        }
+        shares
+    }
+
+    /// Moves the buckets that these shares move, and no others.
+    fn share_out(&mut self, shares: &[u16]) {
+        let Ok(shares) = Shares::new(shares) else { return };
+        let Some(table) = self.table().and_then(|table| table.with_shares(&shares).ok()) else { return };
+        self.runs = table.runs().into_iter().map(|run| (run.from, run.to, run.variation.0)).collect();
+    }
+
+    fn give_all_to(&mut self, variation: usize) {
+        let mut shares = vec![0; self.service.variations.len()];
+        if let Some(share) = shares.get_mut(variation) {
+            *share = BUCKETS;
+        }
+        self.share_out(&shares);
+    }
+
+    /// Gives all calls back to the stable variation, if another one has taken over.
+    pub(super) fn undo(&mut self) -> bool {
+        let is_other = !self.is_tried && self.serving().is_some_and(|serving| serving != 0);
+        if is_other {
+            self.give_all_to(0);
+        }
+        is_other
+    }
+
+    /// The variation that serves alone, if one does.
+    #[must_use]
+    pub fn serving(&self) -> Option<usize> {
+        self.shares().iter().position(|share| *share == BUCKETS)
+    }
+
+    /// The one that is to serve alone once a release has gone well: the one that was chosen, else of those beside the stable one that
+    /// which has most.
+    fn winner(&self, chosen: Option<&str>) -> usize {
+        let is_chosen = |one: &desired::Variation| chosen == Some(one.name.as_str());
+        if let Some(chosen) = self.service.variations.iter().position(is_chosen) {
+            return chosen;
+        }
+        let shares = self.shares();
+        let beside = shares.iter().enumerate().skip(1).rev();
+        beside.max_by_key(|(_, share)| **share).map_or(0, |(at, _)| at)
+    }
+
+    /// Whether targets are looked at also where nothing is said of that. Of UDP nobody could tell.
+    fn looks_at_all(&self) -> bool {
+        let is_udp = self.service.protocol().is_udp();
+        self.is_tried && self.asks_for_health && !is_udp
+    }
+
+    /// What decides how it is told, without what it was before, and where it comes from.
+    fn bare(&self) -> Self {
+        Self { offer: String::new(), stage: None, before: None, ..self.clone() }
+    }
+
+    /// As whatever splits calls, and knows these functions, is told.
+    ///
+    /// # Errors
+    ///
+    /// What doesn't fit together: nothing that a language refuses does.
+    pub fn told(&self, hashes: &[HashFunction]) -> Result<ManagedService, ServiceError> {
+        let service = &self.service;
+        let serving = self.serving().filter(|_| !self.is_tried);
+        let is_shown = |at: usize| serving.is_none_or(|serving| serving == at);
+        let shown = service.variations.iter().enumerate().filter(|(at, _)| is_shown(*at));
+        let mut variations: Vec<_> = shown.map(|(_, variation)| variation.clone()).collect();
+        if self.looks_at_all() {
+            // Nobody tells how many are healthy of targets that nobody looks at: of these a connection is asked.
+            variations.iter_mut().skip(1).for_each(|variation| {
+                variation.health.get_or_insert_default();
+            });
+        }
+        let mut rule = service.rule.clone().filter(|_| serving.is_none());
+        if let (Some(rule), Some(winner)) = (&mut rule, self.serving().filter(|_| self.is_decided)) {
+            // The rule stays, since another one would be another structure: what it leads to changes with the shares.
+            rule.values.iter_mut().for_each(|(_, to)| *to = Variation(winner as u8));
+        }
+        let alone =
+            || Table::from_runs(1, &[Run { from: 0, to: BUCKETS, variation: Variation::STABLE }]).ok();
+        let table = serving.map_or_else(|| self.table(), |_| alone());
+        let spec = ServiceSpec {
+            name: service.name().parse().map_err(|_| ServiceError::Unnamed)?,
+            listens: service.ports.clone(),
+            sticky: service.sticky.clone(),
+            rule,
+            salt: salt(if self.salt.is_empty() { service.name() } else { &self.salt })
+                .map_err(|_| ServiceError::Unnamed)?,
+            hash: HashFunction::chosen(hashes, service.hash).unwrap_or_default(),
+            variations,
+            table: table.ok_or(ServiceError::Unnamed)?,
+        };
+        Ok(ManagedService {
+            service: desired::Service::new(spec)?,
+            retry: service.retry,
+            split: self.split.clone(),
+        })
+    }
+}
+
+/// What keys are hashed with, as a word that every router can write down.
+fn salt(text: &str) -> Result<Name, WordError> {
+    text.parse().or_else(|_| format!("s{:08x}", murmur2(text.as_bytes())).parse())
+}
+
+/// What names the content of a variation: nobody here knows more of it than where it is.
+fn version_of(targets: &[Target]) -> String {
+    targets.iter().map(Target::to_string).collect::<Vec<_>>().join(" ")
+}
+
+impl StateMachine {
+    /// The services of the offer in hand are led from now on, as they were or by their stable variations.
+    ///
+    /// # Errors
+    ///
+    /// What keeps the offer from being begun, for people.
+    pub(super) fn begin_services(&mut self) -> Result<(), String> {
+        let Some(Offer { id, services, stages, .. }) = &self.offer else { return Ok(()) };
+        for service in services {
+            service.check().map_err(|error| error.to_string())?;
+            if let Some(led) = self.state.services.get(service.name())
+                && !is_undo(id, stages)
+                && service.base == Base::Serving
+            {
+                check_stable(led, service)?;
+            }
+        }
+        for service in services {
+            let name = service.name().to_owned();
+            if is_undo(id, stages) && !self.has_begun(id, service) {
+                // What is to be rolled back never came into force here, or something later did: it is left out.
+                continue;
+            }
+            let known = self.state.services.remove(&name);
+            let goes_on = known.clone().filter(|led| led.service.variations == service.variations);
+            let mut led = goes_on.unwrap_or_else(|| LedService::new(service.clone(), id));
+            led.service = service.clone();
+            led.offer.clone_from(id);
+            led.stage = None;
+            led.is_tried = true;
+            led.asks_for_health = asks_for_health(stages);
+            led.before = known.map(Box::new);
+            self.state.services.insert(name, led);
+        }
+        Ok(())
+    }
+
+    /// Whether anything of a release that is rolled back by this offer may be in force for a service. Of one that isn't known here
+    /// that is read back: who knew of it may have lost its memory.
+    fn has_begun(&self, offer: &str, service: &Service) -> bool {
+        match self.state.services.get(service.name()) {
+            Some(led) => led.service.variations == service.variations && is_of_one_release(&led.offer, offer),
+            None => self.world.read_back.contains(service.name()),
+        }
+    }
+
+    /// Whether the offer in hand rolls back what isn't led here, and it is not proven yet that nothing of it is in force.
+    pub(super) fn waits_for_read_back(&self) -> bool {
+        let Some(Offer { id, services, stages, .. }) = &self.offer else { return false };
+        let is_unknown = |service: &Service| !self.state.services.contains_key(service.name());
+        let is_withdrawn = |service: &Service| self.state.withdrawn.contains(service.name());
+        let is_unproven = |service: &Service| {
+            is_unknown(service) && (self.world.in_force.is_none() || is_withdrawn(service))
+        };
+        !services.is_empty() && is_undo(id, stages) && services.iter().any(is_unproven)
+    }
+
+    /// What a stage that begins gives the variations of a service. One that is passed over on the way to a chosen winner moves nobody:
+    /// its shares may be those of another.
+    pub(super) fn shares_in(&self, name: &str, stage: &Stage) -> Vec<u16> {
+        let work = self.state.work.as_ref().filter(|work| work.winner.is_some());
+        let is_passed_over = work.is_some_and(|work| work.skipped.contains(&stage.name));
+        let led = self.state.services.get(name).filter(|_| is_passed_over);
+        led.map_or_else(|| stage.shares.clone(), LedService::shares)
+    }
+
+    /// Shares a service's calls out as a stage says.
+    pub(super) fn share_service(&mut self, name: &str, shares: &[u16], split: &str, salt: &str) {
+        let Some(offer) = &self.offer else { return };
+        let led = self.state.services.get_mut(name).filter(|led| led.offer == offer.id);
+        let Some(led) = led else { return };
+        led.share_out(shares);
+        led.is_decided = is_undo(&offer.id, &offer.stages);
+        split.clone_into(&mut led.split);
+        led.salt = match led.service.salt {
+            language::Salt::Release => salt.to_owned(),
+            language::Salt::Service => name.to_owned(),
+        };
+    }
+
+    /// Gives all calls of the offer's services to those that have won, or back to the stable ones. They stay in the table until
+    /// the release is over.
+    pub(super) fn decide_services(&mut self, is_rollout: bool) {
+        let chosen = self.state.work.as_ref().and_then(|work| work.winner.clone());
+        for name in self.names_of_services() {
+            if let Some(led) = self.state.services.get_mut(&name) {
+                let winner = if is_rollout { led.winner(chosen.as_deref()) } else { 0 };
+                led.give_all_to(winner);
+                led.is_decided = true;
+            }
+        }
+    }
+
+    /// What the calls are shared out by from now on is called so in counts. So what follows a stage is another table, also where the
+    /// stage gave the winner all calls already.
+    pub(super) fn split_services(&mut self, split: &str) {
+        for name in self.names_of_services() {
+            if let Some(led) = self.state.services.get_mut(&name) {
+                split.clone_into(&mut led.split);
+            }
+        }
+    }
+
+    /// The release is over: who serves alone is alone in the table.
+    pub(super) fn end_services(&mut self) {
+        for name in self.names_of_services() {
+            let stage = self.offer.as_ref().and_then(|offer| {
+                let is_of = |of: &&OfferStage| {
+                    offer.services.get(of.stage.subject).is_some_and(|of| of.name() == name)
+                };
+                Some(offer.stages.iter().rev().find(is_of)?.stage.name.clone())
+            });
+            if let Some(led) = self.state.services.get_mut(&name) {
+                led.stage = stage;
+                led.is_tried = false;
+                led.is_decided = false;
+                led.asks_for_health = false;
+                led.before = None;
+            }
+        }
+    }
+
+    /// Variations of the offer's services that have no share now, each by both names.
+    pub(super) fn without_share(&self) -> Vec<(String, String)> {
+        let led = self.names_of_services().into_iter().filter_map(|name| self.state.services.get(&name));
+        let variations = led.flat_map(|led| {
+            let each = led.service.variations.iter().zip(led.shares());
+            each.filter(|(_, share)| *share == 0)
+                .map(|(one, _)| (led.service.name().to_owned(), one.name.to_string()))
+        });
+        variations.collect()
+    }
+
+    /// Variations of the offer's services, other than the stable ones, that have all calls, each by both names.
+    pub(super) fn winners(&self) -> Vec<(String, String)> {
+        let led = self.names_of_services().into_iter().filter_map(|name| self.state.services.get(&name));
+        let winner = |led: &LedService| {
+            let winner = led.service.variations.get(led.serving().filter(|serving| *serving > 0)?)?;
+            Some((led.service.name().to_owned(), winner.name.to_string()))
+        };
+        led.filter_map(winner).collect()
+    }
+
+    /// Those that the offer in hand leads.
+    fn names_of_services(&self) -> Vec<String> {
+        let Some(offer) = &self.offer else { return Vec::new() };
+        let is_led = |name: &&str| self.state.services.get(*name).is_some_and(|led| led.offer == offer.id);
+        offer.services.iter().map(Service::name).filter(is_led).map(str::to_owned).collect()
+    }
+
+    /// The proxy refused a table. Where none of the offer in hand was in force yet, its services are led as they were before, and
+    /// those that were not led then are let go.
+    pub(super) fn services_were_refused(&mut self) -> bool {
+        let is_first = self.state.work.as_ref().is_some_and(|work| work.begun == 1);
+        // What may be in force is rolled back until that is read back, however often it is refused.
+        let is_rollback = self.offer.as_ref().is_some_and(|offer| is_undo(&offer.id, &offer.stages));
+        if is_rollback || !is_first || self.testing().is_none_or(|testing| testing.elapsed_ms > 0) {
+            return false;
+        }
+        let names = self.names_of_services();
+        if !names.is_empty() {
+            // Of functions beside them nothing is tried any more either.
+            self.settle_roles(false);
+        }
+        for name in &names {
+            let led = self.state.services.remove(name);
+            match led.and_then(|led| led.before) {
+                Some(before) => drop(self.state.services.insert(name.clone(), *before)),
+                None => drop(self.state.withdrawn.insert(name.clone())),
+            }
+        }
+        !names.is_empty()
+    }
+
+    pub(super) fn led(&self) -> impl Iterator<Item = LedService> {
+        self.state.services.values().map(LedService::bare)
+    }
+}
+
+/// Whether a stage asks how many targets of a service are healthy.
+fn asks_for_health(stages: &[OfferStage]) -> bool {
+    stages.iter().any(|of| of.stage.healthy_targets.is_some_and(|least| least > 0))
+}
+
+/// Whether an offer only gives everything back to the stable variations. A release may have such stages as well: it is called otherwise.
+fn is_undo(offer: &str, stages: &[OfferStage]) -> bool {
+    let gives_back = |of: &OfferStage| {
+        of.stage.shares.first() == Some(&BUCKETS) && of.stage.on_success == Action::Rollback
+    };
+    offer.contains(UNDO) && stages.iter().all(gives_back)
+}
+
+/// What stands behind the name of a release, in that of the offer to roll it back.
+const UNDO: &str = ".undo";
+
+/// Whether a service that came from one offer may be rolled back by another, which is called like its release with `.undo` behind.
+fn is_of_one_release(offer: &str, undo: &str) -> bool {
+    let Some((release, _)) = undo.rsplit_once(UNDO) else { return true };
+    let rest = offer.strip_prefix(release);
+    offer.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// A release begins with what serves now; one that goes on with the same variations is about the release that brought them.
+fn check_stable(led: &LedService, service: &Service) -> Result<(), String> {
+    if led.service.variations == service.variations {
+        return Ok(());
+    }
+    let serving = led.serving().and_then(|at| led.service.variations.get(at));
+    let (Some(serving), Some(stable)) = (serving, service.variations.first()) else { return Ok(()) };
+    let in_order = |targets: &[Target]| {
+        let mut targets = targets.to_vec();
+        targets.sort_unstable();
+        targets
+    };
+    if in_order(&serving.targets) == in_order(&stable.targets) {
+        return Ok(());
+    }
+    Err(format!(
+        "the stable variation of {} is {} at {}, and what serves now is {} at {}",
+        service.name(),
+        stable.name,
+        version_of(&stable.targets),
+        serving.name,
+        version_of(&serving.targets)
+    ))
+}

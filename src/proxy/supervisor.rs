@@ -1,0 +1,439 @@
+//! The holder: keeps the listening sockets, starts what serves and starts it again, and carries no traffic.
+//!
+//! Invariants:
+//!
+//! 1. While the holder lives, the sockets listen: a connection that comes while nobody serves waits in their queue.
+//! 2. At most one holder has a control socket (a lock beside it says so), so nobody else starts what serves there.
+//! 3. The end of the holder ends nothing else. The next one takes the sockets from the process that serves, and has another one
+//!    take over from that, so that its own settings hold.
+
+mod adopted_sockets;
+mod process;
+mod renew;
+mod sockets;
+mod systemd;
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    io,
+    os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
+    path::PathBuf,
+    process::Stdio,
+    time::Duration,
+};
+
+use tokio::{
+    net::UnixStream,
+    process::Command,
+    signal::unix::{Signal, SignalKind, signal},
+    sync::{mpsc, oneshot},
+    time::{Instant, sleep_until},
+};
+
+use self::{process::Ours, renew::Renewing};
+pub use self::{renew::is_renewed, systemd::inherited};
+use crate::{
+    handover::{self, Forms, HandoverError, Listening, Speaking, Word},
+    handover_socket,
+    run::Signals,
+    sockets::{Listen, MAX_SOCKETS, Socket, Sockets},
+};
+
+/// How long a process may take from its start until it serves.
+const START: Duration = Duration::from_mins(1);
+/// A process that served for less ended early.
+const SHORT_LIFE: Duration = Duration::from_secs(1);
+/// The rest before a process is started again, after so many early ends in a row: none after the first two.
+const FIRST_REST: Duration = Duration::from_millis(50);
+const LONGEST_REST: Duration = Duration::from_secs(5);
+
+/// Told once calls are served, each time by another process, with the addresses.
+pub type Serving = Box<dyn Fn(&[Listen]) + Send + Sync>;
+
+/// What a holder is started with.
+pub struct Plan {
+    /// Addresses to listen on. Port 0 takes a free one.
+    pub listen: Vec<Listen>,
+    /// Sockets that listen already, from whoever started this process. Such a one is what `listen` says of its address; of an
+    /// address that isn't there it takes calls without TLS, or datagrams.
+    pub inherited: Vec<Socket>,
+    pub control: PathBuf,
+    /// Makes the command of a serving process, which finds its link as standard input.
+    pub command: Box<dyn Fn() -> std::process::Command + Send + Sync>,
+    pub serving: Serving,
+    /// Makes the command with which this holder was started. It goes on so once a process serves whose program is another one
+    /// than its own.
+    pub again: Box<dyn Fn() -> std::process::Command + Send + Sync>,
+}
+
+impl std::fmt::Debug for Plan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Plan")
+            .field("listen", &self.listen)
+            .field("control", &self.control)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a holder ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SupervisorExit {
+    /// It was asked to, and everything had ended.
+    Stopped,
+    /// It was asked twice.
+    AtOnce,
+    /// The first process that it started ended with this code, before it served. It has said why.
+    NeverServed(Option<i32>),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum HoldError {
+    #[error("no address to listen on")]
+    NoAddress,
+    #[error("more than {} addresses to listen on", MAX_SOCKETS - 1)]
+    TooMany,
+    #[error("the path of the control socket has more than {} bytes: {path}", handover_socket::MAX_PATH)]
+    LongPath { path: PathBuf },
+    #[error("a proxy with the control socket {0} is there already; `choirmaster proxy upgrade` renews it")]
+    Running(PathBuf),
+    #[error("can't listen on {address}: {source}")]
+    Listen { address: std::net::SocketAddr, source: io::Error },
+    #[error("can't use the control socket {path}: {source}")]
+    Control { path: PathBuf, source: io::Error },
+    #[error("process {pid}, which serves here, can't be taken over: {source}")]
+    Take { pid: u32, source: HandoverError },
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Number of a process, in the order in which this holder got to know it.
+type Number = u64;
+
+/// What happened.
+enum Event {
+    Said(Word),
+    /// It is gone, with the code with which it ended where that is known.
+    Gone(Option<i32>),
+}
+
+/// A serving process.
+struct Process {
+    speaking: Speaking,
+    since: Instant,
+    /// Kills it, where this holder started it; none once that was done.
+    kill: Option<oneshot::Sender<()>>,
+    pid: Option<u32>,
+    /// Why it can't serve, in its own words.
+    trouble: Option<String>,
+}
+
+struct Holder {
+    plan: Plan,
+    sockets: Option<Sockets>,
+    addresses: Vec<Listen>,
+    processes: HashMap<Number, Process>,
+    last_number: Number,
+    /// The one that takes connections.
+    serving: Option<Number>,
+    /// The one that was started to do so.
+    coming: Option<(Number, Instant)>,
+    has_served: bool,
+    is_stopping: bool,
+    early_ends: u32,
+    start_at: Option<Instant>,
+    events: mpsc::UnboundedSender<(Number, Event)>,
+    renewing: Option<Renewing>,
+    /// Given back when the holder ends, however that is.
+    lock: File,
+}
+
+/// Holds until it is asked to stop.
+pub async fn hold(plan: Plan) -> Result<SupervisorExit, HoldError> {
+    // First of all: whoever was renewed can be ended by a signal until then.
+    let mut signals = Signals::new()?;
+    let mut upgrades = [signal(SignalKind::hangup())?, signal(SignalKind::user_defined2())?];
+    let (events, mut happened) = mpsc::unbounded_channel();
+    let mut holder = Holder::begin(plan, events).await?;
+    loop {
+        let start_at = holder.start_at.filter(|_| holder.renewing.is_none());
+        let renew_at = holder.renewing.as_ref().map(Renewing::at);
+        let too_late = holder.coming.map(|(_, until)| until);
+        let [hangup, user] = &mut upgrades;
+        tokio::select! {
+            Some((number, event)) = happened.recv() => {
+                if let Some(ended) = holder.obey(number, event).await? {
+                    return Ok(ended);
+                }
+            }
+            () = signals.next() => {
+                if holder.is_stopping {
+                    holder.say_to_all(&Word::End).await;
+                    return Ok(SupervisorExit::AtOnce);
+                }
+                if holder.stop().await {
+                    return Ok(SupervisorExit::Stopped);
+                }
+            }
+            () = either(hangup, user) => holder.upgrade().await?,
+            () = at(start_at) => holder.start().await?,
+            () = at(renew_at) => holder.renew().await,
+            () = at(too_late) => holder.give_up_coming().await,
+        }
+    }
+}
+
+async fn either(one: &mut Signal, other: &mut Signal) {
+    tokio::select! {
+        _ = one.recv() => {}
+        _ = other.recv() => {}
+    }
+}
+
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Holder {
+    /// Takes what there is: from itself as another program, from the processes of an earlier holder, or nothing.
+    async fn begin(
+        mut plan: Plan,
+        events: mpsc::UnboundedSender<(Number, Event)>,
+    ) -> Result<Self, HoldError> {
+        let before = renew::before().await;
+        let is_renewed = before.is_some();
+        if let Some(before) = &before {
+            plan.control.clone_from(&before.control);
+        }
+        let (lock, given) = match before {
+            Some(before) => (before.lock, Some((before.sockets, before.children, before.start))),
+            None => (sockets::lock(&plan)?, None),
+        };
+        let mut taken = adopted_sockets::take(&plan.control).await?;
+        let (sockets, children, wants_start) = if let Some((sockets, children, start)) = given {
+            (sockets, children, start || !taken.serves())
+        } else {
+            taken = taken.checked(&plan.control)?;
+            (sockets::make(&mut plan, taken.sockets.take())?, Vec::new(), true)
+        };
+        let mut holder = Self {
+            plan,
+            addresses: sockets.listens(),
+            sockets: Some(sockets),
+            processes: HashMap::new(),
+            last_number: 0,
+            serving: None,
+            coming: None,
+            has_served: is_renewed,
+            is_stopping: false,
+            early_ends: 0,
+            start_at: None,
+            events,
+            renewing: None,
+            lock,
+        };
+        let known: Vec<u32> = taken.links.iter().map(|link| link.pid).collect();
+        for link in taken.links {
+            let number = holder.know(link.listening, link.speaking, Ours::Perhaps(link.pid));
+            if link.serves {
+                holder.serving = Some(number);
+                holder.has_served = true;
+            }
+        }
+        process::reap(&holder.plan.control, children.into_iter().filter(|pid| !known.contains(pid)));
+        if wants_start {
+            holder.start().await?;
+        }
+        Ok(holder)
+    }
+
+    /// Listens to a process from now on.
+    fn know(&mut self, listening: Listening, speaking: Speaking, ours: Ours) -> Number {
+        self.last_number += 1;
+        let number = self.last_number;
+        let pid = ours.pid();
+        let kill = Some(process::listen(number, listening, ours, self.events.clone()));
+        self.processes.insert(number, Process { speaking, since: Instant::now(), kill, pid, trouble: None });
+        number
+    }
+
+    /// Starts a process that is to serve.
+    async fn start(&mut self) -> Result<(), HoldError> {
+        self.start_at = None;
+        let Some(sockets) = &self.sockets else { return Ok(()) };
+        let (ours, theirs) = StdUnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        let mut command = Command::from((self.plan.command)());
+        command.stdin(Stdio::from(OwnedFd::from(theirs))).process_group(0);
+        for variable in systemd::VARIABLES.into_iter().chain([renew::VARIABLE]) {
+            command.env_remove(variable);
+        }
+        let child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) if self.has_served => {
+                self.note_failed_start(&format!("it can't be started: {error}")).await;
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        drop(command);
+        let (listening, speaking) = handover::ends(UnixStream::from_std(ours)?);
+        let control = Some(self.plan.control.clone());
+        let serve = Word::Serve { forms: Forms::OURS, sockets: sockets.names(), control };
+        // Whether it heard this shows in what it says.
+        let _ = speaking.say(&serve, &sockets.descriptors()).await;
+        let number = self.know(listening, speaking, Ours::Child(child));
+        self.coming = Some((number, Instant::now() + START));
+        Ok(())
+    }
+
+    async fn obey(&mut self, number: Number, event: Event) -> Result<Option<SupervisorExit>, HoldError> {
+        match event {
+            Event::Said(Word::Ready { pid }) => {
+                self.note_ready(number, pid);
+                self.begin_to_renew().await;
+            }
+            Event::Said(Word::Done) => self.note_parted(number),
+            Event::Said(Word::Leaving) if self.serving == Some(number) => {
+                self.serving = None;
+                let served = self.processes.get(&number).map(|process| process.since.elapsed());
+                if served.is_some_and(|served| served >= SHORT_LIFE) {
+                    self.early_ends = 0;
+                }
+                self.upgrade().await?;
+            }
+            Event::Said(Word::Leaving) => {}
+            Event::Said(Word::CantServe { why }) => {
+                if let Some(process) = self.processes.get_mut(&number) {
+                    process.trouble = Some(why);
+                }
+            }
+            Event::Said(Word::UpgradeWanted) => self.upgrade().await?,
+            Event::Said(Word::StopWanted) => {
+                if self.stop().await {
+                    return Ok(Some(SupervisorExit::Stopped));
+                }
+            }
+            Event::Said(word) => tracing::warn!(?word, "a serving process said something else"),
+            Event::Gone(code) => return self.note_gone(number, code).await,
+        }
+        Ok(None)
+    }
+
+    fn note_ready(&mut self, number: Number, pid: u32) {
+        if self.coming.is_none_or(|(coming, _)| coming != number) {
+            return;
+        }
+        tracing::info!(pid, "serves");
+        self.coming = None;
+        self.serving = Some(number);
+        if let Some(process) = self.processes.get_mut(&number) {
+            process.since = Instant::now();
+        }
+        (self.plan.serving)(&self.addresses);
+        self.has_served = true;
+        systemd::notify("READY=1");
+    }
+
+    async fn note_gone(
+        &mut self,
+        number: Number,
+        code: Option<i32>,
+    ) -> Result<Option<SupervisorExit>, HoldError> {
+        let gone = self.processes.remove(&number);
+        if let Some(pid) = gone.as_ref().and_then(|process| process.pid) {
+            handover_socket::clear(&self.plan.control, pid);
+        }
+        self.note_parted(number);
+        if self.is_stopping {
+            return Ok(self.processes.is_empty().then_some(SupervisorExit::Stopped));
+        }
+        if self.coming.is_some_and(|(coming, _)| coming == number) {
+            self.coming = None;
+            if !self.has_served {
+                return Ok(Some(SupervisorExit::NeverServed(code)));
+            }
+            let how = code.map_or_else(|| "killed".to_owned(), |code| format!("with code {code}"));
+            let why = gone.and_then(|process| process.trouble).map_or_else(
+                || format!("the new process ended before it served, {how}; its log says why"),
+                |trouble| format!("the new process can't serve: {trouble}"),
+            );
+            self.note_failed_start(&why).await;
+        } else if self.serving == Some(number) {
+            tracing::error!(?code, "the serving process has ended; another one is started");
+            self.serving = None;
+            let lived = gone.map_or(Duration::ZERO, |process| process.since.elapsed());
+            self.early_ends = if lived < SHORT_LIFE { self.early_ends + 1 } else { 0 };
+            self.start_after_rest();
+        }
+        Ok(None)
+    }
+
+    /// Another one serves, which is told; or nobody does, and it is tried again.
+    async fn note_failed_start(&mut self, why: &str) {
+        tracing::error!("{why}");
+        let serving = self.serving.and_then(|serving| self.processes.get(&serving));
+        if let Some(serving) = serving {
+            let _ = serving.speaking.say(&Word::UpgradeFailed { why: why.to_owned() }, &[]).await;
+        } else {
+            self.early_ends += 1;
+            self.start_after_rest();
+        }
+    }
+
+    fn start_after_rest(&mut self) {
+        if self.coming.is_some() {
+            return;
+        }
+        let rest = match self.early_ends {
+            0..=2 => Duration::ZERO,
+            many => FIRST_REST.saturating_mul(1 << (many - 3).min(10)).min(LONGEST_REST),
+        };
+        self.start_at = Some(Instant::now() + rest);
+    }
+
+    async fn give_up_coming(&mut self) {
+        let Some((number, _)) = self.coming.take() else { return };
+        // It is known until it has ended, so that its door is taken away then.
+        if let Some(process) = self.processes.get_mut(&number) {
+            let _ = process.speaking.say(&Word::End, &[]).await;
+            process.kill.take().map(|kill| kill.send(()));
+        }
+        let why = format!("the new process did not serve within {} seconds", START.as_secs());
+        self.note_failed_start(&why).await;
+    }
+
+    /// Has another process take over, of the program that is on disk now.
+    async fn upgrade(&mut self) -> Result<(), HoldError> {
+        if self.coming.is_some() || self.is_stopping {
+            return Ok(());
+        }
+        if let Some(renewing) = &mut self.renewing {
+            renewing.start = true;
+            return Ok(());
+        }
+        self.start().await
+    }
+
+    /// Gives the sockets up and has everything end; true if nothing is left.
+    async fn stop(&mut self) -> bool {
+        self.is_stopping = true;
+        self.renewing = None;
+        self.start_at = None;
+        self.coming = None;
+        systemd::notify("STOPPING=1");
+        self.sockets = None;
+        let _ = std::fs::remove_file(&self.plan.control);
+        self.say_to_all(&Word::Stop).await;
+        self.processes.is_empty()
+    }
+
+    async fn say_to_all(&self, word: &Word) {
+        for process in self.processes.values() {
+            let _ = process.speaking.say(word, &[]).await;
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What a router is to do: the whole of it, which is never changed but replaced by one with a higher number.
+//!
+//! Everything in it was checked when it was made, so that whoever writes it down in a router's own language has nothing to refuse:
+//! names are of letters, digits and `. _ -`, values of headers and names of cookies can't end a line or a quoted text.
+
+mod name;
+mod service;
+mod target;
+
+pub use self::{
+    name::{CookieName, HeaderName, HeaderValue, Name, WordError},
+    service::{
+        Health, IN_A_ROW, INTERVALS, Listen, MAX_LISTENS, MAX_TARGETS, MAX_VALUES, Protocol, Rule, Service,
+        ServiceError, ServiceSpec, StickyTo, TIMEOUTS, Variant, Variation, is_check_path,
+    },
+    target::{Host, Target, TargetError, is_this_machine},
+};
+
+/// Which wanted state: one of an older lease, or an older one of the same lease, is never applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Number {
+    /// Of the lease of whoever decides.
+    pub epoch: u64,
+    /// Grows with each wanted state of an epoch.
+    pub generation: u64,
+}
+
+impl std::fmt::Display for Number {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.epoch, self.generation)
+    }
+}
+
+/// What one router is to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DesiredConfig {
+    pub number: Number,
+    services: Box<[Service]>,
+}
+
+/// The most services of a router.
+pub const MAX_SERVICES: usize = 10_000;
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WantedError {
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+    #[error("there are two services {0}")]
+    Twice(Name),
+    #[error("the services {first} and {second} would both have port {port}")]
+    Port { first: Name, second: Name, port: u16 },
+    #[error(
+        "the target {target} of service {service} is where this router itself listens for {listens}: calls would go round"
+    )]
+    Loop { service: Name, target: Target, listens: Name },
+    #[error("{0} services are more than {MAX_SERVICES}")]
+    TooMany(usize),
+}
+
+impl DesiredConfig {
+    /// Services in the order of their names.
+    ///
+    /// # Errors
+    ///
+    /// Two of one name or on one port, a target that is a port of the router's own at a loopback address, or too many.
+    pub fn new(number: Number, mut services: Vec<Service>) -> Result<Self, WantedError> {
+        if services.len() > MAX_SERVICES {
+            return Err(WantedError::TooMany(services.len()));
+        }
+        services.sort_by(|a, b| a.name.cmp(&b.name));
+        if let Some(pair) = services.windows(2).find(|pair| pair[0].name == pair[1].name) {
+            return Err(WantedError::Twice(pair[0].name.clone()));
+        }
+        let mut ports = std::collections::BTreeMap::new();
+        for service in &services {
+            for listen in &service.listens {
+                let key = (listen.port, listen.protocol.is_udp());
+                if let Some(first) = ports.insert(key, &service.name) {
+                    let (first, second) = (first.clone(), service.name.clone());
+                    return Err(WantedError::Port { first, second, port: listen.port });
+                }
+            }
+        }
+        for service in &services {
+            for target in service.variations.iter().flat_map(|variation| &variation.targets) {
+                let is_udp = service.listens.iter().any(|listen| listen.protocol.is_udp());
+                let listens = ports.get(&(target.port, is_udp)).filter(|_| target.host.is_this_machine());
+                if let Some(&listens) = listens {
+                    let (service, target) = (service.name.clone(), target.clone());
+                    return Err(WantedError::Loop { service, target, listens: listens.clone() });
+                }
+            }
+        }
+        Ok(Self { number, services: services.into() })
+    }
+
+    /// One of the same number whose services differ from these in what a rule of this crate has changed.
+    pub(crate) fn map(&self, change: impl FnMut(&Service) -> Service) -> Self {
+        Self { number: self.number, services: self.services.iter().map(change).collect() }
+    }
+
+    /// The same with other targets, as `targets` gives them for each variation; none: it keeps those that it has.
+    ///
+    /// # Errors
+    ///
+    /// As [`Service::new`] and [`Self::new`].
+    pub fn with_targets(
+        &self,
+        mut targets: impl FnMut(&Service, &Variation) -> Option<Vec<Target>>,
+    ) -> Result<Self, WantedError> {
+        let mut services = Vec::with_capacity(self.services.len());
+        for service in &self.services {
+            let others: Vec<_> = service.variations.iter().map(|one| targets(service, one)).collect();
+            if others.iter().all(Option::is_none) {
+                services.push(service.clone());
+                continue;
+            }
+            let mut spec = ServiceSpec::clone(service);
+            for (variation, others) in spec.variations.iter_mut().zip(others) {
+                variation.targets = others.unwrap_or_else(|| std::mem::take(&mut variation.targets));
+            }
+            services.push(Service::new(spec)?);
+        }
+        Self::new(self.number, services)
+    }
+
+    #[must_use]
+    pub fn services(&self) -> &[Service] {
+        &self.services
+    }
+
+    #[must_use]
+    pub fn service(&self, name: &str) -> Option<&Service> {
+        let at = self.services.binary_search_by(|service| service.name.as_str().cmp(name)).ok()?;
+        self.services.get(at)
+    }
+}

@@ -1,0 +1,421 @@
+//! Services, whose variations run elsewhere.
+
+use model::StageStatus;
+
+use super::world::World;
+
+/// Two stages and a roll-out from one target to another.
+pub fn offer(id: &str, port: u16, [stable, new]: [&str; 2]) -> String {
+    let stage = |name: &str, of_new: u16, next: &str| {
+        format!(
+            "  - name: {name}\n    type: Traffic\n    shares: {{{stable}: {}, {new}: {of_new}}}\n    metrics_conditions: [{{name: errorRate, \
+             threshold: \"<=0.05\"}}]\n    end_conditions: [{{name: minDuration, threshold: 1s}}, {{name: minCalls, threshold: \
+             \"10\"}}]\n    end_action: {{onSuccess: {next}, onFailure: rollback}}\n",
+            100 - of_new
+        )
+    };
+    let variation = |name: &str| {
+        let port = 9_000 + u32::from(name.as_bytes()[0]);
+        format!("      - {{name: {name}, targets: [\"127.0.0.1:{port}\"]}}\n")
+    };
+    format!(
+        "id: {id}\nname: {id}\nservices:\n  - name: shop\n    ports: [{{port: {port}}}]\n    variations:\n{}{}stages:\n{}{}",
+        variation(stable),
+        variation(new),
+        stage("little", 10, "half"),
+        stage("half", 50, "rollout")
+    )
+}
+
+fn offered(world: &mut World, id: &str, port: u16, variations: [&str; 2]) {
+    world.offers.push((id.to_owned(), offer(id, port, variations)));
+}
+
+/// The port of the service in force, and who serves it alone.
+pub fn serving(world: &World) -> Option<(u16, String)> {
+    let service = world.table.as_ref()?.services.first()?;
+    let [alone] = &service.variations[..] else { return None };
+    Some((service.ports[0], alone.name.clone()))
+}
+
+fn rolled_out() -> World {
+    let mut world = World::new();
+    offered(&mut world, "r1", 80, ["A", "B"]);
+    world.until("it is rolled out", |world| world.ended().len() == 2);
+    world.until("it serves alone", |world| serving(world) == Some((80, "B".to_owned())));
+    world
+}
+
+#[test]
+fn what_an_operator_takes_back_or_has_led_no_more_is_told() {
+    let mut world = rolled_out();
+    world.until("the release is over", |world| world.core.state().work.is_none());
+    world.undo(Some("shop")).unwrap();
+    world.until("the first serves alone", |world| serving(world) == Some((80, "A".to_owned())));
+    world.until("it is told", |world| world.ended().len() == 3);
+    assert!(world.undo(Some("shop")).is_err(), "there is nothing to go back to any more");
+    world.kill();
+    world.retire("shop");
+    world.until("it is told", |world| world.ended().len() == 4);
+    let told = world.told.iter().rev().take(2).rev();
+    let told: Vec<_> = told
+        .map(|told| {
+            let why = told.summary.why.as_ref().unwrap();
+            (&*told.offer, &*told.stage, told.status, &*why.cause, &*why.text)
+        })
+        .collect();
+    let taken_back = "taken back by an operator of the agent: it looks odd";
+    let gone = "an operator of the agent has it led no more";
+    assert_eq!(
+        told,
+        [
+            ("r1", "half", StageStatus::Failure, "operator", taken_back),
+            ("r1", "half", StageStatus::Error, "operator", gone)
+        ]
+    );
+}
+
+#[test]
+fn what_won_serves_alone_on_and_a_kill_at_any_step_changes_nothing_of_that() {
+    let world = rolled_out();
+    assert_eq!(world.ended()[1], ("half".to_owned(), StageStatus::Completed, "rollout".to_owned()));
+    for steps in 0..60 {
+        let mut world = World::new();
+        offered(&mut world, "r1", 80, ["A", "B"]);
+        world.steps(steps);
+        world.kill();
+        world.until("it serves alone", |world| serving(world) == Some((80, "B".to_owned())));
+    }
+}
+
+#[test]
+fn a_last_stage_that_gives_the_new_variation_all_calls_is_rolled_out_like_any_other() {
+    let mut world = World::new();
+    let text = offer("r1", 80, ["A", "B"]).replace("{A: 50, B: 50}", "{A: 0, B: 100}");
+    world.offers.push(("r1".to_owned(), text));
+    world.until("it is rolled out", |world| world.ended().len() == 2);
+    world.until("it serves alone", |world| serving(world) == Some((80, "B".to_owned())));
+}
+
+#[test]
+fn a_service_that_the_proxy_refuses_leaves_what_served_before() {
+    // What was never led is let go.
+    let mut world = World::new();
+    world.closed_ports.insert(81);
+    offered(&mut world, "r0", 81, ["A", "B"]);
+    world.until("it is told", |world| !world.ended().is_empty());
+    assert_eq!(world.ended()[0].1, StageStatus::Error);
+    assert!(world.core.state().services.is_empty());
+
+    // What was led goes on as it was, at its port.
+    let mut world = rolled_out();
+    world.closed_ports.insert(81);
+    let before = world.core.state().services.clone();
+    offered(&mut world, "r2", 81, ["B", "C"]);
+    world.until("it is told", |world| world.ended().len() == 3);
+    assert_eq!(world.ended()[2].1, StageStatus::Error);
+    assert_eq!(world.core.state().services, before);
+    world.until("its table is in force", |world| world.core.in_force().is_some());
+    assert_eq!(serving(&world), Some((80, "B".to_owned())));
+}
+
+/// What a manager hands out to have a release rolled back.
+fn undo(id: &str, port: u16, variations: [&str; 2]) -> String {
+    let text = offer(id, port, variations);
+    let (services, _) = text.split_once("stages:").expect("stages");
+    let [stable, new] = variations;
+    format!(
+        "{services}stages:\n  - name: undo\n    type: WaitForSignal\n    shares: {{{stable}: 100, {new}: 0}}\n    metrics_conditions: \
+         []\n    end_conditions: []\n    end_action: {{onSuccess: rollback, onFailure: rollback}}\n"
+    )
+}
+
+/// It is offered to roll a release back, and says within some seconds that this is done.
+fn is_rolled_back(world: &mut World, id: &str, port: u16, variations: [&str; 2]) {
+    let (ended, applied) = (world.ended().len(), world.refused_applies);
+    world.offers.push((format!("{id}.undo"), undo(&format!("{id}.undo"), port, variations)));
+    world.signal(None);
+    let until_ms = world.now_ms + 3_000;
+    world.until("it is rolled back", |world| {
+        assert!(world.now_ms < until_ms, "{}", world.log.join("\n"));
+        world.ended().len() > ended && world.owed().is_empty()
+    });
+    let told = ("undo".to_owned(), StageStatus::Completed, "rollback".to_owned());
+    assert_eq!(world.ended().last(), Some(&told));
+    assert_eq!(world.refused_applies, applied, "what was refused is told once more");
+}
+
+#[test]
+fn a_service_that_was_refused_is_rolled_back_by_leaving_it_out_and_holds_nothing_up() {
+    for is_killed in [false, true] {
+        let mut world = World::new();
+        world.closed_ports.insert(81);
+        offered(&mut world, "r0", 81, ["A", "B"]);
+        world.until("it is told", |world| world.ended().len() == 1 && world.owed().is_empty());
+        if is_killed {
+            world.kill();
+        }
+        is_rolled_back(&mut world, "r0", 81, ["A", "B"]);
+        assert!(world.core.state().services.is_empty());
+        world.end = None;
+        offered(&mut world, "r1", 80, ["A", "B"]);
+        world.until("the next one serves", |world| serving(world) == Some((80, "B".to_owned())));
+    }
+}
+
+#[test]
+fn a_release_that_leaves_all_calls_where_they_are_is_no_rollback() {
+    let mut world = World::new();
+    world.offers.push(("r1".to_owned(), undo("r1", 80, ["A", "B"])));
+    world.signal(None);
+    world.until("it serves alone", |world| serving(world) == Some((80, "A".to_owned())));
+}
+
+#[test]
+fn a_release_that_was_refused_is_rolled_back_to_what_served_before_at_its_ports() {
+    // Also where it has the variations of the one before, and is refused for another port.
+    for variations in [["B", "C"], ["A", "B"]] {
+        let mut world = rolled_out();
+        world.closed_ports.insert(81);
+        offered(&mut world, "r2", 81, variations);
+        world.until("it is told", |world| world.ended().len() == 3 && world.owed().is_empty());
+        is_rolled_back(&mut world, "r2", 81, variations);
+        assert_eq!(serving(&world), Some((80, "B".to_owned())));
+        world.kill();
+        world.until("it serves on", |world| serving(world) == Some((80, "B".to_owned())));
+    }
+}
+
+#[test]
+fn what_may_have_come_into_force_is_rolled_back_once_a_later_table_was_read_back() {
+    let mut world = World::new();
+    // Nobody answers whether it is taken, and then it is refused.
+    world.answers_late = true;
+    offered(&mut world, "r0", 81, ["A", "B"]);
+    world.until("it may come into force", |world| world.late.is_some());
+    world.answers_late = false;
+    world.closed_ports.insert(81);
+    world.until("it is left out", |world| world.core.state().withdrawn.contains("shop"));
+    world.proxy_away = true;
+    world.until("it is told", |world| world.ended().len() == 1 && world.owed().is_empty());
+    world.offers.push(("r0.undo".to_owned(), undo("r0.undo", 81, ["A", "B"])));
+    world.signal(None);
+    world.steps(400);
+    world.kill();
+    world.steps(400);
+    assert_eq!(world.ended().len(), 1, "nothing is proven of a proxy that isn't reached");
+    // What was told first comes into force after all.
+    world.table = world.late.take();
+    world.proxy_away = false;
+    world.until("it is rolled back", |world| world.ended().len() == 2);
+    assert_eq!(world.table.as_ref().map(|table| table.services.len()), Some(0));
+    assert!(world.core.state().withdrawn.is_empty());
+}
+
+#[test]
+fn what_the_router_was_seen_to_lead_is_rolled_back_by_an_agent_that_lost_its_memory() {
+    let mut world = World::new();
+    offered(&mut world, "r1", 80, ["A", "B"]);
+    world.until("it is tried", |world| world.share("shop") == 1_000);
+    world.forget_everything();
+    world.offers = vec![("r1.undo".to_owned(), undo("r1.undo", 80, ["A", "B"]))];
+    world.signal(None);
+    world.until("it serves alone", |world| serving(world) == Some((80, "A".to_owned())));
+}
+
+#[test]
+fn a_rollback_of_what_may_be_in_force_is_told_until_it_is_read_back() {
+    let mut world = World::new();
+    offered(&mut world, "r1", 80, ["A", "B"]);
+    world.until("it is tried", |world| world.share("shop") == 1_000);
+    world.forget_everything();
+    world.closed_ports.insert(80);
+    world.offers = vec![("r1.undo".to_owned(), undo("r1.undo", 80, ["A", "B"]))];
+    world.signal(None);
+    world.steps(200);
+    assert!(world.ended().is_empty(), "{:?}", world.ended());
+    world.closed_ports.clear();
+    world.until("it serves alone", |world| serving(world) == Some((80, "A".to_owned())));
+}
+
+#[test]
+fn a_table_that_is_refused_in_mid_release_is_no_end_of_what_serves() {
+    let mut world = World::new();
+    offered(&mut world, "r1", 80, ["A", "B"]);
+    world.until("it is tried", |world| world.share("shop") == 1_000);
+    world.steps(5);
+    // As where somebody else has put another table of this number in force.
+    world.closed_ports.insert(80);
+    world.until("the next stage is decided", |world| {
+        world.core.state().services["shop"].shares() == [5_000, 5_000]
+    });
+    world.steps(20);
+    assert_eq!(world.core.state().services["shop"].shares(), [5_000, 5_000]);
+    world.closed_ports.clear();
+    world.until("it serves alone", |world| serving(world) == Some((80, "B".to_owned())));
+}
+
+/// Refuses what half of the calls go to the new variation by, from the end of the first stage on.
+fn refused_in_the_second_stage() -> World {
+    let mut world = World::new();
+    offered(&mut world, "r1", 80, ["A", "B"]);
+    world.until("it is tried", |world| world.share("shop") == 1_000);
+    world.refused_share = Some(5_000);
+    world.until("the next stage is decided", |world| {
+        world.core.state().services["shop"].shares() == [5_000, 5_000]
+    });
+    world
+}
+
+#[test]
+fn shares_that_the_proxy_goes_on_refusing_are_taken_back_with_the_reason() {
+    let mut world = refused_in_the_second_stage();
+    world
+        .until("it gives everything to what is stable", |world| serving(world) == Some((80, "A".to_owned())));
+    world.until("it is told", |world| world.owed().is_empty() && world.ended().len() == 1);
+    assert_eq!(world.ended()[0], ("little".to_owned(), StageStatus::Failure, "rollback".to_owned()));
+    assert!(world.core.state().work.is_none());
+}
+
+#[test]
+fn what_the_manager_takes_back_while_the_proxy_has_not_taken_the_next_shares_goes_back_at_once() {
+    let mut world = refused_in_the_second_stage();
+    world.signal(Some(protocol::FollowUp::Rollback));
+    world.until("it is decided", |world| world.core.state().services["shop"].shares() == [10_000, 0]);
+    // Nothing is wrong any more, and half of the calls are never given to the new one.
+    world.refused_share = None;
+    world.until("it serves alone", |world| {
+        assert_ne!(world.share("shop"), 5_000);
+        serving(world) == Some((80, "A".to_owned()))
+    });
+    assert_eq!(world.ended().last().map(|ended| ended.2.as_str()), Some("rollback"));
+}
+
+/// Three variations, the second of which the stages lead to.
+fn three(world: &mut World) {
+    let text = offer("r1", 80, ["A", "B"])
+        .replace("stages:\n", "      - {name: C, targets: [\"127.0.0.1:9067\"]}\nstages:\n")
+        .replace("{A: 90, B: 10}", "{A: 80, B: 15, C: 5}")
+        .replace("{A: 50, B: 50}", "{A: 0, B: 90, C: 10}")
+        .replace("type: Traffic", "type: WaitForSignal");
+    world.offers.push(("r1".to_owned(), text));
+}
+
+fn wins(variation: &str, skip: &[&str]) -> protocol::EndStageAnswer {
+    let skip = skip.iter().map(|stage| (*stage).to_owned()).collect();
+    protocol::EndStageAnswer {
+        end_stage: true,
+        skip,
+        winner: Some(variation.to_owned()),
+        ..protocol::EndStageAnswer::default()
+    }
+}
+
+#[test]
+fn the_variation_that_the_manager_chose_wins_after_a_kill_at_any_step_too() {
+    let mut world = World::new();
+    three(&mut world);
+    world.signal(None);
+    world.until("the stages decide", |world| serving(world) == Some((80, "B".to_owned())));
+    for steps in 0..60 {
+        let mut world = World::new();
+        three(&mut world);
+        world.end = Some(wins("C", &[]));
+        world.steps(steps);
+        world.kill();
+        world.until("it serves alone", |world| {
+            let serving = serving(world);
+            assert!(serving.as_ref().is_none_or(|(_, name)| name != "B"), "{steps}");
+            serving == Some((80, "C".to_owned()))
+        });
+    }
+}
+
+#[test]
+fn stages_that_are_passed_over_on_the_way_to_another_winner_give_their_own_nothing_more() {
+    let mut world = World::new();
+    three(&mut world);
+    world.until("it is tried", |world| {
+        world.core.state().services.get("shop").is_some_and(|led| led.shares() == [8_000, 1_500, 500])
+    });
+    world.end = Some(wins("C", &["little", "half"]));
+    let mut seen = std::collections::BTreeSet::new();
+    world.until("it serves alone", |world| {
+        seen.insert(world.core.state().services["shop"].shares());
+        serving(world) == Some((80, "C".to_owned()))
+    });
+    let seen: Vec<_> = seen.into_iter().collect();
+    assert_eq!(seen, [[0, 0, 10_000], [8_000, 1_500, 500]]);
+}
+
+#[test]
+fn a_chosen_winner_that_does_not_answer_gives_everything_back() {
+    let mut world = World::new();
+    three(&mut world);
+    world.silent.insert("C".to_owned());
+    world.end = Some(wins("C", &[]));
+    world.until("it serves alone", |world| serving(world) == Some((80, "A".to_owned())));
+    assert_eq!(world.ended().last().unwrap().2, "rollback");
+}
+
+/// Half of the calls go to the new variation, and who asks gets it too.
+fn asked_for(shares: [u16; 2]) -> World {
+    let mut world = World::new();
+    let [stable, new] = shares;
+    let text =
+        offer("r1", 80, ["A", "B"]).replace("{A: 90, B: 10}", &format!("{{A: {stable}, B: {new}}}")).replace(
+            "    variations:\n",
+            "    header: {name: X-Variation, values: {B: B, A: A}}\n    variations:\n",
+        );
+    world.offers.push(("r1".to_owned(), text));
+    world.until("it is tried", |world| {
+        world.core.is_in_force() && serving(world).is_none() && world.table.is_some()
+    });
+    world
+}
+
+/// To which variations callers come who ask.
+fn asked(world: &World) -> Vec<&str> {
+    let headers = world.table.iter().flat_map(|table| &table.services).filter_map(|one| one.header.as_ref());
+    headers.flat_map(|header| header.values.values()).map(String::as_str).collect()
+}
+
+#[test]
+fn a_rollback_takes_what_a_header_leads_to_with_the_share_and_a_roll_out_likewise() {
+    for (then, winner) in [(Some(protocol::FollowUp::Rollback), "A"), (None, "B")] {
+        let mut world = asked_for([50, 50]);
+        assert_eq!(asked(&world), ["A", "B"]);
+        if then.is_some() {
+            world.signal(then);
+        }
+        world.until("it serves alone", |world| serving(world) == Some((80, winner.to_owned())));
+        for table in &world.tables {
+            let service = &table.services[0];
+            let runs = service.runs.as_ref().expect("runs");
+            let [(0, 10_000, all)] = runs[..] else { continue };
+            let Some(header) = &service.header else { continue };
+            let name = &service.variations[usize::from(all)].name;
+            assert!(header.values.values().all(|to| to == name), "{service:?}");
+        }
+    }
+}
+
+#[test]
+fn a_stage_without_a_share_is_judged_by_those_who_ask_for_the_new_variation() {
+    for (errors, ends_well) in [(0, true), (66, false), (100, false)] {
+        let mut world = asked_for([100, 0]);
+        world.asks = 40;
+        world.errors.insert("B", errors);
+        world.until("the stage has ended", |world| !world.ended().is_empty());
+        let ended = &world.ended()[0];
+        let status = if ends_well { StageStatus::Completed } else { StageStatus::Failure };
+        assert_eq!((ended.0.as_str(), ended.1), ("little", status), "{errors} % of errors");
+        let summary = &world.told.iter().find(|told| told.status == status).expect("it is told").summary;
+        assert_eq!(summary.f2_calls, Some(0), "they are no part of the split");
+        assert_eq!(summary.why.is_some(), !ends_well);
+    }
+    // Nobody asks, and so there is nothing to be judged.
+    let mut world = asked_for([100, 0]);
+    world.until("the stage has ended", |world| !world.ended().is_empty());
+    assert_eq!(world.ended()[0].1, StageStatus::Completed);
+}

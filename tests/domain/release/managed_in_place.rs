@@ -1,0 +1,42 @@
+//! How a child is led.
+
+use domain::release::{
+    assignment::{Assignment, FunctionSet, Step},
+    manager::Planned,
+    offer::Unit,
+};
+
+use super::world::two_functions;
+
+fn planned(agents: u32) -> Planned {
+    Planned { agents, quotas: vec![(0, 1), (2, agents)] }
+}
+
+#[test]
+fn a_child_that_was_planned_to_be_led_otherwise_keeps_what_it_owes_and_begins_with_what_it_is_handed_then() {
+    let strategy = language::check(&two_functions("t", "a", "b")).strategy.unwrap();
+    let owing = |mut part: Assignment| {
+        part.apply(&Step::UndoOffered { functions: FunctionSet::of(1) }, &strategy, 5);
+        part.apply(&Step::Retried, &strategy, 6);
+        part
+    };
+    let stepwise = || Assignment::new(0).lacking(FunctionSet::of(0), &strategy);
+    let whole = || Assignment::new_whole(planned(4), 0);
+
+    let mut part = owing(stepwise());
+    assert_ne!(part.piece(), Unit::FIRST, "it lacks what is tested first");
+    part.lead_as(&whole(), &strategy);
+    assert_eq!((part.piece(), part.slot), (Unit::Whole, Unit::Whole.slot()));
+    assert_eq!(part.whole().map(|whole| whole.planned.agents), Some(4));
+    assert!(part.pending_undo().is_some() && part.lacks().is_empty());
+
+    let mut part = owing(whole());
+    part.lead_as(&stepwise(), &strategy);
+    assert_eq!((part.piece(), part.slot), (stepwise().piece(), stepwise().slot));
+    assert!(part.pending_undo().is_some() && part.lacks() == FunctionSet::of(0));
+
+    let mut part = owing(whole());
+    part.lead_as(&Assignment::new_whole(planned(7), 0), &strategy);
+    assert_eq!(part.whole().map(|whole| whole.planned.agents), Some(7));
+    assert!(part.pending_undo().is_some() && part.attempt == 2);
+}

@@ -1,0 +1,365 @@
+use proptest::prelude::*;
+use traffic::{
+    HashFunction, Variation as Which,
+    desired::{
+        CookieName, DesiredConfig, HeaderName, HeaderValue, Health, Host, Listen, Name, Number, Protocol,
+        Service, ServiceSpec, StickyTo, Target, WantedError,
+    },
+};
+
+use crate::states::{NUMBER, any_wanted, seconds, spec, table, target, variation, wants_by_header};
+
+/// What would end a line, a word, a quoted text, a statement or a block in a configuration of nginx or `HAProxy`.
+const UNSAFE: &[char] = &[
+    '\r', '\n', '\0', '\t', '\u{b}', '\u{7f}', '\u{85}', '\u{2028}', '"', '\'', '`', '\\', '$', ';', '{',
+    '}', '#', '%', ' ', '(', ')', '<', '>', '|', '&', '*', '?', '~', '!', 'é', '\u{feff}',
+];
+
+fn service_error(change: impl FnOnce(&mut ServiceSpec)) -> String {
+    let mut spec = spec("checkout", 8080, &[9000, 1000]);
+    change(&mut spec);
+    Service::new(spec).unwrap_err().to_string()
+}
+
+#[test]
+fn names_have_nothing_that_means_something_to_a_router_and_are_no_path() {
+    for bad in UNSAFE {
+        for text in [format!("{bad}"), format!("a{bad}b"), format!("a{bad}"), format!("{bad}a")] {
+            assert!(text.parse::<Name>().is_err(), "{text:?}");
+            assert!(text.parse::<CookieName>().is_err(), "{text:?}");
+            assert!(text.parse::<HeaderName>().is_err(), "{text:?}");
+            assert!(text.parse::<Host>().is_err(), "{text:?}");
+            assert!(format!("{text}:80").parse::<Target>().is_err(), "{text:?}");
+        }
+    }
+    for bad in ["", ".", "..", ".hidden", "-t", "_a", "a/b", "../a", "a:b", &"x".repeat(64)] {
+        assert!(bad.parse::<Name>().is_err(), "{bad:?}");
+    }
+    for good in ["a", "9", "checkout-42", "a.b_c-d", "A", &"x".repeat(63)] {
+        assert_eq!(good.parse::<Name>().unwrap().as_str(), good);
+    }
+    let error = "a\nb;".parse::<Name>().unwrap_err();
+    insta::assert_snapshot!(error, @r#""a\nb;" is no name: write 1 to 63 letters, digits and . _ -, of which the first is a letter or digit"#);
+}
+
+#[test]
+fn values_of_headers_stay_in_their_line_and_arrive_as_they_are() {
+    for bad in ["", "\r", "a\nb", "a\0b", "a\tb", "é", " a", "a ", " ", &"x".repeat(257)] {
+        assert!(bad.parse::<HeaderValue>().is_err(), "{bad:?}");
+    }
+    for good in ["B", "a b", "\"'\\${};#%", &"x".repeat(256)] {
+        assert_eq!(good.parse::<HeaderValue>().unwrap().as_str(), good);
+    }
+    let error = "a\r\nX-Other: b".parse::<HeaderValue>().unwrap_err();
+    insta::assert_snapshot!(error, @r#""a\r\nX-Other: b" is no value of a header: write 1 to 256 printable characters of ASCII, with no space at either end"#);
+}
+
+#[test]
+fn texts_of_errors_are_bounded() {
+    let error = "x".repeat(100_000).parse::<Name>().unwrap_err().to_string();
+    assert!(error.len() < 300, "{error}");
+    let error = "x".repeat(100_000).parse::<Target>().unwrap_err().to_string();
+    assert!(error.len() < 300, "{error}");
+}
+
+#[test]
+fn targets_are_written_in_one_way() {
+    let written = [
+        ("127.0.0.1:9000", "127.0.0.1:9000"),
+        ("[::1]:9000", "[::1]:9000"),
+        ("[0:0:0:0:0:0:0:1]:9000", "[::1]:9000"),
+        ("[::ffff:127.0.0.1]:9000", "127.0.0.1:9000"),
+        ("[::ffff:a00:1]:1", "10.0.0.1:1"),
+        ("Backend.Example:65535", "backend.example:65535"),
+        ("localhost:80", "localhost:80"),
+        ("1.example:80", "1.example:80"),
+    ];
+    for (text, as_written) in written {
+        assert_eq!(target(text).to_string(), as_written);
+        assert_eq!(target(as_written), target(text));
+    }
+}
+
+#[test]
+fn what_is_no_target_is_refused() {
+    let bad = [
+        "",
+        ":",
+        "backend",
+        "backend:",
+        "backend:0",
+        "backend:65536",
+        "backend:+80",
+        "backend:-1",
+        "backend: 80",
+        "backend:80 ",
+        "backend:8 0",
+        "backend:http",
+        ":80",
+        "[::1]",
+        "[::1]:",
+        "[::1]:0",
+        "::1:80",
+        "[::1:80",
+        "::1]:80",
+        "[127.0.0.1]:80",
+        "[backend]:80",
+        "[fe80::1%eth0]:80",
+        "backend.:80",
+        ".backend:80",
+        "a..b:80",
+        "-a:80",
+        "a-:80",
+        "a.-b:80",
+        "a_b:80",
+        "127.1:80",
+        "2130706433:80",
+        "127.0.0.256:80",
+        "0127.0.0.1:80",
+        "0x7f000001:80",
+        "0X7f.0.0.0x1:80",
+        "a.0x1:80",
+        "a.1:80",
+        "http://a:80",
+        "a/b:80",
+        "a@b:80",
+        "unix:/a:80",
+        "a:80:90",
+    ];
+    for text in bad {
+        assert!(text.parse::<Target>().is_err(), "{text:?}");
+    }
+    assert!(format!("{}:80", "x".repeat(64)).parse::<Target>().is_err());
+    assert!(format!("{}a:80", "x.".repeat(127)).parse::<Target>().is_err());
+    let error = "backend".parse::<Target>().unwrap_err();
+    insta::assert_snapshot!(error, @r#""backend" is no target: write a host and a port from 1 to 65535, as in 127.0.0.1:9000, [::1]:9000 or backend.example:9000"#);
+}
+
+#[test]
+fn a_target_that_was_made_of_parts_is_checked_too() {
+    let made = |host: Host, port| {
+        service_error(move |spec| spec.variations[1].targets = vec![Target { host, port }])
+    };
+    insta::assert_snapshot!(made(Host::Name("a; }".into()), 80), @"variation B of service checkout: a; }:80 is no target");
+    insta::assert_snapshot!(made(Host::Name("a".into()), 0), @"variation B of service checkout: a:0 is no target");
+    made(Host::Address("::ffff:127.0.0.1".parse().unwrap()), 80);
+    made(Host::Name("10.0.0.1".into()), 80);
+}
+
+proptest! {
+    #[test]
+    fn a_target_that_was_taken_is_read_again_from_what_it_is_written_as(text in "(\\[?[0-9a-fA-F:.x]{1,20}\\]?|[a-zA-Z0-9.-]{1,20}):[0-9]{1,5}") {
+        if let Ok(target) = text.parse::<Target>() {
+            prop_assert_eq!(target.to_string().parse::<Target>().unwrap(), target);
+        }
+    }
+
+    #[test]
+    fn whatever_is_taken_can_be_quoted(text in any::<String>()) {
+        if let Ok(value) = text.parse::<HeaderValue>() {
+            prop_assert!(value.as_str().bytes().all(|byte| (b' '..=b'~').contains(&byte)));
+        }
+        if let Ok(name) = text.parse::<Name>() {
+            prop_assert!(!name.as_str().contains(UNSAFE) && !name.as_str().starts_with(['.', '-', '/']));
+        }
+    }
+
+    #[test]
+    fn services_stand_in_the_order_of_their_names_and_are_found_by_them(wanted in any_wanted()) {
+        let names: Vec<&str> = wanted.services().iter().map(|service| service.name.as_str()).collect();
+        let mut sorted = names.clone();
+        sorted.sort_unstable();
+        prop_assert_eq!(&names, &sorted);
+        for service in wanted.services() {
+            prop_assert_eq!(wanted.service(service.name.as_str()), Some(service));
+        }
+        prop_assert_eq!(wanted.service("nobody"), None);
+        prop_assert_eq!(wanted.with_targets(|_, _| None).unwrap(), wanted);
+    }
+}
+
+#[test]
+fn what_does_not_fit_together_is_refused_with_what_it_is() {
+    insta::assert_snapshot!(service_error(|spec| { spec.variations.pop(); }), @"service checkout has 1 variations, and its table 2");
+    insta::assert_snapshot!(service_error(|spec| spec.variations[1].name = "A".parse().unwrap()), @"service checkout has two variations A");
+    insta::assert_snapshot!(service_error(|spec| spec.variations[1].targets.clear()), @"variation B of service checkout names 0 targets: 1 to 64, each once");
+    insta::assert_snapshot!(
+        service_error(|spec| spec.variations[1] = variation("B", &["127.0.0.1:1", "[::ffff:127.0.0.1]:1"])),
+        @"variation B of service checkout names 2 targets: 1 to 64, each once"
+    );
+    let many = |spec: &mut ServiceSpec| {
+        spec.variations[1].targets = (1..=65).map(|port| target(&format!("10.0.0.1:{port}"))).collect();
+    };
+    insta::assert_snapshot!(service_error(many), @"variation B of service checkout names 65 targets: 1 to 64, each once");
+    insta::assert_snapshot!(service_error(|spec| *spec = wants_by_header(spec.clone(), &[("C", 2)])), @"the header rule of service checkout asks for variation 2, and there are 2");
+    insta::assert_snapshot!(
+        service_error(|spec| *spec = wants_by_header(spec.clone(), &[("B", 1), ("B", 0)])),
+        @r#"the header rule of service checkout has the value "B" twice"#
+    );
+    let names: Vec<String> = (0..65).map(|at| format!("v{at}")).collect();
+    let values: Vec<(&str, u8)> = names.iter().map(|name| (name.as_str(), 1)).collect();
+    insta::assert_snapshot!(service_error(|spec| *spec = wants_by_header(spec.clone(), &values)), @"the header rule of service checkout has 65 values: at most 64");
+}
+
+#[test]
+fn ports_are_numbers_of_one_kind_each_named_once() {
+    let listens = |all: &[(u16, Protocol)]| {
+        let all = all.iter().map(|&(port, protocol)| Listen { port, protocol }).collect();
+        service_error(move |spec| spec.listens = all)
+    };
+    insta::assert_snapshot!(listens(&[]), @"service checkout takes calls nowhere: it needs a port");
+    insta::assert_snapshot!(listens(&[(0, Protocol::Http)]), @"service checkout has port 0, which must be one from 1 to 65535, named once");
+    insta::assert_snapshot!(listens(&[(80, Protocol::Http), (80, Protocol::Https)]), @"service checkout has port 80, which must be one from 1 to 65535, named once");
+    insta::assert_snapshot!(listens(&[(80, Protocol::Http), (81, Protocol::Tcp)]), @"the ports of service checkout mix HTTP with TCP or UDP, or TCP with UDP");
+    insta::assert_snapshot!(listens(&[(80, Protocol::Udp), (81, Protocol::Tcp)]), @"the ports of service checkout mix HTTP with TCP or UDP, or TCP with UDP");
+    let many: Vec<_> = (1..=65).map(|port| (port, Protocol::Tcp)).collect();
+    insta::assert_snapshot!(listens(&many), @"service checkout has 65 ports: at most 64");
+}
+
+#[test]
+fn connections_without_headers_have_nothing_that_needs_them() {
+    let over_tcp = |change: fn(&mut ServiceSpec)| {
+        service_error(move |spec| {
+            spec.listens[0].protocol = Protocol::Tcp;
+            change(spec);
+        })
+    };
+    let cookie = |spec: &mut ServiceSpec| {
+        spec.sticky = Some(StickyTo::Cookie("c".parse().unwrap()));
+    };
+    insta::assert_snapshot!(over_tcp(cookie), @"service checkout takes connections without headers: a cookie means nothing there");
+    let header = |spec: &mut ServiceSpec| {
+        spec.sticky = Some(StickyTo::Header("h".parse().unwrap()));
+    };
+    insta::assert_snapshot!(over_tcp(header), @"service checkout takes connections without headers: a header means nothing there");
+    let rule = |spec: &mut ServiceSpec| {
+        *spec = wants_by_header(spec.clone(), &[("B", 1)]);
+    };
+    insta::assert_snapshot!(over_tcp(rule), @"service checkout takes connections without headers: a header rule means nothing there");
+    let mut by_address = spec("a", 80, &[10_000]);
+    (by_address.listens[0].protocol, by_address.sticky) = (Protocol::Udp, Some(StickyTo::Address));
+    assert_eq!(Service::new(by_address).unwrap().protocol(), Protocol::Udp);
+}
+
+#[test]
+fn checks_of_health_have_bounds_and_paths_that_stay_in_their_line() {
+    let health = |health: Health| service_error(move |spec| spec.variations[1].health = Some(health));
+    let zero = std::time::Duration::ZERO;
+    let good = Health::default;
+    insta::assert_snapshot!(health(Health { interval: zero, ..good() }), @"the health checks of service checkout: an interval is from 0.1 s to 1 h, a timeout from 10 ms to 60 s, and 1 to 100 in a row count");
+    health(Health { interval: seconds(3_601), ..good() });
+    health(Health { timeout: zero, ..good() });
+    health(Health { timeout: seconds(61), ..good() });
+    health(Health { healthy_after: 0, ..good() });
+    health(Health { unhealthy_after: 0, ..good() });
+    health(Health { unhealthy_after: 101, ..good() });
+    let with_path = |path: &str| health(Health { path: Some(path.into()), ..good() });
+    insta::assert_snapshot!(with_path("ready"), @r#"the path "ready" of the health checks of service checkout is none: it begins with / and has at most 200 printable characters without spaces, quotes, backslashes, braces, ; $ and #"#);
+    for bad in ['\r', '\n', '\0', ' ', '"', '\'', '\\', '$', ';', '{', '}', '#', 'é'] {
+        with_path(&format!("/a{bad}b"));
+    }
+    with_path(&format!("/{}", "x".repeat(200)));
+    let mut all_that_may_stand = spec("a", 80, &[10_000]);
+    all_that_may_stand.variations[0].health = Some(Health { path: Some("/a/b?c=d&e=%20".into()), ..good() });
+    Service::new(all_that_may_stand).unwrap();
+}
+
+#[test]
+fn a_service_has_one_to_eight_variations() {
+    for variations in [1, 8] {
+        let mut shares = vec![0; variations];
+        shares[0] = 10_000;
+        assert_eq!(Service::new(spec("a", 80, &shares)).unwrap().variants().count(), variations);
+    }
+    // Nine have no shares that a table could be made of.
+    let mut nine = spec("a", 80, &[10_000, 0, 0, 0, 0, 0, 0, 0]);
+    nine.variations.push(variation("I", &["10.0.9.1:9000"]));
+    insta::assert_snapshot!(Service::new(nine).unwrap_err(), @"service a has 9 variations, and its table 8");
+}
+
+fn of(services: impl IntoIterator<Item = ServiceSpec>) -> Result<DesiredConfig, WantedError> {
+    DesiredConfig::new(NUMBER, services.into_iter().map(|spec| Service::new(spec).unwrap()).collect())
+}
+
+#[test]
+fn a_port_belongs_to_one_service_but_tcp_and_udp_are_two() {
+    let twice = of([spec("b", 80, &[10_000]), spec("a", 80, &[10_000])]).unwrap_err();
+    insta::assert_snapshot!(twice, @"the services a and b would both have port 80");
+    let same_name = of([spec("a", 80, &[10_000]), spec("a", 81, &[10_000])]).unwrap_err();
+    insta::assert_snapshot!(same_name, @"there are two services a");
+    let on = |name: &str, protocol| {
+        let mut spec = spec(name, 53, &[10_000]);
+        spec.listens[0].protocol = protocol;
+        spec
+    };
+    of([on("a", Protocol::Tcp), on("b", Protocol::Udp)]).unwrap();
+    of([on("a", Protocol::Tcp), on("b", Protocol::Http)]).unwrap_err();
+}
+
+#[test]
+fn a_target_that_is_a_port_of_the_router_is_refused_however_it_is_written() {
+    let leads_to = |text: &str| {
+        let mut spec = spec("a", 8080, &[9_000, 1_000]);
+        spec.variations[1] = variation("B", &[text]);
+        of([spec, crate::states::spec("b", 9090, &[10_000])])
+    };
+    let texts = [
+        "127.0.0.1:8080",
+        "127.8.8.8:8080",
+        "0.0.0.0:8080",
+        "[::]:8080",
+        "[::1]:8080",
+        "[::ffff:127.0.0.1]:8080",
+        "[::ffff:0.0.0.0]:8080",
+        "localhost:8080",
+        "LOCALHOST:8080",
+        "a.localhost:8080",
+        "127.0.0.1:9090",
+    ];
+    for text in texts {
+        assert!(matches!(leads_to(text), Err(WantedError::Loop { .. })), "{text}");
+    }
+    insta::assert_snapshot!(leads_to("localhost:9090").unwrap_err(), @"the target localhost:9090 of service a is where this router itself listens for b: calls would go round");
+    leads_to("127.0.0.1:8081").unwrap();
+    leads_to("10.0.0.1:8080").unwrap();
+    // What listens for TCP is no end of UDP.
+    let mut over_udp = spec("c", 53, &[10_000]);
+    over_udp.listens[0].protocol = Protocol::Udp;
+    over_udp.variations[0] = variation("A", &["127.0.0.1:8080"]);
+    of([over_udp, spec("a", 8080, &[10_000])]).unwrap();
+}
+
+#[test]
+fn other_targets_are_checked_as_the_first_ones_were() {
+    let wanted = of([spec("a", 8080, &[9_000, 1_000])]).unwrap();
+    let to = |text: &str| {
+        let targets = vec![target(text)];
+        wanted.with_targets(|_, variation| (variation.name.as_str() == "B").then(|| targets.clone()))
+    };
+    let led = to("10.9.9.9:1").unwrap();
+    assert_eq!(led.number, wanted.number);
+    assert_eq!(led.service("a").unwrap().variations[1].targets, [target("10.9.9.9:1")]);
+    assert_eq!(led.service("a").unwrap().variations[0], wanted.service("a").unwrap().variations[0]);
+    assert!(matches!(to("127.0.0.1:8080"), Err(WantedError::Loop { .. })));
+    assert!(matches!(wanted.with_targets(|_, _| Some(Vec::new())), Err(WantedError::Service(_))));
+}
+
+#[test]
+fn numbers_are_in_the_order_of_leases_and_then_of_generations() {
+    let number = |epoch, generation| Number { epoch, generation };
+    assert!(number(1, 9) < number(2, 1));
+    assert!(number(2, 1) < number(2, 2));
+    assert_eq!(number(2, 10).to_string(), "2.10");
+}
+
+#[test]
+fn what_a_service_has_is_told_with_its_shares() {
+    let mut spec = spec("a", 80, &[7_000, 2_500, 500]);
+    spec.hash = HashFunction::Xxh32;
+    spec.table = table(&[7_000, 2_500, 500]);
+    let service = Service::new(spec).unwrap();
+    let told: Vec<_> =
+        service.variants().map(|one| (one.which, one.variation.name.to_string(), one.hundredths)).collect();
+    let [a, b, c] = ["A", "B", "C"].map(str::to_owned);
+    assert_eq!(told, [(Which(0), a, 7_000), (Which(1), b, 2_500), (Which(2), c, 500)]);
+}
