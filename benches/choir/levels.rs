@@ -102,12 +102,12 @@ impl Bench {
 }
 
 async fn measure(root: SocketAddr, lowest: &[SocketAddr], barriers: usize) -> anyhow::Result<Vec<f64>> {
-    let (teller, mut told) = mpsc::unbounded_channel();
+    let (reporter, mut told) = mpsc::unbounded_channel();
     let mut agents = JoinSet::new();
     let count = lowest.len() * AGENTS;
     for index in 0..count {
         let agent = Agent::new(lowest[index / AGENTS], index).await?;
-        agents.spawn(agent.run(barriers + 1, teller.clone()));
+        agents.spawn(agent.run(barriers + 1, reporter.clone()));
     }
     known(root, count).await?;
     submit(root, barriers + 1).await?;

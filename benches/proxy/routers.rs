@@ -188,7 +188,7 @@ fn led_nginx(
         pid: folder.join("nginx.pid"),
         reload: nginx::Reload::Signal,
         layout,
-        patience: Duration::from_secs(2),
+        time_limit: Duration::from_secs(2),
     };
     let nginx = Nginx::new(settings);
     let router: Arc<dyn Router> = match measure {

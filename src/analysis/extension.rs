@@ -1,6 +1,6 @@
 //! A judgement that goes on after it ended undecided, paid for out of the same alpha.
 //!
-//! A part of alpha, [`Design::reserve`], is kept from the start and spent by no planned look. After an end that decided nothing
+//! A part of alpha, the reserve of a design, is kept from the start and spent by no planned look. After an end that decided nothing
 //! it is spent on a test that may be looked at whenever one likes, over all data from the first on (Robbins 1970; Howard,
 //! Ramdas, `McAuliffe` and Sekhon 2021): the probability that it ever crosses under the null hypothesis is that part of
 //! alpha at most, whenever and why ever somebody went on, after a near miss too, and however often. Added to what the

@@ -1,9 +1,9 @@
 //! What was counted goes from a process that hands over to the one that takes over, so that every call is in exactly one reading.
 //!
-//! The process that took over takes the *estate* once: all that is kept and was perhaps not read, with the life and the number of
+//! The process that took over takes the *snapshot* once: all that is kept and was perhaps not read, with the life and the number of
 //! the next interval. So the cursor of a reader stays valid. What the process before counts from then on, while it finishes, is
-//! its *remainder*: it is asked for again and again with a cursor of its own, and counted among what goes on here. Either goes
-//! from one ledger to the other whole, and what was not acknowledged by the next question is given once more.
+//! its *tail*: it is asked for again and again with a cursor of its own, and counted among what goes on here. Either goes
+//! from one process to the other whole, and what was not acknowledged by the next question is given once more.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::UnservedCalls;
 use crate::{CallMetrics, Closed, Cursor, Interval, Moment, Reading, Row, Tally, Total};
 
-/// All that a ledger held when it was left.
+/// All that was kept when the counts were handed over.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HandoverSnapshot {
     life: u64,
@@ -40,7 +40,7 @@ struct TotalForm {
     last: u64,
 }
 
-/// How far the remainder of a process was taken in.
+/// How far the tail of a process was taken in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
     cursor: Option<Cursor>,
@@ -48,7 +48,7 @@ pub struct Source {
     unserved: UnservedCalls,
 }
 
-/// What a process counted since its ledger was left.
+/// What a process counted since its counts were handed over.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Tail {
     pub reading: Reading,
@@ -58,7 +58,7 @@ pub struct Tail {
     pub is_last: bool,
 }
 
-/// The ledger was left, and takes in nothing more: whoever has it asks on.
+/// The counts were handed over, and take in nothing more: whoever has them asks on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HandedOver;
 
@@ -83,7 +83,7 @@ impl CallMetrics {
             last,
         });
         let remainder_from = Cursor { life, interval: self.closed_to };
-        let estate = HandoverSnapshot {
+        let snapshot = HandoverSnapshot {
             life: self.life,
             next: self.closed_to,
             read_to,
@@ -99,22 +99,23 @@ impl CallMetrics {
         self.is_left = true;
         self.life = life;
         (self.read_to, self.given_to) = (self.closed_to, self.closed_to);
-        Some(estate)
+        Some(snapshot)
     }
 
     /// Takes over what another process held, and goes on with its numbers. Whoever read there reads on here.
-    pub fn take_over(&mut self, pid: u32, estate: HandoverSnapshot, moment: Moment) {
-        self.sources.insert(pid, Source { cursor: Some(estate.remainder_from), ..Source::default() });
+    pub fn take_over(&mut self, pid: u32, snapshot: HandoverSnapshot, moment: Moment) {
+        self.sources.insert(pid, Source { cursor: Some(snapshot.remainder_from), ..Source::default() });
         if self.has_taken_over {
-            return self.take_in_all(estate, moment);
+            return self.take_in_all(snapshot, moment);
         }
-        self.renumber(estate.next);
-        self.take_back(estate);
+        self.renumber(snapshot.next);
+        self.take_back(snapshot);
     }
 
     /// What was given away goes on here after all.
-    pub fn take_back(&mut self, estate: HandoverSnapshot) {
-        let HandoverSnapshot { life, read_to, given_to, kept, gone, cut_short, totals, sources, .. } = estate;
+    pub fn take_back(&mut self, snapshot: HandoverSnapshot) {
+        let HandoverSnapshot { life, read_to, given_to, kept, gone, cut_short, totals, sources, .. } =
+            snapshot;
         (self.life, self.read_to, self.given_to) = (life, read_to, given_to);
         self.is_left = false;
         self.has_taken_over = true;
@@ -131,15 +132,15 @@ impl CallMetrics {
     }
 
     /// Of a second process that handed over at once: its calls are counted among those of now.
-    fn take_in_all(&mut self, estate: HandoverSnapshot, moment: Moment) {
-        self.gone += estate.gone;
-        self.cut_short += estate.cut_short;
-        self.sources.extend(estate.sources);
-        let rows = estate.kept.iter().flat_map(|interval| &interval.rows);
+    fn take_in_all(&mut self, snapshot: HandoverSnapshot, moment: Moment) {
+        self.gone += snapshot.gone;
+        self.cut_short += snapshot.cut_short;
+        self.sources.extend(snapshot.sources);
+        let rows = snapshot.kept.iter().flat_map(|interval| &interval.rows);
         self.absorb_now(rows, moment);
     }
 
-    /// How far the remainder of a process was taken in; none where nothing of it was.
+    /// How far the tail of a process was taken in; none where nothing of it was.
     pub fn source(&self, pid: u32) -> Option<Cursor> {
         self.sources.get(&pid)?.cursor
     }
@@ -148,7 +149,7 @@ impl CallMetrics {
     pub fn take_in(
         &mut self,
         (pid, asked): (u32, Option<Cursor>),
-        remainder: &Tail,
+        tail: &Tail,
         moment: Moment,
     ) -> Result<UnservedCalls, HandedOver> {
         if self.is_left {
@@ -158,11 +159,11 @@ impl CallMetrics {
             return Ok(UnservedCalls::default());
         }
         let before = self.sources.get(&pid).copied().unwrap_or_default();
-        let Tail { reading, unserved, .. } = remainder;
+        let Tail { reading, unserved, .. } = tail;
         self.gone += reading.gone.saturating_sub(before.gone);
         let rows = reading.closed.iter().flat_map(|interval| &interval.rows);
         self.absorb_now(rows, moment);
-        if remainder.is_last {
+        if tail.is_last {
             self.sources.remove(&pid);
         } else {
             let source = Source { cursor: Some(reading.next), gone: reading.gone, unserved: *unserved };
@@ -179,7 +180,7 @@ impl CallMetrics {
     }
 
     /// What was counted since it was left, after a cursor; without one, after all that anybody was given.
-    pub fn remainder(&mut self, cursor: Option<Cursor>) -> Reading {
+    pub fn tail(&mut self, cursor: Option<Cursor>) -> Reading {
         self.close_all();
         let given = Cursor { life: self.life, interval: self.given_to };
         self.since(cursor.unwrap_or(given))

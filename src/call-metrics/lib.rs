@@ -93,7 +93,7 @@ pub struct Cursor {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
     /// Closed intervals in their order. Those without a call are left out. The first may be several that became one, and
-    /// then it may begin before the cursor of a reader who shares the ledger with one who has read less.
+    /// then it may begin before the cursor of a reader who shares the counts with one who has read less.
     pub closed: Vec<Arc<Interval>>,
     /// What goes on: it is there again, with more in it, when it is read next.
     pub open: Vec<Interval>,

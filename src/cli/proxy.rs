@@ -132,7 +132,7 @@ struct Serve {
     /// Set any key of the configuration (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = assignment)]
     set: Vec<(String, String)>,
-    /// Be the process that takes calls; its holder starts it so
+    /// Be the process that takes calls; its supervisor starts it so
     #[arg(long, hide = true)]
     serving: bool,
     /// Lead a session of its own, so that it outlives who started it; an agent starts it so

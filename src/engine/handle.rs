@@ -71,7 +71,7 @@ impl Engine {
         command: Arc<Command>,
         by: By,
         archive: Option<NamedArchive>,
-        patience: Duration,
+        time_limit: Duration,
     ) -> Result<Decision, EngineError> {
         let (answer, answered) = oneshot::channel();
         let envelope = Envelope::Command { command, by, archive, answer };
@@ -79,7 +79,7 @@ impl Engine {
             self.mailbox.send(envelope).await.map_err(|_| EngineError::Stopped)?;
             answered.await.map_err(|_| EngineError::Stopped)?
         };
-        self.if_serving(timeout(patience, call).await.unwrap_or_else(|_| Err(self.late())))
+        self.if_serving(timeout(time_limit, call).await.unwrap_or_else(|_| Err(self.late())))
     }
 
     /// Why there was no answer in time.
@@ -98,22 +98,22 @@ impl Engine {
 
     /// The state as it is committed, with everything that was acknowledged before this call. Nobody waits for whoever
     /// reads it; but what changes meanwhile is copied, so let go of it soon.
-    pub async fn snapshot(&self, patience: Duration) -> Result<Arc<Snapshot>, EngineError> {
+    pub async fn snapshot(&self, time_limit: Duration) -> Result<Arc<Snapshot>, EngineError> {
         let (answer, answered) = oneshot::channel();
         let call = async {
             self.mailbox.send(Envelope::Look(answer)).await.map_err(|_| EngineError::Stopped)?;
             answered.await.map_err(|_| EngineError::Stopped)
         };
-        self.if_serving(timeout(patience, call).await.unwrap_or_else(|_| Err(self.late())))
+        self.if_serving(timeout(time_limit, call).await.unwrap_or_else(|_| Err(self.late())))
     }
 
     /// Reads from a [`Self::snapshot`], on the thread of whoever calls.
     pub async fn read<T>(
         &self,
-        patience: Duration,
+        time_limit: Duration,
         read: impl FnOnce(&Snapshot) -> T,
     ) -> Result<T, EngineError> {
-        let snapshot = self.snapshot(patience).await?;
+        let snapshot = self.snapshot(time_limit).await?;
         self.if_serving(Ok(read(&snapshot)))
     }
 
@@ -121,10 +121,10 @@ impl Engine {
     /// meanwhile.
     pub async fn read_apart<T: Send + 'static>(
         &self,
-        patience: Duration,
+        time_limit: Duration,
         read: impl FnOnce(&Snapshot) -> T + Send + 'static,
     ) -> Result<T, EngineError> {
-        let snapshot = self.snapshot(patience).await?;
+        let snapshot = self.snapshot(time_limit).await?;
         self.if_serving(blocking::run(move || read(&snapshot)).await)
     }
 

@@ -43,7 +43,7 @@ impl Engine {
     pub async fn join(
         &self,
         newcomer: &Newcomer<'_>,
-        patience: Duration,
+        time_limit: Duration,
     ) -> Result<Option<Joined>, EngineError> {
         let Newcomer { name, kind, door, join_token, nonce, tenant } = *newcomer;
         let (id, token) = match nonce {
@@ -64,7 +64,7 @@ impl Engine {
         let kept = ChildToken { digest, door: door.to_owned(), is_revoked: false, tenant };
         let event = audit::enrolled(id.as_str(), name, kind, door).map_err(|error| unwritable(&error))?;
         let setting = Setting::ChildToken { child: id.as_str().to_owned(), token: kept };
-        self.keep_setting(setting, By::CHILD, event, patience).await?;
+        self.keep_setting(setting, By::CHILD, event, time_limit).await?;
         Ok(Some(joined()))
     }
 
@@ -75,7 +75,7 @@ impl Engine {
     }
 
     /// Makes the token of a child useless; false: it has none. When this returns well, it opens nothing any more.
-    pub async fn revoke_token(&self, child: &str, by: By, patience: Duration) -> Result<bool, EngineError> {
+    pub async fn revoke_token(&self, child: &str, by: By, time_limit: Duration) -> Result<bool, EngineError> {
         match self.view.tokens.of(child) {
             None => return Ok(false),
             Some(TokenStatus::Revoked) => return Ok(true),
@@ -84,7 +84,7 @@ impl Engine {
         let Some((setting, event)) = revoked(&self.view.tokens, child, by.note.as_deref()) else {
             return Err(EngineError::Failed);
         };
-        self.keep_setting(setting, by, event, patience).await?;
+        self.keep_setting(setting, by, event, time_limit).await?;
         Ok(true)
     }
 
@@ -93,7 +93,7 @@ impl Engine {
         setting: Setting,
         by: By,
         event: String,
-        patience: Duration,
+        time_limit: Duration,
     ) -> Result<(), EngineError> {
         let (stored, is_stored) = oneshot::channel();
         let keep = Envelope::Keep { setting, event: Some((by.actor, event)), stored };
@@ -101,7 +101,7 @@ impl Engine {
             self.mailbox.send(keep).await.map_err(|_| EngineError::Stopped)?;
             is_stored.await.map_err(|_| EngineError::Failed)
         };
-        self.if_serving(timeout(patience, call).await.unwrap_or_else(|_| Err(self.late())))
+        self.if_serving(timeout(time_limit, call).await.unwrap_or_else(|_| Err(self.late())))
     }
 }
 

@@ -11,7 +11,7 @@ impl Engine {
         &self,
         child: &str,
         release: ReleaseKey,
-        patience: Duration,
+        time_limit: Duration,
     ) -> Result<bool, EngineError> {
         let published = self.view().children.with(child, |entry| (entry.key, entry.turn()));
         let Some((key, turn)) = published else { return Ok(false) };
@@ -19,7 +19,7 @@ impl Engine {
             return Ok(true);
         }
         let in_memory = self
-            .read(patience, move |state| {
+            .read(time_limit, move |state| {
                 state.release(release).map(|release| release.assignments.contains_key(&key))
             })
             .await?;

@@ -62,7 +62,7 @@ impl Engine {
     /// # Errors
     ///
     /// As those of other calls.
-    pub async fn know(&self, known: Vec<Principal>, patience: Duration) -> Result<(), EngineError> {
+    pub async fn know(&self, known: Vec<Principal>, time_limit: Duration) -> Result<(), EngineError> {
         if known.is_empty() {
             return Ok(());
         }
@@ -72,6 +72,6 @@ impl Engine {
             self.mailbox.send(envelope).await.map_err(|_| EngineError::Stopped)?;
             is_stored.await.map_err(|_| EngineError::Failed)
         };
-        self.if_serving(timeout(patience, call).await.unwrap_or_else(|_| Err(self.late())))
+        self.if_serving(timeout(time_limit, call).await.unwrap_or_else(|_| Err(self.late())))
     }
 }

@@ -31,7 +31,7 @@ impl Engine {
         kind: Kind,
         row: RegisteredRow,
         by: By,
-        patience: Duration,
+        time_limit: Duration,
     ) -> Result<Registration, EngineError> {
         let event = audit::registered(&row.kind, &row.name, row.removed_ms.is_some(), by.note.as_deref());
         let event = event.map_err(|error| {
@@ -47,6 +47,6 @@ impl Engine {
                 Err(_) => is_used.await.map(Registration::InUse).map_err(|_| EngineError::Stopped),
             }
         };
-        self.if_serving(timeout(patience, call).await.unwrap_or_else(|_| Err(self.late())))
+        self.if_serving(timeout(time_limit, call).await.unwrap_or_else(|_| Err(self.late())))
     }
 }

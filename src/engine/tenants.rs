@@ -133,9 +133,9 @@ impl Engine {
         tenant: Tenant,
         done: Done,
         by: By,
-        patience: Duration,
+        time_limit: Duration,
     ) -> Result<(), EngineError> {
         let event = audit::tenant(&tenant, done, by.note.as_deref()).map_err(|error| unwritable(&error))?;
-        self.keep_setting(Setting::Tenant(tenant), by, event, patience).await
+        self.keep_setting(Setting::Tenant(tenant), by, event, time_limit).await
     }
 }

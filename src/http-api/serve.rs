@@ -355,14 +355,14 @@ impl HttpBody for TimedBody {
 /// A stream that fails when its peer takes nothing for a time, and notes when it last sent something.
 struct Impatient {
     inner: TcpStream,
-    patience: Duration,
+    time_limit: Duration,
     activity: Arc<Activity>,
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl Impatient {
-    fn new(inner: TcpStream, patience: Duration, activity: Arc<Activity>) -> Self {
-        Self { inner, patience, activity, waiting: None }
+    fn new(inner: TcpStream, time_limit: Duration, activity: Arc<Activity>) -> Self {
+        Self { inner, time_limit, activity, waiting: None }
     }
 
     /// Bounds how long a write may be pending.
@@ -372,8 +372,8 @@ impl Impatient {
             self.waiting = None;
             return written;
         }
-        let patience = self.patience;
-        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(patience)));
+        let time_limit = self.time_limit;
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(time_limit)));
         match waiting.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,

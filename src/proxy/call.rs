@@ -31,7 +31,7 @@ pub(crate) struct Call<'c, S> {
     pub caller: &'c mut S,
     /// What came from the caller and was not used yet, without the head.
     pub inbox: &'c mut BytesMut,
-    pub patience: &'c mut ConnectionTimeout,
+    pub time_limit: &'c mut ConnectionTimeout,
     pub limits: &'c Limits,
     pub buffers: &'c Buffers,
     pub asked: RequestSummary,
@@ -73,7 +73,7 @@ pub(crate) enum Stop {
 impl<'c, S: Stream> Call<'c, S> {
     /// `is_kept`: its body is kept, as far as there is room, since the call may be repeated.
     pub(crate) fn new(
-        (caller, inbox, patience): (&'c mut S, &'c mut BytesMut, &'c mut ConnectionTimeout),
+        (caller, inbox, time_limit): (&'c mut S, &'c mut BytesMut, &'c mut ConnectionTimeout),
         worker: &'c Worker,
         (asked, head): (RequestSummary, &'c [u8]),
         is_kept: bool,
@@ -81,7 +81,7 @@ impl<'c, S: Stream> Call<'c, S> {
         Self {
             caller,
             inbox,
-            patience,
+            time_limit,
             limits: worker.limits(),
             buffers: worker.buffers(),
             asked,
@@ -174,7 +174,7 @@ impl<'c, S: Stream> Call<'c, S> {
         }
         let up = Up { pending, written: 0, broken: None, wait_when_sent: self.limits.first_byte };
         let is_at_version = self.body.is_done() || self.awaits_continue;
-        self.patience.begin(if is_at_version { up.wait_when_sent } else { self.limits.body_idle });
+        self.time_limit.begin(if is_at_version { up.wait_when_sent } else { self.limits.body_idle });
         Ok(up)
     }
 
@@ -195,7 +195,7 @@ impl<'c, S: Stream> Call<'c, S> {
     /// Something of the call moved.
     fn wait_anew(&mut self, up: &Up) {
         let is_at_version = self.awaits_continue || self.is_sent(up);
-        self.patience.begin(if is_at_version { up.wait_when_sent } else { self.limits.body_idle });
+        self.time_limit.begin(if is_at_version { up.wait_when_sent } else { self.limits.body_idle });
     }
 
     /// Writes what there is of the call; ready once all of it is, or once the version takes no more, which isn't the end yet: it may

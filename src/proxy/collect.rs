@@ -18,21 +18,22 @@ use crate::worker::{Crew, Order};
 /// How often counts are taken from the threads.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Takes what the threads counted into the ledger.
+/// Takes what the threads counted into the counts.
 #[derive(Debug)]
 pub(crate) struct Collector {
     crew: Arc<Crew>,
     timeline: Arc<Timeline>,
-    ledger: Mutex<CallMetrics>,
+    call_metrics: Mutex<CallMetrics>,
     unserved: Mutex<UnservedCalls>,
     /// Held by whoever collects: what one has fetched is taken in before another can close an interval.
     turn: tokio::sync::Mutex<()>,
 }
 
 impl Collector {
-    pub(crate) fn new(crew: Arc<Crew>, timeline: Arc<Timeline>, ledger: CallMetrics) -> Arc<Self> {
-        let (ledger, unserved, turn) = (Mutex::new(ledger), Mutex::default(), tokio::sync::Mutex::default());
-        Arc::new(Self { crew, timeline, ledger, unserved, turn })
+    pub(crate) fn new(crew: Arc<Crew>, timeline: Arc<Timeline>, call_metrics: CallMetrics) -> Arc<Self> {
+        let (call_metrics, unserved, turn) =
+            (Mutex::new(call_metrics), Mutex::default(), tokio::sync::Mutex::default());
+        Arc::new(Self { crew, timeline, call_metrics, unserved, turn })
     }
 
     /// Takes in all that was counted until now. If this is dropped before its end, what was fetched is taken in the next time.
@@ -49,55 +50,56 @@ impl Collector {
         for acknowledged in asked {
             let _ = acknowledged.await;
         }
-        let (parts, unserved) = self.crew.basket.take();
+        let (parts, unserved) = self.crew.shard.take();
         let moment = Moment::now();
-        let mut ledger = self.ledger();
+        let mut call_metrics = self.call_metrics();
         for part in &parts {
-            ledger.absorb(part.interval, &part.key, &part.tally, moment);
+            call_metrics.absorb(part.interval, &part.key, &part.tally, moment);
         }
-        ledger.close(open);
-        drop(ledger);
+        call_metrics.close(open);
+        drop(call_metrics);
         self.add_unserved(unserved);
     }
 
-    pub(crate) fn ledger(&self) -> MutexGuard<'_, CallMetrics> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn call_metrics(&self) -> MutexGuard<'_, CallMetrics> {
+        self.call_metrics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn unserved(&self) -> UnservedCalls {
         *self.unserved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All that was counted until now goes to another process, once; what comes later is the remainder. `life` is then that of
+    /// All that was counted until now goes to another process, once; what comes later is the tail. `life` is then that of
     /// what comes later.
     pub(crate) async fn leave(&self, life: u64) -> Option<HandoverSnapshot> {
         self.collect().await;
-        let mut estate = self.ledger().leave(life)?;
-        estate.unserved = std::mem::take(&mut *self.unserved.lock().unwrap_or_else(PoisonError::into_inner));
-        Some(estate)
+        let mut snapshot = self.call_metrics().leave(life)?;
+        snapshot.unserved =
+            std::mem::take(&mut *self.unserved.lock().unwrap_or_else(PoisonError::into_inner));
+        Some(snapshot)
     }
 
     /// Takes over what another process left, so that whoever reads there reads on here.
-    pub(crate) fn take_over(&self, pid: u32, estate: HandoverSnapshot) {
-        self.add_unserved(estate.unserved);
-        self.ledger().take_over(pid, estate, Moment::now());
+    pub(crate) fn take_over(&self, pid: u32, snapshot: HandoverSnapshot) {
+        self.add_unserved(snapshot.unserved);
+        self.call_metrics().take_over(pid, snapshot, Moment::now());
     }
 
     /// What was left didn't come to the other process.
-    pub(crate) fn take_back(&self, estate: HandoverSnapshot) {
-        self.add_unserved(estate.unserved);
-        self.ledger().take_back(estate);
+    pub(crate) fn take_back(&self, snapshot: HandoverSnapshot) {
+        self.add_unserved(snapshot.unserved);
+        self.call_metrics().take_back(snapshot);
     }
 
-    /// What was counted after this cursor since the ledger was left.
-    pub(crate) async fn remainder(&self, cursor: Option<Cursor>) -> Tail {
+    /// What was counted after this cursor since the counts were handed over.
+    pub(crate) async fn tail(&self, cursor: Option<Cursor>) -> Tail {
         self.collect().await;
-        Tail { reading: self.ledger().remainder(cursor), unserved: self.unserved(), is_last: false }
+        Tail { reading: self.call_metrics().tail(cursor), unserved: self.unserved(), is_last: false }
     }
 
     /// Counts what another process counted behind this cursor.
-    pub(crate) fn take_in(&self, of: (u32, Option<Cursor>), remainder: &Tail) -> Result<(), HandedOver> {
-        let unserved = self.ledger().take_in(of, remainder, Moment::now())?;
+    pub(crate) fn take_in(&self, of: (u32, Option<Cursor>), tail: &Tail) -> Result<(), HandedOver> {
+        let unserved = self.call_metrics().take_in(of, tail, Moment::now())?;
         self.add_unserved(unserved);
         Ok(())
     }

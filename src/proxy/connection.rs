@@ -37,10 +37,10 @@ enum Head {
 /// Serves a connection until it ends.
 pub(crate) async fn serve<S: Stream>(mut stream: S, caller: Caller, worker: Rc<Worker>) {
     let mut inbox = BytesMut::new();
-    let mut patience = ConnectionTimeout::new(worker.limits().idle);
+    let mut time_limit = ConnectionTimeout::new(worker.limits().idle);
     let mut is_first = true;
     loop {
-        let head = next_head(&mut stream, &mut inbox, &mut patience, &worker, is_first).await;
+        let head = next_head(&mut stream, &mut inbox, &mut time_limit, &worker, is_first).await;
         is_first = false;
         match head {
             Head::Http2 => {
@@ -51,15 +51,15 @@ pub(crate) async fn serve<S: Stream>(mut stream: S, caller: Caller, worker: Rc<W
             Head::Refused(refusal) => {
                 worker.counts().note_unserved(Unserved::Refused);
                 let own = Own::refusal(refusal).write(None, true);
-                let _ = patience.write_all(&mut stream, &own, worker.limits().body_idle).await;
-                return linger(&mut stream, &mut inbox, &mut patience).await;
+                let _ = time_limit.write_all(&mut stream, &own, worker.limits().body_idle).await;
+                return linger(&mut stream, &mut inbox, &mut time_limit).await;
             }
             Head::Whole => {}
         }
-        match drive::call(&mut stream, &mut inbox, &mut patience, caller, &worker).await {
+        match drive::call(&mut stream, &mut inbox, &mut time_limit, caller, &worker).await {
             Next::Call => {}
             Next::Close => return,
-            Next::Linger => return linger(&mut stream, &mut inbox, &mut patience).await,
+            Next::Linger => return linger(&mut stream, &mut inbox, &mut time_limit).await,
         }
     }
 }
@@ -69,7 +69,7 @@ pub(crate) async fn serve<S: Stream>(mut stream: S, caller: Caller, worker: Rc<W
 async fn next_head<S: Stream>(
     stream: &mut S,
     inbox: &mut BytesMut,
-    patience: &mut ConnectionTimeout,
+    time_limit: &mut ConnectionTimeout,
     worker: &Worker,
     is_first: bool,
 ) -> Head {
@@ -77,10 +77,10 @@ async fn next_head<S: Stream>(
     if inbox.is_empty() {
         // An idle connection holds no buffer.
         worker.buffers().give_back(std::mem::take(inbox));
-        patience.begin(limits.idle);
+        time_limit.begin(limits.idle);
         let input = poll_fn(|cx| match stream.poll_input(cx) {
             Poll::Ready(ready) => Poll::Ready(Some(ready)),
-            Poll::Pending => patience.poll_over(cx).map(|()| None),
+            Poll::Pending => time_limit.poll_over(cx).map(|()| None),
         });
         if !matches!(input.await, Some(Ok(()))) {
             return Head::Ended;
@@ -90,7 +90,7 @@ async fn next_head<S: Stream>(
     // Empty lines before a head don't prolong the wait for it.
     let mut has_begun = !inbox.is_empty();
     if has_begun {
-        patience.begin(limits.head_time);
+        time_limit.begin(limits.head_time);
     }
     let mut looked = 0;
     loop {
@@ -116,12 +116,12 @@ async fn next_head<S: Stream>(
         looked = inbox.len();
         let read = poll_fn(|cx| match poll_fill(stream, inbox, ROOM, cx) {
             Poll::Ready(read) => Poll::Ready(Some(read)),
-            Poll::Pending => patience.poll_over(cx).map(|()| None),
+            Poll::Pending => time_limit.poll_over(cx).map(|()| None),
         });
         match read.await {
             Some(Ok(1..)) if !has_begun => {
                 has_begun = true;
-                patience.begin(limits.head_time);
+                time_limit.begin(limits.head_time);
             }
             Some(Ok(1..)) => {}
             None if !inbox.is_empty() => {
@@ -144,16 +144,16 @@ fn cut_blank_lines(inbox: &mut BytesMut) {
 pub(crate) async fn linger<S: Stream>(
     stream: &mut S,
     inbox: &mut BytesMut,
-    patience: &mut ConnectionTimeout,
+    time_limit: &mut ConnectionTimeout,
 ) {
     let _: io::Result<()> = stream.shutdown().await;
     let until = Instant::now() + LINGER;
     while Instant::now() < until {
         inbox.clear();
-        patience.begin(LINGER_IDLE);
+        time_limit.begin(LINGER_IDLE);
         let read = poll_fn(|cx| match poll_fill(stream, inbox, ROOM, cx) {
             Poll::Ready(read) => Poll::Ready(Some(read)),
-            Poll::Pending => patience.poll_over(cx).map(|()| None),
+            Poll::Pending => time_limit.poll_over(cx).map(|()| None),
         });
         match read.await {
             Some(Ok(1..)) => {}

@@ -38,7 +38,7 @@ struct Prepared {
 pub(crate) async fn call<S: Stream>(
     stream: &mut S,
     inbox: &mut BytesMut,
-    patience: &mut ConnectionTimeout,
+    time_limit: &mut ConnectionTimeout,
     caller: Caller,
     worker: &Rc<Worker>,
 ) -> Next {
@@ -53,19 +53,20 @@ pub(crate) async fn call<S: Stream>(
                 return Box::pin(http2::bridge((stream, inbox), head, decided, count, worker)).await;
             }
             let is_kept = decided.retry() == Retry::Failed;
-            let mut call = Call::new((stream, inbox, patience), worker, head, is_kept);
+            let mut call = Call::new((stream, inbox, time_limit), worker, head, is_kept);
             call.watch = prepared.decided.watch(prepared.asked, || prepared.head.clone());
             drive(&mut call, &prepared, count, worker).await
         }
         Err((own, Some(asked))) => {
             worker.counts().note_unserved(Unserved::NoService);
             inbox.advance(asked.head_len);
-            let mut call = Call::new((stream, inbox, patience), worker, (asked, &[]), false);
+            let mut call = Call::new((stream, inbox, time_limit), worker, (asked, &[]), false);
             answer(&mut call, &own, worker).await
         }
         Err((own, None)) => {
             worker.counts().note_unserved(Unserved::Refused);
-            let written = patience.write_all(stream, &own.write(None, true), worker.limits().body_idle).await;
+            let written =
+                time_limit.write_all(stream, &own.write(None, true), worker.limits().body_idle).await;
             if written.is_ok() { Next::Linger } else { Next::Close }
         }
     }
@@ -217,7 +218,7 @@ fn keep(mut ended: AttemptEnd, served: &Served, target: usize, limits: &Limits) 
 async fn answer<S: Stream>(call: &mut Call<'_, S>, own: &Own, worker: &Worker) -> Next {
     let stays = call.discard_rest() && call.asked.keep_alive && !worker.is_draining();
     let bytes = own.write(Some(&call.asked), !stays);
-    match (call.patience.write_all(call.caller, &bytes, call.limits.body_idle).await, stays) {
+    match (call.time_limit.write_all(call.caller, &bytes, call.limits.body_idle).await, stays) {
         (Ok(()), true) => Next::Call,
         (Ok(()), false) => Next::Linger,
         (Err(_), _) => Next::Close,

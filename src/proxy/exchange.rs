@@ -137,7 +137,7 @@ impl<S: Stream> Call<'_, S> {
                     }
                     Seen::Upgrade(out) => {
                         let wait = self.limits.body_idle;
-                        return match self.patience.write_all(self.caller, &out, wait).await {
+                        return match self.time_limit.write_all(self.caller, &out, wait).await {
                             Ok(()) => AttemptEnd::Upgraded { stream, came },
                             Err(_) => AttemptEnd::CallerGone,
                         };
@@ -179,9 +179,9 @@ impl<S: Stream> Call<'_, S> {
             return Ok(());
         }
         // Such answers don't prolong the wait for the answer.
-        let deadline = self.patience.deadline();
-        self.patience.write_all(self.caller, out, self.limits.body_idle).await?;
-        self.patience.begin_until(deadline);
+        let deadline = self.time_limit.deadline();
+        self.time_limit.write_all(self.caller, out, self.limits.body_idle).await?;
+        self.time_limit.begin_until(deadline);
         Ok(())
     }
 
@@ -233,7 +233,7 @@ impl<S: Stream> Call<'_, S> {
         if self.poll_gone(cx).is_ready() {
             return Poll::Ready(First::Stop(Stop::CallerGone));
         }
-        ready!(self.patience.poll_over(cx));
+        ready!(self.time_limit.poll_over(cx));
         Poll::Ready(if self.waits_for_caller(up) { First::Stop(Stop::CallerSlow) } else { First::Late })
     }
 

@@ -1,6 +1,6 @@
 //! What the processes of one proxy say to each other, and how a listening socket goes from one to another.
 //!
-//! There are a *holder*, which keeps the listening sockets and starts what serves, and *serving* processes: one that takes
+//! There are a *supervisor*, which keeps the listening sockets and starts what serves, and *serving* processes: one that takes
 //! connections, and perhaps some that handed over and finish what they have. Each word is a length in four bytes, the most
 //! significant first, and JSON; descriptors go along with the word that names them (`SCM_RIGHTS`). The first word of either side
 //! says which forms of this it knows, so that neighbouring builds understand each other; a word that one of them doesn't know is
@@ -104,7 +104,7 @@ impl HandoverError {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "word", rename_all = "snake_case")]
 pub(crate) enum Word {
-    /// Holder to a process that it started: serve on these.
+    /// Supervisor to a process that it started: serve on these.
     Serve {
         forms: Forms,
         sockets: Vec<SocketName>,
@@ -112,7 +112,7 @@ pub(crate) enum Word {
         #[serde(default)]
         control: Option<PathBuf>,
     },
-    /// Holder to itself, as the program that is on disk now: go on with these, of which the last is the lock.
+    /// Supervisor to itself, as the program that is on disk now: go on with these, of which the last is the lock.
     Hold {
         forms: Forms,
         sockets: Vec<SocketName>,
@@ -122,35 +122,35 @@ pub(crate) enum Word {
         /// Start another process: that was asked for meanwhile.
         start: bool,
     },
-    /// Holder to a process: this link ends, and another holder is there at once. Answered with `Done`, behind which nothing more
+    /// Supervisor to a process: this link ends, and another supervisor is there at once. Answered with `Done`, behind which nothing more
     /// is said.
     Renewing,
-    /// Holder to a process: it came to nothing, and this link goes on.
+    /// Supervisor to a process: it came to nothing, and this link goes on.
     Stays,
-    /// To the holder: calls are taken, by the table that holds.
+    /// To the supervisor: calls are taken, by the table that holds.
     Ready {
         pid: u32,
     },
-    /// To the holder: this process can't serve, and ends.
+    /// To the supervisor: this process can't serve, and ends.
     CantServe {
         why: String,
     },
-    /// To the holder: this process takes no further connection, since a signal ends it or another one took over. If none is coming,
+    /// To the supervisor: this process takes no further connection, since a signal ends it or another one took over. If none is coming,
     /// one is to be started.
     Leaving,
-    /// To the holder: somebody asked for an upgrade, or for the end of it all.
+    /// To the supervisor: somebody asked for an upgrade, or for the end of it all.
     UpgradeWanted,
     StopWanted,
-    /// Holder to a process: the upgrade did not come about.
+    /// Supervisor to a process: the upgrade did not come about.
     UpgradeFailed {
         why: String,
     },
-    /// Holder to a process: finish, and end.
+    /// Supervisor to a process: finish, and end.
     Stop,
-    /// Holder to a process: end at once.
+    /// Supervisor to a process: end at once.
     End,
 
-    /// A new holder to a serving process: this connection is the link now, and let me have the sockets.
+    /// A new supervisor to a serving process: this connection is the link now, and let me have the sockets.
     Take {
         forms: Forms,
     },
@@ -181,7 +181,8 @@ pub(crate) enum Word {
     /// To a process that finishes, once: let me have all that you counted until now. Another one is asked in vain.
     TakeLedger,
     Ledger {
-        estate: Box<HandoverSnapshot>,
+        #[serde(rename = "estate")]
+        snapshot: Box<HandoverSnapshot>,
     },
     /// To a process that finishes: let me have your flows of UDP, which end there. Answered with as many words as are needed.
     TakeFlows,
@@ -195,9 +196,10 @@ pub(crate) enum Word {
         cursor: Option<Cursor>,
     },
     Counted {
-        remainder: Box<Tail>,
+        #[serde(rename = "remainder")]
+        tail: Box<Tail>,
     },
-    /// To a process whose remainder is taken whole. It has no answer.
+    /// To a process whose tail is taken whole. It has no answer.
     AllCounted,
     /// To a process that finishes: the table that holds.
     Table {

@@ -139,13 +139,13 @@ impl Proxy {
         let connections = senders.iter().map(|_| AtomicUsize::default()).collect();
         let timeline = Arc::new(Timeline::new(Instant::now(), measuring.interval_seconds));
         let log = Log::start(&measuring.access_log)?;
-        let (orders, basket) = (senders.into(), ThreadShard::default());
+        let (orders, shard) = (senders.into(), ThreadShard::default());
         let crew = Arc::new(Crew {
             limits,
             connections,
             orders,
             timeline: Arc::clone(&timeline),
-            basket,
+            shard,
             log,
             announcers: OnceLock::new(),
             flows: AtomicUsize::default(),
@@ -161,8 +161,8 @@ impl Proxy {
         }
         drop(started);
         starts.into_iter().collect::<io::Result<()>>().inspect_err(|_| crew.stop())?;
-        let ledger = CallMetrics::new(*timeline, measuring.room, fastrand::u64(1..1 << 53));
-        let collector = Collector::new(Arc::clone(&crew), timeline, ledger);
+        let call_metrics = CallMetrics::new(*timeline, measuring.room, fastrand::u64(1..1 << 53));
+        let collector = Collector::new(Arc::clone(&crew), timeline, call_metrics);
         let (collecting, stopped) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let (weak, thread) = (Arc::downgrade(&collector), std::thread::Builder::new());
@@ -320,12 +320,12 @@ impl Proxy {
         self.crew.unreachable.notified().await;
     }
 
-    /// What was counted after a cursor, until now; see [`ledger`]. With `Cursor::default()` it is all that is kept.
+    /// What was counted after a cursor, until now; see [`call_metrics`]. With `Cursor::default()` it is all that is kept.
     pub async fn counts_since(&self, cursor: Cursor) -> Reading {
         // First, so that no call that ends meanwhile is missing in both.
         let in_flight = self.in_flight();
         self.collector.collect().await;
-        Reading { in_flight, ..self.collector.ledger().since(cursor) }
+        Reading { in_flight, ..self.collector.call_metrics().since(cursor) }
     }
 
     fn in_flight(&self) -> Vec<InFlight> {
@@ -349,7 +349,7 @@ impl Proxy {
     /// All that was counted until now and is still kept, as one.
     pub async fn gather(&self) -> Vec<Row> {
         self.collector.collect().await;
-        self.collector.ledger().sum()
+        self.collector.call_metrics().sum()
     }
 
     /// Metrics in the text format of Prometheus, version 0.0.4.
@@ -357,7 +357,7 @@ impl Proxy {
         self.collector.collect().await;
         let mut text = metrics::Text::new();
         text.proxy(&self.table(), (self.connections(), self.flows()), &self.leaving());
-        text.counts(&self.collector.ledger(), &self.table());
+        text.counts(&self.collector.call_metrics(), &self.table());
         let log_dropped = self.crew.log.as_ref().map_or(0, Log::dropped);
         let datagrams_dropped = self.crew.datagrams_dropped.load(Ordering::Relaxed);
         text.losses(self.collector.unserved(), log_dropped, datagrams_dropped);

@@ -57,13 +57,13 @@ impl Text {
     }
 
     /// What was counted since the proxy started.
-    pub(crate) fn counts(&mut self, ledger: &CallMetrics, table: &LiveTable) {
+    pub(crate) fn counts(&mut self, call_metrics: &CallMetrics, table: &LiveTable) {
         let named: BTreeMap<&str, _> =
             table.services().iter().map(|service| (service.name(), service.versions())).collect();
         let is_named = |service: &str, variation: &str| {
             named.get(service).is_some_and(|versions| versions.iter().any(|v| v.name() == variation))
         };
-        let all: Vec<Shown<'_>> = ledger.totals(is_named).collect();
+        let all: Vec<Shown<'_>> = call_metrics.totals(is_named).collect();
         let help = "Calls of the split that have ended, by the variation that the table gave them to.";
         self.classes("calls_total", help, &all, |tally| tally.outcomes().to_vec());
         let help =
@@ -101,7 +101,7 @@ impl Text {
         }
         self.copies(&all);
         let help = "Calls whose counts had no place until somebody read them.";
-        self.0.single("counts_gone_total", "counter", help, ledger.gone());
+        self.0.single("counts_gone_total", "counter", help, call_metrics.gone());
     }
 
     /// What was made of calls once more, for comparison.

@@ -99,7 +99,7 @@ impl<S: Stream> Call<'_, S> {
         let read_at = body.is_done().then(Instant::now);
         let mut down = Down { out, written: 0, ready, body, read_at, held: Duration::ZERO, held_since: None };
         up.wait_when_sent = self.limits.body_idle;
-        self.patience.begin(self.limits.body_idle);
+        self.time_limit.begin(self.limits.body_idle);
         match poll_fn(|cx| self.poll_pass_on(&mut stream, &mut up, &mut came, &mut down, cx)).await {
             Passed::Whole => {
                 let can_again = self.is_sent(&up) && answered.keep_alive && came.is_empty();
@@ -172,7 +172,7 @@ impl<S: Stream> Call<'_, S> {
             if moved.is_pending() {
                 return self.poll_stuck(up, down, came, cx);
             }
-            self.patience.begin(self.limits.body_idle);
+            self.time_limit.begin(self.limits.body_idle);
         }
     }
 
@@ -186,6 +186,8 @@ impl<S: Stream> Call<'_, S> {
             down.hold();
         }
         let is_callers = is_unwritten || self.waits_for_caller(up);
-        self.patience.poll_over(cx).map(|()| if is_callers { Passed::CallerGone } else { Passed::BrokenOff })
+        self.time_limit
+            .poll_over(cx)
+            .map(|()| if is_callers { Passed::CallerGone } else { Passed::BrokenOff })
     }
 }

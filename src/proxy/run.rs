@@ -1,4 +1,4 @@
-//! A serving process: takes the sockets from its holder, the table from the process before it or from the disk, and serves until
+//! A serving process: takes the sockets from its supervisor, the table from the process before it or from the disk, and serves until
 //! another one takes over or the end is asked for.
 //!
 //! What takes over does so in this order, so that at each moment somebody takes connections and exactly one changes the table:
@@ -52,7 +52,7 @@ pub struct Settings {
     pub threads: usize,
     pub limits: Limits,
     pub measuring: Measuring,
-    /// What callers of TLS are shown. Needed where the holder gives sockets for them.
+    /// What callers of TLS are shown. Needed where the supervisor gives sockets for them.
     pub tls: Option<TlsFiles>,
     /// Whose connections begin with a PROXY header.
     pub headers_from: Vec<Network>,
@@ -101,7 +101,7 @@ struct Frozen {
     table: TableForm,
 }
 
-/// Serves until the end. `link` leads to the holder.
+/// Serves until the end. `link` leads to the supervisor.
 pub async fn serve(mut settings: Settings, link: StdUnixStream) -> Result<ServeExit, RunError> {
     link.set_nonblocking(true)?;
     let (mut from_holder, to_holder) = handover::ends(UnixStream::from_std(link)?);
@@ -113,12 +113,12 @@ pub async fn serve(mut settings: Settings, link: StdUnixStream) -> Result<ServeE
             return Err(error);
         }
     };
-    let Started { desk, sockets, links, door, tasks } = started;
+    let Started { handler, sockets, links, door, tasks } = started;
     let _ = to_holder.say(&Word::Ready { pid: std::process::id() }, &[]).await;
-    desk.set_holder(to_holder).await;
+    handler.set_holder(to_holder).await;
 
     let link = Link { from_holder: Some(from_holder), links };
-    let ended = Running { settings, desk, sockets, signals, link }.until_the_end().await;
+    let ended = Running { settings, handler, sockets, signals, link }.until_the_end().await;
     drop(tasks);
     drop(door);
     Ok(ended)
@@ -126,7 +126,7 @@ pub async fn serve(mut settings: Settings, link: StdUnixStream) -> Result<ServeE
 
 /// A process that serves from now on.
 struct Started {
-    desk: Arc<ControlHandler>,
+    handler: Arc<ControlHandler>,
     sockets: Shared,
     links: tokio::sync::mpsc::UnboundedReceiver<(Listening, Speaking)>,
     door: Door,
@@ -134,7 +134,7 @@ struct Started {
     tasks: JoinSet<()>,
 }
 
-/// Takes the sockets from the holder, and the place of the process before.
+/// Takes the sockets from the supervisor, and the place of the process before.
 async fn take_over(settings: &mut Settings, from_holder: &mut Listening) -> Result<Started, RunError> {
     let (sockets, control) = sockets(from_holder).await.map_err(RunError::Link)?;
     if let Some(control) = control {
@@ -148,30 +148,31 @@ async fn take_over(settings: &mut Settings, from_holder: &mut Listening) -> Resu
 
     let proxy = Proxy::start_measuring(settings.threads, settings.limits.clone(), &settings.measuring)?;
     proxy.expect_headers_from(&settings.headers_from);
-    let desk =
+    let handler =
         ControlHandler::new(proxy, &settings.state, sockets.listens(), settings.program).map_err(state)?;
-    let desk = Arc::new(desk);
+    let handler = Arc::new(handler);
     match before.first() {
-        Some(before) => desk.follow(&before.table).await.map_err(RunError::Table)?,
-        None => load(&kept, &desk).await.map_err(state)?,
+        Some(before) => handler.follow(&before.table).await.map_err(RunError::Table)?,
+        None => load(&kept, &handler).await.map_err(state)?,
     }
     let mut tasks = JoinSet::new();
     let (door, door_socket) = Door::open(&settings.control)?;
     let (new_links, links) = tokio::sync::mpsc::unbounded_channel();
-    let (control, metrics, datagrams) = listen_on(&sockets, tls.as_ref(), &desk)?;
+    let (control, metrics, datagrams) = listen_on(&sockets, tls.as_ref(), &handler)?;
     // Whoever asks for the sockets has a copy; those for datagrams are needed here in a moment.
     let datagrams: Vec<UdpSocket> =
         datagrams.into_iter().map(UdpSocket::try_clone).collect::<io::Result<_>>()?;
     let sockets = Arc::new(std::sync::Mutex::new(Some(sockets)));
-    let receiving = Receiving { desk: Arc::clone(&desk), sockets: Arc::clone(&sockets), links: new_links };
+    let receiving =
+        Receiving { handler: Arc::clone(&handler), sockets: Arc::clone(&sockets), links: new_links };
     tasks.spawn(receiving.run(door_socket));
     let mut all = Vec::new();
     let mut flows = Vec::new();
     for before in before.drain(..) {
-        all.push(before.let_finish(&desk, &mut flows).await?);
+        all.push(before.let_finish(&handler, &mut flows).await?);
     }
     for before in finishing.drain(..) {
-        counting::take_ledger_of(&before, &desk).await;
+        counting::take_ledger_of(&before, &handler).await;
         if let Ok(Some((mut listening, speaking))) = before.connect().await {
             flows.extend(moved::take((&mut listening, &speaking), before.pid).await);
         }
@@ -181,21 +182,21 @@ async fn take_over(settings: &mut Settings, from_holder: &mut Listening) -> Resu
     for socket in &datagrams {
         let at = socket.local_addr()?;
         let own = flows.extract_if(.., |(form, _)| form.listen == at).collect();
-        desk.proxy().listen_udp_with(socket, own)?;
+        handler.proxy().listen_udp_with(socket, own)?;
     }
     for before in &all {
-        tasks.spawn(counting::gather(before.clone(), Arc::clone(&desk)));
+        tasks.spawn(counting::gather(before.clone(), Arc::clone(&handler)));
     }
-    desk.proxy().collector().ledger().cut_short(|pid| all.iter().any(|before| before.pid == pid));
-    desk.follows(all);
-    // Whoever asks for an upgrade from now on waits until the holder knows of this process.
-    desk.await_holder().await;
-    desk.open();
-    tasks.spawn(control::serve(control, Arc::clone(&desk)));
+    handler.proxy().collector().call_metrics().cut_short(|pid| all.iter().any(|before| before.pid == pid));
+    handler.follows(all);
+    // Whoever asks for an upgrade from now on waits until the supervisor knows of this process.
+    handler.await_holder().await;
+    handler.open();
+    tasks.spawn(control::serve(control, Arc::clone(&handler)));
     for metrics in metrics {
-        tasks.spawn(control::expose(metrics, Arc::clone(&desk)));
+        tasks.spawn(control::expose(metrics, Arc::clone(&handler)));
     }
-    Ok(Started { desk, sockets, links, door, tasks })
+    Ok(Started { handler, sockets, links, door, tasks })
 }
 
 /// What callers of TLS are shown, where any come.
@@ -206,7 +207,7 @@ fn tls(settings: &Settings, sockets: &Sockets) -> Result<Option<Arc<Tls>>, RunEr
     Ok(Some(Tls::load(files)?))
 }
 
-/// The sockets that the holder gives to a process that it started, and where the control's is, whatever the configuration says
+/// The sockets that the supervisor gives to a process that it started, and where the control's is, whatever the configuration says
 /// by now.
 async fn sockets(from_holder: &mut Listening) -> Result<(Sockets, Option<PathBuf>), HandoverError> {
     match from_holder.answer().await? {
@@ -243,7 +244,7 @@ async fn freeze_before(control: &Path) -> Result<(Vec<Frozen>, Vec<Neighbour>), 
 impl Frozen {
     async fn let_finish(
         mut self,
-        desk: &ControlHandler,
+        handler: &ControlHandler,
         flows: &mut Vec<moved::MovedFlow>,
     ) -> Result<Neighbour, RunError> {
         let before = |source| RunError::Before { pid: self.neighbour.pid, source };
@@ -253,7 +254,7 @@ impl Frozen {
                 // First, since datagrams wait until then.
                 flows.extend(moved::take((&mut self.listening, &self.speaking), self.neighbour.pid).await);
                 let ends = (&mut self.listening, &self.speaking);
-                counting::take_ledger(ends, self.neighbour.pid, desk).await;
+                counting::take_ledger(ends, self.neighbour.pid, handler).await;
             }
             None => {}
             Some((word, _)) => return Err(before(word.unexpected())),
@@ -263,14 +264,14 @@ impl Frozen {
 }
 
 /// Puts the table that is on disk in force. A damaged one is put aside.
-async fn load(kept: &TableFile, desk: &ControlHandler) -> io::Result<()> {
+async fn load(kept: &TableFile, handler: &ControlHandler) -> io::Result<()> {
     match kept.load()? {
         LoadedTable::Nothing => {
             tracing::info!("no table is kept: every call is answered with 404 until there is one");
         }
         LoadedTable::Damaged { why, aside } => report_damaged(&why, &aside),
         LoadedTable::Table(table) => {
-            if let Err(fault) = desk.follow(&table).await {
+            if let Err(fault) = handler.follow(&table).await {
                 report_damaged(&fault.to_string(), &kept.put_aside()?);
             }
         }
@@ -295,7 +296,7 @@ type Rest<'s> = (UnixListener, Vec<TcpListener>, Vec<&'s UdpSocket>);
 fn listen_on<'s>(
     sockets: &'s Sockets,
     tls: Option<&Arc<Tls>>,
-    desk: &ControlHandler,
+    handler: &ControlHandler,
 ) -> Result<Rest<'s>, RunError> {
     let (mut metrics, mut datagrams) = (Vec::new(), Vec::new());
     for Open { kind, socket, .. } in &sockets.open {
@@ -307,13 +308,13 @@ fn listen_on<'s>(
             }
         };
         match (kind, tls) {
-            (Kind::Plain, _) => drop(desk.proxy().listen(socket)?),
-            (Kind::Tls, Some(tls)) => drop(desk.proxy().listen_tls(socket, tls)?),
+            (Kind::Plain, _) => drop(handler.proxy().listen(socket)?),
+            (Kind::Tls, Some(tls)) => drop(handler.proxy().listen_tls(socket, tls)?),
             (Kind::Udp, _) => {}
             // Never calls that were to be secured without it.
             (Kind::Tls, None) => return Err(RunError::NoCertificate { address: socket.local_addr()? }),
-            (Kind::Tcp, _) => drop(desk.proxy().listen_tcp(socket)?),
-            (Kind::PassThrough, _) => drop(desk.proxy().listen_pass_through(socket)?),
+            (Kind::Tcp, _) => drop(handler.proxy().listen_tcp(socket)?),
+            (Kind::PassThrough, _) => drop(handler.proxy().listen_pass_through(socket)?),
             (Kind::Metrics, _) => {
                 let socket = socket.try_clone()?;
                 socket.set_nonblocking(true)?;
@@ -326,7 +327,7 @@ fn listen_on<'s>(
     Ok((UnixListener::from_std(control)?, metrics, datagrams))
 }
 
-/// The connection to the holder, and those of holders to come.
+/// The connection to the supervisor, and those of supervisors to come.
 struct Link {
     from_holder: Option<Listening>,
     links: tokio::sync::mpsc::UnboundedReceiver<(Listening, Speaking)>,
@@ -343,7 +344,7 @@ enum Heard {
 
 struct Running {
     settings: Settings,
-    desk: Arc<ControlHandler>,
+    handler: Arc<ControlHandler>,
     sockets: Shared,
     signals: Signals,
     link: Link,
@@ -354,27 +355,27 @@ type Draining = Pin<Box<dyn Future<Output = usize> + Send>>;
 impl Running {
     async fn until_the_end(mut self) -> ServeExit {
         let mut draining: Option<Draining> = None;
-        let mut finish = self.desk.is_to_finish();
+        let mut finish = self.handler.is_to_finish();
         let mut signals = 0;
         loop {
             match self.hear(&mut draining, &mut finish).await {
                 Heard::Holder(Some(Word::Stop)) => {
                     // Nobody comes after this one.
-                    self.desk.counting().note_taken();
-                    self.desk.finish(Finish::Stop).await;
+                    self.handler.counting().note_taken();
+                    self.handler.finish(Finish::Stop).await;
                 }
                 Heard::Holder(Some(Word::End)) => return ServeExit::AtOnce,
-                Heard::Holder(Some(Word::Renewing)) => self.desk.expect_holder().await,
-                Heard::Holder(Some(Word::Stays)) => self.desk.holder_stays().await,
-                Heard::Holder(Some(Word::UpgradeFailed { why })) => self.desk.note_upgrade(Some(why)),
+                Heard::Holder(Some(Word::Renewing)) => self.handler.expect_holder().await,
+                Heard::Holder(Some(Word::Stays)) => self.handler.holder_stays().await,
+                Heard::Holder(Some(Word::UpgradeFailed { why })) => self.handler.note_upgrade(Some(why)),
                 Heard::Holder(Some(word)) => tracing::warn!(?word, "the holder said something else"),
                 Heard::Holder(None) => {
                     self.link.from_holder = None;
-                    self.desk.holder_ended().await;
+                    self.handler.holder_ended().await;
                 }
                 Heard::NewHolder(listening, speaking) => {
                     self.link.from_holder = Some(listening);
-                    self.desk.set_holder(speaking).await;
+                    self.handler.set_holder(speaking).await;
                 }
                 Heard::Signal => {
                     signals += 1;
@@ -382,15 +383,15 @@ impl Running {
                         return ServeExit::AtOnce;
                     }
                     tracing::info!("draining; a second signal ends at once");
-                    if self.desk.phase().await != Phase::Finishing {
-                        let told = self.desk.tell_holder(&Word::Leaving).await;
-                        self.desk.counting().expect(told.is_ok());
+                    if self.handler.phase().await != Phase::Finishing {
+                        let told = self.handler.tell_holder(&Word::Leaving).await;
+                        self.handler.counting().expect(told.is_ok());
                         if told.is_ok() {
                             // Datagrams wait for the process that is started now.
-                            self.desk.proxy().stop_reading().await;
+                            self.handler.proxy().stop_reading().await;
                         }
                     }
-                    self.desk.finish(Finish::Stop).await;
+                    self.handler.finish(Finish::Stop).await;
                 }
                 Heard::Finish(why) => draining = Some(self.drain(why)),
                 Heard::Drained(0) => return ServeExit::Finished,
@@ -406,7 +407,7 @@ impl Running {
     ) -> Heard {
         let from_holder = async {
             match &mut self.link.from_holder {
-                Some(holder) => holder.next().await,
+                Some(supervisor) => supervisor.next().await,
                 None => std::future::pending().await,
             }
         };
@@ -441,10 +442,10 @@ impl Running {
             Finish::HandedOver => self.settings.finish_within,
             Finish::Stop => self.settings.stop_within,
         };
-        let desk = Arc::clone(&self.desk);
+        let handler = Arc::clone(&self.handler);
         Box::pin(async move {
-            let left = desk.proxy().drain(within).await;
-            desk.counting().end(desk.proxy()).await;
+            let left = handler.proxy().drain(within).await;
+            handler.counting().end(handler.proxy()).await;
             left
         })
     }

@@ -1,10 +1,10 @@
-//! The holder: keeps the listening sockets, starts what serves and starts it again, and carries no traffic.
+//! The supervisor: keeps the listening sockets, starts what serves and starts it again, and carries no traffic.
 //!
 //! Invariants:
 //!
-//! 1. While the holder lives, the sockets listen: a connection that comes while nobody serves waits in their queue.
-//! 2. At most one holder has a control socket (a lock beside it says so), so nobody else starts what serves there.
-//! 3. The end of the holder ends nothing else. The next one takes the sockets from the process that serves, and has another one
+//! 1. While the supervisor lives, the sockets listen: a connection that comes while nobody serves waits in their queue.
+//! 2. At most one supervisor has a control socket (a lock beside it says so), so nobody else starts what serves there.
+//! 3. The end of the supervisor ends nothing else. The next one takes the sockets from the process that serves, and has another one
 //!    take over from that, so that its own settings hold.
 
 mod adopted_sockets;
@@ -51,7 +51,7 @@ const LONGEST_REST: Duration = Duration::from_secs(5);
 /// Told once calls are served, each time by another process, with the addresses.
 pub type Serving = Box<dyn Fn(&[Listen]) + Send + Sync>;
 
-/// What a holder is started with.
+/// What a supervisor is started with.
 pub struct Plan {
     /// Addresses to listen on. Port 0 takes a free one.
     pub listen: Vec<Listen>,
@@ -62,7 +62,7 @@ pub struct Plan {
     /// Makes the command of a serving process, which finds its link as standard input.
     pub command: Box<dyn Fn() -> std::process::Command + Send + Sync>,
     pub serving: Serving,
-    /// Makes the command with which this holder was started. It goes on so once a process serves whose program is another one
+    /// Makes the command with which this supervisor was started. It goes on so once a process serves whose program is another one
     /// than its own.
     pub again: Box<dyn Fn() -> std::process::Command + Send + Sync>,
 }
@@ -76,7 +76,7 @@ impl std::fmt::Debug for Plan {
     }
 }
 
-/// How a holder ended.
+/// How a supervisor ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SupervisorExit {
     /// It was asked to, and everything had ended.
@@ -107,7 +107,7 @@ pub enum HoldError {
     Io(#[from] io::Error),
 }
 
-/// Number of a process, in the order in which this holder got to know it.
+/// Number of a process, in the order in which this supervisor got to know it.
 type Number = u64;
 
 /// What happened.
@@ -121,7 +121,7 @@ enum Event {
 struct Process {
     speaking: Speaking,
     since: Instant,
-    /// Kills it, where this holder started it; none once that was done.
+    /// Kills it, where this supervisor started it; none once that was done.
     kill: Option<oneshot::Sender<()>>,
     pid: Option<u32>,
     /// Why it can't serve, in its own words.
@@ -144,7 +144,7 @@ struct Holder {
     start_at: Option<Instant>,
     events: mpsc::UnboundedSender<(Number, Event)>,
     renewing: Option<Renewing>,
-    /// Given back when the holder ends, however that is.
+    /// Given back when the supervisor ends, however that is.
     lock: File,
 }
 
@@ -154,31 +154,31 @@ pub async fn hold(plan: Plan) -> Result<SupervisorExit, HoldError> {
     let mut signals = Signals::new()?;
     let mut upgrades = [signal(SignalKind::hangup())?, signal(SignalKind::user_defined2())?];
     let (events, mut happened) = mpsc::unbounded_channel();
-    let mut holder = Holder::begin(plan, events).await?;
+    let mut supervisor = Holder::begin(plan, events).await?;
     loop {
-        let start_at = holder.start_at.filter(|_| holder.renewing.is_none());
-        let renew_at = holder.renewing.as_ref().map(Renewing::at);
-        let too_late = holder.coming.map(|(_, until)| until);
+        let start_at = supervisor.start_at.filter(|_| supervisor.renewing.is_none());
+        let renew_at = supervisor.renewing.as_ref().map(Renewing::at);
+        let too_late = supervisor.coming.map(|(_, until)| until);
         let [hangup, user] = &mut upgrades;
         tokio::select! {
             Some((number, event)) = happened.recv() => {
-                if let Some(ended) = holder.obey(number, event).await? {
+                if let Some(ended) = supervisor.obey(number, event).await? {
                     return Ok(ended);
                 }
             }
             () = signals.next() => {
-                if holder.is_stopping {
-                    holder.say_to_all(&Word::End).await;
+                if supervisor.is_stopping {
+                    supervisor.say_to_all(&Word::End).await;
                     return Ok(SupervisorExit::AtOnce);
                 }
-                if holder.stop().await {
+                if supervisor.stop().await {
                     return Ok(SupervisorExit::Stopped);
                 }
             }
-            () = either(hangup, user) => holder.upgrade().await?,
-            () = at(start_at) => holder.start().await?,
-            () = at(renew_at) => holder.renew().await,
-            () = at(too_late) => holder.give_up_coming().await,
+            () = either(hangup, user) => supervisor.upgrade().await?,
+            () = at(start_at) => supervisor.start().await?,
+            () = at(renew_at) => supervisor.renew().await,
+            () = at(too_late) => supervisor.give_up_coming().await,
         }
     }
 }
@@ -198,7 +198,7 @@ async fn at(time: Option<Instant>) {
 }
 
 impl Holder {
-    /// Takes what there is: from itself as another program, from the processes of an earlier holder, or nothing.
+    /// Takes what there is: from itself as another program, from the processes of an earlier supervisor, or nothing.
     async fn begin(
         mut plan: Plan,
         events: mpsc::UnboundedSender<(Number, Event)>,
@@ -219,7 +219,7 @@ impl Holder {
             taken = taken.checked(&plan.control)?;
             (sockets::make(&mut plan, taken.sockets.take())?, Vec::new(), true)
         };
-        let mut holder = Self {
+        let mut supervisor = Self {
             plan,
             addresses: sockets.listens(),
             sockets: Some(sockets),
@@ -237,17 +237,17 @@ impl Holder {
         };
         let known: Vec<u32> = taken.links.iter().map(|link| link.pid).collect();
         for link in taken.links {
-            let number = holder.know(link.listening, link.speaking, Ours::Perhaps(link.pid));
+            let number = supervisor.know(link.listening, link.speaking, Ours::Perhaps(link.pid));
             if link.serves {
-                holder.serving = Some(number);
-                holder.has_served = true;
+                supervisor.serving = Some(number);
+                supervisor.has_served = true;
             }
         }
-        process::reap(&holder.plan.control, children.into_iter().filter(|pid| !known.contains(pid)));
+        process::reap(&supervisor.plan.control, children.into_iter().filter(|pid| !known.contains(pid)));
         if wants_start {
-            holder.start().await?;
+            supervisor.start().await?;
         }
-        Ok(holder)
+        Ok(supervisor)
     }
 
     /// Listens to a process from now on.

@@ -80,7 +80,7 @@ pub(crate) async fn run_counting<S: Stream>(
     (idle, buffers): (Idle, &Buffers),
     so_far: &std::cell::Cell<(u64, u64)>,
 ) -> TunnelSummary {
-    let mut patience = ConnectionTimeout::new(idle.open);
+    let mut time_limit = ConnectionTimeout::new(idle.open);
     let (mut up, mut down) = (Way::new(), Way::new());
     let end = poll_fn(|cx| {
         let before = (up.passed, down.passed, up.state, down.state);
@@ -88,7 +88,7 @@ pub(crate) async fn run_counting<S: Stream>(
         let down_ended = down.poll((&mut version, &mut from_version), caller, buffers, cx);
         if before != (up.passed, down.passed, up.state, down.state) {
             so_far.set((up.passed, down.passed));
-            patience.begin(match (up.state, down.state) {
+            time_limit.begin(match (up.state, down.state) {
                 (State::Open, State::Open) => idle.open,
                 (_, State::Open) => idle.caller_closed,
                 (_, State::Ending | State::Ended) => idle.version_closed,
@@ -102,7 +102,7 @@ pub(crate) async fn run_counting<S: Stream>(
                 Poll::Ready(End::VersionGone)
             }
             (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => Poll::Ready(End::Closed),
-            (Poll::Pending, _) | (_, Poll::Pending) => patience.poll_over(cx).map(|()| End::Idle),
+            (Poll::Pending, _) | (_, Poll::Pending) => time_limit.poll_over(cx).map(|()| End::Idle),
         }
     })
     .await;

@@ -44,7 +44,7 @@ pub(crate) enum Order {
     StopReading(oneshot::Sender<()>),
     /// Another process goes on with the flows of UDP, which end here.
     GiveFlows(oneshot::Sender<Vec<(FlowForm, OwnedFd)>>),
-    /// What was counted goes into the basket. Answered once it is there.
+    /// What was counted goes into the shard. Answered once it is there.
     Gather(oneshot::Sender<()>),
     /// Accepts nothing more, and ends each connection with its next answer.
     Drain,
@@ -72,7 +72,7 @@ pub(crate) struct Crew {
     pub connections: Box<[AtomicUsize]>,
     pub orders: Box<[mpsc::UnboundedSender<Order>]>,
     pub timeline: Arc<Timeline>,
-    pub basket: ThreadShard,
+    pub shard: ThreadShard,
     pub log: Option<Log>,
     /// Whose PROXY headers are believed, and needed.
     pub announcers: OnceLock<Box<[Network]>>,
@@ -165,9 +165,9 @@ impl Worker {
         self.pools.sweep();
     }
 
-    /// What was counted goes into the basket.
+    /// What was counted goes into the shard.
     pub(crate) fn hand_over_counts(&self) {
-        self.crew.basket.put(self.counts.take(Instant::now()));
+        self.crew.shard.put(self.counts.take(Instant::now()));
     }
 
     /// From now on each connection ends with its next answer.

@@ -384,7 +384,7 @@ pub struct LeaseRow {
 macro_rules! writes {
     ($($table:ident $variant:ident($row:ident) $writing:ident $ends:ident [$($key:ident),*] from $source:ident
         [$($column:ident),*];)*) => {
-        /// Everything that one transaction writes: the rows of each table, as [`super::declared`] says how, and what goes. What
+        /// Everything that one transaction writes: the rows of each table, as [`super::schema`] says how, and what goes. What
         /// goes, goes first, but for effects that are done. No list holds a key twice.
         ///
         /// Text can't hold the character NUL, and numbers can't exceed `i64::MAX`; a batch with either is refused.

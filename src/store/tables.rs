@@ -44,7 +44,7 @@ pub(crate) enum Kind {
     Bytes,
 }
 
-/// What happens to a row whose key is there. See [`super::declared`].
+/// What happens to a row whose key is there. See [`super::schema`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writing {
     Upsert,
@@ -52,7 +52,7 @@ pub(crate) enum Writing {
     Insert,
 }
 
-/// With what rows go. See [`super::declared`].
+/// With what rows go. See [`super::schema`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ends {
     Alone,

@@ -14,8 +14,8 @@
 //!
 //! Pure: no clock, no input or output, and no randomness of its own.
 //!
-//! [`wanted`] is what a router is to do: services with their variations, targets and tables, checked. [`nginx`] and [`haproxy`]
-//! are what that is in the language of a kind of router. [`seen`] is what one was seen to do, and [`health`] what is left of the
+//! [`desired`] is what a router is to do: services with their variations, targets and tables, checked. [`nginx`] and [`haproxy`]
+//! are what that is in the language of a kind of router. [`observed`] is what one was seen to do, and [`health`] what is left of the
 //! wanted state while targets are away. [`line`] is what routers log of calls. [`adopt`] is what one does by its operator's own
 //! configuration.
 //!

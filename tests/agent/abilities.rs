@@ -68,11 +68,11 @@ impl Embedded {
         let listen = kinds.into_iter().zip(at).map(|(kind, address)| Listen { kind, address }).collect();
         let state = folder.path().join("proxy");
         fs::create_dir(&state).unwrap();
-        let desk = Arc::new(ControlHandler::new(proxy, &state, listen, "0.0.0-test").unwrap());
+        let handler = Arc::new(ControlHandler::new(proxy, &state, listen, "0.0.0-test").unwrap());
         let socket = folder.path().join("proxy.sock");
         let listener = UnixListener::bind(&socket).unwrap();
-        desk.open();
-        let serving = tokio::spawn(control::serve(listener, desk));
+        handler.open();
+        let serving = tokio::spawn(control::serve(listener, handler));
         Self { client: Client::new(socket), at, roots, serving, _folder: folder }
     }
 }

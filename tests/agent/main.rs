@@ -1,4 +1,4 @@
-//! The agent: its mind in a world of words, its runtimes with real processes.
+//! The agent: its state machine in a world of words, its runtimes with real processes.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets an error is to end there")]
 

@@ -1,4 +1,4 @@
-//! From the proxy's ledger to what the manager is told of a stage.
+//! From the proxy's counts to what the manager is told of a stage.
 
 #![allow(clippy::float_cmp, reason = "what travels is the same to the last bit")]
 
@@ -371,25 +371,25 @@ proptest! {
         let room = Retention { age: Duration::from_secs(10 * ages_after), ..Retention::default() };
         let at = |interval: u64| Moment { now: timeline.start_of(interval), wall_ms: 0 };
         let (mut life, mut now, mut made) = (1, 0, [0, 0]);
-        let mut ledger = CallMetrics::new(timeline, room, life);
+        let mut call_metrics = CallMetrics::new(timeline, room, life);
         let (mut counts, mut before) = (counts(), None::<StageSummary>);
         let stage = stage("[]");
-        let take = |counts: &mut StageCounts, ledger: &mut CallMetrics| {
-            let reading = ledger.since(counts.cursor());
+        let take = |counts: &mut StageCounts, call_metrics: &mut CallMetrics| {
+            let reading = call_metrics.since(counts.cursor());
             counts.take(&reading, same);
         };
         for happening in happenings {
             match happening {
                 Happening::Calls(new, ok, bad) => {
-                    ledger.absorb(now, &key(if new { NEW } else { BASE }), &tally(ok, bad), at(now));
+                    call_metrics.absorb(now, &key(if new { NEW } else { BASE }), &tally(ok, bad), at(now));
                     made[usize::from(new)] += ok + bad;
                 }
                 Happening::Passes(intervals) => {
                     now += intervals;
-                    ledger.close(now);
+                    call_metrics.close(now);
                 }
                 Happening::Read => {
-                    take(&mut counts, &mut ledger);
+                    take(&mut counts, &mut call_metrics);
                     prop_assert_eq!(calls(&counts), made);
                     prop_assert_eq!(counts.gone(), 0);
                     let summary = counts.summary(&stage, StageStatus::InProgress, ALL);
@@ -398,11 +398,11 @@ proptest! {
                     prop_assert!(summary.strata.is_empty() || Some(sum) == summary.f2_calls);
                     before = Some(summary);
                 }
-                Happening::ReadInVain => take(&mut counts.clone(), &mut ledger),
+                Happening::ReadInVain => take(&mut counts.clone(), &mut call_metrics),
                 Happening::Anew => {
-                    take(&mut counts, &mut ledger);
+                    take(&mut counts, &mut call_metrics);
                     (life, now) = (life + 1, 0);
-                    ledger = CallMetrics::new(timeline, room, life);
+                    call_metrics = CallMetrics::new(timeline, room, life);
                 }
             }
         }

@@ -139,10 +139,10 @@ async fn shares_calls_and_targets_of_each_variation_are_told_as_they_are() {
     let (port, listen) = (address.port(), vec![Listen { kind: Kind::Plain, address }]);
     let state = root.path().join("proxy");
     fs::create_dir(&state).unwrap();
-    let desk = Arc::new(ControlHandler::new(proxy, &state, listen, "0.0.0-test").unwrap());
+    let handler = Arc::new(ControlHandler::new(proxy, &state, listen, "0.0.0-test").unwrap());
     let socket = UnixListener::bind(root.path().join("proxy.sock")).unwrap();
-    desk.open();
-    let serving = tokio::spawn(control::serve(socket, Arc::clone(&desk)));
+    handler.open();
+    let serving = tokio::spawn(control::serve(socket, Arc::clone(&handler)));
 
     let (a, b, c) = (Backend::start().await, Backend::start().await, Backend::start().await);
     let nobody = free_port();

@@ -62,12 +62,12 @@ impl WebhookWorld {
             folder: self.root.path().join("state"),
             sends_content: true,
             runners: vec!["python".to_owned(), "program".to_owned()],
-            patience: Duration::from_secs(20),
+            time_limit: Duration::from_secs(20),
         }
     }
 
     fn quick(&self) -> Webhook {
-        Webhook::open(Settings { patience: Duration::from_millis(300), ..self.settings() }).unwrap()
+        Webhook::open(Settings { time_limit: Duration::from_millis(300), ..self.settings() }).unwrap()
     }
 }
 
@@ -244,7 +244,7 @@ async fn a_list_of_a_time_before_is_read_again() {
     world.operator.is(Mood::Lists(json!({"generation": 99, "versions": []})));
     drop(other);
     let folder: PathBuf = world.root.path().join("other");
-    let quick = Settings { folder, patience: Duration::from_millis(100), ..world.settings() };
+    let quick = Settings { folder, time_limit: Duration::from_millis(100), ..world.settings() };
     let error = Webhook::open(quick).unwrap().list().await.unwrap_err();
     assert!(error.to_string().contains("at generation 99, and 100 is awaited"), "{error}");
 }
@@ -277,7 +277,7 @@ fn settings_that_can_not_be_meant_are_refused_by_name() {
         folder: folder.path().to_owned(),
         sends_content: false,
         runners: Vec::new(),
-        patience: Duration::from_secs(10),
+        time_limit: Duration::from_secs(10),
     };
     for (settings, says) in [
         (

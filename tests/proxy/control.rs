@@ -24,7 +24,7 @@ const BASE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbase";
 
 /// A proxy with a control, and whoever asks there.
 struct Controlled {
-    desk: Arc<ControlHandler>,
+    handler: Arc<ControlHandler>,
     client: Client,
     folder: TempDir,
 }
@@ -33,14 +33,14 @@ impl Controlled {
     fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let proxy = Proxy::start(1, Limits::default()).unwrap();
-        let desk =
+        let handler =
             ControlHandler::new(proxy, &folder.path().join("state"), Vec::new(), "0.0.0-test").unwrap();
-        let desk = Arc::new(desk);
+        let handler = Arc::new(handler);
         let path = folder.path().join("control.sock");
         let listener = UnixListener::bind(&path).unwrap();
-        desk.open();
-        tokio::spawn(control::serve(listener, Arc::clone(&desk)));
-        Self { desk, client: Client::new(path), folder }
+        handler.open();
+        tokio::spawn(control::serve(listener, Arc::clone(&handler)));
+        Self { handler, client: Client::new(path), folder }
     }
 
     async fn put(&self, form: &TableForm) -> Result<Applied, ClientError> {
@@ -97,7 +97,7 @@ async fn a_table_that_cannot_be_kept_is_refused_and_the_one_before_goes_on() {
     let (status, why) = refused(controlled.put(&table(2, at, at, 5_000)).await);
     assert_eq!(status, 507);
     assert!(why.contains("can't be kept on disk"), "{why}");
-    assert_eq!(controlled.desk.proxy().table().generation(), 1);
+    assert_eq!(controlled.handler.proxy().table().generation(), 1);
     fs::rename(&away, controlled.state()).unwrap();
     controlled.put(&table(2, at, at, 5_000)).await.unwrap();
     assert_eq!(loaded(&controlled.state()).generation, 2);
@@ -128,7 +128,7 @@ async fn a_table_that_is_old_changed_wrong_or_none_is_refused_with_a_sentence() 
     let (status, why) = controlled.put_text(vec![b' '; MAX_TABLE + 1]).await;
     assert_eq!(status, 413, "{why}");
 
-    assert_eq!(controlled.desk.proxy().table().generation(), 7);
+    assert_eq!(controlled.handler.proxy().table().generation(), 7);
     assert_eq!(fs::read(controlled.state().join("table")).unwrap(), kept);
 }
 
@@ -177,7 +177,7 @@ async fn any_byte_of_the_kept_table_that_changes_is_found_and_the_file_is_put_as
 async fn a_version_is_drained_once_no_table_names_it_and_its_last_call_has_ended() {
     let controlled = Controlled::start();
     let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let at = controlled.desk.proxy().listen(&socket).unwrap();
+    let at = controlled.handler.proxy().listen(&socket).unwrap();
     let slow = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = version(BASE).await;
     controlled.put(&table(1, base, slow.local_addr().unwrap(), 10_000)).await.unwrap();
@@ -214,7 +214,7 @@ async fn a_version_is_drained_once_no_table_names_it_and_its_last_call_has_ended
 async fn that_a_version_can_not_be_connected_to_is_told_at_once_and_once() {
     let controlled = Controlled::start();
     let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let at = controlled.desk.proxy().listen(&socket).unwrap();
+    let at = controlled.handler.proxy().listen(&socket).unwrap();
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     controlled.put(&table(1, gone, gone, 0)).await.unwrap();
     let ask = async |wait: u64| {
@@ -240,7 +240,7 @@ async fn tables_that_change_often_leave_nothing_behind() {
     for generation in 1..=300 {
         controlled.put(&table(generation, at, at, (generation % 100) as u16)).await.unwrap();
     }
-    assert!(controlled.desk.proxy().leaving().is_empty());
+    assert!(controlled.handler.proxy().leaving().is_empty());
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Processes that end, are killed and are renewed while calls go on: holder and serving processes are this test program itself.
+//! Processes that end, are killed and are renewed while calls go on: supervisor and serving processes are this test program itself.
 
 mod counted;
 mod doors;
@@ -161,7 +161,7 @@ async fn a_holder_that_is_killed_loses_nothing_and_the_next_one_takes_the_socket
         assert!(after.held);
         assert_eq!(after.listen, before.listen);
         held.put(generation, version.at).await;
-        // The new holder does what holders do.
+        // The new supervisor does what supervisors do.
         held.upgrade().await;
     }
     let made = callers.end().await;

@@ -35,7 +35,7 @@ use crate::{
 const BASE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbase";
 const BROKEN: &str = "HTTP/1.1 500 Broken\r\nContent-Length: 0\r\n\r\n";
 
-/// Nobody but the caller is waited for with little patience.
+/// Nobody but the caller is waited for with a short time limit.
 fn slow_callers() -> Limits {
     Limits { body_idle: SOON, first_byte: NEVER, ..Limits::default() }
 }

@@ -136,13 +136,13 @@ async fn the_control_answers_with_counts_after_a_cursor_and_with_metrics() {
     let folder = tempfile::tempdir().unwrap();
     let running = start(Limits::default());
     let at = running.at;
-    let desk =
+    let handler =
         ControlHandler::new(running.proxy, &folder.path().join("state"), Vec::new(), "0.0.0-test").unwrap();
-    let (desk, path) = (Arc::new(desk), folder.path().join("control.sock"));
-    desk.open();
-    tokio::spawn(control::serve(UnixListener::bind(&path).unwrap(), Arc::clone(&desk)));
+    let (handler, path) = (Arc::new(handler), folder.path().join("control.sock"));
+    handler.open();
+    tokio::spawn(control::serve(UnixListener::bind(&path).unwrap(), Arc::clone(&handler)));
     let ((base, _), (new, _)) = (acting(None).await, acting(None).await);
-    desk.change(&table(1, base, new, 0)).await.unwrap();
+    handler.change(&table(1, base, new, 0)).await.unwrap();
     let mut caller = Caller::new(at);
     for _ in 0..5 {
         caller.call("GET", Act::Ok, "").await;

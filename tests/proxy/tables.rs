@@ -28,7 +28,7 @@ const TWO: &str = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\ntwo";
 
 /// A proxy that takes calls on some sockets, and one of them with TLS.
 struct Listening {
-    desk: Arc<ControlHandler>,
+    handler: Arc<ControlHandler>,
     client: Client,
     plain: Listen,
     own: Listen,
@@ -56,14 +56,14 @@ impl Listening {
         let tls = listen(Kind::Tls, proxy.listen_tls(&free(), &loaded).unwrap());
         let metrics = listen(Kind::Metrics, free_address());
         let listens = vec![plain, own, tls, metrics];
-        let desk = Arc::new(
+        let handler = Arc::new(
             ControlHandler::new(proxy, &folder.path().join("state"), listens, "0.0.0-test").unwrap(),
         );
         let path = folder.path().join("control.sock");
         let listener = UnixListener::bind(&path).unwrap();
-        desk.open();
-        tokio::spawn(control::serve(listener, Arc::clone(&desk)));
-        Self { desk, client: Client::new(path), plain, own, tls, metrics, authority, _folder: folder }
+        handler.open();
+        tokio::spawn(control::serve(listener, Arc::clone(&handler)));
+        Self { handler, client: Client::new(path), plain, own, tls, metrics, authority, _folder: folder }
     }
 
     async fn put(&self, table: &Value) -> Result<Applied, (u16, String)> {
@@ -136,7 +136,7 @@ async fn a_table_opens_no_ports_and_two_services_share_none() {
     assert!(of.put(&zero).await.unwrap_err().1.contains("from 1 to 65535"));
     let none = json!({"generation": 1, "services": [service("one", json!([70_000]))]});
     assert!(of.put(&none).await.unwrap_err().1.starts_with("this is no table: "));
-    assert_eq!(of.desk.proxy().table().generation(), 0);
+    assert_eq!(of.handler.proxy().table().generation(), 0);
 }
 
 /// What is wrong with a service, and what is said of it.
@@ -208,7 +208,7 @@ async fn each_fault_of_a_table_is_refused_by_name_and_changes_nothing() {
         let (status, why) = of.put(&table).await.unwrap_err();
         assert_eq!(status, 422, "{table}: {why}");
         assert!(why.contains(expected), "{table}: {why}");
-        assert_eq!(of.desk.proxy().table().generation(), 0);
+        assert_eq!(of.handler.proxy().table().generation(), 0);
     }
     of.put(&with(json!({}))).await.unwrap();
     assert_eq!(of.at(of.plain, "/a").await, "one");

@@ -276,7 +276,7 @@ async fn carried_out<A: Serialize>(
 /// Waits for what an order is answered with. Who leaves meanwhile doesn't end it.
 async fn ask<A>(
     orders: &Orders,
-    patience: Duration,
+    time_limit: Duration,
     order: impl FnOnce(oneshot::Sender<A>) -> Order,
 ) -> Result<A, Answer> {
     let (answer, answered) = oneshot::channel();
@@ -286,13 +286,13 @@ async fn ask<A>(
     };
     let ends = || refusal(StatusCode::SERVICE_UNAVAILABLE, "the agent is about to end");
     let late = || {
-        let seconds = patience.as_secs();
+        let seconds = time_limit.as_secs();
         let why = format!(
             "the agent is busy: it has not answered within {seconds} s; what was asked may be done yet"
         );
         refusal(StatusCode::GATEWAY_TIMEOUT, why)
     };
-    timeout(patience, asked).await.map_err(|_| late())?.ok_or_else(ends)
+    timeout(time_limit, asked).await.map_err(|_| late())?.ok_or_else(ends)
 }
 
 fn refused_answer(refused: &Refused) -> Answer {

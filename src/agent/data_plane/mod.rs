@@ -1,13 +1,13 @@
 //! Whatever splits the calls beside an agent: the port, and what stands behind it.
 //!
-//! The mind ([`crate::core`]) decides whole tables, has one put in force, and counts as done only what was read back. Which kind of
+//! The state machine ([`crate::state_machine`]) decides whole tables, has one put in force, and counts as done only what was read back. Which kind of
 //! router does that, it doesn't know: what makes a difference to it stands in [`Abilities`].
 //!
 //! | | what it is | what it leads |
 //! |---|---|---|
-//! | `embedded.rs` | the proxy beside the agent, over its control socket | functions and services |
-//! | `reach.rs` | which targets of services that proxy can reach | |
-//! | `routed.rs` | an nginx or an `HAProxy`, led by [`router::lead::Lead`] | services |
+//! | `built_in_proxy.rs` | the proxy beside the agent, over its control socket | functions and services |
+//! | `reachability.rs` | which targets of services that proxy can reach | |
+//! | `external_router.rs` | an nginx or an `HAProxy`, led by [`router::controller::Lead`] | services |
 
 mod built_in_proxy;
 mod external_router;

@@ -1,5 +1,5 @@
 //! Which targets of services can be reached: names become addresses, and addresses are looked at, again and again. A router that is led
-//! does this in [`router::lead`]; the proxy beside an agent is told whole tables by number, and so what is left of one is weighed here.
+//! does this in [`router::controller`]; the proxy beside an agent is told whole tables by number, and so what is left of one is weighed here.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

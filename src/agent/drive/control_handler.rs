@@ -1,4 +1,4 @@
-//! What people ask of the agent: told to the mind, and answered once it is so.
+//! What people ask of the agent: told to the state machine, and answered once it is so.
 
 use std::{collections::BTreeMap, future::pending, path::Path, sync::Arc, time::Duration};
 
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// How long a proxy may take to end what it has, at the longest.
 const DRAIN: Duration = Duration::from_secs(90);
 
-/// What is known beside the mind, and who waits for an answer.
+/// What is known beside the state machine, and who waits for an answer.
 #[derive(Debug, Default)]
 pub struct ControlHandler {
     pub running: BTreeMap<VersionId, Running>,
@@ -136,7 +136,7 @@ impl ControlHandler {
         }
     }
 
-    /// Hands what was copied to the mind.
+    /// Hands what was copied to the state machine.
     pub fn add(&mut self, copied: Copied, core: &mut StateMachine, now: Now) {
         let Copied { name, function, content, answer } = copied;
         let (version, runner) = match content {

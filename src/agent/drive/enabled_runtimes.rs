@@ -201,8 +201,8 @@ impl One {
                 Reach::Unknown | Reach::Reached => Err("it was not asked".to_owned()),
             };
         }
-        let patience = if reach == Reach::Reached { PATIENCE } else { PATIENCE_AWAY };
-        let listed = match timeout_at(began + patience, asking.open.join_next()).await {
+        let time_limit = if reach == Reach::Reached { PATIENCE } else { PATIENCE_AWAY };
+        let listed = match timeout_at(began + time_limit, asking.open.join_next()).await {
             Ok(Some(Ok(listed))) => listed.map_err(|error| error.to_string()),
             Ok(Some(Err(error))) => Err(format!("asking it broke off: {error}")),
             Ok(None) => Err("it was not asked".to_owned()),
@@ -210,7 +210,7 @@ impl One {
             Err(_) => match reach {
                 Reach::Away(why) => return Err(why),
                 Reach::Unknown | Reach::Reached => {
-                    Err(format!("it didn't say within {} s what it runs", patience.as_secs()))
+                    Err(format!("it didn't say within {} s what it runs", time_limit.as_secs()))
                 }
             },
         };

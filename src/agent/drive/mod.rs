@@ -1,6 +1,6 @@
-//! The agent at work: carries out what its mind ([`crate::core`]) wants, tells it what came of it, and keeps what it must not forget.
+//! The agent at work: carries out what its state machine ([`crate::state_machine`]) wants, tells it what came of it, and keeps what it must not forget.
 //!
-//! - What the mind decided is on disk before anything that follows from it is begun. While it can't be written, nothing new is
+//! - What the state machine decided is on disk before anything that follows from it is begun. While it can't be written, nothing new is
 //!   begun, what serves goes on, and it is tried again.
 //! - Whatever is in flight and not wanted any more is given up, but for the end of a version: that is waited for.
 
@@ -134,8 +134,8 @@ struct Driver {
     tasks: JoinSet<Event>,
     in_flight: HashMap<Act, AbortHandle>,
     orders: mpsc::Receiver<Order>,
-    desk: ControlHandler,
-    teller: Reporter,
+    handler: ControlHandler,
+    reporter: Reporter,
     _control: Control,
     /// The forms of functions that can be run here, as the manager was told.
     forms: Option<Vec<String>>,
@@ -186,7 +186,7 @@ impl Driver {
         let tools = Arc::new(tools);
         Ok(Self {
             core,
-            teller: Reporter::start(Arc::clone(&tools), driver),
+            reporter: Reporter::start(Arc::clone(&tools), driver),
             tools,
             settings,
             memory,
@@ -194,7 +194,7 @@ impl Driver {
             tasks: JoinSet::new(),
             in_flight: HashMap::new(),
             orders,
-            desk: ControlHandler::default(),
+            handler: ControlHandler::default(),
             _control: control,
             forms: None,
         })
@@ -241,8 +241,8 @@ impl Driver {
         if !self.is_unsaved() {
             self.start_acts(now);
         }
-        self.desk.answer(&mut self.core, &self.tools);
-        let early = self.teller.show(|| Report::of(&self.core, &*self.tools.front));
+        self.handler.answer(&mut self.core, &self.tools);
+        let early = self.reporter.show(|| Report::of(&self.core, &*self.tools.front));
         let wait = Duration::from_millis(self.core.wakes_in_ms(now)).min(early.unwrap_or(Duration::MAX));
         let wait = if self.is_unsaved() { wait.min(SAVE_AGAIN) } else { wait };
         tokio::select! {
@@ -261,9 +261,9 @@ impl Driver {
                 let now = self.now();
                 self.core.look_now(now);
             }
-            copied = self.desk.copied() => {
+            copied = self.handler.copied() => {
                 let now = self.now();
-                self.desk.add(copied, &mut self.core, now);
+                self.handler.add(copied, &mut self.core, now);
             }
         }
         false
@@ -281,7 +281,7 @@ impl Driver {
 
     /// Whether the state could not be written when that was tried last.
     fn is_unsaved(&self) -> bool {
-        self.desk.unsaved.is_some()
+        self.handler.unsaved.is_some()
     }
 
     fn save(&mut self) {
@@ -290,12 +290,12 @@ impl Driver {
         }
         match persistence::write(&self.memory.state_path(), self.core.state()) {
             Ok(()) => {
-                if self.desk.unsaved.take().is_some() {
+                if self.handler.unsaved.take().is_some() {
                     tracing::info!("what the agent knows is kept again");
                 }
             }
             Err(error) => {
-                if self.desk.unsaved.replace(error.to_string()).is_none() {
+                if self.handler.unsaved.replace(error.to_string()).is_none() {
                     tracing::error!("what the agent knows can't be kept, and nothing new is begun: {error}");
                 }
             }
@@ -351,7 +351,7 @@ impl Driver {
             }
         };
         if let Event::Listed(Ok(listed)) = &event {
-            self.desk.note_running(listed);
+            self.handler.note_running(listed);
             self.say_what_runs();
         }
         let ended = match &event {
@@ -411,7 +411,7 @@ impl Driver {
 
     fn order(&mut self, order: Order) {
         let now = self.now();
-        self.desk.take(order, &mut self.core, &self.tools, &self.settings, now);
+        self.handler.take(order, &mut self.core, &self.tools, &self.settings, now);
     }
 
     /// Ends as the settings want it.

@@ -104,7 +104,7 @@ fn is_podman(path: &str) -> bool {
 }
 
 fn called(settings: &Settings) -> Result<webhook::Settings, Fault> {
-    let WebhookSettings { url, secret_file, agent, sends_content, runners, patience } =
+    let WebhookSettings { url, secret_file, agent, sends_content, runners, time_limit } =
         settings.runtimes.webhook.clone();
     if url.is_empty() {
         return Err(missing("webhook.url"));
@@ -119,7 +119,7 @@ fn called(settings: &Settings) -> Result<webhook::Settings, Fault> {
         sends_content,
         // As offers are read here, or none would be found by its form.
         runners: runners.iter().map(|runner| form(runner).to_owned()).collect(),
-        patience,
+        time_limit,
     })
 }
 

@@ -17,8 +17,8 @@ use crate::{
 };
 
 /// How a version stands.
-pub fn version(core: &StateMachine, desk: &ControlHandler, version: &VersionId) -> VersionStatus {
-    if let Some(running) = desk.running.get(version) {
+pub fn version(core: &StateMachine, handler: &ControlHandler, version: &VersionId) -> VersionStatus {
+    if let Some(running) = handler.running.get(version) {
         return running.into();
     }
     let runner = core.note(version).map_or_else(String::new, |note| note.runner.clone());
@@ -38,7 +38,7 @@ pub fn version(core: &StateMachine, desk: &ControlHandler, version: &VersionId) 
 
 pub fn status(
     core: &StateMachine,
-    desk: &ControlHandler,
+    handler: &ControlHandler,
     tools: &Tools,
     settings: &Settings,
     now: Now,
@@ -66,9 +66,9 @@ pub fn status(
         },
         router: proxy.is_none().then(|| router(tools.front.kind(), core, &view, now)),
         proxy,
-        unsaved: desk.unsaved.clone(),
+        unsaved: handler.unsaved.clone(),
         runtimes: tools.runtimes.status(),
-        functions: functions.map(|(name, function)| of_function(core, desk, name, function)).collect(),
+        functions: functions.map(|(name, function)| of_function(core, handler, name, function)).collect(),
         services: state.services.values().map(|led| of_service(led, &view)).collect(),
         work: state.work.as_ref().map(|work| of_work(core, work)),
         owed: PendingReports {
@@ -131,7 +131,7 @@ fn of_service(led: &LedService, view: &View) -> ServiceStatus {
 
 fn of_function(
     core: &StateMachine,
-    desk: &ControlHandler,
+    handler: &ControlHandler,
     name: &str,
     function: &Function,
 ) -> FunctionStatus {
@@ -141,7 +141,7 @@ fn of_function(
         let testing = testing.filter(|testing| core.stage_name(testing.stage) == Some(&*candidate.stage));
         let side = testing.map(|testing| testing.counts.new_version().clone()).unwrap_or_default();
         CandidateStatus {
-            version: version(core, desk, &candidate.version),
+            version: version(core, handler, &candidate.version),
             share: candidate.share,
             stage: candidate.stage.clone(),
             calls: side.calls,
@@ -153,12 +153,12 @@ fn of_function(
         name: name.to_owned(),
         sticky: function.routing.sticky.clone(),
         retry: function.routing.retry,
-        stable: version(core, desk, &function.stable),
+        stable: version(core, handler, &function.stable),
         candidate,
         kept: function
             .kept
             .as_ref()
-            .map(|kept| KeptStatus { version: version(core, desk, &kept.version), until_ms: None }),
+            .map(|kept| KeptStatus { version: version(core, handler, &kept.version), until_ms: None }),
     }
 }
 

@@ -97,7 +97,7 @@ impl Default for Runtimes {
                 agent: String::new(),
                 sends_content: true,
                 runners: Vec::new(),
-                patience: Duration::from_secs(30),
+                time_limit: Duration::from_secs(30),
             },
             oci: OciSettings {
                 program: String::new(),
@@ -126,7 +126,7 @@ pub struct WebhookSettings {
     /// The forms of functions that are run there; one has to be named.
     pub runners: Vec<String>,
     /// How long one call may take.
-    pub patience: Duration,
+    pub time_limit: Duration,
 }
 
 /// The runtime `oci`.

@@ -75,7 +75,7 @@ pub struct NginxSettings {
     /// Where services take calls.
     pub addresses: Vec<IpAddr>,
     /// For one answer.
-    pub patience: Duration,
+    pub time_limit: Duration,
     /// The socket to which it logs a line of each call; none: calls aren't counted.
     pub lines: Option<PathBuf>,
     /// The user that its workers run as, by name or number.
@@ -96,7 +96,7 @@ impl Default for NginxSettings {
             folder: "/dev/shm/choirmaster".to_owned(),
             ask: ([127, 0, 0, 1], 8099).into(),
             addresses: vec![Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()],
-            patience: Duration::from_secs(2),
+            time_limit: Duration::from_secs(2),
             lines: Some("/run/choirmaster-nginx.sock".into()),
             user: "www-data".to_owned(),
             alone: false,
@@ -233,7 +233,7 @@ impl NginxSettings {
                 words => nginx::Reload::Command(words.to_vec()),
             },
             layout,
-            patience: self.patience,
+            time_limit: self.time_limit,
         })
     }
 }

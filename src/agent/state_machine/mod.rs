@@ -1,8 +1,8 @@
-//! The agent's mind: what it has in hand, what is to be done about it, and what follows from what came. No IO, no clock, no
+//! The agent's state machine: what it has in hand, what is to be done about it, and what follows from what came. No IO, no clock, no
 //! chance of its own: whoever drives it gives the time and carries out what it wants.
 //!
 //! It is a machine of two halves. [`State`] is what must not be forgotten; each event changes it by the rules of this module.
-//! What is to be done is *read off* the state and what is known of the world ([`Core::acts`]), never kept as a list of its own: so an
+//! What is to be done is *read off* the state and what is known of the world ([`StateMachine::acts`]), never kept as a list of its own: so an
 //! agent that was killed at any instant goes on from what is on disk and what it finds running.
 //!
 //! Invariants, which tests and the simulation assert:

@@ -147,8 +147,9 @@ pub async fn functions(command: &Functions, out: &mut impl Write) -> Result<u8, 
                 retry: *retry,
             };
             let target = target(name)?;
-            let patience = CARRY_OUT + CARRY_OUT / 10;
-            let added: Added = common.client().ask(Method::PUT, &target, body(&function)?, patience).await?;
+            let time_limit = CARRY_OUT + CARRY_OUT / 10;
+            let added: Added =
+                common.client().ask(Method::PUT, &target, body(&function)?, time_limit).await?;
             show::added(out, &added, common.json)?;
         }
         Functions::List(common) => {
@@ -156,10 +157,10 @@ pub async fn functions(command: &Functions, out: &mut impl Write) -> Result<u8, 
             show::functions(out, &functions, common.json, Timestamp::now())?;
         }
         Functions::Remove { name, common } => {
-            let patience = CARRY_OUT + CARRY_OUT / 10;
+            let time_limit = CARRY_OUT + CARRY_OUT / 10;
             let target = target(name)?;
             let removed: Removed =
-                common.client().ask(Method::DELETE, &target, Bytes::new(), patience).await?;
+                common.client().ask(Method::DELETE, &target, Bytes::new(), time_limit).await?;
             show::removed(out, &removed, common.json)?;
         }
     }

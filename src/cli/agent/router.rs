@@ -64,7 +64,7 @@ impl RouterKeys {
             ("nginx.folder", SettingTarget::Parsed(&mut nginx.folder)),
             ("nginx.ask", SettingTarget::Parsed(&mut nginx.ask)),
             ("nginx.addresses", SettingTarget::Parsed(&mut nginx.addresses)),
-            ("nginx.patience", SettingTarget::Time(&mut nginx.patience, PATIENCE)),
+            ("nginx.patience", SettingTarget::Time(&mut nginx.time_limit, PATIENCE)),
             ("nginx.lines", SettingTarget::Parsed(&mut nginx.lines)),
             ("nginx.user", SettingTarget::Parsed(&mut nginx.user)),
             ("nginx.alone", SettingTarget::Parsed(&mut nginx.alone)),

@@ -32,7 +32,7 @@ const PATIENCE: (Duration, Duration) = (Duration::from_millis(100), Duration::fr
 /// Every key and its place, in the order of the documentation.
 pub fn keys(runtimes: &mut Runtimes) -> Vec<(&'static str, SettingTarget<'_>)> {
     let Runtimes { enabled, ports, cgroups, tinyfaas, webhook, oci, wasm } = runtimes;
-    let WebhookSettings { url, secret_file, agent, sends_content, runners, patience } = webhook;
+    let WebhookSettings { url, secret_file, agent, sends_content, runners, time_limit } = webhook;
     vec![
         ("runtimes.enabled", SettingTarget::Parsed(enabled)),
         ("runtimes.ports", SettingTarget::Parsed(ports)),
@@ -42,13 +42,13 @@ pub fn keys(runtimes: &mut Runtimes) -> Vec<(&'static str, SettingTarget<'_>)> {
         ("tinyfaas.prefix", SettingTarget::Parsed(&mut tinyfaas.prefix)),
         ("tinyfaas.threads", SettingTarget::Number(&mut tinyfaas.threads, (1, MAX_THREADS))),
         ("tinyfaas.forms", SettingTarget::Parsed(&mut tinyfaas.forms)),
-        ("tinyfaas.patience", SettingTarget::Time(&mut tinyfaas.patience, PATIENCE)),
+        ("tinyfaas.patience", SettingTarget::Time(&mut tinyfaas.time_limit, PATIENCE)),
         ("webhook.url", SettingTarget::Parsed(url)),
         ("webhook.secret_file", SettingTarget::Parsed(secret_file)),
         ("webhook.agent", SettingTarget::Parsed(agent)),
         ("webhook.sends_content", SettingTarget::Parsed(sends_content)),
         ("webhook.runners", SettingTarget::Parsed(runners)),
-        ("webhook.patience", SettingTarget::Time(patience, PATIENCE)),
+        ("webhook.patience", SettingTarget::Time(time_limit, PATIENCE)),
         ("oci.program", SettingTarget::Parsed(&mut oci.program)),
         ("oci.podman_runtime", SettingTarget::Parsed(&mut oci.podman_runtime)),
         ("oci.rootfs", SettingTarget::Parsed(&mut oci.rootfs)),

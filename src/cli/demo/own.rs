@@ -206,9 +206,9 @@ impl OwnStage<'_> {
                 };
                 let body = serde_json::to_vec(&new).map_err(|error| Failure::ours(error.to_string()))?;
                 let target = format!("/functions/{}", function.name);
-                let patience = CARRY_OUT + CARRY_OUT / 10;
+                let time_limit = CARRY_OUT + CARRY_OUT / 10;
                 let added: Added =
-                    agent.client().ask(Method::PUT, &target, Bytes::from(body), patience).await?;
+                    agent.client().ask(Method::PUT, &target, Bytes::from(body), time_limit).await?;
                 addresses.extend(added.at.into_iter().next());
                 served.insert(function.name, added.version);
             }
@@ -274,12 +274,12 @@ impl OwnStage<'_> {
     /// what it should be, or they had time enough.
     async fn settled(&self, is_good: bool, serves_alone: impl Fn(&Status, bool) -> bool) -> (usize, usize) {
         let wanted = if is_good { (AGENTS, 0) } else { (0, AGENTS) };
-        let patience = Instant::now() + CHILDREN_LIMIT;
+        let time_limit = Instant::now() + CHILDREN_LIMIT;
         loop {
             let statuses = self.statuses().await;
             let at = |is_base: bool| statuses.iter().filter(|status| serves_alone(status, is_base)).count();
             let found = (at(false), at(true));
-            if found == wanted || Instant::now() > patience {
+            if found == wanted || Instant::now() > time_limit {
                 return found;
             }
             sleep(LOOK_EVERY).await;

@@ -110,7 +110,7 @@ impl<'a> Stage<'a> {
     async fn children_settle(&mut self, expected: Expected) -> usize {
         let wanted = if expected == Expected::RolledOut { AGENTS } else { 0 };
         let settled = self.children.wait_for(|progress| progress.rolled_out == wanted);
-        // Neither a children's task that is gone nor the end of patience changes what they said last.
+        // Neither a children's task that is gone nor the end of the time limit changes what they said last.
         let _ = tokio::time::timeout(CHILDREN_LIMIT, settled).await;
         self.children.borrow().rolled_out
     }

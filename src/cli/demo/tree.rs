@@ -140,10 +140,10 @@ async fn play_one(
 
 /// What the children say, once it is what it should be or they had time enough.
 async fn settled(tree: &Tree, wanted: Running) -> Running {
-    let patience = Instant::now() + CHILDREN_LIMIT;
+    let time_limit = Instant::now() + CHILDREN_LIMIT;
     loop {
         let found = running(tree);
-        if found == wanted || Instant::now() > patience {
+        if found == wanted || Instant::now() > time_limit {
             return found;
         }
         sleep(LOOK_EVERY).await;

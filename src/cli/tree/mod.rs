@@ -4,7 +4,7 @@
 //! They live in this process or each in one of its own. Managers are started from the root down, since each has to
 //! know the address above, and ended from the leaves up; their stores lie in one temporary folder.
 //!
-//! Deliberately not here: what is printed, and what the agents do ([`simulated`]).
+//! Deliberately not here: what is printed, and what the agents do ([`simulated_children`]).
 
 mod process;
 

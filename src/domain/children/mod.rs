@@ -11,7 +11,7 @@
 //! - no command walks over all children;
 //! - a child is in the index of its tenant, and in no other's.
 //!
-//! Deliberately not here: last-seen times (see [`crate::release::command::Seen`]); what to do about a poll, a successor or
+//! Deliberately not here: last-seen times (see [`crate::release::command::LastSeen`]); what to do about a poll, a successor or
 //! a ghost, which depends on the releases that they have a part in (`release::decide`).
 
 mod absence;

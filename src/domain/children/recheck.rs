@@ -4,7 +4,7 @@
 //! a roll-back is looked at for as long as it owes: whoever stands in its place now may be known by then. What one look
 //! finds may leave more to be found at the next.
 //!
-//! Kept in memory. After a start it follows from who is there ([`super::Children::recheck_all`]).
+//! Kept in memory. After a start it follows from who is there.
 
 use super::absence::Absence;
 use model::ChildKey;

@@ -15,7 +15,7 @@ impl Plan {
     pub fn wave(&self, at: usize) -> usize {
         let last = self.last_wave(at);
         let before = self.before.get(at).copied().unwrap_or(0);
-        match self.turnouts.get(at) {
+        match self.liveness_checks.get(at) {
             Some(Liveness { live: 0, silent: 1.. }) => last,
             _ => self.waves.partition_point(|wave| wave.agents <= before).min(last),
         }
@@ -24,14 +24,14 @@ impl Plan {
     /// How many of a member's agents have had their turn after a wave (from 0). An agent has its turn in one wave; a
     /// child manager's agents may be spread over several, and that is its quota in each. Those that are silent come last.
     pub fn quota(&self, at: usize, wave: usize) -> u32 {
-        let Some(turnout) = self.turnouts.get(at) else { return 0 };
+        let Some(liveness) = self.liveness_checks.get(at) else { return 0 };
         let (Some(before), Some(of)) = (self.before.get(at), self.waves.get(wave)) else {
-            return turnout.all();
+            return liveness.all();
         };
         if wave >= self.last_wave(at) {
-            return turnout.all();
+            return liveness.all();
         }
-        of.agents.saturating_sub(*before).min(turnout.live)
+        of.agents.saturating_sub(*before).min(liveness.live)
     }
 
     /// The last wave of a member's group.
@@ -78,21 +78,21 @@ pub(super) fn cut_into_waves(plan: &mut Plan, amounts: &[Amount], keeps_empty: b
 /// Cuts the waves of some members, whose indices these are and before whom so many agents have their turn. Gives how many have had it
 /// then.
 fn cut_group(plan: &mut Plan, group: &[usize], amounts: &[Amount], keeps_empty: bool, passed: u32) -> u32 {
-    let turnouts = || group.iter().filter_map(|at| plan.turnouts.get(*at));
-    let all_silent = turnouts().all(|turnout| turnout.live == 0);
-    let sum = |of: fn(&Liveness) -> u32| turnouts().map(of).fold(0, u32::saturating_add);
-    let total = sum(|turnout| turnout.all());
-    let live = if all_silent { total } else { sum(|turnout| turnout.live) };
+    let liveness_checks = || group.iter().filter_map(|at| plan.liveness_checks.get(*at));
+    let all_silent = liveness_checks().all(|liveness| liveness.live == 0);
+    let sum = |of: fn(&Liveness) -> u32| liveness_checks().map(of).fold(0, u32::saturating_add);
+    let total = sum(|liveness| liveness.all());
+    let live = if all_silent { total } else { sum(|liveness| liveness.live) };
     let mut before = passed;
     for at in group {
-        let Some(turnout) = plan.turnouts.get_mut(*at) else { continue };
+        let Some(liveness) = plan.liveness_checks.get_mut(*at) else { continue };
         if all_silent {
-            *turnout = Liveness { live: turnout.silent, silent: 0 };
+            *liveness = Liveness { live: liveness.silent, silent: 0 };
         }
         if let Some(place) = plan.before.get_mut(*at) {
             *place = before;
         }
-        before = before.saturating_add(turnout.live);
+        before = before.saturating_add(liveness.live);
     }
     let waves = cut(amounts, Filled { total, live, so_far: 0 }, keeps_empty);
     let of_all = |wave: Wave| Wave { agents: passed.saturating_add(wave.agents), ..wave };
@@ -135,7 +135,7 @@ pub fn cut(amounts: &[Amount], of: Filled, keeps_empty: bool) -> Vec<Wave> {
 pub(super) fn order_by_location(plan: &mut Plan, fleet: &impl Fleet, start: [f64; 2]) {
     let start = Point { x: start[0], y: start[1] };
     let silent: Vec<bool> =
-        plan.turnouts.iter().map(|turnout| turnout.live == 0 && turnout.silent > 0).collect();
+        plan.liveness_checks.iter().map(|liveness| liveness.live == 0 && liveness.silent > 0).collect();
     let all_silent = |is_router: bool| {
         (0..silent.len())
             .filter(|at| plan.is_router(*at) == is_router)

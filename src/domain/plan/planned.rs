@@ -54,7 +54,7 @@ pub struct Plan {
     /// For `waves`: live agents of the members before each member. Else empty.
     pub before: Vec<u32>,
     /// The agents of each member.
-    pub turnouts: Vec<Liveness>,
+    pub liveness_checks: Vec<Liveness>,
     /// For `location_sequential`: so many of the sequence are live; the others have their turn together, last. Of a hybrid, of the
     /// agents.
     pub live: u32,

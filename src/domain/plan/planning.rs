@@ -14,12 +14,12 @@ pub fn plan(strategy: &Strategy, fleet: &impl Fleet) -> Plan {
     plan_of(strategy, fleet, |_, entry| Liveness { live: entry.agents, silent: 0 })
 }
 
-/// Plans a release over all children. `turnout` says how many agents each of them stands for; one of a manager without any is
+/// Plans a release over all children. `liveness` says how many agents each of them stands for; one of a manager without any is
 /// said only where that is known.
 pub fn plan_of(
     strategy: &Strategy,
     fleet: &impl Fleet,
-    turnout: impl Fn(ChildKey, &Entry) -> Liveness,
+    liveness: impl Fn(ChildKey, &Entry) -> Liveness,
 ) -> Plan {
     let rules = Rules::new(strategy);
     let mut plan = Plan::default();
@@ -28,13 +28,13 @@ pub fn plan_of(
     let (mut outside, mut unknown) = (Tally::default(), Tally::default());
     sift(&rules, fleet, |child, entry, judged| match judged {
         Ok((part, place, is_busy)) => {
-            let agents = turnout(child, entry);
+            let agents = liveness(child, entry);
             if agents.all() == 0 && entry.agents > 0 {
                 excluded.entry(Why::NobodyBelow).or_default().add(entry);
                 return;
             }
             plan.members.push(child);
-            plan.turnouts.push(agents);
+            plan.liveness_checks.push(agents);
             plan.participants.add_with(entry, agents.all());
             plan.busy += u32::from(is_busy);
             if place == Place::Partly {

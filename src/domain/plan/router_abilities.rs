@@ -16,7 +16,7 @@ pub struct UnmanagedRouter {
 /// The first service that a router can't lead. A kind that isn't known here decides by itself, and so does a manager below.
 ///
 /// `plan` is asked for only where some kind of router can't lead one of the services.
-pub fn unled<'p>(
+pub fn unmanaged<'p>(
     strategy: &Strategy,
     fleet: &impl Fleet,
     plan: impl FnOnce() -> &'p Plan,

@@ -40,7 +40,7 @@ pub enum Command {
     /// date, the release is [`NoReply::Missing`] still.
     RecalledPart {
         part: Box<Release>,
-        /// [`State::decided`](super::state::State::decided) before it was read.
+        /// How many decisions there were before it was read.
         as_of: u64,
         then: Box<Command>,
     },

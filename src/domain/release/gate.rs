@@ -21,7 +21,7 @@
 //! between. One whose stage was cut is held before its next offer. Each new wave meets all barriers anew.
 //!
 //! In a hybrid release, of functions and services, agents go first (see [`language::Group`]): its first waves are theirs, and those from
-//! [`Turns::of_routers`] on the routers'. So a router is offered nothing, not even a share of 0, before each agent is done
+//! [`WavePlan::of_routers`] on the routers'. So a router is offered nothing, not even a share of 0, before each agent is done
 //! and enough of them have succeeded. The levels of the routers' stages lie above the agents' roll-out, and a barrier stands
 //! before the first of them: where a release that is over is tried again, agents and routers begin anew at once, and
 //! only that keeps these back. A wave of routers begins behind it.

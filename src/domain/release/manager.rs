@@ -1,7 +1,7 @@
 //! A child that is a manager itself: how it is planned, and how agents are counted.
 //!
 //! Where the release has waves its agents may be spread over several: then it is handed an offer for each wave in which more
-//! of them have their turn, and each continues the one before. What it is handed is in [`super::handed`].
+//! of them have their turn, and each continues the one before. What it is handed is in [`super::delegated_offer`].
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -12,7 +12,7 @@
 //! new id. So what was handed out can't be recalled, only undone; an offer once shown is never refused; and silence
 //! is no news.
 //!
-//! Deliberately not here: HTTP, storage, rendering of texts, last-seen times (see [`command::Seen`]).
+//! Deliberately not here: HTTP, storage, rendering of texts, last-seen times (see [`command::LastSeen`]).
 
 mod advance;
 pub mod analysis;

@@ -1,6 +1,6 @@
 //! Whom a wave or a stage waits for, and how long still: in one line, as [`super::waits`] says it of a child and of a whole release.
 //!
-//! Whoever walks over the children of a release anyway adds each to [`Awaited`]; what is said beside follows from the release alone.
+//! Whoever walks over the children of a release anyway adds each to [`PendingChildren`]; what is said beside follows from the release alone.
 
 use super::{
     analysis::brief,

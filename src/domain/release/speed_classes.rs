@@ -4,7 +4,7 @@
 //! Invariant: a class follows from what was stored before the release began, so it is the same at every look, on every
 //! level and after a restart, and nothing that comes out of the release changes it.
 //!
-//! Deliberately not here: what a class is ([`analysis::classes`]), and how the earlier release is read (`engine`).
+//! Deliberately not here: what a class is ([`analysis::speed_classes`]), and how the earlier release is read (`engine`).
 
 use super::{state::Release, strata::Strata, summary::Summary};
 use analysis::{Values, speed_classes::class_of};

@@ -3,7 +3,7 @@
 //!
 //! A router is its child's: it is known from the first call about it until its child is forgotten. A service of it has a *place*,
 //! which is given again when it is gone, so that what a child can have stored is bounded whatever it says. A service outlives its
-//! releases: what its router was last proven to do without a release in hand is its [`Standing`] state, with the release it came
+//! releases: what its router was last proven to do without a release in hand is its [`ProvenService`] state, with the release it came
 //! from.
 //!
 //! ```text

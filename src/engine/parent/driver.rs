@@ -35,7 +35,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Facts are never older, even if no commit told of a change.
 const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(3);
 
-/// Questions of the parent that are answered at once; more are left to its patience.
+/// Questions of the parent that are answered at once; more wait until they time out.
 const MAX_ANSWERING: usize = 64;
 
 /// How a task ended.

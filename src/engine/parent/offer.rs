@@ -182,7 +182,7 @@ impl ParentCaller {
                 Some(Order::Parallel | Order::LocationSequential { .. } | Order::GlobalIncremental)
                 | None => Vec::new(),
             };
-            let turnouts = questions::liveness::of_release(&self.engine, release.clone()).await?;
+            let liveness_checks = questions::liveness::of_release(&self.engine, release.clone()).await?;
             let offer = offer.to_owned();
             let command = Command::Parent(parent::Command::Continue {
                 release,
@@ -190,7 +190,7 @@ impl ParentCaller {
                 waves,
                 retries,
                 amounts,
-                turnouts,
+                liveness_checks,
             });
             self.engine.call(command, By { actor: Actor::Parent, note: None }, PATIENCE).await?;
             tracing::info!(offer, release = id.as_str(), "the parent goes on with a release");

@@ -1,6 +1,6 @@
 //! Asks managers below who can take part, when a release wants to start or to open its next wave, and tells the engine.
 //!
-//! The domain says that it waits (`release::turnout`); nothing is decided here. Who doesn't answer is left out of what is
+//! The domain says that it waits (`release::liveness`); nothing is decided here. Who doesn't answer is left out of what is
 //! told, and then counts with all that it said it has.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -87,8 +87,8 @@ async fn ask_and_tell(engine: &Engine, (key, until): (ReleaseKey, u64)) {
         Some(candidates(state, &release.strategy, release.asked(state)))
     });
     let Ok(Some(managers)) = found.await else { return };
-    let turnouts = ask_able(engine, managers, time).await.0;
-    let told = ManagerReports { release: key, until, turnouts };
+    let liveness_checks = ask_able(engine, managers, time).await.0;
+    let told = ManagerReports { release: key, until, liveness_checks };
     let by = By { actor: Actor::Timer, note: None };
     if let Err(error) =
         engine.call(Command::Rollout(rollout::Command::Turnout(Box::new(told))), by, PATIENCE).await
@@ -143,11 +143,11 @@ async fn ask_able(
 ) -> (ReportedLiveness, Vec<ChildKey>) {
     let said = eligible::of_managers(engine, managers, time).await;
     let unheard = said.iter().filter(|(_, able)| able.is_none()).map(|(key, _)| *key).collect();
-    let told = said.into_iter().filter_map(|(key, able)| Some((key, turnout(&able?))));
+    let told = said.into_iter().filter_map(|(key, able)| Some((key, liveness(&able?))));
     (told.collect(), unheard)
 }
 
 /// Of whom nothing is known, those may be there.
-fn turnout(able: &Able) -> Liveness {
+fn liveness(able: &Able) -> Liveness {
     Liveness { live: able.live.saturating_add(able.not_asked), silent: able.silent }
 }

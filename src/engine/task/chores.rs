@@ -81,13 +81,13 @@ impl Chores {
         seen
     }
 
-    pub async fn prune(&mut self, ledger: &mut StoreWriter, retention: Duration, served_ms: u64) {
+    pub async fn prune(&mut self, store_writer: &mut StoreWriter, retention: Duration, served_ms: u64) {
         if Instant::now() < self.prune_at {
             return;
         }
         let retention_ms = retention.as_millis() as u64;
         let pruning = Pruning { served_ms, retention_ms, limit: PRUNE_SLICE };
-        let gone = ledger.writer.prune_audit(pruning).await.unwrap_or_else(|error| {
+        let gone = store_writer.writer.prune_audit(pruning).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "old audit rows could not be removed");
             0
         });
@@ -95,11 +95,11 @@ impl Chores {
     }
 
     /// A part of the rows of releases that have left the history.
-    pub async fn remove_rows(&mut self, ledger: &mut StoreWriter) {
+    pub async fn remove_rows(&mut self, store_writer: &mut StoreWriter) {
         if Instant::now() < self.remove_at {
             return;
         }
-        let pause = match ledger.writer.prune_history(REMOVE_SLICE).await {
+        let pause = match store_writer.writer.prune_history(REMOVE_SLICE).await {
             Ok(gone) if gone == u64::from(REMOVE_SLICE) => REMOVE_PACE,
             Ok(_) => PRUNE_EVERY,
             Err(error) => {

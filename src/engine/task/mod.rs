@@ -79,7 +79,7 @@ impl Default for Settings {
 #[derive(Debug)]
 pub(super) struct Task {
     state: State,
-    ledger: StoreWriter,
+    store_writer: StoreWriter,
     view: Arc<View>,
     clock: Clock,
     events: broadcast::Sender<Arc<Vec<AuditRow>>>,
@@ -100,10 +100,10 @@ impl Task {
         effects: Effects,
         settings: Settings,
     ) -> Self {
-        let ledger = StoreWriter::new(writer, clock.clone(), Arc::clone(&view));
+        let store_writer = StoreWriter::new(writer, clock.clone(), Arc::clone(&view));
         Self {
             state,
-            ledger,
+            store_writer,
             view,
             clock,
             events,
@@ -123,7 +123,7 @@ impl Task {
             .next_due(now)
             .map(|served_ms| Duration::from_millis(served_ms.saturating_sub(now.served_ms)))
             .map(|wait| (Instant::now() + wait).max(self.ticked + TICK_EVERY));
-        let renewal = self.ledger.renewal();
+        let renewal = self.store_writer.renewal();
         deadline.map_or(renewal, |deadline| deadline.min(renewal))
     }
 
@@ -202,7 +202,7 @@ impl Task {
             return Err(Refusal::Limit { what: "releases of one store", limit }.into());
         }
         Stats::count(&self.view.stats.commands);
-        self.state.commit = self.ledger.next_seq();
+        self.state.commit = self.store_writer.next_seq();
         let (changes, answer) = advance(&mut self.state, self.view.children.as_ref(), command, now);
         if !changes.is_empty() {
             round.changed |= changes.iter().any(is_stored);
@@ -290,7 +290,7 @@ impl Task {
     /// Back to what the store has.
     async fn reload(&mut self) -> Result<(), StoreError> {
         let mut loading = Loading::new(State::new(self.state.settings.clone()));
-        self.ledger.writer.load(&mut loading).await?;
+        self.store_writer.writer.load(&mut loading).await?;
         // What waits in the outbox is with whoever carries it out already.
         let (state, _) = loading.finish(self.clock.served_ms());
         self.state = state;
@@ -309,7 +309,7 @@ impl Task {
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         if round.changed || !seen.is_empty() {
             let mut writes =
-                std::mem::take(&mut round.touched).writes(&self.state, self.ledger.next_seq(), now)?;
+                std::mem::take(&mut round.touched).writes(&self.state, self.store_writer.next_seq(), now)?;
             writes.archives.extend(
                 round
                     .archives
@@ -320,13 +320,13 @@ impl Task {
             writes.pointers_gone = std::mem::take(&mut round.pointers_gone);
             writes.seen = seen;
             let began = Instant::now();
-            let written = self.ledger.commit(writes, now.served_ms).await?;
+            let written = self.store_writer.commit(writes, now.served_ms).await?;
             self.gathering.committed(round.asked.len(), began.elapsed());
             (effects, pointers, audit) = (written.outbox, written.pointers, written.audit);
             settings = written.settings;
         }
         if !round.is_silent() {
-            self.ledger.hold_lease().await?;
+            self.store_writer.hold_lease().await?;
         }
         for row in &effects {
             self.effects.send(row, now.served_ms);
@@ -419,7 +419,7 @@ async fn rounds(
 ) -> Result<(), StoreError> {
     task.view.children.listen_from(task.clock.served_ms());
     publish_all(&task.state, &task.view);
-    task.ledger.hold_lease().await?;
+    task.store_writer.hold_lease().await?;
     let _ = ready.send(());
     let mut envelopes = Vec::with_capacity(MAX_BATCH);
     loop {
@@ -440,16 +440,16 @@ async fn rounds(
         let stop = round.stop.take();
         task.finish(round, now).await?;
         if let Some(done) = stop {
-            task.ledger.writer.release().await?;
+            task.store_writer.writer.release().await?;
             let _ = done.send(());
             return Ok(());
         }
-        task.ledger.renew().await?;
+        task.store_writer.renew().await?;
         let (retention, served_ms) = (task.settings.audit_retention, task.clock.served_ms());
-        task.chores.prune(&mut task.ledger, retention, served_ms).await;
-        task.chores.remove_rows(&mut task.ledger).await;
+        task.chores.prune(&mut task.store_writer, retention, served_ms).await;
+        task.chores.remove_rows(&mut task.store_writer).await;
     }
-    task.ledger.writer.release().await
+    task.store_writer.writer.release().await
 }
 
 /// A release that is not over and names this.

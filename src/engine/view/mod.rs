@@ -10,7 +10,7 @@
 //! | [`UnknownCallers`], [`Stats`] | operators and metrics |
 //! | [`Questions`], [`Lineage`], [`Pointers`] | the tree: managers below, and the one above |
 //!
-//! [`Seen`]: domain::release::command::Seen
+//! [`Seen`]: domain::release::command::LastSeen
 
 mod archives;
 mod callers;

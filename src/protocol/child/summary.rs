@@ -16,7 +16,7 @@ use model::StageStatus;
 
 /// What a child measured in one stage. f1 is the base version, f2 the new one.
 ///
-/// Absent times read as [`NO_CALL`] and absent rates as 0, so that numbers nobody sent prove nothing.
+/// Absent times read as [`super::NO_CALL`] and absent rates as 0, so that numbers nobody sent prove nothing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StageSummary {
     /// `None` or empty: the child's current stage.
@@ -145,7 +145,7 @@ impl Why {
 }
 
 impl StageSummary {
-    /// A summary without any call: every time is [`NO_CALL`], nothing optional is set.
+    /// A summary without any call: every time is [`super::NO_CALL`], nothing optional is set.
     pub fn without_calls(status: StageStatus) -> Self {
         Self {
             stage_name: None,

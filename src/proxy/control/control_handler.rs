@@ -35,7 +35,7 @@ pub(crate) enum Phase {
     Finishing,
 }
 
-/// Where words to the holder go.
+/// Where words to the supervisor go.
 #[derive(Debug, Default)]
 enum Holder {
     #[default]
@@ -79,7 +79,7 @@ pub struct ControlHandler {
     finish: watch::Sender<Option<Finish>>,
     /// Those that handed over to this process.
     finishing: StdMutex<Vec<Neighbour>>,
-    holder: Mutex<Holder>,
+    supervisor: Mutex<Holder>,
     holder_came: Notify,
     upgrade_failed: StdMutex<Option<String>>,
     counting: Counting,
@@ -97,7 +97,7 @@ impl ControlHandler {
             open: watch::Sender::new(false),
             finish: watch::Sender::new(None),
             finishing: StdMutex::default(),
-            holder: Mutex::default(),
+            supervisor: Mutex::default(),
             holder_came: Notify::new(),
             upgrade_failed: StdMutex::default(),
             counting: Counting::default(),
@@ -208,7 +208,7 @@ impl ControlHandler {
             services: form::services(&self.proxy),
             leaving: form::leaving(&self.proxy),
             finishing,
-            held: !matches!(*self.holder.lock().await, Holder::Nobody),
+            held: !matches!(*self.supervisor.lock().await, Holder::Nobody),
             upgrade_failed: self.upgrade_failed.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }
@@ -350,64 +350,64 @@ impl ControlHandler {
         self.open.subscribe()
     }
 
-    pub(crate) async fn set_holder(&self, holder: Speaking) {
-        *self.holder.lock().await = Holder::There(holder);
+    pub(crate) async fn set_holder(&self, supervisor: Speaking) {
+        *self.supervisor.lock().await = Holder::There(supervisor);
         self.holder_came.notify_waiters();
     }
 
-    /// The holder is there as soon as it knows that this process serves.
+    /// The supervisor is there as soon as it knows that this process serves.
     pub(crate) async fn await_holder(&self) {
-        *self.holder.lock().await = Holder::Awaited { before: None, until: Instant::now() + PATIENCE };
+        *self.supervisor.lock().await = Holder::Awaited { before: None, until: Instant::now() + PATIENCE };
     }
 
-    /// The holder is about to go on as another program.
+    /// The supervisor is about to go on as another program.
     pub(crate) async fn expect_holder(&self) {
-        let mut holder = self.holder.lock().await;
-        if let Holder::There(speaking) = std::mem::take(&mut *holder) {
+        let mut supervisor = self.supervisor.lock().await;
+        if let Holder::There(speaking) = std::mem::take(&mut *supervisor) {
             let _ = speaking.say(&Word::Done, &[]).await;
-            *holder = Holder::Awaited { before: Some(speaking), until: Instant::now() + PATIENCE };
+            *supervisor = Holder::Awaited { before: Some(speaking), until: Instant::now() + PATIENCE };
         }
     }
 
     /// It goes on as it is.
     pub(crate) async fn holder_stays(&self) {
-        let mut holder = self.holder.lock().await;
-        if let Holder::Awaited { before: Some(before), .. } = std::mem::take(&mut *holder) {
-            *holder = Holder::There(before);
+        let mut supervisor = self.supervisor.lock().await;
+        if let Holder::Awaited { before: Some(before), .. } = std::mem::take(&mut *supervisor) {
+            *supervisor = Holder::There(before);
         }
-        drop(holder);
+        drop(supervisor);
         self.holder_came.notify_waiters();
     }
 
     pub(crate) async fn holder_ended(&self) {
-        let mut holder = self.holder.lock().await;
-        match &mut *holder {
-            Holder::There(_) | Holder::Nobody => *holder = Holder::Nobody,
+        let mut supervisor = self.supervisor.lock().await;
+        match &mut *supervisor {
+            Holder::There(_) | Holder::Nobody => *supervisor = Holder::Nobody,
             Holder::Awaited { before, .. } => *before = None,
         }
     }
 
-    /// Says something to the holder, if it is there just now.
+    /// Says something to the supervisor, if it is there just now.
     pub(crate) async fn mention_to_holder(&self, word: &Word) {
-        if let Holder::There(holder) = &*self.holder.lock().await {
-            let _ = holder.say(word, &[]).await;
+        if let Holder::There(supervisor) = &*self.supervisor.lock().await {
+            let _ = supervisor.say(word, &[]).await;
         }
     }
 
-    /// Says something to the holder. While that is being renewed, it is waited for.
+    /// Says something to the supervisor. While that is being renewed, it is waited for.
     pub(crate) async fn tell_holder(&self, word: &Word) -> Result<(), HandoverError> {
         loop {
             let came = self.holder_came.notified();
-            let mut holder = self.holder.lock().await;
-            let until = match &*holder {
-                Holder::There(holder) => return Ok(holder.say(word, &[]).await?),
+            let mut supervisor = self.supervisor.lock().await;
+            let until = match &*supervisor {
+                Holder::There(supervisor) => return Ok(supervisor.say(word, &[]).await?),
                 Holder::Awaited { until, .. } if Instant::now() < *until => *until,
                 Holder::Awaited { .. } | Holder::Nobody => {
-                    *holder = Holder::Nobody;
+                    *supervisor = Holder::Nobody;
                     return Err(HandoverError::Ended);
                 }
             };
-            drop(holder);
+            drop(supervisor);
             let _ = timeout_at(until, came).await;
         }
     }

@@ -1,4 +1,4 @@
-//! What was counted goes from a process that hands over to the one that takes over; what goes where stands in `call-metrics/estate.rs`.
+//! What was counted goes from a process that hands over to the one that takes over; what goes where stands in `call-metrics/snapshot.rs`.
 
 use std::{
     sync::{
@@ -21,7 +21,7 @@ use crate::{
 };
 use call_metrics::{Cursor, HandedOver, Tail};
 
-/// How long a question for a remainder waits while there is none.
+/// How long a question for a tail waits while there is none.
 const WAIT: Duration = Duration::from_secs(1);
 
 /// How far a process is that finishes, with what it counted.
@@ -56,7 +56,7 @@ impl Counting {
     /// Nothing more is counted. Waits until what was is known to whoever took over, or that one doesn't ask.
     pub(crate) async fn end(&self, proxy: &Proxy) {
         self.over.send_replace(true);
-        if !self.expected.load(Ordering::SeqCst) && !proxy.collector().ledger().is_left() {
+        if !self.expected.load(Ordering::SeqCst) && !proxy.collector().call_metrics().is_left() {
             return;
         }
         let mut taken = self.taken.subscribe();
@@ -66,16 +66,16 @@ impl Counting {
     }
 
     /// What was counted after a cursor, at once or when there is something.
-    async fn remainder(&self, proxy: &Proxy, cursor: Option<Cursor>) -> Tail {
+    async fn tail(&self, proxy: &Proxy, cursor: Option<Cursor>) -> Tail {
         let mut over = self.over.subscribe();
         let mut has_waited = false;
         loop {
             let is_over = *over.borrow_and_update();
-            let mut remainder = proxy.collector().remainder(cursor).await;
-            let is_empty = remainder.reading.closed.is_empty();
+            let mut tail = proxy.collector().tail(cursor).await;
+            let is_empty = tail.reading.closed.is_empty();
             if is_over || has_waited || !is_empty {
-                remainder.is_last = is_over && is_empty;
-                return remainder;
+                tail.is_last = is_over && is_empty;
+                return tail;
             }
             has_waited = timeout(WAIT, over.changed()).await.is_err();
         }
@@ -83,15 +83,15 @@ impl Counting {
 }
 
 /// Gives all that was counted until now to whoever took over.
-pub(crate) async fn give_ledger(speaking: &Speaking, desk: &ControlHandler) -> Result<(), HandoverError> {
-    let collector = desk.proxy().collector();
-    let why = match desk.phase().await {
+pub(crate) async fn give_ledger(speaking: &Speaking, handler: &ControlHandler) -> Result<(), HandoverError> {
+    let collector = handler.proxy().collector();
+    let why = match handler.phase().await {
         Phase::Finishing => match collector.leave(fastrand::u64(1..1 << 53)).await {
-            Some(estate) => {
-                let word = Word::Ledger { estate: Box::new(estate) };
+            Some(snapshot) => {
+                let word = Word::Ledger { snapshot: Box::new(snapshot) };
                 let said = speaking.say(&word, &[]).await;
-                if let (Err(_), Word::Ledger { estate }) = (&said, word) {
-                    collector.take_back(*estate);
+                if let (Err(_), Word::Ledger { snapshot }) = (&said, word) {
+                    collector.take_back(*snapshot);
                 }
                 return Ok(said?);
             }
@@ -105,25 +105,25 @@ pub(crate) async fn give_ledger(speaking: &Speaking, desk: &ControlHandler) -> R
 /// Gives what was counted since then.
 pub(crate) async fn give_remainder(
     speaking: &Speaking,
-    desk: &ControlHandler,
+    handler: &ControlHandler,
     cursor: Option<Cursor>,
 ) -> Result<(), HandoverError> {
-    if !desk.proxy().collector().ledger().is_left() {
+    if !handler.proxy().collector().call_metrics().is_left() {
         let why = "all that was counted here is to be asked for first".to_owned();
         return Ok(speaking.say(&Word::Refused { why }, &[]).await?);
     }
-    let remainder = Box::new(desk.counting().remainder(desk.proxy(), cursor).await);
-    Ok(speaking.say(&Word::Counted { remainder }, &[]).await?)
+    let tail = Box::new(handler.counting().tail(handler.proxy(), cursor).await);
+    Ok(speaking.say(&Word::Counted { tail }, &[]).await?)
 }
 
 /// Takes all that a process counted that finishes. One that has nothing to give, or can't, begins a new life here.
 pub(crate) async fn take_ledger(
     (listening, speaking): (&mut Listening, &Speaking),
     pid: u32,
-    desk: &ControlHandler,
+    handler: &ControlHandler,
 ) {
     match handover::ask((listening, speaking), &Word::TakeLedger).await {
-        Ok(Some((Word::Ledger { estate }, _))) => desk.proxy().collector().take_over(pid, *estate),
+        Ok(Some((Word::Ledger { snapshot }, _))) => handler.proxy().collector().take_over(pid, *snapshot),
         Ok(Some((Word::Refused { why }, _))) => {
             tracing::debug!(why, pid, "what this process counted stays there");
         }
@@ -135,10 +135,10 @@ pub(crate) async fn take_ledger(
 }
 
 /// The same, where nobody speaks with it yet.
-pub(crate) async fn take_ledger_of(neighbour: &Neighbour, desk: &ControlHandler) {
+pub(crate) async fn take_ledger_of(neighbour: &Neighbour, handler: &ControlHandler) {
     match neighbour.connect().await {
         Ok(Some((mut listening, speaking))) => {
-            take_ledger((&mut listening, &speaking), neighbour.pid, desk).await;
+            take_ledger((&mut listening, &speaking), neighbour.pid, handler).await;
         }
         Ok(None) => {}
         Err(error) => tracing::warn!(%error, pid = neighbour.pid, "what this process counted is gone"),
@@ -146,8 +146,8 @@ pub(crate) async fn take_ledger_of(neighbour: &Neighbour, desk: &ControlHandler)
 }
 
 /// Counts here what a process counts while it finishes, until it ends.
-pub(crate) async fn gather(neighbour: Neighbour, desk: Arc<ControlHandler>) {
-    let collector = desk.proxy().collector();
+pub(crate) async fn gather(neighbour: Neighbour, handler: Arc<ControlHandler>) {
+    let collector = handler.proxy().collector();
     let mut link = None;
     loop {
         let (listening, speaking) = match &mut link {
@@ -162,11 +162,11 @@ pub(crate) async fn gather(neighbour: Neighbour, desk: Arc<ControlHandler>) {
                 }
             },
         };
-        let cursor = collector.ledger().source(neighbour.pid);
+        let cursor = collector.call_metrics().source(neighbour.pid);
         match handover::ask((listening, &*speaking), &Word::CountsSince { cursor }).await {
-            Ok(Some((Word::Counted { remainder }, _))) => {
-                match collector.take_in((neighbour.pid, cursor), &remainder) {
-                    Ok(()) if remainder.is_last => {
+            Ok(Some((Word::Counted { tail }, _))) => {
+                match collector.take_in((neighbour.pid, cursor), &tail) {
+                    Ok(()) if tail.is_last => {
                         let _ = speaking.say(&Word::AllCounted, &[]).await;
                         return;
                     }
@@ -184,8 +184,8 @@ pub(crate) async fn gather(neighbour: Neighbour, desk: Arc<ControlHandler>) {
             Ok(None) => break,
         }
     }
-    let mut ledger = collector.ledger();
-    if !ledger.is_left() {
-        ledger.cut_short(|pid| pid != neighbour.pid);
+    let mut call_metrics = collector.call_metrics();
+    if !call_metrics.is_left() {
+        call_metrics.cut_short(|pid| pid != neighbour.pid);
     }
 }

@@ -20,6 +20,6 @@ pub(super) fn cursor(query: &str) -> Result<Cursor, String> {
     Ok(cursor)
 }
 
-pub(super) async fn metrics(desk: &ControlHandler) -> Answer {
-    serve::typed(StatusCode::OK, METRICS, desk.proxy().metrics().await)
+pub(super) async fn metrics(handler: &ControlHandler) -> Answer {
+    serve::typed(StatusCode::OK, METRICS, handler.proxy().metrics().await)
 }

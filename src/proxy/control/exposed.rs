@@ -26,9 +26,9 @@ const WHOLE: Duration = Duration::from_mins(1);
 const REST: Duration = Duration::from_millis(50);
 
 /// Answers until this process finishes: whoever took over answers then, on the same socket.
-pub(crate) async fn expose(listener: TcpListener, desk: Arc<ControlHandler>) {
+pub(crate) async fn expose(listener: TcpListener, handler: Arc<ControlHandler>) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let mut finish = desk.is_to_finish();
+    let mut finish = handler.is_to_finish();
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         let accepted = tokio::select! {
@@ -38,7 +38,7 @@ pub(crate) async fn expose(listener: TcpListener, desk: Arc<ControlHandler>) {
         };
         match accepted {
             Ok((stream, _)) => {
-                let connection = converse(stream, Arc::clone(&desk));
+                let connection = converse(stream, Arc::clone(&handler));
                 tokio::spawn(async move {
                     let _ = timeout(WHOLE, connection).await;
                     drop(place);
@@ -53,10 +53,10 @@ pub(crate) async fn expose(listener: TcpListener, desk: Arc<ControlHandler>) {
 }
 
 /// Answers one question. The next one may be another process's.
-async fn converse(stream: TcpStream, desk: Arc<ControlHandler>) {
+async fn converse(stream: TcpStream, handler: Arc<ControlHandler>) {
     let service = service_fn(|request| {
-        let desk = Arc::clone(&desk);
-        async move { Ok::<_, Infallible>(answer(&request, &desk).await) }
+        let handler = Arc::clone(&handler);
+        async move { Ok::<_, Infallible>(answer(&request, &handler).await) }
     });
     let mut server = hyper::server::conn::http1::Builder::new();
     server.keep_alive(false).max_buf_size(MAX_HEAD).timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
@@ -64,9 +64,9 @@ async fn converse(stream: TcpStream, desk: Arc<ControlHandler>) {
     let _ = server.serve_connection(TokioIo::new(stream), service).await;
 }
 
-async fn answer(request: &Request<Incoming>, desk: &ControlHandler) -> Response<Full<Bytes>> {
+async fn answer(request: &Request<Incoming>, handler: &ControlHandler) -> Response<Full<Bytes>> {
     match (request.uri().path(), request.method()) {
-        ("/metrics", &Method::GET | &Method::HEAD) => counts::metrics(desk).await,
+        ("/metrics", &Method::GET | &Method::HEAD) => counts::metrics(handler).await,
         ("/healthz", &Method::GET | &Method::HEAD) => text(StatusCode::OK, "ok\n"),
         ("/metrics" | "/healthz", _) => {
             let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "this is only read: GET or HEAD\n");

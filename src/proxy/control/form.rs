@@ -39,7 +39,7 @@ pub struct Status {
     pub leaving: Vec<LeavingStatus>,
     /// Processes that handed over and finish what they have.
     pub finishing: Vec<Finishing>,
-    /// Whether a holder keeps the listening sockets and would start this process again.
+    /// Whether a supervisor keeps the listening sockets and would start this process again.
     pub held: bool,
     /// Why the last upgrade did not come about.
     #[serde(default, skip_serializing_if = "Option::is_none")]

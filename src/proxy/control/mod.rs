@@ -7,7 +7,7 @@
 //! | `GET /status` | how the proxy stands |
 //! | `GET /drained?service=S&variation=V&version=D&wait=30` | whether nobody holds this version any more; 409 while the table names it |
 //! | `GET /unreachable?wait=30` | once a version can't be connected to, or could not since this was asked last |
-//! | `GET /counts?life=L&interval=I` | what was counted after a cursor, which is `next` of the answer before; without one, all that is kept. What a reader may rely on stands in the crate `ledger` |
+//! | `GET /counts?life=L&interval=I` | what was counted after a cursor, which is `next` of the answer before; without one, all that is kept. What a reader may rely on stands in the crate `call-metrics` |
 //! | `GET /metrics` | metrics in the text format of Prometheus |
 //! | `POST /upgrade` | hands over to a process of the program that is on disk now |
 //! | `POST /drain` | ends the proxy once all that it has is finished |

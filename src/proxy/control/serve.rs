@@ -24,25 +24,27 @@ const MAX_WAIT: Duration = Duration::from_mins(1);
 /// How often it is looked whether a version is drained.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Answers on the socket whenever the desk is open, until the task is dropped.
-pub async fn serve(listener: UnixListener, desk: Arc<ControlHandler>) {
-    let open = desk.is_open();
-    serve::serve(listener, open, move |request| answer(request, Arc::clone(&desk))).await;
+/// Answers on the socket whenever the handler is open, until the task is dropped.
+pub async fn serve(listener: UnixListener, handler: Arc<ControlHandler>) {
+    let open = handler.is_open();
+    serve::serve(listener, open, move |request| answer(request, Arc::clone(&handler))).await;
 }
 
-async fn answer(request: Request<Incoming>, desk: Arc<ControlHandler>) -> Answer {
+async fn answer(request: Request<Incoming>, handler: Arc<ControlHandler>) -> Answer {
     let path = request.uri().path().to_owned();
     let method = request.method().clone();
     match (path.as_str(), &method) {
-        ("/table", &Method::GET) => json(StatusCode::OK, &desk.proxy().table().form()),
-        ("/table", &Method::PUT) => put_table(request, desk).await,
-        ("/status", &Method::GET) => json(StatusCode::OK, &desk.status().await),
-        ("/drained", &Method::GET) => drained(request.uri().query().unwrap_or_default(), &desk).await,
-        ("/unreachable", &Method::GET) => unreachable(request.uri().query().unwrap_or_default(), &desk).await,
-        ("/counts", &Method::GET) => counts(request.uri().query().unwrap_or_default(), &desk).await,
-        ("/metrics", &Method::GET) => counts::metrics(&desk).await,
-        ("/upgrade", &Method::POST) => upgrade(&desk).await,
-        ("/drain", &Method::POST) => drain(&desk).await,
+        ("/table", &Method::GET) => json(StatusCode::OK, &handler.proxy().table().form()),
+        ("/table", &Method::PUT) => put_table(request, handler).await,
+        ("/status", &Method::GET) => json(StatusCode::OK, &handler.status().await),
+        ("/drained", &Method::GET) => drained(request.uri().query().unwrap_or_default(), &handler).await,
+        ("/unreachable", &Method::GET) => {
+            unreachable(request.uri().query().unwrap_or_default(), &handler).await
+        }
+        ("/counts", &Method::GET) => counts(request.uri().query().unwrap_or_default(), &handler).await,
+        ("/metrics", &Method::GET) => counts::metrics(&handler).await,
+        ("/upgrade", &Method::POST) => upgrade(&handler).await,
+        ("/drain", &Method::POST) => drain(&handler).await,
         (
             "/table" | "/status" | "/drained" | "/unreachable" | "/counts" | "/metrics" | "/upgrade"
             | "/drain",
@@ -52,24 +54,24 @@ async fn answer(request: Request<Incoming>, desk: Arc<ControlHandler>) -> Answer
     }
 }
 
-async fn counts(query: &str, desk: &ControlHandler) -> Answer {
+async fn counts(query: &str, handler: &ControlHandler) -> Answer {
     let cursor = match counts::cursor(query) {
         Ok(cursor) => cursor,
         Err(why) => return refusal(StatusCode::BAD_REQUEST, why),
     };
-    match desk.counts_since(cursor).await {
+    match handler.counts_since(cursor).await {
         Ok(reading) => json(StatusCode::OK, &reading),
         Err(refused) => refusal(StatusCode::SERVICE_UNAVAILABLE, refused.to_string()),
     }
 }
 
-async fn put_table(request: Request<Incoming>, desk: Arc<ControlHandler>) -> Answer {
+async fn put_table(request: Request<Incoming>, handler: Arc<ControlHandler>) -> Answer {
     let form: TableForm = match serve::read(request, "table", MAX_TABLE).await {
         Ok(form) => form,
         Err((status, why)) => return refusal(status, why),
     };
     // A task of its own: a caller that leaves ends nothing half way.
-    let changing = Arc::clone(&desk);
+    let changing = Arc::clone(&handler);
     let changed = tokio::spawn(async move { changing.change(&form).await }).await;
     let refused = match changed {
         Ok(Ok(applied)) => return json(StatusCode::OK, &applied),
@@ -85,19 +87,19 @@ async fn put_table(request: Request<Incoming>, desk: Arc<ControlHandler>) -> Ans
     if let Refused::NotKept(error) = &refused {
         tracing::error!(%error, "a table can't be kept on disk");
     }
-    let in_force = Some(TableNumber::of(&desk.proxy().table()));
+    let in_force = Some(TableNumber::of(&handler.proxy().table()));
     json(status, &Refusal { error: refused.to_string(), in_force })
 }
 
-async fn drained(query: &str, desk: &ControlHandler) -> Answer {
+async fn drained(query: &str, handler: &ControlHandler) -> Answer {
     let asked = match Asked::read(query) {
         Ok(asked) => asked,
         Err(why) => return refusal(StatusCode::BAD_REQUEST, why),
     };
     let until = Instant::now() + asked.wait;
-    let open = desk.is_open();
+    let open = handler.is_open();
     loop {
-        let Some(drained) = desk.drained((&asked.service, &asked.variation, &asked.version)).await else {
+        let Some(drained) = handler.drained((&asked.service, &asked.variation, &asked.version)).await else {
             return refusal(StatusCode::CONFLICT, "the table in force names this version");
         };
         let Drained { drained: is_drained, .. } = drained;
@@ -109,7 +111,7 @@ async fn drained(query: &str, desk: &ControlHandler) -> Answer {
     }
 }
 
-async fn unreachable(query: &str, desk: &ControlHandler) -> Answer {
+async fn unreachable(query: &str, handler: &ControlHandler) -> Answer {
     let mut wait = Duration::ZERO;
     for (key, value) in form_urlencoded::parse(query.as_bytes()) {
         match (&*key, seconds(&value)) {
@@ -120,10 +122,10 @@ async fn unreachable(query: &str, desk: &ControlHandler) -> Answer {
             }
         }
     }
-    let mut open = desk.is_open();
+    let mut open = handler.is_open();
     let unreachable = tokio::select! {
         biased;
-        () = desk.proxy().unreachable() => true,
+        () = handler.proxy().unreachable() => true,
         // Who takes over answers the next question.
         _ = open.wait_for(|open| !open) => false,
         () = sleep(wait) => false,
@@ -169,9 +171,9 @@ impl Asked {
     }
 }
 
-async fn upgrade(desk: &ControlHandler) -> Answer {
-    desk.note_upgrade(None);
-    match desk.tell_holder(&Word::UpgradeWanted).await {
+async fn upgrade(handler: &ControlHandler) -> Answer {
+    handler.note_upgrade(None);
+    match handler.tell_holder(&Word::UpgradeWanted).await {
         Ok(()) => json(StatusCode::ACCEPTED, &Upgrading { pid: std::process::id() }),
         Err(_) => refusal(
             StatusCode::CONFLICT,
@@ -181,12 +183,12 @@ async fn upgrade(desk: &ControlHandler) -> Answer {
     }
 }
 
-async fn drain(desk: &ControlHandler) -> Answer {
-    // Without a holder this process ends by itself.
-    if desk.tell_holder(&Word::StopWanted).await.is_err() {
-        desk.finish(Finish::Stop).await;
+async fn drain(handler: &ControlHandler) -> Answer {
+    // Without a supervisor this process ends by itself.
+    if handler.tell_holder(&Word::StopWanted).await.is_err() {
+        handler.finish(Finish::Stop).await;
     }
-    json(StatusCode::ACCEPTED, &desk.status().await)
+    json(StatusCode::ACCEPTED, &handler.status().await)
 }
 
 fn refusal(status: StatusCode, why: impl Into<String>) -> Answer {

@@ -71,14 +71,14 @@ fn find(name: Option<&str>, port: u16, worker: &Worker) -> Option<usize> {
 
 /// Reads until the first message is whole, and gives the name in it. What came stays as it is.
 async fn read(stream: &mut TcpStream, came: &mut BytesMut, worker: &Worker) -> Result<Option<String>, Fault> {
-    let mut patience = ConnectionTimeout::new(worker.limits().handshake);
+    let mut time_limit = ConnectionTimeout::new(worker.limits().handshake);
     let mut acceptor = Acceptor::default();
     loop {
         let looked = came.len();
         let read = poll_fn(|cx| match poll_fill(stream, came, ROOM, cx) {
             Poll::Ready(read) => Poll::Ready(read.ok()),
             // From the first moment on, however little comes at a time.
-            Poll::Pending => patience.poll_over(cx).map(|()| None),
+            Poll::Pending => time_limit.poll_over(cx).map(|()| None),
         });
         if !matches!(read.await, Some(1..)) {
             return Err(Fault::Gone);

@@ -43,7 +43,7 @@ pub(crate) struct CallInFlight<'c, R, W> {
     pub asking: Asking,
     pub upload: Upload<'c, R>,
     pub to: AnswerTo<W>,
-    pub patience: ConnectionTimeout,
+    pub time_limit: ConnectionTimeout,
     pub limits: &'c Limits,
     /// Notes the answer, where the call is to be copied.
     pub watch: Option<Watch>,
@@ -116,7 +116,7 @@ where
     W: AsyncWrite + Unpin,
 {
     let has_body = !call.upload.is_empty();
-    call.patience.begin(call.limits.first_byte);
+    call.time_limit.begin(call.limits.first_byte);
     let (ride, opened) = match line {
         Line::Plain(stream) => (None, open_plain(&call.asking, stream, has_body, call.limits).await),
         Line::Ride(ride) => {
@@ -211,12 +211,12 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let CallInFlight { upload, to, patience, limits, watch, .. } = call;
+    let CallInFlight { upload, to, time_limit, limits, watch, .. } = call;
     let progress = upload.progress();
     let speaks_http2 = matches!(coming, Coming::Ride(_));
     let mut up = Up { sending: Some(pin!(upload.send(writer, &progress))), is_whole: false };
     let (answer, mut reader, answered) =
-        match await_answer(&mut up, &mut coming, to, &progress, (patience, limits)).await {
+        match await_answer(&mut up, &mut coming, to, &progress, (time_limit, limits)).await {
             Ok(came) => came,
             Err(ended) => return (ended, None),
         };
@@ -235,7 +235,7 @@ where
     };
     let passed = {
         let passing = pin!(pass_on(&mut reader, &mut down, (&progress, watch), ended));
-        pass_on_while_sending(&mut up, passing, &progress, (patience, limits)).await
+        pass_on_while_sending(&mut up, passing, &progress, (time_limit, limits)).await
     };
     match passed {
         Passed::Whole { failed: failed_behind, read } => {
@@ -261,7 +261,7 @@ async fn await_answer<F, W>(
     coming: &mut Coming,
     to: &mut AnswerTo<W>,
     progress: &Progress,
-    (patience, limits): (&mut ConnectionTimeout, &Limits),
+    (time_limit, limits): (&mut ConnectionTimeout, &Limits),
 ) -> Result<Begun, AttemptEnd>
 where
     F: Future<Output = UploadEnd>,
@@ -276,7 +276,7 @@ where
             }
             let waited = std::mem::replace(&mut waits_for_caller, up.waits_for_caller(progress));
             if progress.moved.take() || waited != waits_for_caller {
-                patience.begin(if waits_for_caller { limits.body_idle } else { limits.first_byte });
+                time_limit.begin(if waits_for_caller { limits.body_idle } else { limits.first_byte });
             }
             if let Poll::Ready(came) = coming.poll_head(cx) {
                 return Poll::Ready(First::Came(came));
@@ -284,7 +284,7 @@ where
             if to.poll_gone(cx).is_ready() {
                 return Poll::Ready(First::CallerGone);
             }
-            let is_over = patience.poll_over(cx);
+            let is_over = time_limit.poll_over(cx);
             is_over.map(|()| if waits_for_caller { First::CallerSlow } else { First::Late })
         });
         match first.await {
@@ -314,21 +314,21 @@ async fn pass_on_while_sending<F: Future<Output = UploadEnd>>(
     up: &mut Up<'_, F>,
     mut passing: Pin<&mut impl Future<Output = Passed>>,
     progress: &Progress,
-    (patience, limits): (&mut ConnectionTimeout, &Limits),
+    (time_limit, limits): (&mut ConnectionTimeout, &Limits),
 ) -> Passed {
-    patience.begin(limits.body_idle);
+    time_limit.begin(limits.body_idle);
     poll_fn(|cx| {
         let _ = up.poll(cx);
         let passed = passing.as_mut().poll(cx);
         if progress.moved.take() {
-            patience.begin(limits.body_idle);
+            time_limit.begin(limits.body_idle);
         }
         match passed {
             Poll::Ready(passed) => Poll::Ready(passed),
             Poll::Pending => {
                 let is_callers = progress.is_held.get() || up.waits_for_caller(progress);
                 let passed = if is_callers { Passed::CallerGone } else { Passed::BrokenOff(Reason::CANCEL) };
-                patience.poll_over(cx).map(|()| passed)
+                time_limit.poll_over(cx).map(|()| passed)
             }
         }
     })

@@ -39,7 +39,7 @@ pub(crate) async fn bridge<S: Stream>(
             asked.awaits_continue,
         ),
         to: AnswerTo::Plain { io: to, asked },
-        patience: ConnectionTimeout::new(limits.first_byte),
+        time_limit: ConnectionTimeout::new(limits.first_byte),
         limits,
         watch: decided.watch(asked, || head.to_vec()),
     };

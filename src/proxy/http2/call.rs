@@ -45,8 +45,8 @@ pub(crate) async fn call(
     let count = decided.count(worker.counts(), began, line);
     let kept = decided.may_be_sent_again().then(|| worker.kept());
     let upload = Upload::new(Reader::<Empty>::stream(body), kept, limits, awaits_continue);
-    let patience = ConnectionTimeout::new(limits.first_byte);
-    let mut call = CallInFlight { asking, upload, to, patience, limits, watch: None };
+    let time_limit = ConnectionTimeout::new(limits.first_byte);
+    let mut call = CallInFlight { asking, upload, to, time_limit, limits, watch: None };
     if call.upload.is_empty() {
         call.watch = decided.watch(head::asked(is_head), || call.asking.to_plain(false).0);
     }

@@ -1,7 +1,7 @@
 //! HTTP/2: callers who speak it, versions that do, and the ways between it and HTTP/1.1.
 //!
 //! A call is carried here unless its caller and all versions it may go to speak HTTP/1.1; those have a faster way of their own.
-//! Bodies travel in pieces ([`Piece`]), trailers are one of them; each side reads and writes them as its protocol wants. A piece is
+//! Bodies travel in pieces ([`BodyPart`]), trailers are one of them; each side reads and writes them as its protocol wants. A piece is
 //! read only when the one before was taken at the other side, so that whoever is slow slows down the other.
 //!
 //! What is decided and counted is the same for all protocols (`decide`). Deliberately not here: protocols that a connection changes

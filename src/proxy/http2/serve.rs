@@ -52,8 +52,8 @@ pub(crate) async fn serve<S: Stream>(stream: Rewound<S>, caller: Caller, worker:
         && let Some(stream) = Rc::into_inner(shared)
     {
         // What the caller sends on its way out would otherwise cost it what it hasn't read yet.
-        let mut patience = ConnectionTimeout::new(worker.limits().connect);
-        linger(&mut stream.into_inner(), &mut BytesMut::new(), &mut patience).await;
+        let mut time_limit = ConnectionTimeout::new(worker.limits().connect);
+        linger(&mut stream.into_inner(), &mut BytesMut::new(), &mut time_limit).await;
     }
 }
 

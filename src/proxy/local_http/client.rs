@@ -106,9 +106,9 @@ impl<R: Refusal> Client<R> {
         method: Method,
         target: &str,
         body: Bytes,
-        patience: Duration,
+        time_limit: Duration,
     ) -> Result<A, ClientError<R>> {
-        let text = self.bytes(method, target, body, patience).await?;
+        let text = self.bytes(method, target, body, time_limit).await?;
         serde_json::from_slice(&text)
             .map_err(|error| ClientError::Broken(format!("its answer is none: {error}")))
     }
@@ -123,7 +123,7 @@ impl<R: Refusal> Client<R> {
         method: Method,
         target: &str,
         body: Bytes,
-        patience: Duration,
+        time_limit: Duration,
     ) -> Result<Bytes, ClientError<R>> {
         let asked = async {
             loop {
@@ -135,7 +135,8 @@ impl<R: Refusal> Client<R> {
                 sleep(AGAIN).await;
             }
         };
-        let (status, body) = timeout(patience, asked).await.map_err(|_| ClientError::Late(patience))??;
+        let (status, body) =
+            timeout(time_limit, asked).await.map_err(|_| ClientError::Late(time_limit))??;
         if status.is_success() {
             return Ok(body);
         }

@@ -12,12 +12,12 @@ use crate::{
 pub(super) type MovedFlow = (FlowForm, OwnedFd);
 
 /// Gives all flows, as many at a time as descriptors go with a word. A process that goes on keeps its own.
-pub(super) async fn give(speaking: &Speaking, desk: &ControlHandler) -> Result<(), HandoverError> {
-    if desk.phase().await != Phase::Finishing {
+pub(super) async fn give(speaking: &Speaking, handler: &ControlHandler) -> Result<(), HandoverError> {
+    if handler.phase().await != Phase::Finishing {
         let why = "this process doesn't finish: its flows are its own".to_owned();
         return Ok(speaking.say(&Word::Refused { why }, &[]).await?);
     }
-    let mut flows = desk.proxy().give_flows().await;
+    let mut flows = handler.proxy().give_flows().await;
     loop {
         let rest = flows.split_off(flows.len().min(MAX_DESCRIPTORS));
         let descriptors: Vec<BorrowedFd<'_>> = flows.iter().map(|(_, socket)| socket.as_fd()).collect();

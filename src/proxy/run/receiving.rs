@@ -14,7 +14,7 @@ use crate::{
 
 /// What other processes of this proxy ask at the door.
 pub(super) struct Receiving {
-    pub desk: Arc<ControlHandler>,
+    pub handler: Arc<ControlHandler>,
     pub sockets: Shared,
     pub links: tokio::sync::mpsc::UnboundedSender<(Listening, Speaking)>,
 }
@@ -55,7 +55,7 @@ impl Receiving {
                 }
                 Word::Freeze { forms } => match Forms::OURS.agree(forms) {
                     Err(error) => Word::Refused { why: error.to_string() },
-                    Ok(_) => match self.desk.freeze().await {
+                    Ok(_) => match self.handler.freeze().await {
                         Phase::Serving if self.hand_over(&mut listening, &speaking).await? => continue,
                         Phase::Serving => return Ok(()),
                         Phase::Frozen => {
@@ -64,8 +64,8 @@ impl Receiving {
                         Phase::Finishing => Word::Finishing { forms: Forms::OURS },
                     },
                 },
-                Word::Table { table } => match self.desk.phase().await {
-                    Phase::Finishing => match self.desk.follow(&table).await {
+                Word::Table { table } => match self.handler.phase().await {
+                    Phase::Finishing => match self.handler.follow(&table).await {
                         Ok(()) => Word::Done,
                         Err(fault) => Word::Refused { why: fault.to_string() },
                     },
@@ -73,21 +73,21 @@ impl Receiving {
                         Word::Refused { why: "this process doesn't finish: its table is its own".to_owned() }
                     }
                 },
-                Word::Ask => self.desk.holds(),
+                Word::Ask => self.handler.holds(),
                 Word::TakeLedger => {
-                    counting::give_ledger(&speaking, &self.desk).await?;
+                    counting::give_ledger(&speaking, &self.handler).await?;
                     continue;
                 }
                 Word::TakeFlows => {
-                    moved::give(&speaking, &self.desk).await?;
+                    moved::give(&speaking, &self.handler).await?;
                     continue;
                 }
                 Word::CountsSince { cursor } => {
-                    counting::give_remainder(&speaking, &self.desk, cursor).await?;
+                    counting::give_remainder(&speaking, &self.handler, cursor).await?;
                     continue;
                 }
                 Word::AllCounted => {
-                    self.desk.counting().note_taken();
+                    self.handler.counting().note_taken();
                     continue;
                 }
                 word => Word::Refused { why: word.unexpected().to_string() },
@@ -97,9 +97,9 @@ impl Receiving {
         Ok(())
     }
 
-    /// Gives the sockets to a new holder.
+    /// Gives the sockets to a new supervisor.
     async fn give(&self, speaking: &Speaking) -> Result<(), HandoverError> {
-        let serves = self.desk.phase().await != Phase::Finishing;
+        let serves = self.handler.phase().await != Phase::Finishing;
         let copy = {
             let sockets = self.sockets.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             sockets.as_ref().filter(|_| serves).map(Sockets::copy).transpose()?
@@ -115,26 +115,26 @@ impl Receiving {
 
     /// Says what the table is, and finishes when told so; else goes on. Gives whether it finishes.
     async fn hand_over(&self, listening: &mut Listening, speaking: &Speaking) -> Result<bool, HandoverError> {
-        let table = self.desk.proxy().table().form();
+        let table = self.handler.proxy().table().form();
         let said = speaking.say(&Word::Frozen { forms: Forms::OURS, table }, &[]).await;
         let answer = match said {
             Ok(()) => listening.next().await,
             Err(error) => Err(error.into()),
         };
         if let Ok(Some((Word::Finish { counts }, _))) = answer {
-            // Should the other one end at once, the holder knows that nobody serves.
-            self.desk.mention_to_holder(&Word::Leaving).await;
-            self.desk.counting().expect(counts);
-            self.desk.leave_to_others().await;
+            // Should the other one end at once, the supervisor knows that nobody serves.
+            self.handler.mention_to_holder(&Word::Leaving).await;
+            self.handler.counting().expect(counts);
+            self.handler.leave_to_others().await;
             // Datagrams that come from here on are for the other one.
-            self.desk.proxy().stop_reading().await;
+            self.handler.proxy().stop_reading().await;
             // The answer first: this process may have nothing to finish.
             let said = speaking.say(&Word::Done, &[]).await;
-            self.desk.finish(Finish::HandedOver).await;
+            self.handler.finish(Finish::HandedOver).await;
             said?;
             return Ok(true);
         }
-        self.desk.thaw().await;
+        self.handler.thaw().await;
         tracing::warn!("the process that was about to take over has ended: this one goes on");
         answer.map(|_| false)
     }

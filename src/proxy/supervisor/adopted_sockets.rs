@@ -1,4 +1,4 @@
-//! What a holder takes from the processes that are there already.
+//! What a supervisor takes from the processes that are there already.
 
 use std::{os::unix::net::UnixStream, path::Path};
 
@@ -9,7 +9,7 @@ use crate::{
     sockets::Sockets,
 };
 
-/// What was taken from the processes of an earlier holder.
+/// What was taken from the processes of an earlier supervisor.
 pub(super) struct AdoptedSockets {
     pub sockets: Option<Sockets>,
     pub links: Vec<Link>,

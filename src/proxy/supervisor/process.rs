@@ -1,4 +1,4 @@
-//! A serving process as its holder sees it.
+//! A serving process as its supervisor sees it.
 
 use std::{path::Path, time::Duration};
 
@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// Whose child it is.
 pub(super) enum Ours {
-    /// This holder started it.
+    /// This supervisor started it.
     Child(Child),
     /// Perhaps it did before it became the program that it is now; perhaps another one did.
     Perhaps(u32),

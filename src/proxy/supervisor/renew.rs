@@ -1,9 +1,9 @@
-//! A holder becomes the program that is on disk, without closing a socket.
+//! A supervisor becomes the program that is on disk, without closing a socket.
 //!
 //! It does so once a process of that program serves, which shows that it can. The process stays the same (`exec`), with its pid,
 //! its children and its terminal; what it holds goes along as descriptors behind a word that waits on its standard input. Before,
-//! each process is told that the link ends and says no more there, so that nothing is lost on it; the next holder finds them by
-//! their doors. A signal that would end the holder does so in the moments until the new program listens to signals, as a
+//! each process is told that the link ends and says no more there, so that nothing is lost on it; the next supervisor finds them by
+//! their doors. A signal that would end the supervisor does so in the moments until the new program listens to signals, as a
 //! SIGKILL would: the proxy serves on.
 
 use std::{
@@ -28,20 +28,20 @@ use crate::{
     sockets::Sockets,
 };
 
-/// Says to a program that it goes on as the holder that it was.
+/// Says to a program that it goes on as the supervisor that it was.
 pub(super) const VARIABLE: &str = "CHOIRMASTER_HOLDER";
 const RENEWED: &str = "renewed";
 
 /// How long processes may take to say that they say no more. A program that doesn't know of this never does.
 const PARTING: Duration = Duration::from_secs(1);
 
-/// Whether this process was a holder before, and goes on as such.
+/// Whether this process was a supervisor before, and goes on as such.
 #[must_use]
 pub fn is_renewed() -> bool {
     std::env::var_os(VARIABLE).is_some_and(|value| value == RENEWED)
 }
 
-/// A holder that is about to be renewed.
+/// A supervisor that is about to be renewed.
 pub(super) struct Renewing {
     /// Processes that may still say something.
     waits_for: HashSet<Number>,

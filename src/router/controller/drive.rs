@@ -1,4 +1,4 @@
-//! Carries out what the mind wants.
+//! Carries out what the state machine wants.
 
 use std::{future::pending, sync::Arc, time::Duration};
 
@@ -107,7 +107,7 @@ impl Lead {
         self.order(Order::Want(Box::new(wanted))).await
     }
 
-    /// Has [`Fact::Drained`] told of a variation that is wanted to have no share.
+    /// Has [`RouterEvent::Drained`] told of a variation that is wanted to have no share.
     ///
     /// # Errors
     ///

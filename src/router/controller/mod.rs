@@ -1,7 +1,7 @@
 //! Leads a router: what is wanted of it comes to be in force there, stays in force, and is seen to be.
 //!
-//! [`Core`] is the mind of it: no IO, no clock, no chance of its own. What is to be done is *read off* what is wanted and what is
-//! known ([`Core::acts`]), and is never a list of its own; [`Lead`] carries it out. Nothing is kept on disk: who leads anew reads
+//! [`StateMachine`] holds its state: no IO, no clock, no chance of its own. What is to be done is *read off* what is wanted and what is
+//! known ([`StateMachine::acts`]), and is never a list of its own; [`Lead`] carries it out. Nothing is kept on disk: who leads anew reads
 //! the router first, and goes on from what it does.
 //!
 //! ```mermaid
@@ -19,7 +19,7 @@
 //! What is to be in force is made in three steps: what is *wanted*, its names *resolved* ([`crate::names`]), and of that what is
 //! left while targets are away, the *effective* state ([`traffic::health`]).
 //!
-//! Invariants, which `tests/router/lead/` asserts with a router that refuses, hangs, lies, loses its state, is edited by hand and comes
+//! Invariants, which `tests/router/controller/` asserts with a router that refuses, hangs, lies, loses its state, is edited by hand and comes
 //! back with an old state:
 //!
 //! 1. In force is only what was told in this life and then read back without a difference.

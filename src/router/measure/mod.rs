@@ -2,7 +2,7 @@
 //! whoever judges needn't know the difference.
 //!
 //! ```text
-//! nginx, HAProxy ──datagrams──▶ sockets ──▶ `line` ──▶ `splits`: which split ──▶ `counting` ──interval──▶ `losses` ──▶ ledger
+//! nginx, HAProxy ──datagrams──▶ sockets ──▶ `line` ──▶ `splits`: which split ──▶ `counting` ──interval──▶ `losses` ──▶ counts
 //!                                                                    the router's own totals ──┘
 //! ```
 //!
@@ -12,7 +12,7 @@
 //! 2. No line is believed: what isn't of our form, names a service or variation that isn't wanted, or comes from another user, is
 //!    counted as that and is in no other number. Work and memory have a bound for each line, and for all.
 //! 3. What was lost is known: the calls that a router itself says have ended, less the lines that came. An interval of which more than
-//!    [`MOST_LOST`] is missing is not measured: nothing of it is in the ledger but the count of what is gone. A line that comes after its
+//!    [`MOST_LOST`] is missing is not measured: nothing of it is counted but what is gone. A line that comes after its
 //!    call was said to be lost is counted in the interval in which it comes, and its call is no lost one from then on: each call is one.
 //! 4. A call is counted in the split by which it was given out: that in force when its variation was chosen. Those that were given out
 //!    while a change was under way are in none.
@@ -142,7 +142,7 @@ struct Inside {
     splits: Splits,
     counting: Counting,
     losses: Losses,
-    ledger: CallMetrics,
+    call_metrics: CallMetrics,
     reception: Reception,
     /// Calls of intervals that were not measured.
     gone: u64,
@@ -163,7 +163,7 @@ impl Measure {
             splits: Splits::default(),
             counting: Counting::default(),
             losses: Losses::default(),
-            ledger: CallMetrics::new(timeline, room, fastrand::u64(1..)),
+            call_metrics: CallMetrics::new(timeline, room, fastrand::u64(1..)),
             reception: Reception { lost: Some(0), ..Reception::default() },
             gone: 0,
         }));
@@ -191,7 +191,7 @@ impl Measure {
     #[must_use]
     pub fn since(&self, cursor: Cursor) -> Reading {
         let mut inside = self.inside();
-        let mut reading = inside.ledger.since(cursor);
+        let mut reading = inside.call_metrics.since(cursor);
         reading.gone += inside.gone;
         reading
     }
@@ -278,7 +278,7 @@ impl Inside {
             losses::Verdict::NotMeasured => {
                 self.reception.not_measured += 1;
                 self.gone += calls;
-                self.ledger.close(open);
+                self.call_metrics.close(open);
                 return;
             }
         };
@@ -292,10 +292,10 @@ impl Inside {
             self.gone += calls;
         } else {
             for (key, tally) in &counted {
-                self.ledger.absorb(open.saturating_sub(1), key, tally, moment);
+                self.call_metrics.absorb(open.saturating_sub(1), key, tally, moment);
             }
         }
-        self.ledger.close(open);
+        self.call_metrics.close(open);
     }
 }
 

@@ -23,7 +23,7 @@ use crate::{
 const SETTLED: Duration = Duration::from_millis(250);
 /// Between two questions.
 const PAUSE: Duration = Duration::from_millis(10);
-/// So many times the patience for an answer may loading a configuration take.
+/// Loading a configuration may take this many times the time limit for an answer.
 const TIMES_TO_LOAD: u32 = 10;
 
 impl Nginx {
@@ -193,7 +193,7 @@ impl Nginx {
 
     /// Waits until only workers answer that have loaded this.
     async fn comes_up(&self, wanted: &Loaded) -> Result<(), RouterError> {
-        let within = self.settings.patience * TIMES_TO_LOAD;
+        let within = self.settings.time_limit * TIMES_TO_LOAD;
         let until = Instant::now() + within;
         let mut since = None;
         loop {

@@ -25,7 +25,7 @@ const LONGEST_BODY: usize = 1024;
 pub struct Door {
     pub at: SocketAddr,
     /// For one answer.
-    pub patience: Duration,
+    pub time_limit: Duration,
 }
 
 /// What nginx has loaded.
@@ -73,14 +73,14 @@ impl Door {
         what: impl Future<Output = io::Result<T>>,
     ) -> Result<T, RouterError> {
         let doing = || format!("{doing} at {}", self.at);
-        match timeout(self.patience, what).await {
+        match timeout(self.time_limit, what).await {
             Ok(done) => done.map_err(|source| match source.kind() {
                 io::ErrorKind::InvalidData => {
                     RouterError::Nonsense { router: NGINX, said: source.to_string() }
                 }
                 _ => RouterError::Away { router: NGINX, doing: doing(), source },
             }),
-            Err(_) => Err(RouterError::Silent { router: NGINX, within: self.patience, doing: doing() }),
+            Err(_) => Err(RouterError::Silent { router: NGINX, within: self.time_limit, doing: doing() }),
         }
     }
 }

@@ -77,7 +77,7 @@ pub struct Settings {
     /// The folder of buckets, and where services and our own server listen.
     pub layout: Layout,
     /// For one answer of nginx. Loading a configuration may take ten times as long.
-    pub patience: Duration,
+    pub time_limit: Duration,
 }
 
 impl Settings {
@@ -95,7 +95,7 @@ impl Settings {
             pid: "/run/nginx.pid".into(),
             reload: Reload::Signal,
             layout: Layout::new("/dev/shm/choirmaster", ([127, 0, 0, 1], 8099).into(), any.into())?,
-            patience: Duration::from_secs(2),
+            time_limit: Duration::from_secs(2),
         })
     }
 }
@@ -213,7 +213,7 @@ impl Nginx {
     }
 
     fn door(&self) -> ask::Door {
-        ask::Door { at: self.settings.layout.ask, patience: self.settings.patience }
+        ask::Door { at: self.settings.layout.ask, time_limit: self.settings.time_limit }
     }
 
     async fn check_now(&self, config: Option<&Path>) -> Result<Checked, RouterError> {

@@ -3,7 +3,7 @@
 //! Invariants:
 //! - a batch of the frequent tables is one statement and so one round trip and one transaction; it steps the lease
 //!   and writes the rows that the step's row is joined to, so without the lease there is nothing to write;
-//! - a holder that hasn't renewed for [`LEASE_TTL`] may be replaced, sooner only one that is provably dead; a jump of
+//! - a holder that hasn't renewed for the time to live of a lease may be replaced, sooner only one that is provably dead; a jump of
 //!   the database's clock is not the passing of time;
 //! - after any error the connection is given up, and the next call opens another. A statement that the old one still
 //!   carries out holds the lease's row, so the next try waits for its outcome and then sees it.

@@ -31,9 +31,9 @@ pub struct Info {
 pub const SHOW_INFO: &str = "show info\n";
 /// Which maps there are: see [`maps_of`].
 pub const SHOW_MAPS: &str = "show map\n";
-/// Which servers there are, and how they are: see [`super::Said`].
+/// Which servers there are, and how they are: see [`super::ProcessReport`].
 pub const SHOW_SERVERS: &str = "show servers state\n";
-/// What proxies and servers have to do: see [`super::Said`].
+/// What proxies and servers have to do: see [`super::ProcessReport`].
 pub const SHOW_LOAD: &str = "show stat -1 7 -1\n";
 /// What backends have done: see [`super::ended`].
 pub const SHOW_ENDED: &str = "show stat -1 2 -1\n";

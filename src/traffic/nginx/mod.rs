@@ -37,7 +37,7 @@
 //! - **The end of a drain is seen.** nginx counts nothing by upstream, but its `limit_conn` counts the calls of a key that go on, in memory
 //!   that its workers share, those that were replaced too. The key is the variation; nothing is ever refused (`limit_conn_dry_run`). A
 //!   question of ours under the same key with a limit of 1 is told whether there is any: [`FLIGHT_STEPS`].
-//! - Lines of calls are spread among [`LANES`](crate::line::LANES) sockets, since few wait in each.
+//! - Lines of calls are spread among [`LANES`](crate::log_line::LANES) sockets, since few wait in each.
 //! - A server of ours on a loopback port answers what the *running* nginx has loaded, by which wanted state it goes, and which
 //!   variation a given key gets. It is no unix socket because nginx doesn't start anew beside one that a killed nginx left.
 //! - Nothing that a user wrote stands in it as it was written: values of headers become patterns of letters, digits and codes of

@@ -1,4 +1,4 @@
-//! The control socket, with a desk in place of whoever drives an agent.
+//! The control socket, with a handler in place of whoever drives an agent.
 
 mod looks;
 mod orders;
@@ -119,10 +119,10 @@ fn standing() -> Status {
     }
 }
 
-/// What a desk was asked, in words.
+/// What a handler was asked, in words.
 type Asked = Arc<Mutex<Vec<String>>>;
 
-/// A control, and a desk that answers its orders.
+/// A control, and a handler that answers its orders.
 struct Open {
     control: Control,
     client: Client,
@@ -137,7 +137,7 @@ impl Open {
         let (sender, orders) = mpsc::channel(4);
         let control = control::open(&path, Some("127.0.0.1:0".parse().unwrap()), sender).unwrap();
         let asked = Asked::default();
-        tokio::spawn(desk(orders, status, Arc::clone(&asked)));
+        tokio::spawn(handler(orders, status, Arc::clone(&asked)));
         Self { control, client: Client::new(&path), asked, folder }
     }
 
@@ -163,7 +163,7 @@ impl Open {
 }
 
 /// Answers until the control is gone.
-async fn desk(mut orders: mpsc::Receiver<Order>, status: Status, asked: Asked) {
+async fn handler(mut orders: mpsc::Receiver<Order>, status: Status, asked: Asked) {
     let known = || status.functions.iter().map(|function| function.name.clone()).collect::<Vec<_>>();
     let unknown = |name: String| Refused::Unknown { name, known: known() };
     while let Some(order) = orders.recv().await {

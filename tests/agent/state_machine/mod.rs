@@ -1,4 +1,4 @@
-//! The agent's mind, in a world that does what it is asked at once.
+//! The agent's state machine, in a world that does what it is asked at once.
 
 mod failed_stage;
 mod obstacles;

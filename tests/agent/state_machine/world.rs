@@ -1,4 +1,4 @@
-//! A world in which the agent's mind is tried: runtimes, a proxy and a manager that do what they are asked at once, and that a
+//! A world in which the agent's state machine is tried: runtimes, a proxy and a manager that do what they are asked at once, and that a
 //! test can have do otherwise.
 
 use std::{
@@ -174,7 +174,7 @@ impl World {
         Now { ms: self.now_ms, wall_ms: wall_ms.saturating_add(jump) }
     }
 
-    /// One step: calls come in, all that the mind wants is carried out, and it hears of it.
+    /// One step: calls come in, all that the state machine wants is carried out, and it hears of it.
     pub fn step(&mut self) {
         self.now_ms += STEP_MS;
         self.serve();

@@ -277,10 +277,11 @@ fn answering(world: &mut World, agents: u32) -> String {
 fn tell(world: &mut World, said: &[(&str, u32, u32)]) {
     let release = world.release("7");
     let (key, until) = (release.key, release.asking.expect("they are asked"));
-    let turnouts = said.iter().map(|(id, live, silent)| {
+    let liveness_checks = said.iter().map(|(id, live, silent)| {
         (world.state.children.key(id).unwrap(), Liveness { live: *live, silent: *silent })
     });
-    let told = ManagerReports { release: key, until, turnouts: turnouts.collect::<BTreeMap<_, _>>() };
+    let told =
+        ManagerReports { release: key, until, liveness_checks: liveness_checks.collect::<BTreeMap<_, _>>() };
     world.command(&Command::Rollout(rollout::Command::Turnout(Box::new(told)))).unwrap();
 }
 
@@ -426,7 +427,7 @@ fn an_answer_that_is_late_or_of_another_asking_changes_nothing() {
     let told = ManagerReports {
         release,
         until: 1,
-        turnouts: BTreeMap::from([(world.state.children.key(&one).unwrap(), Liveness::default())]),
+        liveness_checks: BTreeMap::from([(world.state.children.key(&one).unwrap(), Liveness::default())]),
     };
     world.command(&Command::Rollout(rollout::Command::Turnout(Box::new(told)))).unwrap();
     assert_eq!(world.changes, Vec::<Change>::new());

@@ -260,14 +260,14 @@ fn a_release_that_is_over_is_taken_back_when_the_parent_orders_it() {
 
 /// The parent goes on with its waves as it counted them before.
 fn go_on(offer: &str, waves: u32) -> Command {
-    let (amounts, turnouts) = (Vec::new(), std::collections::BTreeMap::new());
+    let (amounts, liveness_checks) = (Vec::new(), std::collections::BTreeMap::new());
     Command::Parent(parent::Command::Continue {
         release: "w".into(),
         offer: offer.into(),
         waves,
         retries: false,
         amounts,
-        turnouts,
+        liveness_checks,
     })
 }
 

@@ -90,7 +90,7 @@ fn a_retry_from_above_is_for_those_that_ended_badly_and_the_whole_is_reported_ag
             waves: 1,
             retries,
             amounts: Vec::new(),
-            turnouts: std::collections::BTreeMap::default(),
+            liveness_checks: std::collections::BTreeMap::default(),
         })
     };
     world.command(&again(true)).unwrap();

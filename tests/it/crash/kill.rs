@@ -148,8 +148,8 @@ impl Killer<'_> {
 }
 
 /// Waits until every release is over and no undo waits for a child that is there.
-pub async fn until_quiet(place: &Place, patience: Duration) -> bool {
-    let by = Instant::now() + patience;
+pub async fn until_quiet(place: &Place, time_limit: Duration) -> bool {
+    let by = Instant::now() + time_limit;
     while Instant::now() < by {
         let undos = check::pending_undos(place).await;
         if undos.is_empty() && check::unfinished(place).await.is_empty() {

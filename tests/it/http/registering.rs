@@ -121,8 +121,8 @@ async fn where_a_child_calls_from_outlives_a_restart_of_the_manager() {
         let query = move |state: &domain::release::state::Snapshot| {
             state.children.by_id(&id).and_then(|(_, child)| child.address).map(|address| address.to_string())
         };
-        let patience = std::time::Duration::from_secs(5);
-        world.manager.engine.read(patience, query).await.unwrap().unwrap_or_default()
+        let time_limit = std::time::Duration::from_secs(5);
+        world.manager.engine.read(time_limit, query).await.unwrap().unwrap_or_default()
     };
     assert_eq!(known(&world).await, "198.51.100.1");
     let world = world.restart_with(trust).await;

@@ -361,7 +361,7 @@ impl Agent {
             profile: None,
             tenant: None,
         };
-        heart(Command::Children(children::Command::Poll(poll)))
+        domain_call(Command::Children(children::Command::Poll(poll)))
     }
 
     fn polled(&mut self, response: Response, at: u64) -> Next {
@@ -374,7 +374,10 @@ impl Agent {
             }
             if let Some(offer) = offer {
                 self.step = Step::Fetching(offer.clone());
-                return heart(Command::Members(members::Command::Fetch { child: self.id.clone(), offer }));
+                return domain_call(Command::Members(members::Command::Fetch {
+                    child: self.id.clone(),
+                    offer,
+                }));
             }
         }
         match self.refused.clone().filter(|_| at < self.chatters_until) {
@@ -389,7 +392,7 @@ impl Agent {
         self.step = Step::Chattering;
         let summary = numbered(stage, StageStatus::Error, f64::from(self.results));
         let reports = vec![json_columns::received(summary).unwrap()];
-        heart(Command::Members(members::Command::Result { child: self.id.clone(), offer, reports }))
+        domain_call(Command::Members(members::Command::Result { child: self.id.clone(), offer, reports }))
     }
 
     fn fetched(&mut self, id: String, response: Response, deeds: &mut Vec<Deed>) -> Next {
@@ -479,7 +482,7 @@ impl Agent {
             failures: None,
         });
         self.step = Step::Asking(work, run);
-        heart(command)
+        domain_call(command)
     }
 
     /// 2. It acts, then it reports.
@@ -549,7 +552,7 @@ impl Agent {
         if f2_calls == Some(0) {
             summary.f2_times_summary = Times { median: -1.0, minimum: -1.0, maximum: -1.0 };
         }
-        heart(Command::Members(members::Command::Result {
+        domain_call(Command::Members(members::Command::Result {
             child: self.id.clone(),
             offer: work.id.clone(),
             reports: vec![json_columns::received(summary).unwrap()],
@@ -568,7 +571,7 @@ impl Agent {
     }
 }
 
-fn heart(command: Command) -> Next {
+fn domain_call(command: Command) -> Next {
     Next::Call(Request::Heart(Box::new(command)))
 }
 

@@ -49,7 +49,7 @@ pub enum Request {
     Heart(Box<Command>),
     /// A poll or a question whose answer may wait.
     Patient(Box<Command>, Patience),
-    /// The archive needs a manager that is up, and nothing of its heart.
+    /// The archive needs a manager that is up, and nothing of its domain.
     Functions,
 }
 

@@ -520,7 +520,7 @@ impl World {
                     waves,
                     retries,
                     amounts: Vec::new(),
-                    turnouts: domain::release::liveness_check::ReportedLiveness::new(),
+                    liveness_checks: domain::release::liveness_check::ReportedLiveness::new(),
                 }),
             );
         }

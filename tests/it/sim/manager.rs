@@ -214,13 +214,13 @@ impl Manager {
     /// Takes a call in; its answer waits for the commit. Says what is wrong if the same call once more would change
     /// something. `None`: it waits until there is something to say.
     pub fn take(&mut self, caller: Caller, call: u64, request: Request, at: u64) -> Result<(), String> {
-        let (command, patience) = match &request {
+        let (command, time_limit) = match &request {
             Request::Functions => {
                 self.pending.push(Pending { caller, call, request, response: Response::Functions });
                 return Ok(());
             }
             Request::Heart(command) => (command, None),
-            Request::Patient(command, patience) => (command, Some(patience.clone())),
+            Request::Patient(command, time_limit) => (command, Some(time_limit.clone())),
         };
         let mut command = (**command).clone();
         if let Command::Children(children::Command::Poll(poll)) = &mut command {
@@ -233,12 +233,14 @@ impl Manager {
             self.other_base = self.other_base.take().or(other_base);
         }
         self.once_more(&command, at)?;
-        let is_nothing = match (&answer, &patience) {
-            (Ok(Reply::Polled { key, offer: None, .. }), Some(patience)) => self.held(*key) == patience.held,
-            (Ok(reply @ Reply::EndStage { .. }), Some(patience)) => !is_news(reply, &patience.skipped),
+        let is_nothing = match (&answer, &time_limit) {
+            (Ok(Reply::Polled { key, offer: None, .. }), Some(time_limit)) => {
+                self.held(*key) == time_limit.held
+            }
+            (Ok(reply @ Reply::EndStage { .. }), Some(time_limit)) => !is_news(reply, &time_limit.skipped),
             _ => false,
         };
-        if let Some(Patience { held, skipped, .. }) = patience.filter(|_| is_nothing) {
+        if let Some(Patience { held, skipped, .. }) = time_limit.filter(|_| is_nothing) {
             self.patients.push(Patient { caller, call, command: Box::new(command), held, skipped });
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! The deterministic simulation: managers and their agents in virtual time, in one thread, from one seed.
 //!
 //! ```text
-//! agents ──▶ calls in flight (lost, late, twice, out of order) ──▶ manager: heart ─ commit ─▶ disk
+//! agents ──▶ calls in flight (lost, late, twice, out of order) ──▶ manager: domain ─ commit ─▶ disk
 //!    ▲                                                                │  ▲     │ killed, started again
 //!    └───────────────────── answers in flight ◀───────────────────────┘  └─ link ─▶ calls in flight ─▶ its parent
 //! ```
@@ -57,6 +57,7 @@ mod call;
 mod dice;
 mod domain;
 mod links;
+mod liveness;
 mod manager;
 mod mutations;
 mod network;
@@ -69,7 +70,6 @@ mod services;
 mod serving;
 mod shown_by;
 mod tree;
-mod turnout;
 mod witness;
 mod world;
 
@@ -177,9 +177,9 @@ fn whatever_happens_to_a_mixed_fleet_the_invariants_hold() {
     if seeds.end - seeds.start < FLEET_SEEDS {
         return;
     }
-    let went_well = reports.values().filter(|report| report.turnout.all_rolled_out()).count();
+    let went_well = reports.values().filter(|report| report.liveness.all_rolled_out()).count();
     let went_back =
-        reports.values().filter(|report| report.turnout.all_took_back(&report.taken_back)).count();
+        reports.values().filter(|report| report.liveness.all_took_back(&report.taken_back)).count();
     assert!(went_well > 0, "no release was rolled out by agents of all kinds");
     assert!(went_back > 0, "no release was taken back from agents of all kinds");
 }

@@ -16,11 +16,11 @@ use super::{
     dice::Dice,
     domain::Flaw,
     links::Line,
+    liveness::{Kind, Turnout},
     manager::Manager,
     overseer::{Overseer, View, is_taken_back},
     own::{Groups, Happening, Led, Own},
     tree::Tree,
-    turnout::{Kind, Turnout},
     witness::{Violation, Witness},
 };
 
@@ -135,7 +135,7 @@ pub struct Report {
     pub violation: Option<Violation>,
     pub last: Vec<String>,
     /// How far agents came, and which releases were taken back in the end.
-    pub turnout: Turnout,
+    pub liveness: Turnout,
     pub taken_back: BTreeSet<String>,
 }
 
@@ -173,7 +173,7 @@ pub struct World {
     pub(super) was_garbled: bool,
     pub(super) rest_since: Option<u64>,
     pub(super) submitted: usize,
-    pub(super) turnout: Turnout,
+    pub(super) liveness: Turnout,
     /// `None` until a run failed and is done again to be told.
     pub(super) story: Option<VecDeque<String>>,
     pub(super) shown: usize,
@@ -257,7 +257,7 @@ impl World {
             was_garbled: false,
             rest_since: None,
             submitted: 0,
-            turnout: Turnout::default(),
+            liveness: Turnout::default(),
             story: None,
             shown: SHOWN,
         };
@@ -368,13 +368,13 @@ impl World {
         let taken_back = taken_back.map(|release| release.id.as_str().to_owned()).collect();
         let violation = self.found().cloned();
         let last = self.story.into_iter().flatten().collect();
-        Report { violation, last, turnout: self.turnout, taken_back }
+        Report { violation, last, liveness: self.liveness, taken_back }
     }
 
     /// What an agent did concerns a release that was posted at the root.
     pub(super) fn note_turnout(&mut self, manager: usize, kind: Kind, deed: &Deed) {
         if let Some(root) = self.overseer.root_of(&self.managers, manager, deed.release) {
-            self.turnout.note(&root, kind, deed.what);
+            self.liveness.note(&root, kind, deed.what);
         }
     }
 

@@ -1,6 +1,6 @@
 //! What is counted, compared with what callers and versions saw.
 
 pub mod acting;
-mod ledger;
+mod call_metrics;
 mod served;
 mod times;

@@ -223,7 +223,7 @@ async fn an_earlier_program_that_takes_over_does_not_ask_for_counts_and_nobody_w
         door.read_exact(&mut heard).unwrap();
         assert_eq!(serde_json::from_slice::<Value>(&heard).unwrap()["word"], answer);
     }
-    // As nobody serves, its holder starts another one, which may be there before it has ended.
+    // As nobody serves, its supervisor starts another one, which may be there before it has ended.
     wait_until(async || held.client.get::<Status>("/status").await.is_ok_and(|status| status.pid != pid))
         .await;
     wait_until(async || !super::processes::lives(pid)).await;

@@ -33,7 +33,7 @@ use crate::world::{self, read_head};
 const PART: &str = "CHOIRMASTER_TEST_PART";
 const FOLDER: &str = "CHOIRMASTER_TEST_FOLDER";
 
-/// The holder and the serving processes that the other tests start.
+/// The supervisor and the serving processes that the other tests start.
 #[test]
 #[ignore = "is no test: the others start it"]
 fn a_process_of_a_proxy() {
@@ -158,10 +158,10 @@ pub struct Given {
     pub notify: PathBuf,
 }
 
-/// A proxy that a holder holds.
+/// A proxy that a supervisor holds.
 pub struct Held {
     folder: TempDir,
-    holder: Child,
+    supervisor: Child,
     pub at: SocketAddr,
     pub client: Client,
 }
@@ -173,27 +173,27 @@ impl Held {
 
     /// In a folder in which there is something already.
     pub async fn start_in(folder: TempDir) -> Self {
-        let holder = part("holder", folder.path());
-        Self::of(folder, holder).await
+        let supervisor = part("holder", folder.path());
+        Self::of(folder, supervisor).await
     }
 
     /// Started as a service manager starts one that is to take its sockets.
     pub async fn start_with(folder: TempDir, given: Given) -> Self {
         let program = part("holder", folder.path());
-        let mut holder = Command::new("sh");
+        let mut supervisor = Command::new("sh");
         // The pid stays, and the socket becomes descriptor 3.
-        holder.args(["-c", "exec 3<&0 0</dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"", "sh"]);
-        holder.arg(program.get_program()).args(program.get_args()).stdin(OwnedFd::from(given.socket));
+        supervisor.args(["-c", "exec 3<&0 0</dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"", "sh"]);
+        supervisor.arg(program.get_program()).args(program.get_args()).stdin(OwnedFd::from(given.socket));
         let variables = program.get_envs().filter_map(|(name, value)| Some((name, value?)));
-        holder.envs(variables).env("NOTIFY_SOCKET", given.notify);
-        Self::of(folder, holder).await
+        supervisor.envs(variables).env("NOTIFY_SOCKET", given.notify);
+        Self::of(folder, supervisor).await
     }
 
-    async fn of(folder: TempDir, mut holder: Command) -> Self {
-        let (holder, line) = started(&mut holder).await;
+    async fn of(folder: TempDir, mut supervisor: Command) -> Self {
+        let (supervisor, line) = started(&mut supervisor).await;
         let at = line.strip_prefix("listening on ").unwrap_or_else(|| panic!("{line}")).parse().unwrap();
         let client = Client::new(folder.path().join("control.sock"));
-        Self { folder, holder, at, client }
+        Self { folder, supervisor, at, client }
     }
 
     /// Asks for an upgrade that is not to come about, and gives why.
@@ -222,7 +222,7 @@ impl Held {
         copy_program(self.folder.path());
     }
 
-    /// Whether the holder, and the process that serves, are of the program that is there now.
+    /// Whether the supervisor, and the process that serves, are of the program that is there now.
     pub async fn are_of_the_program_there(&self) -> (bool, bool) {
         let file = |path: PathBuf| {
             let about = std::fs::metadata(path).ok()?;
@@ -230,11 +230,11 @@ impl Held {
         };
         let there = file(self.folder.path().join("program"));
         let is_of_it = |pid: u32| file(format!("/proc/{pid}/exe").into()) == there;
-        (is_of_it(self.holder.id()), is_of_it(self.status().await.pid))
+        (is_of_it(self.supervisor.id()), is_of_it(self.status().await.pid))
     }
 
-    pub fn holder(&self) -> u32 {
-        self.holder.id()
+    pub fn supervisor(&self) -> u32 {
+        self.supervisor.id()
     }
 
     pub fn control(&self) -> PathBuf {
@@ -304,22 +304,22 @@ impl Held {
     }
 
     pub fn kill_holder(&mut self) {
-        self.holder.kill().unwrap();
-        self.holder.wait().unwrap();
+        self.supervisor.kill().unwrap();
+        self.supervisor.wait().unwrap();
     }
 
     pub async fn start_holder_again(&mut self) {
-        let (holder, line) = start_holder(self.folder.path()).await;
+        let (supervisor, line) = start_holder(self.folder.path()).await;
         assert_eq!(line, format!("listening on {}", self.at));
-        self.holder = holder;
+        self.supervisor = supervisor;
     }
 
     /// The signal with which service managers ask for a reload.
     pub fn hang_up(&self) {
-        kill_process(of(self.holder.id()), Signal::HUP).unwrap();
+        kill_process(of(self.supervisor.id()), Signal::HUP).unwrap();
     }
 
-    /// What a second holder says.
+    /// What a second supervisor says.
     pub async fn second_holder(&self) -> String {
         let (mut second, line) = start_holder(self.folder.path()).await;
         assert_eq!(second.wait().unwrap().code(), Some(1));
@@ -329,11 +329,11 @@ impl Held {
     /// Stops as a service manager does, and sees that nothing is left.
     pub async fn stop(mut self) {
         let serving = self.status().await.pid;
-        listens_to_signals(self.holder.id()).await;
-        terminate(self.holder.id());
+        listens_to_signals(self.supervisor.id()).await;
+        terminate(self.supervisor.id());
         let ended = timeout(Duration::from_mins(2), async {
             loop {
-                if let Some(status) = self.holder.try_wait().unwrap() {
+                if let Some(status) = self.supervisor.try_wait().unwrap() {
                     return status;
                 }
                 tokio::time::sleep(Duration::from_millis(2)).await;
@@ -364,18 +364,18 @@ async fn start_holder(folder: &Path) -> (Child, String) {
 /// A test that fails leaves no process behind.
 impl Drop for Held {
     fn drop(&mut self) {
-        if let Ok(None) = self.holder.try_wait() {
-            let _ = self.holder.kill();
-            let _ = self.holder.wait();
+        if let Ok(None) = self.supervisor.try_wait() {
+            let _ = self.supervisor.kill();
+            let _ = self.supervisor.wait();
             self.doors().into_iter().for_each(kill);
         }
     }
 }
 
-/// Starts a holder and gives its first line.
-async fn started(holder: &mut Command) -> (Child, String) {
-    let mut holder = holder.stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(holder.stdout.take().unwrap());
+/// Starts a supervisor and gives its first line.
+async fn started(supervisor: &mut Command) -> (Child, String) {
+    let mut supervisor = supervisor.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(supervisor.stdout.take().unwrap());
     tokio::task::spawn_blocking(move || {
         let mut line = String::new();
         while !line.starts_with("listening on ") && !line.starts_with("failed") {
@@ -384,7 +384,7 @@ async fn started(holder: &mut Command) -> (Child, String) {
         }
         // What it prints later is read by nobody.
         std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
-        (holder, line.trim_end().to_owned())
+        (supervisor, line.trim_end().to_owned())
     })
     .await
     .unwrap()

@@ -1,4 +1,4 @@
-//! The holder becomes the program that is on disk, too.
+//! The supervisor becomes the program that is on disk, too.
 
 use proxy::control::form::{Status, Upgrading};
 
@@ -32,7 +32,7 @@ async fn an_upgrade_to_another_program_renews_the_holder_in_its_place_and_no_cal
         let status = held.status().await;
         assert_eq!((status.listen, status.held), (listen, true));
         held.put(upgrade + 2, version.at).await;
-        // The new one does what holders do, at once: the question waits until it is there.
+        // The new one does what supervisors do, at once: the question waits until it is there.
         held.upgrade().await;
         callers.make(20).await;
         let pid = held.status().await.pid;
@@ -46,7 +46,7 @@ async fn an_upgrade_to_another_program_renews_the_holder_in_its_place_and_no_cal
     assert_eq!(version.answered(), made.answered);
     // Nothing is left of the processes before, which were its children as another program.
     let serving = held.status().await.pid;
-    wait_until(async || children_of(held.holder()) == [serving]).await;
+    wait_until(async || children_of(held.supervisor()) == [serving]).await;
     held.stop().await;
 }
 
@@ -86,7 +86,7 @@ async fn an_upgrade_to_a_program_that_does_not_serve_leaves_the_holder_what_it_i
     held.client.post::<Upgrading>("/upgrade").await.unwrap();
     wait_until(async || held.status().await.upgrade_failed.is_some()).await;
     assert_eq!(held.are_of_the_program_there().await, (false, false));
-    assert!(lives(held.holder()));
+    assert!(lives(held.supervisor()));
     held.break_program(None);
     held.upgrade().await;
     wait_until(async || held.are_of_the_program_there().await == (true, true)).await;

@@ -141,7 +141,7 @@ async fn callers_of_tls_lose_no_call_over_upgrades_and_their_socket_stays_one_of
     assert_ne!(of.shown().await, first);
     callers.make(30).await;
 
-    // What a socket is for is known to the process that serves: the next holder has it from there.
+    // What a socket is for is known to the process that serves: the next supervisor has it from there.
     of.held.kill_holder();
     wait_until(async || !of.held.status().await.held).await;
     let before = of.held.status().await.pid;

@@ -1,4 +1,4 @@
-//! A router in memory and its time, for the mind that leads it.
+//! A router in memory and its time, for the state machine that leads it.
 
 use std::{collections::BTreeSet, sync::Arc};
 

@@ -56,7 +56,7 @@ impl RealNginx {
             reload: Reload::Signal,
             layout: Layout::new(self.buckets().to_str().unwrap(), ask, vec![Ipv4Addr::LOCALHOST.into()])
                 .unwrap(),
-            patience: Duration::from_secs(2),
+            time_limit: Duration::from_secs(2),
         }
     }
 

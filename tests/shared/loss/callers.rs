@@ -91,11 +91,11 @@ pub fn all_habits() -> Vec<Habit> {
 }
 
 impl Callers {
-    pub fn start(at: SocketAddr, habits: &[Habit], patience: Duration) -> Self {
+    pub fn start(at: SocketAddr, habits: &[Habit], time_limit: Duration) -> Self {
         let shared = Arc::new(Shared::default());
         let mut tasks = JoinSet::new();
         for &habit in habits {
-            let caller = Caller { at, habit, patience, wire: None };
+            let caller = Caller { at, habit, time_limit, wire: None };
             tasks.spawn(caller.call_until_told(Arc::clone(&shared)));
         }
         Self { shared, tasks }
@@ -121,7 +121,7 @@ impl Callers {
 struct Caller {
     at: SocketAddr,
     habit: Habit,
-    patience: Duration,
+    time_limit: Duration,
     wire: Option<Wire<TcpStream>>,
 }
 
@@ -130,7 +130,7 @@ impl Caller {
         let mut calls = Vec::new();
         while !shared.are_to_stop.load(Ordering::Relaxed) {
             let number = shared.next.fetch_add(1, Ordering::Relaxed);
-            let fate = timeout(self.patience, self.call(number)).await.unwrap_or(Fate::Nothing);
+            let fate = timeout(self.time_limit, self.call(number)).await.unwrap_or(Fate::Nothing);
             shared.lost.fetch_add(u32::from(fate.is_loss()), Ordering::Relaxed);
             if matches!(fate, Fate::Cut | Fate::Nothing) {
                 self.wire = None;

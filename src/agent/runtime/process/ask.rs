@@ -67,8 +67,8 @@ async fn shim_of(run: &Run) -> Option<u32> {
     u32::try_from(stream.peer_cred().ok()?.pid()?).ok()
 }
 
-async fn ask(run: &Run, ask: &Ask, patience: Duration) -> Result<ShimResponse, Fault> {
-    match timeout(patience, exchange(run, ask)).await {
+async fn ask(run: &Run, ask: &Ask, time_limit: Duration) -> Result<ShimResponse, Fault> {
+    match timeout(time_limit, exchange(run, ask)).await {
         Ok(Ok(line)) => serde_json::from_slice(&line)
             .map_err(|_| Fault::Answer(String::from_utf8_lossy(&line).trim_end().to_owned())),
         Ok(Err(_)) | Err(_) => Err(Fault::Silent(shim_of(run).await)),

@@ -21,7 +21,7 @@ const READS: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub(super) struct Api {
     pub at: SocketAddr,
-    pub patience: Duration,
+    pub time_limit: Duration,
     pub http: Client,
 }
 
@@ -45,13 +45,13 @@ impl Api {
     /// Builds, starts and waits for it; what is answered. It goes on with it when nobody waits any more.
     pub(super) async fn upload(&self, upload: &Upload) -> Result<String, Fault> {
         let answer =
-            self.send("/upload", self.http.post(self.url("upload")).json(upload), self.patience).await?;
+            self.send("/upload", self.http.post(self.url("upload")).json(upload), self.time_limit).await?;
         self.text("/upload", answer).await
     }
 
     pub(super) async fn delete(&self, name: &str) -> Result<(), Fault> {
         let ask = self.http.post(self.url("delete")).json(&serde_json::json!({ "name": name }));
-        let answer = self.send("/delete", ask, self.patience).await?;
+        let answer = self.send("/delete", ask, self.time_limit).await?;
         self.text("/delete", answer).await.map(drop)
     }
 
@@ -105,8 +105,8 @@ impl Api {
         self.http.get(self.url("logs")).query(&[("name", name)])
     }
 
-    async fn send(&self, what: &str, ask: RequestBuilder, patience: Duration) -> Result<Response, Fault> {
-        let sent = ask.timeout(patience).send().await;
+    async fn send(&self, what: &str, ask: RequestBuilder, time_limit: Duration) -> Result<Response, Fault> {
+        let sent = ask.timeout(time_limit).send().await;
         sent.map_err(|error| self.refused(format!("{what}: {}", remote::why(&error))))
     }
 

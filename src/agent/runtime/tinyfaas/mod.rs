@@ -61,7 +61,7 @@ pub struct Settings {
     /// The forms of functions that it runs, which it doesn't tell.
     pub forms: Vec<Form>,
     /// How long it may take to build and start a version, and to end one. It takes as long as what is built needs.
-    pub patience: Duration,
+    pub time_limit: Duration,
 }
 
 impl Settings {
@@ -74,7 +74,7 @@ impl Settings {
             prefix: "choirmaster".to_owned(),
             threads: 1,
             forms: vec![Form::Binary, Form::Nodejs, Form::Python],
-            patience: Duration::from_mins(5),
+            time_limit: Duration::from_mins(5),
         }
     }
 }
@@ -106,7 +106,7 @@ impl TinyFaas {
         }
         settings.forms.sort_unstable();
         settings.forms.dedup();
-        let api = Api { at: settings.management, patience: settings.patience, http: remote::client()? };
+        let api = Api { at: settings.management, time_limit: settings.time_limit, http: remote::client()? };
         Ok(Self { settings, api, turns: VersionLocks::default(), told: Mutex::default() })
     }
 

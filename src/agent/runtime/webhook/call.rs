@@ -22,7 +22,7 @@ pub(super) struct Caller {
     pub url: Url,
     pub secret: Secret,
     pub agent: String,
-    pub patience: Duration,
+    pub time_limit: Duration,
     pub http: Client,
 }
 
@@ -91,7 +91,7 @@ impl Caller {
             .header("Idempotency-Key", key)
             .header("X-Choirmaster-Timestamp", timestamp)
             .header("X-Choirmaster-Signature", self.secret.sign(timestamp, body))
-            .timeout(self.patience)
+            .timeout(self.time_limit)
             .body(body.to_vec());
         let answer = ask.send().await.map_err(|error| Missed::Again(remote::why(&error)))?;
         let status = answer.status();

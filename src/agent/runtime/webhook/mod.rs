@@ -87,7 +87,7 @@ pub struct Settings {
     /// The forms of functions that are run there, which nobody asks.
     pub runners: Vec<String>,
     /// How long one call may take.
-    pub patience: Duration,
+    pub time_limit: Duration,
 }
 
 /// Runs versions by calls of somebody else.
@@ -103,7 +103,7 @@ pub struct Webhook {
 impl Webhook {
     /// Nothing is called yet. Each runner's name is kept for as long as the process lives.
     pub fn open(settings: Settings) -> Result<Self, RuntimeError> {
-        let Settings { url, secret, agent, folder, sends_content, mut runners, patience } = settings;
+        let Settings { url, secret, agent, folder, sends_content, mut runners, time_limit } = settings;
         let setting = |name, why: &str| Fault::Setting { name, why: why.to_owned() };
         let parsed = Url::parse(&url)
             .map_err(|error| Fault::Setting { name: "webhook.url", why: error.to_string() })?;
@@ -125,7 +125,7 @@ impl Webhook {
         runners.dedup();
         Ok(Self {
             state: State::open(&folder)?,
-            caller: Caller { url: parsed, secret, agent, patience, http: remote::client()? },
+            caller: Caller { url: parsed, secret, agent, time_limit, http: remote::client()? },
             runners: runners.into_iter().map(|runner| &*runner.leak()).collect(),
             sends_content,
             turns: VersionLocks::default(),
@@ -231,7 +231,7 @@ impl Webhook {
             check::warm_up(&entry.target()?, warm_up).await;
             self.until_healthy(order, &entry, generation, restarts).await?;
         }
-        let entry = self.entry(&order.version, generation, Instant::now() + self.caller.patience).await?;
+        let entry = self.entry(&order.version, generation, Instant::now() + self.caller.time_limit).await?;
         entry.ok_or_else(|| self.gone())?.running()
     }
 
@@ -244,7 +244,7 @@ impl Webhook {
     ) -> Result<(), Fault> {
         let (target, mut checks) = (entry.target()?, Checks::new(&order.health));
         loop {
-            let until = Instant::now() + self.caller.patience;
+            let until = Instant::now() + self.caller.time_limit;
             let Some(entry) = self.entry(&order.version, generation, until).await? else {
                 return Err(self.gone());
             };
@@ -269,7 +269,7 @@ impl Webhook {
 
     /// Has a version stopped, and waits until it isn't listed any more.
     async fn end(&self, version: &VersionId, grace: Duration) -> Result<(), Fault> {
-        let until = Instant::now() + grace + 2 * self.caller.patience;
+        let until = Instant::now() + grace + 2 * self.caller.time_limit;
         if self.entry(version, self.state.generation(), until).await?.is_none() {
             return Ok(());
         }
@@ -287,7 +287,7 @@ impl Webhook {
     }
 
     async fn list_all(&self) -> Result<Vec<Running>, Fault> {
-        let until = Instant::now() + 2 * self.caller.patience;
+        let until = Instant::now() + 2 * self.caller.time_limit;
         let listed = self.listed(self.state.generation(), until).await?;
         let there = listed.iter().filter(|entry| entry.phase.is_alive() && entry.target.is_some());
         let mut running = there.map(Entry::running).collect::<Result<Vec<_>, _>>()?;
@@ -364,7 +364,7 @@ impl Runtime for Webhook {
 
     fn log<'a>(&'a self, version: &'a VersionId, at_most: usize) -> Answer<'a, Option<Vec<u8>>> {
         Box::pin(async move {
-            let until = Instant::now() + self.caller.patience;
+            let until = Instant::now() + self.caller.time_limit;
             let entry = self.entry(version, self.state.generation(), until).await;
             let newest = |entry: Entry| {
                 let log = entry.log.into_bytes();

@@ -84,8 +84,8 @@ impl Agents {
             // One that is gone already can't be told.
             let _ = kill_process(Pid::from_child(&agent.process), Signal::TERM);
         }
-        let patience = Instant::now() + STOP_LIMIT;
-        while self.agents.iter_mut().any(Agent::runs) && Instant::now() < patience {
+        let time_limit = Instant::now() + STOP_LIMIT;
+        while self.agents.iter_mut().any(Agent::runs) && Instant::now() < time_limit {
             sleep(LOOK_EVERY).await;
         }
         let late = self.agents.iter_mut().filter_map(|agent| agent.runs().then_some(agent.process.id()));

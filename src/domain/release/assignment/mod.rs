@@ -1,6 +1,6 @@
 //! One child in one release: the state machine, and nothing that knows of other children.
 //!
-//! It moves by [`Step`]s, which concern this child alone, and by [`Fact`]s, which concern the whole release and
+//! It moves by [`Step`]s, which concern this child alone, and by [`ReleaseEvent`]s, which concern the whole release and
 //! are folded into each assignment. Both are infallible: whether a step is right was decided before.
 //!
 //! Invariants:

@@ -4,13 +4,13 @@
 //!
 //! The evidence is, all of it together:
 //!
-//! - the same place ([`crate::release::places`]), and nobody else who calls from there: where several do, it proves nothing;
+//! - the same place ([`crate::children`]), and nobody else who calls from there: where several do, it proves nothing;
 //! - the old id has not called since the new one was born, for one machine runs one agent;
 //! - the old id is silent for longer than agents ever are where it stands ([`silence_that_shows`]), set-up included;
 //! - the new id has called again: it is no ghost.
 //!
 //! So whether somebody is a successor shows only with time: it is asked at a newcomer's second poll and at some ages
-//! after that, when the old id misses a deadline and again for as long as it owes a roll-back ([`crate::release::recheck`]),
+//! after that, when the old id misses a deadline and again for as long as it owes a roll-back ([`crate::children`]),
 //! and when an operator forgets it. Should the old one call again after all, it was no successor, and both go on (see
 //! [`Walk::reinstate`]). Who called when is kept in memory: of an id that has not called since the manager started
 //! nothing speaks against its being gone.

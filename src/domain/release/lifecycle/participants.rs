@@ -25,9 +25,9 @@ pub fn membership(
     now: Now,
 ) -> Membership {
     let limits = SilenceLimits::of_strategy(strategy);
-    let turnout =
+    let liveness =
         |child: ChildKey, _: &plan::Entry| liveness_check::of_child(state, seen, told, limits, child, now);
-    let plan = plan::plan_of(strategy, state, turnout);
+    let plan = plan::plan_of(strategy, state, liveness);
     let excluded = excluded(&plan);
     let waves = waves(&plan);
     let managers = managers(state, &plan);
@@ -37,7 +37,7 @@ pub fn membership(
         .rollout
         .as_ref()
         .is_some_and(|rollout| rollout.order.is_in_waves() || rollout.order.is_by_location());
-    let silent = plan.turnouts.iter().map(|turnout| turnout.silent).fold(0, u32::saturating_add);
+    let silent = plan.liveness_checks.iter().map(|liveness| liveness.silent).fold(0, u32::saturating_add);
     Membership {
         members: plan.members.into(),
         excluded,
@@ -53,7 +53,7 @@ pub fn membership(
 fn managers(state: &Snapshot, plan: &Plan) -> BTreeMap<ChildKey, Planned> {
     let planned = |(at, child): (usize, &ChildKey)| {
         state.children.get(*child).filter(|record| record.kind().is_manager())?;
-        let agents = plan.turnouts.get(at).map_or(0, |turnout| turnout.all());
+        let agents = plan.liveness_checks.get(at).map_or(0, |liveness| liveness.all());
         let mut last = 0;
         let quotas = (0..plan.waves.len()).filter_map(|wave| {
             let quota = plan.quota(at, wave);

@@ -6,7 +6,7 @@
 //!
 //! Every undo is owed from the moment of the roll-back, to agents and routers alike, so that what is unproven is counted and stored as in
 //! any release. What is held back is that an agent is *told*: by a poll, and by the end of a stage that it has in hand. When the last
-//! router has proven its way back, or is forgotten, [`Change::RoutersBack`] says so of the release once and for all: the
+//! router has proven its way back, or is forgotten, [`super::Change::RoutersBack`] says so of the release once and for all: the
 //! undos are shown, and their time begins anew. It is a fact that is stored, so after a restart nobody is told earlier.
 //!
 //! Counter-example: a router is away for good. Its undo is overdue in time, and so are those of the agents that wait for it: the release

@@ -103,8 +103,8 @@ fn check(state: &State, submitted: &Submission, key: ReleaseKey) -> Result<(), R
     }
     let strategy = &*submitted.strategy;
     let planned = LazyCell::new(|| plan::plan(strategy, &state.shared));
-    if let Some(unled) = plan::unled(strategy, &state.shared, || &planned) {
-        let UnmanagedRouter { service, protocol, router, kind } = unled;
+    if let Some(unmanaged) = plan::unmanaged(strategy, &state.shared, || &planned) {
+        let UnmanagedRouter { service, protocol, router, kind } = unmanaged;
         let router = state.children.get(router).map(|child| child.id.to_string()).unwrap_or_default();
         return Err(Refusal::CanNotLead { router, kind, service, protocol });
     }

@@ -15,7 +15,7 @@ pub type ReportedLiveness = BTreeMap<ChildKey, Liveness>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManagerReports {
     pub release: ReleaseKey,
-    /// The [`Release::asking`] that is answered.
+    /// The question that is answered.
     pub until: u64,
-    pub turnouts: ReportedLiveness,
+    pub liveness_checks: ReportedLiveness,
 }

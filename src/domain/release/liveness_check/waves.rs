@@ -80,7 +80,7 @@ impl Release {
 struct WaitingRelease {
     child: ChildKey,
     wave: u32,
-    turnout: Liveness,
+    liveness: Liveness,
     /// Of a manager, how many have had their turn.
     done: u32,
 }
@@ -103,7 +103,7 @@ impl Release {
     ) -> Option<Anew> {
         let order = &self.strategy.rollout.as_ref()?.order;
         let mut waiting = self.waiting(state, seen, told, now);
-        let silent: u32 = waiting.iter().map(|one| one.turnout.silent).fold(0, u32::saturating_add);
+        let silent: u32 = waiting.iter().map(|one| one.liveness.silent).fold(0, u32::saturating_add);
         // The usual case: everybody who is to come is heard of.
         if silent == 0 && amounts.is_none() && self.left_out == 0 {
             return None;
@@ -114,7 +114,7 @@ impl Release {
             Order::LocationSequential { .. } => self.one_by_one(&waiting),
             Order::Parallel | Order::GlobalIncremental => return None,
         };
-        let only_silent = waiting.iter().all(|one| one.turnout.live == 0);
+        let only_silent = waiting.iter().all(|one| one.liveness.live == 0);
         Some(Anew { change: self.moved(&waiting, places, silent, now), only_silent })
     }
 
@@ -133,16 +133,16 @@ impl Release {
                 return None;
             }
             let Some(planned) = self.managers.get(child) else {
-                let turnout = of_child(state, seen, &ReportedLiveness::new(), limits, *child, now);
-                return Some(WaitingRelease { child: *child, wave: part.wave, turnout, done: 0 });
+                let liveness = of_child(state, seen, &ReportedLiveness::new(), limits, *child, now);
+                return Some(WaitingRelease { child: *child, wave: part.wave, liveness, done: 0 });
             };
             let done = planned.done_before(open);
             let said = of_child(state, seen, told, limits, *child, now);
             // Those that are not live any more come last, as those that are silent: it has them in its own last wave.
             let left = planned.agents.saturating_sub(done);
             let live = said.live.saturating_sub(done).min(left);
-            let turnout = Liveness { live, silent: left - live };
-            Some(WaitingRelease { child: *child, wave: part.wave, turnout, done })
+            let liveness = Liveness { live, silent: left - live };
+            Some(WaitingRelease { child: *child, wave: part.wave, liveness, done })
         };
         self.assignments.iter().filter_map(waits).collect()
     }
@@ -152,9 +152,9 @@ impl Release {
         let (open, end) = self.group_to_come();
         let group = self.group_of_wave(open);
         let sum = |of: fn(&Liveness) -> u32| {
-            waiting.iter().map(|one| of(&one.turnout)).fold(0, u32::saturating_add)
+            waiting.iter().map(|one| of(&one.liveness)).fold(0, u32::saturating_add)
         };
-        let (live, left) = (sum(|turnout| turnout.live), sum(|turnout| turnout.all()));
+        let (live, left) = (sum(|liveness| liveness.live), sum(|liveness| liveness.all()));
         let total = self.planned_of(group).max(left);
         let passed = open - self.turns.waves_of(group).0.min(open);
         let rest = amounts.get(passed as usize..).filter(|rest| !rest.is_empty()).unwrap_or(&[Amount::WHOLE]);
@@ -163,7 +163,7 @@ impl Release {
         let last = waves.len().saturating_sub(1);
         let mut before = total - left;
         let place = |one: &WaitingRelease| {
-            let Liveness { live, silent } = one.turnout;
+            let Liveness { live, silent } = one.liveness;
             let from = before;
             before = before.saturating_add(live);
             let mut quotas: Vec<(u32, u32)> = Vec::new();
@@ -186,13 +186,13 @@ impl Release {
     /// Each of those that are heard of has a turn of its own, and the others one together, last.
     fn one_by_one(&self, waiting: &[WaitingRelease]) -> Vec<Vec<(u32, u32)>> {
         let (open, end) = self.group_to_come();
-        let is_live = |one: &WaitingRelease| one.turnout.live > 0 || one.turnout.all() == 0;
+        let is_live = |one: &WaitingRelease| one.liveness.live > 0 || one.liveness.all() == 0;
         let last = open + waiting.iter().filter(|one| is_live(one)).count() as u32;
         let mut next = open;
         let place = |one: &WaitingRelease| {
             let wave = if is_live(one) { next } else { last };
             next += u32::from(is_live(one));
-            vec![(wave.min(end - 1), one.turnout.all())]
+            vec![(wave.min(end - 1), one.liveness.all())]
         };
         waiting.iter().map(place).collect()
     }

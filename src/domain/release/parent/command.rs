@@ -22,7 +22,7 @@ pub enum Command {
         /// How the parent counts them now; empty: as before.
         amounts: Vec<Amount>,
         /// What managers below say of who can take part.
-        turnouts: ReportedLiveness,
+        liveness_checks: ReportedLiveness,
         /// It is over, and those that ended badly get another attempt.
         retries: bool,
     },

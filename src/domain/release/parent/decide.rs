@@ -31,8 +31,8 @@ pub(in crate::release) fn decide(
             let change = parent::Change::Forwarded { id: release.clone(), to: to.clone() };
             Decision::new(vec![Change::Parent(change)], Reply::Done)
         }
-        Command::Continue { release, offer, waves, retries, amounts, turnouts } => {
-            let counted = Counted { waves: *waves, amounts, turnouts };
+        Command::Continue { release, offer, waves, retries, amounts, liveness_checks } => {
+            let counted = Counted { waves: *waves, amounts, liveness_checks };
             go_on(state, seen, (release, offer), &counted, *retries, now).into()
         }
         Command::Undo { release, offer } => undo(state, release, offer, now).into(),
@@ -130,7 +130,7 @@ struct Counted<'a> {
     /// How they are counted; empty: as before.
     pub amounts: &'a [Amount],
     /// What managers below say of who can take part in those that are not open yet.
-    pub turnouts: &'a ReportedLiveness,
+    pub liveness_checks: &'a ReportedLiveness,
 }
 
 /// The parent's next offer goes on with this release; `retries`: those that ended badly get another attempt, if that can
@@ -139,7 +139,7 @@ fn go_on(
     state: &State,
     seen: &dyn LastSeen,
     (id, offer): (&str, &str),
-    Counted { waves, amounts, turnouts }: &Counted<'_>,
+    Counted { waves, amounts, liveness_checks }: &Counted<'_>,
     retries: bool,
     now: Now,
 ) -> Result<Decision, NoReply> {
@@ -154,7 +154,7 @@ fn go_on(
     let most = (*waves).min(release.turns.waves().max(amounts.len() as u32));
     if release.may_end_well() && most > open {
         let amounts = (!amounts.is_empty()).then_some(*amounts);
-        changes.extend(release.waves_anew(state, seen, turnouts, amounts, now));
+        changes.extend(release.waves_anew(state, seen, liveness_checks, amounts, now));
         changes.push(Change::Rollout(rollout::Change::WavesOpened {
             release: key,
             from: open,

@@ -141,14 +141,14 @@ pub fn prospects(strategy: &Strategy, known: PriorKnowledge<'_>) -> Vec<PowerAna
             Rule::Compare(compare) => Some((metric, compare)),
             Rule::Threshold { .. } | Rule::Condition(_) => None,
         });
-        let prospect = |(metric, compare)| {
+        let power_analysis = |(metric, compare)| {
             let runs = runs(strategy, stage, analysis, known.waves.len());
             let alpha = analysis::alpha_of(strategy, stage, metric) / runs as f64;
             let design = analysis::design(metric, compare, analysis, alpha);
             let around = Around { stage, of, analysis, metric, observed, known, agents };
-            around.prospect(&design)
+            around.power_analysis(&design)
         };
-        compared.map(prospect).collect()
+        compared.map(power_analysis).collect()
     };
     blocks.flat_map(each).collect()
 }
@@ -185,7 +185,7 @@ struct Expected {
 }
 
 impl Around<'_> {
-    fn prospect(&self, design: &Design) -> PowerAnalysis {
+    fn power_analysis(&self, design: &Design) -> PowerAnalysis {
         let Expected { spread, basis, per_second } = self.expected();
         let (by_children, on_the_way) =
             (matches!(self.metric.source, MetricSource::Children(_)), self.metric.is_judged_on_the_way());

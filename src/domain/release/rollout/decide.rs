@@ -33,7 +33,7 @@ pub(in crate::release) fn decide(
             promote_variation(state, release, variation, now).into()
         }
         Command::Extend { release } => extend(state, seen, release, now).into(),
-        Command::Turnout(told) => turnout(state, seen, told, now),
+        Command::Turnout(told) => liveness(state, seen, told, now),
     }
 }
 
@@ -185,7 +185,7 @@ pub(in crate::release) fn newcomers(
 }
 
 /// Managers below said who can take part: a release starts with it, or opens its next wave.
-fn turnout(state: &State, seen: &dyn LastSeen, told: &ManagerReports, now: Now) -> Decision {
+fn liveness(state: &State, seen: &dyn LastSeen, told: &ManagerReports, now: Now) -> Decision {
     let Some(release) = state.release(told.release).filter(|release| release.asking == Some(told.until))
     else {
         // They were late, or it was paused or ended meanwhile.
@@ -193,11 +193,11 @@ fn turnout(state: &State, seen: &dyn LastSeen, told: &ManagerReports, now: Now) 
     };
     let changes = match (&release.state, release.gates.stand.reached) {
         (ReleaseState::Planned, _) if state.is_its_turn(release.key) => {
-            let membership = membership(state, seen, &release.strategy, &told.turnouts, now);
+            let membership = membership(state, seen, &release.strategy, &told.liveness_checks, now);
             vec![Change::Lifecycle(lifecycle::Change::Started { release: release.key, membership, now })]
         }
         (ReleaseState::Running, Some(reached)) if release.gate_reached() == Some(reached.gate) => {
-            release.opened_with(state, seen, &told.turnouts, reached.gate, now)
+            release.opened_with(state, seen, &told.liveness_checks, reached.gate, now)
         }
         // It is not what was asked about any more.
         (

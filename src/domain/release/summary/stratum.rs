@@ -13,7 +13,7 @@ pub struct Stratum {
     pub assignment: Option<Assignment>,
     /// To which group of users all of these belong, over the whole stage.
     pub group: Option<u8>,
-    /// Of children that were about as fast before the release ([`analysis::classes`]); only managers tell it.
+    /// Of children that were about as fast before the release ([`analysis::speed_classes`]); only managers tell it.
     pub class: Option<u8>,
     pub f1_calls: Option<u64>,
     pub f2_calls: Option<u64>,

@@ -117,7 +117,7 @@ pub fn plan(
         beyond_km2: None,
         partial: partial(strategy, &plan),
         busy: plan.busy,
-        silent: plan.turnouts.iter().map(|turnout| turnout.silent).fold(0, u32::saturating_add),
+        silent: plan.liveness_checks.iter().map(|liveness| liveness.silent).fold(0, u32::saturating_add),
         not_asked: not_asked(state, &told.1),
         waves: waves
             .map(|(at, (wave, (children, agents)))| PlannedWave {
@@ -151,11 +151,11 @@ pub fn plan(
 /// Agents of whose stages, or of whose managers' stages, there are reports while they go on.
 fn reporting(state: &Snapshot, plan: &Plan) -> Reporting {
     let mut found = Reporting::default();
-    for (key, turnout) in plan.members.iter().zip(&plan.turnouts) {
+    for (key, liveness) in plan.members.iter().zip(&plan.liveness_checks) {
         let profile = state.children.get(*key).and_then(|child| child.profile.as_deref());
         let reports = profile.is_some_and(|profile| profile.capabilities.has(FEATURE_INTERIM));
         let of = if reports { &mut found.on_the_way } else { &mut found.once };
-        *of += u64::from(turnout.all());
+        *of += u64::from(liveness.all());
     }
     found
 }
@@ -285,8 +285,8 @@ impl<'a> Listing<'a> {
     fn child(&self, key: ChildKey, record: &Child, turn: Option<u32>) -> PlannedChild {
         let entry = self.state.children.areas().get(key);
         let member = self.plan.members.binary_search(&key).ok();
-        let turnout = member.and_then(|at| self.plan.turnouts.get(at));
-        let agents = turnout.map_or(record.counted_agents(), |turnout| turnout.all());
+        let liveness = member.and_then(|at| self.plan.liveness_checks.get(at));
+        let agents = liveness.map_or(record.counted_agents(), |liveness| liveness.all());
         let wave = member.filter(|_| !self.plan.waves.is_empty()).map(|at| self.plan.wave(at) as u32 + 1);
         let last = |at| (0..self.plan.waves.len()).find(|wave| self.plan.quota(at, *wave) == agents);
         let releases = record.open.iter().filter_map(|release| self.state.release(*release));

@@ -90,7 +90,7 @@ pub(super) async fn handle(
         Some(_) => (look(&ctx, &scope, request).await?, Vec::new()),
         None => check(&ctx, &scope, request).await?,
     };
-    let told = turnouts(&ctx, &strategy).await?;
+    let told = liveness_checks(&ctx, &strategy).await?;
     let is_first = asked.after.is_none();
     let planned = {
         let (strategy, seen) = (Arc::clone(&strategy), Arc::clone(&ctx.view().children));
@@ -124,7 +124,7 @@ pub(super) async fn handle(
 }
 
 /// What managers below say of who can take part, and the managers that say nothing.
-async fn turnouts(
+async fn liveness_checks(
     ctx: &Context,
     strategy: &Arc<Strategy>,
 ) -> Result<(ReportedLiveness, Vec<ChildKey>), EngineError> {

@@ -46,13 +46,13 @@ fn what_is_set_reaches_each_runtime() {
         (tiny.management, tiny.calls),
         ("10.0.0.1:8080".parse().unwrap(), "[::1]:80".parse().unwrap())
     );
-    assert_eq!((tiny.prefix.as_str(), tiny.threads, tiny.patience.as_secs()), ("edge1", 3, 90));
+    assert_eq!((tiny.prefix.as_str(), tiny.threads, tiny.time_limit.as_secs()), ("edge1", 3, 90));
     assert_eq!(tiny.forms, [Form::Python, Form::Go]);
     let hook = set.webhook;
     assert_eq!((hook.url.as_str(), hook.agent.as_str()), ("https://faas.example.org/agent", "edge-1"));
     assert_eq!(hook.secret_file, Some("/etc/secret".into()));
     assert_eq!(
-        (hook.sends_content, hook.runners, hook.patience.as_secs()),
+        (hook.sends_content, hook.runners, hook.time_limit.as_secs()),
         (false, vec!["wasm".to_owned(), "python3".to_owned()], 5)
     );
     let wasm = set.wasm;

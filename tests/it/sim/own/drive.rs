@@ -11,8 +11,8 @@ use crate::sim::{
     agent::{Deed, What},
     call::{Caller, Request, Response},
     domain::Flaw,
+    liveness::Kind,
     overseer::View,
-    turnout::Kind,
     witness::Violation,
     world::{self, World},
 };

@@ -37,8 +37,8 @@ const FORBIDDEN: u16 = 403;
 pub(super) fn request(own: &Own, act: &Act, errand: &Errand) -> Option<Request> {
     let id = || own.id().unwrap_or_default().to_owned();
     let patient = |command, skipped: &[String]| {
-        let patience = Patience { wait_ms: WAIT_MS, held: Vec::new(), skipped: skipped.to_vec() };
-        Request::Patient(Box::new(command), patience)
+        let time_limit = Patience { wait_ms: WAIT_MS, held: Vec::new(), skipped: skipped.to_vec() };
+        Request::Patient(Box::new(command), time_limit)
     };
     match (act, errand) {
         (Act::Poll, _) => Some(patient(Command::Children(children::Command::Poll(poll(own))), &[])),

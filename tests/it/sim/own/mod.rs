@@ -1,7 +1,7 @@
 //! Own agents: the agent's real core, which is led in place, beside a runtime and a proxy in virtual time.
 //!
 //! ```text
-//! callers ─▶ proxy (its real table and ledger) ◀─ acts of the core ─▶ calls in flight ─▶ manager
+//! callers ─▶ proxy (its real table and counts) ◀─ acts of the core ─▶ calls in flight ─▶ manager
 //!              │ versions of the runtime                │
 //!              └ crashes, hands over                    └ killed at any instant: what was saved is what is left
 //! ```

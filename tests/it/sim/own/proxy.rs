@@ -1,4 +1,4 @@
-//! The proxy beside an own agent. Its table and its ledger are the product's; connections are left out. It may crash and come back with
+//! The proxy beside an own agent. Its table and its counts are the product's; connections are left out. It may crash and come back with
 //! its last table, and hand over to a new process, which finds no counts of the old one; for a while nobody may reach its control,
 //! while it serves on. With a flaw it says of its table what isn't so.
 
@@ -89,7 +89,7 @@ pub struct Proxy {
     /// As it is on disk.
     kept: Option<TableForm>,
     life: u64,
-    ledger: CallMetrics,
+    call_metrics: CallMetrics,
     flights: Vec<Flight>,
     /// By split and variation.
     pub truth: BTreeMap<(String, String), Truth>,
@@ -109,7 +109,7 @@ impl Proxy {
             table: Arc::new(LiveTable::empty()),
             kept: None,
             life: 1,
-            ledger: CallMetrics::new(Timeline::new(origin, INTERVAL_SECONDS), Retention::default(), 1),
+            call_metrics: CallMetrics::new(Timeline::new(origin, INTERVAL_SECONDS), Retention::default(), 1),
             flights: Vec::new(),
             truth: BTreeMap::new(),
             torn: Vec::new(),
@@ -182,7 +182,7 @@ impl Proxy {
         self.tear();
         self.is_up = true;
         self.life += 1;
-        self.ledger =
+        self.call_metrics =
             CallMetrics::new(Timeline::new(self.origin, INTERVAL_SECONDS), Retention::default(), self.life);
         let empty = LiveTable::empty();
         if let Some(form) = &self.kept {
@@ -260,7 +260,7 @@ impl Proxy {
             self.end(&flight, runtime, at, dice);
         }
         let open = Timeline::new(self.origin, INTERVAL_SECONDS).interval_at(self.instant(at));
-        self.ledger.close(open);
+        self.call_metrics.close(open);
     }
 
     fn end(&mut self, flight: &Flight, runtime: &Runtime, at: u64, dice: &mut Dice) {
@@ -300,7 +300,7 @@ impl Proxy {
         let timeline = Timeline::new(self.origin, INTERVAL_SECONDS);
         let now = self.instant(at);
         let moment = Moment { now, wall_ms: at as i64 };
-        self.ledger.absorb(timeline.interval_at(now), &flight.key, &tally, moment);
+        self.call_metrics.absorb(timeline.interval_at(now), &flight.key, &tally, moment);
     }
 
     fn lose(&mut self, flight: &Flight, version: &Version, was_dead: bool, why: &'static str) {
@@ -310,7 +310,7 @@ impl Proxy {
 
     /// What was counted after a cursor.
     pub fn counts(&mut self, cursor: Cursor) -> Reading {
-        self.ledger.since(cursor)
+        self.call_metrics.since(cursor)
     }
 
     /// Whether the table in force names a version.

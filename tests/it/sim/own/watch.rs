@@ -159,8 +159,8 @@ impl Watched {
         let handed =
             now.offer.as_ref().or(before.offer.as_ref()).and_then(|(offer, _)| scene.handed.get(offer));
         if let (Some(handed), Some((offer, run))) = (handed, now.offer.as_ref().or(before.offer.as_ref())) {
-            let teller = Teller { offer, handed, child: scene.state.id.clone().unwrap_or_default() };
-            self.tell_work(&teller, *run, (&before, &now), scene, &mut deeds);
+            let reporter = Teller { offer, handed, child: scene.state.id.clone().unwrap_or_default() };
+            self.tell_work(&reporter, *run, (&before, &now), scene, &mut deeds);
         }
         // With nothing in hand, an operator wants it so.
         self.rolled_out.retain(|name, (version, ..)| now.stables.get(name) == Some(version));
@@ -170,26 +170,27 @@ impl Watched {
 
     fn tell_work(
         &mut self,
-        teller: &Teller<'_>,
+        reporter: &Teller<'_>,
         run: u64,
         (before, now): (&Glance, &Glance),
         scene: &Scene<'_>,
         deeds: &mut Vec<Deed>,
     ) {
-        if now.is_prepared && self.took.insert(teller.offer.to_owned()) {
-            deeds.push(teller.deed(None, What::Took));
+        if now.is_prepared && self.took.insert(reporter.offer.to_owned()) {
+            deeds.push(reporter.deed(None, What::Took));
         }
         // A stage is decided before the next one begins, and both may be seen at once.
         // One that is taken back before what follows is in force was decided, and counts as it did.
         if let Some((stage, status)) = now.ending
             && before.ending.map(|(stage, _)| stage) != Some(stage)
         {
-            let stable = teller.stable(stage);
+            let stable = reporter.stable(stage);
             let least = truth(scene.proxy, &self.split, &stable).map(|side| side.ended);
             self.decided = Some(Decided { split: self.split.clone(), stable, least });
             let status = StageStatus::from_wire(status.into()).unwrap();
             let was_ready = matches!(before.testing, Some((of, _, true)) if of == stage);
-            let is_passed_over = status == StageStatus::Completed && !was_ready && teller.skips(stage, scene);
+            let is_passed_over =
+                status == StageStatus::Completed && !was_ready && reporter.skips(stage, scene);
             let ending =
                 scene.state.work.as_ref().and_then(|work| work.walk()).and_then(|walk| walk.ending.as_ref());
             let what = match ending {
@@ -197,22 +198,22 @@ impl Watched {
                 _ if is_passed_over => What::PassedOver,
                 _ => What::Ended(status),
             };
-            deeds.push(teller.deed(Some(stage), what));
+            deeds.push(reporter.deed(Some(stage), what));
         }
         if let Some((stage, begun, announced)) = now.testing {
             if self.begun.insert((run, begun)) {
-                let before = *self.runs.entry(teller.offer.to_owned()).or_insert(run);
+                let before = *self.runs.entry(reporter.offer.to_owned()).or_insert(run);
                 if before != run {
                     // What it has begun it goes on with, and never begins anew.
-                    deeds.push(teller.deed(None, What::Took));
+                    deeds.push(reporter.deed(None, What::Took));
                 }
-                deeds.push(teller.deed(Some(stage), What::Began));
+                deeds.push(reporter.deed(Some(stage), What::Began));
             }
             let testing = scene.state.work.as_ref().and_then(|work| work.walk()?.testing.as_ref());
             self.split = testing.map_or_else(String::new, |testing| testing.counts.split().to_owned());
             let was_announced = matches!(before.testing, Some((_, of, true)) if of == begun);
             if announced && !was_announced {
-                deeds.push(teller.deed(Some(stage), What::Ready));
+                deeds.push(reporter.deed(Some(stage), What::Ready));
             }
         }
         let plan = scene.state.work.as_ref().and_then(|work| work.plan());
@@ -222,13 +223,13 @@ impl Watched {
             }
             let is_new = plan.is_some_and(|plan| {
                 plan.versions.iter().any(|[base, new]| new.as_str() == stable && base != new)
-            }) || teller.is_new(name, stable);
+            }) || reporter.is_new(name, stable);
             if is_new {
-                let entry = (stable.clone(), teller.handed.offer.release, teller.child.clone());
+                let entry = (stable.clone(), reporter.handed.offer.release, reporter.child.clone());
                 self.rolled_out.insert(name.clone(), entry);
-                deeds.push(teller.deed(None, What::RolledOut));
+                deeds.push(reporter.deed(None, What::RolledOut));
             } else if self.rolled_out.remove(name).is_some() {
-                deeds.push(teller.deed(None, What::RolledBack));
+                deeds.push(reporter.deed(None, What::RolledBack));
             }
         }
     }

@@ -11,7 +11,7 @@ fn timeline() -> Timeline {
     Timeline::new(Instant::now(), LENGTH as u32)
 }
 
-fn ledger(room: Retention) -> CallMetrics {
+fn call_metrics(room: Retention) -> CallMetrics {
     CallMetrics::new(timeline(), room, 7)
 }
 
@@ -74,11 +74,11 @@ proptest! {
         bytes in prop_oneof![Just(0_usize), Just(10_000), Just(usize::MAX)],
     ) {
         let age = Duration::from_secs(LENGTH * intervals);
-        let mut ledger = ledger(Retention { age, bytes, ..Retention::default() });
+        let mut call_metrics = call_metrics(Retention { age, bytes, ..Retention::default() });
         let (mut now, mut cursor) = (0, Cursor::default());
         let (mut counted, mut read) = (BTreeMap::<String, u64>::new(), BTreeMap::<String, u64>::new());
-        let read_on = |ledger: &mut CallMetrics, cursor: &mut Cursor, read: &mut BTreeMap<String, u64>| {
-            let reading = ledger.since(*cursor);
+        let read_on = |call_metrics: &mut CallMetrics, cursor: &mut Cursor, read: &mut BTreeMap<String, u64>| {
+            let reading = call_metrics.since(*cursor);
             let places: Vec<_> = reading.closed.iter().map(|interval| (interval.from, interval.to)).collect();
             let begins = reading.closed.first().is_none_or(|first| first.from >= cursor.interval);
             let apart = places.windows(2).all(|pair| pair[0].1 <= pair[1].0);
@@ -91,55 +91,56 @@ proptest! {
         for step in steps {
             match step {
                 Step::Count { version, calls } => {
-                    ledger.absorb(now, &key(version), &tally(calls, 120), moment());
+                    call_metrics.absorb(now, &key(version), &tally(calls, 120), moment());
                     *counted.entry(version.to_string()).or_default() += calls;
                 }
                 Step::Pass(intervals) => {
                     now += intervals;
-                    ledger.close(now);
+                    call_metrics.close(now);
                 }
-                Step::Read => prop_assert_eq!(read_on(&mut ledger, &mut cursor, &mut read), (true, 0)),
+                Step::Read => prop_assert_eq!(read_on(&mut call_metrics, &mut cursor, &mut read), (true, 0)),
             }
         }
-        ledger.close(now + 1);
-        prop_assert_eq!(read_on(&mut ledger, &mut cursor, &mut read), (true, 0));
+        call_metrics.close(now + 1);
+        prop_assert_eq!(read_on(&mut call_metrics, &mut cursor, &mut read), (true, 0));
         prop_assert_eq!(&read, &counted);
-        prop_assert!(ledger.since(cursor).closed.is_empty());
+        prop_assert!(call_metrics.since(cursor).closed.is_empty());
     }
 }
 
 #[test]
 fn what_comes_too_late_for_its_interval_is_counted_in_the_next_and_changes_nothing_that_is_closed() {
-    let mut ledger = ledger(Retention::default());
-    ledger.absorb(0, &key(0), &tally(3, 100), moment());
-    ledger.close(1);
-    let before = ledger.since(Cursor::default());
-    ledger.absorb(0, &key(0), &tally(2, 100), moment());
-    let after = ledger.since(Cursor::default());
+    let mut call_metrics = call_metrics(Retention::default());
+    call_metrics.absorb(0, &key(0), &tally(3, 100), moment());
+    call_metrics.close(1);
+    let before = call_metrics.since(Cursor::default());
+    call_metrics.absorb(0, &key(0), &tally(2, 100), moment());
+    let after = call_metrics.since(Cursor::default());
     assert_eq!(before.closed, after.closed);
     assert_eq!((after.open[0].from, after.open[0].rows[0].tally.calls), (1, 2));
 }
 
 #[test]
 fn what_goes_on_is_read_again_until_it_is_closed() {
-    let mut ledger = ledger(Retention::default());
-    ledger.absorb(0, &key(0), &tally(3, 100), moment());
-    let first = ledger.since(Cursor::default());
+    let mut call_metrics = call_metrics(Retention::default());
+    call_metrics.absorb(0, &key(0), &tally(3, 100), moment());
+    let first = call_metrics.since(Cursor::default());
     assert_eq!((first.closed.len(), first.open[0].rows[0].tally.calls), (0, 3));
-    ledger.absorb(0, &key(0), &tally(2, 100), moment());
-    ledger.close(1);
-    let second = ledger.since(first.next);
+    call_metrics.absorb(0, &key(0), &tally(2, 100), moment());
+    call_metrics.close(1);
+    let second = call_metrics.since(first.next);
     assert_eq!((second.closed[0].rows[0].tally.calls, second.open.len()), (5, 0));
 }
 
 #[test]
 fn intervals_that_nobody_read_in_time_become_one_that_says_so() {
-    let mut ledger = ledger(Retention { age: Duration::from_secs(2 * LENGTH), ..Retention::default() });
+    let mut call_metrics =
+        call_metrics(Retention { age: Duration::from_secs(2 * LENGTH), ..Retention::default() });
     for interval in 0..10 {
-        ledger.absorb(interval, &key(0), &tally(interval + 1, 100), moment());
+        call_metrics.absorb(interval, &key(0), &tally(interval + 1, 100), moment());
     }
-    ledger.close(10);
-    let reading = ledger.since(Cursor::default());
+    call_metrics.close(10);
+    let reading = call_metrics.since(Cursor::default());
     let places: Vec<_> = reading.closed.iter().map(|interval| (interval.from, interval.to)).collect();
     assert_eq!(places, [(0, 8), (8, 9), (9, 10)]);
     assert_eq!(reading.closed[0].rows[0].tally.calls, 36);
@@ -147,14 +148,15 @@ fn intervals_that_nobody_read_in_time_become_one_that_says_so() {
 
 #[test]
 fn what_was_read_is_let_go_when_it_is_old_and_not_merged() {
-    let mut ledger = ledger(Retention { age: Duration::from_secs(2 * LENGTH), ..Retention::default() });
+    let mut call_metrics =
+        call_metrics(Retention { age: Duration::from_secs(2 * LENGTH), ..Retention::default() });
     let mut cursor = Cursor::default();
     for interval in 0..10 {
-        ledger.absorb(interval, &key(0), &tally(1, 100), moment());
-        ledger.close(interval + 1);
-        cursor = ledger.since(cursor).next;
+        call_metrics.absorb(interval, &key(0), &tally(1, 100), moment());
+        call_metrics.close(interval + 1);
+        cursor = call_metrics.since(cursor).next;
     }
-    let from_the_beginning = ledger.since(Cursor::default());
+    let from_the_beginning = call_metrics.since(Cursor::default());
     let places: Vec<_> =
         from_the_beginning.closed.iter().map(|interval| (interval.from, interval.to)).collect();
     assert_eq!(places, [(8, 9), (9, 10)]);
@@ -163,46 +165,46 @@ fn what_was_read_is_let_go_when_it_is_old_and_not_merged() {
 #[test]
 fn versions_that_find_no_place_among_what_was_merged_are_said_to_be_gone() {
     let room = Retention { age: Duration::from_secs(LENGTH), merged_rows: 2, ..Retention::default() };
-    let mut ledger = ledger(room);
+    let mut call_metrics = call_metrics(room);
     for version in 0..4 {
-        ledger.absorb(0, &key(version), &tally(5, 100), moment());
+        call_metrics.absorb(0, &key(version), &tally(5, 100), moment());
     }
-    ledger.close(5);
-    let reading = ledger.since(Cursor::default());
+    call_metrics.close(5);
+    let reading = call_metrics.since(Cursor::default());
     assert_eq!((calls(&reading).values().sum::<u64>(), reading.gone), (10, 10));
 }
 
 #[test]
 fn a_cursor_of_another_life_reads_from_the_beginning() {
-    let mut ledger = ledger(Retention::default());
-    ledger.absorb(0, &key(0), &tally(3, 100), moment());
-    ledger.close(5);
+    let mut call_metrics = call_metrics(Retention::default());
+    call_metrics.absorb(0, &key(0), &tally(3, 100), moment());
+    call_metrics.close(5);
     let of_another = Cursor { life: 6, interval: 5 };
-    assert_eq!(ledger.since(of_another).closed.len(), 1);
+    assert_eq!(call_metrics.since(of_another).closed.len(), 1);
     let of_this = Cursor { life: 7, interval: 5 };
-    assert_eq!(ledger.since(of_this).closed.len(), 0);
+    assert_eq!(call_metrics.since(of_this).closed.len(), 0);
 }
 
 #[test]
 fn an_interval_says_when_it_began_by_the_clock_of_the_wall() {
     let timeline = timeline();
-    let mut ledger = CallMetrics::new(timeline, Retention::default(), 1);
+    let mut call_metrics = CallMetrics::new(timeline, Retention::default(), 1);
     let now = timeline.start_of(3) + Duration::from_secs(4);
-    ledger.absorb(3, &key(0), &tally(1, 100), Moment { now, wall_ms: 1_000_000 });
-    let reading = ledger.since(Cursor::default());
+    call_metrics.absorb(3, &key(0), &tally(1, 100), Moment { now, wall_ms: 1_000_000 });
+    let reading = call_metrics.since(Cursor::default());
     assert_eq!((reading.open[0].began_ms, reading.open[0].seconds), (996_000, LENGTH));
 }
 
 #[test]
 fn a_reading_that_travelled_is_the_same() {
-    let mut ledger = ledger(Retention::default());
+    let mut call_metrics = call_metrics(Retention::default());
     let mut with_groups = tally(2_000, 100);
     with_groups.failed = [1, 2, 3, 4, 5];
     with_groups.groups.get_or_insert_default().calls[63] = 9;
-    ledger.absorb(0, &key(0), &with_groups, moment());
-    ledger.close(1);
-    ledger.absorb(1, &key(0), &tally(3, 100), moment());
-    let reading = ledger.since(Cursor::default());
+    call_metrics.absorb(0, &key(0), &with_groups, moment());
+    call_metrics.close(1);
+    call_metrics.absorb(1, &key(0), &tally(3, 100), moment());
+    let reading = call_metrics.since(Cursor::default());
     let text = serde_json::to_string(&reading).unwrap();
     assert!(
         text.contains(r#""failed":{"refused":1,"died":2,"timed_out":3,"nonsense":4,"status":5}"#),
@@ -214,7 +216,7 @@ fn a_reading_that_travelled_is_the_same() {
 #[test]
 fn a_clock_of_the_wall_that_jumps_moves_no_interval_and_loses_no_call() {
     let timeline = timeline();
-    let mut ledger = CallMetrics::new(timeline, Retention::default(), 7);
+    let mut call_metrics = CallMetrics::new(timeline, Retention::default(), 7);
     let (mut cursor, mut seen, mut last_to) = (Cursor::default(), 0, 0);
     // An hour back, a day on, before 1970, and as far as it goes.
     for (interval, wall_ms) in
@@ -224,9 +226,9 @@ fn a_clock_of_the_wall_that_jumps_moves_no_interval_and_loses_no_call() {
     {
         let interval = interval as u64;
         let moment = Moment { now: timeline.start_of(interval), wall_ms };
-        ledger.absorb(interval, &key(0), &tally(1, 100), moment);
-        ledger.close(interval + 1);
-        let reading = ledger.since(cursor);
+        call_metrics.absorb(interval, &key(0), &tally(1, 100), moment);
+        call_metrics.close(interval + 1);
+        let reading = call_metrics.since(cursor);
         assert_eq!(reading.closed.len(), 1);
         let closed = &reading.closed[0];
         assert_eq!((closed.from, closed.to, closed.began_ms), (last_to, interval + 1, wall_ms));
