@@ -4,6 +4,7 @@
 #![allow(clippy::format_push_string, reason = "tables of what was answered grow line by line")]
 
 mod ab;
+mod architecture;
 #[path = "../shared/areas.rs"]
 mod areas;
 #[path = "../shared/cases.rs"]
