@@ -5,11 +5,7 @@
 
 use std::time::Duration;
 
-use super::{
-    handle::Engine,
-    load::Building,
-    mailbox::{Answer, EngineError},
-};
+use super::{error::EngineError, handle::Engine, load::Building, mailbox::Answer};
 use domain::children;
 use domain::release::{
     analysis, archived_call,

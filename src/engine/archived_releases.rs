@@ -6,8 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    archived_calls::failed, blocking, handle::Engine, load::Building, mailbox::EngineError,
-    members::PackedPart,
+    archived_calls::failed, blocking, error::EngineError, handle::Engine, load::Building, members::PackedPart,
 };
 use domain::release::state::{Release, Snapshot};
 use model::ChildKey;

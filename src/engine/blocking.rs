@@ -30,7 +30,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::mailbox::EngineError;
+use super::error::EngineError;
 
 /// Items between two times when others may go first: to look at one takes some tenths of a microsecond, and so does to ask who else is there.
 pub const ITEMS: usize = 64;

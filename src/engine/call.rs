@@ -6,8 +6,9 @@ use bytes::Bytes;
 
 use super::{
     archived_calls::{self, Recalled},
+    error::EngineError,
     handle::Engine,
-    mailbox::{Answer, By, Decision, EngineError, NamedArchive},
+    mailbox::{Answer, By, Decision, NamedArchive},
     stats::Stats,
 };
 use domain::release::{command::Command, lifecycle};

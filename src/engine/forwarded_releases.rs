@@ -8,9 +8,6 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use super::json_columns;
-use store::{StoreError, rows::PointerRow};
-
 /// Pointers that are kept; the oldest make way.
 pub const MAX_POINTERS: usize = 1_000;
 
@@ -27,11 +24,9 @@ pub struct Pointer {
 pub struct Pointers(Mutex<VecDeque<(u64, Pointer)>>);
 
 impl Pointers {
-    /// Takes note of one of the store. The error says that it can't be read.
-    pub(super) fn note(&self, row: &PointerRow) -> Result<(), StoreError> {
-        let pointer = json_columns::pointer(row)?;
-        self.with(|pointers| pointers.push_back((row.pointer_key, pointer)));
-        Ok(())
+    /// Takes note of one, and of its key in the store.
+    pub(super) fn note(&self, key: u64, pointer: Pointer) {
+        self.with(|pointers| pointers.push_back((key, pointer)));
     }
 
     /// Where a release went, if it went up; the last time counts.

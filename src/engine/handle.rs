@@ -8,11 +8,13 @@ use tokio::{
 };
 
 use super::{
-    blocking,
+    audit, blocking,
     clock::Clock,
     effect::Entry,
-    identity::Setting,
-    mailbox::{By, Decision, EngineError, Envelope, NamedArchive},
+    error::{EngineError, unwritable},
+    mailbox::{By, Decision, Envelope, NamedArchive},
+    principals::Principal,
+    settings::{Setting, Tenant, TenantChange},
     speed_classes::ClassesCache,
     unreadable::Unreadable,
     view::View,
@@ -149,6 +151,53 @@ impl Engine {
         let keep = Envelope::Keep { setting, event: None, stored };
         self.mailbox.send(keep).await.map_err(|_| EngineError::Stopped)?;
         is_stored.await.map_err(|_| EngineError::Stopped)
+    }
+
+    /// As [`Self::keep`], with what is said of it in the audit trail.
+    pub(super) async fn keep_setting(
+        &self,
+        setting: Setting,
+        by: By,
+        event: String,
+        time_limit: Duration,
+    ) -> Result<(), EngineError> {
+        let (stored, is_stored) = oneshot::channel();
+        let keep = Envelope::Keep { setting, event: Some((by.actor, event)), stored };
+        let call = async {
+            self.mailbox.send(keep).await.map_err(|_| EngineError::Stopped)?;
+            is_stored.await.map_err(|_| EngineError::Failed)
+        };
+        self.if_serving(timeout(time_limit, call).await.unwrap_or_else(|_| Err(self.late())))
+    }
+
+    /// Keeps a tenant as it is from now on; when this returns, it is stored, and holds.
+    pub async fn keep_tenant(
+        &self,
+        tenant: Tenant,
+        done: TenantChange,
+        by: By,
+        time_limit: Duration,
+    ) -> Result<(), EngineError> {
+        let event = audit::tenant(&tenant, done, by.note.as_deref()).map_err(|error| unwritable(&error))?;
+        self.keep_setting(Setting::Tenant(tenant), by, event, time_limit).await
+    }
+
+    /// Writes down tenants and users, where they are not known already; when this returns, they are stored.
+    ///
+    /// # Errors
+    ///
+    /// As those of other calls.
+    pub async fn know(&self, known: Vec<Principal>, time_limit: Duration) -> Result<(), EngineError> {
+        if known.is_empty() {
+            return Ok(());
+        }
+        let (stored, is_stored) = oneshot::channel();
+        let call = async {
+            let envelope = Envelope::Know { known, stored };
+            self.mailbox.send(envelope).await.map_err(|_| EngineError::Stopped)?;
+            is_stored.await.map_err(|_| EngineError::Failed)
+        };
+        self.if_serving(timeout(time_limit, call).await.unwrap_or_else(|_| Err(self.late())))
     }
 
     /// Puts something to be done into the outbox; when this returns, it is stored and handed over.

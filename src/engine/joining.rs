@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
-use tokio::{sync::oneshot, time::timeout};
 
 use super::{
-    Engine, EngineError, audit,
-    identity::{ChildToken, Setting},
-    mailbox::{By, Envelope},
+    Engine, audit,
+    error::{EngineError, unwritable},
+    mailbox::By,
+    settings::{ChildToken, Setting},
     tokens::{TokenStatus, Tokens, digest},
 };
 use model::{ChildId, ChildKind, Secret, TenantName};
-use store::{StoreError, hex};
+use store::hex;
 
 /// Who has joined.
 #[derive(Debug)]
@@ -87,22 +87,6 @@ impl Engine {
         self.keep_setting(setting, by, event, time_limit).await?;
         Ok(true)
     }
-
-    pub(super) async fn keep_setting(
-        &self,
-        setting: Setting,
-        by: By,
-        event: String,
-        time_limit: Duration,
-    ) -> Result<(), EngineError> {
-        let (stored, is_stored) = oneshot::channel();
-        let keep = Envelope::Keep { setting, event: Some((by.actor, event)), stored };
-        let call = async {
-            self.mailbox.send(keep).await.map_err(|_| EngineError::Stopped)?;
-            is_stored.await.map_err(|_| EngineError::Failed)
-        };
-        self.if_serving(timeout(time_limit, call).await.unwrap_or_else(|_| Err(self.late())))
-    }
 }
 
 /// What is stored, and said in the trail, where the token of a child is made useless; `None`: it has none, or that is so already.
@@ -115,11 +99,6 @@ pub(super) fn revoked(tokens: &Tokens, child: &str, note: Option<&str>) -> Optio
     let token = ChildToken { digest, door: String::new(), is_revoked: true, tenant: None };
     let event = audit::token_revoked(child, note).map_err(|error| unwritable(&error)).ok()?;
     Some((Setting::ChildToken { child: child.to_owned(), token }, event))
-}
-
-pub(super) fn unwritable(error: &StoreError) -> EngineError {
-    tracing::error!(%error, "an event could not be written");
-    EngineError::Failed
 }
 
 /// 256 bits that follow from secrets, and from which nobody finds these; different for each purpose.

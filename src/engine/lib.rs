@@ -22,6 +22,7 @@ pub mod clock;
 mod directory;
 pub mod effect;
 pub mod end_notification;
+mod error;
 pub mod forwarded_releases;
 mod gather;
 mod handle;
@@ -46,6 +47,7 @@ pub mod replay;
 pub mod retention;
 mod row_changes;
 pub mod rows;
+pub mod settings;
 mod speed_classes;
 pub mod stage_measurements;
 mod start;
@@ -59,9 +61,10 @@ pub mod view;
 pub mod waiters;
 
 pub use archived_releases::ReleasePage;
+pub use error::EngineError;
 pub use handle::Engine;
 pub use json_columns::ReleaseDetail;
-pub use mailbox::{By, EngineError, UNNAMED};
+pub use mailbox::{By, UNNAMED};
 pub use start::{RunningEngine, start};
 pub use task::Settings as TaskSettings;
 

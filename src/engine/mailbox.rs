@@ -5,10 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use super::{audit::Actor, effect::Entry, identity::Setting, principals::Principal};
+use super::{audit::Actor, effect::Entry, error::EngineError, principals::Principal, settings::Setting};
 use ab_releases::Kind;
 use domain::release::{
-    command::{Command, Refusal, Reply},
+    command::{Command, Reply},
     state::Snapshot,
 };
 use model::{ReleaseId, ReleaseKey};
@@ -40,26 +40,6 @@ impl By {
     }
 }
 
-/// Why there is no answer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum EngineError {
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// Nothing was answered in time; whether it was stored is not known. The same call may be made again.
-    #[error("the manager is busy or its store does not answer; try again")]
-    Busy,
-    /// Like [`Self::Busy`]; it is known why.
-    #[error(
-        "the store has no space left, and nothing can be kept: make room on its disk; what was acknowledged is safe"
-    )]
-    Full,
-    /// The store refused the batch for good; nothing of it was kept.
-    #[error("the store refused the change; see the manager's log")]
-    Failed,
-    #[error("the manager is stopping")]
-    Stopped,
-}
-
 pub(super) type Answer = Result<Reply, EngineError>;
 
 /// What the engine's task makes of a command.
@@ -72,13 +52,6 @@ pub(super) enum Decision {
 
 /// An archive and the digest that names it.
 pub(super) type NamedArchive = ([u8; 32], Bytes);
-
-impl EngineError {
-    /// Whether the same call may be answered another time.
-    pub const fn passes(&self) -> bool {
-        matches!(self, Self::Busy | Self::Full)
-    }
-}
 
 /// What lies in the mailbox.
 pub(super) enum Envelope {

@@ -6,6 +6,7 @@ use tokio::sync::mpsc;
 
 use super::{
     effect::{Entry, PendingEffect, ToParent, Webhook},
+    json_columns,
     tokens::TokenStatus,
     view::View,
 };
@@ -41,8 +42,9 @@ impl Effects {
 
     /// Shows where a strategy went; a pointer that can't be read is left in the store.
     pub fn point(&self, row: &PointerRow) {
-        if let Err(error) = self.view.pointers.note(row) {
-            self.view.stats.unreadable.note(&error);
+        match json_columns::pointer(row) {
+            Ok(pointer) => self.view.pointers.note(row.pointer_key, pointer),
+            Err(error) => self.view.stats.unreadable.note(&error),
         }
     }
 

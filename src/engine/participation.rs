@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{archived_calls::failed, handle::Engine, json_columns, mailbox::EngineError, view::Mode};
+use super::{archived_calls::failed, error::EngineError, handle::Engine, json_columns, view::Mode};
 use model::{ChildKey, ReleaseKey};
 
 impl Engine {

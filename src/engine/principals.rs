@@ -3,11 +3,9 @@
 //! Each is written once, by whoever names them first: the configuration at a start, the call that makes a tenant, or the commit of
 //! what somebody did. Nobody looks before whether they are there: the store keeps the first row.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
-use tokio::{sync::oneshot, time::timeout};
-
-use super::{Engine, EngineError, audit::Actor, mailbox::Envelope};
+use super::audit::Actor;
 use ab_releases::{Kind, Uuid};
 use store::rows::{TenantRow, UserRow, WallMs};
 
@@ -53,25 +51,5 @@ impl PrincipalRows {
 
     pub fn rows(self) -> (Vec<TenantRow>, Vec<UserRow>) {
         (self.tenants.into_values().collect(), self.users.into_values().collect())
-    }
-}
-
-impl Engine {
-    /// Writes down tenants and users, where they are not known already; when this returns, they are stored.
-    ///
-    /// # Errors
-    ///
-    /// As those of other calls.
-    pub async fn know(&self, known: Vec<Principal>, time_limit: Duration) -> Result<(), EngineError> {
-        if known.is_empty() {
-            return Ok(());
-        }
-        let (stored, is_stored) = oneshot::channel();
-        let call = async {
-            let envelope = Envelope::Know { known, stored };
-            self.mailbox.send(envelope).await.map_err(|_| EngineError::Stopped)?;
-            is_stored.await.map_err(|_| EngineError::Failed)
-        };
-        self.if_serving(timeout(time_limit, call).await.unwrap_or_else(|_| Err(self.late())))
     }
 }

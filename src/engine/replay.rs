@@ -15,9 +15,9 @@ use super::{
     archived_releases::Past,
     audit::step,
     blocking::{self, giving_way},
+    error::EngineError,
     handle::Engine,
     json_columns,
-    mailbox::EngineError,
 };
 use domain::release::{
     assignment::{Assignment, Dated, ReleaseEvent, Step},

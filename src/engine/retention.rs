@@ -15,13 +15,7 @@ use futures_util::future::BoxFuture;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    audit::Actor,
-    effect::OWED,
-    handle::Engine,
-    json_columns,
-    mailbox::{By, EngineError},
-};
+use super::{audit::Actor, effect::OWED, error::EngineError, handle::Engine, json_columns, mailbox::By};
 use domain::release::{command::Command, lifecycle};
 use model::Now;
 use store::{MAX_PAGE, StoreError, rows::OverRow};

@@ -12,11 +12,11 @@ use super::{
     clock::Clock,
     effect::{PendingEffect, ToParent, Webhook},
     handle::Engine,
-    identity::{Setting, child_of, is_identity, is_offer_key, tenant_of},
     json_columns,
     load::Loading,
     mailbox::MAILBOX,
     outbox::Effects,
+    settings::{Setting, child_of, is_identity, is_offer_key, tenant_of},
     task::{self, Settings, Task},
     view::{OfferKey, View},
 };

@@ -6,56 +6,17 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
-    time::Duration,
 };
 
 use tokio::sync::Mutex;
 
 use super::{
-    Engine, EngineError, audit,
-    identity::{Setting, tenant_of},
-    joining::unwritable,
     json_columns,
-    mailbox::By,
+    settings::{Tenant, tenant_of},
 };
 use domain::release::state::Snapshot;
 use model::TenantName;
 use store::{StoreError, rows::SettingRow};
-
-/// How much a tenant may have at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Children that are labelled as its own.
-    pub children: u64,
-    /// Releases that are not over.
-    pub releases: u64,
-    /// Bytes of the strategies and archives of all its releases that the store has.
-    pub bytes: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { children: 10_000, releases: 100, bytes: 1 << 30 }
-    }
-}
-
-/// A tenant.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tenant {
-    pub name: TenantName,
-    /// In milliseconds since 1970.
-    pub created_ms: i64,
-    pub limits: Limits,
-    pub is_deleted: bool,
-}
-
-/// What was done to a tenant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Done {
-    Created,
-    Limited,
-    Deleted,
-}
 
 /// All that there are, and were.
 #[derive(Debug, Default)]
@@ -124,18 +85,4 @@ pub fn unfinished(state: &Snapshot, name: &TenantName) -> u64 {
     let own = |id: &model::ReleaseId| id.tenant() == Some(name.as_str());
     let open = state.releases.values().filter(|release| !release.state.is_over() && own(&release.id));
     open.count() as u64
-}
-
-impl Engine {
-    /// Keeps a tenant as it is from now on; when this returns, it is stored, and holds.
-    pub async fn keep_tenant(
-        &self,
-        tenant: Tenant,
-        done: Done,
-        by: By,
-        time_limit: Duration,
-    ) -> Result<(), EngineError> {
-        let event = audit::tenant(&tenant, done, by.note.as_deref()).map_err(|error| unwritable(&error))?;
-        self.keep_setting(Setting::Tenant(tenant), by, event, time_limit).await
-    }
 }

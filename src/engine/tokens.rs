@@ -15,8 +15,8 @@ use std::{
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    identity::{ChildToken, child_of},
     json_columns,
+    settings::{ChildToken, child_of},
 };
 use model::TenantName;
 use store::{StoreError, rows::SettingRow};

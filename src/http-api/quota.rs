@@ -12,10 +12,7 @@ use tokio::{
 };
 
 use super::{Context, context::PATIENCE, problem::Problem};
-use engine::{
-    EngineError,
-    tenants::{Tenant, unfinished},
-};
+use engine::{EngineError, settings::Tenant, tenants::unfinished};
 use model::TenantName;
 
 /// Held by who takes of what a tenant has left.

@@ -18,7 +18,7 @@ use serde::Serialize;
 use self::event::Event;
 use crate::{
     json_columns::{self, EventVersion},
-    tenants::{Done, Limits, Tenant},
+    settings::{Limits, Tenant, TenantChange},
 };
 use domain::{
     children::Change as OfChild,
@@ -129,13 +129,13 @@ pub fn registered(
 }
 
 /// The event of what was done to a tenant.
-pub fn tenant(tenant: &Tenant, done: Done, note: Option<&str>) -> Result<String, StoreError> {
+pub fn tenant(tenant: &Tenant, done: TenantChange, note: Option<&str>) -> Result<String, StoreError> {
     let name = tenant.name.as_str();
     let Limits { children, releases, bytes } = tenant.limits;
     let event = match done {
-        Done::Created => Event::TenantCreated { tenant: name, children, releases, bytes },
-        Done::Limited => Event::TenantLimited { tenant: name, children, releases, bytes },
-        Done::Deleted => Event::TenantDeleted { tenant: name },
+        TenantChange::Created => Event::TenantCreated { tenant: name, children, releases, bytes },
+        TenantChange::Limited => Event::TenantLimited { tenant: name, children, releases, bytes },
+        TenantChange::Deleted => Event::TenantDeleted { tenant: name },
     };
     json_columns::json(&Noted { version: EventVersion::NOW, event, note })
 }

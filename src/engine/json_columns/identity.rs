@@ -5,8 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::form::{Version, forms};
 use crate::{
     forwarded_releases::Pointer,
-    identity::{ChildToken, Enrolled},
-    tenants::{Limits, Tenant},
+    settings::{ChildToken, Enrolled, Limits, Tenant},
     view::OfferKey,
 };
 use domain::release::speed_classes::Begun;

@@ -23,7 +23,7 @@ pub(crate) use self::{
     analysis::{MeteredForm, RunForm, StandingForm},
     child::CordonForm,
     form::{As, Boxed, Maybe, Version},
-    identity::{ChildTokenForm, EnrolledForm, HistoryForm, OfferKeyForm, PointerForm, TenantForm},
+    identity::{HistoryForm, PointerForm},
     parts::{AgentsForm, AllExcluded, FunctionSetForm, PieceForm, SlotForm},
     release::{EndForm, EndingForm},
     summary::SummaryForm,
@@ -39,12 +39,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize as _, Serialize, de::DeserializeOwned};
 
-use self::form::Read;
+use self::{
+    form::Read,
+    identity::{ChildTokenForm, EnrolledForm, OfferKeyForm, TenantForm},
+};
 use crate::{
     forwarded_releases::Pointer,
-    identity::{ChildToken, Enrolled},
     members,
-    tenants::Tenant,
+    settings::{ChildToken, Enrolled, Setting, Tenant},
     view::OfferKey,
 };
 use ab_releases::Recorded;
@@ -242,6 +244,17 @@ pub fn events(row: &AuditRow) -> Result<Vec<serde_json::Value>, StoreError> {
         EventVersion::deserialize(version).map_err(|error| bad("audit", key(), "events", error))?;
     }
     Ok(events)
+}
+
+/// The value of a setting as it is stored.
+pub(crate) fn setting_text(setting: &Setting) -> Result<String, StoreError> {
+    match setting {
+        Setting::Identity(id) => Ok(id.clone()),
+        Setting::Enrolled(enrolled) => json(&EnrolledForm::from(enrolled)),
+        Setting::OfferKey(key) => json(&OfferKeyForm::from(key)),
+        Setting::ChildToken { token, .. } => json(&ChildTokenForm::from(token)),
+        Setting::Tenant(tenant) => json(&TenantForm::from(tenant)),
+    }
 }
 
 /// The id of this manager among managers. Its first form is the plain id; a later one is an object that names its version.

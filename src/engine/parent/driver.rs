@@ -16,8 +16,8 @@ use crate::{
     By, Engine, EngineError,
     audit::Actor,
     effect::{Entry, ParentStageResult, PendingEffect, ToParent},
-    identity::{Enrolled, Setting},
     questions,
+    settings::{Enrolled, Setting},
 };
 use domain::{
     parent::{

@@ -22,13 +22,13 @@ use serde::Serialize;
 use super::{
     audit::{self, StoredEvent},
     effect::Entry,
-    identity::Setting,
     json_columns::{self, json},
     principals::{Principal, PrincipalRows},
     rows::{
         assignment_row, audit_rows, child_row, member_rows, outbox_rows, pointer_rows, release_row,
         removed_row, tombstone,
     },
+    settings::Setting,
 };
 use domain::release::{assignment::StepIndex, change::Change, state::State};
 use model::{ChildKey, Now, ReleaseId, ReleaseKey};
@@ -126,7 +126,7 @@ impl Touched {
         if let Setting::Tenant(tenant) = setting {
             self.named.note(Principal { tenant: tenant.name.to_string(), user: None }, tenant.created_ms);
         }
-        match setting.value() {
+        match json_columns::setting_text(setting) {
             Ok(value) => drop(self.settings.insert(setting.name(), value)),
             Err(error) => self.unwritable = Some(error),
         }

@@ -22,10 +22,11 @@ use self::{
 use super::{
     audit::Actor,
     clock::{Clock, ClockSource},
+    error::EngineError,
     gather::Gathering,
     joining::revoked,
     load::Loading,
-    mailbox::{By, Decision, EngineError, Envelope},
+    mailbox::{By, Decision, Envelope},
     outbox::Effects,
     principals::Principal,
     stats::Stats,

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::{
-    mailbox::{By, Decision, EngineError, NamedArchive},
+    error::EngineError,
+    mailbox::{By, Decision, NamedArchive},
     row_changes::Touched,
 };
 use domain::release::{command::Command, state::Snapshot};

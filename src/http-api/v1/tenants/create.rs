@@ -17,7 +17,7 @@ use crate::{
     problem::Problem,
     v1::MAX_LIMIT as MAX_TENANTS,
 };
-use engine::tenants::{Done, Limits, Tenant};
+use engine::settings::{Limits, Tenant, TenantChange};
 use model::{TenantName, tenant};
 use protocol::api::{self, NewTenant, Note};
 
@@ -59,7 +59,7 @@ pub(super) async fn handle(
     }
     let created_ms = ctx.engine.clock().now().wall_ms;
     let tenant = Tenant { name, created_ms, limits, is_deleted: false };
-    ctx.engine.keep_tenant(tenant.clone(), Done::Created, by, PATIENCE).await?;
+    ctx.engine.keep_tenant(tenant.clone(), TenantChange::Created, by, PATIENCE).await?;
     principals::of_tenant(&ctx, &tenant.name).await?;
     let location = HeaderValue::try_from(format!("/api/v1/tenants/{}", tenant.name));
     let mut response = (StatusCode::CREATED, Json(form::shown(&ctx, tenant).await?)).into_response();

@@ -11,7 +11,10 @@ use crate::{
     quota,
     scope::Scope,
 };
-use engine::tenants::{Done, Tenant, unfinished};
+use engine::{
+    settings::{Tenant, TenantChange},
+    tenants::unfinished,
+};
 use protocol::api::Note;
 
 /// Deletes a tenant that has no unfinished releases. Its tokens open nothing from then on. What happened stays in the audit trail, its releases
@@ -38,6 +41,6 @@ pub(super) async fn handle(
         return Err(Problem::new(StatusCode::CONFLICT, "wrong-state", detail));
     }
     let tenant = Tenant { is_deleted: true, ..tenant };
-    ctx.engine.keep_tenant(tenant, Done::Deleted, by, PATIENCE).await?;
+    ctx.engine.keep_tenant(tenant, TenantChange::Deleted, by, PATIENCE).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -4,7 +4,10 @@ use axum::http::StatusCode;
 
 use crate::{Context, context::PATIENCE, problem::Problem, scope::Scope, v1::time::rfc3339};
 use ab_releases::{Kind, Uuid};
-use engine::tenants::{Limits, Tenant, unfinished};
+use engine::{
+    settings::{Limits, Tenant},
+    tenants::unfinished,
+};
 use model::TenantName;
 use protocol::api::{self, TenantLimits, TenantRoom, TenantUser};
 use store::{MAX_PAGE, rows::UserRow};

@@ -12,7 +12,7 @@ use crate::{
     quota,
     scope::Scope,
 };
-use engine::tenants::{Done, Tenant};
+use engine::settings::{Tenant, TenantChange};
 use protocol::api::{self, NewLimits, Note};
 
 /// Changes how much a tenant may have. What it has already stays, also where it is more.
@@ -34,6 +34,6 @@ pub(super) async fn handle(
     let name = form::seen(&scope, &name)?;
     let (tenant, _turn) = quota::alone(&ctx, &name).await?;
     let tenant = Tenant { limits: form::limits(tenant.limits, limits)?, ..tenant };
-    ctx.engine.keep_tenant(tenant.clone(), Done::Limited, by, PATIENCE).await?;
+    ctx.engine.keep_tenant(tenant.clone(), TenantChange::Limited, by, PATIENCE).await?;
     Ok(Json(form::shown(&ctx, tenant).await?))
 }
