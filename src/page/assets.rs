@@ -14,7 +14,7 @@ use axum::{
 use flate2::Compression;
 use sha2::{Digest as _, Sha256};
 
-use crate::{ROOT, base_map, context::Page, headers};
+use crate::{ROOT, base_map, headers};
 
 struct Source {
     name: &'static str,
@@ -99,7 +99,7 @@ const FOR_GOOD: &str = "public, max-age=31536000, immutable";
 /// For how long they may keep what every build has at one address.
 const AN_HOUR: &str = "public, max-age=3600";
 
-pub fn router() -> Router<Page> {
+pub fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
     Router::new().route("/ui/assets/{digest}/{*name}", get(file)).route("/favicon.ico", get(icon))
 }
 

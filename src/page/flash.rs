@@ -8,10 +8,7 @@ use axum::{
     response::{IntoResponse as _, Redirect, Response},
 };
 
-use crate::{
-    context::Page,
-    visit::{Visit, cookie_name},
-};
+use crate::{context::Page, session::cookie_name, visit::Visit};
 
 /// How long it may be said, in seconds.
 const LASTS_S: u32 = 60;

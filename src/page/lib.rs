@@ -20,6 +20,7 @@ mod places;
 mod query;
 mod releases;
 mod routing;
+mod session;
 mod shared;
 mod sign_in;
 mod strategies;
@@ -82,6 +83,6 @@ pub fn router(operators: Operators, settings: Settings) -> Router {
         .merge(api_reads::router())
         .route("/ui/{*rest}", any(|| async { StatusCode::NOT_FOUND }));
     // Files are the same for everybody, and have headers of their own.
-    let routes = routes.layer(from_fn_with_state(page.clone(), visit::find)).layer(from_fn(headers::add));
+    let routes = routes.layer(from_fn_with_state(page.clone(), session::find)).layer(from_fn(headers::add));
     routes.merge(assets::router()).with_state(page)
 }

@@ -15,8 +15,10 @@ use crate::{
     actions::is_foreign,
     context::{Page, now_s},
     fault::Fault,
-    layout, places, text,
-    visit::{SCHEME_COOKIE, Scheme, Visit, unset_cookie},
+    layout, places,
+    session::{SCHEME_COOKIE, unset_cookie},
+    text,
+    visit::{Scheme, Visit},
 };
 
 /// Largest form, in bytes.
