@@ -106,6 +106,11 @@ impl Problem {
         Refusal::UnknownRelease(quoted(id)).into()
     }
 
+    pub fn unknown_tenant(name: &str) -> Self {
+        let name: String = name.chars().filter(|c| !c.is_control()).take(MAX_SHOWN_TENANT).collect();
+        Self::new(StatusCode::NOT_FOUND, "unknown-tenant", format!("tenant {name} is not known"))
+    }
+
     pub fn unknown_child(id: &str) -> Self {
         Refusal::UnknownChild(quoted(id)).into()
     }
@@ -152,6 +157,9 @@ pub fn diagnostic(found: &language::Diagnostic) -> api::Diagnostic {
         fix: found.fix.clone(),
     }
 }
+
+/// Longest part of a tenant's name that an answer repeats, in characters.
+const MAX_SHOWN_TENANT: usize = 64;
 
 /// An id as the caller sent it, fit for a line of text.
 fn quoted(id: &str) -> String {

@@ -53,7 +53,7 @@ impl From<QuotaExceeded> for Problem {
     fn from(why: QuotaExceeded) -> Self {
         let (status, detail) = (why.status(), why.to_string());
         match why {
-            QuotaExceeded::UnknownTenant(_) => Self::new(status, "unknown-tenant", detail),
+            QuotaExceeded::UnknownTenant(name) => Self::unknown_tenant(name.as_str()),
             QuotaExceeded::Children { .. } | QuotaExceeded::Releases { .. } | QuotaExceeded::Bytes { .. } => {
                 Self::new(status, "tenant-limit", detail)
             }

@@ -5,16 +5,20 @@
 //! its mark: whatever is sent to a tenant goes through [`Unmarker`], so that no handler has to think of it. What the tenant is not to see at all,
 //! handlers leave out.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use axum::{
     extract::FromRequestParts,
     http::{StatusCode, request::Parts},
 };
 
-use super::{Context, auth::CallingOperator, context::Settings, problem::Problem, quota::QuotaExceeded};
+use super::{auth::CallingOperator, problem::Problem};
 use domain::{children::Child, release::state::Snapshot, traffic::Router};
-use engine::EngineError;
+use engine::{EngineError, tenants::Tenants};
 use language::{MAX_TARGET_LABELS, Strategy};
 use model::{ChildKey, TENANT_LABEL, TenantName, tenant};
 use protocol::api;
@@ -40,14 +44,14 @@ impl Scope {
     }
 
     /// Of a caller who says that it acts for a tenant: somebody of the whole manager may, and a tenant for itself.
-    pub fn acting_for(self, ctx: &Context, tenant: Option<&str>) -> Result<Self, Problem> {
+    pub fn acting_for(self, tenants: &Tenants, tenant: Option<&str>) -> Result<Self, Problem> {
         let Some(asked) = tenant else { return Ok(self) };
         let name = TenantName::parse(asked).map_err(|error| Problem::bad_request(error.to_string()))?;
         let is_own = self.tenant().is_none_or(|own| *own == name);
-        if is_own && ctx.view().tenants.get(&name).is_some() {
+        if is_own && tenants.get(&name).is_some() {
             return Ok(Self::Tenant(name));
         }
-        Err(QuotaExceeded::UnknownTenant(name).into())
+        Err(Problem::unknown_tenant(name.as_str()))
     }
 
     /// The tenant to which it is bound.
@@ -95,10 +99,9 @@ impl Scope {
         Ok(strategy)
     }
 
-    /// The folder in which the functions lie that the caller's strategies name: a tenant has one of its own.
-    pub fn functions_root(&self, settings: &Settings) -> PathBuf {
-        let root = &settings.functions_root;
-        self.tenant().map_or_else(|| root.clone(), |own| root.join(TENANTS).join(own.as_str()))
+    /// The folder below `root` in which the functions lie that the caller's strategies name: a tenant has one of its own.
+    pub fn functions_root(&self, root: &Path) -> PathBuf {
+        self.tenant().map_or_else(|| root.to_owned(), |own| root.join(TENANTS).join(own.as_str()))
     }
 
     /// Whether the caller sees the release that has this id in the manager.

@@ -30,7 +30,6 @@ const KNOWN: &[(&str, &str, usize)] = &[
     ("agent", "src/agent/runtime/oci/mod.rs", 6),
     ("agent", "src/agent/runtime/process/shim/mod.rs", 9),
     ("domain", "src/domain/release/releases.rs", 6),
-    ("http-api", "src/http-api/context.rs", 7),
     ("proxy", "src/proxy/shadow/send.rs", 5),
     ("proxy", "src/proxy/supervisor.rs", 6),
     ("router", "src/router/haproxy/mod.rs", 5),

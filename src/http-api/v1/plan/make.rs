@@ -72,7 +72,7 @@ pub(super) async fn handle(
     Query(parameters): Query<Parameters>,
     request: Request,
 ) -> Result<Json<Plan>, Problem> {
-    let scope = caller.acting_for(&ctx, parameters.tenant.as_deref())?;
+    let scope = caller.acting_for(&ctx.view().tenants, parameters.tenant.as_deref())?;
     let asked = AskedListing {
         children: match parameters.children.as_deref() {
             None | Some("none") => ShownChildren::None,

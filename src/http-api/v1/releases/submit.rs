@@ -94,7 +94,7 @@ pub(super) async fn handle(
     request: Request,
 ) -> Result<Response, Problem> {
     let Parameters { dry_run, start, by, note, tenant } = parameters;
-    let scope = caller.clone().acting_for(&ctx, tenant.as_deref())?;
+    let scope = caller.clone().acting_for(&ctx.view().tenants, tenant.as_deref())?;
     let deferred = start == Some(false);
     let by = acting(operator.as_deref(), Note { by, note })?;
     let passed = passed(&ctx, request.headers())?;
@@ -186,7 +186,9 @@ pub fn prepare(upload: &Upload, ctx: &Context, scope: &Scope) -> Result<Prepared
     let archive = match (&upload.functions, &upload.files) {
         (Some(zip), _) => functions::from_upload(zip, &strategy, limits),
         (None, Some(files)) => functions::from_files(files, &strategy, limits),
-        (None, None) => functions::from_folder(&scope.functions_root(settings), &strategy, limits),
+        (None, None) => {
+            functions::from_folder(&scope.functions_root(&settings.functions_root), &strategy, limits)
+        }
     };
     let archive = archive.map_err(|error| unpacked(error, upload, ctx, scope, &strategy, &checked.places))?;
     // It was checked as text, so this loses nothing.
@@ -221,7 +223,8 @@ fn unpacked(
     let missing = if let Some(zip) = &upload.functions {
         functions::missing_in_zip(zip, "the zip of the functions", strategy, places)
     } else {
-        let (root, called) = (scope.functions_root(&ctx.settings), "the manager's folder of functions");
+        let (root, called) =
+            (scope.functions_root(&ctx.settings.functions_root), "the manager's folder of functions");
         functions::missing_in_folder(&root, called, Severity::Error, strategy, places)
     };
     Problem::from(error).with_diagnostics(missing.iter().map(problem::diagnostic).collect())

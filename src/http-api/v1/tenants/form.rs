@@ -1,7 +1,5 @@
 //! Tenants as the API shows them.
 
-use axum::http::StatusCode;
-
 use crate::{Context, context::PATIENCE, problem::Problem, scope::Scope, v1::time::rfc3339};
 use ab_releases::{Kind, Uuid};
 use engine::{
@@ -59,14 +57,7 @@ pub fn limits(before: Limits, said: TenantLimits) -> Result<Limits, Problem> {
 /// A tenant that the caller sees: any, or itself. Another is as one that is not there.
 pub fn seen(scope: &Scope, name: &str) -> Result<TenantName, Problem> {
     let found = TenantName::parse(name).ok();
-    found.filter(|name| scope.tenant().is_none_or(|own| own == name)).ok_or_else(|| unknown(name))
+    found
+        .filter(|name| scope.tenant().is_none_or(|own| own == name))
+        .ok_or_else(|| Problem::unknown_tenant(name))
 }
-
-/// There is no such tenant.
-pub fn unknown(name: &str) -> Problem {
-    let name: String = name.chars().filter(|c| !c.is_control()).take(MAX_SHOWN).collect();
-    Problem::new(StatusCode::NOT_FOUND, "unknown-tenant", format!("tenant {name} is not known"))
-}
-
-/// Longest part of a name that an answer repeats, in characters.
-const MAX_SHOWN: usize = 64;

@@ -16,5 +16,5 @@ pub(super) async fn handle(
     Path(name): Path<String>,
 ) -> Result<Json<Tenant>, Problem> {
     let found = ctx.view().tenants.get(&form::seen(&scope, &name)?);
-    Ok(Json(form::whole(&ctx, found.ok_or_else(|| form::unknown(&name))?).await?))
+    Ok(Json(form::whole(&ctx, found.ok_or_else(|| Problem::unknown_tenant(&name))?).await?))
 }
