@@ -16,7 +16,7 @@
 //!
 //! [`desired`] is what a router is to do: services with their variations, targets and tables, checked. [`nginx`] and [`haproxy`]
 //! are what that is in the language of a kind of router. [`observed`] is what one was seen to do, and [`health`] what is left of the
-//! wanted state while targets are away. [`line`] is what routers log of calls. [`adopt`] is what one does by its operator's own
+//! wanted state while targets are away. [`log_line`] is what routers log of calls. [`adopt`] is what one does by its operator's own
 //! configuration.
 //!
 //! Deliberately not here: connections and counts.

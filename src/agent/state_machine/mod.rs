@@ -17,7 +17,7 @@
 //! 6. The first breach of a limit ends the stage at once, whether or not the manager answers: what its strategy orders for a failure is
 //!    put in force, which takes the new version's share away unless it says otherwise.
 //! 7. Where the offer wants it (`keeps_failed`), a stage that fails and would be taken back keeps its shares instead, also over a
-//!    restart, until the manager says to go on or to take it back; see `keep`.
+//!    restart, until the manager says to go on or to take it back; see `failed_stage`.
 
 mod act;
 mod acts;

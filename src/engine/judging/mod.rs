@@ -13,7 +13,7 @@
 //!   after each look of a run comes a pause as long as that look took: what is reported may be much, and never holds
 //!   up anybody who calls.
 //!
-//! Deliberately not here: what a verdict does (`release::analysis`), statistics (`analysis`), asking (`ports`).
+//! Deliberately not here: what a verdict does (`release::analysis`), statistics (`analysis`), asking (`metrics-providers`).
 
 mod background;
 mod child_reports;

@@ -6,7 +6,7 @@
 //!
 //! A strategy carries the ids of the managers that it passed, so that one which comes back to where it was is refused.
 //!
-//! Deliberately not here: when to ask (`http`), and the link to the parent as its child (`parent`).
+//! Deliberately not here: when to ask (`http-api`), and the link to the parent as its child (`parent`).
 
 use std::time::Duration;
 
