@@ -12,8 +12,8 @@ pub use super::data::MAX_GROUPS;
 use super::{
     data::{Counts, Stratum},
     exact::Distributions,
-    group::{Group, Rule},
     hypothesis::{Hypothesis, HypothesisKind, Inflation},
+    interval_merging::{Group, Rule},
     rank::Map,
     spread::Step,
     sums::Sums,

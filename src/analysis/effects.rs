@@ -18,7 +18,7 @@ use super::{
     data::{Counts, Sample, Stratum},
     dispersion::SplitDispersion,
     dist::normal_z,
-    group::{Group, Rule},
+    interval_merging::{Group, Rule},
     previous::BetweenRuns,
     spread::{SortedSide, Step},
 };

@@ -10,10 +10,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
+    anytime_test::ln_mixture,
     evidence::Verdict,
     hypothesis::{Hypothesis, Inflation},
     judge::Judgement,
-    mixture::ln_mixture,
     rate::{ln_above, ln_below},
 };
 

@@ -3,17 +3,17 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
+    alpha_spending::SpentBounds,
+    anytime_test::ln_mixture,
     clusters::Clusters,
     data::{Counts, Sample, Stratum},
     design::Tolerance,
     dist::{Lattice, student_sf},
-    early::Passing,
+    early_pass::Passing,
     exact::Distributions,
-    group::{Group, Rule, interval_from, next_group},
-    mixture::ln_mixture,
+    interval_merging::{Group, Rule, interval_from, next_group},
     rank::{Map, walk, weighted_rank_sums},
     rate::{Independent, Rates, ln_above},
-    spending::SpentBounds,
     spread::Step,
     sums::{Sums, Tails},
     tail::tail_sums,

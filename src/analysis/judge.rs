@@ -13,6 +13,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
+    alpha_spending,
     data::{self, LEAST_DIFFERENT, Sample, Stratum, are_different},
     decision::{Decision, Finding, Obstacle, Occasion},
     dependence::{LEAST_EFFECTIVE_POINTS, batch_means_p, dependence},
@@ -23,12 +24,11 @@ use super::{
     exact::Distributions,
     explain,
     extension::Extension,
-    group::{Group, baseline_median, next_group},
     hypothesis::{Hypothesis, HypothesisKind, Inflation, SLOPE},
+    interval_merging::{Group, baseline_median, next_group},
     previous::{BetweenRuns, between_runs},
     rank::Map,
     silence::silence,
-    spending,
     split::{SplitEvidence, Splits},
     spread::Step,
     sums::Tails,
@@ -384,7 +384,7 @@ impl Judgement {
                 End::Open { .. } => drop(hypothesis.look_anytime(*inflation, floor)),
                 End::Once => drop(hypothesis.look(*inflation, hypothesis.alpha, true, floor)),
                 End::After { spending, .. } => {
-                    let spent = spending::spent(spending, hypothesis.alpha, moment.gone);
+                    let spent = alpha_spending::spent(spending, hypothesis.alpha, moment.gone);
                     share = spent / hypothesis.alpha;
                     hypothesis.look(*inflation, spent, moment.last, floor);
                 }

@@ -42,7 +42,8 @@
 
 #![allow(clippy::many_single_char_names, reason = "names are those of the formulas: m, n, s, v, k, z, p")]
 
-pub mod beyond;
+pub mod alpha_spending;
+pub mod anytime_test;
 pub mod bounds;
 pub mod clusters;
 pub mod data;
@@ -51,22 +52,22 @@ pub mod dependence;
 pub mod design;
 pub mod dispersion;
 pub mod dist;
-pub mod early;
-mod early_look;
+pub mod early_pass;
+mod early_pass_looks;
 pub mod effects;
 pub mod estimate;
 pub mod evidence;
 pub mod exact;
 pub mod explain;
 pub mod extension;
-pub mod family;
 pub mod grid;
-pub mod group;
 pub mod histogram;
 pub mod hypothesis;
+pub mod interval_merging;
 pub mod judge;
+pub mod limit_evidence;
 pub mod mismatch;
-pub mod mixture;
+pub mod multiple_testing;
 pub mod order;
 pub mod power;
 pub mod previous;
@@ -77,7 +78,6 @@ pub mod root;
 mod sentence;
 mod silence;
 pub mod speed_classes;
-pub mod spending;
 pub mod split;
 pub mod spread;
 pub mod sums;
@@ -89,7 +89,7 @@ pub use self::{
     data::{Assignment, Counts, Sample, Stratum},
     decision::{Finding, Occasion},
     design::{Design, DesignFault, Deviation, End, Question, RunVariation, Sampling, Spending, Tolerance},
-    early::EARLY_PART,
+    early_pass::EARLY_PART,
     evidence::{BelowFloor, Effect, Evidence, SideSummary, TestEvidence, Verdict},
     extension::{EXTENSION_RESERVE, NoExtension},
     histogram::{Histogram, HistogramFault},

@@ -6,7 +6,7 @@
 //! shared out, so calls within it are as exchangeable as all of them: a history that says nothing costs a little, and never
 //! misleads. A class made of what came out would compare selected calls.
 
-use super::{data::Sample, group::LEAST_SIDE};
+use super::{data::Sample, interval_merging::LEAST_SIDE};
 
 /// So many classes there are at most, from 0 on.
 pub const MAX_CLASSES: u8 = 16;

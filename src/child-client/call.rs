@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use super::{
     LinkError, Settings,
     tls::Renewed,
-    way::{InProcess, Way},
+    transport::{InProcess, Way},
 };
 use model::Secret;
 use protocol::child::{EndStageAnswer, EndStageRequest, ManagerTime, ResultRequest, StageSummary};

@@ -10,14 +10,14 @@ mod download;
 mod error;
 mod part;
 mod tls;
-mod way;
+mod transport;
 
 use std::path::PathBuf;
 
 pub use call::{CALL_TIMEOUT, Caller, MAX_ANSWER_BYTES, Span, next_chunk};
 pub use download::download;
 pub use error::LinkError;
-pub use way::InProcess;
+pub use transport::InProcess;
 
 /// Where a manager is, and how it and its child prove who they are.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -23,7 +23,7 @@ mod principals;
 pub mod problem;
 mod quota;
 pub mod rights;
-mod router;
+mod routes;
 pub mod scope;
 pub mod serve;
 pub mod service_area;
@@ -42,4 +42,4 @@ pub mod tried_alone {
     };
 }
 
-pub use router::{child_router, operator_router, router};
+pub use routes::{child_router, operator_router, router};

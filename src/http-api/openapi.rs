@@ -23,7 +23,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use serde_json::{Map, Value, json};
 
-use super::{Context, child::router as children, router::operators};
+use super::{Context, child::router as children, routes::operators};
 
 #[derive(OpenApi)]
 #[openapi(

@@ -6,13 +6,13 @@ use tokio::{task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    agent,
+    agent, autonomous,
     child::{ProcessEnd, SimulatedChild},
     client,
     config::{FleetConfig, FleetKind},
     error::FleetError,
+    extended,
     machine::Machine,
-    modern, own,
     report::{AgentReport, Board, Exit, FleetReport, Phase, Progress},
 };
 
@@ -133,8 +133,8 @@ async fn restart_until_exit(
         let child = SimulatedChild::new(index, config, origin.clone(), board, machine);
         let end = match config.kind {
             FleetKind::Deployed => agent::run(child).await,
-            FleetKind::Modern => modern::run(child).await,
-            FleetKind::Own => own::run(child).await,
+            FleetKind::Modern => extended::run(child).await,
+            FleetKind::Own => autonomous::run(child).await,
         };
         // What answers the callers of one's own agents outlives them.
         if config.kind != FleetKind::Own {

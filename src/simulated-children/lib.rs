@@ -17,19 +17,19 @@
 
 mod agent;
 mod area;
+mod autonomous;
 mod calls;
 mod child;
 mod client;
 mod config;
 mod error;
+mod extended;
 mod fleet;
 mod interim;
 mod limits;
 mod machine;
-mod modern;
 mod offer;
 mod offered;
-mod own;
 mod report;
 mod sessions;
 mod summary;

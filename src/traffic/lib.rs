@@ -22,6 +22,7 @@
 //! Deliberately not here: connections and counts.
 
 pub mod adopt;
+mod bucket_table;
 mod choice;
 pub mod desired;
 pub mod haproxy;
@@ -32,16 +33,15 @@ pub mod nginx;
 pub mod observed;
 mod repeat;
 mod shares;
-mod table;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::{
+    bucket_table::{Run, Table, TableError},
     choice::{Call, Choice, HeaderRule, Sticky, choose},
     hash::{Bucket, GROUPS, HashFunction, group_of_key, murmur2},
     repeat::{Failure, Recent, Retry, may_repeat},
     shares::{MAX_VARIATIONS, Shares, SharesError},
-    table::{Run, Table, TableError},
 };
 
 /// How many buckets a service has, so that a share is a whole number of them in units of 0.01 %.

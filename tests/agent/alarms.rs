@@ -119,7 +119,7 @@ fn most(agents: u64, alpha: f64) -> u64 {
 }
 
 #[test]
-fn a_fleet_stops_versions_that_keep_their_conditions_no_more_often_than_its_part_of_alpha_says() {
+fn fleet_false_stops_stay_within_its_share_of_alpha() {
     let part: Option<u64> = env::var(PART).ok().map(|part| part.parse().unwrap());
     let agents = if part.is_some() { AGENTS } else { AGENTS_OF_A_TEST };
     let fleet = part.unwrap_or_default();

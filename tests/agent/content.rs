@@ -128,7 +128,7 @@ fn a_version_is_named_by_its_function_its_form_and_its_files_alone() {
 }
 
 #[test]
-fn what_begins_as_programs_do_can_be_executed_although_an_archive_does_not_say_so() {
+fn scripts_and_binaries_become_executable_without_archive_mode() {
     let world = World::new();
     let content = world.open();
     let files =

@@ -103,7 +103,7 @@ fn what_breaks_is_said_with_the_numbers() {
 }
 
 #[test]
-fn a_version_that_was_good_for_an_hour_and_then_fails_is_stopped_after_few_calls() {
+fn version_failing_after_good_hour_is_stopped_within_few_calls() {
     let mut run = Run::new(&stage(RATE), 1e-6, 7);
     assert_eq!(run.go_on(3_630, 10, 0.005, SECOND), None);
     let before = run.calls;
@@ -117,7 +117,7 @@ fn what_fails_twice_as_often_as_it_may_is_stopped_in_time() {
         .map(|seed| Run::new(&stage(RATE), 1e-6, seed).go_on(2_000, 10, 0.04, SECOND).unwrap())
         .collect();
     calls.sort_unstable();
-    let expected = analysis::beyond::calls_until(0.04, 0.02, 0.5e-6).unwrap();
+    let expected = analysis::limit_evidence::calls_until(0.04, 0.02, 0.5e-6).unwrap();
     let median = calls[10];
     assert!((expected / 2..2 * expected).contains(&median), "{median}, about {expected} were expected");
     assert!(calls[19] < 4 * expected, "{calls:?}");
@@ -132,7 +132,7 @@ fn false_alarms(agents: u64, alpha: f64, looks: u64, seed: u64) -> u64 {
 }
 
 #[test]
-fn however_often_it_is_looked_at_a_version_at_its_limit_is_stopped_with_alpha_at_most() {
+fn repeated_looks_keep_false_stops_within_alpha() {
     let found = false_alarms(300, 0.1, 200, 1_000);
     assert!(found <= 30, "{found} of 300 at an alpha of 0.1");
     assert!(found > 0, "with as large an alpha some are stopped, or nothing was looked at");

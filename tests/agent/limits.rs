@@ -164,7 +164,7 @@ async fn groups_that_were_named_and_can_not_be_used_leave_the_limits_of_resource
 }
 
 #[tokio::test]
-async fn groups_that_can_not_be_made_any_more_are_noted_in_the_log_and_the_version_runs() {
+async fn cgroup_failure_is_logged_and_version_still_runs() {
     let world = ProcessWorld::new();
     let Some(runtime) = grouped(&world, "groups that can not be made any more") else { return };
     let folder = world.source();

@@ -157,7 +157,7 @@ fn what_went_on_in_a_life_of_the_proxy_that_is_over_stays() {
 }
 
 #[test]
-fn intervals_that_became_one_are_counted_once_and_where_that_cannot_be_told_in_none() {
+fn merged_intervals_are_counted_once_or_as_lost() {
     let mut counts = counts();
     counts.take(&reading(1, vec![interval(0, 1, vec![row(NEW, tally(5, 0))])], vec![], 1), same);
     counts.take(&reading(1, vec![interval(1, 9, vec![row(NEW, tally(70, 0))])], vec![], 9), same);
@@ -168,7 +168,7 @@ fn intervals_that_became_one_are_counted_once_and_where_that_cannot_be_told_in_n
 }
 
 #[test]
-fn calls_that_the_proxy_had_no_room_for_are_told_if_they_were_of_the_stage() {
+fn calls_dropped_by_proxy_during_stage_are_reported() {
     let mut counts = counts();
     let with = |life, gone| Reading { gone, ..reading(life, vec![], vec![], 0) };
     counts.take(&with(1, 100), none);
@@ -193,7 +193,7 @@ fn an_interval_keeps_the_number_that_it_was_given_first() {
 }
 
 #[test]
-fn what_is_more_than_a_report_has_room_for_is_counted_in_its_last_part() {
+fn report_overflow_is_counted_in_its_last_part() {
     let mut counts = counts();
     for at in 0..200 {
         let one = interval(at, at + 1, vec![row(NEW, tally(2, 1)), row(BASE, tally(10, 0))]);
@@ -229,7 +229,7 @@ fn grouped(calls: [u64; 2], failures: [u64; 2]) -> Tally {
 }
 
 #[test]
-fn calls_that_stay_with_a_version_are_told_by_groups_of_users_over_the_whole_stage() {
+fn sticky_calls_are_reported_by_user_group_over_whole_stage() {
     let mut counts = counts();
     for at in 0..3 {
         let rows = vec![row(BASE, grouped([5, 4], [1, 0])), row(NEW, grouped([2, 0], [1, 0]))];

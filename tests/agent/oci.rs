@@ -321,12 +321,12 @@ async fn a_container_of_podman_is_apart_from_the_machine_and_leaves_nothing_on_i
 }
 
 #[tokio::test]
-async fn a_container_of_runc_outlives_its_shim_and_is_cleared_away_when_it_is_killed_with_it() {
+async fn runc_container_survives_its_shim_and_leaves_nothing_when_killed() {
     outlives_its_shim_and_is_cleared_away_with_it::<Runc>().await;
 }
 
 #[tokio::test]
-async fn a_container_of_podman_outlives_its_shim_and_is_cleared_away_when_it_is_killed_with_it() {
+async fn podman_container_survives_its_shim_and_leaves_nothing_when_killed() {
     outlives_its_shim_and_is_cleared_away_with_it::<Podman>().await;
 }
 

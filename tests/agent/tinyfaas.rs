@@ -242,7 +242,7 @@ async fn a_version_that_an_agent_left_half_started_is_waited_for() {
 }
 
 #[tokio::test]
-async fn what_it_is_told_is_given_on_and_a_folder_that_it_can_not_run_is_refused() {
+async fn tinyfaas_gets_content_and_environment_and_refuses_unrunnable_folder() {
     let world = TinyFaasWorld::new();
     let runtime = world.open();
     assert_eq!((runtime.name(), runtime.runners()), ("tinyfaas", vec!["binary", "nodejs", "python"]));

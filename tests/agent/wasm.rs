@@ -226,7 +226,7 @@ async fn a_component_that_can_not_be_served_is_told_why() {
 }
 
 #[tokio::test]
-async fn a_host_that_is_killed_is_started_again_at_its_target_with_the_content_it_had() {
+async fn killed_wasm_host_restarts_at_same_target_with_same_content() {
     if !can("a host that is killed") {
         return;
     }

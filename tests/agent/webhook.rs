@@ -121,7 +121,7 @@ async fn each_start_and_stop_is_carried_out_once_and_has_a_higher_generation() {
 }
 
 #[tokio::test]
-async fn a_start_that_was_only_said_to_be_done_is_none() {
+async fn acknowledged_start_that_did_not_happen_fails() {
     let world = WebhookWorld::new();
     let runtime = world.open();
     let mut order = world.order(Behaviour::Obeys);
@@ -148,7 +148,7 @@ impl WebhookWorld {
 }
 
 #[tokio::test]
-async fn a_stop_that_was_only_said_to_be_done_is_none() {
+async fn acknowledged_stop_that_did_not_happen_fails() {
     let world = WebhookWorld::new();
     let order = world.order(Behaviour::Obeys);
     let runtime = world.quick();

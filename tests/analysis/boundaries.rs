@@ -2,9 +2,9 @@
 
 use analysis::{
     Spending,
+    alpha_spending::{SpentBounds, spent},
+    anytime_test::ln_mixture,
     dist::{normal_sf, normal_z},
-    mixture::ln_mixture,
-    spending::{SpentBounds, spent},
 };
 
 /// Boundaries with information proportional to time.

@@ -3,7 +3,7 @@
 use analysis::{
     Clock, Counts, Design, DesignFault, Deviation, End, Finding, Judgement, Occasion, Question, RunVariation,
     Sample, Sampling, Spending, Stratum, Tolerance, Values, Verdict, dependence::at_the_same_time,
-    dist::binomial_sf, family,
+    dist::binomial_sf, multiple_testing,
 };
 
 use super::random::Random;
@@ -508,7 +508,7 @@ fn without_an_end_only_what_is_bad_is_found_on_the_way() {
 
 #[test]
 fn alpha_is_shared_by_weight_and_never_grows() {
-    assert_eq!(family::shares(0.05, &[1.0, 1.0]), [0.025, 0.025]);
-    assert_eq!(family::shares(0.06, &[2.0, 0.0, 1.0]), [0.04, 0.0, 0.02]);
-    assert_eq!(family::shares(0.05, &[0.0, f64::NAN]), [0.0, 0.0]);
+    assert_eq!(multiple_testing::shares(0.05, &[1.0, 1.0]), [0.025, 0.025]);
+    assert_eq!(multiple_testing::shares(0.06, &[2.0, 0.0, 1.0]), [0.04, 0.0, 0.02]);
+    assert_eq!(multiple_testing::shares(0.05, &[0.0, f64::NAN]), [0.0, 0.0]);
 }

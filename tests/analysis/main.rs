@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets an error is to end there")]
 #![allow(clippy::format_push_string, reason = "tables of what was answered grow line by line")]
 
-mod beyond;
 mod boundaries;
 #[path = "../shared/cases.rs"]
 mod cases;
@@ -11,10 +10,11 @@ mod cases;
 mod counts;
 mod dispersion;
 mod dist;
-mod early;
+mod early_pass;
 mod extension;
 mod forms;
 mod judge;
+mod limit_evidence;
 mod mismatch;
 mod power;
 #[path = "../shared/random.rs"]

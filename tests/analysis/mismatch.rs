@@ -94,7 +94,7 @@ fn calls_of_users_who_stay_with_a_variation_raise_no_alarm() {
 }
 
 #[test]
-fn a_call_of_a_variation_that_is_to_get_none_is_proof_and_both_splits_are_told() {
+fn call_to_zero_share_variation_proves_split_mismatch() {
     let mut shared = SharedOut::default();
     shared.note(&[9_000, 1_000, 0], None, &[890, 110, 0]);
     assert_eq!(shared.mismatch(ALPHA), None);

@@ -52,7 +52,7 @@ fn another_split_is_found_within_some_thousand_calls() {
 }
 
 #[test]
-fn half_of_a_fleet_that_is_off_one_way_and_half_the_other_is_what_was_ordered() {
+fn opposite_deviations_across_fleet_match_ordered_split() {
     let mut splits = Splits::default();
     splits.note(0.5, None, [5_500, 4_500]);
     splits.note(0.5, None, [4_500, 5_500]);

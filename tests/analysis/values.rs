@@ -108,7 +108,7 @@ fn values_are_written_as_others_can_write_them() {
 }
 
 #[test]
-fn what_can_not_be_is_refused_with_what_is_wrong() {
+fn invalid_reported_values_are_refused_with_reason() {
     let many: Vec<(f64, u64)> = (1..=513).map(|ms| (f64::from(ms), 1)).collect();
     let sketch = |gamma: f64, bins: &str| {
         format!(

@@ -27,11 +27,11 @@ mod metrics;
 mod model;
 mod names;
 mod notify;
-mod own;
 mod page;
 mod plan;
 #[path = "../shared/ports.rs"]
 mod ports;
+mod processes;
 mod protocol;
 mod provider;
 #[path = "../shared/random.rs"]

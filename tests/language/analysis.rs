@@ -262,7 +262,7 @@ const TEMPLATES: &str = r#"metrics:
 "#;
 
 #[test]
-fn a_template_is_put_in_and_what_the_metric_says_wins() {
+fn template_is_expanded_and_metric_settings_override_it() {
     let text = in_stage(&metrics(&["template: {name: errors, appArgs: {job: sieve}}, deviation: LOW"]));
     let (faults, _) = judged(&text, &site(TEMPLATES));
     assert_eq!(faults, [""; 0]);

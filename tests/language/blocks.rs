@@ -82,7 +82,7 @@ fn absent_keys_leave_the_canonical_form_as_it_was() {
 }
 
 #[test]
-fn so_many_must_succeed_as_were_asked_for_or_as_had_their_turn_but_never_none() {
+fn required_successes_are_capped_by_opened_children_but_never_zero() {
     let (plain, tenth) = (rollout(""), rollout("min_succeeded: 10%"));
     let cases = [(100, 0, 1, 1), (100, 1, 1, 1), (100, 50, 1, 10), (101, 50, 1, 11), (5, 3, 1, 1)];
     for (planned, opened, of_plain, of_tenth) in cases {

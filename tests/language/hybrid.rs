@@ -115,7 +115,7 @@ fn what_is_submitted_is_read_as_the_same_again() {
 }
 
 #[test]
-fn what_would_let_calls_go_where_nobody_has_proven_anything_is_refused() {
+fn hybrid_strategy_routing_calls_to_untested_version_is_refused() {
     let mut said = String::new();
     let traffic = |name: &str, next: &str| {
         format!(

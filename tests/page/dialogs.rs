@@ -54,7 +54,7 @@ async fn a_release_that_waits_is_opened_from_the_list_and_approved() {
 }
 
 #[tokio::test]
-async fn what_is_confirmed_is_what_was_asked_and_the_second_hears_what_the_first_did() {
+async fn dialog_confirms_what_was_asked_and_reports_earlier_action() {
     let world = asking().await;
     browse(async |page| {
         page.go(&at(&world, "/releases/a")).await;
@@ -211,7 +211,7 @@ async fn a_map_whose_stream_alone_is_dead_says_so_by_itself() {
 }
 
 #[tokio::test]
-async fn the_map_of_the_fleet_shows_who_comes_and_who_is_held_without_being_loaded_again() {
+async fn fleet_map_updates_new_and_cordoned_children_without_reload() {
     let world = World::start().await;
     let child = world.child().await;
     browse(async |page| {

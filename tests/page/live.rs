@@ -184,7 +184,7 @@ async fn a_note_that_is_half_written_and_the_focus_survive_what_happens() {
 }
 
 #[tokio::test]
-async fn who_says_yes_to_what_was_asked_before_somebody_else_acted_does_nothing_and_hears_of_it() {
+async fn confirming_outdated_action_does_nothing_and_reports_conflict() {
     let world = world().await;
     browse(async |page| {
         open(page, &world, "/releases/r").await;

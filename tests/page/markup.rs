@@ -182,7 +182,7 @@ const STAGE_OF_MAP: &str = "Map. Arrows move it, plus and minus zoom. The table 
 const SHORT: &str = "<img src=x></bdi>\u{202e}";
 
 #[tokio::test]
-async fn so_are_names_of_metrics_and_all_that_their_plan_says() {
+async fn metric_names_and_plan_text_are_escaped() {
     let world = World::start().await;
     let children = [world.child().await, world.child().await];
     let name = evil("TAKEN-metric");
@@ -220,7 +220,7 @@ async fn so_are_names_of_metrics_and_all_that_their_plan_says() {
 }
 
 #[tokio::test]
-async fn so_is_what_a_manager_below_says_of_its_failure() {
+async fn failure_texts_from_managers_below_are_escaped() {
     let world = World::start().await;
     let area: Value = serde_json::from_str(AREA).unwrap();
     let mut manager = json!({"id": "", "geographic_area": area, "number_of_children": 2, "kind": "rm", "rm_ids": ["a"], "name": SHORT});

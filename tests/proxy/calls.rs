@@ -13,7 +13,7 @@ const BASE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbase";
 const BROKEN: &str = "HTTP/1.1 500 Broken\r\nContent-Length: 6\r\n\r\nbroken";
 
 #[tokio::test]
-async fn a_new_version_that_fails_each_call_is_felt_by_no_caller_and_counted_to_the_call() {
+async fn failing_new_version_affects_no_caller_and_is_counted_exactly() {
     let running = start(Limits::default());
     let (base, new) = (version(BASE).await, version(BROKEN).await);
     running.proxy.apply(&table(1, base, new, 10_000)).await.unwrap();
@@ -122,7 +122,7 @@ async fn answers_without_a_body_end_with_their_head_whatever_length_they_name() 
 }
 
 #[tokio::test]
-async fn a_caller_of_the_old_version_gets_an_answer_that_ends_with_the_connection_unless_it_asks() {
+async fn http10_caller_gets_connection_close_unless_keep_alive_requested() {
     let running = start(Limits::default());
     let base = Scripted::new().await;
     running.serve_base(&base).await;
@@ -144,7 +144,7 @@ async fn a_caller_of_the_old_version_gets_an_answer_that_ends_with_the_connectio
 }
 
 #[tokio::test]
-async fn an_answer_without_a_length_ends_with_the_connection_and_one_that_broke_off_ends_in_an_error() {
+async fn response_without_length_ends_at_close_and_truncation_is_error() {
     let running = start(Limits::default());
     let base = Scripted::new().await;
     running.serve_base(&base).await;
@@ -209,7 +209,7 @@ async fn calls_that_come_at_once_are_answered_in_their_order() {
 }
 
 #[tokio::test]
-async fn a_caller_that_waits_to_be_told_to_go_on_is_told_by_the_version() {
+async fn expect_continue_is_answered_by_the_version() {
     let running = start(Limits::default());
     let base = Scripted::new().await;
     running.serve_base(&base).await;

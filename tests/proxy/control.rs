@@ -149,7 +149,7 @@ async fn what_the_control_does_not_have_it_says_so() {
 }
 
 #[tokio::test]
-async fn any_byte_of_the_kept_table_that_changes_is_found_and_the_file_is_put_aside() {
+async fn any_corrupted_byte_of_stored_table_is_detected() {
     let folder = tempfile::tempdir().unwrap();
     let kept = TableFile::open(folder.path()).unwrap();
     let at = "127.0.0.1:9".parse().unwrap();

@@ -157,7 +157,7 @@ async fn messages_pass_in_both_directions_while_the_call_goes_on() {
 }
 
 #[tokio::test]
-async fn a_stream_of_small_messages_that_its_caller_reads_late_arrives_whole_and_costs_nobody_their_calls() {
+async fn slowly_read_grpc_stream_arrives_whole_without_blocking_other_calls() {
     const MESSAGES: u32 = 30_000;
     let (_proxy, caller) = serving(0, None).await;
     let mut ready = caller.clone().ready().await.unwrap();
@@ -176,7 +176,7 @@ async fn a_stream_of_small_messages_that_its_caller_reads_late_arrives_whole_and
 }
 
 #[tokio::test]
-async fn a_status_that_speaks_of_the_version_is_its_error_and_any_other_is_the_callers() {
+async fn grpc_status_codes_are_attributed_to_version_or_caller() {
     let (proxy, caller) = serving(0, None).await;
     let mut before = call_metrics::Tally::default();
     for place in ["Head", "Behind"] {
@@ -206,7 +206,7 @@ async fn always(place: &'static str, code: u32) -> SocketAddr {
 }
 
 #[tokio::test]
-async fn only_a_failing_answer_of_which_nothing_was_passed_on_is_repeated_and_only_where_that_is_declared() {
+async fn grpc_failure_is_repeated_only_if_declared_and_nothing_sent() {
     let running = start(Limits::default());
     let base = h2_version(service).await;
     let (early, late, callers) =

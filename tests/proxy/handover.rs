@@ -46,7 +46,7 @@ async fn no_call_is_lost_or_doubled_and_no_idle_connection_closed_over_twenty_up
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_serving_process_that_is_killed_loses_only_what_was_in_flight_and_serves_again_with_its_table() {
+async fn killed_proxy_loses_only_calls_in_flight_and_keeps_table() {
     const CALLERS: u64 = 6;
     let held = Held::start().await;
     let version = Counting::start().await;
@@ -141,7 +141,7 @@ async fn a_holder_takes_away_what_processes_that_are_gone_have_left_beside_its_s
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_that_is_killed_loses_nothing_and_the_next_one_takes_the_sockets_from_the_proxy() {
+async fn killed_supervisor_loses_nothing_and_next_inherits_sockets_from_proxy() {
     let mut held = Held::start().await;
     let version = Counting::start().await;
     held.put(1, version.at).await;

@@ -215,7 +215,7 @@ async fn restless(executed: Arc<AtomicU32>) -> SocketAddr {
 }
 
 #[tokio::test]
-async fn a_version_that_says_farewell_again_and_again_loses_no_call_and_gets_none_twice() {
+async fn repeated_goaway_neither_loses_nor_repeats_a_call() {
     let running = start(Limits::default());
     let executed = Arc::default();
     let at = restless(Arc::clone(&executed)).await;
@@ -296,7 +296,7 @@ async fn bodies_of_any_size_and_trailers_pass_between_callers_and_versions_of_ht
 }
 
 #[tokio::test]
-async fn a_caller_of_http1_reaches_a_version_of_http2_with_any_kind_of_body_and_again_on_its_connection() {
+async fn http1_caller_reaches_http2_version_and_reuses_connection() {
     let running = start(Limits::default());
     let at = h2_version(give_back).await;
     running.proxy.apply(&speaking_h2c(table(1, at, at, 0), &["base", "new"])).await.unwrap();
@@ -362,7 +362,7 @@ async fn an_answer_that_breaks_off_is_no_whole_answer_for_a_caller_of_http2() {
 }
 
 #[tokio::test]
-async fn a_call_that_its_caller_takes_back_is_taken_back_at_the_version_too() {
+async fn call_cancelled_by_caller_is_cancelled_at_version() {
     let running = start(Limits::default());
     let (told, mut taken_back) = tokio::sync::mpsc::unbounded_channel();
     let base = h2_version(move |_, mut respond: SendResponse<Bytes>| {
@@ -388,7 +388,7 @@ async fn a_call_that_its_caller_takes_back_is_taken_back_at_the_version_too() {
 }
 
 #[tokio::test]
-async fn a_caller_that_takes_back_call_after_call_loses_its_connection_and_nobody_else_theirs() {
+async fn caller_cancelling_repeatedly_loses_only_its_own_connection() {
     let running = start(Limits { resets: 50, ..Limits::default() });
     let base = h2_version(async |_, mut respond: SendResponse<Bytes>| {
         let _ = std::future::poll_fn(|cx| respond.poll_reset(cx)).await;
@@ -421,7 +421,7 @@ async fn a_caller_that_takes_back_call_after_call_loses_its_connection_and_nobod
 }
 
 #[tokio::test]
-async fn more_calls_at_once_than_are_allowed_are_refused_so_that_they_can_be_made_again() {
+async fn calls_above_http2_stream_limit_are_refused_as_retryable() {
     let running = start(Limits { streams: 10, ..Limits::default() });
     let go = Arc::new(tokio::sync::Notify::new());
     let waits = Arc::clone(&go);

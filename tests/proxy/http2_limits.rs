@@ -69,7 +69,7 @@ fn of_either_protocol(form: TableForm, is_h2c: bool) -> TableForm {
 }
 
 #[tokio::test]
-async fn a_body_that_stands_still_is_answered_with_408_and_the_version_is_not_to_blame() {
+async fn stalled_request_body_gets_408_without_blaming_the_version() {
     for is_h2c in [false, true] {
         let running = start(slow_callers());
         let plain = Scripted::new().await;
@@ -102,7 +102,7 @@ async fn a_caller_of_http1_before_a_version_of_http2_is_no_more_waited_for() {
 }
 
 #[tokio::test]
-async fn a_body_that_stands_still_behind_the_head_of_the_answer_ends_the_call_and_no_other() {
+async fn stalled_http2_body_after_response_head_cancels_only_that_call() {
     let running = start(Limits { body_idle: LATER, ..slow_callers() });
     let base = Scripted::new().await;
     running.serve_base(&base).await;
@@ -129,7 +129,7 @@ async fn a_body_that_stands_still_behind_the_head_of_the_answer_ends_the_call_an
 }
 
 #[tokio::test]
-async fn an_upload_that_moves_may_take_as_long_as_it_likes_and_a_version_that_does_not_answer_may_not() {
+async fn slow_upload_is_allowed_but_unresponsive_version_times_out() {
     let limits = Limits { first_byte: SOON, ..Limits::default() };
     let running = start(limits);
     let base = Scripted::new().await;
@@ -262,7 +262,7 @@ fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_head_that_comes_in_parts_and_never_whole_keeps_its_connection_no_longer_than_an_idle_one() {
+async fn incomplete_http2_head_is_closed_like_idle_connection() {
     const SETTINGS: u8 = 4;
     const HEADERS: u8 = 1;
     let running = start(Limits { idle: SOON, head_time: SOON, ..Limits::default() });

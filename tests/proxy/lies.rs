@@ -34,7 +34,7 @@ fn json(status: &str, body: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_control_socket_that_lies_is_told_in_words_and_nothing_is_made_of_what_it_says() {
+async fn malformed_control_socket_answers_are_reported_and_ignored() {
     let cut = json("200 OK", r#"{"drained":true,"in_flight":0}"#);
     let cases = [
         ("SSH-2.0-OpenSSH_9.2\r\n".to_owned(), "the proxy did not answer: "),

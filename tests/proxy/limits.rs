@@ -104,7 +104,7 @@ async fn a_connection_that_is_idle_for_too_long_is_closed_without_a_word() {
 }
 
 #[tokio::test]
-async fn a_body_that_stands_still_is_answered_with_408_and_the_version_is_not_to_blame() {
+async fn stalled_request_body_gets_408_without_blaming_the_version() {
     let (running, base) = with_base(Limits { body_idle: SOON, ..Limits::default() }).await;
     let mut caller = running.caller().await;
     caller.send("PUT /a HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nhalf").await;
@@ -247,7 +247,7 @@ async fn an_answer_that_moves_may_take_as_long_as_it_likes() {
 }
 
 #[tokio::test]
-async fn a_call_waits_for_a_place_and_is_told_when_to_come_back_if_there_is_none() {
+async fn call_is_queued_or_rejected_with_retry_after_at_capacity() {
     let limits = Limits { in_flight: 1, queue: 1, queue_time: NEVER, ..Limits::default() };
     let (running, base) = with_base(limits).await;
     let (mut first, mut queued, mut refused) =
@@ -279,7 +279,7 @@ async fn a_call_waits_for_a_place_and_is_told_when_to_come_back_if_there_is_none
 }
 
 #[tokio::test]
-async fn a_call_that_waits_for_a_place_for_too_long_is_told_so_and_the_thread_serves_on_meanwhile() {
+async fn call_queued_too_long_is_rejected_while_thread_serves_others() {
     // With one thread, a wait that keeps it busy would end nothing at all.
     let running = start_with(1, Limits { in_flight: 1, queue_time: SOON, ..Limits::default() });
     let base = Scripted::new().await;
@@ -301,7 +301,7 @@ async fn a_call_that_waits_for_a_place_for_too_long_is_told_so_and_the_thread_se
 }
 
 #[tokio::test]
-async fn a_target_that_does_not_even_refuse_is_given_up_and_not_all_others_are_waited_for() {
+async fn unresponsive_target_fails_call_without_trying_all_others() {
     let running = start_with(1, Limits { connect: SOON, ..Limits::default() });
     let silent = [Silent::new().await, Silent::new().await, Silent::new().await];
     let good = Scripted::new().await;

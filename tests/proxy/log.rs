@@ -99,7 +99,7 @@ async fn a_log_that_is_off_writes_nothing_and_a_sampled_one_about_its_part() {
 }
 
 #[tokio::test]
-async fn a_log_that_was_renamed_goes_on_in_a_new_file_and_no_line_is_lost() {
+async fn renamed_log_continues_in_new_file_without_losing_lines() {
     let (_folder, path) = folder();
     let (proxy, at) = logging(Logged::All, &path, 0).await;
     let mut caller = Caller::new(at);

@@ -27,7 +27,7 @@ async fn fail(mut version: Peer, how: Failure) {
 }
 
 #[tokio::test]
-async fn a_call_that_may_be_repeated_is_answered_by_the_base_however_the_new_version_fails() {
+async fn repeatable_call_is_answered_by_base_when_new_version_fails() {
     let (running, base, new) = two().await;
     let mut caller = running.caller().await;
     let mut at_base = None;
@@ -55,7 +55,7 @@ async fn a_call_that_may_be_repeated_is_answered_by_the_base_however_the_new_ver
 }
 
 #[tokio::test]
-async fn a_call_that_may_not_be_repeated_goes_to_the_base_only_where_the_new_version_cannot_have_seen_it() {
+async fn non_repeatable_call_falls_back_only_if_version_saw_nothing() {
     let running = start(Limits::default());
     let (base, new) = (Scripted::new().await, Scripted::new().await);
     running.serve_new(&base, &new).await;
@@ -119,7 +119,7 @@ async fn a_call_whose_body_still_comes_is_repeated_with_all_of_it() {
 }
 
 #[tokio::test]
-async fn a_version_that_fails_a_call_before_it_has_the_whole_of_it_gets_no_other_on_that_connection() {
+async fn connection_is_not_reused_after_failure_before_whole_request() {
     let (running, base, new) = two().await;
     let mut caller = running.caller().await;
     let length = 4_000_000;
@@ -227,7 +227,7 @@ async fn a_body_larger_than_what_is_kept_is_not_sent_twice() {
 }
 
 #[tokio::test]
-async fn a_caller_that_was_told_to_go_on_is_not_told_again_by_the_base() {
+async fn repeated_call_does_not_send_100_continue_twice() {
     let (running, base, new) = two().await;
     let mut caller = running.caller().await;
     caller.send("PUT /a HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n").await;
@@ -247,7 +247,7 @@ async fn a_caller_that_was_told_to_go_on_is_not_told_again_by_the_base() {
 }
 
 #[tokio::test]
-async fn a_version_that_failed_most_of_its_calls_is_passed_over_until_a_probe_shows_that_it_is_back() {
+async fn mostly_failing_version_is_passed_over_until_probe_succeeds() {
     // Each thread looks at its own calls.
     let running = start_with(1, Limits::default());
     let (base, new) =
@@ -284,7 +284,7 @@ async fn a_version_that_failed_most_of_its_calls_is_passed_over_until_a_probe_sh
 }
 
 #[tokio::test]
-async fn calls_that_a_header_asks_for_are_repeated_too_and_are_no_part_of_the_split() {
+async fn header_routed_calls_are_repeated_but_excluded_from_split() {
     let running = start(Limits::default());
     let (base, new) =
         (version("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbase").await, Scripted::new().await);

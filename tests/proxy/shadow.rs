@@ -160,7 +160,7 @@ async fn calls_with_side_effects_or_a_body_are_never_copied() {
 }
 
 #[tokio::test]
-async fn a_shadow_that_hangs_keeps_no_caller_waiting_and_is_cut_when_no_table_asks_for_it() {
+async fn hanging_shadow_delays_no_caller_and_ends_with_its_table() {
     let (running, base, new, mut caller) =
         all_shadowed(Limits { first_byte: NEVER, ..Limits::default() }).await;
     for _ in 0..100 {

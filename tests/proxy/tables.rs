@@ -82,7 +82,7 @@ impl Listening {
 }
 
 #[tokio::test]
-async fn every_call_that_comes_to_the_port_of_a_service_is_its_whatever_protocol_host_and_path() {
+async fn service_port_gets_calls_of_any_protocol_host_and_path() {
     let of = Listening::start();
     let (one, two) = (version(ONE).await.to_string(), version(TWO).await.to_string());
     let ports = [of.own.address.port(), of.tls.address.port()];

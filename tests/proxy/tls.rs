@@ -109,7 +109,7 @@ async fn get<S: AsyncReadExt + AsyncWriteExt + Unpin>(stream: &mut S) -> String 
 }
 
 #[tokio::test]
-async fn callers_of_tls_agree_on_a_protocol_and_a_version_is_told_that_they_came_so() {
+async fn tls_callers_negotiate_protocol_and_version_sees_https() {
     let of = secured(Limits::default(), None);
     let at = echo().await;
     of.proxy.apply(&table(1, at, at, 0)).await.unwrap();
@@ -163,7 +163,7 @@ async fn shown(of: &Secured) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_new_certificate_is_shown_to_new_callers_and_one_that_is_none_to_nobody() {
+async fn new_certificate_is_used_and_invalid_one_ignored() {
     let of = secured(Limits::default(), None);
     let base = version(BASE).await;
     of.proxy.apply(&table(1, base, base, 0)).await.unwrap();
@@ -185,7 +185,7 @@ async fn a_new_certificate_is_shown_to_new_callers_and_one_that_is_none_to_nobod
 }
 
 #[tokio::test]
-async fn where_callers_must_show_a_certificate_those_without_one_and_with_a_strangers_are_not_served() {
+async fn callers_without_trusted_certificate_are_rejected_where_required() {
     let (callers, strangers) = (Authority::new("of callers"), Authority::new("of strangers"));
     let of = secured(Limits::default(), Some(&callers));
     let base = version(BASE).await;

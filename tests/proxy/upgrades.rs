@@ -90,7 +90,7 @@ async fn a_tunnel_that_stands_still_for_too_long_is_closed() {
 }
 
 #[tokio::test]
-async fn a_tunnel_that_one_end_has_left_is_not_kept_for_as_long_as_one_in_use() {
+async fn half_closed_tunnel_is_closed_sooner_than_active_one() {
     let limits = Limits { body_idle: SOON, ..Limits::default() };
     let (running, mut caller, mut version) = upgraded(limits).await;
     version.end_sending().await;

@@ -130,7 +130,7 @@ fn paths_that_could_mean_something_else_are_refused() {
 }
 
 #[tokio::test]
-async fn lines_of_no_form_of_ours_and_of_nobody_who_is_wanted_are_counted_as_that() {
+async fn malformed_or_unwanted_log_lines_are_counted_as_nonsense() {
     let folder = tempfile::tempdir().unwrap();
     let (measure, path) = open(folder.path());
     let sender = UnixDatagram::unbound().unwrap();
@@ -187,7 +187,7 @@ async fn lines_of_other_users_are_told_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_router_counts_beyond_its_lines_is_lost_and_a_new_process_begins_at_nothing() {
+async fn calls_missing_from_router_log_count_as_lost_across_restarts() {
     let folder = tempfile::tempdir().unwrap();
     let (measure, _) = open(folder.path());
     let told = Arc::new(Told::default());

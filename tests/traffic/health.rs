@@ -228,7 +228,7 @@ proptest! {
 }
 
 #[test]
-fn a_candidate_gets_its_first_calls_when_it_is_proven_and_the_stable_one_at_once() {
+fn candidate_waits_for_healthy_target_but_stable_serves_at_once() {
     let wanted = wanted([spec("a", 80, &[9_000, 1_000])]);
     let mut checks = looked_at(&wanted);
     let unknown = effective(&wanted, &checks.health(), Some(&ObservedConfig::default()), Grain::Target);
@@ -295,7 +295,7 @@ fn what_differs_is_told_with_both_values() {
 }
 
 #[test]
-fn turns_tell_what_began_what_changed_and_what_is_over() {
+fn departure_changes_report_new_changed_and_ended_ones() {
     let wanted = wanted([spec("a", 80, &[9_000, 1_000])]);
     let at = |bad: &[&str]| effective(&wanted, &health_with(&wanted, bad), None, Grain::Target).departures;
     let one = at(&["10.0.0.1:9000"]);

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 mod adopt;
+mod bucket_tables;
 #[path = "../shared/cases.rs"]
 mod cases;
 mod choices;
@@ -15,4 +16,3 @@ mod nginx;
 mod observed;
 mod repeats;
 mod states;
-mod tables;

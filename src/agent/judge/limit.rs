@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use analysis::{
     Counts,
-    beyond::{self, hits, ln_evidence},
+    limit_evidence::{self, hits, ln_evidence},
 };
 use language::{Condition, Metric, Operator, Statistic};
 use model::duration::show_millis;
@@ -59,8 +59,8 @@ impl Limit {
         sides.iter().enumerate().map(side).collect()
     }
 
-    fn bound(&self) -> beyond::Limit {
-        let limit = if self.is_most { beyond::Limit::AtMost } else { beyond::Limit::AtLeast };
+    fn bound(&self) -> limit_evidence::Limit {
+        let limit = if self.is_most { limit_evidence::Limit::AtMost } else { limit_evidence::Limit::AtLeast };
         limit(self.condition.threshold)
     }
 
@@ -93,7 +93,7 @@ impl Limit {
     ) -> Option<Breach> {
         let LimitCounts { calls, hits, pending } = counted;
         let begun = Counts { calls: calls + pending, events: hits };
-        let evidence = ln_evidence(begun, beyond::Limit::AtMost(self.most?));
+        let evidence = ln_evidence(begun, limit_evidence::Limit::AtMost(self.most?));
         if evidence < -alpha.ln() {
             return None;
         }

@@ -1,11 +1,11 @@
 //! What several looks cost in power.
 
 use crate::{
+    alpha_spending::{SpentBounds, spent},
+    anytime_test::ln_mixture,
     design::{End, Spending},
     dist::{normal_sf, normal_z},
-    early,
-    mixture::ln_mixture,
-    spending::{SpentBounds, spent},
+    early_pass,
 };
 
 /// With more looks than this nothing changes any more.
@@ -35,7 +35,7 @@ pub fn level_of_pass(end: End, alpha: f64, early: f64) -> f64 {
         End::After { duration_ms, interval_ms, .. } if early > 0.0 => {
             match duration_ms.div_ceil(interval_ms.max(1)).clamp(1, MOST_LOOKS) {
                 1 => alpha,
-                looks => spread_over(looks, alpha, |t| early::spent(early, alpha, t)),
+                looks => spread_over(looks, alpha, |t| early_pass::spent(early, alpha, t)),
             }
         }
         End::Once | End::After { .. } | End::Open { .. } => alpha,

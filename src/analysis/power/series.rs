@@ -9,7 +9,7 @@ use crate::{
     data::{Sample, Stratum},
     dependence::{LEAST_EFFECTIVE_POINTS, UPPER_BOUND, autocorrelation_time, dependence},
     dist::normal_sf,
-    group::LEAST_SIDE,
+    interval_merging::LEAST_SIDE,
 };
 
 /// Standard deviation of the logarithm of what points seem to be worth, times the root of what they are worth.

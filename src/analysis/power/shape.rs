@@ -4,7 +4,7 @@ use super::PowerFault;
 use crate::{
     Design, Question, Sample, Sampling, Stratum, Tolerance,
     dist::{normal_sf, normal_z},
-    group::{Group, Rule},
+    interval_merging::{Group, Rule},
     rank::{Map, rank_sums},
     root::falling,
     spread::{SortedSide, Step, quantile},

@@ -31,8 +31,8 @@ mod act;
 mod answered;
 pub mod area;
 mod below;
+mod call_queue;
 mod interim;
-mod lane;
 mod link_inputs;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -43,8 +43,8 @@ pub use self::{
     link_inputs::{FromParent, LinkInputs, PauseState},
 };
 use self::{
+    call_queue::{Dice, Lane},
     interim::Interim,
-    lane::{Dice, Lane},
 };
 use crate::release::parent::Waiting;
 

@@ -6,7 +6,7 @@
 //! has to be balanced while children come, move and go.
 
 use super::{
-    cover::{Cover, Lies},
+    area_cover::{Cover, Lies},
     edges::Point,
     shape::{Bounds, Shape},
 };

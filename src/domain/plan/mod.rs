@@ -19,9 +19,8 @@
 //! but keeps nobody out.
 
 mod advice;
-mod cover;
+mod area_cover;
 mod cover_cache;
-mod drawn;
 mod edges;
 mod exclusions;
 mod fleet;
@@ -34,11 +33,11 @@ mod planning;
 mod router_abilities;
 mod shape;
 mod stops;
+mod user_hashing;
 
 pub use advice::{Advice, advise};
-pub use cover::{Cover, Lies};
+pub use area_cover::{Cover, Lies};
 pub use cover_cache::KeptCover;
-pub use drawn::drawn_apart;
 pub use edges::{Point, Segment};
 pub use exclusions::{Part, Why};
 pub use fleet::{Candidate, Fleet};
@@ -51,3 +50,4 @@ pub use planning::{able, fit, group_of, plan, plan_of, why_not};
 pub use router_abilities::{UnmanagedRouter, unmanaged};
 pub use shape::{Bounds, Shape};
 pub use stops::stops;
+pub use user_hashing::drawn_apart;

@@ -1,7 +1,7 @@
 //! What agents that are led in place do by themselves, and what of that is slow or left to chance for want of a word.
 
 use super::Advice;
-use analysis::beyond::calls_until;
+use analysis::limit_evidence::calls_until;
 use language::{Condition, Diagnostic, Severity, Stage, Strategy, TextPlaces, part_of_the};
 
 /// In words; nothing where no such agent takes part.

@@ -7,7 +7,7 @@
 use super::interim::Merged;
 use analysis::{
     Counts, Sample, Verdict,
-    beyond::{LEVEL, Limit, is_beyond},
+    limit_evidence::{LEVEL, Limit, is_beyond},
 };
 use domain::release::analysis::Metered;
 use language::{

@@ -19,7 +19,7 @@ use traffic::{
 use super::{
     Haproxy, NAME, process, program,
     running::Running,
-    socket::{no_sense, step},
+    runtime_socket::{no_sense, step},
 };
 use crate::{
     Applied, RouterError, disk,

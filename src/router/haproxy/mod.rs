@@ -26,8 +26,8 @@ mod files;
 mod process;
 mod program;
 mod running;
+mod runtime_socket;
 mod settings;
-mod socket;
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -42,7 +42,7 @@ pub use self::settings::{Limits, Reload, Settings};
 use self::{
     files::Files,
     running::Running,
-    socket::{Session, no_sense},
+    runtime_socket::{Session, no_sense},
 };
 use crate::{
     Answer, Applied, Checked, Kind, Router, RouterError,

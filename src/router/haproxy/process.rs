@@ -9,7 +9,7 @@ use traffic::haproxy::{Structure, show_load_of, under_way};
 use super::{
     Haproxy, NAME, Reload, program,
     running::Running,
-    socket::{ask_master, no_sense, step},
+    runtime_socket::{ask_master, no_sense, step},
 };
 use crate::{RouterError, disk};
 

@@ -10,7 +10,7 @@ use traffic::{
 
 use super::{
     Haproxy, NAME,
-    socket::{Session, no_sense},
+    runtime_socket::{Session, no_sense},
 };
 use crate::RouterError;
 

@@ -51,7 +51,7 @@ async fn how_it_stands_comes_as_it_was_told() {
 }
 
 #[tokio::test]
-async fn a_status_of_another_version_of_the_program_is_read_as_far_as_it_is_known() {
+async fn status_of_another_program_version_is_read_where_known() {
     let mut status = serde_json::to_value(standing()).unwrap();
     let keys = status.as_object_mut().unwrap();
     keys.insert("newer".to_owned(), 3.into());

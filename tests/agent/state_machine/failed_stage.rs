@@ -144,7 +144,7 @@ fn a_signal_from_before_the_failure_was_known_is_no_decision() {
 }
 
 #[test]
-fn too_few_targets_keep_the_shares_too_and_what_nothing_was_called_of_has_not_failed() {
+fn unhealthy_targets_keep_shares_and_missing_calls_are_no_failure() {
     let mut world = World::new();
     let text = services::offer("r1", 80, ["A", "B"])
         .replace("    type: Traffic\n", "    type: WaitForSignal\n    healthy_targets: 75\n");

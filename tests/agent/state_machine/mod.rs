@@ -100,7 +100,7 @@ fn a_version_that_never_answers_when_it_is_to_take_over_is_taken_back() {
 }
 
 #[test]
-fn what_takes_over_can_be_taken_back_by_an_operator() {
+fn version_taking_over_can_be_rolled_back_by_operator() {
     let mut world = died_before_it_takes_over();
     let undone = world.undo(Some("hello")).unwrap();
     assert_eq!(undone[0].name, "hello");
@@ -278,7 +278,7 @@ fn told_of_operator(world: &World, before: usize) -> Vec<(String, String, StageS
 }
 
 #[test]
-fn what_serves_after_an_operator_added_a_version_and_took_it_back_is_told_as_it_is() {
+fn operator_added_then_rolled_back_version_is_reported_correctly() {
     for (is_well, left, status) in
         [(true, "new", StageStatus::Completed), (false, "base", StageStatus::Failure)]
     {
@@ -385,7 +385,7 @@ fn last_calls_have_their_time_from_when_the_table_without_their_version_is_in_fo
 
 /// A proxy that came back with an earlier table may have given calls to a version that was drained before.
 #[test]
-fn who_is_named_by_an_earlier_table_again_is_drained_anew() {
+fn version_named_by_restored_earlier_table_is_drained_again() {
     let mut world = with_offer();
     world.until("the canary is tried", |world| world.share("hello") == 1_000);
     let (new, earlier) = (version("hello", "new"), world.table.clone());
@@ -403,7 +403,7 @@ fn who_is_named_by_an_earlier_table_again_is_drained_anew() {
 
 /// Once it counted as running until the stop was answered, so that it got a share and was gone a moment later.
 #[test]
-fn a_version_that_is_wanted_again_while_it_is_stopped_is_started_once_it_is_gone() {
+fn version_wanted_again_while_stopping_is_restarted_once_gone() {
     let mut world = with_offer();
     let new = version("hello", "new");
     world.until("the canary is tried", |world| world.share("hello") == 1_000);

@@ -23,7 +23,7 @@ fn said(world: &World) -> Vec<String> {
 }
 
 #[test]
-fn a_split_that_is_wrong_by_a_tenth_is_told_with_the_numbers_and_nothing_is_taken_back() {
+fn split_off_by_a_tenth_is_reported_without_rollback() {
     let mut world = offered("");
     (world.calls, world.closes, world.really) = (20_000, true, Some(vec![8_900, 1_100]));
     world.until("it is met", |world| world.core.state().obstacle().is_some());
@@ -79,7 +79,7 @@ fn targets(world: &mut World, [healthy, unhealthy, unknown]: [u32; 3]) {
 }
 
 #[test]
-fn a_stage_of_which_too_few_targets_are_healthy_fails_at_once_also_while_the_manager_is_away() {
+fn too_few_healthy_targets_fail_stage_even_without_manager() {
     let mut world = offered("    healthy_targets: 75\n");
     targets(&mut world, [4, 0, 0]);
     world.until("it is tried", |world| world.share("shop") == 1_000);

@@ -47,7 +47,7 @@ fn rolled_out() -> World {
 }
 
 #[test]
-fn what_an_operator_takes_back_or_has_led_no_more_is_told() {
+fn operator_rollback_and_retirement_are_reported() {
     let mut world = rolled_out();
     world.until("the release is over", |world| world.core.state().work.is_none());
     world.undo(Some("shop")).unwrap();
@@ -89,7 +89,7 @@ fn what_won_serves_alone_on_and_a_kill_at_any_step_changes_nothing_of_that() {
 }
 
 #[test]
-fn a_last_stage_that_gives_the_new_variation_all_calls_is_rolled_out_like_any_other() {
+fn last_stage_with_full_share_is_rolled_out_as_usual() {
     let mut world = World::new();
     let text = offer("r1", 80, ["A", "B"]).replace("{A: 50, B: 50}", "{A: 0, B: 100}");
     world.offers.push(("r1".to_owned(), text));
@@ -146,7 +146,7 @@ fn is_rolled_back(world: &mut World, id: &str, port: u16, variations: [&str; 2])
 }
 
 #[test]
-fn a_service_that_was_refused_is_rolled_back_by_leaving_it_out_and_holds_nothing_up() {
+fn refused_service_is_rolled_back_by_removal_and_blocks_nothing() {
     for is_killed in [false, true] {
         let mut world = World::new();
         world.closed_ports.insert(81);
@@ -187,7 +187,7 @@ fn a_release_that_was_refused_is_rolled_back_to_what_served_before_at_its_ports(
 }
 
 #[test]
-fn what_may_have_come_into_force_is_rolled_back_once_a_later_table_was_read_back() {
+fn possibly_applied_table_is_rolled_back_once_later_one_confirmed() {
     let mut world = World::new();
     // Nobody answers whether it is taken, and then it is refused.
     world.answers_late = true;
@@ -213,7 +213,7 @@ fn what_may_have_come_into_force_is_rolled_back_once_a_later_table_was_read_back
 }
 
 #[test]
-fn what_the_router_was_seen_to_lead_is_rolled_back_by_an_agent_that_lost_its_memory() {
+fn agent_without_memory_rolls_back_service_seen_at_router() {
     let mut world = World::new();
     offered(&mut world, "r1", 80, ["A", "B"]);
     world.until("it is tried", |world| world.share("shop") == 1_000);
@@ -278,7 +278,7 @@ fn shares_that_the_proxy_goes_on_refusing_are_taken_back_with_the_reason() {
 }
 
 #[test]
-fn what_the_manager_takes_back_while_the_proxy_has_not_taken_the_next_shares_goes_back_at_once() {
+fn rollback_skips_shares_that_proxy_has_not_yet_applied() {
     let mut world = refused_in_the_second_stage();
     world.signal(Some(protocol::FollowUp::Rollback));
     world.until("it is decided", |world| world.core.state().services["shop"].shares() == [10_000, 0]);
@@ -332,7 +332,7 @@ fn the_variation_that_the_manager_chose_wins_after_a_kill_at_any_step_too() {
 }
 
 #[test]
-fn stages_that_are_passed_over_on_the_way_to_another_winner_give_their_own_nothing_more() {
+fn stages_skipped_for_another_winner_raise_no_losing_share() {
     let mut world = World::new();
     three(&mut world);
     world.until("it is tried", |world| {
@@ -381,7 +381,7 @@ fn asked(world: &World) -> Vec<&str> {
 }
 
 #[test]
-fn a_rollback_takes_what_a_header_leads_to_with_the_share_and_a_roll_out_likewise() {
+fn header_routed_calls_follow_share_in_rollback_and_rollout() {
     for (then, winner) in [(Some(protocol::FollowUp::Rollback), "A"), (None, "B")] {
         let mut world = asked_for([50, 50]);
         assert_eq!(asked(&world), ["A", "B"]);

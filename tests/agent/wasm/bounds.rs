@@ -38,7 +38,7 @@ async fn a_call_that_fails_ends_alone_and_the_log_says_why() {
 }
 
 #[tokio::test]
-async fn a_call_that_computes_or_takes_too_long_is_ended_and_keeps_no_other_one_waiting() {
+async fn wasm_call_over_time_limit_is_ended_without_blocking_others() {
     if !can("a call that takes too long") {
         return;
     }

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use analysis::{
     Judgement, Occasion, Sample, Stratum, Verdict,
+    anytime_test::ln_mixture,
     dist::normal_z,
-    mixture::ln_mixture,
     rank::{Map, weighted_rank_sums},
     spread::SortedSide,
 };

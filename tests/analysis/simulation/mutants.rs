@@ -3,10 +3,10 @@
 
 use analysis::{
     Design, Judgement, Occasion, Sample, Sampling, Spending, Stratum, Tolerance, Verdict,
+    alpha_spending::{SpentBounds, spent},
     dependence::{LEAST_EFFECTIVE_POINTS, UPPER_BOUND, autocorrelation_time},
     dist::{binomial_sf, normal_sf, pearson3_sf},
     rank::{Alternative, Map, normal_p, rank_sums},
-    spending::{SpentBounds, spent},
     split::{Split, Splits},
     spread::SortedSide,
 };

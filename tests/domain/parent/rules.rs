@@ -48,7 +48,7 @@ fn an_offer_is_noted_before_it_is_fetched_and_fetched_once() {
 }
 
 #[test]
-fn after_an_offer_was_taken_over_the_next_poll_does_not_let_a_parent_with_questions_wait() {
+fn parent_with_questions_is_polled_soon_after_taking_an_offer() {
     for features in [vec![], vec!["questions".to_owned()]] {
         let mut bench = Bench::registered();
         let (poll, _) = bench.call();
@@ -163,7 +163,7 @@ fn a_refused_result_is_sent_again_and_holds_up_no_other_offer() {
 }
 
 #[test]
-fn a_result_that_is_old_by_a_clock_that_was_wrong_is_not_given_up_at_the_first_refusal() {
+fn result_with_wrong_old_timestamp_survives_first_refusal() {
     let mut bench = Bench::registered();
     let since_1970 = 1_700_000_000_000;
     bench.link.note_owed(7, "21".to_owned(), since_1970, 0);
@@ -273,7 +273,7 @@ fn an_id_that_the_parent_forgot_is_replaced_but_not_for_one_404() {
 }
 
 #[test]
-fn a_stage_is_ended_when_the_parent_says_so_and_a_question_about_an_old_one_is_given_up() {
+fn parent_ends_only_current_stage_and_outdated_question_is_dropped() {
     let mut bench = Bench::registered();
     bench.waits("21", 1, false);
     let calls = bench.calls();
@@ -292,7 +292,7 @@ fn a_stage_is_ended_when_the_parent_says_so_and_a_question_about_an_old_one_is_g
 }
 
 #[test]
-fn a_stage_that_failed_below_is_told_and_asked_of_anew_and_only_what_is_said_of_it_counts() {
+fn failed_stage_below_is_reported_and_stale_answers_are_ignored() {
     let mut bench = Bench::registered();
     let failed = |failures| {
         let mut facts = facts(&[("21", 1, false)]);
@@ -351,7 +351,7 @@ fn what_the_parent_skips_is_passed_over_before_the_stage_before_it_ends() {
 }
 
 #[test]
-fn a_parent_that_understands_is_asked_to_let_calls_wait_and_not_all_the_time_if_it_does_not() {
+fn parent_is_long_polled_only_if_it_supports_waiting() {
     let mut bench = Bench::registered();
     bench.waits("21", 1, false);
     let calls = bench.calls();
@@ -425,7 +425,7 @@ fn question() -> Question {
 }
 
 #[test]
-fn a_question_is_answered_and_the_next_poll_follows_at_once_but_not_in_a_storm() {
+fn parent_question_is_answered_and_followed_by_poll_without_storm() {
     let mut bench = Bench::registered();
     let (poll, _) = bench.call();
     let asking = PollResponse {
@@ -483,7 +483,7 @@ fn interims(bench: &mut Bench) -> Vec<domain::parent::CallId> {
 }
 
 #[test]
-fn a_stage_that_goes_on_is_told_four_times_in_an_interval_one_after_the_other() {
+fn interim_reports_go_one_at_a_time_four_per_interval() {
     let mut bench = Bench::registered();
     measured(&mut bench, 0);
     assert_eq!(interims(&mut bench), []);

@@ -1,13 +1,13 @@
 //! The planner against known answers and against a slow, obvious checker.
 
 mod delegated;
-mod drawn;
 mod geometry;
 mod membership;
 mod order;
 mod properties;
 mod reasons;
 mod stops;
+mod user_hashing;
 
 use std::collections::BTreeMap;
 

@@ -17,7 +17,7 @@ fn said(text: &str, in_place: u32, agents: u64) -> String {
 }
 
 #[test]
-fn a_function_that_says_nothing_of_repeats_and_a_stage_that_ends_before_it_could_be_stopped_are_named() {
+fn missing_retry_and_stages_too_short_to_stop_get_warnings() {
     insta::assert_snapshot!(said(REFERENCE, 1, 1_000), @r#"
     5:5: warning: function "sieve" has no retry: a POST that the new version fails reaches the caller, where an agent routes its calls
      5 |   - name: sieve

@@ -181,12 +181,12 @@ fn is_looked_at_at_each_interval_and_at_the_end_when_all_have_come(question: &st
 }
 
 #[test]
-fn a_range_of_what_children_report_is_looked_at_at_each_interval_and_at_the_end_when_all_have_come() {
+fn child_report_range_is_checked_each_interval_and_at_end() {
     is_looked_at_at_each_interval_and_at_the_end_when_all_have_come("expected: {max: 10}");
 }
 
 #[test]
-fn what_children_compare_is_looked_at_at_each_interval_and_at_the_end_when_all_have_come() {
+fn child_comparison_is_checked_each_interval_and_at_end() {
     is_looked_at_at_each_interval_and_at_the_end_when_all_have_come("strategy: CANARY_BASELINE");
 }
 
@@ -295,7 +295,7 @@ fn what_ends_undecided_goes_on_by_itself_once_and_then_what_the_strategy_says_fo
 }
 
 #[test]
-fn what_has_no_data_or_fails_for_want_of_them_does_not_go_on_by_itself() {
+fn analysis_without_data_is_not_extended_automatically() {
     for (keys, state) in [("", "Paused"), ("noData: fail, ", "RollingBack")] {
         let (mut world, _) = ready(&compared(&format!("inconclusive: {{extend: 7m}}, {keys}")));
         let nothing = judgement(&world, 0, Occasion::Last);

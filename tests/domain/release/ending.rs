@@ -34,7 +34,7 @@ fn undo(world: &mut World, child: &str, offer: &str) {
 }
 
 #[test]
-fn of_a_release_that_was_rolled_back_stays_who_tipped_the_scales_where_and_with_which_numbers() {
+fn rolled_back_release_records_deciding_child_stage_and_numbers() {
     let mut world = World::new();
     let [bad, other, unreached] = [(); 3].map(|()| world.child(AREA));
     world.submit(&led("7", "order: waves, waves: [2, 100%]"));
@@ -87,7 +87,7 @@ fn of_one_aborted_without_a_note_stays_who_aborted_it() {
 }
 
 #[test]
-fn of_a_release_with_failures_stays_a_child_that_failed_and_not_one_that_succeeded_since() {
+fn release_ending_names_a_failed_child_not_one_since_succeeded() {
     let mut world = World::new();
     let [first, second, third] = [(); 3].map(|()| world.child(AREA));
     world.submit(&led("7", "max_failed: 3, on_failure: pause"));
@@ -212,7 +212,7 @@ fn agents_below_that_are_not_proven_keep_a_roll_back_unproven() {
 }
 
 #[test]
-fn who_has_not_proven_the_way_back_takes_no_part_in_later_releases_of_that_function() {
+fn unconfirmed_rollback_excludes_child_from_later_releases_of_function() {
     let (mut world, [other, debtor]) = in_debt();
     world.submit(&canary("8", "a"));
     let told: Vec<(Exclusion, u32)> = world.release("8").excluded.clone();

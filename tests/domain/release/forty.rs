@@ -117,7 +117,7 @@ fn waves_open_one_after_the_other_with_as_many_as_they_say() {
 }
 
 #[test]
-fn as_many_may_fail_as_the_limit_says_and_with_one_more_all_take_everything_back() {
+fn only_failures_above_limit_roll_everything_back() {
     let mut world = World::new();
     let routers = fleet(&mut world);
     world.submit(&strategy("order: global_incremental, max_failed: 2"));

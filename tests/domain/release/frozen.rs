@@ -79,7 +79,7 @@ fn a_late_result_that_comes_twice_changes_nothing_more_even_after_the_undo() {
 }
 
 #[test]
-fn what_was_refused_in_time_counts_for_what_it_shows_once_it_is_late() {
+fn refused_report_still_confirms_running_version_once_late() {
     let (mut world, child) = world_with(&canary("7", "a"));
     world.take(&child);
     let said = vec![summary("", Failure), summary("Bold", Completed)];
@@ -147,7 +147,7 @@ fn a_late_result_of_an_earlier_attempt_says_nothing_of_the_present_one() {
 }
 
 #[test]
-fn a_call_that_ends_a_release_for_a_child_and_goes_on_counts_not_at_all() {
+fn report_with_results_past_failure_is_rejected_whole() {
     let (mut world, child) = in_place_with(&two_stage("7", "a"));
     world.take(&child);
     let both = vec![summary("First", Failure), summary("Second", Failure)];
@@ -222,7 +222,7 @@ fn an_error_in_one_function_is_undone_though_another_one_ended_the_release() {
 }
 
 #[test]
-fn an_undo_that_is_lost_again_and_again_holds_the_release_up_no_longer_than_others() {
+fn rollback_lost_repeatedly_does_not_hold_release_longer() {
     let (mut world, child) = world_with(&canary("7", "a"));
     world.take(&child);
     world.abort("7");
@@ -273,7 +273,7 @@ fn an_aborted_retry_takes_nothing_back_where_a_later_release_changed_the_functio
 }
 
 #[test]
-fn a_child_that_was_forgotten_neither_begins_anew_nor_goes_back() {
+fn forgotten_child_is_neither_retried_nor_rolled_back() {
     let mut world = World::new();
     let (gone, bad) = (world.child("north"), world.child("south"));
     world.submit(&canary("7", "a"));
@@ -294,7 +294,7 @@ fn a_child_that_was_forgotten_neither_begins_anew_nor_goes_back() {
 
 /// The agent exits when the download of the undo fails, and is back before its old id was silent for long.
 #[test]
-fn an_undo_that_nobody_has_fetched_is_handed_to_whoever_comes_back() {
+fn unfetched_rollback_goes_to_machine_returning_with_new_id() {
     let (mut world, child) = world_with(&canary("7", "a"));
     world.take(&child);
     world.abort("7");
@@ -309,7 +309,7 @@ fn an_undo_that_nobody_has_fetched_is_handed_to_whoever_comes_back() {
 }
 
 #[test]
-fn nobody_takes_back_for_another_what_a_later_release_changed_there() {
+fn later_release_is_not_rolled_back_for_another_child() {
     let (mut world, old) = world_with(&canary("7", "a"));
     world.take(&old);
     world.abort("7");
@@ -412,7 +412,7 @@ fn an_offer_that_waited_behind_a_pause_has_its_whole_time() {
 }
 
 #[test]
-fn a_manager_that_calls_has_no_deadline_for_a_stage_and_one_that_does_not_has() {
+fn manager_stage_times_out_only_when_manager_stops_polling() {
     let mut world = World::new();
     let (child, _) = world.poll_as("", "north", Some(manager()));
     world.poll(&child);
@@ -456,7 +456,7 @@ fn a_child_that_goes_back_before_a_retry_has_no_outcome_meanwhile() {
 }
 
 #[test]
-fn whoever_owes_an_undo_only_since_an_abort_has_a_successor_too() {
+fn rollback_pending_since_abort_passes_to_successor() {
     let mut world = World::new();
     let (child, other) = (world.child("north"), world.child("south"));
     world.submit(&canary("7", "a"));
@@ -470,7 +470,7 @@ fn whoever_owes_an_undo_only_since_an_abort_has_a_successor_too() {
 }
 
 #[test]
-fn an_approval_has_its_time_also_where_a_limit_is_passed_and_not_to_stop_the_release() {
+fn approval_timeout_applies_even_where_failure_limit_is_passed() {
     let extra =
         "rollout: {order: parallel, on_failure: continue, approval: before_rollout, approval_timeout: 1m}\n";
     let text = strategy_text("7", extra, &["a"], &[["One", WAIT, "a", "rollout", "rollback"]]);

@@ -83,7 +83,7 @@ fn global_incremental_moves_all_together() {
 }
 
 #[test]
-fn a_child_that_ends_badly_or_never_comes_opens_no_barrier_early_and_holds_none_for_ever() {
+fn failed_or_absent_child_neither_opens_nor_blocks_barrier() {
     let text = led("order: global_incremental, max_failed: 1", 2);
     let (mut world, children) = world_of(3, &text);
     world.get_ready(&children[0], "One");
@@ -455,7 +455,7 @@ fn no_more_are_in_progress_than_there_are_places() {
 }
 
 #[test]
-fn who_has_come_to_a_barrier_makes_room_for_those_behind() {
+fn child_at_barrier_frees_its_progress_slot() {
     let (mut world, children) = world_of(2, &led("order: global_incremental, max_in_progress: 1", 2));
     for stage in ["One", "Two"] {
         let offer = world.get_ready(&children[0], stage);
@@ -536,7 +536,7 @@ fn who_promotes_to_the_next_gate_opens_what_comes_next_and_nothing_behind_it() {
 }
 
 #[test]
-fn a_child_that_is_skipped_is_waited_for_no_more_and_one_that_failed_may_try_again_alone() {
+fn barrier_ignores_skipped_child_and_failed_child_may_retry() {
     let text = led("order: global_incremental, on_failure: continue", 1);
     let (mut world, children) = world_of(3, &text);
     world.get_ready(&children[0], "One");
@@ -560,7 +560,7 @@ fn a_child_that_is_skipped_is_waited_for_no_more_and_one_that_failed_may_try_aga
 }
 
 #[test]
-fn who_comes_late_joins_where_that_is_wanted_and_no_barrier_that_has_begun_waits_for_them() {
+fn late_joiner_takes_part_without_holding_open_barriers() {
     let text = led("order: global_incremental, late_joiners: include", 2);
     let (mut world, children) = world_of(1, &text);
     world.get_ready(&children[0], "One");

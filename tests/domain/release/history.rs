@@ -27,7 +27,7 @@ fn released(world: &mut World, child: &str, id: &str, function: &str) {
 }
 
 #[test]
-fn what_is_under_way_or_runs_anywhere_stays_and_what_nobody_runs_any_more_may_go() {
+fn release_is_removable_only_once_finished_and_running_nowhere() {
     let mut world = World::new();
     let child = world.child(AREA);
     world.submit(&canary("7", "a"));

@@ -238,7 +238,7 @@ fn an_operator_takes_back_what_all_have_in_the_same_order() {
 }
 
 #[test]
-fn a_router_that_is_away_holds_the_agents_until_it_is_back_and_the_release_ends_unproven_meanwhile() {
+fn rollback_at_agents_waits_for_absent_router_after_unconfirmed_end() {
     let mut crew = Crew::new("on_failure: rollback");
     crew.agents_succeed();
     crew.all_routers("little");

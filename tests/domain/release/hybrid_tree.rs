@@ -145,7 +145,7 @@ impl Tree {
 }
 
 #[test]
-fn routers_anywhere_begin_when_agents_everywhere_are_done_and_each_manager_knows_of_its_group_alone() {
+fn routers_start_after_agents_and_managers_see_only_their_group() {
     let mut tree = Tree::new("on_failure: rollback");
     let (agent, site) = (tree.agent.clone(), tree.site.clone());
     assert_eq!(tree.offers(), ["h", "h", "", ""]);
@@ -215,7 +215,7 @@ fn a_router_far_below_that_has_not_proven_its_way_back_holds_all_agents() {
 }
 
 #[test]
-fn a_manager_that_takes_its_routers_back_by_itself_has_proven_that_and_one_of_agents_waits_for_the_others() {
+fn manager_failure_confirms_router_rollback_and_agents_wait_for_others() {
     let mut tree = Tree::new("on_failure: rollback");
     tree.agents_succeed();
     let (router, edge) = (tree.router.clone(), tree.edge.clone());
@@ -298,8 +298,7 @@ fn each_location_has_its_turn_and_those_of_routers_come_after_all_of_agents() {
 }
 
 #[test]
-fn a_manager_is_with_the_routers_where_an_operator_gave_it_their_label_and_what_it_has_besides_takes_no_part()
-{
+fn manager_labelled_as_router_joins_routers_without_its_agents() {
     for (labelled, offered) in [(false, ["h", "", ""]), (true, ["", "", "h"])] {
         let mut world = World::new();
         let router = child(&mut world, &router_profile());

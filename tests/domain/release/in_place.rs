@@ -285,7 +285,7 @@ fn a_stage_without_a_barrier_is_ended_by_hand() {
 }
 
 #[test]
-fn how_it_is_led_follows_what_it_says_until_it_begins_and_not_after() {
+fn management_mode_follows_profile_until_release_begins() {
     let plain = || Some(Profile::default());
     let (mut world, agent) = world_with(&two_stage("7", "a"));
     assert!(world.assignment("7", &agent).is_in_place());
@@ -303,7 +303,7 @@ fn how_it_is_led_follows_what_it_says_until_it_begins_and_not_after() {
 }
 
 #[test]
-fn what_it_lacks_of_a_strategy_it_is_led_around_step_by_step() {
+fn agent_lacking_runtime_is_managed_stepwise_for_the_rest() {
     let mut world = World::new();
     let profile = |runtimes: &[&str]| {
         let runtimes = Some(runtimes.iter().map(|name| (*name).to_owned()).collect());
@@ -326,7 +326,7 @@ fn without_calls(stage: &str, status: StageStatus) -> Summary {
 }
 
 #[test]
-fn a_stage_without_calls_is_taken_back_untested_and_rolled_out_with_the_others_where_that_is_wanted() {
+fn untested_agent_rolls_back_then_joins_rollout_if_configured() {
     let mut world = World::new();
     let (idle, busy) = (own_agent(&mut world, "north"), own_agent(&mut world, "south"));
     world.submit(&led("order: parallel, no_calls: after 10m, untested: rollout"));
@@ -484,7 +484,7 @@ pub(super) fn kept(stage: &str, status: StageStatus) -> Summary {
 const KEEPS: &str = "on_failure: pause";
 
 #[test]
-fn only_where_one_failure_pauses_the_release_it_is_to_keep_the_shares_of_what_fails() {
+fn failed_stage_keeps_shares_only_if_one_failure_pauses_release() {
     let whether = [
         (KEEPS, true),
         ("on_failure: pause, max_failed: 1", false),
@@ -554,7 +554,7 @@ fn a_stage_that_failed_and_keeps_its_shares_is_rolled_back_by_an_abort() {
 
 /// Its targets were away, so the new version got no calls, and its operator takes it back after somebody let it go on.
 #[test]
-fn what_was_decided_of_a_stage_that_failed_says_nothing_of_the_next_attempt_at_it() {
+fn decision_on_failed_stage_does_not_apply_to_retry() {
     let (mut world, agent) = world_with(&led(KEEPS));
     world.take(&agent);
     world.report(&agent, "7", kept("First", SuccessWaiting)).unwrap();
@@ -570,7 +570,7 @@ fn what_was_decided_of_a_stage_that_failed_says_nothing_of_the_next_attempt_at_i
 }
 
 #[test]
-fn a_stage_that_failed_and_keeps_its_shares_pauses_also_what_is_paused_for_something_else() {
+fn failed_stage_keeping_shares_pauses_an_already_paused_release() {
     let (mut world, agent) = world_with(&led(KEEPS));
     let other = own_agent(&mut world, "south");
     world.extend("7");

@@ -123,7 +123,7 @@ fn ask(world: &mut World, child: &str, stage: &str, failures: Option<u32>) -> (b
 }
 
 #[test]
-fn what_the_root_decides_of_a_stage_that_failed_reaches_the_agent_in_trees_of_any_depth() {
+fn root_decision_on_failed_stage_reaches_agent_at_any_depth() {
     for depth in [2, 3, 4] {
         let mut tree = Tree::new(depth, 1);
         let agent = tree.agents[0].clone();

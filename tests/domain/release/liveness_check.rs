@@ -104,7 +104,7 @@ fn a_wave_that_nobody_can_fill_is_passed_over() {
 }
 
 #[test]
-fn where_nobody_is_heard_of_one_has_its_turn_and_the_others_wait_for_it() {
+fn one_child_is_offered_even_if_all_are_silent() {
     let mut world = World::new();
     let children = fleet(&mut world, 3);
     world.pass(2 * MINUTE);
@@ -238,7 +238,7 @@ fn in_parallel_too_few_that_pass_are_held_and_it_is_said_why() {
 }
 
 #[test]
-fn nobody_to_release_to_is_no_success_and_the_same_again_does_what_it_says() {
+fn release_without_participants_is_no_success_and_can_rerun() {
     let mut world = World::new();
     world.submit(&led("order: waves, waves: [1, 100%]"));
     assert_eq!(world.ended(), ["NoParticipants, 0 unconfirmed"]);
@@ -305,7 +305,7 @@ fn a_manager_without_anybody_who_can_takes_no_part() {
 }
 
 #[test]
-fn what_a_manager_can_not_fill_goes_to_somebody_else() {
+fn quota_a_manager_cannot_fill_goes_to_another() {
     let mut world = World::new();
     let (small, other) = (answering(&mut world, 10), answering(&mut world, 10));
     world.submit(&led("order: waves, waves: [5, 100%]"));
@@ -316,7 +316,7 @@ fn what_a_manager_can_not_fill_goes_to_somebody_else() {
 }
 
 #[test]
-fn who_does_not_answer_in_time_has_at_most_what_it_said() {
+fn unanswered_question_assumes_declared_agent_count() {
     let mut world = World::new();
     let (mute, other) = (answering(&mut world, 4), answering(&mut world, 6));
     world.submit(&led("order: waves, waves: [5, 100%]"));

@@ -46,7 +46,7 @@ fn handed(world: &mut World, agent: &str) -> offer::Offer {
 }
 
 #[test]
-fn an_agent_that_is_led_in_place_has_its_part_of_alpha_and_keeps_it_when_others_join() {
+fn agent_managed_in_place_keeps_its_alpha_when_others_join() {
     let mut world = World::new();
     let agents: Vec<String> = (0..4).map(|_| own_agent(&mut world)).collect();
     manager_with(&mut world, &[FEATURE_TRAFFIC], 6);

@@ -37,7 +37,7 @@ fn a_release_goes_forward_while_only_its_own_gates_hold_it() {
 }
 
 #[test]
-fn who_is_led_whole_may_go_on_with_a_stage_and_a_roll_back_as_long_as_it_calls() {
+fn wholly_managed_child_times_out_only_by_silence() {
     let strategy = language::check(&canary("7", "a")).strategy.unwrap();
     let settings = Settings { setup_grace: Duration::from_secs(7), ..Settings::default() };
     let children = Children::default();

@@ -13,7 +13,7 @@ fn planned(agents: u32) -> Planned {
 }
 
 #[test]
-fn a_child_that_was_planned_to_be_led_otherwise_keeps_what_it_owes_and_begins_with_what_it_is_handed_then() {
+fn child_with_changed_management_mode_keeps_pending_work() {
     let strategy = language::check(&two_functions("t", "a", "b")).strategy.unwrap();
     let owing = |mut part: Assignment| {
         part.apply(&Step::UndoOffered { functions: FunctionSet::of(1) }, &strategy, 5);

@@ -112,7 +112,7 @@ fn a_manager_gets_the_whole_graph_and_its_stages_wait_where_a_barrier_stands() {
 }
 
 #[test]
-fn a_manager_is_told_which_stages_to_report_on_the_way_and_to_tell_classes_apart_if_it_can() {
+fn manager_is_asked_for_interim_reports_and_classes_it_supports() {
     let block = "    analysis: {duration: 40m, interval: 10s, metrics: [{name: times, provider: children, \
                  metric: responseTime, strategy: CANARY_BASELINE}]}\n    end_action:";
     let text = canary("w", "a").replacen("    end_action:", block, 1) + "rollout: {order: parallel}\n";
@@ -222,7 +222,7 @@ fn a_manager_that_is_silent_counts_with_all_it_was_planned_with() {
 }
 
 #[test]
-fn a_manager_hears_in_every_stage_that_a_release_is_taken_back_and_either_way_of_it_is_enough() {
+fn manager_learns_of_rollback_from_either_stage_answer_or_offer() {
     for offer_is_fetched_first in [true, false] {
         let mut world = World::new();
         let manager = world.manager(AREA, 3);

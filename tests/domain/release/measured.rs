@@ -105,7 +105,7 @@ fn judge_with(dispersion: SplitDispersion, summaries: &[Summary], of: ChildMetri
 }
 
 #[test]
-fn of_good_releases_of_a_thousand_children_with_some_errors_none_is_paused_for_its_split() {
+fn good_releases_of_thousand_children_never_pause_for_split() {
     let mut random = Random::new(20);
     for _ in 0..14 {
         let agents: Vec<Summary> = (0..1_000).map(|_| agent(0.5, 20, &mut random)).collect();
@@ -154,7 +154,7 @@ fn a_fleet_whose_halves_are_off_in_opposite_directions_is_found_out() {
 }
 
 #[test]
-fn of_managers_that_tell_nothing_of_their_childrens_splits_nothing_is_known() {
+fn managers_reporting_no_splits_contribute_no_dispersion() {
     let mut random = Random::new(22);
     let agents = opposed(&mut random);
     let old = |child: &Summary| {
@@ -225,7 +225,7 @@ fn shares_of_services_between_whole_percents_are_what_calls_are_held_against() {
 }
 
 #[test]
-fn a_tree_tells_of_its_children_what_they_would_have_told_themselves() {
+fn tree_reports_same_child_effects_as_children_would() {
     let mut random = Random::new(22);
     let agents: Vec<Summary> = (0..300).map(|_| agent(0.5, 40, &mut random)).collect();
     let (flat, tree) = (effects(&agents, 50).unwrap(), effects(&tree(&agents), 50).unwrap());
@@ -242,7 +242,7 @@ fn a_tree_tells_of_its_children_what_they_would_have_told_themselves() {
 }
 
 #[test]
-fn children_that_a_version_suits_unequally_tell_less_of_it_than_their_calls_would() {
+fn unequal_effects_across_children_weaken_evidence() {
     // The mean over all children is at the tolerance: half have 5 % more than that, half less.
     let mut random = Random::new(23);
     let (mut failed, mut passed) = (0, 0);
@@ -383,7 +383,7 @@ fn calls_that_depend_on_each_other_are_no_evidence_without_groups_and_with_few()
 }
 
 #[test]
-fn what_sessions_of_a_child_tell_of_it_is_as_uncertain_as_they_differ() {
+fn session_data_uncertainty_reflects_session_variation() {
     let mut random = Random::new(25);
     // All children are alike: what they differ in is the chance of their sessions.
     let agents: Vec<Summary> = (0..200).map(|_| with_sessions(1.0, 80, &mut random)).collect();

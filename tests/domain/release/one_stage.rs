@@ -33,7 +33,7 @@ fn wait_in(world: &mut World, child: &str, expected: &str, stage: u8, name: &str
 }
 
 #[test]
-fn without_a_rollout_block_each_stage_ends_as_soon_as_its_child_waits_and_the_roll_out_comes_last() {
+fn without_rollout_block_stages_end_when_ready_then_roll_out() {
     let (mut world, child) = world_with(&three());
     for (stage, offer, name) in [(0, "7", "One"), (1, "7.2", "Two"), (2, "7.3", "Three")] {
         wait_in(&mut world, &child, offer, stage, name);
@@ -51,7 +51,7 @@ fn without_a_rollout_block_each_stage_ends_as_soon_as_its_child_waits_and_the_ro
 }
 
 #[test]
-fn a_stage_that_fails_first_or_later_is_the_last_and_nothing_is_to_be_undone() {
+fn failed_stage_is_last_and_needs_no_rollback() {
     for failing in 0..3 {
         let (mut world, child) = world_with(&three());
         for (stage, offer, name) in [(0, "7", "One"), (1, "7.2", "Two"), (2, "7.3", "Three")] {
@@ -69,7 +69,7 @@ fn a_stage_that_fails_first_or_later_is_the_last_and_nothing_is_to_be_undone() {
 }
 
 #[test]
-fn an_abort_ends_the_stage_and_the_result_of_that_is_the_proof_that_it_is_taken_back() {
+fn abort_ends_stage_and_its_result_confirms_rollback() {
     let (mut world, child) = world_with(&three());
     wait_in(&mut world, &child, "7", 0, "One");
     world.report(&child, "7", summary("One", Completed)).unwrap();

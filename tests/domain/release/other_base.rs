@@ -152,7 +152,7 @@ fn what_an_operator_has_served_after_an_undo_is_known_as_well() {
 }
 
 #[test]
-fn the_same_release_again_under_another_id_is_for_those_who_went_back() {
+fn repeated_release_with_new_id_reaches_only_rolled_back_children() {
     let mut world = World::new();
     let agents = ["north", "south"].map(|area| own_agent(&mut world, area));
     submits(&mut world, "7", "rollout: {on_failure: continue}\n", [1, 2]).unwrap();

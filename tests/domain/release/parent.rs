@@ -65,7 +65,7 @@ fn above(world: &World, release: &str) -> Option<(String, bool)> {
 }
 
 #[test]
-fn the_barrier_opens_when_the_parent_says_so_and_the_stage_is_over_after_the_roll_out() {
+fn parent_opens_barrier_and_stage_ends_after_rollout() {
     let mut world = World::new();
     let children = pair(&mut world);
     offered(&mut world, &canary("c", "a"));
@@ -161,7 +161,7 @@ fn a_failure_below_is_the_failure_of_the_stage_and_the_others_go_back() {
 }
 
 #[test]
-fn a_stage_that_the_parent_ends_early_ends_for_those_that_run_it_and_for_those_that_come() {
+fn stage_ended_early_by_parent_ends_for_later_children_too() {
     let mut world = World::new();
     let children = pair(&mut world);
     offered(&mut world, &canary("e", "a"));
@@ -308,8 +308,7 @@ fn hold(world: &mut World, release: &str, hold: bool) {
 }
 
 #[test]
-fn a_barrier_that_the_parent_opens_holds_although_the_last_of_an_earlier_stage_ends_when_all_others_are_there()
- {
+fn parent_barrier_stays_closed_when_last_child_fails_earlier_stage() {
     let mut world = World::new();
     let children = pair(&mut world);
     let stages = [["First", AB, "a", "Second", "rollback"], ["Second", WAIT, "a", "rollout", "rollback"]];
@@ -427,7 +426,7 @@ fn fail(world: &mut World, child: &str) {
 }
 
 #[test]
-fn what_is_accepted_here_while_the_parent_holds_a_release_stays_accepted_after_another_pause_here() {
+fn local_acceptance_under_parent_hold_survives_another_local_pause() {
     let (mut world, _) = paused_at_limit_and_held();
     world.resume("h");
     world.pause("h");
@@ -469,7 +468,7 @@ fn nothing_is_accepted_by_the_parent_that_goes_on_nor_by_a_pause() {
 }
 
 #[test]
-fn a_release_that_is_resumed_unproven_while_the_parent_holds_it_goes_on_without_that_proof() {
+fn release_resumed_under_parent_hold_overrides_missing_liveness_evidence() {
     let (world, _) = paused_at_limit_and_held();
     let mut release = world.release("h").clone();
     // Releases of a parent are proven there, so this is not seen in any story.
@@ -548,7 +547,7 @@ fn a_part_that_the_parent_will_not_hear_of_is_taken_back() {
 }
 
 #[test]
-fn a_stage_before_a_barrier_is_not_ended_by_hand_where_managers_would_lead_their_agents_past_it() {
+fn stage_before_barrier_cannot_be_ended_manually_with_managers() {
     let mut world = World::new();
     let manager = world.manager(AREA, 4);
     world.submit(&(two_stage("g", "a") + "rollout: {order: global_incremental, soak: 10m}\n"));

@@ -109,7 +109,7 @@ fn a_child_that_can_run_none_is_left_out() {
 
 /// Nothing leads to a roll-out, and what it can run is never tested: there is nothing to do for it.
 #[test]
-fn a_child_for_which_every_stage_is_passed_over_is_left_out_where_nothing_is_rolled_out() {
+fn child_without_testable_stage_is_excluded_when_nothing_rolls_out() {
     let stages = [["A1", WAIT, "a", "rollback", "rollback"]];
     let text = strategy_text("7", ALLOW, &["a", "b"], &stages);
     let text = ["base", "new"].iter().fold(text, |text, version| {

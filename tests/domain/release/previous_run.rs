@@ -17,7 +17,7 @@ fn complete(world: &mut World, child: &str, offer: &str) {
 }
 
 #[test]
-fn a_stage_is_timed_from_the_first_that_begins_it_to_the_first_that_ends_it_well() {
+fn stage_time_runs_from_first_start_to_first_success() {
     let mut world = World::new();
     let (one, two) = (world.child("area 1"), world.child("area 2"));
     world.submit(&canary("7", "a"));

@@ -29,7 +29,7 @@ fn finish(world: &mut World, child: &str, release: &str) {
 }
 
 #[test]
-fn a_release_with_a_start_in_the_future_holds_nobody_up_and_has_its_turn_when_its_time_has_come() {
+fn scheduled_release_blocks_others_only_once_its_start_has_come() {
     let mut world = World::new();
     let child = world.child("north");
     world.submit(&later("6"));

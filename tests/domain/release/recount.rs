@@ -81,7 +81,7 @@ fn a_retry_below_is_counted_above_when_it_is_done() {
 }
 
 #[test]
-fn a_retry_from_above_is_for_those_that_ended_badly_and_the_whole_is_reported_again() {
+fn parent_retry_affects_only_failures_and_reports_everything_again() {
     let (mut world, bad) = partly_failed();
     let again = |retries| {
         Command::Parent(parent::Command::Continue {
@@ -143,7 +143,7 @@ fn root() -> (World, String) {
 }
 
 #[test]
-fn what_a_manager_says_anew_counts_and_what_it_said_before_changes_nothing_any_more() {
+fn renewed_manager_report_replaces_earlier_and_outdated_is_ignored() {
     let (mut world, id) = root();
     let anew = |agents, number| of_agents(StageStatus::Completed, agents, Some(number));
     world.report(&id, "21", anew(counts(4, 2, 2), 1)).unwrap();

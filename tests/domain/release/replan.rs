@@ -42,7 +42,7 @@ fn outcome(world: &World, child: &str) -> (ChildStatus, Option<Outcome>) {
 }
 
 #[test]
-fn who_loses_a_label_is_taken_out_of_what_it_has_not_begun_and_that_is_no_failure() {
+fn child_losing_label_leaves_unstarted_release_without_failure() {
     let mut world = World::new();
     let (begun, waits) = (edge(&mut world, "one"), edge(&mut world, "two"));
     world.submit(&aimed("labels: {tier: edge}", "order: parallel"));
@@ -75,7 +75,7 @@ fn nobody_waits_at_a_barrier_for_who_was_taken_out() {
 }
 
 #[test]
-fn who_moves_out_of_the_area_is_taken_out_and_comes_back_only_as_a_late_joiner() {
+fn child_leaving_target_area_may_return_only_as_late_joiner() {
     for (late_joiners, comes_back) in [("include", true), ("exclude", false)] {
         let mut world = World::new();
         let (stays, moves) = (world.child(HERE), world.child(HERE));

@@ -171,7 +171,7 @@ fn whoever_stops_a_release_hears_first_that_it_is_tried_again() {
 }
 
 #[test]
-fn of_a_release_that_is_over_the_tag_is_looked_at_although_nothing_is_left_to_do() {
+fn tag_of_finished_release_is_checked_even_without_effect() {
     let (mut world, children) = waiting();
     let seen = world.release("7").tag();
     world.command(&abort()).unwrap();

@@ -32,7 +32,7 @@ fn piece(world: &World, child: &str) -> Unit {
 }
 
 #[test]
-fn who_has_not_begun_a_stage_passes_over_it_and_who_is_in_it_ends_it() {
+fn skipped_stage_ends_where_begun_and_is_omitted_elsewhere() {
     let mut world = World::new();
     let [inside, shown, waits] = ["one", "two", "three"].map(|area| world.child(area));
     world.submit(&led("order: parallel"));

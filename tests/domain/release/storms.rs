@@ -77,7 +77,7 @@ fn offers_in_a_minute(world: &mut World, child: &str, then: impl Fn(&mut World, 
 }
 
 #[test]
-fn a_child_that_answers_its_undo_with_an_error_is_offered_the_next_one_later_and_later() {
+fn rollback_that_errors_is_offered_again_with_growing_delays() {
     let (mut world, child) = begun();
     world.abort("7");
     let commits = commits_in_each_minute(&mut world, &child, 20);
@@ -98,7 +98,7 @@ fn a_child_that_answers_its_undo_with_an_error_is_offered_the_next_one_later_and
 }
 
 #[test]
-fn while_its_undo_rests_a_child_takes_part_in_what_else_there_is() {
+fn child_takes_other_releases_while_rollback_retry_is_delayed() {
     let (mut world, child) = begun();
     world.abort("7");
     let (offer, _) = world.take(&child);
@@ -120,7 +120,7 @@ fn an_undo_that_is_lost_again_is_offered_later_and_later() {
 }
 
 #[test]
-fn a_stage_that_ends_untested_as_soon_as_it_begins_is_not_offered_again_at_once() {
+fn stage_ending_untested_immediately_is_not_offered_again_at_once() {
     let (mut world, child) = submitted();
     let none = domain::release::summary::Times { median: -1.0, minimum: -1.0, maximum: -1.0 };
     let offers = offers_in_a_minute(&mut world, &child, |world, offer| {
@@ -144,7 +144,7 @@ fn nothing_is_taken_back_from_a_child_that_has_begun_nothing() {
 }
 
 #[test]
-fn what_an_earlier_attempt_may_have_left_is_taken_back_whatever_the_next_one_says() {
+fn earlier_attempt_is_rolled_back_before_the_next_one() {
     let (mut world, child) = begun();
     world.report(&child, "7", summary("Canary", StageStatus::Error)).unwrap();
     assert_eq!(world.poll(&child), "7.undo");
@@ -222,7 +222,7 @@ fn two_agents_with_one_id_cost_few_commits_and_are_named_once_in_a_while() {
 }
 
 #[test]
-fn what_was_said_too_often_is_stored_as_it_is_in_the_end() {
+fn throttled_profile_changes_store_the_final_state() {
     let mut world = World::new();
     let id = world.poll_as("", "north", Some(named("one"))).0;
     for at in 0..100 {

@@ -212,7 +212,7 @@ fn within_the_buckets_of_one_histogram() -> impl Strategy<Value = (f64, Vec<f64>
 
 /// What once failed by chance: the finest buckets don't reach over seven decimal orders.
 #[test]
-fn who_needs_more_buckets_than_a_histogram_may_have_is_told_so_and_the_finest_come_to_the_form_of_all() {
+fn too_many_histogram_buckets_are_reported_and_merged() {
     let values = [0.01, 43_396.187_820_633_16];
     let mut fine = Histogram::new(1.001).unwrap();
     fine.record(values[0]).unwrap();
@@ -259,7 +259,7 @@ fn keys(strata: &Strata) -> Vec<u8> {
 }
 
 #[test]
-fn strata_are_what_was_ordered_and_never_what_came_out() {
+fn strata_follow_ordered_split_not_measured_split() {
     let agents = [counted(9_500, 500), counted(9_470, 530), counted(5_000, 5_000), counted(0, 0)];
     let strata = Strata::of(&agents, ORDERED);
     assert_eq!(keys(&strata), [5]);
@@ -419,7 +419,7 @@ fn calls_that_depend_on_each_other_keep_that_without_groups_and_up_the_tree() {
 }
 
 #[test]
-fn a_parent_that_does_not_understand_groups_is_told_nothing_of_calls_that_depend_on_each_other() {
+fn dependent_calls_are_withheld_from_parent_without_group_support() {
     let lone = Summary { assignment: Assignment::User, ..counted(500, 500) };
     let strata = Strata::of([&sticky(4), &lone], ORDERED);
     assert!(strata.are_sticky());
@@ -490,7 +490,7 @@ fn groups_keep_their_values_exactly_while_they_are_few_and_fit_into_a_report() {
 }
 
 #[test]
-fn of_groups_that_do_not_fit_a_parent_is_told_calls_and_errors_and_never_some_of_a_split() {
+fn oversized_group_reports_to_parent_keep_or_drop_whole_splits() {
     let wide = |split: u8, calls: u64| {
         let stratum = |group: u8| {
             // From a microsecond to ten minutes.

@@ -249,7 +249,7 @@ fn a_child_that_was_lost_before_another_took_its_place_does_not_go_on() {
 // --- what a successor takes over
 
 #[test]
-fn a_machine_that_is_restarted_again_and_again_takes_back_what_all_its_ids_owe() {
+fn machine_restarted_repeatedly_rolls_back_for_all_its_ids() {
     let (mut world, first) = world_with(&canary("7", "a"));
     world.take(&first);
     let second = world.child("north");
@@ -278,7 +278,7 @@ fn one_that_took_back_what_another_left_and_then_loses_its_own_offer_is_lost() {
 }
 
 #[test]
-fn what_is_owed_goes_to_the_heir_who_shows_long_after() {
+fn pending_rollback_goes_to_successor_identified_much_later() {
     let (mut world, old) = world_with(&strict("7"));
     begin(&mut world, &old, "7");
     world.abort("7");
@@ -323,7 +323,7 @@ fn a_newcomer_that_tests_the_same_itself_is_not_sent_back() {
 }
 
 #[test]
-fn one_that_went_back_itself_takes_back_what_it_inherits_too() {
+fn child_that_rolled_back_also_rolls_back_inherited_work() {
     let (mut world, old) = world_with(&canary("7", "a"));
     begin(&mut world, &old, "7");
     let new = world.child("north");
@@ -402,7 +402,7 @@ fn an_id_that_was_replaced_is_forgotten_once_no_open_release_knows_it() {
 }
 
 #[test]
-fn what_a_machine_rolled_out_under_its_old_id_it_takes_back_under_its_new_one() {
+fn new_id_of_machine_rolls_back_its_old_rollout() {
     let mut world = World::new();
     let (old, other) = (world.child("north"), world.child("south"));
     world.submit(&canary("7", "a"));
@@ -432,7 +432,7 @@ fn ids_that_callers_bring_along_are_forgotten_unless_they_take_part() {
 }
 
 #[test]
-fn who_brought_an_id_along_is_forgotten_also_when_an_operator_has_said_something_of_it_and_took_it_back() {
+fn adopted_child_id_is_forgotten_after_operator_label_is_removed() {
     let mut world = World::new();
     world.poll_as("x1", "north", None);
     let label = |value: Option<&str>| {
@@ -508,7 +508,7 @@ fn nothing_is_stored_of_looks_that_find_nobody() {
 
 /// What is to be taken back for one is not forgotten when a second one at the same place is found to be gone.
 #[test]
-fn who_takes_back_what_one_left_and_begins_for_another_does_both() {
+fn successor_rolls_back_for_one_child_and_begins_for_another() {
     let mut world = World::new();
     let (idle, busy) = (world.child("north"), world.child("north"));
     world.submit(&canary("r", "a"));

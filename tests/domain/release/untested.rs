@@ -45,7 +45,7 @@ fn minutes_until_told(world: &mut World, child: &str, offer: &str, stage: &str) 
 }
 
 #[test]
-fn a_stage_that_ended_without_a_call_of_the_new_version_is_offered_again_under_another_name() {
+fn untested_stage_without_calls_is_offered_again_with_new_id() {
     let (mut world, child) = world_with(&two_stage("7", "a"));
     assert_eq!(world.take(&child), ("7".to_owned(), Form::Stage { stage: 0 }));
     world.report(&child, "7", without_calls("First", Failure)).unwrap();
@@ -78,7 +78,7 @@ fn calls_that_all_failed_are_a_failure() {
 }
 
 #[test]
-fn an_idle_stage_is_told_to_end_after_an_hour_and_its_child_keeps_the_base_version() {
+fn idle_stage_ends_after_an_hour_and_child_keeps_base() {
     let stages = [["Halves", AB, "a", "rollout", "rollback"]];
     let (mut world, child) = world_with(&strategy_text("7", "", &["a"], &stages));
     world.take(&child);
@@ -128,7 +128,7 @@ fn one_that_failed_when_its_time_was_over_is_not_offered_again() {
 }
 
 #[test]
-fn a_stage_that_was_ended_for_want_of_calls_has_not_passed_with_fewer_than_its_minimum() {
+fn stage_ended_below_minimum_calls_is_untested_not_passed() {
     // The strategy wants ten.
     for (calls, outcome) in
         [(None, Some(Outcome::Untested)), (Some(2), Some(Outcome::Untested)), (Some(5), None)]
@@ -149,7 +149,7 @@ fn a_stage_that_was_ended_for_want_of_calls_has_not_passed_with_fewer_than_its_m
 }
 
 #[test]
-fn a_stage_that_waits_or_was_ended_by_hand_is_not_ended_for_want_of_calls() {
+fn no_calls_limit_ignores_waiting_and_manually_ended_stages() {
     let text = led("order: global_incremental, max_failed: 100%");
     let mut world = World::new();
     let (ready, behind) = (world.child("north"), world.child("south"));
@@ -198,7 +198,7 @@ fn more_untested_agents_than_allowed_are_a_passed_limit() {
 }
 
 #[test]
-fn whoever_is_untested_is_rolled_out_when_the_others_have_passed_if_the_strategy_says_so() {
+fn untested_child_joins_rollout_after_others_pass_if_configured() {
     let mut world = World::new();
     let [idle, gone, other] = ["north", "west", "south"].map(|area| world.child(area));
     world.submit(&led("no_calls: after 3m, untested: rollout"));

@@ -143,7 +143,7 @@ fn it_opens_nothing_by_itself_and_is_said_twice_with_one_fact() {
 }
 
 #[test]
-fn who_was_told_to_end_the_last_stage_has_decided_for_all() {
+fn ending_the_last_stage_fixes_the_winner_for_all() {
     let (mut world, routers) = in_the_first_stage("order: parallel");
     world.report(&routers[0], "s", summary("little", SuccessWaiting)).unwrap();
     assert_eq!(asks(&mut world, &routers[0], "little"), (true, None));
@@ -167,7 +167,7 @@ fn who_was_told_to_end_the_last_stage_has_decided_for_all() {
 }
 
 #[test]
-fn who_can_not_be_told_is_named_and_who_comes_later_ends_nothing() {
+fn promotion_names_unsupported_child_and_ignores_late_joiner() {
     let mut world = World::new();
     let old = router(&mut world, &[]);
     world.submit(&strategy("order: parallel"));

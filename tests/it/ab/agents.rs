@@ -43,7 +43,7 @@ async fn registered(player: &Player) -> String {
     digest
 }
 
-async fn agents_of_a_group_deploy_and_share_out_and_the_release_is_shown_as_every_other(place: &Place) {
+async fn release_to_agent_group_deploys_and_is_shown_like_others(place: &Place) {
     let mut player = Player::at(place).await;
     registered(&player).await;
     let other = agent(&mut player, "web").await;
@@ -185,4 +185,4 @@ async fn an_archive_of_another_tenants_release_is_as_one_that_is_not_there() {
     shared.world.stop().await;
 }
 
-crate::store::place::stories!(agents_of_a_group_deploy_and_share_out_and_the_release_is_shown_as_every_other,);
+crate::store::place::stories!(release_to_agent_group_deploys_and_is_shown_like_others,);

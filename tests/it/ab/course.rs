@@ -108,7 +108,7 @@ async fn a_stage_that_fails_takes_the_release_back() {
 
 /// A router that judges for itself is back at the stable variation by then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stage_that_fails_without_a_roll_back_is_shown_as_it_is_and_never_ends_as_a_success() {
+async fn failed_stage_without_rollback_never_ends_as_success() {
     for goes_on in [false, true] {
         let player = Player::start().await;
         let mut strategy = two_stages();
@@ -239,7 +239,7 @@ async fn a_failed_stage_that_keeps_its_shares_is_rolled_back_by_whoever_wants_it
 
 /// Whoever paused it for something else is to hear of it before it goes on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stage_that_fails_while_somebody_has_paused_the_release_is_the_reason_of_the_pause() {
+async fn stage_failure_replaces_reason_of_an_existing_pause() {
     let player = Player::start().await;
     let mut strategy = two_stages();
     strategy["rollbackOnFailure"] = json!(false);

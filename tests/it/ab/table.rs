@@ -38,7 +38,7 @@ const FIELDS: &[Row] = &[
     ("Variation", "targetGroupId", "string", "UUID", "no group is named", "the_views_say_what_the_calls_say_in_every_status"),
     ("Variation", "targetGroup", "string", "name", "no group is named", "every_field_is_shown_as_the_table_says"),
     ("Variation", "trafficPercentage", "number", "percent", "never", "the_views_say_what_the_calls_say_in_every_status"),
-    ("Variation", "deploymentJobId", "string", "id of an offer", "no runtime deploys it", "agents_of_a_group_deploy_and_share_out_and_the_release_is_shown_as_every_other"),
+    ("Variation", "deploymentJobId", "string", "id of an offer", "no runtime deploys it", "release_to_agent_group_deploys_and_is_shown_like_others"),
     ("TrafficSplit", "type", "string", "word", "never", "sticky_keys_are_cookies_headers_or_addresses"),
     ("TrafficSplit", "percentages", "object", "percent", "never", "a_release_goes_through_its_statuses_and_stages_and_ends_promoted"),
     ("TrafficSplit", "stickyKey", "string", "cookie:, header: or address", "absent: each call by itself", "sticky_keys_are_cookies_headers_or_addresses"),

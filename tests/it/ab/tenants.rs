@@ -80,7 +80,7 @@ async fn each_lists_and_shows_its_own_under_the_same_names() {
 }
 
 #[tokio::test]
-async fn what_is_anothers_is_as_unknown_as_what_is_nobodys() {
+async fn other_tenants_items_look_like_unknown_ones() {
     let two = Two::start().await;
     let (shared, theirs) = (&two.shared, &two.releases[1]);
     let nobody = "00000000-0000-5000-8000-000000000000";

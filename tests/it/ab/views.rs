@@ -8,7 +8,7 @@ use sqlx::{Connection as _, PgConnection, Row as _, SqliteConnection};
 use super::player::{Player, body, two_stages};
 use crate::{
     http::tenants::Shared,
-    own::wait::wait_until,
+    processes::wait::wait_until,
     store::place::{Kind, Place},
 };
 

@@ -47,7 +47,7 @@ fn states_are_coloured_and_nothing_else_passes_beside_them() {
 }
 
 #[test]
-fn who_draws_may_use_colours_and_places_and_nothing_else() {
+fn terminal_drawing_allows_colours_and_cursor_moves_only() {
     let drawn = "\r\u{1b}[K\u{1b}[1;32mgreen\u{1b}[0m\u{1b}[?25l\n";
     assert_eq!(through(drawn, true, Passes::Drawings), drawn);
     assert_eq!(

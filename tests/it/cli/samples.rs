@@ -19,7 +19,7 @@ fn files(root: &Path, folder: &str, found: &mut BTreeMap<String, Vec<u8>>) {
 }
 
 #[test]
-fn the_demo_plays_every_sample_that_any_fleet_can_run_and_has_every_function_with_it() {
+fn demo_contains_all_functions_and_all_samples_any_fleet_runs() {
     let (mut functions, mut releases) = (BTreeMap::new(), BTreeMap::new());
     files(&repository(), "fns", &mut functions);
     files(&repository(), "releases", &mut releases);

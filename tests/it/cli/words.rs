@@ -75,7 +75,7 @@ fn a_tree_is_started_whatever_address_the_variable_names() {
 }
 
 #[test]
-fn a_child_may_be_named_by_the_beginning_of_its_id_where_that_is_its_own() {
+fn child_id_may_be_abbreviated_to_unique_prefix() {
     let folder = tempfile::tempdir().unwrap();
     let manager = Served::start(folder.path(), &["--listen", "127.0.0.1:0"]);
     for id in ["north-one", "north-two", "no"] {
@@ -98,7 +98,7 @@ fn a_child_may_be_named_by_the_beginning_of_its_id_where_that_is_its_own() {
 }
 
 #[test]
-fn the_audit_trail_is_cut_where_it_is_said_and_says_of_more_only_where_there_is_more() {
+fn audit_listing_is_limited_and_mentions_more_only_if_present() {
     let folder = tempfile::tempdir().unwrap();
     let manager = Served::start(folder.path(), &["--listen", "127.0.0.1:0"]);
     for id in ["one", "two", "three", "four", "five"] {
@@ -191,7 +191,7 @@ fn states_have_colours_on_a_terminal_that_wants_them_and_nowhere_else() {
 }
 
 #[test]
-fn who_finds_the_store_held_is_never_told_to_wait_for_no_time() {
+fn held_store_error_never_suggests_waiting_zero_seconds() {
     for (millis, said) in [(0, "wait 1 s,"), (1, "wait 1 s,"), (1_000, "wait 1 s,"), (1_001, "wait 2 s,")] {
         let retry_after = std::time::Duration::from_millis(millis);
         let held = store::StoreError::Held { holder: "another".to_owned(), retry_after };

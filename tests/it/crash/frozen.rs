@@ -136,7 +136,7 @@ fn a_test_that_leaves_the_base_version_is_seen_in_what_runs_where() {
 }
 
 #[test]
-fn a_release_does_not_wait_for_ever_for_a_child_that_never_came_for_an_earlier_undo() {
+fn release_does_not_wait_forever_for_absent_child_rollback() {
     let mut story = Story::new();
     story.submit("canary", "r");
     story.fetch("r");

@@ -25,7 +25,7 @@ async fn has_called_again(world: &World, child: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_has_no_part_in_a_release_that_is_over_does_not_bring_it_back() {
+async fn uninvolved_child_does_not_reload_a_finished_release() {
     let world = World::start().await;
     world.child().await;
     world.submit(&strategy("a")).await.ok();
@@ -48,7 +48,7 @@ async fn whoever_has_no_part_in_a_release_that_is_over_does_not_bring_it_back() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_was_taken_back_before_it_fetched_fetches_nothing_and_brings_nothing_back() {
+async fn fetching_an_aborted_release_does_not_reload_it() {
     let world = World::start().await;
     // Adopted, and not heard of in anything yet.
     let (child, _) = world.poll("brought-along").await;

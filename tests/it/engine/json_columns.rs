@@ -46,7 +46,7 @@ fn every_field_of_a_release_has_the_name_that_it_had() {
 }
 
 #[test]
-fn a_form_without_a_version_is_the_first_and_a_newer_one_is_named_and_refused() {
+fn unversioned_json_is_version_one_and_newer_version_is_refused() {
     let first = r#"{"named":1,"piece":"whole","fetched":false,"since":0,"stage_since":0,"facts":0}"#;
     let with = |version: &str| first.replacen('{', &format!("{{\"version\":{version},"), 1);
     assert_eq!(written_again::<AssignmentDetail>(&[with("1")]), [first]);
@@ -82,7 +82,7 @@ pub(super) fn report(summary: String) -> StageResultRow {
 }
 
 #[test]
-fn reports_runs_and_times_of_a_newer_form_are_refused_by_name_and_those_of_the_first_are_read() {
+fn newer_stored_reports_runs_and_times_are_refused_by_name() {
     let refused = |read: Result<(), StoreError>, place: &str| {
         let error = read.unwrap_err().to_string();
         assert!(error.contains(place) && error.contains("its form has version 2"), "{error}");
@@ -186,7 +186,7 @@ fn whoever_paused_a_release_and_whatever_ended_it_has_the_name_that_it_had() {
 }
 
 #[test]
-fn every_field_of_a_child_that_has_the_whole_strategy_has_the_name_that_it_had() {
+fn stored_fields_of_whole_strategy_child_keep_their_names() {
     let text = |manager: &str| {
         format!(
             r#"{{"named":1,"piece":"whole","fetched":true,"manager":{manager},"since":0,"stage_since":0,"facts":0}}"#
@@ -216,7 +216,7 @@ fn stored_whole(whole: &Whole) -> (String, Whole) {
 }
 
 #[test]
-fn what_is_stored_of_a_child_that_is_led_whole_says_nothing_of_what_is_stored_beside_it() {
+fn stored_wholly_managed_child_omits_separately_stored_fields() {
     let mut part = Assignment::new_whole(Planned { agents: 3, quotas: vec![(0, 1), (2, 3)] }, 0);
     let fresh = r#""manager":{"agents":3,"quotas":[[0,1],[2,3]],"reported":{"participants":0,"succeeded":0,"failed":0,"timed_out":0,"unreachable":0,"unconfirmed":0}},"#;
     assert!(stored_whole(part.whole().unwrap()).0.contains(fresh));

@@ -29,7 +29,7 @@ type Matter = Arc<Mutex<Option<Error>>>;
 type Error = fn() -> StoreError;
 
 #[tokio::test]
-async fn a_trouble_that_lasts_is_said_once_and_not_at_each_attempt_and_so_is_its_end() {
+async fn persistent_store_failure_is_logged_once_as_is_recovery() {
     let folder = tempfile::tempdir().unwrap();
     let (matter, refused) = (Matter::default(), Arc::new(AtomicUsize::new(0)));
     let (is_the_matter, counted) = (Arc::clone(&matter), Arc::clone(&refused));

@@ -201,7 +201,7 @@ fn every_cause_of_an_end_has_the_name_that_it_had() {
 }
 
 #[test]
-fn every_gate_and_every_status_that_the_parent_was_told_has_the_name_that_it_had() {
+fn stored_gates_and_reported_statuses_keep_their_names() {
     let gates = cases!(Gate { Gate::Wave(_) => [r#"{"wave":1}"#], Gate::Level(_) => [r#"{"level":2}"#] });
     gates.hold(|gate| {
         let reached = format!(r#""reached":{{"gate":{gate},"at":5,"approved":false}}"#);

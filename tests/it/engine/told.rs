@@ -178,7 +178,7 @@ const FULL: &str = r#"{"offer":"o","release":"r","release_key":1,"stage":"s","sl
 const BARE: &str = r#"{"offer":"o","release":null,"release_key":0,"stage":"choirmaster undo","slot":0,"status":"Completed","split":0,"agents":{"participants":0,"succeeded":0,"failed":0,"timed_out":0,"unreachable":0,"unconfirmed":2}}"#;
 
 #[test]
-fn what_is_owed_to_the_parent_lies_in_the_outbox_under_the_names_that_it_had() {
+fn outbox_results_for_parent_keep_their_field_names() {
     for (owed, text) in owed() {
         assert_eq!(Entry::from(owed.clone()).payload().unwrap(), text);
         assert_eq!(serde_json::from_str::<ParentStageResult>(text).unwrap(), owed);
@@ -224,7 +224,7 @@ fn managers_below_are_asked_in_the_words_that_they_know() {
 }
 
 #[test]
-fn an_offer_to_be_taken_over_is_plain_text_and_a_newer_form_of_it_is_refused() {
+fn taken_offer_is_stored_as_text_and_newer_form_refused() {
     let row = |payload: &str| OutboxRow {
         id: 1,
         kind: TAKING.to_owned(),

@@ -55,7 +55,7 @@ async fn what_happened_and_can_not_be_read_is_shown_as_unreadable() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_event_of_the_first_version_is_shown_and_a_newer_one_is_unreadable_and_named() {
+async fn version_one_audit_event_is_shown_and_newer_reported_unreadable() {
     let world = World::start().await;
     world.child().await;
     let versions = [
@@ -104,7 +104,7 @@ async fn a_manager_whose_own_settings_have_a_newer_form_does_not_start_and_keeps
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_late_call_about_members_that_can_not_be_read_is_refused_and_not_taken_for_a_strangers() {
+async fn unreadable_members_make_late_report_an_error_not_unknown_child() {
     let world = World::start().await;
     let child = world.child().await;
     world.submit(&strategy("one")).await.ok();
@@ -118,7 +118,7 @@ async fn a_late_call_about_members_that_can_not_be_read_is_refused_and_not_taken
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_result_for_the_parent_that_can_not_be_read_is_kept_and_holds_no_history_back() {
+async fn unreadable_parent_result_is_kept_without_blocking_history_pruning() {
     let world = with_history(
         "INSERT INTO outbox (id, kind, at_ms, payload, served_ms) VALUES (1, 'upward', 0, '{\"offer\": 7}', 0)",
     )
@@ -143,7 +143,7 @@ async fn excluded(world: &World, yaml: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_child_whose_area_can_not_be_read_is_known_and_is_nowhere_until_it_names_its_area_again() {
+async fn child_with_unreadable_area_is_excluded_until_it_reports_area() {
     let world = World::start().await;
     let children = [world.child().await, world.child().await];
     assert_eq!(excluded(&world, &at_home("home")).await, [] as [String; 0]);
@@ -179,7 +179,7 @@ async fn a_deployment_of_a_release_that_there_is_not_names_its_number_and_is_cou
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn functions_of_which_it_can_not_be_read_which_they_are_are_not_as_if_there_were_none() {
+async fn unreadable_function_archive_is_error_not_missing_functions() {
     let world = World::start().await;
     let child = world.child().await;
     world.submit(&strategy("one")).await.ok();

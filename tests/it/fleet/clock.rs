@@ -26,7 +26,7 @@ fn the_median_of_five_answers_counts_and_half_its_round_trip_is_the_error() {
 }
 
 #[test]
-fn a_time_that_is_off_by_more_than_a_fifth_of_an_interval_belongs_to_none() {
+fn time_off_by_over_fifth_of_interval_belongs_to_none() {
     let at = |ms, error_ms| ManagerInstant { ms, error_ms };
     assert_eq!((at(20_000, 2_000).interval(10_000), at(20_000, 2_001).interval(10_000)), (3, 0));
     assert_eq!(

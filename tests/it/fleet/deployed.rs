@@ -77,7 +77,7 @@ async fn point_1_it_asks_for_the_end_after_five_seconds_and_then_every_second() 
 }
 
 #[tokio::test]
-async fn point_1_it_announces_success_until_one_announcement_is_answered_200_and_judges_after_the_signal() {
+async fn point_1_announces_success_until_accepted_then_judges_after_signal() {
     let script = Script { result_statuses: vec![503, 409], end_at: Some(11), ..Script::of(&waiting()) };
     let manager = Manager::start(script).await;
     let (report, calls) = manager.run_until(manager.config(), polled_after_work).await;
@@ -104,7 +104,7 @@ async fn point_1_when_its_conditions_fail_it_sends_failure_without_a_signal() {
 }
 
 #[tokio::test]
-async fn point_2_told_to_end_the_first_of_three_stages_it_goes_on_to_the_roll_out() {
+async fn point_2_ending_first_of_three_stages_leads_to_rollout() {
     let stages = [
         stage("one", "WaitForSignal", "two", "rollback"),
         stage("two", "WaitForSignal", "three", "rollback"),
@@ -313,7 +313,7 @@ async fn point_7_unknown_stage_types_and_durations_in_days_do_nothing() {
 }
 
 #[tokio::test]
-async fn point_8_after_a_restart_it_is_a_new_child_in_the_same_place_and_uses_what_was_left_behind() {
+async fn point_8_restarted_agent_is_new_child_and_reuses_files() {
     let manager = Manager::start(Script::of(&waiting())).await;
     let mut config = manager.config();
     config.faults.crash = 0.1;

@@ -17,7 +17,7 @@ fn two_stages() -> String {
 }
 
 #[tokio::test]
-async fn a_fleet_of_either_kind_runs_a_release_to_its_roll_out_over_one_connection_each() {
+async fn every_fleet_kind_completes_release_over_one_connection_per_agent() {
     for kind in [FleetKind::Deployed, FleetKind::Modern, FleetKind::Own] {
         // Whoever asks at once has had no call by then, and would take that for a failure: nobody asks so often within four seconds of theirs.
         let manager = Manager::start(Script { end_at: Some(5), ..Script::of(&two_stages()) }).await;

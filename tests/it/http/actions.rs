@@ -147,7 +147,7 @@ async fn who_may_is_told_beside_what_can_be_done() {
 }
 
 #[tokio::test]
-async fn of_what_is_over_and_gone_from_memory_it_is_told_as_well() {
+async fn actions_of_archived_release_are_still_reported() {
     let world = World::start().await;
     let child = world.child().await;
     world.submit(&strategy("a")).await.ok();

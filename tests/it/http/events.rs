@@ -135,7 +135,7 @@ async fn end(world: &World) -> String {
 }
 
 #[tokio::test]
-async fn who_wants_to_hear_only_that_there_is_news_hears_it_seldom_and_up_to_the_last() {
+async fn news_only_stream_is_throttled_but_reaches_last_event() {
     let world = World::start().await;
     let mut children = Vec::new();
     for _ in 0..20 {

@@ -128,7 +128,7 @@ async fn what_is_no_tag_of_the_release_meets_nothing() {
 }
 
 #[tokio::test]
-async fn of_two_who_act_at_once_on_what_both_saw_one_does() {
+async fn only_one_of_two_concurrent_actions_succeeds() {
     let world = World::start().await;
     world.child().await;
     world.submit(&strategy("a")).await.ok();

@@ -83,7 +83,7 @@ async fn nobody_joins_without_a_token_that_lets_it_in() {
 }
 
 #[tokio::test]
-async fn who_joined_is_in_the_trail_with_the_name_of_the_door_and_without_what_is_secret() {
+async fn audit_trail_names_join_token_of_new_child_without_secrets() {
     let world = open().await;
     let (id, token) = joined(&world).await;
     assert!(token.len() == 64 && id.len() == 36);

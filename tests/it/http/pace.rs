@@ -49,7 +49,7 @@ async fn children<const N: usize>(world: &World) -> [String; N] {
 }
 
 #[tokio::test]
-async fn a_poll_that_waits_for_a_place_is_answered_with_the_offer_when_one_is_free() {
+async fn waiting_poll_is_answered_with_offer_when_slot_frees_up() {
     let world = World::start().await;
     let [first, second, third] = children(&world).await;
     world.submit(&(strategy("a") + "rollout: {max_in_progress: 1, on_failure: continue}\n")).await.ok();
@@ -81,7 +81,7 @@ async fn a_poll_that_waits_for_a_place_is_answered_with_the_offer_when_one_is_fr
 }
 
 #[tokio::test]
-async fn what_many_may_begin_at_once_is_shown_to_each_after_a_delay_of_its_own() {
+async fn simultaneous_offers_are_spread_by_individual_delays() {
     let world = World::with(|options| options.rules.offer_jitter = Duration::from_secs(2)).await;
     let ids: [String; 8] = children(&world).await;
     world.submit(&strategy("a")).await.ok();

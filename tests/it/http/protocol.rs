@@ -225,7 +225,7 @@ async fn wrong_methods_types_and_sizes_are_refused() {
 
 /// An agent as it is deployed reads nothing but what it knows; one that names features learns those of its manager.
 #[tokio::test]
-async fn a_poll_is_answered_with_features_by_who_names_some_and_else_byte_for_byte_as_ever() {
+async fn poll_answer_lists_features_only_for_children_naming_some() {
     let world = World::start().await;
     let area: Value = serde_json::from_str(AREA).unwrap();
     let poll = async |body: &Value| world.post("/poll", body).await.ok();

@@ -103,7 +103,7 @@ async fn takes_back(world: &World, agent: &str) {
 }
 
 #[tokio::test]
-async fn a_release_that_begins_with_what_an_operator_took_back_leaves_the_agent_out_by_name() {
+async fn release_based_on_rolled_back_version_excludes_agent_with_reason() {
     let (world, agent) = rolled_out().await;
     takes_back(&world, &agent).await;
     // It is known after a restart, too.

@@ -155,7 +155,7 @@ async fn what_changes_is_in_the_trail_and_what_does_not_is_stored_once() {
 }
 
 #[tokio::test]
-async fn what_stands_is_what_was_proven_last_without_a_release() {
+async fn standing_shares_are_those_last_confirmed_outside_a_release() {
     let world = World::start().await;
     let id = router(&world, "edge-1").await;
     let mut standing = led([10_000, 0]);
@@ -216,7 +216,7 @@ async fn an_order_is_handed_out_until_it_is_answered_also_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_call_that_waits_is_answered_when_an_order_comes_and_whoever_orders_hears_of_the_outcome() {
+async fn waiting_router_report_gets_order_and_operator_gets_result() {
     let world = World::start().await;
     let id = router(&world, "edge-1").await;
     let known = report(&id, &[led([10_000, 0])]);
@@ -386,7 +386,7 @@ async fn a_release_begins_with_what_serves_now_unless_it_says_otherwise() {
 }
 
 #[tokio::test]
-async fn a_release_at_a_port_that_its_router_cannot_give_is_refused_with_who_has_it() {
+async fn release_at_unavailable_router_port_is_refused_naming_its_user() {
     let world = World::start().await;
     let id = router(&world, "edge-1").await;
     let mut told = report(&id, &[led([10_000, 0])]);
@@ -424,7 +424,7 @@ async fn a_release_at_a_port_that_its_router_cannot_give_is_refused_with_who_has
 
 /// A release that waits for another one of its service.
 #[tokio::test]
-async fn a_release_at_a_port_that_one_in_the_queue_is_to_have_is_refused_with_who_that_is() {
+async fn release_at_port_of_queued_release_is_refused_naming_it() {
     let world = World::start().await;
     let id = router(&world, "edge-1").await;
     tell(&world, &report(&id, &[led([10_000, 0])])).await.ok();
@@ -470,7 +470,7 @@ async fn a_release_of_what_a_router_cannot_lead_is_refused_by_its_name() {
 }
 
 #[tokio::test]
-async fn who_gets_what_by_a_release_is_shown_with_its_history_and_what_is_wrong_with_a_router() {
+async fn traffic_view_shows_shares_history_and_router_trouble() {
     let world = World::start().await;
     let id = router(&world, "edge-1").await;
     world.submit(&release("r1", "\"127.0.0.1:9101\"", "")).await.ok();

@@ -105,7 +105,7 @@ async fn a_poll_is_answered_when_a_release_is_submitted() {
 }
 
 #[tokio::test]
-async fn a_poll_is_answered_when_a_release_is_resumed_and_when_there_is_something_to_undo() {
+async fn waiting_poll_is_answered_on_resume_and_on_rollback() {
     let world = World::start().await;
     let (child, other) = (world.child().await, world.child().await);
     world.submit(&strategy("a")).await.ok();

@@ -75,7 +75,7 @@ async fn an_agent_goes_through_the_whole_strategy_whenever_the_manager_is_restar
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_waits_for_the_end_of_a_stage_hears_at_once_that_all_is_taken_back() {
+async fn waiting_end_stage_call_learns_of_rollback_at_once() {
     let world = World::start().await;
     let agent = own_agent(&world).await;
     world.submit(&two_stages("7")).await.ok();

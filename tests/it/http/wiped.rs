@@ -17,7 +17,7 @@ fn held(id: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn agents_whose_manager_lost_its_data_in_mid_release_end_their_stage_and_take_the_next_release() {
+async fn agents_of_manager_that_lost_data_end_stage_and_continue() {
     let world = World::start().await;
     let address = world.manager.address;
     let mut config = FleetConfig {
@@ -56,7 +56,7 @@ async fn agents_whose_manager_lost_its_data_in_mid_release_end_their_stage_and_t
 }
 
 #[tokio::test]
-async fn a_stage_of_a_release_that_a_backup_does_not_know_is_ended_and_one_that_is_known_is_not() {
+async fn only_stage_of_release_missing_from_backup_is_ended() {
     let world = World::start().await;
     let child = world.child().await;
     world.submit(&held("known")).await.ok();

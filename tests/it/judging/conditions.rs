@@ -64,7 +64,7 @@ async fn a_child_that_keeps_the_conditions_passes() {
 }
 
 #[tokio::test]
-async fn a_stage_that_its_analysis_has_failed_is_shown_as_failed_whatever_is_decided_of_it() {
+async fn stage_failed_by_analysis_stays_failed_after_resume_and_restart() {
     let _time = VirtualTime::begin();
     let (world, passed) = judge_with(90.0, PAUSES).await;
     assert_eq!(passed["stages"][0].get("failed"), None, "{passed:#}");

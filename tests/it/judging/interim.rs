@@ -105,7 +105,7 @@ async fn a_slow_version_is_stopped_by_what_one_child_reports_while_others_say_no
 }
 
 #[tokio::test]
-async fn what_is_told_again_with_more_counts_once_and_late_data_count_at_the_next_look() {
+async fn repeated_report_counts_once_and_late_data_count_next_time() {
     let _time = VirtualTime::begin();
     let block = TIMES.replace("600s", "4s");
     let (world, children) = testing("good", &block, 2).await;
@@ -333,7 +333,7 @@ fn differing(slower: u32) -> impl Fn(&mut FleetConfig) {
 
 /// What once was: it tested for as long as its stage took, and the looks of its `interval` did not exist.
 #[tokio::test]
-async fn a_version_ten_times_slower_is_stopped_at_the_first_intervals_also_beside_agents_that_say_nothing() {
+async fn much_slower_version_is_stopped_early_despite_silent_agents() {
     let _time = VirtualTime::begin();
     let world = World::start().await;
     let agents = Agents::below(&world, 4, modern(10));
@@ -498,7 +498,7 @@ async fn one_that_is_extended_while_it_is_open_does_not_pause_at_its_end() {
 
 /// Ten minutes are planned, and everybody has long been ready.
 #[tokio::test]
-async fn a_good_version_is_over_before_its_end_when_the_last_child_has_come_and_all_metrics_pass() {
+async fn analysis_passes_early_once_last_child_arrives_and_metrics_pass() {
     let _time = VirtualTime::begin();
     let metrics = "metrics: [";
     let errors = "metrics: [{name: errors, provider: children, metric: errorRate, strategy: CANARY_BASELINE, \
@@ -558,7 +558,7 @@ async fn over_a_tree_a_good_version_is_over_before_its_end_too() {
 }
 
 #[tokio::test]
-async fn an_analysis_that_ends_undecided_goes_on_by_itself_over_a_restart_up_to_its_limit() {
+async fn undecided_analysis_extends_itself_across_restart_up_to_limit() {
     let _time = VirtualTime::begin();
     // Nothing more comes of the first; the other one gets the calls that it takes.
     for (more, keys) in [(0, "extend: 2s"), (8_000, "extend: 10m")] {

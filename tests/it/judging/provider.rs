@@ -160,7 +160,7 @@ async fn a_restart_in_the_middle_loses_no_look_and_makes_none_twice() {
 }
 
 #[tokio::test]
-async fn a_canary_that_is_slower_than_the_baseline_is_stopped_and_one_that_is_not_goes_on() {
+async fn slower_canary_is_stopped_and_equal_canary_passes() {
     let _time = VirtualTime::begin();
     let meter = Meter::start().await;
     meter.say(Ok(around(30.0)), Ok(around(20.0)));

@@ -96,7 +96,7 @@ async fn a_report_of_a_stage_that_the_strategy_does_not_have_pauses_the_release(
 }
 
 #[tokio::test]
-async fn a_report_before_of_a_stage_that_there_was_not_is_not_as_if_the_child_had_been_unknown() {
+async fn invalid_stage_in_earlier_report_is_reported_not_ignored() {
     let _time = VirtualTime::begin();
     let world = World::start().await;
     let agents = Agents::below(&world, 1, |config| config.kind = FleetKind::Modern);
@@ -154,7 +154,7 @@ async fn what_earlier_looks_took_and_can_not_be_made_out_pauses_the_release() {
 }
 
 #[tokio::test]
-async fn what_the_release_before_was_and_can_not_be_read_is_not_as_if_there_had_been_none() {
+async fn unreadable_previous_release_is_reported_not_treated_as_missing() {
     let _time = VirtualTime::begin();
     for (table, broken, said) in [
         (

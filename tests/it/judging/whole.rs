@@ -84,7 +84,7 @@ async fn in_the_background_children_that_report_a_slow_version_take_everything_b
 }
 
 #[tokio::test]
-async fn in_the_background_nothing_is_held_up_and_the_end_says_that_nothing_was_found() {
+async fn background_analysis_delays_nothing_and_reports_inconclusive_end() {
     let _time = VirtualTime::begin();
     let world = World::start().await;
     let agents = Agents::below(&world, 3, |config| {

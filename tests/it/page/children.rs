@@ -295,7 +295,7 @@ fn can_be_done(page: &str, child: &str) -> String {
 }
 
 #[tokio::test]
-async fn what_can_be_done_to_a_child_says_to_how_many_and_where_or_why_it_cannot() {
+async fn child_actions_show_scope_and_place_or_why_unavailable() {
     let world = World::start().await;
     let (one, two) = (world.child().await, world.child().await);
     let body = json!({"kind": "rm", "capabilities": {"leads": "whole"}, "number_of_children": 500});

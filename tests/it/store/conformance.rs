@@ -27,9 +27,9 @@ stories!(
     an_id_can_pass_from_one_child_to_another_in_one_batch,
     text_with_nul_and_numbers_too_large_are_refused_before_anything_is_written,
     releases_are_found_by_state_and_function,
-    the_audit_trail_is_pruned_from_its_front_by_serving_time_whatever_a_wall_clock_said,
+    audit_trail_is_pruned_by_serving_time_regardless_of_clock,
     rows_of_before_the_first_note_of_their_age_are_as_old_as_that,
-    what_is_left_of_a_removed_release_goes_in_bounded_steps_and_with_it_what_only_it_referred_to,
+    removed_release_and_its_references_are_pruned_in_bounded_steps,
     releases_that_are_over_are_told_the_oldest_first,
     a_bad_row_is_named_with_table_key_and_column,
     a_store_of_another_version_is_refused_by_name_and_not_touched,
@@ -192,7 +192,7 @@ async fn audit_left(reader: &dyn Reader) -> Vec<u64> {
     left.iter().map(|row| row.seq).collect()
 }
 
-async fn the_audit_trail_is_pruned_from_its_front_by_serving_time_whatever_a_wall_clock_said(place: &Place) {
+async fn audit_trail_is_pruned_by_serving_time_regardless_of_clock(place: &Place) {
     let (mut writer, reader) = place.open().await;
     let clocks = [0, YEAR_MS, -YEAR_MS, i64::MAX, i64::MIN];
     for (seq, at_ms) in (0..10).zip(clocks.into_iter().cycle()) {
@@ -255,9 +255,7 @@ fn whole_release(key: u32, archive: u8, children: u32) -> Writes {
     }
 }
 
-async fn what_is_left_of_a_removed_release_goes_in_bounded_steps_and_with_it_what_only_it_referred_to(
-    place: &Place,
-) {
+async fn removed_release_and_its_references_are_pruned_in_bounded_steps(place: &Place) {
     let (mut writer, reader) = place.open().await;
     let lease = writer.lease().clone();
     // The first two share their functions.
@@ -469,7 +467,7 @@ async fn a_file_of_another_program_is_refused_and_not_touched() {
 }
 
 #[tokio::test]
-async fn a_full_disk_refuses_a_commit_and_lets_the_same_one_through_once_there_is_room() {
+async fn full_disk_refuses_commit_and_accepts_it_after_pruning() {
     Place::with(Kind::Sqlite, async |place| {
         let options = OpenOptions { max_bytes: Some(400_000), ..OpenOptions::new() };
         let (mut writer, reader) = url::open(&place.url, &options).await.unwrap();
@@ -502,8 +500,7 @@ async fn a_full_disk_refuses_a_commit_and_lets_the_same_one_through_once_there_i
 }
 
 #[tokio::test]
-async fn on_postgres_a_plain_result_lies_beside_the_state_of_its_child_and_rows_of_their_own_are_read_as_well()
- {
+async fn postgres_stores_plain_result_with_child_and_reads_separate_rows() {
     Place::with(Kind::Postgres, async |place| {
         let (mut writer, reader) = place.open().await;
         let lease = writer.lease().clone();

@@ -8,14 +8,10 @@ use super::{
     rows::batch,
 };
 
-stories!(
-    those_that_ended_at_the_same_instant_are_told_by_their_number_and_each_once_the_others_are_taken_back
-);
+stories!(simultaneous_previous_runs_are_ordered_by_release_number);
 
 /// More than two of one instant: no call of the port tells the first of them while the others stand.
-async fn those_that_ended_at_the_same_instant_are_told_by_their_number_and_each_once_the_others_are_taken_back(
-    place: &Place,
-) {
+async fn simultaneous_previous_runs_are_ordered_by_release_number(place: &Place) {
     const AT_MS: i64 = -1;
     let (mut writer, reader) = place.open().await;
     let lease = writer.lease().clone();

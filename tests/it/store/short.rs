@@ -40,7 +40,7 @@ fn a_plain_summary_is_its_values() {
 }
 
 #[test]
-fn whatever_else_a_summary_says_or_how_else_it_is_written_has_no_short_form() {
+fn only_plain_summaries_have_a_short_form() {
     for other in [
         PLAIN.replace("0.004}", "0.004,\"f1_calls\":10}"),
         PLAIN.replace("0.004}", "0.004,\"strata\":[]}"),
@@ -58,7 +58,7 @@ fn whatever_else_a_summary_says_or_how_else_it_is_written_has_no_short_form() {
 }
 
 #[test]
-fn one_result_a_commit_goes_beside_the_state_of_its_child_and_the_others_get_rows() {
+fn one_plain_result_per_child_is_stored_inline_others_separately() {
     let results = [row(1, 0, PLAIN), row(2, 0, PLAIN), row(2, 1, PLAIN), row(3, 0, PLAIN), row(4, 0, "{}")];
     let assignments = [assignment(4), assignment(2), assignment(1)];
     let Folded { short, others } = fold(&assignments, &results, 7);

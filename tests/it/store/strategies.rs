@@ -44,7 +44,7 @@ fn more_of_something_than_is_allowed_today_is_all_there() {
 }
 
 #[test]
-fn a_rule_between_values_is_not_held_against_what_was_accepted() {
+fn stored_strategy_is_not_checked_against_cross_field_rules() {
     let of_stored = stored(&format!("{REFERENCE}\nrollout: {{order: parallel, silent_after: 2s}}\n"));
     assert_eq!(of_stored.rollout.unwrap().silent_after, Some(Duration::from_secs(2)));
     let looks = "    analysis: {duration: 200h, interval: 1s, metrics: [{name: a, provider: children, \

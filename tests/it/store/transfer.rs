@@ -27,7 +27,7 @@ async fn import(url: &str, mut file: &[u8]) -> Result<u64, StoreError> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_exported_from_one_kind_and_imported_into_the_other_and_back_is_the_same() {
+async fn export_and_import_between_store_kinds_preserves_everything() {
     let mut runner = TestRunner::new(Config::default());
     for (from, to) in [(Kind::Sqlite, Kind::Postgres), (Kind::Postgres, Kind::Sqlite)] {
         for _ in 0..4 {

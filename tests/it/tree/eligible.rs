@@ -19,7 +19,7 @@ async fn plan(world: &World, text: &str) -> Value {
 
 /// In the same manager one lies right and another has the runtime, but nobody both.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wave_does_not_go_to_a_manager_of_whose_agents_none_fits_as_a_whole() {
+async fn wave_skips_manager_without_fully_matching_agent() {
     let root = World::start().await;
     let middle = below(&root).await;
     agent(&middle, AREA, "edge", "python").await;
@@ -79,7 +79,7 @@ async fn who_does_not_answer_is_planned_with_at_most_what_it_said_and_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_in_the_whole_tree_is_an_outcome_of_its_own_and_the_same_again_begins_anew() {
+async fn release_without_any_participant_is_distinct_and_can_be_repeated() {
     let root = World::start().await;
     let middle = below(&root).await;
     agent(&middle, AREA, "edge", "python").await;

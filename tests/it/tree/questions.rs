@@ -127,7 +127,7 @@ async fn answers(world: &World, id: &str, answers: &Value) -> Answer {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_does_not_answer_costs_two_seconds_and_is_at_most_what_it_said() {
+async fn unanswered_question_waits_two_seconds_and_assumes_declared_agent_count() {
     let root = World::start().await;
     let middle = below(&root).await;
     agent(&middle, AREA, "edge", "nodejs").await;

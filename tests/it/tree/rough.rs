@@ -198,7 +198,7 @@ pub async fn look_until_metric(world: &World, line: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_parent_that_forgot_this_manager_gives_it_a_new_id_and_gets_what_it_is_owed() {
+async fn parent_that_forgot_manager_assigns_new_id_and_receives_results() {
     let parent = PlainParent::start().await;
     let middle = below_url(parent.url()).await;
     let child = middle.child().await;
@@ -275,7 +275,7 @@ fn several_stages(id: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn below_a_plain_parent_each_result_names_the_stage_that_follows_and_all_of_them_end() {
+async fn results_to_plain_parent_name_next_stage_and_all_end() {
     let parent = PlainParent::start().await;
     let middle = below_url(parent.url()).await;
     let agents = Agents::below(&middle, false);
@@ -304,7 +304,7 @@ async fn below_a_plain_parent_each_result_names_the_stage_that_follows_and_all_o
 
 /// As a parent that lost its memory does, or one that counts another stage.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_part_that_the_parent_refuses_for_good_ends_with_a_reason_and_what_waits_behind_it_goes_on() {
+async fn part_rejected_by_parent_ends_with_reason_and_queue_continues() {
     let parent = PlainParent::start().await;
     let middle = below_url(parent.url()).await;
     let child = middle.child().await;

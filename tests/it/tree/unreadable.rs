@@ -73,7 +73,7 @@ async fn effects_that_can_not_be_read_are_counted_and_stay_in_the_store() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_manager_that_can_not_read_who_it_is_at_its_parent_does_not_register_anew() {
+async fn manager_with_unreadable_parent_identity_does_not_register_again() {
     let above = PlainParent::start().await;
     let url = above.url();
     let world = World::with(|_| ()).await;

@@ -68,7 +68,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_reader_gets_every_call_once_however_seldom_it_reads_and_however_little_room_there_is(
+    fn each_call_is_read_once_despite_pace_and_memory_limits(
         steps in prop::collection::vec(step(), 0..60),
         intervals in 1..20_u64,
         bytes in prop_oneof![Just(0_usize), Just(10_000), Just(usize::MAX)],
@@ -109,7 +109,7 @@ proptest! {
 }
 
 #[test]
-fn what_comes_too_late_for_its_interval_is_counted_in_the_next_and_changes_nothing_that_is_closed() {
+fn late_calls_count_in_next_interval_not_a_closed_one() {
     let mut call_metrics = call_metrics(Retention::default());
     call_metrics.absorb(0, &key(0), &tally(3, 100), moment());
     call_metrics.close(1);
@@ -163,7 +163,7 @@ fn what_was_read_is_let_go_when_it_is_old_and_not_merged() {
 }
 
 #[test]
-fn versions_that_find_no_place_among_what_was_merged_are_said_to_be_gone() {
+fn versions_beyond_merge_limit_are_counted_as_gone() {
     let room = Retention { age: Duration::from_secs(LENGTH), merged_rows: 2, ..Retention::default() };
     let mut call_metrics = call_metrics(room);
     for version in 0..4 {

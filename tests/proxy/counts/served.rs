@@ -217,8 +217,7 @@ async fn callers_who_call_on_while_tables_change_are_all_counted() {
 }
 
 #[tokio::test]
-async fn a_call_in_flight_on_a_table_that_is_gone_is_counted_when_it_ends_and_then_nobody_holds_its_version()
-{
+async fn in_flight_call_of_old_table_counts_and_releases_version() {
     let running = start(Limits::default());
     let (open, gate) = watch::channel(false);
     let ((base, _), (new, by_new)) = (acting(None).await, acting(Some(gate)).await);
@@ -282,7 +281,7 @@ async fn calls_by_header_are_apart() {
 }
 
 #[tokio::test]
-async fn calls_with_a_key_are_counted_by_the_group_of_the_key_which_no_share_changes() {
+async fn keyed_calls_are_counted_by_key_group_independent_of_share() {
     let running = start(Limits::default());
     let ((base, _), (new, _)) = (acting(None).await, acting(None).await);
     let mut caller = Caller::new(running.at);
@@ -329,7 +328,7 @@ async fn what_was_fetched_for_somebody_who_left_is_there_for_the_next_one() {
 }
 
 #[tokio::test]
-async fn the_counts_of_all_intervals_are_read_once_each_and_what_was_drained_is_among_them() {
+async fn interval_counts_are_read_once_including_drained_calls() {
     let measuring = Measuring { interval_seconds: 1, ..Measuring::default() };
     let proxy = Proxy::start_measuring(2, Limits::default(), &measuring).unwrap();
     let at = proxy.listen(&std::net::TcpListener::bind("127.0.0.1:0").unwrap()).unwrap();

@@ -164,7 +164,7 @@ async fn no_connection_is_cut_and_no_datagram_lost_or_taken_for_anothers_over_tw
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flow_at_a_version_that_no_table_names_goes_on_in_the_next_process_and_is_said_to_leave() {
+async fn flow_of_removed_version_survives_upgrade_and_is_reported_leaving() {
     let of = Flowing::start().await;
     let (first, second) = (End::new().await, End::new().await);
     let connections = echo("").await;

@@ -139,7 +139,7 @@ async fn tls_passes_unopened_to_the_service_that_the_caller_names() {
 }
 
 #[tokio::test]
-async fn who_names_nobody_goes_to_the_service_of_the_port() {
+async fn tls_without_known_server_name_uses_default_service_of_port() {
     let running = start(Limits::default());
     let (at, other) = (pass_through(&running), pass_through(&running));
     let (named, default) = (Scripted::new().await, Scripted::new().await);
@@ -193,7 +193,7 @@ async fn a_first_message_in_any_records_and_pieces_passes_as_it_came() {
 }
 
 #[tokio::test]
-async fn what_is_no_first_message_is_closed_and_reaches_nobody() {
+async fn connection_without_valid_client_hello_reaches_no_version() {
     let running = start(Limits::default());
     let at = pass_through(&running);
     let base = Scripted::new().await;

@@ -101,7 +101,7 @@ async fn a_connection_that_stands_still_for_too_long_is_closed() {
 }
 
 #[tokio::test]
-async fn an_end_that_dies_takes_the_other_with_it_and_is_counted_as_who_it_was() {
+async fn tcp_end_that_dies_closes_other_and_is_counted_correctly() {
     let (running, _, _, _, caller, mut version) = connected(Limits::default()).await;
     caller.reset();
     version.gone().await;
@@ -117,7 +117,7 @@ async fn an_end_that_dies_takes_the_other_with_it_and_is_counted_as_who_it_was()
 }
 
 #[tokio::test]
-async fn a_new_version_that_refuses_leaves_its_connections_to_the_stable_one_and_is_charged_with_them() {
+async fn refused_tcp_connections_go_to_stable_and_blame_new_version() {
     let running = start(Limits::default());
     let at = tcp(&running);
     let base = Scripted::new().await;
@@ -180,7 +180,7 @@ async fn connections_of_one_address_stay_with_a_variation_and_others_are_drawn_b
 }
 
 #[tokio::test]
-async fn a_change_of_shares_ends_no_connection_and_a_version_that_leaves_is_said_to_be_in_use() {
+async fn share_change_keeps_tcp_connections_and_reports_leaving_version() {
     let (running, at, base, new, mut caller, mut version) = connected(Limits::default()).await;
     let passes = async |caller: &mut Peer, version: &mut Peer| {
         caller.send("up").await;
@@ -209,7 +209,7 @@ async fn a_change_of_shares_ends_no_connection_and_a_version_that_leaves_is_said
 }
 
 #[tokio::test]
-async fn a_connection_whose_variation_gets_none_any_more_is_cut_at_the_deadline_and_not_before() {
+async fn tcp_connection_without_share_is_cut_only_at_drain_deadline() {
     let (running, at, base, new, mut caller, mut version) = connected(Limits::default()).await;
     let with_drain = |share, seconds: u32| {
         let mut service = service("tcp", at, &base.target(), &new.target(), share);
@@ -255,7 +255,7 @@ async fn a_version_that_is_named_again_with_the_same_content_keeps_its_connectio
 }
 
 #[tokio::test]
-async fn a_version_takes_no_more_connections_than_it_may_and_others_wait_or_go_to_the_stable_one() {
+async fn version_connection_limit_queues_or_diverts_to_stable() {
     let limits = Limits { flows: 1, queue_time: SOON, ..Limits::default() };
     let (running, at, base, new, caller, version) = connected(limits).await;
     let mut second = Peer::connect(at).await;
@@ -272,7 +272,7 @@ async fn a_version_takes_no_more_connections_than_it_may_and_others_wait_or_go_t
 }
 
 #[tokio::test]
-async fn a_port_without_a_service_closes_its_connections_and_calls_of_http_find_no_such_service() {
+async fn tcp_port_without_service_closes_and_http_call_gets_404() {
     let running = start(Limits::default());
     let at = tcp(&running);
     let base = Scripted::new().await;

@@ -86,7 +86,7 @@ impl Two {
 }
 
 #[tokio::test]
-async fn what_one_caller_sends_is_a_flow_to_one_target_whose_answers_come_from_the_same_socket() {
+async fn each_udp_caller_has_one_flow_answered_from_same_socket() {
     let of = Two::new(Limits { udp_idle: LATER, ..Limits::default() }).await;
     of.share(1, 0).await;
     let callers = [End::new().await, End::new().await];
@@ -125,7 +125,7 @@ async fn what_one_caller_sends_is_a_flow_to_one_target_whose_answers_come_from_t
 }
 
 #[tokio::test]
-async fn a_flow_keeps_its_variation_until_it_has_ended_and_the_next_one_goes_by_the_table() {
+async fn udp_flow_keeps_variation_and_next_flow_follows_new_table() {
     let of = Two::new(Limits { udp_idle: LATER, connect: SOON, ..Limits::default() }).await;
     of.share(1, 10_000).await;
     let (caller, other) = (End::new().await, End::new().await);
@@ -167,7 +167,7 @@ async fn a_flow_whose_variation_gets_none_any_more_leaves_it_at_the_deadline() {
 }
 
 #[tokio::test]
-async fn a_new_version_that_refuses_leaves_its_flows_to_the_stable_one_with_what_it_was_sent() {
+async fn refused_udp_flow_moves_to_stable_with_its_data() {
     let of = Two::new(Limits { udp_idle: LATER, ..Limits::default() }).await;
     let refusing = Refusing::new();
     of.running.share(1, service("udp", of.at, &of.base.at().to_string(), &refusing.at(), 10_000)).await;

@@ -92,7 +92,7 @@ impl Reader {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_call_is_in_exactly_one_reading_over_twenty_upgrades_for_a_reader_with_a_cursor() {
+async fn cursor_reader_sees_each_call_once_across_twenty_upgrades() {
     let held = Held::start().await;
     let version = Counting::start().await;
     held.put(1, version.at).await;

@@ -86,7 +86,7 @@ fn finishing(word: &Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_that_ends_while_it_is_told_of_the_table_is_gone_and_not_untold() {
+async fn process_ending_during_table_update_does_not_fail_the_update() {
     const DOORS: u32 = 50;
     let held = Held::start().await;
     let version = Counting::start().await;
@@ -145,7 +145,7 @@ async fn a_door_that_lies_is_named_with_its_pid_and_whoever_serves_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_door_that_says_what_would_fill_all_memory_or_nothing_is_not_listened_to_for_long() {
+async fn oversized_or_silent_handover_socket_is_given_up_quickly() {
     let held = Held::start().await;
     let version = Counting::start().await;
     held.put(1, version.at).await;
@@ -184,7 +184,7 @@ fn earlier(word: &Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_of_an_earlier_program_hands_over_without_its_counts_and_those_of_others_come() {
+async fn handover_from_earlier_program_omits_only_its_own_counts() {
     let held = Held::start().await;
     let version = Counting::start().await;
     held.put(1, version.at).await;
@@ -203,7 +203,7 @@ async fn a_process_of_an_earlier_program_hands_over_without_its_counts_and_those
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_earlier_program_that_takes_over_does_not_ask_for_counts_and_nobody_waits_for_it() {
+async fn earlier_program_takes_over_without_waiting_for_counts() {
     let held = Held::start().await;
     let version = Counting::start().await;
     held.put(1, version.at).await;

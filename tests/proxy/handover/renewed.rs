@@ -18,7 +18,7 @@ fn children_of(pid: u32) -> Vec<u32> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_upgrade_to_another_program_renews_the_holder_in_its_place_and_no_call_is_lost() {
+async fn upgrade_to_another_program_replaces_supervisor_without_losing_calls() {
     let held = Held::start_with_own_program().await;
     let version = Counting::start().await;
     held.put(1, version.at).await;

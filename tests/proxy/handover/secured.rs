@@ -155,7 +155,7 @@ async fn callers_of_tls_lose_no_call_over_upgrades_and_their_socket_stays_one_of
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn http2_that_was_agreed_on_goes_on_in_the_process_before_and_begins_in_the_next() {
+async fn http2_over_tls_works_before_and_after_an_upgrade() {
     let of = Secured::start().await;
     let version = Counting::start().await;
     of.held.put(1, version.at).await;
@@ -175,7 +175,7 @@ async fn http2_that_was_agreed_on_goes_on_in_the_process_before_and_begins_in_th
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_certificate_that_is_none_at_an_upgrade_leaves_the_process_before_serving_and_is_named() {
+async fn invalid_certificate_at_upgrade_keeps_old_process_and_is_reported() {
     let of = Secured::start().await;
     let version = Counting::start().await;
     of.held.put(1, version.at).await;

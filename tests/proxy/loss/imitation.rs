@@ -131,7 +131,7 @@ async fn the_same_load_shows_what_a_proxy_that_is_deployed_anew_for_each_stage_l
 
 /// Where measuring is on the way of a call, a call takes as long as that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn measurements_that_nobody_takes_hold_up_no_call_and_are_seen_to_where_they_are_on_its_way() {
+async fn unread_measurements_delay_calls_only_when_on_their_path() {
     let way = Way {
         retry: None,
         upgrades: false,

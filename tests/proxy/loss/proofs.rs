@@ -56,8 +56,7 @@ async fn where_nobody_dies_executions_are_calls_and_counted_repeats() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_declaration_only_calls_that_may_not_be_repeated_fail_and_each_is_counted_and_none_doubled()
-{
+async fn without_retry_setting_only_non_repeatable_calls_fail_none_doubled() {
     let (ledger, stand) = load_with_releases(None, &[Good, Slow, Failing, Crashing]).await;
     let (sums, counted) = (ledger.sums(), stand.counts.all());
     assert_eq!((sums.cut, sums.nothing), (0, 0), "{sums}");

@@ -81,7 +81,7 @@ fn who_was_not_read_back_to_have_no_share_is_not_drained() {
 }
 
 #[test]
-fn who_gets_calls_by_a_header_or_is_wanted_to_have_some_again_is_not_drained() {
+fn variation_with_header_calls_or_returning_share_is_not_drained() {
     let mut world = World::new();
     world.want(&wanted_of(1, vec![by_header(spec("shop", 8080, &[10_000, 0]), 1)]));
     world.order(drain(5_000));
@@ -158,7 +158,7 @@ fn while_something_else_is_refused_a_drain_goes_on() {
 }
 
 #[test]
-fn a_share_that_came_back_by_hand_begins_it_anew() {
+fn share_restored_by_hand_restarts_the_drain() {
     let mut world = rolled_back(Some(1));
     world.until_in_force();
     world.order(drain(20_000));

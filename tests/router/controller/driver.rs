@@ -180,7 +180,7 @@ async fn drains_are_told_at_their_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_not_led_any_more_stays_as_it_is() {
+async fn router_no_longer_managed_is_left_unchanged() {
     let led = led();
     led.lead.want(shop(1, &[9_000, 1_000])).await.unwrap();
     led.until_in_force(1).await;

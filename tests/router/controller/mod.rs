@@ -45,7 +45,7 @@ fn nothing_is_told_before_the_router_was_read_unless_it_cannot_be() {
 }
 
 #[test]
-fn a_candidate_gets_its_share_once_it_is_proven_and_loses_it_while_it_is_not() {
+fn candidate_share_follows_its_health_at_the_router() {
     let mut world = World::new();
     let b = [target("10.144.1.1:9000"), target("10.144.1.2:9000")];
     world.unknown.extend(b.clone());
@@ -120,7 +120,7 @@ fn what_fails_is_tried_again_after_a_pause_that_grows_and_said_once() {
 }
 
 #[test]
-fn a_router_that_says_yes_and_does_nothing_is_told_again_and_named() {
+fn router_that_acknowledges_without_applying_is_retried_and_reported() {
     let mut world = World::new();
     world.want(&shop(1, &[10_000, 0]));
     world.until_in_force();

@@ -204,7 +204,7 @@ async fn a_command_may_reload_it_and_may_fail() {
 
 /// It was put on disk while the process that serves could not be asked, and can't come up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_prepared_unseen_and_does_not_come_up_is_put_back() {
+async fn haproxy_config_written_blindly_is_restored_if_it_fails() {
     let mut real = RealHaproxy::start().await;
     let router = real.open();
     let backends = Backend::start_all(["A", "B"]).await;

@@ -40,7 +40,7 @@ fn a_command_was_obeyed_where_nothing_is_said() {
 }
 
 #[test]
-fn what_is_under_way_is_what_is_served_and_what_waits() {
+fn calls_in_flight_include_served_and_queued() {
     let answer = "# pxname,svname,qcur,qmax,scur,smax,stot\nchoirmaster:shop:B,BACKEND,2,9,5,9,40\n";
     assert_eq!(under_way(answer, "shop", "B"), Ok(7));
     assert_eq!(under_way("No such proxy.\n", "shop", "B"), Ok(0));

@@ -14,7 +14,7 @@ mod management_mode;
 mod map_state;
 mod moves;
 mod part;
-mod rare;
+mod rare_fields;
 mod rollback;
 mod rollback_offer;
 mod sets;
@@ -31,7 +31,7 @@ use model::{ChildStatus, Exclusion, Outcome, StageStatus};
 
 pub use super::clock::ReleaseMs;
 pub use management_mode::{InPlace, ManagementMode, Stepwise, Whole};
-pub use rare::{Idle, Keeping, Rare, RareSteps, Rarely};
+pub use rare_fields::{Idle, Keeping, Rare, RareSteps, Rarely};
 pub use rollback_offer::{LONGEST_REST_MS, Undo};
 pub use sets::{FunctionSet, StageSet, StepIndex};
 pub use step::{Dated, ReleaseEvent, Shows, Step};

@@ -3,7 +3,7 @@
 
 use analysis::{
     Counts, Design, End, Judgement, Occasion, Question, Sample, Spending, Stratum, Tolerance, Values,
-    Verdict, dispersion::SplitDispersion, family, split::Split,
+    Verdict, dispersion::SplitDispersion, multiple_testing, split::Split,
 };
 
 use super::{
@@ -135,7 +135,7 @@ impl Release {
             looks => End::After { duration_ms: looks, interval_ms: 1, spending: Spending::default() },
         };
         let questions = [Question::Location, Question::Rate { floor: self.floor }];
-        let mut shares = family::shares(ALPHA, &[1.0, 1.0]).into_iter();
+        let mut shares = multiple_testing::shares(ALPHA, &[1.0, 1.0]).into_iter();
         questions.map(|question| {
             let alpha = shares.next().unwrap();
             Judgement::new(Design { alpha, end, question, ..Design::new(Tolerance::Ratio(TOLERANCE)) })
@@ -225,7 +225,7 @@ fn releases_over_a_thousand_children_are_judged_at_alpha() {
 
 /// Once 8 of 14 good releases paused, since only children that were off by chance were asked.
 #[test]
-fn of_a_thousand_children_some_are_off_by_chance_and_no_good_release_is_stopped_for_it() {
+fn chance_deviations_among_thousand_children_stop_no_good_release() {
     const RUNS: u64 = 30;
     let cell = Release { floor: FLOOR, ..Release::new(12, 0.5) };
     let found = run_with(RUNS, |random| cell.run(random));

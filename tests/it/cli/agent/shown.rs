@@ -46,7 +46,7 @@ fn an_agent_in_trouble_says_what_is_wrong_and_moves_no_cursor() {
 
 /// Of a function and of a service; the offer is that of a second attempt.
 #[test]
-fn a_stage_that_has_failed_and_keeps_its_shares_is_shown_with_who_decides_and_how() {
+fn failed_stage_keeping_shares_shows_who_decides_and_how() {
     let mut status = resting();
     status.functions[0].candidate = in_trouble().functions[0].candidate.clone();
     let variation = |name: &str, share| VariationStatus {

@@ -49,7 +49,7 @@ async fn who_would_take_part_is_counted_where_they_are_by_wave() {
 }
 
 #[tokio::test]
-async fn targets_across_the_antimeridian_at_a_pole_of_nobody_and_of_the_world_are_shown_as_they_are() {
+async fn map_shows_targets_at_antimeridian_pole_empty_and_worldwide() {
     let world = World::start().await;
     // Fiji from both sides, and who lives at the pole.
     let areas = [rectangle(177.0, -19.0, 179.0, -17.0), rectangle(-180.0, -19.0, -178.0, -17.0)];

@@ -14,7 +14,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{dist::normal_sf, rate::Independent, spending::SpentBounds};
+use super::{alpha_spending::SpentBounds, dist::normal_sf, rate::Independent};
 
 /// The part of alpha, on the side of a pass, that an early pass is given where one is wanted. Simulated with 10 and 60 looks, it
 /// costs less than one of a hundred passes at the end; equal versions with as many data as let 94 % pass take two thirds of the

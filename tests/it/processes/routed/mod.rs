@@ -88,7 +88,7 @@ impl World {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_service_is_released_behind_nginx_and_haproxy_and_an_agent_that_is_killed_goes_on() {
+async fn service_release_behind_nginx_and_haproxy_survives_agent_kill() {
     let mut world = world().await;
     let users = world.serving().await;
     assert_eq!((users.of(0, 'A').len(), users.of(1, 'A').len(), world.b.calls()), (USERS, USERS, 0));

@@ -37,7 +37,7 @@ fn until_decided(design: Design, calls: usize, ratio: f64) -> (Judgement, Vec<St
 }
 
 #[test]
-fn what_is_good_passes_as_soon_as_it_is_shown_and_the_words_say_at_which_look() {
+fn good_canary_passes_early_and_verdict_names_the_interim_analysis() {
     let mut judgement = Judgement::new(design()).unwrap();
     let strata: Vec<Stratum> = (0..3).map(|at| interval(at, 400, 1.0)).collect();
     let findings: Vec<_> =

@@ -96,7 +96,7 @@ fn path(order: &Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_service_is_retired_once_the_last_of_its_calls_has_ended_and_that_ends_well() {
+async fn service_is_retired_after_its_last_call_has_ended() {
     let world = world_that_drains("10m").await;
     let (held, orders) = world.retired().await;
     for order in &orders {

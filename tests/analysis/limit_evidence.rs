@@ -2,8 +2,8 @@
 
 use analysis::{
     Counts, Sample, Values,
-    beyond::{LEVEL, Limit, is_beyond},
     dist::binomial_sf,
+    limit_evidence::{LEVEL, Limit, is_beyond},
     values::Clock,
 };
 
@@ -20,7 +20,7 @@ fn found(truth: f64, limit: Limit, calls: u64, looks: u64, random: &mut Random) 
 }
 
 #[test]
-fn a_rate_at_its_limit_is_hardly_ever_found_beyond_it_however_often_it_is_asked() {
+fn rate_at_limit_is_rarely_judged_beyond_despite_repeated_looks() {
     let runs = 6_000;
     for (rate, limit) in [(0.02, Limit::AtMost(0.02)), (0.5, Limit::AtMost(0.5)), (0.9, Limit::AtLeast(0.9))]
     {
@@ -45,7 +45,7 @@ fn a_rate_far_beyond_is_found_at_once_and_one_near_by_after_a_while() {
 }
 
 #[test]
-fn one_stray_error_of_few_calls_shows_nothing_and_one_that_must_not_be_shows_all() {
+fn single_error_of_few_calls_exceeds_only_zero_tolerance() {
     let one = Sample::Counts(Counts { calls: 10, events: 1 });
     assert!(!is_beyond(&one, 0.5, Limit::AtMost(0.02)), "one of ten is no rate");
     assert!(is_beyond(&one, 0.5, Limit::AtMost(0.0)), "no error was to be there");

@@ -226,7 +226,7 @@ async fn none_was_doubled(site: &Site, load: Load) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_that_is_killed_is_missed_by_nobody_and_another_one_takes_the_sockets() {
+async fn killed_supervisor_is_replaced_without_losing_calls() {
     let (site, node, load) = serving().await;
     let before = node.holder().unwrap();
     assert!(processes::kill(before));
@@ -245,7 +245,7 @@ async fn a_holder_that_is_killed_is_missed_by_nobody_and_another_one_takes_the_s
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_that_an_agent_and_its_proxy_are_may_be_killed_and_serves_again_by_the_last_table() {
+async fn killed_agent_and_proxy_serve_again_by_last_table() {
     let (site, mut node, load) = serving().await;
     let pid = |site: &Site| site.running("v0").iter().map(|one| one.pid).collect::<Vec<_>>();
     let version = pid(&site);

@@ -12,8 +12,7 @@ use super::{
 const LONG: u64 = 600_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_version_that_turns_bad_while_the_manager_is_away_is_taken_back_and_the_manager_hears_of_it_later()
-{
+async fn version_failing_without_manager_is_rolled_back_and_reported_later() {
     let mut site = Site::start().await;
     let node = site.node("edge", &[]).await;
     site.manager.knows(1).await;

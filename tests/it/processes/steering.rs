@@ -12,7 +12,7 @@ use super::{
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_that_is_told_to_end_leaves_all_that_serves_and_the_next_one_adopts_it() {
+async fn stopped_agent_leaves_versions_serving_for_next_to_adopt() {
     let mut site = Site::start().await;
     let mut node = site.node("edge", &["agent.keep_base=0s"]).await;
     site.manager.knows(1).await;
@@ -48,7 +48,7 @@ async fn an_agent_that_is_told_to_end_leaves_all_that_serves_and_the_next_one_ad
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_that_is_to_drain_ends_the_proxy_and_all_versions_without_losing_what_they_have() {
+async fn draining_agent_ends_proxy_and_versions_without_losing_calls() {
     let mut site = Site::start().await;
     let mut node = site.node("edge", &["agent.stop=drain"]).await;
     let base = site.version(Slow);

@@ -45,7 +45,7 @@ fn number(of: &Value, field: &str) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_canary_that_answers_nothing_but_errors_is_felt_by_nobody_and_counted_to_the_call() {
+async fn failing_canary_affects_no_caller_and_is_counted_exactly() {
     let mut site = Site::start().await;
     let node = site.node("edge", &[]).await;
     site.manager.knows(1).await;

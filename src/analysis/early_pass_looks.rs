@@ -1,7 +1,7 @@
 //! Looks of a judgement at whether it passes before its end: the rules of [`super::early`] over its hypotheses.
 
 use super::{
-    early::spent,
+    early_pass::spent,
     evidence::Verdict,
     hypothesis::{Hypothesis, Inflation},
     judge::Judgement,

@@ -30,7 +30,7 @@ const COMPLETED: u64 = 4;
 
 /// A manager that knows of nothing but the reference offers a release, and no poll of it waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_own_agent_under_a_manager_of_the_reference_walks_through_all_stages_and_rolls_out() {
+async fn own_agent_completes_release_under_reference_manager() {
     let mut site = Site::start().await;
     let (base, new) = (site.version(Good), site.version(Good));
     let text = strategy("plain", [&base, &new], &stages(Kind::Wait, TWO_STAGES, 300), "");

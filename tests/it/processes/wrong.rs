@@ -43,7 +43,7 @@ fn with_full_disk(node: &Node, bytes: u64) -> Command {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_whose_disk_is_full_begins_nothing_new_says_so_and_what_serves_goes_on() {
+async fn agent_with_full_disk_starts_nothing_new_but_keeps_serving() {
     let mut site = Site::start().await;
     let mut node = site.node("edge", &["agent.keep_base=0s"]).await;
     site.manager.knows(1).await;
