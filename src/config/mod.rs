@@ -12,6 +12,7 @@ mod audit;
 mod auth;
 mod deadlines;
 mod env;
+mod error;
 mod file;
 mod functions;
 mod history;
@@ -27,17 +28,19 @@ mod section;
 mod serve;
 mod services;
 mod store;
+mod suggestion;
 mod timeouts;
 mod tls;
 mod value;
 
-use std::{fmt, path::Path};
+use std::path::Path;
 
 pub use analysis::Analysis;
 pub use audit::Audit;
 pub use auth::Auth;
 pub use deadlines::Deadlines;
 pub use env::{OWN_VARIABLES, SHORT_NAMES};
+pub use error::{ConfigError, Fault};
 pub use functions::Functions;
 pub use history::History;
 pub use http::Http;
@@ -54,6 +57,7 @@ pub use store::Store;
 pub use tls::Tls;
 pub use value::{Bytes, LogFormat, Names, Networks, Setting, Url, Urls};
 
+use self::suggestion::{did_you_mean, nearest};
 use ::http_api::serve::Timeouts;
 
 /// Where the file is looked for, below the working directory, when none is named.
@@ -106,27 +110,6 @@ impl Default for Config {
             services: Services::default(),
             analysis: Analysis::default(),
         }
-    }
-}
-
-/// A value that can't be taken, and where it stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
-    /// `config/choirmaster.yml:12:5`, `CHOIRMASTER_LISTEN`, `--listen`.
-    pub place: String,
-    pub message: String,
-}
-
-/// Every fault of the configuration.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub struct ConfigError {
-    pub faults: Vec<Fault>,
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the configuration can't be used")?;
-        self.faults.iter().try_for_each(|fault| write!(f, "\n  {}: {}", fault.place, fault.message))
     }
 }
 
@@ -268,29 +251,4 @@ impl Config {
             });
         }
     }
-}
-
-/// The known word that is most like `word`, if one is like it at all.
-fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
-    /// Edits after which a word is another one.
-    const MAX_EDITS: usize = 3;
-    let tail = |key: &str| key.rsplit('.').next().unwrap_or_default().to_owned();
-    known
-        .into_iter()
-        .map(|known| {
-            let whole = strsim::damerau_levenshtein(word, known);
-            // The right key in the wrong section is as good as a small slip.
-            let moved = if tail(word) == tail(known) { 1 } else { usize::MAX };
-            (whole.min(moved), known)
-        })
-        .min()
-        .filter(|(edits, known)| *edits <= MAX_EDITS && *edits < known.len() / 2 + 1)
-        .map(|(_, known)| known)
-}
-
-fn did_you_mean(near: Option<&str>) -> String {
-    near.map_or_else(
-        || "; config/choirmaster.yml lists all of them".to_owned(),
-        |near| format!("; did you mean {near}?"),
-    )
 }

@@ -34,7 +34,6 @@ const KNOWN: &[(&str, &str, usize)] = &[
     ("proxy", "src/proxy/supervisor.rs", 6),
     ("router", "src/router/haproxy/mod.rs", 5),
     ("src", "src/cli/demo/mod.rs", 6),
-    ("src", "src/config/mod.rs", 9),
 ];
 
 /// What a name leads to within a module.
