@@ -33,7 +33,6 @@ const KNOWN: &[(&str, &str, usize)] = &[
     ("proxy", "src/proxy/shadow/send.rs", 5),
     ("proxy", "src/proxy/supervisor.rs", 6),
     ("router", "src/router/haproxy/mod.rs", 5),
-    ("src", "src/cli/demo/mod.rs", 6),
 ];
 
 /// What a name leads to within a module.

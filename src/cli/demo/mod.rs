@@ -4,6 +4,7 @@
 //! The samples are submitted one after the other through the API, as anybody would. What is checked at the end of
 //! each is what the manager says *and* what the children themselves have come to run.
 
+mod limits;
 mod own;
 mod run;
 pub mod samples;
@@ -13,7 +14,6 @@ mod tree;
 use std::{
     io::{IsTerminal, Write},
     path::Path,
-    time::Duration,
 };
 
 use tokio::{
@@ -23,7 +23,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::{run::Stage, screen::FinishedRelease};
+use self::{
+    run::{AGENTS, Stage},
+    screen::FinishedRelease,
+};
 use super::{
     client::{Client, Connection},
     failure::Failure,
@@ -37,9 +40,6 @@ use crate::{
 use simulated_children::{
     Behaviour, Faults, FleetConfig, FleetError, FleetReport, Latency, Progress, Traffic,
 };
-
-/// Children of the demo.
-pub const AGENTS: usize = 20;
 
 /// Calls a second at each child. High enough that 5 % of them are never nothing.
 const CALLS_PER_SECOND: f64 = 200.0;
@@ -197,9 +197,3 @@ fn summary(ended: &[FinishedRelease]) -> String {
     let head = ["RELEASE", "ENDED", "OK", "FAILED", "NEW AT", "BASE AT", "TOOK", ""];
     show::table(&head, rows)
 }
-
-/// Longest time of one release; something is wrong with one that takes longer.
-const RELEASE_LIMIT: Duration = Duration::from_mins(2);
-
-/// The children tell once a second what they run; this long is waited for what they should have come to run.
-const CHILDREN_LIMIT: Duration = Duration::from_secs(30);

@@ -31,7 +31,7 @@ use self::{
     shop::Shop,
 };
 use super::{
-    CHILDREN_LIMIT,
+    limits::CHILDREN_LIMIT,
     screen::{FinishedRelease, LOOK_EVERY, Screen},
     unless_ended,
 };

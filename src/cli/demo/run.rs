@@ -8,7 +8,7 @@ use tokio::{
 };
 
 use super::{
-    AGENTS, CHILDREN_LIMIT,
+    limits::CHILDREN_LIMIT,
     samples::{Expected, SAMPLES, Sample},
     screen::{FinishedRelease, LOOK_EVERY, Screen},
 };
@@ -16,6 +16,9 @@ use crate::cli::{client::Client, failure::Failure};
 use language::Strategy;
 use protocol::api::{Child, Deployment, Release};
 use simulated_children::Progress;
+
+/// Children of the demo.
+pub const AGENTS: usize = 20;
 
 /// Children that call for the first time have this long.
 const ARRIVAL_LIMIT: Duration = Duration::from_secs(20);

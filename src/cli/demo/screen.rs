@@ -5,7 +5,7 @@ use std::{io::Write, time::Duration};
 use reqwest::{Method, header::CONTENT_TYPE};
 use tokio::time::{Instant, sleep};
 
-use super::RELEASE_LIMIT;
+use super::limits::RELEASE_LIMIT;
 use crate::cli::{client::Client, failure::Failure, outcome, show};
 use protocol::api::{Ending, Release, ReleaseCounts, ReleaseDetail, Submitted};
 

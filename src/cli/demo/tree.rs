@@ -10,7 +10,8 @@ use std::{
 use tokio::time::{Instant, sleep};
 
 use super::{
-    Args, CHILDREN_LIMIT, fleet_of,
+    Args, fleet_of,
+    limits::CHILDREN_LIMIT,
     samples::{TREE_SAMPLES, TreeSample},
     screen::{FinishedRelease, LOOK_EVERY, Screen},
     unless_ended,
