@@ -32,7 +32,6 @@ const KNOWN: &[(&str, &str, usize)] = &[
     ("domain", "src/domain/release/releases.rs", 6),
     ("proxy", "src/proxy/shadow/send.rs", 5),
     ("proxy", "src/proxy/supervisor.rs", 6),
-    ("router", "src/router/haproxy/mod.rs", 5),
 ];
 
 /// What a name leads to within a module.

@@ -43,15 +43,13 @@ use self::{
     files::Files,
     running::Running,
     runtime_socket::{Session, no_sense},
+    settings::NAME,
 };
 use crate::{
     Answer, Applied, Checked, Kind, Router, RouterError,
     disk::{self, Disk, Lock},
     measure::{Measure, Totals},
 };
-
-/// As errors name it.
-const NAME: &str = "HAProxy";
 
 /// One that is led.
 #[derive(Debug)]

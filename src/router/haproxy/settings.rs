@@ -6,6 +6,9 @@ use std::{
 
 use traffic::haproxy::{Folder, FolderError, Frame};
 
+/// As errors name it.
+pub(super) const NAME: &str = "HAProxy";
+
 /// How one is reached and led.
 #[derive(Debug, Clone)]
 pub struct Settings {
