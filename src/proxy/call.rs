@@ -18,12 +18,10 @@ use crate::{
     connection_timeout::ConnectionTimeout,
     head::{self, RequestSummary},
     shadow::Watch,
-    stream::{Stream, ToVersion, poll_fill},
+    stream::{ROOM, Stream, ToVersion, poll_fill},
     worker::Worker,
 };
 
-/// How much is read at once.
-pub(crate) const ROOM: usize = 16 * 1024;
 /// How much is read at once of a body that goes on and on.
 const MUCH_ROOM: usize = 64 * 1024;
 

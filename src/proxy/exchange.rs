@@ -18,9 +18,9 @@ use traffic::Failure;
 
 use crate::{
     body::{Body, BodyFault},
-    call::{Call, ROOM, Stop, Up},
+    call::{Call, Stop, Up},
     head::{Added, Framing, HEAD_BYTES, Request, Response, ResponseSummary, ends_behind},
-    stream::{Stream, ToVersion, poll_fill},
+    stream::{ROOM, Stream, ToVersion, poll_fill},
 };
 
 /// How an attempt ended.

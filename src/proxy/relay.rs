@@ -14,10 +14,10 @@ use traffic::Failure;
 
 use crate::{
     body::Body,
-    call::{Call, ROOM, Up},
+    call::{Call, Up},
     exchange::{AttemptEnd, Read, failed},
     head::{Framing, ResponseSummary},
-    stream::{Stream, ToVersion, poll_fill},
+    stream::{ROOM, Stream, ToVersion, poll_fill},
 };
 
 /// How much is read at once of a body that goes on and on.

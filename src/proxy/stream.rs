@@ -9,6 +9,9 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
+/// How much is read at once.
+pub(crate) const ROOM: usize = 16 * 1024;
+
 /// A connection, of a caller or to a version.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin {
     /// Ready once there may be something to read, so that an idle connection needs no buffer.

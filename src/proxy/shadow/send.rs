@@ -8,9 +8,8 @@ use super::{
 };
 use crate::{
     buffers::Buffers,
-    call::ROOM,
     head::{HEAD_BYTES, Request, RequestSummary, Response, ResponseSummary, ends_behind},
-    stream::{ToVersion, poll_fill},
+    stream::{ROOM, ToVersion, poll_fill},
 };
 
 /// What a copy was answered.
