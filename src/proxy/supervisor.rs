@@ -8,6 +8,7 @@
 //!    take over from that, so that its own settings hold.
 
 mod adopted_sockets;
+mod error;
 mod process;
 mod renew;
 mod sockets;
@@ -16,7 +17,6 @@ mod systemd;
 use std::{
     collections::HashMap,
     fs::File,
-    io,
     os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
     path::PathBuf,
     process::Stdio,
@@ -31,13 +31,16 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use self::{process::Ours, renew::Renewing};
-pub use self::{renew::is_renewed, systemd::inherited};
+pub use self::{error::HoldError, renew::is_renewed, systemd::inherited};
+use self::{
+    process::{Event, Number, Ours},
+    renew::Renewing,
+};
 use crate::{
-    handover::{self, Forms, HandoverError, Listening, Speaking, Word},
+    handover::{self, Forms, Listening, Speaking, Word},
     handover_socket,
     run::Signals,
-    sockets::{Listen, MAX_SOCKETS, Socket, Sockets},
+    sockets::{Listen, Socket, Sockets},
 };
 
 /// How long a process may take from its start until it serves.
@@ -85,36 +88,6 @@ pub enum SupervisorExit {
     AtOnce,
     /// The first process that it started ended with this code, before it served. It has said why.
     NeverServed(Option<i32>),
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum HoldError {
-    #[error("no address to listen on")]
-    NoAddress,
-    #[error("more than {} addresses to listen on", MAX_SOCKETS - 1)]
-    TooMany,
-    #[error("the path of the control socket has more than {} bytes: {path}", handover_socket::MAX_PATH)]
-    LongPath { path: PathBuf },
-    #[error("a proxy with the control socket {0} is there already; `choirmaster proxy upgrade` renews it")]
-    Running(PathBuf),
-    #[error("can't listen on {address}: {source}")]
-    Listen { address: std::net::SocketAddr, source: io::Error },
-    #[error("can't use the control socket {path}: {source}")]
-    Control { path: PathBuf, source: io::Error },
-    #[error("process {pid}, which serves here, can't be taken over: {source}")]
-    Take { pid: u32, source: HandoverError },
-    #[error(transparent)]
-    Io(#[from] io::Error),
-}
-
-/// Number of a process, in the order in which this supervisor got to know it.
-type Number = u64;
-
-/// What happened.
-enum Event {
-    Said(Word),
-    /// It is gone, with the code with which it ended where that is known.
-    Gone(Option<i32>),
 }
 
 /// A serving process.

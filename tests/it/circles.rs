@@ -30,7 +30,6 @@ const KNOWN: &[(&str, &str, usize)] = &[
     ("agent", "src/agent/runtime/oci/mod.rs", 6),
     ("agent", "src/agent/runtime/process/shim/mod.rs", 9),
     ("domain", "src/domain/release/releases.rs", 6),
-    ("proxy", "src/proxy/supervisor.rs", 6),
 ];
 
 /// What a name leads to within a module.

@@ -2,7 +2,7 @@
 
 use std::{os::unix::net::UnixStream, path::Path};
 
-use super::HoldError;
+use super::error::HoldError;
 use crate::{
     handover::{self, Forms, HandoverError, Listening, Speaking, Word},
     handover_socket::Neighbour,

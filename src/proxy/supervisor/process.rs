@@ -12,14 +12,23 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{Event, Number};
 use crate::{
-    handover::{Listening, PATIENCE},
+    handover::{Listening, PATIENCE, Word},
     handover_socket,
 };
 
 /// How often it is looked whether a process has ended.
 const LOOK: Duration = Duration::from_millis(10);
+
+/// Number of a process, in the order in which this supervisor got to know it.
+pub(super) type Number = u64;
+
+/// What happened.
+pub(super) enum Event {
+    Said(Word),
+    /// It is gone, with the code with which it ended where that is known.
+    Gone(Option<i32>),
+}
 
 /// Whose child it is.
 pub(super) enum Ours {

@@ -22,7 +22,7 @@ use std::{
 
 use tokio::{net::UnixStream, time::Instant};
 
-use super::{Holder, Number};
+use super::{Holder, process::Number};
 use crate::{
     handover::{self, Forms, HandoverError, Word},
     sockets::Sockets,

@@ -5,7 +5,7 @@ use std::{
     os::fd::AsFd,
 };
 
-use super::{HoldError, Plan};
+use super::{Plan, error::HoldError};
 use crate::{
     handover_socket::MAX_PATH,
     local_http::socket,
