@@ -29,7 +29,6 @@ const KNOWN: &[(&str, &str, usize)] = &[
     ("agent", "src/agent/state_machine/mod.rs", 8),
     ("agent", "src/agent/runtime/oci/mod.rs", 6),
     ("agent", "src/agent/runtime/process/shim/mod.rs", 9),
-    ("domain", "src/domain/release/releases.rs", 6),
 ];
 
 /// What a name leads to within a module.

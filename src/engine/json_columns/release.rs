@@ -17,8 +17,7 @@ use domain::release::{
     parent::{LastReport, ParentOffer},
     pause::Pause,
     previous_run::{Time, Timed},
-    revision::Revision,
-    state::{Bad, Counts, End, Overtakes, ReleaseClock, ReleaseState},
+    state::{Bad, Counts, End, Overtakes, ReleaseClock, ReleaseState, Revision},
 };
 use model::{ChildKey, Exclusion, Now, ReleaseKey, StageStatus};
 

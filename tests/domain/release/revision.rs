@@ -3,9 +3,9 @@
 use domain::release::{
     command::{Command, Refusal},
     lifecycle, members,
-    revision::{Revision, Tag, is_decided_on},
+    revision::{Tag, is_decided_on},
     rollout,
-    state::ReleaseState,
+    state::{ReleaseState, Revision},
 };
 use language::render::{ROLLOUT_STAGE, UNDO_STAGE};
 use model::{ReleaseKey, StageStatus};

@@ -6,6 +6,7 @@ mod agents;
 mod counts;
 mod overtakes;
 mod release;
+mod revision;
 mod standing;
 
 use std::{
@@ -16,6 +17,7 @@ use std::{
 pub use counts::{Bad, Counts};
 pub use overtakes::Overtakes;
 pub use release::{Release, Sweep};
+pub use revision::Revision;
 pub use standing::{End, ReleaseState};
 
 pub use super::clock::ReleaseClock;

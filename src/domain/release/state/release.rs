@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Bad, Counts, Overtakes, ReleaseState};
+use super::{Bad, Counts, Overtakes, ReleaseState, Revision};
 use crate::{
     plan::KeptCover,
     release::{
@@ -16,7 +16,6 @@ use crate::{
         manager::Managers,
         parent::ParentOffer,
         previous_run::Timed,
-        revision::Revision,
     },
 };
 use language::Strategy;
