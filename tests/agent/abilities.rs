@@ -4,7 +4,10 @@ use std::{fs, net::SocketAddr, sync::Arc};
 
 use agent::{
     data_plane::table_form,
-    state_machine::table::{ManagedService, Served, Table},
+    state_machine::{
+        ManagedService,
+        table::{Served, Table},
+    },
 };
 use bytes::Bytes;
 use proxy::{

@@ -40,10 +40,7 @@ use crate::{
     proxy_process,
     runtime::VersionId,
     settings::ProxySettings,
-    state_machine::{
-        Abilities, CountsReading, ReadBack, Trouble, TroubleKind,
-        table::{ManagedService, Table},
-    },
+    state_machine::{Abilities, CountsReading, ManagedService, ReadBack, Trouble, TroubleKind, table::Table},
 };
 
 /// How long the proxy may wait with its answer whether a version is drained.

@@ -21,7 +21,7 @@ use traffic::{
 use crate::{
     data_plane::{DataPlane, Drift, View},
     measure::Side,
-    state_machine::{LedService, StateMachine, table::ManagedService},
+    state_machine::{LedService, ManagedService, StateMachine},
 };
 
 /// What is told but for what was told already.

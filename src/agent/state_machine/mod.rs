@@ -24,6 +24,7 @@ mod acts;
 mod failed_stage;
 mod health;
 mod link;
+mod managed_service;
 mod node;
 mod obstacle;
 mod operators;
@@ -48,8 +49,8 @@ pub use self::{
         TroubleKind,
     },
     health::TargetsSeen,
+    managed_service::{LedService, ManagedService},
     operators::{Refusal, Undone},
-    services::LedService,
     state::{
         Adding, Candidate, Ending, FORMAT, Function, Kept, PendingResult, Phase, Place, Plan, Routing, State,
         Testing, VersionNote, Walk, Work,

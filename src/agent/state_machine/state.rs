@@ -7,7 +7,7 @@ use protocol::StageSummary;
 use proxy::form::{RetryForm, StickyForm};
 use serde::{Deserialize, Serialize};
 
-use super::services::LedService;
+use super::managed_service::LedService;
 use crate::{judge::Judge, measure::StageCounts, runtime::VersionId};
 
 /// The newest form of the state that this program knows.

@@ -7,9 +7,12 @@ use proxy::{
     form::{HashForm, ProtocolForm, ServiceForm, TransportForm, VariationForm},
     live::Target,
 };
-use traffic::{HashFunction, desired};
+use traffic::HashFunction;
 
-use super::{services::LedService, state::Function};
+use super::{
+    managed_service::{LedService, ManagedService},
+    state::Function,
+};
 use crate::{
     measure::{BASE, NEW},
     runtime::VersionId,
@@ -48,16 +51,6 @@ impl TableInputs {
         let services = self.services.iter().filter_map(|led| led.told(hashes).ok());
         Served { functions: self.functions.clone(), services: services.collect() }
     }
-}
-
-/// A service whose calls are led.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ManagedService {
-    pub service: desired::Service,
-    /// Which calls are repeated, where whatever splits them can do that.
-    pub retry: Option<language::Retry>,
-    /// What its shares are called in counts.
-    pub split: String,
 }
 
 /// The functions of a table. A function whose stable version never had a target is in none; a candidate without a target gets no call.
