@@ -16,10 +16,13 @@ use super::{
         run::{Run, Spec},
         tree,
     },
-    GROUPED, PROGRAM, Status,
+    launch::GROUPED,
+    protocol::Status,
 };
 use crate::process_end::ProcessEnd;
 
+/// What its processes are called in lists of processes; they are started by what they are, whatever lies at its place by then.
+pub(super) const PROGRAM: &str = "choirmaster";
 /// How long is waited for processes that were killed.
 const KILLED: Duration = Duration::from_secs(5);
 

@@ -7,6 +7,9 @@ use rustix::process::{Resource, Rlimit, getppid, setrlimit, setsid};
 
 use super::super::{super::Limits, run::Run};
 
+/// What the launcher is told where there are control groups.
+pub(super) const GROUPED: &str = "grouped";
+
 /// Sets the limits of a function on this process, which then becomes the function. Returns where it can't.
 /// `is_grouped`: its control groups were made.
 pub(super) fn launch(run: &Run, parent: Option<i32>, is_grouped: bool) -> Result<(), String> {

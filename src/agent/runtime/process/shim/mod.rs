@@ -20,6 +20,7 @@ mod binary;
 mod function;
 mod launch;
 mod log;
+mod protocol;
 mod serve;
 mod start;
 mod usage;
@@ -27,59 +28,13 @@ mod watch;
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
-use serde::{Deserialize, Serialize};
+use self::launch::GROUPED;
+pub(super) use self::protocol::{Ask, ShimResponse, Status};
+use super::run::Run;
 
-use super::{
-    super::{Exit, Phase, VersionId},
-    run::Run,
-};
-
-/// What a shim is asked, one a line: `{"ask":"status"}`, `{"ask":"stop","grace_ms":10000}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "ask", rename_all = "snake_case")]
-pub(super) enum Ask {
-    Status,
-    /// Answered once nothing is left of the function. The shim ends then.
-    Stop {
-        grace_ms: u64,
-    },
-}
-
-/// What it answers, likewise.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "said", rename_all = "snake_case")]
-pub(super) enum ShimResponse {
-    Status(Box<Status>),
-    /// With the processes that even SIGKILL didn't end.
-    Stopped {
-        left: Vec<u32>,
-    },
-    Refused {
-        why: String,
-    },
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Status {
-    pub version: VersionId,
-    pub phase: Phase,
-    /// The shim's own process.
-    pub shim: u32,
-    /// The function's process, and when it was started (ticks since the machine was).
-    pub pid: Option<u32>,
-    pub started: Option<u64>,
-    pub restarts: u64,
-    pub last_exit: Option<Exit>,
-}
-
-/// What its processes are called in lists of processes; they are started by what they are, whatever lies at its place by then.
-const PROGRAM: &str = "choirmaster";
 /// How it is called.
 const USAGE: &str =
     "this is called by `choirmaster agent`: start|watch FOLDER, launch FOLDER PARENT [grouped], binary";
-/// What the launcher is told where there are control groups.
-const GROUPED: &str = "grouped";
-
 /// What `choirmaster agent shim` does, given what stands behind it on the command line.
 #[must_use]
 pub fn main(arguments: &[OsString]) -> ExitCode {

@@ -6,7 +6,7 @@ use tokio::{
     sync::{Semaphore, mpsc, oneshot},
 };
 
-use super::{Ask, ShimResponse};
+use super::protocol::{Ask, ShimResponse};
 
 /// Connections at once. Further ones wait.
 const CONNECTIONS: usize = 16;

@@ -9,7 +9,7 @@ use rustix::{
     process::{getpid, set_child_subreaper, setsid, umask},
 };
 
-use super::{super::run::Run, PROGRAM, watch::Watch};
+use super::{super::run::Run, function::PROGRAM, watch::Watch};
 
 /// What a shim says once it answers.
 const READY: &str = "ready";

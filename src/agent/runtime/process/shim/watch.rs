@@ -19,9 +19,9 @@ use super::{
         run::{Run, Spec},
         tree,
     },
-    Ask, ShimResponse, Status,
     function::{Function, end_what_is_left, reap},
     log::Log,
+    protocol::{Ask, ShimResponse, Status},
     serve::{self, PendingResponse},
     usage::{PROCESSES_EVERY, Usage},
 };
