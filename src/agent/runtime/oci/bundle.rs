@@ -8,36 +8,56 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{FUNCTION, Inside, StartOptions};
+use super::{
+    super::{
+        error::Fault,
+        process::{Sandbox, SandboxedVersion, StartOptions},
+    },
+    FUNCTION, NAME, PLACE,
+};
 
 /// What all containers have in common.
 #[derive(Debug, Clone)]
-pub(in super::super) struct Bundle {
+pub(super) struct Bundle {
     pub runc: PathBuf,
     pub rootfs: PathBuf,
     pub binds: Vec<PathBuf>,
 }
 
-impl Bundle {
+impl Sandbox for Bundle {
+    fn runtime(&self) -> &'static str {
+        NAME
+    }
+
+    fn place(&self) -> &'static str {
+        PLACE
+    }
+
+    fn forms(&self) -> Vec<&'static str> {
+        vec!["program"]
+    }
+
     /// What runs a container until it ends, in the foreground: its parent gets its signals and how it ended.
-    pub(super) fn starts(&self, inside: &Inside) -> StartOptions {
-        let state = inside.folder.join("runc").display().to_string();
-        let bundle = inside.folder.display().to_string();
+    fn start_options(&self, version: &SandboxedVersion) -> Result<StartOptions, Fault> {
+        let state = version.folder.join("runc").display().to_string();
+        let bundle = version.folder.display().to_string();
         let runc = self.runc.display().to_string();
-        let run = ["--root", &state, "run", "--bundle", &bundle, inside.mark];
-        let delete = [&runc, "--root", &state, "delete", "--force", inside.mark];
-        StartOptions {
+        let run = ["--root", &state, "run", "--bundle", &bundle, version.mark];
+        let delete = [&runc, "--root", &state, "delete", "--force", version.mark];
+        Ok(StartOptions {
             program: self.runc.clone(),
             arguments: run.map(str::to_owned).to_vec(),
             removal: delete.map(str::to_owned).to_vec(),
             environment: BTreeMap::new(),
-            file: ("config.json", self.config(inside).to_string().into_bytes()),
-        }
+            file: ("config.json", self.config(version).to_string().into_bytes()),
+        })
     }
+}
 
+impl Bundle {
     /// `config.json`.
-    fn config(&self, inside: &Inside) -> Value {
-        let mut environment = inside.environment.clone();
+    fn config(&self, version: &SandboxedVersion) -> Value {
+        let mut environment = version.environment.clone();
         environment.insert("HOME".to_owned(), FUNCTION.to_owned());
         environment.insert("TMPDIR".to_owned(), "/tmp".to_owned());
         environment.insert("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned());
@@ -47,8 +67,8 @@ impl Bundle {
             json!({"destination": "/proc", "type": "proc", "source": "proc", "options": ["nosuid", "noexec", "nodev"]}),
             json!({"destination": "/dev", "type": "tmpfs", "source": "tmpfs",
                 "options": ["nosuid", "noexec", "strictatime", "mode=755", "size=64k"]}),
-            bind(&inside.content, Path::new(FUNCTION), "rw"),
-            bind(&inside.scratch, Path::new("/tmp"), "rw"),
+            bind(&version.content, Path::new(FUNCTION), "rw"),
+            bind(&version.scratch, Path::new("/tmp"), "rw"),
         ];
         mounts.extend(self.binds.iter().map(|folder| bind(folder, folder, "ro")));
         json!({
@@ -68,7 +88,7 @@ impl Bundle {
             "linux": {
                 "namespaces": [{"type": "pid"}, {"type": "mount"}, {"type": "ipc"}, {"type": "uts"}],
                 // Below the group in which it is started.
-                "cgroupsPath": format!("choirmaster-{}-container", inside.mark),
+                "cgroupsPath": format!("choirmaster-{}-container", version.mark),
                 "resources": {"devices": [{"allow": false, "access": "rwm"}]},
                 "maskedPaths": ["/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/sched_debug",
                     "/proc/scsi", "/proc/acpi"],

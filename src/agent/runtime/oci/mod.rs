@@ -22,18 +22,22 @@ mod bundle;
 mod podman;
 
 use std::{
-    collections::BTreeMap,
     io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use super::{
-    Fault, Limits, RuntimeError,
-    process::{self, Apart, ProcessRuntime},
+    Fault, RuntimeError,
+    process::{self, ProcessRuntime, Sandbox},
 };
 
 use self::{bundle::Bundle, podman::Podman};
 
+/// The runtime whose versions run in containers.
+const NAME: &str = "oci";
+/// Where they run, as a sentence ends.
+const PLACE: &str = " in a container";
 /// Where a container finds its version.
 const FUNCTION: &str = "/function";
 
@@ -72,109 +76,35 @@ pub enum Root {
     Image(String),
 }
 
-/// What starts the containers of a runtime.
-#[derive(Debug, Clone)]
-pub(super) enum Container {
-    Runc(Bundle),
-    Podman(Podman),
-}
-
-/// A version that is to be in a container. Folders are those of this machine.
-#[derive(Debug)]
-pub(super) struct Inside<'a> {
-    /// The folder of its run, and what is in it: its content, and what is its `/tmp`.
-    pub folder: PathBuf,
-    pub content: PathBuf,
-    pub scratch: PathBuf,
-    /// Where the content is as long as the run has no name.
-    pub made: PathBuf,
-    pub mark: &'a str,
-    /// Whether it names an image.
-    pub is_image: bool,
-    pub environment: &'a BTreeMap<String, String>,
-    pub limits: &'a Limits,
-}
-
-/// How a container is started.
-#[derive(Debug)]
-pub(super) struct StartOptions {
-    pub program: PathBuf,
-    pub arguments: Vec<String>,
-    /// What takes away what is left of it, however it ended.
-    pub removal: Vec<String>,
-    /// What both find in their environment besides what all have.
-    pub environment: BTreeMap<String, String>,
-    /// A file of the run's folder that they read.
-    pub file: (&'static str, Vec<u8>),
-}
-
-impl Container {
-    /// Blocks where it asks `podman`.
-    fn open(program: Program, base: Option<Base>) -> Result<Self, Fault> {
-        let is_folder = |path: &Path| {
-            let about = path.metadata().map_err(Fault::io(format!("looking at {}", path.display())))?;
-            let no_folder = || io::Error::from(io::ErrorKind::NotADirectory);
-            about.is_dir().then_some(()).ok_or_else(no_folder).map_err(Fault::io(path.display().to_string()))
-        };
-        let mut base = base;
-        if let Some(Base { root, binds }) = &mut base {
-            binds.iter().try_for_each(|bind| is_folder(bind))?;
-            if let Root::Folder(rootfs) = root {
-                is_folder(rootfs)?;
-                *rootfs = rootfs.canonicalize().map_err(Fault::io(rootfs.display().to_string()))?;
-            }
-        }
-        Ok(match program {
-            Program::Runc(runc) => match base {
-                Some(Base { root: Root::Folder(rootfs), binds }) => {
-                    Self::Runc(Bundle { runc, rootfs, binds })
-                }
-                Some(Base { root: Root::Image(_), .. }) | None => {
-                    let why = "runc needs a root file system in a folder".to_owned();
-                    return Err(Fault::Refused { by: runc.display().to_string(), why });
-                }
-            },
-            Program::Podman(program, runtime) => {
-                Self::Podman(Podman::open(program, runtime.as_deref(), base)?)
-            }
-        })
-    }
-
-    /// The forms that run in it.
-    pub(super) fn forms(&self) -> Vec<&'static str> {
-        match self {
-            Self::Runc(_) => vec!["program"],
-            Self::Podman(podman) if podman.has_base() => vec!["image", "program"],
-            Self::Podman(_) => vec!["image"],
-        }
-    }
-
-    /// Whether control groups of all kinds have to be the run's, because what is killed leaves them.
-    pub(super) fn leaves_groups(&self) -> bool {
-        match self {
-            Self::Runc(_) => false,
-            Self::Podman(_) => true,
-        }
-    }
-
-    /// Whether the image that a version names is on this machine. Blocks meanwhile.
-    pub(super) fn check_image(&self, content: &Path) -> Result<(), Fault> {
-        match self {
-            Self::Runc(_) => Ok(()),
-            Self::Podman(podman) => podman.check(content),
-        }
-    }
-
-    pub(super) fn starts(&self, inside: &Inside) -> Result<StartOptions, Fault> {
-        match self {
-            Self::Runc(bundle) => Ok(bundle.starts(inside)),
-            Self::Podman(podman) => podman.starts(inside),
-        }
-    }
-}
-
 /// Runs versions in containers. Takes the folder, and makes it where there is none; blocks while `podman` is asked.
 pub fn open(settings: Settings) -> Result<ProcessRuntime, RuntimeError> {
     let Settings { process, program, base } = settings;
-    ProcessRuntime::open_in(process, Some(Apart::Container(Container::open(program, base)?)))
+    ProcessRuntime::open_in(process, Some(sandbox(program, base)?))
+}
+
+/// Blocks where it asks `podman`.
+fn sandbox(program: Program, base: Option<Base>) -> Result<Arc<dyn Sandbox>, Fault> {
+    let is_folder = |path: &Path| {
+        let about = path.metadata().map_err(Fault::io(format!("looking at {}", path.display())))?;
+        let no_folder = || io::Error::from(io::ErrorKind::NotADirectory);
+        about.is_dir().then_some(()).ok_or_else(no_folder).map_err(Fault::io(path.display().to_string()))
+    };
+    let mut base = base;
+    if let Some(Base { root, binds }) = &mut base {
+        binds.iter().try_for_each(|bind| is_folder(bind))?;
+        if let Root::Folder(rootfs) = root {
+            is_folder(rootfs)?;
+            *rootfs = rootfs.canonicalize().map_err(Fault::io(rootfs.display().to_string()))?;
+        }
+    }
+    Ok(match program {
+        Program::Runc(runc) => match base {
+            Some(Base { root: Root::Folder(rootfs), binds }) => Arc::new(Bundle { runc, rootfs, binds }),
+            Some(Base { root: Root::Image(_), .. }) | None => {
+                let why = "runc needs a root file system in a folder".to_owned();
+                return Err(Fault::Refused { by: runc.display().to_string(), why });
+            }
+        },
+        Program::Podman(program, runtime) => Arc::new(Podman::open(program, runtime.as_deref(), base)?),
+    })
 }

@@ -14,8 +14,12 @@ use rustix::process::{Resource, getrlimit};
 use serde::Deserialize;
 
 use super::{
-    super::{Limits, error::Fault},
-    Base, FUNCTION, Inside, Root, StartOptions,
+    super::{
+        Limits,
+        error::Fault,
+        process::{SEARCHED, Sandbox, SandboxedVersion, StartOptions},
+    },
+    Base, FUNCTION, NAME, PLACE, Root,
 };
 
 /// The oldest that is used: it leaves the container's output to who started it (`--log-driver=passthrough`).
@@ -37,7 +41,7 @@ const NEEDS: [&str; 6] = [
 
 /// `podman` on this machine, that was looked at.
 #[derive(Debug, Clone)]
-pub(in super::super) struct Podman {
+pub(super) struct Podman {
     program: PathBuf,
     /// What stands before each of its commands.
     global: Vec<String>,
@@ -105,72 +109,17 @@ impl Podman {
         Ok(podman)
     }
 
-    pub(super) fn has_base(&self) -> bool {
-        self.base.is_some()
-    }
-
-    /// Whether the image that a version names is here. Blocks meanwhile.
-    pub(super) fn check(&self, content: &Path) -> Result<(), Fault> {
-        self.image_id(&image_of(content)?).map(drop)
-    }
-
-    /// What runs a container until it ends, in the foreground, and what takes away what is left of it.
-    pub(super) fn starts(&self, inside: &Inside) -> Result<StartOptions, Fault> {
-        let name = format!("choirmaster-{}", inside.mark);
-        let path = inside.folder.join("environment");
-        for folder in [&inside.folder, &inside.content] {
-            check_path(folder)?;
-        }
-        let mut arguments = self.global.clone();
-        let mut add = |more: &[&str]| arguments.extend(more.iter().map(|one| (*one).to_owned()));
-        add(&["run", "--name", &name, "--env-file", &path.display().to_string()]);
-        add(self.groups);
-        add(&APART);
-        add(&limits(inside.limits).each_ref().map(String::as_str));
-        let bind = |from: &Path, to: &str, access: &str| {
-            format!("--volume={}:{to}:{access},nosuid,nodev,rprivate", from.display())
-        };
-        add(&[&bind(&inside.scratch, "/tmp", "rw")]);
-        if inside.is_image {
-            add(&[&image_of(&inside.made)?]);
-        } else {
-            let Some(base) = &self.base else { return Err(self.refused("it has no base")) };
-            add(&[&bind(&inside.content, FUNCTION, "rw"), "--workdir", FUNCTION]);
-            add(&["--user=0:0", r#"--entrypoint=["./run"]"#]);
-            for folder in &base.binds {
-                add(&[&bind(folder, &folder.display().to_string(), "ro")]);
-            }
-            match &base.root {
-                // What mount points have to be made is made in a layer over it.
-                Root::Folder(rootfs) => add(&["--rootfs", &format!("{}:O", rootfs.display())]),
-                Root::Image(image) => add(&[image]),
-            }
-        }
-        let environment = self.environment(inside)?;
-        let removal = ["rm", "--force", "--ignore", "--time=0", "--volumes", &name].map(str::to_owned);
-        Ok(StartOptions {
-            program: self.program.clone(),
-            arguments,
-            removal: std::iter::once(self.program.display().to_string())
-                .chain(self.global.iter().cloned())
-                .chain(removal)
-                .collect(),
-            environment: own_environment().collect(),
-            file: ("environment", environment.into_bytes()),
-        })
-    }
-
     /// The file of the container's environment: command lines can be read by everybody on the machine.
-    fn environment(&self, inside: &Inside) -> Result<String, Fault> {
-        let mut all = inside.environment.clone();
-        if inside.is_image {
+    fn environment(&self, version: &SandboxedVersion) -> Result<String, Fault> {
+        let mut all = version.environment.clone();
+        if version.is_image {
             all.remove("HOME");
         } else {
             all.insert("HOME".to_owned(), FUNCTION.to_owned());
         }
         all.insert("TMPDIR".to_owned(), "/tmp".to_owned());
         let is_image =
-            inside.is_image || self.base.as_ref().is_some_and(|b| matches!(b.root, Root::Image(_)));
+            version.is_image || self.base.as_ref().is_some_and(|b| matches!(b.root, Root::Image(_)));
         if is_image {
             // An image says where its programs are.
             all.remove("PATH");
@@ -222,6 +171,74 @@ impl Podman {
 
     fn refused(&self, why: impl Into<String>) -> Fault {
         Fault::Refused { by: self.program.display().to_string(), why: why.into() }
+    }
+}
+
+impl Sandbox for Podman {
+    fn runtime(&self) -> &'static str {
+        NAME
+    }
+
+    fn place(&self) -> &'static str {
+        PLACE
+    }
+
+    fn forms(&self) -> Vec<&'static str> {
+        if self.base.is_some() { vec!["image", "program"] } else { vec!["image"] }
+    }
+
+    fn leaves_groups(&self) -> bool {
+        true
+    }
+
+    fn check_image(&self, content: &Path) -> Result<(), Fault> {
+        self.image_id(&image_of(content)?).map(drop)
+    }
+
+    /// What runs a container until it ends, in the foreground, and what takes away what is left of it.
+    fn start_options(&self, version: &SandboxedVersion) -> Result<StartOptions, Fault> {
+        let name = format!("choirmaster-{}", version.mark);
+        let path = version.folder.join("environment");
+        for folder in [version.folder, &version.content] {
+            check_path(folder)?;
+        }
+        let mut arguments = self.global.clone();
+        let mut add = |more: &[&str]| arguments.extend(more.iter().map(|one| (*one).to_owned()));
+        add(&["run", "--name", &name, "--env-file", &path.display().to_string()]);
+        add(self.groups);
+        add(&APART);
+        add(&limits(&version.order.limits).each_ref().map(String::as_str));
+        let bind = |from: &Path, to: &str, access: &str| {
+            format!("--volume={}:{to}:{access},nosuid,nodev,rprivate", from.display())
+        };
+        add(&[&bind(&version.scratch, "/tmp", "rw")]);
+        if version.is_image {
+            add(&[&image_of(&version.made)?]);
+        } else {
+            let Some(base) = &self.base else { return Err(self.refused("it has no base")) };
+            add(&[&bind(&version.content, FUNCTION, "rw"), "--workdir", FUNCTION]);
+            add(&["--user=0:0", r#"--entrypoint=["./run"]"#]);
+            for folder in &base.binds {
+                add(&[&bind(folder, &folder.display().to_string(), "ro")]);
+            }
+            match &base.root {
+                // What mount points have to be made is made in a layer over it.
+                Root::Folder(rootfs) => add(&["--rootfs", &format!("{}:O", rootfs.display())]),
+                Root::Image(image) => add(&[image]),
+            }
+        }
+        let environment = self.environment(version)?;
+        let removal = ["rm", "--force", "--ignore", "--time=0", "--volumes", &name].map(str::to_owned);
+        Ok(StartOptions {
+            program: self.program.clone(),
+            arguments,
+            removal: std::iter::once(self.program.display().to_string())
+                .chain(self.global.iter().cloned())
+                .chain(removal)
+                .collect(),
+            environment: own_environment().collect(),
+            file: ("environment", environment.into_bytes()),
+        })
     }
 }
 
@@ -297,7 +314,7 @@ fn check_path(path: &Path) -> Result<(), Fault> {
 }
 
 fn own_environment() -> impl Iterator<Item = (String, String)> + Clone {
-    let searched = std::iter::once(("PATH".to_owned(), super::super::process::SEARCHED.to_owned()));
+    let searched = std::iter::once(("PATH".to_owned(), SEARCHED.to_owned()));
     searched.chain(NEEDS.into_iter().filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?))))
 }
 

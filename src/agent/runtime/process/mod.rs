@@ -15,7 +15,6 @@
 //! A folder is made under another name and gets its own at the end, so that each is whole. Whose lock is free has no shim: one whose
 //! function runs gets another shim, which goes on with it; what is left of others is ended and taken away by whoever gets the lock.
 
-mod apart;
 mod ask;
 pub mod cgroup;
 mod clear;
@@ -25,6 +24,7 @@ mod listeners;
 mod prepare;
 mod run;
 mod runner;
+mod sandbox;
 pub mod shim;
 mod tree;
 
@@ -42,8 +42,6 @@ use std::{
 use proxy::live::Target;
 use tokio::process::Command;
 
-pub(super) use self::apart::Apart;
-pub(super) use self::prepare::SEARCHED;
 pub use self::runner::on_path;
 use self::{
     cgroup::{CgroupKind, Cgroups, Hierarchies},
@@ -51,6 +49,10 @@ use self::{
     prepare::Place,
     run::{Run, Spec},
     shim::Status,
+};
+pub(super) use self::{
+    prepare::SEARCHED,
+    sandbox::{Sandbox, SandboxedVersion, StartOptions},
 };
 use super::{
     Answer, Fault, Order, Phase, Running, Runtime, RuntimeError, VersionId, check,
@@ -96,7 +98,7 @@ pub struct ProcessRuntime {
     /// One at a time chooses a port.
     choosing: Arc<Mutex<()>>,
     cgroups: Arc<Hierarchies>,
-    apart: Option<Apart>,
+    sandbox: Option<Arc<dyn Sandbox>>,
     shims: ProcessEnds,
     _lock: Lock,
 }
@@ -108,7 +110,10 @@ impl ProcessRuntime {
     }
 
     /// The same, with what each version runs in.
-    pub(super) fn open_in(settings: Settings, apart: Option<Apart>) -> Result<Self, RuntimeError> {
+    pub(super) fn open_in(
+        settings: Settings,
+        sandbox: Option<Arc<dyn Sandbox>>,
+    ) -> Result<Self, RuntimeError> {
         let folder = &settings.folder;
         if folder.as_os_str().as_bytes().len() + BELOW.len() > SOCKET_PATH {
             return Err(Fault::LongPath(folder.clone()).into());
@@ -127,7 +132,7 @@ impl ProcessRuntime {
         }
         let cgroups = Arc::new(Hierarchies::find(&settings.cgroups));
         let (turns, choosing, shims) = (VersionLocks::default(), Arc::default(), ProcessEnds::default());
-        Ok(Self { settings, runs, turns, choosing, cgroups, apart, shims, _lock: lock })
+        Ok(Self { settings, runs, turns, choosing, cgroups, sandbox, shims, _lock: lock })
     }
 
     /// What holds versions to their limits that are started now.
@@ -176,10 +181,10 @@ impl ProcessRuntime {
         let made = self.runs.join(format!("{UNFINISHED}{}", order.version.short()));
         let (shim, ports) = (self.settings.shim.1.clone(), self.settings.ports);
         let (choosing, cgroups) = (Arc::clone(&self.choosing), Arc::clone(&self.cgroups));
-        let apart = self.apart.clone();
+        let sandbox = self.sandbox.clone();
         blocking(move || {
-            let apart = apart.as_ref();
-            let place = Place { made, run: &run, shim: &shim, ports, cgroups: &cgroups, apart };
+            let sandbox = sandbox.as_deref();
+            let place = Place { made, run: &run, shim: &shim, ports, cgroups: &cgroups, sandbox };
             clear::remove(&place.made)?;
             let done = prepare::prepare(&order, &place).and_then(|runner| {
                 let _choosing = choosing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -266,11 +271,11 @@ impl ProcessRuntime {
 
 impl Runtime for ProcessRuntime {
     fn name(&self) -> &'static str {
-        self.apart.as_ref().map_or("process", Apart::runtime)
+        self.sandbox.as_ref().map_or("process", |sandbox| sandbox.runtime())
     }
 
     fn runners(&self) -> Vec<&'static str> {
-        self.apart.as_ref().map_or_else(runner::here, Apart::forms)
+        self.sandbox.as_ref().map_or_else(runner::here, |sandbox| sandbox.forms())
     }
 
     fn start<'a>(&'a self, order: &'a Order) -> Answer<'a, Running> {

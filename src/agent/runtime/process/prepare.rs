@@ -12,17 +12,12 @@ use std::{
 use proxy::live::Target;
 
 use super::{
-    super::{
-        Order,
-        error::Fault,
-        oci::{Container, Inside},
-        wasm::Host,
-    },
-    apart::Apart,
+    super::{Order, error::Fault},
     cgroup::{Groups, Hierarchies},
     content,
     run::{FORMAT, MARK, Run, Spec},
     runner::{PROGRAM_FILE, Runner, SOCKET},
+    sandbox::{Sandbox, SandboxedVersion},
 };
 
 /// What is prepared in a folder of its own, which gets its name at the end.
@@ -35,7 +30,7 @@ pub(super) struct Place<'a> {
     pub shim: &'a [String],
     pub ports: (u16, u16),
     pub cgroups: &'a Hierarchies,
-    pub apart: Option<&'a Apart>,
+    pub sandbox: Option<&'a dyn Sandbox>,
 }
 
 /// Where the programs of a machine are, whatever an environment says.
@@ -44,13 +39,12 @@ pub(in super::super) const SEARCHED: &str = "/usr/local/sbin:/usr/local/bin:/usr
 /// Makes the folder of a run, all but its name. Blocks meanwhile.
 pub(super) fn prepare(order: &Order, place: &Place) -> Result<Runner, Fault> {
     let runner = Runner::of(order.runner.as_deref(), &order.folder)?;
-    match place.apart {
-        Some(Apart::Container(container)) if !container.forms().contains(&runner.name()) => {
-            return Err(runner.not_contained(&container.forms()));
+    match place.sandbox {
+        Some(sandbox) if !sandbox.forms().contains(&runner.name()) => {
+            return Err(runner.not_sandboxed(&sandbox.forms(), sandbox.place()));
         }
-        Some(Apart::Host(_)) if runner != Runner::Wasm => return Err(runner.not_hosted()),
         None if runner.interpreter().is_none() => return Err(runner.missing()),
-        Some(Apart::Container(_) | Apart::Host(_)) | None => {}
+        Some(_) | None => {}
     }
     let (made, doing) =
         (Run::at(place.made.clone()), |path: &Path| Fault::io(format!("making {}", path.display())));
@@ -66,8 +60,8 @@ pub(super) fn prepare(order: &Order, place: &Place) -> Result<Runner, Fault> {
         let program = made.content().join(PROGRAM_FILE);
         fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).map_err(doing(&program))?;
     }
-    if let (Runner::Image, Some(Apart::Container(container))) = (runner, place.apart) {
-        container.check_image(&made.content())?;
+    if let (Runner::Image, Some(sandbox)) = (runner, place.sandbox) {
+        sandbox.check_image(&made.content())?;
         // Whoever an image runs as. Above it, nobody else comes in.
         let scratch = made.scratch();
         fs::set_permissions(&scratch, fs::Permissions::from_mode(0o1777)).map_err(doing(&scratch))?;
@@ -84,10 +78,8 @@ pub(super) fn name(order: &Order, runner: Runner, place: &Place) -> Result<(), F
         Target::Unix(place.run.function_socket())
     };
     let mut spec = spec(order, runner, place, &target);
-    match place.apart {
-        Some(Apart::Container(container)) => contain(container, runner, &mut spec, place)?,
-        Some(Apart::Host(host)) => serve_by(host, order, &mut spec, place)?,
-        None => {}
+    if let Some(sandbox) = place.sandbox {
+        start_in(sandbox, (order, runner), &mut spec, place)?;
     }
     let path = Run::at(place.made.clone()).spec_file();
     let written =
@@ -97,35 +89,27 @@ pub(super) fn name(order: &Order, runner: Runner, place: &Place) -> Result<(), F
         .map_err(Fault::io(format!("naming {}", place.run.folder().display())))
 }
 
-/// What is meant for a version is not for what starts or serves it.
-fn set_apart(spec: &mut Spec) {
-    spec.environment.retain(|name, _| ["LANG", MARK].contains(&name.as_str()));
-    spec.environment.insert("PATH".to_owned(), SEARCHED.to_owned());
-}
-
-/// Has a version served by a host.
-fn serve_by(host: &Host, order: &Order, spec: &mut Spec, place: &Place) -> Result<(), Fault> {
-    set_apart(spec);
-    spec.environment.extend([Host::environment()]);
-    (spec.program, spec.arguments) = host.run(place.run.folder());
-    let (name, text) = host.file(order, (&place.run.content(), place.run.function_socket()));
-    let path = place.made.join(name);
-    write(&path, text.as_bytes()).map_err(Fault::io(format!("writing {}", path.display())))
-}
-
-/// Has a version started in a container.
-fn contain(container: &Container, runner: Runner, spec: &mut Spec, place: &Place) -> Result<(), Fault> {
-    let started = container.starts(&Inside {
-        folder: place.run.folder().to_owned(),
+/// Has a version started in a sandbox.
+fn start_in(
+    sandbox: &dyn Sandbox,
+    (order, runner): (&Order, Runner),
+    spec: &mut Spec,
+    place: &Place,
+) -> Result<(), Fault> {
+    let started = sandbox.start_options(&SandboxedVersion {
+        order,
+        folder: place.run.folder(),
         content: place.run.content(),
         scratch: place.run.scratch(),
+        socket: place.run.function_socket(),
         made: Run::at(place.made.clone()).content(),
         mark: &spec.mark,
         is_image: runner == Runner::Image,
         environment: &spec.environment,
-        limits: &spec.limits,
     })?;
-    set_apart(spec);
+    // What is meant for a version is not for what starts or serves it.
+    spec.environment.retain(|name, _| ["LANG", MARK].contains(&name.as_str()));
+    spec.environment.insert("PATH".to_owned(), SEARCHED.to_owned());
     spec.environment.extend(started.environment);
     (spec.program, spec.arguments, spec.removal) = (started.program, started.arguments, started.removal);
     let (name, text) = started.file;
@@ -155,12 +139,12 @@ fn spec(order: &Order, runner: Runner, place: &Place, target: &Target) -> Spec {
             let role = std::iter::once("binary".to_owned());
             (PathBuf::from("/proc/self/exe"), place.shim.iter().cloned().chain(role).collect())
         }
-        // What contains or hosts it has a command line of its own.
+        // Its sandbox has a command line of its own.
         Runner::Program | Runner::Image | Runner::Wasm => {
             (place.run.content().join(PROGRAM_FILE), Vec::new())
         }
     };
-    let is_whole = place.apart.and_then(Apart::container).is_some_and(Container::leaves_groups);
+    let is_whole = place.sandbox.is_some_and(Sandbox::leaves_groups);
     Spec {
         groups: Groups::of(place.cgroups, &mark, &order.limits, is_whole),
         format: FORMAT,

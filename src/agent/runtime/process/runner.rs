@@ -134,18 +134,9 @@ impl Runner {
         }
     }
 
-    /// A container has a program of its own.
-    pub(super) fn not_contained(self, has: &[&str]) -> Fault {
-        Fault::NoRunner { name: self.name().to_owned(), has: has.join(" and "), hint: " in a container" }
-    }
-
-    /// What hosts components runs nothing else.
-    pub(super) fn not_hosted(self) -> Fault {
-        Fault::NoRunner {
-            name: self.name().to_owned(),
-            has: Self::Wasm.name().to_owned(),
-            hint: " by the runtime wasm",
-        }
+    /// A sandbox runs nothing else than these.
+    pub(super) fn not_sandboxed(self, has: &[&str], place: &'static str) -> Fault {
+        Fault::NoRunner { name: self.name().to_owned(), has: has.join(" and "), hint: place }
     }
 
     pub(super) fn missing(self) -> Fault {

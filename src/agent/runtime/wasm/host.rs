@@ -1,10 +1,13 @@
 //! The host of a run: its command line, and the file that says what it serves.
 
-use std::path::{Path, PathBuf};
+use std::{collections::BTreeMap, path::PathBuf};
 
 use ::wasm::form::{Bounds, FILE, Hosted};
 
-use super::super::Order;
+use super::super::{
+    error::Fault,
+    process::{Sandbox, SandboxedVersion, StartOptions},
+};
 
 /// What the host of a run is told lies in this file of it.
 const HOSTED: &str = "host.json";
@@ -15,7 +18,7 @@ const COMPILING: usize = 16;
 
 /// What serves versions that are components.
 #[derive(Debug, Clone)]
-pub(in super::super) struct Host {
+pub(super) struct Host {
     /// What stands before the file on its command line.
     before: Vec<String>,
     bounds: Bounds,
@@ -25,30 +28,38 @@ impl Host {
     pub(super) fn new(before: Vec<String>, bounds: Bounds) -> Self {
         Self { before, bounds }
     }
+}
 
-    /// The program of a run, which is that of its shim, and its arguments.
-    pub(in super::super) fn run(&self, folder: &Path) -> (PathBuf, Vec<String>) {
-        let file = folder.join(HOSTED).display().to_string();
-        (PathBuf::from("/proc/self/exe"), self.before.iter().cloned().chain([file]).collect())
+impl Sandbox for Host {
+    fn runtime(&self) -> &'static str {
+        "wasm"
     }
 
-    /// What it finds in its environment besides what each one has: how many threads compile.
-    pub(in super::super) fn environment() -> (String, String) {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(COMPILING);
-        ("RAYON_NUM_THREADS".to_owned(), threads.to_string())
+    fn forms(&self) -> Vec<&'static str> {
+        vec!["wasm"]
     }
 
-    /// The name and the text of the file that says what is served.
-    pub(in super::super) fn file(
-        &self,
-        order: &Order,
-        (content, socket): (&Path, PathBuf),
-    ) -> (&'static str, String) {
+    fn place(&self) -> &'static str {
+        " by the runtime wasm"
+    }
+
+    /// Its program is that of its shim.
+    fn start_options(&self, version: &SandboxedVersion) -> Result<StartOptions, Fault> {
+        let SandboxedVersion { order, folder, content, socket, .. } = version;
         let mut environment = order.environment.clone();
         environment.insert("CHOIRMASTER_VERSION".to_owned(), order.version.to_string());
         let memory = order.limits.memory - order.limits.memory / HOSTS_PART;
         let (component, bounds) = (content.join(FILE), self.bounds.clone());
-        let hosted = Hosted { component, socket, environment, bounds, memory };
-        (HOSTED, serde_json::json!(hosted).to_string())
+        let hosted = Hosted { component, socket: socket.clone(), environment, bounds, memory };
+        let file = folder.join(HOSTED).display().to_string();
+        // How many threads compile.
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(COMPILING);
+        Ok(StartOptions {
+            program: PathBuf::from("/proc/self/exe"),
+            arguments: self.before.iter().cloned().chain([file]).collect(),
+            removal: Vec::new(),
+            environment: BTreeMap::from([("RAYON_NUM_THREADS".to_owned(), threads.to_string())]),
+            file: (HOSTED, serde_json::json!(hosted).to_string().into_bytes()),
+        })
     }
 }

@@ -17,14 +17,16 @@
 
 mod host;
 
+use std::sync::Arc;
+
 use ::wasm::form::Bounds;
 
 use super::{
     Fault, RuntimeError,
-    process::{self, Apart, ProcessRuntime},
+    process::{self, ProcessRuntime},
 };
 
-pub(super) use self::host::Host;
+use self::host::Host;
 pub use ::wasm::{IS_BUILT_IN, NOT_BUILT_IN, form, main};
 
 /// What serves components, and within which bounds.
@@ -51,5 +53,5 @@ pub fn open(settings: Settings) -> Result<ProcessRuntime, RuntimeError> {
         return Err(Fault::Setting { name: "runtimes.enabled", why: format!("wasm: {NOT_BUILT_IN}") }.into());
     }
     let Settings { process, host, bounds } = settings;
-    ProcessRuntime::open_in(process, Some(Apart::Host(Host::new(host, bounds))))
+    ProcessRuntime::open_in(process, Some(Arc::new(Host::new(host, bounds))))
 }
