@@ -31,11 +31,11 @@ mod page;
 mod plan;
 #[path = "../shared/ports.rs"]
 mod ports;
-mod processes;
 mod protocol;
 mod provider;
 #[path = "../shared/random.rs"]
 mod random;
+mod real_agents;
 #[path = "../shared/reference.rs"]
 mod reference;
 #[path = "../shared/releases.rs"]

@@ -8,7 +8,7 @@ use sqlx::{Connection as _, PgConnection, Row as _, SqliteConnection};
 use super::player::{Player, body, two_stages};
 use crate::{
     http::tenants::Shared,
-    processes::wait::wait_until,
+    real_agents::wait::wait_until,
     store::place::{Kind, Place},
 };
 
