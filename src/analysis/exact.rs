@@ -9,7 +9,7 @@ const MAX_WORK: f64 = 3e7;
 const MAX_TOTAL: f64 = 1_000.0;
 
 /// Largest N that is judged exactly between looks: so few values tell little, and there are many looks.
-const MAX_TOTAL_BETWEEN_LOOKS: f64 = 40.0;
+pub(super) const MAX_TOTAL_BETWEEN_LOOKS: f64 = 40.0;
 
 /// Distributions that are kept: a search for a bound ends between two of them.
 const KEPT: usize = 8;

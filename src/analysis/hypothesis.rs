@@ -10,7 +10,7 @@ use super::{
     design::Tolerance,
     dist::{Lattice, student_sf},
     early_pass::Passing,
-    exact::Distributions,
+    exact::{Distributions, MAX_TOTAL_BETWEEN_LOOKS},
     interval_merging::{Group, Rule, interval_from, next_group},
     rank::{Map, walk, weighted_rank_sums},
     rate::{Independent, Rates, ln_above},
@@ -312,7 +312,9 @@ impl Hypothesis {
             HypothesisKind::Tail { .. } | HypothesisKind::Rate | HypothesisKind::NonZero => {
                 self.sums.tails(inflation.factor, 0.5)
             }
-            HypothesisKind::Rank | HypothesisKind::Rest => self.sums.tails(inflation.factor, 0.0),
+            HypothesisKind::Rank | HypothesisKind::Rest => {
+                self.sums.tails(inflation.factor, self.half_a_step())
+            }
         };
         if self.sums.v <= 0.0 {
             return Tails::NOTHING;
@@ -337,6 +339,13 @@ impl Hypothesis {
             }
         };
         Tails { upper: tails.upper.max(least[0]), lower: tails.lower.max(least[1]), ..tails }
+    }
+
+    /// Half of what a rank sum over several groups moves by, as far as a single group of so many values is judged exactly; beyond
+    /// that it makes no difference.
+    fn half_a_step(&self) -> f64 {
+        let (values, groups) = (self.sums.baseline + self.sums.canary, self.groups as f64);
+        if values <= MAX_TOTAL_BETWEEN_LOOKS { 0.5 * groups / (values + groups) } else { 0.0 }
     }
 
     /// The variance gathered so far, with what inflates it.

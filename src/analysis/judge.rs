@@ -25,18 +25,20 @@ use super::{
     explain,
     extension::Extension,
     hypothesis::{Hypothesis, HypothesisKind, Inflation, SLOPE},
-    interval_merging::{Group, baseline_median, next_group},
+    interval_merging::{Group, LEAST_SIDE, baseline_median, next_group},
     previous::{BetweenRuns, between_runs},
     rank::Map,
     silence::silence,
     split::{SplitEvidence, Splits},
     spread::Step,
     sums::Tails,
-    zeros::{OnlyZeros, are_zero, is_mostly_zero},
+    zeros::{OnlyZeros, are_zero, has_zeros, is_mostly_zero},
 };
 
-/// Values on both sides together by which a metric is seen to be mostly zero or not.
+/// Values on both sides together by which a metric is seen to be mostly zero or not, and where none of them is 0: no fewer can be
+/// ranked anyway, and of a metric that is 0 half of the time so many without a 0 come once in 1,000.
 const ENOUGH_TO_TELL_ZEROS: u64 = 20;
+const ENOUGH_WITHOUT_ZEROS: u64 = 2 * LEAST_SIDE;
 
 /// The state of one metric's judgement. Store it before acting on what a look found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -238,7 +240,8 @@ impl Judgement {
         self.seen = self.seen.max(strata.len());
         if self.hypotheses.is_empty() {
             let values: u64 = strata.iter().map(|s| s.baseline.count() + s.canary.count()).sum();
-            if values < ENOUGH_TO_TELL_ZEROS && !last {
+            let enough = if has_zeros(strata) { ENOUGH_TO_TELL_ZEROS } else { ENOUGH_WITHOUT_ZEROS };
+            if values < enough && !last {
                 return Vec::new();
             }
             self.hypotheses = hypotheses(&self.design, is_mostly_zero(strata));

@@ -99,18 +99,26 @@ pub(super) fn are_zero(strata: &[Stratum]) -> bool {
     })
 }
 
-/// Whether most of the values on both sides are 0.
+/// Whether most values are 0.
 pub(super) fn is_mostly_zero(strata: &[Stratum]) -> bool {
-    let (mut all, mut zeros) = (0, 0);
-    for sample in strata.iter().flat_map(|s| [&s.baseline, &s.canary]) {
-        all += sample.count();
-        zeros += match sample {
-            Sample::Values(values) => values.iter().filter(|v| **v == 0.0).count() as u64,
-            Sample::Histogram(histogram) => histogram.count() - histogram.zero_free(),
-            // To a clock with a step 0 is what takes less than a part of it, and no different from what takes as long.
-            Sample::Measured(values) if grid::clock(values).step == Some(0.0) => values.zeros(),
-            Sample::Measured(_) | Sample::Counts(_) => 0,
-        };
+    let all: u64 = samples(strata).map(Sample::count).sum();
+    2 * samples(strata).map(zeros).sum::<u64>() > all
+}
+
+pub(super) fn has_zeros(strata: &[Stratum]) -> bool {
+    samples(strata).any(|sample| zeros(sample) > 0)
+}
+
+fn samples(strata: &[Stratum]) -> impl Iterator<Item = &Sample> {
+    strata.iter().flat_map(|stratum| [&stratum.baseline, &stratum.canary])
+}
+
+fn zeros(sample: &Sample) -> u64 {
+    match sample {
+        Sample::Values(values) => values.iter().filter(|v| **v == 0.0).count() as u64,
+        Sample::Histogram(histogram) => histogram.count() - histogram.zero_free(),
+        // To a clock with a step 0 is what takes less than a part of it, and no different from what takes as long.
+        Sample::Measured(values) if grid::clock(values).step == Some(0.0) => values.zeros(),
+        Sample::Measured(_) | Sample::Counts(_) => 0,
     }
-    2 * zeros > all
 }

@@ -1,10 +1,15 @@
-//! Boundaries for repeated looks, against published tables.
+//! Boundaries for repeated looks, against published tables and over all ways in which few values may come.
+
+use std::collections::BTreeMap;
 
 use analysis::{
-    Spending,
-    alpha_spending::{SpentBounds, spent},
-    anytime_test::ln_mixture,
+    Design, End, Judgement, Occasion, Sample, Spending, Stratum, Tolerance, Verdict,
     dist::{normal_sf, normal_z},
+    anytime_test::ln_mixture,
+    rank::{Map, rank_sums},
+    alpha_spending::{SpentBounds, spent},
+    spread::SortedSide,
+    sums::Sums,
 };
 
 /// Boundaries with information proportional to time.
@@ -113,4 +118,60 @@ fn the_mixture_exceeds_its_level_as_seldom_as_it_promises() {
     }
     assert!(exceeded < runs / 20, "{exceeded}");
     assert!(exceeded > runs / 200, "{exceeded}: it should not be idle either");
+}
+
+/// Ways in which ten different values may be shared out among two sides of five, each as values with the baseline before it is
+/// compared.
+fn shared_out() -> Vec<[Vec<f64>; 2]> {
+    let values = |way: u32, side: bool, scale: f64| -> Vec<f64> {
+        (0..10).filter(|at| (way >> at & 1 == 1) == side).map(|at| (10.0 + f64::from(at)) / scale).collect()
+    };
+    let ways = (0_u32..1 << 10).filter(|way| way.count_ones() == 5);
+    ways.map(|way| [values(way, false, 1.05), values(way, true, 1.0)]).collect()
+}
+
+fn sums(sides: &[Vec<f64>; 2]) -> Sums {
+    let [baseline, canary] = sides.clone().map(|side| SortedSide::of_values(side, None));
+    rank_sums(&baseline, &canary, Map::scale(1.05))
+}
+
+#[test]
+fn the_variance_of_placements_is_that_of_ranks_in_the_mean_over_all_ways() {
+    let ways: Vec<Sums> = shared_out().iter().map(sums).collect();
+    let mean = |of: fn(&Sums) -> f64| ways.iter().map(of).sum::<f64>() / ways.len() as f64;
+    assert!((mean(|sums| sums.placement) / mean(|sums| sums.v) - 1.0).abs() < 0.01);
+}
+
+#[test]
+fn two_looks_at_five_values_a_side_keep_alpha_over_all_ways() {
+    // Ways with the same statistic and variance are judged alike.
+    let mut kinds: BTreeMap<[u64; 2], (f64, [Vec<f64>; 2])> = BTreeMap::new();
+    let ways = shared_out();
+    for way in &ways {
+        let Sums { s, placement, .. } = sums(way);
+        let (part, _) = kinds.entry([s, placement].map(f64::to_bits)).or_insert_with(|| (0.0, way.clone()));
+        *part += 1.0 / ways.len() as f64;
+    }
+    let mut design = Design::new(Tolerance::Ratio(0.05));
+    design.end = End::After { duration_ms: 2, interval_ms: 1, spending: Spending::default() };
+    let stratum = |interval, [baseline, canary]: [Vec<f64>; 2]| {
+        Stratum::new("canary", interval, Sample::Values(baseline), Sample::Values(canary))
+    };
+    let [mut at_first, mut in_all] = [0.0; 2];
+    for (part, way) in kinds.values() {
+        let mut judgement = Judgement::new(design.clone()).unwrap();
+        let first = stratum(0, way.clone());
+        if judgement.decide(std::slice::from_ref(&first), 1, Occasion::Look).verdict == Some(Verdict::Fail) {
+            at_first += part;
+            in_all += part;
+            continue;
+        }
+        for (of, next) in kinds.values() {
+            let strata = [first.clone(), stratum(1, next.clone())];
+            let verdict = judgement.clone().decide(&strata, 2, Occasion::Last).verdict;
+            in_all += if verdict == Some(Verdict::Fail) { part * of } else { 0.0 };
+        }
+    }
+    assert!(at_first > 0.01, "so few values count: {at_first}");
+    assert!(in_all <= 0.05 && in_all > 0.03, "{in_all}");
 }
