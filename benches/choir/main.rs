@@ -31,7 +31,10 @@ mod page;
 mod pages;
 mod planning;
 mod postgres;
+#[path = "../../tests/shared/random.rs"]
+mod random;
 mod rows;
+mod sequential;
 mod server;
 #[path = "../shared/mod.rs"]
 mod shared;
@@ -118,6 +121,8 @@ pub struct Sizes {
     pub start_children: usize,
     /// Most children of the rows about planning.
     pub plan_children: usize,
+    /// Runs of what is simulated.
+    pub simulated_runs: u64,
     pub connections: usize,
     pub round: Duration,
     pub rounds: usize,
@@ -130,6 +135,7 @@ impl Sizes {
             children: arguments.children.unwrap_or(if quick { 2_000 } else { 100_000 }),
             start_children: if quick { 20_000 } else { 1_000_000 },
             plan_children: if quick { 10_000 } else { 1_000_000 },
+            simulated_runs: if quick { 500 } else { 20_000 },
             connections: arguments.connections,
             round: Duration::from_secs(arguments.seconds.unwrap_or(if quick { 1 } else { 3 })),
             rounds: arguments.rounds.unwrap_or(if quick { 1 } else { 5 }),

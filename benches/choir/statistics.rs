@@ -1,4 +1,5 @@
 //! The statistics of a verdict at scale, and scipy's Mann–Whitney test beside it on the same values.
+//! And what it takes to find a change, beside the fewest calls there can be (`sequential`).
 //!
 //! scipy answers U and p only: an estimate with an interval it has none for samples of this size.
 
@@ -15,6 +16,7 @@ use tokio::time::Instant;
 
 use crate::{
     rows::{Bench, say},
+    sequential::{self, Needed},
     shared::figures::median,
     table::thousands,
 };
@@ -28,6 +30,10 @@ const ROUNDS: usize = 3;
 /// Children whose histograms are merged, and the buckets each of them has.
 const CHILDREN: usize = 10_000;
 const VALUES_OF_A_CHILD: usize = 200;
+
+/// How many times as long calls take of the version that is to be found, and how often the calls of a test that is told so ours may
+/// need.
+const CHANGES: [(f64, f64); 2] = [(1.2, 1.3), (2.0, 1.4)];
 
 /// Reads both samples and prints the seconds the test took.
 const SCIPY: &str = "import sys, time, numpy, scipy.stats as s\n\
@@ -109,7 +115,30 @@ impl Bench {
         let what = format!("merging the histograms of {} children", thousands(CHILDREN as f64));
         let time = median(&times);
         self.table.line(&what, &format!("{time:.2} ms"), "", "", "< 1 s", Some(time < LIMIT_MS));
+        self.detection();
         Ok(())
+    }
+
+    fn detection(&mut self) {
+        say("looking for changes");
+        for (ratio, most) in CHANGES {
+            let Needed { planned, mean, told } = sequential::needed(ratio, self.sizes.simulated_runs);
+            let theirs = format!("SPRT told the change: {told:.0} in the mean");
+            for (what, calls) in
+                [("calls until it ends, in the mean", mean), ("calls that have to be there", planned)]
+            {
+                let what = format!("{what}, {ratio} times as long is found in 4 of 5 runs");
+                let (found, wanted) = (calls / told, format!("≤ {most}"));
+                self.table.line(
+                    &what,
+                    &format!("{calls:.0}"),
+                    &theirs,
+                    &format!("**{found:.2}**"),
+                    &wanted,
+                    Some(found <= most),
+                );
+            }
+        }
     }
 
     /// Milliseconds of each round.
