@@ -152,3 +152,10 @@ pub struct TestEvidence {
     pub information: f64,
     pub crossed: bool,
 }
+
+impl TestEvidence {
+    /// It is as improbable as a fail has to be, and was none: a rate that isn't above its floor by more than chance.
+    pub(super) fn waits_for_floor(&self) -> bool {
+        !self.crossed && self.level.is_some_and(|level| self.p <= level)
+    }
+}

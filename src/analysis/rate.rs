@@ -50,6 +50,11 @@ impl Independent {
         self.calls * limit * (1.0 - limit)
     }
 
+    /// How far the rate lies from this one, in standard deviations that it has there.
+    pub fn distance(self, rate: f64) -> f64 {
+        (self.events - self.calls * rate).abs() / self.information(rate).sqrt()
+    }
+
     /// The probability of so few, or fewer, at this rate.
     pub fn lower(self, rate: f64) -> f64 {
         let (events, calls) = self.rounded_up();

@@ -121,6 +121,22 @@ impl Sentence<'_> {
                 self.amount(error, effect.relative)
             );
         }
+        let (span, counted) = (self.span(effect), self.counted());
+        if let Some((whose, rate, floor)) = self.near_floor() {
+            let more = self.evidence.more_calls.map_or_else(
+                || format!("measure more {things}"),
+                |more| {
+                    let (count, command) = (thousands(more), self.command(more));
+                    format!("about {count} more {things} would most likely settle it{command}")
+                },
+            );
+            return format!(
+                "{span}{counted}, by more than the allowed {allowed}; but up to a rate of {} nothing fails (floor), and it isn't \
+                 certain that {whose}, {}, is above that; {more}, or allow more (floor)",
+                percent(floor),
+                percent(rate)
+            );
+        }
         let more = match self.evidence.more_calls {
             Some(more) => {
                 let (count, command) = (thousands(more), self.command(more));
@@ -138,7 +154,6 @@ impl Sentence<'_> {
             let edge = self.edge(effect, hypothesis.high);
             effect.low.is_none_or(|low| low <= edge) && effect.high.is_none_or(|high| edge <= high)
         };
-        let (span, counted) = (self.span(effect), self.counted());
         if self.hypotheses.iter().any(is_between) {
             return format!("{span}{counted}; the allowed {allowed} lies in between; {more}");
         }
@@ -151,6 +166,19 @@ impl Sentence<'_> {
                 format!("{span}{counted}; {allowed} is allowed, and it isn't certain that this holds; {more}")
             }
         }
+    }
+
+    /// Where all that keeps a rate from failing is its floor: whose rate that is, the rate and the floor.
+    fn near_floor(&self) -> Option<(&'static str, f64, f64)> {
+        let floor = self.design.floor()?;
+        let (hypothesis, _) =
+            self.hypotheses.iter().zip(&self.evidence.tests).find(|(_, test)| test.waits_for_floor())?;
+        let (whose, side) = if hypothesis.high {
+            ("the canary's", &self.evidence.canary)
+        } else {
+            ("the baseline's", &self.evidence.baseline)
+        };
+        Some((whose, side.rate?, floor))
     }
 
     /// "3.2 % of the canary's calls aren't 0, and 1.1 % of the baseline's".

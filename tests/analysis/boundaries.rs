@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use analysis::{
     Design, End, Judgement, Occasion, Sample, Spending, Stratum, Tolerance, Verdict,
-    dist::{normal_sf, normal_z},
-    anytime_test::ln_mixture,
-    rank::{Map, rank_sums},
     alpha_spending::{SpentBounds, spent},
+    anytime_test::ln_mixture,
+    dist::{normal_sf, normal_z},
+    rank::{Map, rank_sums},
     spread::SortedSide,
     sums::Sums,
 };

@@ -37,6 +37,36 @@ fn what_can_only_be_counted_is_counted() {
     assert!(!worse.evidence.sentence.contains("estimate"), "{}", worse.evidence.sentence);
 }
 
+/// What is beyond the tolerance and isn't surely above the floor fails no more than it passes.
+#[test]
+fn a_rate_near_its_floor_names_it() {
+    let near = |floor| rate(floor, (1, 20_000), (14, 20_000));
+    assert_eq!(near(0.000_1).verdict, Some(Verdict::Fail), "{}", near(0.000_1).evidence.sentence);
+    let found = near(0.000_5);
+    assert_eq!(found.verdict, Some(Verdict::Inconclusive), "{}", found.evidence.sentence);
+    insta::assert_snapshot!(found.evidence.sentence, @"Inconclusive: the canary's rate is between 158 % and 29094 % higher than the baseline's (14 of 20,000 calls, the baseline 1 of 20,000), by more than the allowed 5 %; but up to a rate of 0.05 % nothing fails (floor), and it isn't certain that the canary's, 0.07 %, is above that; about 480,000 more calls would most likely settle it, or allow more (floor).");
+    // So many more calls with the same rates show that it is above.
+    let more = found.evidence.more_calls.unwrap();
+    let times = |events: u64| (events * (40_000 + more) / 40_000, (40_000 + more) / 2);
+    assert_eq!(rate(0.000_5, times(1), times(14)).verdict, Some(Verdict::Fail), "{more}");
+}
+
+/// A fail stands, and what came afterwards is told with it.
+#[test]
+fn a_fail_that_later_data_dont_show_says_so() {
+    let end = End::After { duration_ms: 4_000, interval_ms: 1_000, spending: Spending::default() };
+    let mut judgement = Judgement::new(Design { end, ..Design::new(Tolerance::Ratio(0.05)) }).unwrap();
+    let sample = |step: usize, factor: f64| {
+        Sample::Values(around_20(300, step).iter().map(|value| value * factor).collect())
+    };
+    let mut strata = vec![Stratum::new("canary", 0, sample(7, 1.0), sample(11, 1.2))];
+    assert_eq!(judgement.look(&strata, 1_000, Occasion::Look).verdict, Some(Verdict::Fail));
+    strata.extend((1..4).map(|interval| Stratum::new("canary", interval, sample(7, 1.0), sample(11, 0.9))));
+    let found = judgement.look(&strata, 4_000, Occasion::Last);
+    assert_eq!(found.verdict, Some(Verdict::Fail));
+    insta::assert_snapshot!(found.evidence.sentence, @"Fail: at an earlier look the canary was higher by more than the allowed 5 % and chance; by now the canary is 2.87 % lower than the baseline, at look 1 of 4.");
+}
+
 #[test]
 fn a_probability_is_never_said_to_be_nothing() {
     let certain = rate(0.0, (100, 1_000_000), (9_000, 1_000_000));
