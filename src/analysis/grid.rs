@@ -9,7 +9,8 @@
 //!
 //! A step that nobody named is recognised: of exact values it is the largest number of which all are multiples, of buckets
 //! the coarsest usual step of which every filled bucket holds a multiple, if that is no chance. Whole milliseconds among
-//! finer values are recognised too: of exact values by how many they are, of buckets by what stands out of its neighbours.
+//! finer values are recognised too: of exact values by how many they are, of buckets by what stands out of its neighbours. And a clock
+//! of 64 ticks a second whose times are told in whole milliseconds, whatever step was named, by all exact times of a side so far (`spread`).
 
 use std::collections::BTreeMap;
 

@@ -116,6 +116,10 @@ pub fn tied(a: f64, b: f64) -> bool {
     (a - b).abs() <= TIE * a.abs().max(b.abs())
 }
 
+/// The step of a clock of 64 ticks a second, whose times are often told in whole milliseconds: steps of 15 and of 16 then, of which 1
+/// is the largest common divisor. Three different times that all are such are that by chance once in some thousand times.
+const TICK_MS: f64 = 15.625;
+
 /// What is known so far of the step to which a side's values are rounded: the largest number of which all are multiples.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Step {
@@ -126,11 +130,23 @@ pub struct Step {
     distinct: Vec<f64>,
     /// The values are fine enough to be taken as they are.
     fine: bool,
+    /// There are times that aren't those of [`TICK_MS`], rounded to whole milliseconds, and that aren't, cut off to them.
+    #[serde(default = "neither", skip_serializing_if = "are_neither")]
+    not_ticks: [bool; 2],
+}
+
+const fn neither() -> [bool; 2] {
+    [true; 2]
+}
+
+fn are_neither(not_ticks: &[bool; 2]) -> bool {
+    *not_ticks == neither()
 }
 
 impl Step {
     /// Takes notice of values in any order; what comes of it doesn't depend on their order.
     pub fn see_all(&mut self, values: &[f64]) {
+        self.not_ticks = neither();
         // Two values are enough to see that those of most samples are fine, and nothing has to be sorted then.
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);
         let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -145,8 +161,17 @@ impl Step {
     /// Takes notice of counted times.
     pub fn see_measured(&mut self, values: &Values) {
         match values.exact() {
-            Some(pairs) => self.see(&pairs.iter().map(|(value, _)| *value).collect::<Vec<_>>()),
-            None => self.fine |= !self.size().is_some_and(|step| grid::fits(values, step)),
+            Some(pairs) => {
+                let values: Vec<f64> = pairs.iter().map(|(value, _)| *value).collect();
+                self.see(&values);
+                for (not, is) in self.not_ticks.iter_mut().zip([is_tick, is_cut_tick]) {
+                    *not = *not || !values.iter().all(|value| is(*value));
+                }
+            }
+            None => {
+                self.not_ticks = neither();
+                self.fine |= !self.size().is_some_and(|step| grid::fits(values, step));
+            }
         }
     }
 
@@ -186,8 +211,21 @@ impl Step {
 
     /// The step, where there is one worth a mention.
     pub fn size(&self) -> Option<f64> {
-        (!self.fine && self.distinct.len() >= LEAST_DISTINCT).then_some(self.divisor)
+        let least = if are_neither(&self.not_ticks) { 0.0 } else { TICK_MS };
+        (!self.fine && self.distinct.len() >= LEAST_DISTINCT).then_some(self.divisor.max(least))
     }
+}
+
+/// Whether it is a multiple of [`TICK_MS`] in the whole millisecond next to it; of 62.5 that is 62 or 63.
+fn is_tick(value: f64) -> bool {
+    let whole = value.round();
+    tied(value, whole) && (whole - (whole / TICK_MS).round() * TICK_MS).abs() <= 0.5
+}
+
+/// The same in the one below.
+fn is_cut_tick(value: f64) -> bool {
+    let whole = value.round();
+    tied(value, whole) && ((whole / TICK_MS).ceil() * TICK_MS).floor() <= whole
 }
 
 /// Euclid's algorithm; a remainder next to nothing, or next to the whole divisor, is none.

@@ -51,6 +51,7 @@ pub fn nulls() -> Vec<WireCell> {
         }
     }
     cells.extend(stepped());
+    cells.extend(twice());
     cells
 }
 
@@ -72,6 +73,20 @@ fn stepped() -> Vec<WireCell> {
         looks: 100,
         ..cell(Report::Stepped { step: 15.6, named: Clock::UNKNOWN }, 40.0, 0.3, 6_000)
     });
+    cells
+}
+
+/// Clocks of 64 ticks a second whose times are told in whole milliseconds.
+pub fn twice() -> Vec<WireCell> {
+    let mut cells = Vec::new();
+    for (rounding, named) in
+        [(Rounding::Nearest, NEAREST), (Rounding::Nearest, Clock::UNKNOWN), (Rounding::Down, DOWN)]
+    {
+        for (median, variation) in [(40.0, 0.1), (40.0, 0.3), (300.0, 0.3), (1_000.0, 0.3)] {
+            let cell = cell(Report::Twice { step: 15.625, rounding, named }, median, variation, 6_000);
+            cells.extend([cell, WireCell { looks: 10, ..cell }]);
+        }
+    }
     cells
 }
 

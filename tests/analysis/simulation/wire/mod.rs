@@ -12,7 +12,7 @@ use analysis::{
     grid, values::GAMMA,
 };
 
-use self::cells::{MICROSECONDS, NEAREST, cell, nulls, thin, whole};
+use self::cells::{MICROSECONDS, NEAREST, cell, nulls, thin, twice, whole};
 use super::{
     ALPHA, Ending, Finds, Null, TOLERANCE, Tally, asked, design, exceeds, looked_at, measure, run_with, wrong,
 };
@@ -34,6 +34,8 @@ pub enum Report {
     Whole { rounding: Rounding, named: Clock },
     /// Values on multiples of this, in milliseconds; the clock is named as that.
     Stepped { step: f64, named: Clock },
+    /// Values on multiples of this, and these told in whole milliseconds; the clock is named as that.
+    Twice { step: f64, rounding: Rounding, named: Clock },
     /// Every second child has whole milliseconds, the others all digits; each names its clock.
     HalfWhole,
     /// The same, and nobody names a clock.
@@ -62,6 +64,11 @@ impl fmt::Display for Report {
             }
             Self::Stepped { step, named: Clock { step: Some(named), .. } } => {
                 write!(f, "steps of {step} ms, named {named}")
+            }
+            Self::Twice { step, rounding, named } => {
+                let unnamed = if named.step.is_none() { ", unnamed" } else { "" };
+                let down = if *rounding == Rounding::Down { ", cut off" } else { "" };
+                write!(f, "steps of {step} ms in whole ms{down}{unnamed}")
             }
             Self::HalfWhole => f.write_str("half the children whole ms"),
             Self::HalfWholeUnnamed => f.write_str("half the children whole ms, unnamed"),
@@ -114,7 +121,7 @@ impl Null for WireCell {
     fn finds(&self) -> [Finds; 2] {
         let step = match self.report {
             Report::Microseconds => 0.0,
-            Report::Stepped { step, .. } => step,
+            Report::Stepped { step, .. } | Report::Twice { step, .. } => step,
             // Most bounds are twice as high as the one before, or more.
             Report::Prometheus => return [Finds::seldom(1.2), Finds::promised(10.0)],
             _ => 1.0,
@@ -190,18 +197,21 @@ impl WireCell {
 
     /// What a manager makes of a child's report.
     fn values(&self, child: usize, times: &[f64]) -> Values {
-        let read = |rounding: Rounding| {
-            times.iter().map(move |time| match rounding {
-                Rounding::Nearest => time.round(),
-                Rounding::Down => time.floor(),
-            })
+        let whole = |time: f64, rounding: Rounding| match rounding {
+            Rounding::Nearest => time.round(),
+            Rounding::Down => time.floor(),
         };
+        let read = |rounding: Rounding| times.iter().map(move |time| whole(*time, rounding));
         let values = match self.report {
             Report::Microseconds => Values::of(times.iter().copied(), MICROSECONDS).unwrap(),
             Report::TwoClocksHistogram { .. } => in_buckets(times.iter().copied()),
             Report::Whole { rounding, named } => Values::of(read(rounding), named).unwrap(),
             Report::Stepped { step, named } => {
                 Values::of(times.iter().map(|time| (time / step).round() * step), named).unwrap()
+            }
+            Report::Twice { step, rounding, named } => {
+                Values::of(times.iter().map(|time| whole((time / step).round() * step, rounding)), named)
+                    .unwrap()
             }
             Report::HalfWhole if child.is_multiple_of(2) => {
                 Values::of(read(Rounding::Nearest), Clock::stepped(1.0, Rounding::Nearest)).unwrap()
@@ -294,6 +304,25 @@ fn two_clocks_in_one_histogram_are_told_from_one() {
         assert_eq!(run(&cell(report, 15.0, 0.1, 12_000).at(1.15), RUNS).failed, RUNS, "{report:?}");
         assert_eq!(run(&cell(report, 15.0, 0.1, 12_000).at(1.0), RUNS).passed, RUNS, "{report:?}");
     }
+}
+
+/// Once steps of 15 and 16 ms were taken for those of 1 ms.
+#[test]
+fn a_clock_that_is_rounded_twice_passes_nothing_that_it_does_not_show() {
+    const RUNS: u64 = 60;
+    for cell in twice().into_iter().filter(|cell| cell.median < 100.0) {
+        let found = run(&cell.at(1.1), RUNS);
+        assert!(!exceeds(found.passed, RUNS, ALPHA, 12), "{}: {found:?}", cell.name());
+    }
+    // Where a step is little beside what is measured, it is judged.
+    let cell = cell(
+        Report::Twice { step: 15.625, rounding: Rounding::Nearest, named: NEAREST },
+        1_000.0,
+        0.3,
+        12_000,
+    );
+    assert_eq!(run(&cell.at(1.0), RUNS).passed, RUNS);
+    assert_eq!(run(&cell.at(1.2), RUNS).failed, RUNS);
 }
 
 /// Who sees a coarse clock where there is none can't pass what a fine one could tell.
