@@ -240,14 +240,13 @@ fn more_calls(judgement: &Judgement, evidence: &Evidence, estimate: Estimate) ->
         (Tolerance::Shift(s), true) => s,
         (Tolerance::Shift(s), false) => -s,
     };
-    let distance =
-        match judgement.design.floor().filter(|_| evidence.tests.iter().any(TestEvidence::waits_for_floor)) {
-            Some(floor) => hypothesis.against_floor().distance(floor),
-            None => {
-                let error = 0.5 * (estimate.high? - estimate.low?) / normal_z(judgement.pass_level());
-                (tolerated - estimate.middle).abs() / error
-            }
-        };
+    let waits = evidence.tests.iter().any(TestEvidence::waits_for_floor);
+    let distance = if let Some(floor) = judgement.design.floor().filter(|_| waits) {
+        hypothesis.against_floor().distance(floor)
+    } else {
+        let error = 0.5 * (estimate.high? - estimate.low?) / normal_z(judgement.pass_level());
+        (tolerated - estimate.middle).abs() / error
+    };
     let (mut times, likely) = (2.0_f64, normal_z(1.0 - MORE_CALLS_PROBABILITY));
     for _ in 0..MORE_CALLS_ROUNDS {
         let z = judgement.demanded(hypothesis, times);

@@ -139,6 +139,7 @@ const fn neither() -> [bool; 2] {
     [true; 2]
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
 fn are_neither(not_ticks: &[bool; 2]) -> bool {
     *not_ticks == neither()
 }
@@ -160,18 +161,15 @@ impl Step {
 
     /// Takes notice of counted times.
     pub fn see_measured(&mut self, values: &Values) {
-        match values.exact() {
-            Some(pairs) => {
-                let values: Vec<f64> = pairs.iter().map(|(value, _)| *value).collect();
-                self.see(&values);
-                for (not, is) in self.not_ticks.iter_mut().zip([is_tick, is_cut_tick]) {
-                    *not = *not || !values.iter().all(|value| is(*value));
-                }
-            }
-            None => {
-                self.not_ticks = neither();
-                self.fine |= !self.size().is_some_and(|step| grid::fits(values, step));
-            }
+        let Some(pairs) = values.exact() else {
+            self.not_ticks = neither();
+            self.fine |= !self.size().is_some_and(|step| grid::fits(values, step));
+            return;
+        };
+        let values: Vec<f64> = pairs.iter().map(|(value, _)| *value).collect();
+        self.see(&values);
+        for (not, is) in self.not_ticks.iter_mut().zip([is_tick, is_cut_tick]) {
+            *not = *not || !values.iter().all(|value| is(*value));
         }
     }
 

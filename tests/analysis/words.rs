@@ -47,7 +47,8 @@ fn a_rate_near_its_floor_names_it() {
     insta::assert_snapshot!(found.evidence.sentence, @"Inconclusive: the canary's rate is between 158 % and 29094 % higher than the baseline's (14 of 20,000 calls, the baseline 1 of 20,000), by more than the allowed 5 %; but up to a rate of 0.05 % nothing fails (floor), and it isn't certain that the canary's, 0.07 %, is above that; about 480,000 more calls would most likely settle it, or allow more (floor).");
     // So many more calls with the same rates show that it is above.
     let more = found.evidence.more_calls.unwrap();
-    let times = |events: u64| (events * (40_000 + more) / 40_000, (40_000 + more) / 2);
+    let calls = 40_000 + more;
+    let times = |events: u64| (events * calls / 40_000, calls / 2);
     assert_eq!(rate(0.000_5, times(1), times(14)).verdict, Some(Verdict::Fail), "{more}");
 }
 
