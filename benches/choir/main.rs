@@ -31,6 +31,7 @@ mod page;
 mod pages;
 mod planning;
 mod postgres;
+#[allow(dead_code, reason = "tests draw more kinds of numbers")]
 #[path = "../../tests/shared/random.rs"]
 mod random;
 mod rows;

@@ -140,7 +140,7 @@ fn told(ratio: f64, runs: u64) -> f64 {
     let [null, change] = [1.0 + TOLERANCE, ratio].map(frequencies);
     let worth: Vec<f64> = null.iter().zip(&change).map(|(null, change)| (change / null).ln()).collect();
     let apart = (worth[SUMS - 1] - worth[0]) / (SUMS - 1) as f64;
-    let [null, change] = [null, change].map(summed);
+    let [null, change] = [summed(&null), summed(&change)];
     let run = |sums: &[f64], [fail, pass]: [f64; 2]| {
         means(10 * runs, |random| {
             // Rank sums are whole numbers: between two of them chance decides, so that any level can be had.
@@ -157,7 +157,7 @@ fn told(ratio: f64, runs: u64) -> f64 {
     };
     let mut thresholds = [(POWER / ALPHA).ln(), ((1.0 - POWER) / (1.0 - ALPHA)).ln()];
     for _ in 0..ROUNDS {
-        let ([alpha, _], [power, steps]) = (run(&null, thresholds), run(&change, thresholds));
+        let ([alpha, _], [power, _]) = (run(&null, thresholds), run(&change, thresholds));
         thresholds[0] += (alpha / ALPHA).ln();
         thresholds[1] -= ((1.0 - power) / (1.0 - POWER)).ln();
     }
@@ -178,7 +178,7 @@ fn frequencies(ratio: f64) -> Vec<f64> {
     found.iter().map(|part| part.max(0.5 / DRAWS as f64)).collect()
 }
 
-fn summed(frequencies: Vec<f64>) -> Vec<f64> {
+fn summed(frequencies: &[f64]) -> Vec<f64> {
     frequencies
         .iter()
         .scan(0.0, |sum, part| {
