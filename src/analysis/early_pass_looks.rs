@@ -1,4 +1,4 @@
-//! Looks of a judgement at whether it passes before its end: the rules of [`super::early`] over its hypotheses.
+//! Looks of a judgement at whether it passes before its end: the rules of [`super::early_pass`] over its hypotheses.
 
 use super::{
     early_pass::spent,

@@ -45,7 +45,7 @@ impl Independent {
         Self { events: counts.events as f64 / factor, calls: counts.calls as f64 / factor }
     }
 
-    /// What there is to tell, as [`super::spending`] takes it: against a given share each call tells as much as another.
+    /// What there is to tell, as [`super::alpha_spending`] takes it: against a given share each call tells as much as another.
     pub fn information(self, limit: f64) -> f64 {
         self.calls * limit * (1.0 - limit)
     }
