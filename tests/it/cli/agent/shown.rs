@@ -192,8 +192,7 @@ fn the_help_tells_what_to_begin_with() {
               Address of /metrics and /healthz, besides the control socket
 
           --log-level <LEVEL>
-              trace, debug, info, warn, error, or per module: info,agent=debug [default:
-              info]
+              trace, debug, info, warn, error, or per module: info,agent=debug [default: info]
 
           --log-format <FORMAT>
               human or json [default: human]
