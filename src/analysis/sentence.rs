@@ -123,13 +123,7 @@ impl Sentence<'_> {
         }
         let (span, counted) = (self.span(effect), self.counted());
         if let Some((whose, rate, floor)) = self.near_floor() {
-            let more = self.evidence.more_calls.map_or_else(
-                || format!("measure more {things}"),
-                |more| {
-                    let (count, command) = (thousands(more), self.command(more));
-                    format!("about {count} more {things} would most likely settle it{command}")
-                },
-            );
+            let more = self.settled_by_more().unwrap_or_else(|| format!("measure more {things}"));
             return format!(
                 "{span}{counted}, by more than the allowed {allowed}; but up to a rate of {} nothing fails (floor), and it isn't \
                  certain that {whose}, {}, is above that; {more}, or allow more (floor)",
@@ -137,11 +131,8 @@ impl Sentence<'_> {
                 percent(rate)
             );
         }
-        let more = match self.evidence.more_calls {
-            Some(more) => {
-                let (count, command) = (thousands(more), self.command(more));
-                format!("about {count} more {things} would most likely settle it{command}")
-            }
+        let more = match self.settled_by_more() {
+            Some(more) => more,
             None if self.design.run_variation.is_some() => format!(
                 "more {things} hardly help, for one version varies by as much from run to run: compare with a baseline beside \
                  it, or {allow_more}"
@@ -166,6 +157,13 @@ impl Sentence<'_> {
                 format!("{span}{counted}; {allowed} is allowed, and it isn't certain that this holds; {more}")
             }
         }
+    }
+
+    /// How many more calls or points would settle it, where that can be told.
+    fn settled_by_more(&self) -> Option<String> {
+        let more = self.evidence.more_calls?;
+        let (count, things, command) = (thousands(more), self.things(), self.command(more));
+        Some(format!("about {count} more {things} would most likely settle it{command}"))
     }
 
     /// Where all that keeps a rate from failing is its floor: whose rate that is, the rate and the floor.
