@@ -6,6 +6,7 @@ use tokio::{sync::oneshot, time::timeout};
 
 use super::{
     Engine, EngineError, audit,
+    error::unwritable,
     mailbox::{By, Envelope},
 };
 use ab_releases::Kind;
@@ -34,10 +35,7 @@ impl Engine {
         time_limit: Duration,
     ) -> Result<Registration, EngineError> {
         let event = audit::registered(&row.kind, &row.name, row.removed_ms.is_some(), by.note.as_deref());
-        let event = event.map_err(|error| {
-            tracing::error!(%error, "an event has no stored form");
-            EngineError::Failed
-        })?;
+        let event = event.map_err(|error| unwritable(&error))?;
         let ((in_use, is_used), (stored, is_stored)) = (oneshot::channel(), oneshot::channel());
         let envelope = Envelope::Register { row, kind, event: (by.actor, event), in_use, stored };
         let call = async {
