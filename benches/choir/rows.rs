@@ -435,14 +435,14 @@ fn answering(server: Server, requests: &Requests) -> anyhow::Result<Server> {
         thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async move {
-                let time_limit = Instant::now() + PREPARATION;
+                let deadline = Instant::now() + PREPARATION;
                 let mut connection = Connection::open(address).await?;
                 loop {
                     let (status, ..) = connection.exchange(&request).await?;
                     if status == 200 {
                         return anyhow::Ok(());
                     }
-                    ensure!(status == 503 && Instant::now() < time_limit, "the server answers {status}");
+                    ensure!(status == 503 && Instant::now() < deadline, "the server answers {status}");
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }
             })

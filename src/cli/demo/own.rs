@@ -274,12 +274,12 @@ impl OwnStage<'_> {
     /// what it should be, or they had time enough.
     async fn settled(&self, is_good: bool, serves_alone: impl Fn(&Status, bool) -> bool) -> (usize, usize) {
         let wanted = if is_good { (AGENTS, 0) } else { (0, AGENTS) };
-        let time_limit = Instant::now() + CHILDREN_LIMIT;
+        let deadline = Instant::now() + CHILDREN_LIMIT;
         loop {
             let statuses = self.statuses().await;
             let at = |is_base: bool| statuses.iter().filter(|status| serves_alone(status, is_base)).count();
             let found = (at(false), at(true));
-            if found == wanted || Instant::now() > time_limit {
+            if found == wanted || Instant::now() > deadline {
                 return found;
             }
             sleep(LOOK_EVERY).await;

@@ -141,10 +141,10 @@ async fn play_one(
 
 /// What the children say, once it is what it should be or they had time enough.
 async fn settled(tree: &Tree, wanted: Running) -> Running {
-    let time_limit = Instant::now() + CHILDREN_LIMIT;
+    let deadline = Instant::now() + CHILDREN_LIMIT;
     loop {
         let found = running(tree);
-        if found == wanted || Instant::now() > time_limit {
+        if found == wanted || Instant::now() > deadline {
             return found;
         }
         sleep(LOOK_EVERY).await;

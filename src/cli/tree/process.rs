@@ -85,8 +85,8 @@ impl Process {
     pub async fn stop(mut self) {
         // One that is gone already can't be told.
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
-        let time_limit = Instant::now() + STOP_LIMIT;
-        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < time_limit {
+        let deadline = Instant::now() + STOP_LIMIT;
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
             sleep(LOOK_EVERY).await;
         }
     }

@@ -1,4 +1,4 @@
-//! What was counted goes from a process that hands over to the one that takes over; what goes where stands in `call-metrics/snapshot.rs`.
+//! What was counted goes from a process that hands over to the one that takes over; what goes where stands in `call-metrics/handover.rs`.
 
 use std::{
     sync::{

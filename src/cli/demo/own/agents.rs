@@ -84,8 +84,8 @@ impl Agents {
             // One that is gone already can't be told.
             let _ = kill_process(Pid::from_child(&agent.process), Signal::TERM);
         }
-        let time_limit = Instant::now() + STOP_LIMIT;
-        while self.agents.iter_mut().any(Agent::runs) && Instant::now() < time_limit {
+        let deadline = Instant::now() + STOP_LIMIT;
+        while self.agents.iter_mut().any(Agent::runs) && Instant::now() < deadline {
             sleep(LOOK_EVERY).await;
         }
         let late = self.agents.iter_mut().filter_map(|agent| agent.runs().then_some(agent.process.id()));
