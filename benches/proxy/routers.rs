@@ -12,6 +12,9 @@ use std::{
 };
 
 use anyhow::Context as _;
+use router::haproxy::config::{Folder, Frame};
+use router::log_line::LogPath;
+use router::nginx::config::{Layout, Log};
 use router::{
     Router,
     haproxy::{self, Haproxy},
@@ -22,9 +25,6 @@ use tokio::{runtime::Runtime, time::Instant};
 use traffic::{
     HashFunction, Shares, Table,
     desired::{DesiredConfig, Listen, Number, Protocol, Service, ServiceSpec, StickyTo, Variation},
-    haproxy::{Folder, Frame},
-    log_line::LogPath,
-    nginx::{Layout, Log},
 };
 
 use crate::{

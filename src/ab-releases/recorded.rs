@@ -2,7 +2,6 @@
 
 use protocol::ab_releases::{HeaderMatch, RolloutStrategy, TrafficSplit};
 use serde::{Deserialize, Serialize};
-use traffic::desired::StickyTo;
 
 use super::{
     Kind, Names, Uuid,
@@ -147,23 +146,11 @@ fn alone(variations: usize, which: usize) -> Vec<u16> {
 
 /// By what calls are told apart.
 fn split(strategy: &Strategy, subject: usize) -> Option<TrafficSplit> {
-    let (sticky_key, rule) = match strategy.subject(subject)? {
-        Subject::Service(service) => (
-            service.sticky.as_ref().map(|sticky| match sticky {
-                StickyTo::Cookie(name) => format!("cookie:{name}"),
-                StickyTo::Header(name) => format!("header:{name}"),
-                StickyTo::Address => "address".to_owned(),
-            }),
-            service.rule.as_ref().map(|rule| (service, rule)),
-        ),
-        Subject::Function(function) => (
-            function.sticky.as_ref().map(|sticky| match sticky {
-                Sticky::Cookie(name) => format!("cookie:{name}"),
-                Sticky::Header(name) => format!("header:{name}"),
-                Sticky::Address => "address".to_owned(),
-            }),
-            None,
-        ),
+    let (sticky, rule) = match strategy.subject(subject)? {
+        Subject::Service(service) => {
+            (service.sticky.as_ref().map(Sticky::from), service.rule.as_ref().map(|rule| (service, rule)))
+        }
+        Subject::Function(function) => (function.sticky.clone(), None),
     };
     let header_match = rule.map(|(service, rule)| HeaderMatch {
         header: rule.name.to_string(),
@@ -175,7 +162,7 @@ fn split(strategy: &Strategy, subject: usize) -> Option<TrafficSplit> {
             })
             .collect(),
     });
-    let kind = match (&header_match, &sticky_key) {
+    let kind = match (&header_match, &sticky) {
         (Some(_), _) => "header",
         (None, Some(_)) => "sticky",
         (None, None) => "percentage",
@@ -183,7 +170,7 @@ fn split(strategy: &Strategy, subject: usize) -> Option<TrafficSplit> {
     Some(TrafficSplit {
         kind: kind.to_owned(),
         percentages: std::collections::BTreeMap::new(),
-        sticky_key,
+        sticky_key: sticky.map(|sticky| sticky.to_string()),
         header_match,
     })
 }

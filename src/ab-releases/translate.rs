@@ -10,7 +10,7 @@ use protocol::ab_releases::{
 };
 use serde_json::{Map, Value, json};
 use traffic::{
-    MAX_VARIATIONS,
+    MAX_VARIATIONS, Sticky,
     desired::{CookieName, HeaderName, StickyTo, Target},
 };
 
@@ -375,11 +375,7 @@ fn told_apart(body: &NewABRelease, split: &TrafficSplit) -> Result<Vec<(&'static
 /// A sticky key as a strategy has it.
 pub(super) fn sticky_form(key: &str) -> Result<Value, Fault> {
     let sticky = sticky_of(key).map_err(|why| Fault::new("trafficSplit.stickyKey", why))?;
-    Ok(match sticky {
-        StickyTo::Cookie(name) => json!({"cookie": name.to_string()}),
-        StickyTo::Header(name) => json!({"header": name.to_string()}),
-        StickyTo::Address => json!("address"),
-    })
+    Ok(json!(Sticky::from(&sticky)))
 }
 
 /// `cookie:NAME`, `header:NAME`, `address`; a bare name is that of a cookie.

@@ -101,7 +101,7 @@ fn push_routing(text: &mut String, function: &Function) {
         }
     }
     if let Some(retry) = function.retry {
-        let _ = writeln!(text, "    retry: {}", retry.word());
+        let _ = writeln!(text, "    retry: {}", retry.name());
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use model::traffic::TransportProtocol;
 use serde::{Deserialize, Serialize};
 use traffic::{
     HashFunction, Shares, Table,
@@ -10,17 +9,6 @@ use traffic::{
 };
 
 use super::retry::Retry;
-
-/// A protocol as it is told.
-#[must_use]
-pub const fn told_protocol(protocol: Protocol) -> TransportProtocol {
-    match protocol {
-        Protocol::Http => TransportProtocol::Http,
-        Protocol::Https => TransportProtocol::Https,
-        Protocol::Tcp => TransportProtocol::Tcp,
-        Protocol::Udp => TransportProtocol::Udp,
-    }
-}
 
 /// What the key of a service begins with. Names of functions have no `/`, so the two never meet.
 const PREFIX: &str = "service/";

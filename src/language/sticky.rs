@@ -3,7 +3,7 @@
 //! It says how whoever routes the calls goes about it: so many calls are worth as much as their users, and nobody is to take
 //! them for independent ones. Nothing here routes by it.
 
-use serde::{Deserialize, Serialize};
+pub use model::traffic::Sticky;
 
 use super::{
     diagnostic::quoted,
@@ -16,18 +16,6 @@ use super::{
 
 /// Longest name of a cookie or header, in bytes.
 pub const MAX_STICKY_NAME_BYTES: usize = 128;
-
-/// All calls in which this is the same go to one version.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Sticky {
-    /// The value of the cookie of this name.
-    Cookie(String),
-    /// The value of the header of this name.
-    Header(String),
-    /// The caller's address.
-    Address,
-}
 
 /// `{cookie: NAME}`, `{header: NAME}` or `address`.
 pub(super) fn read(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<Sticky> {

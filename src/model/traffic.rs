@@ -14,10 +14,10 @@ pub const WHOLE: u16 = 10_000;
 #[schema(as = LedService)]
 pub struct LedForm {
     /// At most 64.
-    pub ports: Vec<PortForm>,
+    pub ports: Vec<Listen>,
     /// By what calls stay with one variation; absent: each call goes to any.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub sticky: Option<StickyByForm>,
+    pub sticky: Option<Sticky>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub header: Option<RuleForm>,
     /// What the keys of calls are hashed with.
@@ -31,21 +31,68 @@ pub struct LedForm {
 }
 
 /// Where a service takes calls.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = ServicePort)]
-pub struct PortForm {
+pub struct Listen {
     pub port: u16,
-    pub protocol: TransportProtocol,
+    pub protocol: Protocol,
+}
+
+/// A port of a machine, which one service has at most: those of UDP are others than those of TCP, by which HTTP goes too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Socket {
+    pub port: u16,
+    pub is_udp: bool,
+}
+
+impl Listen {
+    #[must_use]
+    pub fn socket(self) -> Socket {
+        Socket { port: self.port, is_udp: self.protocol.is_udp() }
+    }
 }
 
 /// What is spoken at a port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "UPPERCASE")]
-pub enum TransportProtocol {
+#[schema(as = TransportProtocol)]
+pub enum Protocol {
     Http,
     Https,
     Tcp,
     Udp,
+}
+
+impl Protocol {
+    pub const ALL: [Self; 4] = [Self::Http, Self::Https, Self::Tcp, Self::Udp];
+
+    /// That of a service which takes calls there.
+    #[must_use]
+    pub fn of(listens: &[Listen]) -> Self {
+        listens.iter().map(|listen| listen.protocol).max().unwrap_or(Self::Http)
+    }
+
+    /// As it is written in strategies.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Http => "HTTP",
+            Self::Https => "HTTPS",
+            Self::Tcp => "TCP",
+            Self::Udp => "UDP",
+        }
+    }
+
+    #[must_use]
+    pub fn is_udp(self) -> bool {
+        self == Self::Udp
+    }
+
+    /// Whether its calls have headers, so that cookies, headers and rules mean something.
+    #[must_use]
+    pub fn is_http(self) -> bool {
+        matches!(self, Self::Http | Self::Https)
+    }
 }
 
 /// Ports at which services of a router may be: from the first to the last.
@@ -55,24 +102,24 @@ pub struct OpenPorts {
     pub last: u16,
     /// Of HTTP also for HTTPS; absent: whatever is spoken there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub protocol: Option<TransportProtocol>,
+    pub protocol: Option<Protocol>,
 }
 
 impl OpenPorts {
     /// Whether this may be spoken there.
     #[must_use]
-    pub fn are_for(&self, protocol: TransportProtocol) -> bool {
+    pub fn are_for(&self, protocol: Protocol) -> bool {
         let plain = |protocol| match protocol {
-            TransportProtocol::Http | TransportProtocol::Https => TransportProtocol::Http,
-            TransportProtocol::Tcp => TransportProtocol::Tcp,
-            TransportProtocol::Udp => TransportProtocol::Udp,
+            Protocol::Http | Protocol::Https => Protocol::Http,
+            Protocol::Tcp => Protocol::Tcp,
+            Protocol::Udp => Protocol::Udp,
         };
         self.protocol.is_none_or(|own| plain(own) == plain(protocol))
     }
 
     /// Whether a service that speaks this may be at a port.
     #[must_use]
-    pub fn take(&self, port: u16, protocol: TransportProtocol) -> bool {
+    pub fn take(&self, port: u16, protocol: Protocol) -> bool {
         (self.first..=self.last).contains(&port) && self.are_for(protocol)
     }
 }
@@ -88,13 +135,37 @@ impl std::fmt::Display for OpenPorts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = StickyBy)]
-pub enum StickyByForm {
+pub enum Sticky {
     /// The name of a cookie.
     Cookie(String),
     /// The name of a header.
     Header(String),
     /// The address of the caller.
     Address,
+}
+
+/// `cookie:NAME`, `header:NAME` or `address`, as [`Sticky::named`] reads it.
+impl std::fmt::Display for Sticky {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Cookie(name) => write!(f, "cookie:{name}"),
+            Self::Header(name) => write!(f, "header:{name}"),
+            Self::Address => f.write_str("address"),
+        }
+    }
+}
+
+impl Sticky {
+    /// Of `cookie:NAME`, `header:NAME` or `address`.
+    #[must_use]
+    pub fn named(text: &str) -> Option<Self> {
+        match text.split_once(':') {
+            Some(("cookie", name)) if !name.is_empty() => Some(Self::Cookie(name.to_owned())),
+            Some(("header", name)) if !name.is_empty() => Some(Self::Header(name.to_owned())),
+            None if text == "address" => Some(Self::Address),
+            Some(_) | None => None,
+        }
+    }
 }
 
 /// A header whose value asks for a variation.

@@ -2,9 +2,8 @@
 //!
 //! What a newer agent adds is passed over by an older proxy, unless it raises `format`: that is refused by name.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
+pub use traffic::{HashFunction, Retry, RuleForm, Sticky};
 
 /// The newest form of the table that this program knows.
 pub const FORMAT: u32 = 3;
@@ -83,13 +82,13 @@ pub struct ServiceForm {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub salt: String,
     #[serde(default)]
-    pub hash: HashForm,
+    pub hash: HashFunction,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sticky: Option<StickyForm>,
+    pub sticky: Option<Sticky>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub header: Option<HeaderForm>,
+    pub header: Option<RuleForm>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry: Option<RetryForm>,
+    pub retry: Option<Retry>,
     /// Calls that the stable variation answered and that are made once more, for comparison alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shadow: Option<ShadowForm>,
@@ -160,29 +159,6 @@ impl ProtocolForm {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum HashForm {
-    #[default]
-    Murmur2,
-    Xxh32,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum StickyForm {
-    Cookie(String),
-    Header(String),
-    Address,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeaderForm {
-    pub name: String,
-    /// Values, and the names of the variations that they ask for.
-    pub values: BTreeMap<String, String>,
-}
-
 /// Copies of calls of GET, HEAD and OPTIONS without a body go to a variation as well, marked with `X-Choirmaster-Shadow: 1`. Its
 /// answers are compared with those of the stable variation, and nobody gets them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -191,14 +167,6 @@ pub struct ShadowForm {
     pub variation: String,
     /// How many of the calls that can be copied are, in units of 0.01 %.
     pub share: u16,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RetryForm {
-    Failed,
-    Refused,
-    Never,
 }
 
 fn format_1() -> u32 {

@@ -6,7 +6,7 @@ use std::{
     net::{IpAddr, SocketAddr, TcpListener},
 };
 
-use traffic::adopt::is_taken;
+use crate::adopt::is_taken;
 
 /// Who has a port.
 pub(crate) enum PortOwner {

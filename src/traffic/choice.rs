@@ -1,17 +1,8 @@
 use std::net::IpAddr;
 
-use crate::{Bucket, GROUPS, HashFunction, Table, Variation, hash::group_of_key};
+use model::traffic::Sticky;
 
-/// What makes two calls the same caller's, who then keeps the variation while the shares stay.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sticky {
-    /// The value of a cookie. Who has none is given one.
-    Cookie(Box<str>),
-    /// The value of a header. Who sends none is drawn anew with each call.
-    Header(Box<str>),
-    /// The caller's address.
-    Address,
-}
+use crate::{Bucket, GROUPS, HashFunction, Table, Variation, hash::group_of_key};
 
 /// A header whose value names a variation: who sends it gets that one, whatever the shares.
 #[derive(Debug, Clone, PartialEq, Eq)]

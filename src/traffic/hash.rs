@@ -30,24 +30,7 @@ impl HashFunction {
         }
     }
 
-    /// Those that a kind of router knows, the usual one first; none of a kind that nobody here knows.
-    #[must_use]
-    pub fn of_router(kind: &str) -> &'static [Self] {
-        match kind {
-            "embedded" => &[Self::Murmur2, Self::Xxh32],
-            "nginx" => &[Self::Murmur2],
-            "haproxy" => &[Self::Xxh32],
-            _ => &[],
-        }
-    }
-
-    /// The one by which a kind of router draws users where a service asks for a function or for none.
-    #[must_use]
-    pub fn drawn_by(kind: &str, asked: Option<Self>) -> Option<Self> {
-        Self::chosen(Self::of_router(kind), asked)
-    }
-
-    /// The same for whatever knows these, the usual one first.
+    /// The one by which a router draws users that knows these, the usual one first, where a service asks for one or for none.
     #[must_use]
     pub fn chosen(known: &[Self], asked: Option<Self>) -> Option<Self> {
         asked.filter(|asked| known.contains(asked)).or_else(|| known.first().copied())

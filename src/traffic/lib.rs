@@ -21,26 +21,26 @@
 //!
 //! Deliberately not here: connections and counts.
 
-pub mod adopt;
 mod bucket_table;
 mod choice;
 pub mod desired;
-pub mod haproxy;
 mod hash;
 pub mod health;
-pub mod log_line;
-pub mod nginx;
 pub mod observed;
 mod repeat;
+mod router_kind;
 mod shares;
 
 use serde::{Deserialize, Serialize};
 
+pub use model::traffic::{RuleForm, Sticky};
+
 pub use self::{
     bucket_table::{Run, Table, TableError},
-    choice::{Call, Choice, HeaderRule, Sticky, choose},
+    choice::{Call, Choice, HeaderRule, choose},
     hash::{Bucket, GROUPS, HashFunction, group_of_key, murmur2},
     repeat::{Failure, Recent, Retry, may_repeat},
+    router_kind::{MeasuredBy, RouterAbilities, RouterKind, StickyAbilities},
     shares::{MAX_VARIATIONS, Shares, SharesError},
 };
 

@@ -1,5 +1,8 @@
+use serde::{Deserialize, Serialize};
+
 /// When a call that a new version failed is repeated on the stable one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Retry {
     /// Whenever it failed before anything of the answer was passed on, though the new version may have carried it out.
     Failed,
@@ -9,6 +12,18 @@ pub enum Retry {
 }
 
 impl Retry {
+    pub const ALL: [Self; 3] = [Self::Failed, Self::Refused, Self::Never];
+
+    /// As it is written in strategies.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+            Self::Never => "never",
+        }
+    }
+
     /// What holds for a method where nothing was declared: those that may be carried out twice are repeated.
     #[must_use]
     pub fn default_for(method: &[u8]) -> Self {

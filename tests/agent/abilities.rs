@@ -20,7 +20,6 @@ use proxy::{
     },
 };
 use rcgen::{CertificateParams, KeyPair};
-use router::Measured;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -29,7 +28,7 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 use traffic::{
-    HashFunction,
+    HashFunction, MeasuredBy, RouterKind,
     desired::{DesiredConfig, Protocol},
 };
 
@@ -138,13 +137,13 @@ impl tried::Router for Embedded {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_proxy_can_do_what_the_readme_and_the_code_say() {
     let found = tried::try_all(&Embedded::start()).await;
-    let can = router::Kind::Embedded.can();
-    assert_eq!((&*found.protocols, found.rule), (router::Kind::Embedded.protocols(), can.rule));
+    let can = RouterKind::Embedded.abilities();
+    assert_eq!((&*found.protocols, found.rule), (can.protocols, can.rule));
     assert_eq!(found.counts_connections, can.counts_connections);
     let sticky =
         [("cookie", can.sticky.cookie), ("header", can.sticky.header), ("address", can.sticky.address)];
     assert!(sticky.iter().all(|(by, can)| found.sticky.contains(by) == *can), "{found:?} {can:?}");
     // That it counts so is tried in the tests of the proxy.
-    assert_eq!(can.measured, Measured::Counters);
+    assert_eq!(can.measured, MeasuredBy::Counters);
     tried::check("the proxy", &found.cells("its counters, times in µs"));
 }

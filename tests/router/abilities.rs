@@ -2,9 +2,9 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use router::{Measured, Router, RouterError};
+use router::{Router, RouterError};
 use traffic::{
-    HashFunction,
+    HashFunction, MeasuredBy,
     desired::{DesiredConfig, Protocol},
 };
 
@@ -76,16 +76,16 @@ impl<R: Real + Named> tried::Router for Led<R> {
 
 async fn does_what_is_said<R: Real + Named>() {
     let found = tried::try_all(&Led::<R>::start().await).await;
-    let can = R::KIND.can();
-    assert_eq!((&*found.protocols, found.rule), (R::KIND.protocols(), can.rule));
+    let can = R::KIND.abilities();
+    assert_eq!((&*found.protocols, found.rule), (can.protocols, can.rule));
     assert_eq!(found.counts_connections, can.counts_connections);
     let sticky =
         [("cookie", can.sticky.cookie), ("header", can.sticky.header), ("address", can.sticky.address)];
     assert!(sticky.iter().all(|(by, can)| found.sticky.contains(by) == *can), "{found:?} {can:?}");
     // That it is counted so is tried in the conformance suite.
     let counted = match can.measured {
-        Measured::Counters => "its counters, times in µs",
-        Measured::Log => "lines that it logs, times in ms",
+        MeasuredBy::Counters => "its counters, times in µs",
+        MeasuredBy::Log => "lines that it logs, times in ms",
     };
     tried::check(R::NAME, &found.cells(counted));
 }

@@ -1,6 +1,6 @@
-use router::Kind;
+use traffic::RouterKind;
 
 #[test]
 fn kinds_are_written_each_in_one_way() {
-    assert_eq!(Kind::ALL.map(Kind::name), ["embedded", "nginx", "haproxy"]);
+    assert_eq!(RouterKind::ALL.map(RouterKind::name), ["embedded", "nginx", "haproxy"]);
 }

@@ -4,11 +4,13 @@
 #![allow(async_fn_in_trait, reason = "of tests alone")]
 
 mod abilities;
+mod adopted;
 mod conformance;
 mod controller;
 mod haproxy;
 mod health;
 mod kinds;
+mod log_lines;
 mod loss;
 mod measure;
 mod names;

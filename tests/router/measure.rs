@@ -15,11 +15,12 @@ use std::{
 };
 
 use call_metrics::Cursor;
+use router::log_line::LogPath;
 use router::{
-    Answer, Applied, Checked, Kind, Router, RouterError,
+    Answer, Applied, Checked, Operations, Router, RouterError,
     measure::{Measure, MeasureError, Settings, Totals},
 };
-use traffic::{desired::DesiredConfig, log_line::LogPath, observed::ObservedConfig};
+use traffic::{RouterKind, desired::DesiredConfig, observed::ObservedConfig};
 
 use crate::loss::wait::wait_until;
 
@@ -37,17 +38,9 @@ impl Told {
     }
 }
 
-impl Router for Told {
-    fn kind(&self) -> Kind {
-        Kind::Haproxy
-    }
-
-    fn apply<'a>(&'a self, _wanted: &'a DesiredConfig) -> Answer<'a, Applied> {
-        Self::none()
-    }
-
-    fn read(&self) -> Answer<'_, ObservedConfig> {
-        Self::none()
+impl Operations for Told {
+    fn kind(&self) -> RouterKind {
+        RouterKind::Haproxy
     }
 
     fn check<'a>(&'a self, _config: Option<&'a Path>) -> Answer<'a, Checked> {
@@ -60,6 +53,16 @@ impl Router for Told {
 
     fn adopt<'a>(&'a self, _: &'a str) -> Answer<'a, String> {
         Box::pin(async { Err(RouterError::Unable { router: "nobody", what: "nothing".to_owned() }) })
+    }
+}
+
+impl Router for Told {
+    fn apply<'a>(&'a self, _wanted: &'a DesiredConfig) -> Answer<'a, Applied> {
+        Self::none()
+    }
+
+    fn read(&self) -> Answer<'_, ObservedConfig> {
+        Self::none()
     }
 
     fn connections<'a>(&'a self, _service: &'a str, _variation: &'a str) -> Answer<'a, Option<u64>> {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 pub use model::traffic::RouterPhase;
 pub use proxy::{
     control::form::TableNumber,
-    form::{RetryForm, StickyForm},
+    form::{Retry, Sticky},
 };
 use serde::{Deserialize, Serialize};
 
@@ -155,9 +155,9 @@ fn is_reached() -> bool {
 pub struct FunctionStatus {
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sticky: Option<StickyForm>,
+    pub sticky: Option<Sticky>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry: Option<RetryForm>,
+    pub retry: Option<Retry>,
     pub stable: VersionStatus,
     /// What a release tries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -334,9 +334,9 @@ pub struct NewFunction {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sticky: Option<StickyForm>,
+    pub sticky: Option<Sticky>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry: Option<RetryForm>,
+    pub retry: Option<Retry>,
 }
 
 /// It is served.

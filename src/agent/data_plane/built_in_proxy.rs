@@ -7,28 +7,24 @@ use std::{
 
 use bytes::Bytes;
 use call_metrics::{Cursor, Reading};
-use language::Retry;
-use model::traffic::{OpenPorts, TransportProtocol};
+use model::traffic::OpenPorts;
 use proxy::{
     control::{
         client::{Client, ClientError},
         form::{Applied, Drained, Status, TableNumber, Unreachable},
     },
-    form::{
-        HashForm, HeaderForm, ProtocolForm, RetryForm, ServiceForm, StickyForm, TableForm, TransportForm,
-        VariationForm, format_of,
-    },
+    form::{ProtocolForm, ServiceForm, TableForm, TransportForm, VariationForm, format_of},
 };
-use router::{Checked, Kind, controller::Phase};
+use router::adopt::AdoptError;
+use router::{Checked, Operations, RouterError, controller::Phase};
 use tokio::{
     sync::Notify,
     task::JoinSet,
     time::{Instant, sleep, timeout},
 };
 use traffic::{
-    HashFunction, Variation as Which,
-    adopt::AdoptError,
-    desired::{DesiredConfig, Number, Protocol, Service, StickyTo, Target},
+    RouterKind,
+    desired::{DesiredConfig, Number, Protocol, Service, Target},
     observed::{ObservedConfig, SeenService, SeenTarget, SeenVariation},
 };
 
@@ -212,15 +208,52 @@ impl BuiltInProxy {
     }
 }
 
+impl Operations for BuiltInProxy {
+    fn kind(&self) -> RouterKind {
+        RouterKind::Embedded
+    }
+
+    /// It has no configuration of its own that a table could not fit.
+    fn check<'a>(&'a self, config: Option<&'a Path>) -> router::Answer<'a, Checked> {
+        Box::pin(async move {
+            match config {
+                Some(_) => Err(unable(&"it is led by tables, and has no configuration to be checked")),
+                None => Ok(Checked { refused: None, left_over: Vec::new() }),
+            }
+        })
+    }
+
+    fn reload(&self) -> router::Answer<'_, ()> {
+        Box::pin(async {
+            Err(unable(&"it has nothing to load: its tables come into force as they are told"))
+        })
+    }
+
+    /// Its tables are told by whoever leads it, and it has no configuration of an operator's: what it serves is led.
+    fn adopt<'a>(&'a self, service: &'a str) -> router::Answer<'a, String> {
+        Box::pin(async move {
+            let seen = self.view().seen;
+            let known: Vec<String> = seen.iter().flat_map(|seen| seen.services.keys().cloned()).collect();
+            let name = service.to_owned();
+            let error = if known.contains(&name) {
+                AdoptError::Led { name }
+            } else {
+                AdoptError::Unknown { name, known }
+            };
+            Err(unable(&error))
+        })
+    }
+}
+
 impl DataPlane for BuiltInProxy {
-    fn kind(&self) -> Kind {
-        Kind::Embedded
+    fn operations(&self) -> &dyn Operations {
+        self
     }
 
     fn abilities(&self) -> Abilities {
         Abilities {
-            name: "the proxy",
-            hashes: HashFunction::of_router(Kind::Embedded.name()),
+            name: RouterKind::Embedded.title(),
+            hashes: RouterKind::Embedded.abilities().hashes,
             empties_within_ms: None,
             counts_after_ms: 0,
         }
@@ -299,9 +332,9 @@ impl DataPlane for BuiltInProxy {
                 let open = |port| OpenPorts { first: port, last: port, protocol: Some(protocol) };
                 ports.map(open).collect::<Vec<_>>()
             };
-            let mut open = at(&status.listen, TransportProtocol::Http);
-            open.extend(at(&status.tcp, TransportProtocol::Tcp));
-            open.extend(at(&status.udp, TransportProtocol::Udp));
+            let mut open = at(&status.listen, Protocol::Http);
+            open.extend(at(&status.tcp, Protocol::Tcp));
+            open.extend(at(&status.udp, Protocol::Udp));
             open.dedup();
             Some(open)
         })
@@ -320,49 +353,18 @@ impl DataPlane for BuiltInProxy {
         })
     }
 
-    /// It has no configuration of its own that a table could not fit.
-    fn check<'a>(&'a self, config: Option<&'a Path>) -> Answer<'a, Result<Checked, Trouble>> {
-        Box::pin(async move {
-            match config {
-                Some(_) => Err(Trouble::refused(
-                    "the proxy is led by tables, and has no configuration to be checked",
-                )),
-                None => Ok(Checked { refused: None, left_over: Vec::new() }),
-            }
-        })
-    }
-
     /// It does what it was told last, and keeps that: whatever else is in force was told by somebody, and is replaced.
     fn repair(&self) -> Answer<'_, Result<(), Trouble>> {
         Box::pin(async { self.look_now().await.map(drop) })
     }
 
-    /// Its tables are told by whoever leads it, and it has no configuration of an operator's: what it serves is led.
-    fn adopt<'a>(&'a self, service: &'a str) -> Answer<'a, Result<String, Trouble>> {
-        Box::pin(async move {
-            let seen = self.view().seen;
-            let known: Vec<String> = seen.iter().flat_map(|seen| seen.services.keys().cloned()).collect();
-            let name = service.to_owned();
-            let error = if known.contains(&name) {
-                AdoptError::Led { name }
-            } else {
-                AdoptError::Unknown { name, known }
-            };
-            Err(Trouble::refused(error.to_string()))
-        })
-    }
-
-    fn reload(&self) -> Answer<'_, Result<(), Trouble>> {
-        Box::pin(async {
-            Err(Trouble::refused(
-                "the proxy has nothing to load: its tables come into force as they are told",
-            ))
-        })
-    }
-
     fn end(&self, at_most: Duration) -> Answer<'_, Result<bool, Trouble>> {
         Box::pin(self.end_now(at_most))
     }
+}
+
+fn unable(what: &dyn std::fmt::Display) -> RouterError {
+    RouterError::Unable { router: RouterKind::Embedded.title(), what: what.to_string() }
 }
 
 /// Tells whenever the proxy can't reach a version.
@@ -434,12 +436,6 @@ fn service_form(service: &Service, led: &ManagedService) -> ServiceForm {
             protocol: ProtocolForm::Http1,
         }
     });
-    let name_of = |which: Which| Some(service.variations.get(which.index())?.name.to_string());
-    let values = service.rule.iter().flat_map(|rule| &rule.values);
-    let header = service.rule.as_ref().map(|rule| HeaderForm {
-        name: rule.name.to_string(),
-        values: values.filter_map(|(value, which)| Some((value.to_string(), name_of(*which)?))).collect(),
-    });
     ServiceForm {
         name: service.name.to_string(),
         hosts: Vec::new(),
@@ -457,21 +453,10 @@ fn service_form(service: &Service, led: &ManagedService) -> ServiceForm {
         shares: None,
         runs: Some(service.table.runs().into_iter().map(|run| (run.from, run.to, run.variation.0)).collect()),
         salt: service.salt.to_string(),
-        hash: match service.hash {
-            HashFunction::Murmur2 => HashForm::Murmur2,
-            HashFunction::Xxh32 => HashForm::Xxh32,
-        },
-        sticky: service.sticky.as_ref().map(|sticky| match sticky {
-            StickyTo::Cookie(name) => StickyForm::Cookie(name.to_string()),
-            StickyTo::Header(name) => StickyForm::Header(name.to_string()),
-            StickyTo::Address => StickyForm::Address,
-        }),
-        header,
-        retry: led.retry.map(|retry| match retry {
-            Retry::Failed => RetryForm::Failed,
-            Retry::Refused => RetryForm::Refused,
-            Retry::Never => RetryForm::Never,
-        }),
+        hash: service.hash,
+        sticky: service.sticky.as_ref().map(Into::into),
+        header: service.rule_form(),
+        retry: led.retry,
         split: led.split.clone(),
     }
 }

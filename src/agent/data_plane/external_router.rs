@@ -1,6 +1,5 @@
 use std::{
     collections::VecDeque,
-    path::Path,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -12,27 +11,23 @@ use call_metrics::Cursor;
 use model::traffic::OpenPorts;
 use proxy::control::form::TableNumber;
 use router::{
-    Checked, Kind, Router, RouterError,
+    Operations, Router,
     controller::{DriveSettings, Lead, Phase, RouterEvent, Status, Stopped},
-    haproxy::Haproxy,
-    measure::{self, Measure, MeasureError, Reception},
+    measure::{self, Measure, Reception},
     names::System,
-    nginx::Nginx,
+    options::{OpenError, OpenRouter},
 };
 use tokio::{
     sync::{broadcast::error::RecvError, watch},
     task::JoinHandle,
     time::{Instant, timeout},
 };
-use traffic::{
-    HashFunction,
-    desired::{DesiredConfig, Number},
-};
+use traffic::desired::{DesiredConfig, Number};
 
 use super::{Answer, DataPlane, Drift, View};
 use crate::{
     runtime::VersionId,
-    settings::{LedKind, Ports, RouterSettings},
+    settings::{Ports, RouterSettings},
     state_machine::{Abilities, CountsReading, ReadBack, Trouble, TroubleKind, table::Table},
 };
 
@@ -50,17 +45,6 @@ const COUNTED_AFTER: Duration = Duration::from_secs(2);
 
 /// How much later than its deadline a drain may be told of.
 const LATE: Duration = Duration::from_secs(5);
-
-/// Why a router can't be led.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    #[error("{key}: {why}")]
-    Setting { key: String, why: String },
-    #[error(transparent)]
-    Router(#[from] RouterError),
-    #[error(transparent)]
-    Measure(#[from] MeasureError),
-}
 
 /// A router of somebody else's, which is led.
 #[derive(Debug)]
@@ -103,24 +87,7 @@ impl ExternalRouter {
     ///
     /// A setting can't be used, or what is ours of it can't be made.
     pub fn open(settings: &RouterSettings) -> Result<Self, OpenError> {
-        let wrong = |(key, why): (&str, String)| OpenError::Setting { key: key.to_owned(), why };
-        let measure = settings.kind.measure().map_err(wrong)?.map(Measure::open).transpose()?;
-        let router: Arc<dyn Router> = match &settings.kind {
-            LedKind::Nginx(nginx) => {
-                let nginx = Nginx::new(nginx.read().map_err(wrong)?);
-                Arc::new(match &measure {
-                    Some(measure) => nginx.measured(Arc::clone(measure)),
-                    None => nginx,
-                })
-            }
-            LedKind::Haproxy(haproxy) => {
-                let haproxy = Haproxy::open(haproxy.read().map_err(wrong)?)?;
-                Arc::new(match &measure {
-                    Some(measure) => haproxy.measured(Arc::clone(measure)),
-                    None => haproxy,
-                })
-            }
-        };
+        let OpenRouter { router, measure } = settings.options.open()?;
         Ok(Self::lead(router, measure, settings))
     }
 
@@ -160,7 +127,7 @@ impl ExternalRouter {
                     format!("port {} of {} is none that services may have here", listen.port, service.name);
                 return Err(Trouble::refused(text));
             }
-            if !kind.protocols().contains(&service.protocol()) {
+            if !kind.abilities().protocols.contains(&service.protocol()) {
                 let text = format!(
                     "{} doesn't lead {}, which {} is",
                     kind.name(),
@@ -300,18 +267,13 @@ fn ended(ended: Stopped) -> Trouble {
 }
 
 impl DataPlane for ExternalRouter {
-    fn kind(&self) -> Kind {
-        self.router.kind()
+    fn operations(&self) -> &dyn Operations {
+        &*self.router
     }
 
     fn abilities(&self) -> Abilities {
         let kind = self.router.kind();
-        let name = match kind {
-            Kind::Embedded => "the proxy",
-            Kind::Nginx => "nginx",
-            Kind::Haproxy => "HAProxy",
-        };
-        let hashes = HashFunction::of_router(kind.name());
+        let (name, hashes) = (kind.title(), kind.abilities().hashes);
         let within = (self.settings.drain + LATE).as_millis() as u64;
         let counts_after_ms = if self.measured.is_some() { COUNTED_AFTER.as_millis() as u64 } else { 0 };
         Abilities { name, hashes, empties_within_ms: Some(within), counts_after_ms }
@@ -368,24 +330,8 @@ impl DataPlane for ExternalRouter {
         Some(open.collect()).filter(|open: &Vec<_>| !open.is_empty())
     }
 
-    fn check<'a>(&'a self, config: Option<&'a Path>) -> Answer<'a, Result<Checked, Trouble>> {
-        Box::pin(async move {
-            self.router.check(config).await.map_err(|error| Trouble::passing(error.to_string()))
-        })
-    }
-
-    fn adopt<'a>(&'a self, service: &'a str) -> Answer<'a, Result<String, Trouble>> {
-        Box::pin(async move {
-            self.router.adopt(service).await.map_err(|error| Trouble::refused(error.to_string()))
-        })
-    }
-
     fn repair(&self) -> Answer<'_, Result<(), Trouble>> {
         Box::pin(async { self.lead.repair().await.map_err(ended) })
-    }
-
-    fn reload(&self) -> Answer<'_, Result<(), Trouble>> {
-        Box::pin(async { self.router.reload().await.map_err(|error| Trouble::passing(error.to_string())) })
     }
 
     /// It is somebody else's.

@@ -13,17 +13,18 @@ mod built_in_proxy;
 mod external_router;
 mod reachability;
 
-use std::{fmt, future::Future, path::Path, pin::Pin, sync::Arc, time::Duration};
+use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use call_metrics::Cursor;
 use model::traffic::OpenPorts;
 use router::{
-    Checked, Kind,
+    Operations,
     controller::{Draining, Phase},
     health::ask,
 };
 use tokio::{task::JoinSet, time::Instant};
 use traffic::{
+    RouterKind,
     desired::{DesiredConfig, Protocol},
     health::{Health, Probe, Verdict},
     observed::ObservedConfig,
@@ -31,7 +32,7 @@ use traffic::{
 
 pub use self::{
     built_in_proxy::{BuiltInProxy, table_form},
-    external_router::{ExternalRouter, OpenError},
+    external_router::ExternalRouter,
 };
 use crate::{
     control::form::ProxyStatus,
@@ -44,7 +45,12 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Something that splits calls.
 pub trait DataPlane: fmt::Debug + Send + Sync {
-    fn kind(&self) -> Kind;
+    /// What an operator may ask of it.
+    fn operations(&self) -> &dyn Operations;
+
+    fn kind(&self) -> RouterKind {
+        self.operations().kind()
+    }
 
     fn abilities(&self) -> Abilities;
 
@@ -95,17 +101,8 @@ pub trait DataPlane: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Whether it takes its configuration as it is, or another one beside our part of it; and what is ours there that nothing wants.
-    fn check<'a>(&'a self, config: Option<&'a Path>) -> Answer<'a, Result<Checked, Trouble>>;
-
-    /// The lines by which a service is led that it serves today by its operator's own configuration. Nothing is changed.
-    fn adopt<'a>(&'a self, service: &'a str) -> Answer<'a, Result<String, Trouble>>;
-
     /// Has what is wanted put in force again, whatever it was left alone for.
     fn repair(&self) -> Answer<'_, Result<(), Trouble>>;
-
-    /// Has it load its configuration anew, after a check.
-    fn reload(&self) -> Answer<'_, Result<(), Trouble>>;
 
     /// Has it take nothing more and end, and waits for that so long at most; false: it isn't for an agent to end.
     fn end(&self, at_most: Duration) -> Answer<'_, Result<bool, Trouble>>;

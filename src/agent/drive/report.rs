@@ -1,10 +1,6 @@
 //! What the manager is told of the router, as it is now.
 
-use language::told_protocol;
-use model::traffic::{
-    DriftThen, HealthCheckForm, LedForm, LedVariation, PortForm, RouterPhase, RuleForm, StickyByForm,
-    TargetCount, WHOLE,
-};
+use model::traffic::{DriftThen, HealthCheckForm, LedForm, LedVariation, RouterPhase, TargetCount, WHOLE};
 use protocol::{
     HistogramForm,
     traffic::{
@@ -14,7 +10,7 @@ use protocol::{
 };
 use router::controller::{DriftAction, Phase};
 use traffic::{
-    desired::{Service, StickyTo, Target, Variation},
+    desired::{Service, Target, Variation},
     observed::Difference,
 };
 
@@ -135,27 +131,10 @@ fn targets(view: &View, service: &str, variation: &Variation) -> u32 {
 }
 
 fn form(service: &Service) -> LedForm {
-    let name_of =
-        |which: traffic::Variation| service.variations.get(which.index()).map(|one| one.name.to_string());
     LedForm {
-        ports: service
-            .listens
-            .iter()
-            .map(|listen| PortForm { port: listen.port, protocol: told_protocol(listen.protocol) })
-            .collect(),
-        sticky: service.sticky.as_ref().map(|sticky| match sticky {
-            StickyTo::Cookie(name) => StickyByForm::Cookie(name.to_string()),
-            StickyTo::Header(name) => StickyByForm::Header(name.to_string()),
-            StickyTo::Address => StickyByForm::Address,
-        }),
-        header: service.rule.as_ref().map(|rule| RuleForm {
-            name: rule.name.to_string(),
-            values: rule
-                .values
-                .iter()
-                .filter_map(|(value, which)| Some((value.to_string(), name_of(*which)?)))
-                .collect(),
-        }),
+        ports: service.listens.clone(),
+        sticky: service.sticky.as_ref().map(Into::into),
+        header: service.rule_form(),
         salt: service.salt.to_string(),
         hash: service.hash.name().to_owned(),
         variations: service.variations.iter().map(variation).collect(),

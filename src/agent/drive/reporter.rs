@@ -14,6 +14,7 @@ use tokio::{
     task::JoinHandle,
     time::{Instant, sleep, timeout},
 };
+use traffic::RouterKind;
 
 use super::{
     effects::Tools,
@@ -197,7 +198,7 @@ impl Telling {
             match left {
                 Ok(Some(0)) => {}
                 // Each call of the proxy's has what it needs until it ends.
-                Ok(None) if front.kind() == router::Kind::Embedded => {}
+                Ok(None) if front.kind() == RouterKind::Embedded => {}
                 Ok(Some(left)) => text.push(format!("{left} calls to {variation} did not end in time")),
                 Ok(None) => text.push(format!("whether calls to {variation} go on can't be told")),
                 Err(trouble) => text.push(format!("{variation}: {}", trouble.text)),
@@ -210,15 +211,16 @@ impl Telling {
         let front = &self.tools.front;
         match order.what {
             OrderWhat::Check => {
-                let checked = front.check(order.config.as_deref().map(Path::new)).await;
-                let checked = checked.map_err(|trouble| trouble.text)?;
+                let checked = front.operations().check(order.config.as_deref().map(Path::new)).await;
+                let checked = checked.map_err(|error| error.to_string())?;
                 Ok(Done { refused: checked.refused, left_over: checked.left_over, ..Done::default() })
             }
             OrderWhat::Repair => {
                 front.repair().await.map(|()| Done::default()).map_err(|trouble| trouble.text)
             }
             OrderWhat::Reload => {
-                front.reload().await.map(|()| Done::default()).map_err(|trouble| trouble.text)
+                let reloaded = front.operations().reload().await;
+                reloaded.map(|()| Done::default()).map_err(|error| error.to_string())
             }
             OrderWhat::Retire => {
                 let name = order.service.clone().ok_or("it names no service")?;
@@ -233,7 +235,7 @@ impl Telling {
             }
             OrderWhat::Adopt => {
                 let name = order.service.as_deref().ok_or("it names no service")?;
-                let text = front.adopt(name).await.map_err(|trouble| trouble.text)?;
+                let text = front.operations().adopt(name).await.map_err(|error| error.to_string())?;
                 Ok(Done { text, ..Done::default() })
             }
         }

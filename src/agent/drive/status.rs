@@ -1,7 +1,7 @@
 //! How the agent stands, for people.
 
 use tokio::time::Instant;
-use traffic::desired::Number;
+use traffic::{RouterKind, desired::Number};
 
 use super::{control_handler::ControlHandler, effects::Tools, report::phase};
 use crate::{
@@ -84,7 +84,7 @@ fn wall_after(now: Now) -> impl Fn(u64) -> i64 {
 }
 
 /// How the router stands that is led.
-fn router(kind: router::Kind, core: &StateMachine, view: &View, now: Now) -> RouterStatus {
+fn router(kind: RouterKind, core: &StateMachine, view: &View, now: Now) -> RouterStatus {
     let wall =
         |at: Instant| now.wall_ms.saturating_sub(i64::try_from(at.elapsed().as_millis()).unwrap_or(i64::MAX));
     let of_number = |Number { epoch, generation }| TableNumber { epoch, generation };

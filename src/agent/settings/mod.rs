@@ -6,7 +6,7 @@ mod router;
 use std::{collections::BTreeMap, ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 
 pub use self::router::{
-    CommandLine, FrontSettings, HaproxySettings, LedKind, NginxSettings, OnDrift, Ports, RouterSettings,
+    CommandLine, FrontSettings, OnDrift, Ports, RouterKind, RouterOptions, RouterSettings, haproxy, nginx,
 };
 use crate::runtime::{Health, Limits, WarmUp, process::cgroup::Cgroups, tinyfaas, wasm};
 

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use call_metrics::Interval;
-use language::{Action, Retry, Stage, StageKind, Sticky, offer::Offer};
+use language::{Action, Stage, StageKind, offer::Offer};
 use model::StageStatus;
-use proxy::form::{RetryForm, StickyForm};
 
 use super::{
     Act, CountsReading, Ending, Function, Now, PendingResult, Phase, Plan, Routing, StateMachine, Testing,
@@ -94,8 +93,7 @@ impl StateMachine {
         let (Some(work), Some(offer)) = (&mut self.state.work, &self.offer) else { return };
         let Phase::Preparing(plan) = &work.phase else { return };
         for (function, [base, _]) in offer.functions.iter().zip(&plan.versions) {
-            let routing =
-                Routing { sticky: function.sticky.as_ref().map(sticky), retry: function.retry.map(retry) };
+            let routing = Routing { sticky: function.sticky.clone(), retry: function.retry };
             let known = self.state.functions.entry(function.name.clone());
             let known = known.or_insert_with(|| Function::serving(base.clone(), Routing::default()));
             known.replace(base.clone(), self.settings.keep_base_ms);
@@ -505,20 +503,4 @@ pub(super) fn with_why(summary: StageSummary, text: Option<&str>) -> StageSummar
     let why =
         text.map(|text| Why { cause: "limit".to_owned(), text: text.to_owned(), ..Why::default() }.fitted());
     StageSummary { why, ..summary }
-}
-
-fn sticky(sticky: &Sticky) -> StickyForm {
-    match sticky {
-        Sticky::Cookie(name) => StickyForm::Cookie(name.clone()),
-        Sticky::Header(name) => StickyForm::Header(name.clone()),
-        Sticky::Address => StickyForm::Address,
-    }
-}
-
-fn retry(retry: Retry) -> RetryForm {
-    match retry {
-        Retry::Failed => RetryForm::Failed,
-        Retry::Refused => RetryForm::Refused,
-        Retry::Never => RetryForm::Never,
-    }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use call_metrics::Cursor;
 use protocol::StageSummary;
-use proxy::form::{RetryForm, StickyForm};
+use proxy::form::{Retry, Sticky};
 use serde::{Deserialize, Serialize};
 
 use super::managed_service::LedService;
@@ -135,9 +135,9 @@ pub struct Adding {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Routing {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sticky: Option<StickyForm>,
+    pub sticky: Option<Sticky>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry: Option<RetryForm>,
+    pub retry: Option<Retry>,
 }
 
 /// What has to be known of a version to start it and to end it.

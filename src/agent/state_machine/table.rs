@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proxy::{
     control::form::TableNumber,
-    form::{HashForm, ProtocolForm, ServiceForm, TransportForm, VariationForm},
+    form::{ProtocolForm, ServiceForm, TransportForm, VariationForm},
     live::Target,
 };
 use traffic::HashFunction;
@@ -94,7 +94,7 @@ fn service(name: &str, function: &Function, targets: &BTreeMap<VersionId, Target
         shares: Some(shares),
         runs: None,
         salt,
-        hash: HashForm::Murmur2,
+        hash: HashFunction::Murmur2,
         sticky: function.routing.sticky.clone(),
         header: None,
         retry: function.routing.retry,

@@ -8,7 +8,7 @@ use std::{
 use agent::control::{
     CARRY_OUT,
     client::{Client, ClientError},
-    form::{self, Added, FunctionStatus, NewFunction, Removed, RetryForm, Status, StickyForm, Undone},
+    form::{self, Added, FunctionStatus, NewFunction, Removed, Retry, Status, Sticky, Undone},
 };
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -63,11 +63,11 @@ pub enum Functions {
         runner: Option<String>,
         /// What keeps a caller's calls with one version: cookie:NAME, header:NAME or address
         #[arg(long, value_name = "BY", value_parser = sticky)]
-        sticky: Option<StickyForm>,
+        sticky: Option<Sticky>,
         /// Which calls that the new version fails are repeated on the stable one: failed, refused (those that it never got) or
         /// never [default: failed for GET, HEAD, PUT, DELETE and OPTIONS, refused for the rest]
         #[arg(long, value_name = "WHICH", value_parser = retry)]
-        retry: Option<RetryForm>,
+        retry: Option<Retry>,
         #[command(flatten)]
         common: Common,
     },
@@ -99,22 +99,13 @@ pub struct Logs {
     control: PathBuf,
 }
 
-fn sticky(text: &str) -> Result<StickyForm, String> {
-    match text.split_once(':') {
-        Some(("cookie", name)) if !name.is_empty() => Ok(StickyForm::Cookie(name.to_owned())),
-        Some(("header", name)) if !name.is_empty() => Ok(StickyForm::Header(name.to_owned())),
-        None if text == "address" => Ok(StickyForm::Address),
-        _ => Err("it is cookie:NAME, header:NAME or address".to_owned()),
-    }
+fn sticky(text: &str) -> Result<Sticky, String> {
+    Sticky::named(text).ok_or_else(|| "it is cookie:NAME, header:NAME or address".to_owned())
 }
 
-fn retry(text: &str) -> Result<RetryForm, String> {
-    match text {
-        "failed" => Ok(RetryForm::Failed),
-        "refused" => Ok(RetryForm::Refused),
-        "never" => Ok(RetryForm::Never),
-        _ => Err("it is failed, refused or never".to_owned()),
-    }
+fn retry(text: &str) -> Result<Retry, String> {
+    let named = Retry::ALL.into_iter().find(|retry| retry.name() == text);
+    named.ok_or_else(|| "it is failed, refused or never".to_owned())
 }
 
 impl Common {

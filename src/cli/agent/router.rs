@@ -2,7 +2,9 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use agent::settings::{CommandLine, HaproxySettings, LedKind, NginxSettings, OnDrift, Ports, RouterSettings};
+use agent::settings::{
+    CommandLine, OnDrift, Ports, RouterKind, RouterOptions, RouterSettings, haproxy, nginx,
+};
 
 use crate::cli::settings::value::{Parsed, SettingTarget, parts};
 
@@ -12,37 +14,28 @@ const DRAIN: (Duration, Duration) = (Duration::ZERO, Duration::from_hours(24));
 /// How long one answer of nginx may take.
 const PATIENCE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_mins(1));
 
-/// What splits the calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Kind {
-    #[default]
-    Embedded,
-    Nginx,
-    Haproxy,
-}
-
 /// Kinds that are asked for and that there is no adapter for; `custom` is a webhook.
 const NOT_YET: [&str; 5] = ["traefik", "envoy", "aws_alb", "webhook", "custom"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouterKeys {
-    kind: Kind,
+    kind: RouterKind,
     on_drift: OnDrift,
     drain: Duration,
     ports: Ports,
-    nginx: NginxSettings,
-    haproxy: HaproxySettings,
+    nginx: nginx::Options,
+    haproxy: haproxy::Options,
 }
 
 impl Default for RouterKeys {
     fn default() -> Self {
         Self {
-            kind: Kind::default(),
+            kind: RouterKind::default(),
             on_drift: OnDrift::default(),
             drain: Duration::from_secs(10),
             ports: Ports::default(),
-            nginx: NginxSettings::default(),
-            haproxy: HaproxySettings::default(),
+            nginx: nginx::Options::default(),
+            haproxy: haproxy::Options::default(),
         }
     }
 }
@@ -85,56 +78,53 @@ impl RouterKeys {
 
     /// What is set of a kind that isn't led is not looked at.
     pub fn check(&self, faults: &mut Vec<String>) {
-        let read = match self.kind {
-            Kind::Embedded => Ok(()),
-            Kind::Nginx => self.nginx.read().map(drop),
-            Kind::Haproxy => self.haproxy.read().map(drop),
-        };
-        faults.extend(read.err().map(|(key, why)| format!("{key}: {why}")));
+        let checked = self.options().map_or(Ok(()), |options| options.check());
+        faults.extend(checked.err().map(|(key, why)| format!("{key}: {why}")));
     }
 
     /// Whether versions of functions run beside it.
     pub fn runs_functions(&self) -> bool {
-        self.kind == Kind::Embedded
+        self.kind == RouterKind::Embedded
     }
 
     /// None: the proxy beside the agent.
     pub fn into_router(self) -> Option<RouterSettings> {
-        let Self { kind, on_drift, drain, ports, nginx, haproxy } = self;
-        let kind = match kind {
-            Kind::Embedded => return None,
-            Kind::Nginx => LedKind::Nginx(nginx),
-            Kind::Haproxy => LedKind::Haproxy(haproxy),
-        };
-        Some(RouterSettings { kind, on_drift, drain, ports })
+        let options = self.options()?;
+        let Self { on_drift, drain, ports, .. } = self;
+        Some(RouterSettings { options, on_drift, drain, ports })
+    }
+
+    /// Of the kind that is led; none: the proxy beside the agent.
+    fn options(&self) -> Option<RouterOptions> {
+        match self.kind {
+            RouterKind::Embedded => None,
+            RouterKind::Nginx => Some(RouterOptions::Nginx(self.nginx.clone())),
+            RouterKind::Haproxy => Some(RouterOptions::Haproxy(self.haproxy.clone())),
+        }
     }
 }
 
-impl Parsed for Kind {
+impl Parsed for RouterKind {
     /// `router.nginx` is what others call nginx.
     fn take(&mut self, text: &str) -> Result<(), String> {
-        let kind = text.strip_prefix("router.").unwrap_or(text);
-        *self = match kind {
-            "embedded" => Self::Embedded,
-            "nginx" => Self::Nginx,
-            "haproxy" => Self::Haproxy,
-            _ if NOT_YET.contains(&kind) => {
+        let name = text.strip_prefix("router.").unwrap_or(text);
+        let names = Self::ALL.map(Self::name);
+        *self = match Self::named(name) {
+            Some(kind) => kind,
+            None if NOT_YET.contains(&name) => {
+                let (last, before) = names.split_last().unwrap_or((&"", &[]));
                 return Err(format!(
-                    "{text}: no agent leads such a router so far; embedded, nginx and haproxy are led"
+                    "{text}: no agent leads such a router so far; {} and {last} are led",
+                    before.join(", ")
                 ));
             }
-            _ => return Err(format!("{text:?} is neither embedded nor nginx nor haproxy")),
+            None => return Err(format!("{text:?} is neither {}", names.join(" nor "))),
         };
         Ok(())
     }
 
     fn text(&self) -> String {
-        match self {
-            Self::Embedded => "embedded",
-            Self::Nginx => "nginx",
-            Self::Haproxy => "haproxy",
-        }
-        .to_owned()
+        self.name().to_owned()
     }
 }
 

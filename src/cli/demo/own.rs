@@ -18,7 +18,7 @@ use std::{
 
 use agent::control::{
     CARRY_OUT,
-    form::{Added, NewFunction, RetryForm, Status},
+    form::{Added, NewFunction, Retry, Status},
 };
 use bytes::Bytes;
 use reqwest::Method;
@@ -202,7 +202,7 @@ impl OwnStage<'_> {
                     folder: self.functions.join(function.base),
                     runner: Some(function.env.to_owned()),
                     sticky: None,
-                    retry: Some(RetryForm::Failed),
+                    retry: Some(Retry::Failed),
                 };
                 let body = serde_json::to_vec(&new).map_err(|error| Failure::ours(error.to_string()))?;
                 let target = format!("/functions/{}", function.name);

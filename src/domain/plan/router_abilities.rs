@@ -1,7 +1,7 @@
 //! Whether each router of a release can lead what the release asks of it.
 
 use super::{Fleet, Plan};
-use language::{Protocol, Service, Strategy};
+use language::{Protocol, RouterKind, Service, Strategy};
 use model::ChildKey;
 
 /// A service, and a router that takes part and can't lead it.
@@ -31,7 +31,8 @@ pub fn unmanaged<'p>(
         let candidate = fleet.candidate(router).filter(|candidate| !candidate.is_manager)?;
         let kinds = &candidate.capabilities?.routers;
         let cannot = |kind: &String, service: &Service| {
-            Protocol::of_router(kind).is_some_and(|known| !known.contains(&service.protocol()))
+            RouterKind::named(kind)
+                .is_some_and(|known| !known.abilities().protocols.contains(&service.protocol()))
         };
         let service = hard.iter().find(|service| kinds.iter().all(|kind| cannot(kind, service)))?;
         let kind = kinds.iter().next()?.clone();

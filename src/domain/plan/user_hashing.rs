@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Advice;
-use language::{Diagnostic, HashFunction, Service, Severity, Strategy, TextPlaces};
+use language::{Diagnostic, HashFunction, RouterKind, Service, Severity, Strategy, TextPlaces};
 
 /// In words: services whose users stay with a variation, at routers that don't all draw them by the same function.
 pub fn drawn_apart(strategy: &Strategy, places: &TextPlaces, advice: &Advice) -> Vec<Diagnostic> {
@@ -19,7 +19,7 @@ pub fn drawn_apart(strategy: &Strategy, places: &TextPlaces, advice: &Advice) ->
 fn of_service(service: &Service, routers: &BTreeMap<String, u32>) -> Option<(String, String)> {
     let mut by: BTreeMap<HashFunction, Vec<&str>> = BTreeMap::new();
     for kind in routers.keys() {
-        if let Some(function) = HashFunction::drawn_by(kind, service.hash) {
+        if let Some(function) = HashFunction::chosen(known(kind), service.hash) {
             by.entry(function).or_default().push(kind);
         }
     }
@@ -32,11 +32,15 @@ fn of_service(service: &Service, routers: &BTreeMap<String, u32>) -> Option<(Str
         service.name(),
         each.collect::<Vec<_>>().join(", ")
     );
-    let is_known =
-        |function: &HashFunction| routers.keys().all(|kind| HashFunction::of_router(kind).contains(function));
+    let is_known = |function: &HashFunction| routers.keys().all(|kind| known(kind).contains(function));
     let fix = match HashFunction::ALL.iter().find(|function| is_known(function)) {
         Some(common) => format!("say hash: {}, which all of them know", common.name()),
         None => "no function is known to all of them: release them apart if users call at several".to_owned(),
     };
     Some((message, fix))
+}
+
+/// The functions of a kind of router; none of a kind that nobody here knows.
+fn known(kind: &str) -> &'static [HashFunction] {
+    RouterKind::named(kind).map_or(&[], |kind| kind.abilities().hashes)
 }

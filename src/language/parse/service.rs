@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, str::FromStr, time::Duration};
 use traffic::{
     HashFunction, MAX_VARIATIONS, Variation as Which,
     desired::{
-        CookieName, HeaderName, HeaderValue, Health, IN_A_ROW, INTERVALS, Listen, MAX_TARGETS, MAX_VALUES,
-        Name, Protocol, Rule, StickyTo, TIMEOUTS, Target, Variation,
+        HeaderName, HeaderValue, Health, IN_A_ROW, INTERVALS, Listen, MAX_TARGETS, MAX_VALUES, Name,
+        Protocol, Rule, StickyTo, TIMEOUTS, Target, Variation, WordError,
     },
 };
 
@@ -248,21 +248,11 @@ fn check_path(text: &str) -> Result<Box<str>, ScalarFault<Box<str>>> {
 
 /// `{cookie: NAME}`, `{header: NAME}` or `address`.
 fn sticky_of(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<StickyTo> {
-    use crate::sticky::{self, Sticky};
-    let refuse = |what: String, findings: &mut Findings<'_>| {
-        findings.error(entry.at, "bad-name", what).fix("use letters, digits, _ and -");
+    let sticky = StickyTo::try_from(crate::sticky::read(entry, findings)?);
+    let refuse = |error: WordError| {
+        findings.error(entry.at, "bad-name", error.to_string()).fix("use letters, digits, _ and -");
     };
-    match sticky::read(entry, findings)? {
-        Sticky::Address => Some(StickyTo::Address),
-        Sticky::Cookie(name) => {
-            let name = name.parse::<CookieName>().map_err(|error| refuse(error.to_string(), findings));
-            name.ok().map(StickyTo::Cookie)
-        }
-        Sticky::Header(name) => {
-            let name = name.parse::<HeaderName>().map_err(|error| refuse(error.to_string(), findings));
-            name.ok().map(StickyTo::Header)
-        }
-    }
+    sticky.map_err(refuse).ok()
 }
 
 /// `{name: X-Variation, values: {VALUE: VARIATION}}`.

@@ -55,7 +55,7 @@ fn push_service(text: &mut String, service: &Service) {
         text.push_str("    base: replace\n");
     }
     if let Some(retry) = retry {
-        let _ = writeln!(text, "    retry: {}", retry.word());
+        let _ = writeln!(text, "    retry: {}", retry.name());
     }
     text.push_str("    variations:\n");
     for variation in variations {

@@ -20,6 +20,6 @@ pub use self::{
     report::{DriftForm, OrderAnswer, RouterReport, ServiceReport, TrafficRequest, VariationReport},
 };
 pub use model::traffic::{
-    DriftThen, HealthCheckForm, LedForm, LedVariation, OpenPorts, OrderWhat, PortForm, RouterPhase, RuleForm,
-    StickyByForm, TargetCount, TransportProtocol, WHOLE,
+    DriftThen, HealthCheckForm, LedForm, LedVariation, Listen, OpenPorts, OrderWhat, Protocol, RouterPhase,
+    RuleForm, Sticky, TargetCount, WHOLE,
 };

@@ -8,14 +8,14 @@ use crate::{
     WireError,
     read::{at_most, within},
 };
-use model::traffic::{LedForm, LedVariation, StickyByForm};
+use model::traffic::{LedForm, LedVariation, Sticky};
 
 pub(super) fn check_led(led: &LedForm) -> Result<(), WireError> {
     at_most("services.led.ports", led.ports.len(), MAX_TOLD_PORTS)?;
     at_most("services.led.variations", led.variations.len(), MAX_TOLD_VARIATIONS)?;
     within("services.led.salt", &led.salt, MAX_TOLD_NAME_BYTES)?;
     within("services.led.hash", &led.hash, MAX_TOLD_NAME_BYTES)?;
-    if let Some(StickyByForm::Cookie(word) | StickyByForm::Header(word)) = &led.sticky {
+    if let Some(Sticky::Cookie(word) | Sticky::Header(word)) = &led.sticky {
         within("services.led.sticky", word, MAX_TOLD_WORD_BYTES)?;
     }
     if let Some(rule) = &led.header {

@@ -39,7 +39,7 @@ impl DriveSettings {
     #[must_use]
     pub fn of(router: &dyn Router) -> Self {
         Self {
-            lead: Settings::of(router.grain()),
+            lead: Settings::of(router.kind().abilities().grain),
             names: names::Settings::default(),
             health: health::Settings::default(),
             apply_within: Duration::from_secs(30),

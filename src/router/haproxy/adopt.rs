@@ -1,9 +1,7 @@
 //! What `HAProxy` serves today by its operator's own configuration.
 
-use traffic::{
-    adopt::AdoptError,
-    haproxy::{STATE, adopt, has_socket},
-};
+use crate::adopt::AdoptError;
+use crate::haproxy::config::{STATE, adopt, has_socket};
 
 use super::{Haproxy, NAME, running::Running};
 use crate::RouterError;

@@ -6,13 +6,13 @@ use std::{
     path::Path,
 };
 
+use crate::haproxy::config::{
+    MARK, Map, Section, Structure, Write, add, commit, listens_of, listens_of_others, maps, prepare, section,
+    set, state, to_switch_off, version_of, writes,
+};
 use tokio::time::timeout;
 use traffic::{
     desired::{DesiredConfig, Host, Target},
-    haproxy::{
-        MARK, Map, Section, Structure, Write, add, commit, listens_of, listens_of_others, maps, prepare,
-        section, set, state, to_switch_off, version_of, writes,
-    },
     observed::{Difference, differences},
 };
 
@@ -42,8 +42,10 @@ impl Haproxy {
         if let Some(newest) = self.files.newest()?.filter(|newest| *newest > wanted.number) {
             return Err(RouterError::Older { asked: wanted.number, newest });
         }
-        let unable =
-            |unable: traffic::haproxy::Unable| RouterError::Unable { router: NAME, what: unable.to_string() };
+        let unable = |unable: crate::haproxy::config::Unable| RouterError::Unable {
+            router: NAME,
+            what: unable.to_string(),
+        };
         let told = Told { section: section(wanted, &self.settings.frame).map_err(unable)?, wanted };
 
         if let Some(measure) = &self.measure {

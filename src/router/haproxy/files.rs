@@ -5,10 +5,8 @@ use std::{
     str,
 };
 
-use traffic::{
-    desired::Number,
-    haproxy::{Folder, Maps, STATE, Structure, file_of, number_of, structure_of},
-};
+use crate::haproxy::config::{Folder, Maps, STATE, Structure, file_of, number_of, structure_of};
+use traffic::desired::Number;
 
 use crate::{
     RouterError,

@@ -1,5 +1,5 @@
 //! `HAProxy` as it comes in the system's packages, by a file beside the operator's, over its runtime socket, and by a signal to its
-//! master. What it is told stands in [`traffic::haproxy`].
+//! master. What it is told stands in [`config`].
 //!
 //! # What an operator sets up
 //!
@@ -22,7 +22,9 @@
 
 mod adopt;
 mod apply;
+pub mod config;
 mod files;
+mod options;
 mod process;
 mod program;
 mod running;
@@ -31,13 +33,11 @@ mod settings;
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
+use crate::haproxy::config::{SHOW_ENDED, SHOW_INFO, STATE, ended, info_of, strange_sections, structure_of};
 use tokio::sync::Mutex;
-use traffic::{
-    desired::DesiredConfig,
-    haproxy::{SHOW_ENDED, SHOW_INFO, STATE, ended, info_of, strange_sections, structure_of},
-    observed::ObservedConfig,
-};
+use traffic::{RouterKind, desired::DesiredConfig, observed::ObservedConfig};
 
+pub use self::options::Options;
 pub use self::settings::{Limits, Reload, Settings};
 use self::{
     files::Files,
@@ -46,7 +46,7 @@ use self::{
     settings::NAME,
 };
 use crate::{
-    Answer, Applied, Checked, Kind, Router, RouterError,
+    Answer, Applied, Checked, Operations, Router, RouterError,
     disk::{self, Disk, Lock},
     measure::{Measure, Totals},
 };
@@ -95,7 +95,7 @@ impl Haproxy {
         Ok(Self { settings, files, disk, turn: Mutex::default(), measure: None })
     }
 
-    /// Its calls are counted there, from the lines that it logs where [`traffic::haproxy::Frame::log`] says.
+    /// Its calls are counted there, from the lines that it logs where [`crate::haproxy::config::Frame::log`] says.
     #[must_use]
     pub fn measured(self, measure: Arc<Measure>) -> Self {
         Self { measure: Some(measure), ..self }
@@ -177,17 +177,9 @@ impl Haproxy {
     }
 }
 
-impl Router for Haproxy {
-    fn kind(&self) -> Kind {
-        Kind::Haproxy
-    }
-
-    fn apply<'a>(&'a self, wanted: &'a DesiredConfig) -> Answer<'a, Applied> {
-        Box::pin(self.apply_now(wanted))
-    }
-
-    fn read(&self) -> Answer<'_, ObservedConfig> {
-        Box::pin(self.read_now())
+impl Operations for Haproxy {
+    fn kind(&self) -> RouterKind {
+        RouterKind::Haproxy
     }
 
     fn check<'a>(&'a self, config: Option<&'a Path>) -> Answer<'a, Checked> {
@@ -198,12 +190,22 @@ impl Router for Haproxy {
         Box::pin(self.reload_now())
     }
 
-    fn connections<'a>(&'a self, service: &'a str, variation: &'a str) -> Answer<'a, Option<u64>> {
-        Box::pin(process::connections(self, service, variation))
-    }
-
     fn adopt<'a>(&'a self, service: &'a str) -> Answer<'a, String> {
         Box::pin(self.adopt_now(service))
+    }
+}
+
+impl Router for Haproxy {
+    fn apply<'a>(&'a self, wanted: &'a DesiredConfig) -> Answer<'a, Applied> {
+        Box::pin(self.apply_now(wanted))
+    }
+
+    fn read(&self) -> Answer<'_, ObservedConfig> {
+        Box::pin(self.read_now())
+    }
+
+    fn connections<'a>(&'a self, service: &'a str, variation: &'a str) -> Answer<'a, Option<u64>> {
+        Box::pin(process::connections(self, service, variation))
     }
 
     fn totals(&self) -> Answer<'_, Totals> {

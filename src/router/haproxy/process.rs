@@ -2,9 +2,9 @@
 
 use std::{ffi::OsStr, fs, io::ErrorKind, path::Path};
 
+use crate::haproxy::config::{Structure, show_load_of, under_way};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{Instant, sleep};
-use traffic::haproxy::{Structure, show_load_of, under_way};
 
 use super::{
     Haproxy, NAME, Reload, program,

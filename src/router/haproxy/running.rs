@@ -1,12 +1,10 @@
 //! What the process that serves says of itself.
 
-use traffic::{
-    haproxy::{
-        Info, Maps, ProcessReport, SHOW_INFO, SHOW_LOAD, SHOW_MAPS, SHOW_SERVERS, STATE, Structure,
-        entries_of, info_of, maps_of, seen, show_map,
-    },
-    observed::ObservedConfig,
+use crate::haproxy::config::{
+    Info, Maps, ProcessReport, SHOW_INFO, SHOW_LOAD, SHOW_MAPS, SHOW_SERVERS, STATE, Structure, entries_of,
+    info_of, maps_of, seen, show_map,
 };
+use traffic::observed::ObservedConfig;
 
 use super::{
     Haproxy, NAME,

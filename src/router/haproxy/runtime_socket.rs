@@ -1,11 +1,11 @@
 use std::{io, path::Path, time::Duration};
 
+use crate::haproxy::config::{Fault, obeyed};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::UnixStream,
     time::timeout,
 };
-use traffic::haproxy::{Fault, obeyed};
 
 use super::NAME;
 use crate::{RouterError, disk::Disk};

@@ -1,10 +1,6 @@
-use std::{
-    net::Ipv4Addr,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
-use traffic::haproxy::{Folder, FolderError, Frame};
+use crate::haproxy::config::Frame;
 
 /// As errors name it.
 pub(super) const NAME: &str = "HAProxy";
@@ -26,31 +22,6 @@ pub struct Settings {
     pub pid: PathBuf,
     pub reload: Reload,
     pub limits: Limits,
-}
-
-impl Settings {
-    /// As Debian has it, for services at all addresses of IPv4.
-    ///
-    /// # Errors
-    ///
-    /// None of these is refused.
-    pub fn of_debian() -> Result<Self, FolderError> {
-        Ok(Self {
-            program: "/usr/sbin/haproxy".into(),
-            config: vec!["/etc/haproxy/haproxy.cfg".into()],
-            frame: Frame {
-                folder: Folder::new(Path::new("/etc/haproxy/choirmaster"))?,
-                addresses: vec![Ipv4Addr::UNSPECIFIED.into()],
-                hard_stop_after: None,
-                log: None,
-            },
-            socket: "/run/haproxy/admin.sock".into(),
-            master_socket: Some("/run/haproxy-master.sock".into()),
-            pid: "/run/haproxy.pid".into(),
-            reload: Reload::Signal,
-            limits: Limits::default(),
-        })
-    }
 }
 
 /// How it is had load its configuration anew.

@@ -2,11 +2,9 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use crate::log_line::{Line, Outcome};
 use call_metrics::{Key, Recorder, Tally};
-use traffic::{
-    GROUPS,
-    log_line::{Line, Outcome},
-};
+use traffic::GROUPS;
 
 use super::STEP_US;
 

@@ -43,19 +43,20 @@ use std::{
     time::Duration,
 };
 
+use crate::log_line::{LogPath, Logged, NotALine};
 use call_metrics::{CallMetrics, Cursor, Moment, Reading, Retention, Timeline};
 use serde::Serialize;
 use tokio::time::{Instant, sleep, sleep_until};
 use traffic::{
+    MeasuredBy,
     desired::{DesiredConfig, Number},
-    log_line::{LogPath, Logged, NotALine},
 };
 
 use self::{counting::Counting, losses::Losses, splits::Splits};
 use crate::{Router, task::Task};
 
 /// Microseconds of a step of a router's clock.
-pub const STEP_US: u32 = 1_000;
+pub const STEP_US: u32 = MeasuredBy::Log.clock_step_us();
 
 /// The part of an interval's calls that may be missing: above, nothing is said of it.
 pub const MOST_LOST: f64 = 0.01;
@@ -242,7 +243,7 @@ impl Inside {
             self.reception.of_others += 1;
             return;
         }
-        match traffic::log_line::read(came.datagram) {
+        match crate::log_line::read(came.datagram) {
             Err(NotALine) => self.reception.nonsense += 1,
             Ok(Logged::Question) => self.losses.question_came(),
             Ok(Logged::Call(line)) => match self.splits.key_of(&line) {

@@ -18,11 +18,11 @@ use std::{
     },
 };
 
+use crate::log_line::{LANES, LONGEST, LogPath};
 use rustix::{
     event::{PollFd, PollFlags, poll},
     net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown, sockopt},
 };
-use traffic::log_line::{LANES, LONGEST, LogPath};
 
 use super::Came;
 

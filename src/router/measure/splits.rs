@@ -5,11 +5,11 @@ use std::{
     sync::Arc,
 };
 
+use crate::log_line::Line;
 use call_metrics::{Key, Moment};
 use traffic::{
     Table,
     desired::{DesiredConfig, Number, Service},
-    log_line::Line,
 };
 
 /// A router's clock may be so much behind ours: some read it once for all that came together.

@@ -1,9 +1,7 @@
 //! What nginx serves today by its operator's own configuration.
 
-use traffic::{
-    adopt::AdoptError,
-    nginx::{adopt, parse},
-};
+use crate::adopt::AdoptError;
+use crate::nginx::config::{adopt, parse};
 
 use super::{Include, NGINX, Nginx, process};
 use crate::RouterError;

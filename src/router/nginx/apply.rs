@@ -2,11 +2,9 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
+use crate::nginx::config::{Rendered, listens_of_others, parse, render};
 use tokio::time::{Instant, sleep};
-use traffic::{
-    desired::DesiredConfig,
-    nginx::{Rendered, listens_of_others, parse, render},
-};
+use traffic::desired::DesiredConfig;
 
 use super::{
     Include, NGINX, Nginx,
@@ -286,7 +284,7 @@ impl Nginx {
         };
         let header = there.header;
         let load = 1 + header.load.max(self.last_load().await);
-        let text = traffic::nginx::with_load(&there.text, &header, load);
+        let text = crate::nginx::config::with_load(&there.text, &header, load);
         self.disk.replace(include, text.as_bytes())?;
         process::reload(&self.settings, &self.disk).await?;
         self.comes_up(&Loaded { digest: header.digest, load }).await

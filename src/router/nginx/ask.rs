@@ -2,15 +2,13 @@
 
 use std::{io, net::SocketAddr, time::Duration};
 
+use crate::nginx::config::{FLIGHT_FIELD, FLIGHT_STEPS, ended, flight, is_reached, path};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::TcpStream,
     time::timeout,
 };
-use traffic::{
-    desired::Number,
-    nginx::{FLIGHT_FIELD, FLIGHT_STEPS, ended, flight, is_reached, path},
-};
+use traffic::desired::Number;
 
 use super::NGINX;
 use crate::RouterError;

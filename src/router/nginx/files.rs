@@ -8,16 +8,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use traffic::{
-    BUCKETS, Table,
-    desired::Number,
-    nginx::{
+use traffic::{BUCKETS, Table, desired::Number};
+
+use super::{
+    config::{
         asked_name, bucket_name, changes,
         path::{ASKED, NUMBER_FILE},
     },
+    state::State,
 };
-
-use super::state::State;
 use crate::{
     RouterError,
     disk::{self, Disk},

@@ -1,5 +1,5 @@
 //! nginx as it comes in the system's packages, led through one include of ours and a folder of files; both are described in
-//! `traffic::nginx`.
+//! [`config`].
 //!
 //! # What an operator sets up
 //!
@@ -31,7 +31,9 @@
 mod adopt;
 mod apply;
 mod ask;
+pub mod config;
 mod files;
+mod options;
 mod process;
 mod read;
 mod state;
@@ -44,15 +46,13 @@ use std::{
     time::Duration,
 };
 
+pub use self::options::Options;
+use crate::nginx::config::{Layout, id_of};
 use tokio::sync::{Mutex, MutexGuard};
-use traffic::{
-    desired::DesiredConfig,
-    nginx::{Layout, LayoutError, id_of},
-    observed::ObservedConfig,
-};
+use traffic::{RouterKind, desired::DesiredConfig, observed::ObservedConfig};
 
 use crate::{
-    Answer, Applied, Checked, Kind, Router, RouterError,
+    Answer, Applied, Checked, Operations, Router, RouterError,
     disk::{self, Disk, Lock},
     measure::{Measure, Totals},
 };
@@ -78,26 +78,6 @@ pub struct Settings {
     pub layout: Layout,
     /// For one answer of nginx. Loading a configuration may take ten times as long.
     pub time_limit: Duration,
-}
-
-impl Settings {
-    /// As Debian and others have it.
-    ///
-    /// # Errors
-    ///
-    /// None of these is refused.
-    pub fn of_debian() -> Result<Self, LayoutError> {
-        let any = [std::net::Ipv4Addr::UNSPECIFIED.into(), std::net::Ipv6Addr::UNSPECIFIED.into()];
-        Ok(Self {
-            program: "nginx".into(),
-            config: "/etc/nginx/nginx.conf".into(),
-            include: "/etc/nginx/choirmaster.conf".into(),
-            pid: "/run/nginx.pid".into(),
-            reload: Reload::Signal,
-            layout: Layout::new("/dev/shm/choirmaster", ([127, 0, 0, 1], 8099).into(), any.into())?,
-            time_limit: Duration::from_secs(2),
-        })
-    }
 }
 
 /// How nginx is had load its configuration anew.
@@ -231,7 +211,7 @@ impl Nginx {
 /// An include as it is on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Include {
-    header: traffic::nginx::Header,
+    header: crate::nginx::config::Header,
     text: String,
 }
 
@@ -239,21 +219,13 @@ impl Include {
     /// None where there is no such file, or none of ours.
     fn read(path: &Path) -> Result<Option<Self>, RouterError> {
         let text = disk::read(path)?.and_then(|bytes| String::from_utf8(bytes).ok());
-        Ok(text.and_then(|text| Some(Self { header: traffic::nginx::header(&text)?, text })))
+        Ok(text.and_then(|text| Some(Self { header: crate::nginx::config::header(&text)?, text })))
     }
 }
 
-impl Router for Nginx {
-    fn kind(&self) -> Kind {
-        Kind::Nginx
-    }
-
-    fn apply<'a>(&'a self, wanted: &'a DesiredConfig) -> Answer<'a, Applied> {
-        Box::pin(self.apply_now(wanted))
-    }
-
-    fn read(&self) -> Answer<'_, ObservedConfig> {
-        Box::pin(self.read_now())
+impl Operations for Nginx {
+    fn kind(&self) -> RouterKind {
+        RouterKind::Nginx
     }
 
     fn check<'a>(&'a self, config: Option<&'a Path>) -> Answer<'a, Checked> {
@@ -264,13 +236,23 @@ impl Router for Nginx {
         Box::pin(self.reload_now())
     }
 
+    fn adopt<'a>(&'a self, service: &'a str) -> Answer<'a, String> {
+        Box::pin(self.adopt_now(service))
+    }
+}
+
+impl Router for Nginx {
+    fn apply<'a>(&'a self, wanted: &'a DesiredConfig) -> Answer<'a, Applied> {
+        Box::pin(self.apply_now(wanted))
+    }
+
+    fn read(&self) -> Answer<'_, ObservedConfig> {
+        Box::pin(self.read_now())
+    }
+
     /// In steps: at least so many.
     fn connections<'a>(&'a self, service: &'a str, variation: &'a str) -> Answer<'a, Option<u64>> {
         Box::pin(self.connections_now(service, variation))
-    }
-
-    fn adopt<'a>(&'a self, service: &'a str) -> Answer<'a, String> {
-        Box::pin(self.adopt_now(service))
     }
 
     fn totals(&self) -> Answer<'_, Totals> {

@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
+use crate::nginx::config::{ParsedService, as_answered, parse, table_of};
 use traffic::{
     Bucket, HashFunction, Table, Variation,
-    nginx::{ParsedService, as_answered, parse, table_of},
     observed::{ObservedConfig, SeenService, SeenTarget, SeenVariation},
 };
 

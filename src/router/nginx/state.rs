@@ -3,11 +3,11 @@
 
 use std::{collections::BTreeMap, path::Path};
 
+use crate::nginx::config::Place;
 use serde::{Deserialize, Serialize};
 use traffic::{
     Run, Table, Variation,
     desired::{DesiredConfig, Number, Service},
-    nginx::Place,
 };
 
 use crate::{

@@ -4,9 +4,11 @@ use std::{
     time::Duration,
 };
 
+pub use model::traffic::{Listen, Protocol};
+use model::traffic::{RuleForm, Sticky};
 use serde::{Deserialize, Serialize};
 
-use super::{CookieName, HeaderName, HeaderValue, Name, Target};
+use super::{CookieName, HeaderName, HeaderValue, Name, Target, WordError};
 use crate::{HashFunction, Table, Variation as Which};
 
 /// The most targets of a variation.
@@ -51,72 +53,35 @@ pub struct ServiceSpec {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Service(Arc<ServiceSpec>);
 
-/// Where it takes calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Listen {
-    pub port: u16,
-    pub protocol: Protocol,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Protocol {
-    Http,
-    Https,
-    Tcp,
-    Udp,
-}
-
-impl Protocol {
-    pub const ALL: [Self; 4] = [Self::Http, Self::Https, Self::Tcp, Self::Udp];
-
-    /// Those that a kind of router leads; `None` for a kind that nobody here knows.
-    #[must_use]
-    pub fn of_router(kind: &str) -> Option<&'static [Self]> {
-        match kind {
-            "embedded" => Some(&Self::ALL),
-            "nginx" => Some(&[Self::Http]),
-            "haproxy" => Some(&[Self::Http, Self::Tcp]),
-            _ => None,
-        }
-    }
-
-    /// That of a service which takes calls there.
-    #[must_use]
-    pub fn of(listens: &[Listen]) -> Self {
-        listens.iter().map(|listen| listen.protocol).max().unwrap_or(Self::Http)
-    }
-
-    /// As it is written in strategies.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Http => "HTTP",
-            Self::Https => "HTTPS",
-            Self::Tcp => "TCP",
-            Self::Udp => "UDP",
-        }
-    }
-
-    #[must_use]
-    pub fn is_udp(self) -> bool {
-        self == Self::Udp
-    }
-
-    /// Whether its calls have headers, so that cookies, headers and rules mean something.
-    #[must_use]
-    pub fn is_http(self) -> bool {
-        matches!(self, Self::Http | Self::Https)
-    }
-}
-
-/// By what calls stay with one variation.
+/// By what calls stay with one variation, in words that routers' own languages take.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StickyTo {
     Cookie(CookieName),
     Header(HeaderName),
     Address,
+}
+
+impl From<&StickyTo> for Sticky {
+    fn from(sticky: &StickyTo) -> Self {
+        match sticky {
+            StickyTo::Cookie(name) => Self::Cookie(name.to_string()),
+            StickyTo::Header(name) => Self::Header(name.to_string()),
+            StickyTo::Address => Self::Address,
+        }
+    }
+}
+
+impl TryFrom<Sticky> for StickyTo {
+    type Error = WordError;
+
+    fn try_from(sticky: Sticky) -> Result<Self, WordError> {
+        Ok(match sticky {
+            Sticky::Cookie(name) => Self::Cookie(name.parse()?),
+            Sticky::Header(name) => Self::Header(name.parse()?),
+            Sticky::Address => Self::Address,
+        })
+    }
 }
 
 /// A header whose value asks for a variation.
@@ -261,6 +226,16 @@ impl Service {
     pub fn variants(&self) -> impl Iterator<Item = Variant<'_>> {
         let all = self.variations.iter().zip(self.table.hundredths()).zip(0..);
         all.map(|((variation, hundredths), at)| Variant { which: Which(at), variation, hundredths })
+    }
+
+    /// The header rule, with variations by their names.
+    #[must_use]
+    pub fn rule_form(&self) -> Option<RuleForm> {
+        let name_of = |which: Which| Some(self.variations.get(which.index())?.name.to_string());
+        let rule = self.rule.as_ref()?;
+        let values = rule.values.iter();
+        let values = values.filter_map(|(value, which)| Some((value.to_string(), name_of(*which)?)));
+        Some(RuleForm { name: rule.name.to_string(), values: values.collect() })
     }
 
     #[must_use]

@@ -15,7 +15,7 @@ use agent::{
         client::{Client, ClientError},
         form::{
             Added, CandidateStatus, FunctionStatus, KeptStatus, ManagerStatus, NewFunction, PendingReports,
-            ProxyStatus, Removed, RetryForm, RuntimeStatus, Status, StickyForm, Stops, TableNumber, Undone,
+            ProxyStatus, Removed, Retry, RuntimeStatus, Status, Sticky, Stops, TableNumber, Undone,
             VersionStatus, Which, WorkStatus,
         },
     },
@@ -47,8 +47,8 @@ fn version(digit: char, phase: Phase, restarts: u64) -> VersionStatus {
 fn standing() -> Status {
     let sieve = FunctionStatus {
         name: "sieve".to_owned(),
-        sticky: Some(StickyForm::Cookie("session".to_owned())),
-        retry: Some(RetryForm::Failed),
+        sticky: Some(Sticky::Cookie("session".to_owned())),
+        retry: Some(Retry::Failed),
         stable: version('a', Phase::Runs, 0),
         candidate: Some(CandidateStatus {
             version: version('b', Phase::Pauses, 3),

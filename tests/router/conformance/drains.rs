@@ -44,7 +44,7 @@ pub async fn all_to_b<R: Real>() -> (ServiceSpec, Backend, TcpListener) {
 }
 
 pub async fn calls_that_go_on_are_counted_also_in_processes_that_were_replaced<R: Real>() {
-    for protocol in R::KIND.protocols() {
+    for protocol in R::KIND.abilities().protocols {
         let real = R::start().await;
         let router = real.open();
         let (mut spec, _stable, listener) = all_to_b::<R>().await;

@@ -10,6 +10,7 @@ use std::{
 };
 
 use call_metrics::{Cursor, Key, Tally};
+use router::log_line::{LANES, LogPath};
 use router::{
     Router,
     measure::{CountingGuard, Measure, Settings},
@@ -18,7 +19,6 @@ use tokio::{net::UnixDatagram, sync::Semaphore, task::JoinHandle, time::Instant}
 use traffic::{
     Bucket, Failure, Variation as Which,
     desired::{ServiceSpec, StickyTo},
-    log_line::{LANES, LogPath},
 };
 
 use super::{Real, done};

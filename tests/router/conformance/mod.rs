@@ -11,14 +11,15 @@ pub mod users;
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc};
 
-use router::{Kind, Router, measure::Measure};
-use traffic::{HashFunction, desired::DesiredConfig, log_line::LogPath, observed::differences};
+use router::log_line::LogPath;
+use router::{Router, measure::Measure};
+use traffic::{HashFunction, RouterKind, desired::DesiredConfig, observed::differences};
 
 use crate::world::{liar::Door, place};
 
 /// A real router in a folder and on ports of its own, which serves; nothing of ours is in it yet. It ends when it is dropped.
 pub trait Real: Sized + Send + Sync {
-    const KIND: Kind;
+    const KIND: RouterKind;
     /// The function by which it draws users.
     const HASH: HashFunction;
     /// How the lines of an adopted service say that ours come to its configuration.

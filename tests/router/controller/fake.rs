@@ -8,8 +8,8 @@ use std::{
     sync::{Mutex, MutexGuard},
 };
 
-use router::{Answer, Applied, Checked, Kind, Router, RouterError};
-use traffic::{desired::DesiredConfig, observed::ObservedConfig};
+use router::{Answer, Applied, Checked, Operations, Router, RouterError};
+use traffic::{RouterKind, desired::DesiredConfig, observed::ObservedConfig};
 
 use super::states::obeyed;
 
@@ -41,11 +41,25 @@ impl FakeRouter {
     }
 }
 
-impl Router for FakeRouter {
-    fn kind(&self) -> Kind {
-        Kind::Embedded
+impl Operations for FakeRouter {
+    fn kind(&self) -> RouterKind {
+        RouterKind::Embedded
     }
 
+    fn check<'a>(&'a self, _: Option<&'a Path>) -> Answer<'a, Checked> {
+        Box::pin(async { Ok(Checked { refused: None, left_over: Vec::new() }) })
+    }
+
+    fn reload(&self) -> Answer<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn adopt<'a>(&'a self, _: &'a str) -> Answer<'a, String> {
+        Box::pin(async { Err(RouterError::Unable { router: "nobody", what: "nothing".to_owned() }) })
+    }
+}
+
+impl Router for FakeRouter {
     fn apply<'a>(&'a self, wanted: &'a DesiredConfig) -> Answer<'a, Applied> {
         Box::pin(async move {
             let turn = self.inside().applies.pop_front();
@@ -76,18 +90,6 @@ impl Router for FakeRouter {
             }
             Ok(inside.does.clone())
         })
-    }
-
-    fn check<'a>(&'a self, _: Option<&'a Path>) -> Answer<'a, Checked> {
-        Box::pin(async { Ok(Checked { refused: None, left_over: Vec::new() }) })
-    }
-
-    fn reload(&self) -> Answer<'_, ()> {
-        Box::pin(async { Ok(()) })
-    }
-
-    fn adopt<'a>(&'a self, _: &'a str) -> Answer<'a, String> {
-        Box::pin(async { Err(RouterError::Unable { router: "nobody", what: "nothing".to_owned() }) })
     }
 
     fn connections<'a>(&'a self, _: &'a str, _: &'a str) -> Answer<'a, Option<u64>> {

@@ -27,7 +27,7 @@ fn expression(real: &RealHaproxy, salt: &str) -> String {
         health: None,
     }];
     let wanted = crate::world::wants::wanted(1, &[&spec]);
-    let text = traffic::haproxy::section(&wanted, &real.settings().frame).unwrap().text;
+    let text = router::haproxy::config::section(&wanted, &real.settings().frame).unwrap().text;
     let (_, rest) = text.split_once("set-var(txn.cm_to) var(txn.cm_key),").unwrap();
     rest.split_once(",map_str(").unwrap().0.to_owned()
 }

@@ -1,5 +1,6 @@
 //! `HAProxy` as the system's package has it.
 
+mod config;
 mod drain;
 mod hashes;
 mod health;

@@ -8,8 +8,10 @@ use std::{
     time::Duration,
 };
 
+use router::haproxy::config::{Folder, Frame};
+use router::log_line::LogPath;
 use router::{
-    Kind, Router,
+    Router,
     disk::Disk,
     haproxy::{Haproxy, Limits, Reload, Settings},
     measure::Measure,
@@ -17,11 +19,7 @@ use router::{
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
-use traffic::{
-    HashFunction,
-    haproxy::{Folder, Frame},
-    log_line::LogPath,
-};
+use traffic::{HashFunction, RouterKind};
 
 use super::runtime::Runtime;
 use crate::{
@@ -126,7 +124,7 @@ impl Drop for RealHaproxy {
 }
 
 impl Real for RealHaproxy {
-    const KIND: Kind = Kind::Haproxy;
+    const KIND: RouterKind = RouterKind::Haproxy;
     const HASH: HashFunction = HashFunction::Xxh32;
     const LED_BY: &'static str = "as the last -f";
 

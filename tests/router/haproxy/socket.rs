@@ -43,7 +43,7 @@ async fn answer(listener: UnixListener, good: usize, then: &'static [u8], ends: 
 async fn an_answer_that_breaks_off_is_told_from_one_that_makes_no_sense() {
     let folder = tempfile::tempdir().unwrap();
     let mut settings = RealHaproxy::start().await.settings();
-    settings.frame.folder = traffic::haproxy::Folder::new(&folder.path().join("ours")).unwrap();
+    settings.frame.folder = router::haproxy::config::Folder::new(&folder.path().join("ours")).unwrap();
     settings.socket = folder.path().join("liar.sock");
     settings.limits.answer = Duration::from_millis(300);
     let haproxy = Haproxy::open(settings).unwrap();

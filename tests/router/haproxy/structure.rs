@@ -1,10 +1,11 @@
 //! What takes a reload, and what becomes of it.
 
+use router::haproxy::config::Folder;
 use router::{
     Router as _, RouterError,
     haproxy::{Haproxy, Reload, Settings},
 };
-use traffic::{HashFunction, desired::ServiceSpec, haproxy::Folder};
+use traffic::{HashFunction, desired::ServiceSpec};
 
 use super::RealHaproxy;
 use crate::{

@@ -1,6 +1,7 @@
 //! nginx as the system's package has it.
 
 mod adopt;
+mod config;
 mod drain;
 mod loss;
 mod memory;

@@ -3,10 +3,10 @@
 use std::{net::Ipv4Addr, process::Command};
 
 use proptest::prelude::*;
+use router::nginx::config::{Layout, Log, parse, render};
 use traffic::{
     HashFunction, Shares, Table, Variation as Which,
     desired::{DesiredConfig, Listen, Number, Protocol, Rule, Service, ServiceSpec, StickyTo, Variation},
-    nginx::{Layout, Log, parse, render},
 };
 
 fn word<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> T {

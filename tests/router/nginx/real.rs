@@ -9,19 +9,17 @@ use std::{
     time::Duration,
 };
 
+use router::log_line::LogPath;
+use router::nginx::config::{Layout, Log};
 use router::{
-    Kind, Router,
+    Router,
     disk::Disk,
     measure::Measure,
     nginx::{Nginx, Reload, Settings},
 };
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
-use traffic::{
-    HashFunction,
-    log_line::LogPath,
-    nginx::{Layout, Log},
-};
+use traffic::{HashFunction, RouterKind};
 
 use crate::{
     conformance::{Real, operators::Sites},
@@ -120,7 +118,7 @@ impl Drop for RealNginx {
 }
 
 impl Real for RealNginx {
-    const KIND: Kind = Kind::Nginx;
+    const KIND: RouterKind = RouterKind::Nginx;
     const HASH: HashFunction = HashFunction::Murmur2;
     const LED_BY: &'static str = "is included already";
 

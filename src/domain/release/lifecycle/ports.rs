@@ -10,14 +10,11 @@ use crate::{
     },
     traffic::{self, Router},
 };
-use language::{CallTarget, Protocol, Service, Strategy, told_protocol};
+use language::{CallTarget, Protocol, Service, Strategy};
 use model::{
     ChildKey, ReleaseId, tenant,
-    traffic::{OpenPorts, TransportProtocol},
+    traffic::{OpenPorts, Socket},
 };
-
-/// A port, and whether it is one of UDP.
-type Port = (u16, bool);
 
 /// What is wrong with a port of a service, in words.
 struct Taken<'s> {
@@ -69,8 +66,7 @@ fn meeting<'o, 's>(
     let is_led = |name: &str| led.iter().any(|led| led.name() == name);
     let others = others.into_iter().filter(|other| !is_led(other.name()));
     others.flat_map(|other| other.ports.iter().map(move |at| (other, at))).find_map(|(other, at)| {
-        let key = (at.port, at.protocol.is_udp());
-        let has = |own: &&&Service| own.ports.iter().any(|at| (at.port, at.protocol.is_udp()) == key);
+        let has = |own: &&&Service| own.ports.iter().any(|own| own.socket() == at.socket());
         led.iter().find(has).map(|own| (other, at.port, *own))
     })
 }
@@ -111,18 +107,18 @@ fn taken_by<'s>(
 fn taken<'s>(led: &[&'s Service], router: &Router, own: &ReleaseId) -> Option<Taken<'s>> {
     let is_led = |service: &traffic::Service| led.iter().any(|led| led.name() == service.name);
     let others: Vec<_> = router.services().filter(|service| !is_led(service)).collect();
-    let mut holders: BTreeMap<Port, String> = BTreeMap::new();
+    let mut holders: BTreeMap<Socket, String> = BTreeMap::new();
     for other in &others {
         let ports = other.led.ports.iter();
-        holders.extend(ports.map(|at| ((at.port, at.protocol == TransportProtocol::Udp), named(other, own))));
+        holders.extend(ports.map(|at| (at.socket(), named(other, own))));
     }
-    let mut new: BTreeMap<Port, &'s str> = BTreeMap::new();
+    let mut new: BTreeMap<Socket, &'s str> = BTreeMap::new();
     for service in led.iter().copied() {
         for listen in &service.ports {
-            let key = (listen.port, listen.protocol.is_udp());
+            let key = listen.socket();
             let taken = |why| Some(Taken { service: service.name(), port: listen.port, why });
             if let Some(open) = &router.ports
-                && !open.iter().any(|open| open.take(listen.port, told_protocol(listen.protocol)))
+                && !open.iter().any(|open| open.take(listen.port, listen.protocol))
             {
                 return taken(format!(
                     "it takes {} at {}",
@@ -138,7 +134,7 @@ fn taken<'s>(led: &[&'s Service], router: &Router, own: &ReleaseId) -> Option<Ta
     }
     for service in led.iter().copied() {
         for target in service.variations.iter().flat_map(|one| &one.targets) {
-            let key = (target.port, service.protocol().is_udp());
+            let key = Socket { port: target.port, is_udp: service.protocol().is_udp() };
             if let Some(holder) = holders.get(&key).filter(|_| target.host.is_this_machine()) {
                 let why = format!("{holder} has it, and {target} is a target: calls would go round");
                 return Some(Taken { service: service.name(), port: target.port, why });
@@ -146,10 +142,11 @@ fn taken<'s>(led: &[&'s Service], router: &Router, own: &ReleaseId) -> Option<Ta
         }
     }
     for other in &others {
-        let is_udp = other.led.ports.iter().any(|at| at.protocol == TransportProtocol::Udp);
+        let is_udp = Protocol::of(&other.led.ports).is_udp();
         let targets = other.led.variations.iter().flat_map(|one| &one.targets);
         for target in targets.filter_map(|target| target.parse::<CallTarget>().ok()) {
-            let found = new.get(&(target.port, is_udp)).filter(|_| target.host.is_this_machine());
+            let found =
+                new.get(&Socket { port: target.port, is_udp }).filter(|_| target.host.is_this_machine());
             if let Some(service) = found {
                 let why = format!("it is the target {target} of {}: calls would go round", named(other, own));
                 return Some(Taken { service, port: target.port, why });
@@ -170,7 +167,7 @@ fn named(service: &traffic::Service, own: &ReleaseId) -> String {
 }
 
 fn words(open: &[OpenPorts], protocol: Protocol) -> String {
-    let open = open.iter().filter(|open| open.are_for(told_protocol(protocol)));
+    let open = open.iter().filter(|open| open.are_for(protocol));
     let open: Vec<String> = open.map(ToString::to_string).collect();
     if open.is_empty() { "no port".to_owned() } else { open.join(", ") }
 }

@@ -7,11 +7,8 @@ use model::MAX_OFFER_ID_LEN;
 use protocol::traffic::{
     DriftThen, MAX_ANSWER_TEXT_BYTES, MAX_ORDERS, MAX_TOLD_ANSWERS, MAX_TOLD_DRIFTS, MAX_TOLD_NAME_BYTES,
     MAX_TOLD_OPEN_PORTS, MAX_TOLD_SERVICES, MAX_TOLD_TARGET_BYTES, MAX_TOLD_TARGETS, MAX_TOLD_TEXT_BYTES,
-    MAX_TOLD_VARIATIONS, MAX_VERSION_BYTES, OrderWhat, RouterPhase, TransportProtocol, WHOLE,
+    MAX_TOLD_VARIATIONS, MAX_VERSION_BYTES, OrderWhat, Protocol, RouterPhase, WHOLE,
 };
-
-const PROTOCOLS: [TransportProtocol; 4] =
-    [TransportProtocol::Http, TransportProtocol::Https, TransportProtocol::Tcp, TransportProtocol::Udp];
 
 /// Whole numbers up to here have a floating-point form of their own.
 const MOST: u64 = 1 << 53;
@@ -65,7 +62,7 @@ pub(super) fn report() -> Value {
                             "properties": {
                                 "first": {"type": "integer", "minimum": 1, "maximum": u16::MAX},
                                 "last": {"type": "integer", "minimum": 1, "maximum": u16::MAX},
-                                "protocol": {"enum": PROTOCOLS},
+                                "protocol": {"enum": Protocol::ALL},
                             },
                         },
                         "description": "Ranges of ports at which its services may be. Absent: any.",
@@ -161,7 +158,7 @@ fn led() -> Value {
                     "required": ["port", "protocol"],
                     "properties": {
                         "port": {"type": "integer", "minimum": 0, "maximum": u16::MAX},
-                        "protocol": {"enum": PROTOCOLS},
+                        "protocol": {"enum": Protocol::ALL},
                     },
                 },
             },

@@ -2,15 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use traffic::{
-    BUCKETS, HashFunction, HeaderRule, MAX_VARIATIONS, Retry, Run, Shares, Sticky, Table, Variation,
-};
+use traffic::{BUCKETS, HeaderRule, MAX_VARIATIONS, Run, Shares, Sticky, Table, Variation};
 
 use super::{LiveService, MAX_DRAIN, MAX_NAME, MAX_PORTS, MAX_TARGETS, ServiceFault, ShadowRule, Transport};
 use crate::{
     form::{
-        HashForm, HeaderForm, ProtocolForm, ProxyProtocolForm, RetryForm, ServiceForm, ShadowForm,
-        StickyForm, TransportForm, VariationForm,
+        ProtocolForm, ProxyProtocolForm, RuleForm, ServiceForm, ShadowForm, TransportForm, VariationForm,
     },
     live::version::{Protocol, Target, Version},
     proxy_protocol::ProxyHeader,
@@ -49,18 +46,11 @@ impl LiveService {
             strip: form.strip,
             shares: table.hundredths().into(),
             table,
-            function: match form.hash {
-                HashForm::Murmur2 => HashFunction::Murmur2,
-                HashForm::Xxh32 => HashFunction::Xxh32,
-            },
+            function: form.hash,
             salt: form.salt.as_bytes().into(),
             sticky: sticky(form)?,
             rule,
-            retry: form.retry.map(|retry| match retry {
-                RetryForm::Failed => Retry::Failed,
-                RetryForm::Refused => Retry::Refused,
-                RetryForm::Never => Retry::Never,
-            }),
+            retry: form.retry,
             shadow,
             split: form.split.as_str().into(),
             versions,
@@ -108,8 +98,8 @@ fn check_of_http(form: &ServiceForm) -> Result<(), ServiceFault> {
 fn check_of_flows(form: &ServiceForm, transport: Transport) -> Result<(), ServiceFault> {
     let of = name_of(transport);
     let meaningless = [
-        (matches!(form.sticky, Some(StickyForm::Cookie(_))), "a cookie"),
-        (matches!(form.sticky, Some(StickyForm::Header(_))), "a header"),
+        (matches!(form.sticky, Some(Sticky::Cookie(_))), "a cookie"),
+        (matches!(form.sticky, Some(Sticky::Header(_))), "a header"),
         (form.header.is_some(), "a header rule"),
         (form.shadow.is_some(), "a shadow"),
         (transport != Transport::Tls && !form.hosts.is_empty(), "a host"),
@@ -149,12 +139,10 @@ fn check_target(target: &Target, transport: Transport) -> Result<(), ServiceFaul
 }
 
 fn sticky(form: &ServiceForm) -> Result<Option<Sticky>, ServiceFault> {
-    Ok(match &form.sticky {
-        None => None,
-        Some(StickyForm::Cookie(name)) => Some(Sticky::Cookie(token(name)?.into())),
-        Some(StickyForm::Header(name)) => Some(Sticky::Header(token(name)?.into())),
-        Some(StickyForm::Address) => Some(Sticky::Address),
-    })
+    if let Some(Sticky::Cookie(name) | Sticky::Header(name)) = &form.sticky {
+        token(name.as_str())?;
+    }
+    Ok(form.sticky.clone())
 }
 
 /// The version of a variation: the one that is there, if nothing about it changed.
@@ -211,7 +199,7 @@ fn buckets(form: &ServiceForm, before: Option<&LiveService>) -> Result<Table, Se
     }
 }
 
-fn rule(form: &HeaderForm, versions: &[Arc<Version>]) -> Result<HeaderRule, ServiceFault> {
+fn rule(form: &RuleForm, versions: &[Arc<Version>]) -> Result<HeaderRule, ServiceFault> {
     let named = |name: &String| {
         let at = versions.iter().position(|version| version.name() == name);
         at.map(|at| Variation(at as u8)).ok_or_else(|| ServiceFault::Rule(name.clone()))

@@ -1,12 +1,11 @@
 //! A table's services as they travel.
 
-use traffic::{HashFunction, Retry, Sticky, Variation};
+use traffic::Variation;
 
 use super::{LiveService, Transport};
 use crate::{
     form::{
-        HashForm, HeaderForm, ProtocolForm, ProxyProtocolForm, RetryForm, ServiceForm, ShadowForm,
-        StickyForm, TransportForm, VariationForm,
+        ProtocolForm, ProxyProtocolForm, RuleForm, ServiceForm, ShadowForm, TransportForm, VariationForm,
     },
     live::version::{Protocol, Version},
     proxy_protocol::ProxyHeader,
@@ -36,24 +35,13 @@ impl LiveService {
             shares: None,
             runs: Some(runs),
             salt: String::from_utf8_lossy(&self.salt).into_owned(),
-            hash: match self.function {
-                HashFunction::Murmur2 => HashForm::Murmur2,
-                HashFunction::Xxh32 => HashForm::Xxh32,
-            },
-            sticky: self.sticky.as_ref().map(|sticky| match sticky {
-                Sticky::Cookie(name) => StickyForm::Cookie(name.to_string()),
-                Sticky::Header(name) => StickyForm::Header(name.to_string()),
-                Sticky::Address => StickyForm::Address,
-            }),
-            header: self.rule.as_ref().map(|rule| HeaderForm {
+            hash: self.function,
+            sticky: self.sticky.clone(),
+            header: self.rule.as_ref().map(|rule| RuleForm {
                 name: rule.name.to_string(),
                 values: rule.values.iter().map(|(value, of)| (value.to_string(), name_of(*of))).collect(),
             }),
-            retry: self.retry.map(|retry| match retry {
-                Retry::Failed => RetryForm::Failed,
-                Retry::Refused => RetryForm::Refused,
-                Retry::Never => RetryForm::Never,
-            }),
+            retry: self.retry,
             shadow: self
                 .shadow
                 .map(|rule| ShadowForm { variation: name_of(rule.variation), share: rule.share }),

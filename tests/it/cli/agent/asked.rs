@@ -7,7 +7,7 @@ use std::{
 
 use agent::control::{
     self, Control, Order, Refused,
-    form::{Added, NewFunction, Removed, RetryForm, Status, StickyForm, Undo, Undone, Which},
+    form::{Added, NewFunction, Removed, Retry, Status, Sticky, Undo, Undone, Which},
 };
 use tokio::{runtime::Runtime, sync::mpsc};
 
@@ -190,9 +190,9 @@ fn calls_are_kept_together_and_repeated_as_it_was_said() {
     for (flags, asked) in [
         (
             ["--sticky", "header:X-User", "--retry", "failed"],
-            (StickyForm::Header("X-User".into()), RetryForm::Failed),
+            (Sticky::Header("X-User".into()), Retry::Failed),
         ),
-        (["--sticky", "address", "--retry", "refused"], (StickyForm::Address, RetryForm::Refused)),
+        (["--sticky", "address", "--retry", "refused"], (Sticky::Address, Retry::Refused)),
     ] {
         agent.ask(&[&["functions", "add", "a", "."], &flags[..]].concat());
         let last = agent.asked().pop().unwrap();

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use agent::settings::{FrontSettings, LedKind, OnDrift, Ports, ProxySettings, StartProxy, Stop};
+use agent::settings::{FrontSettings, OnDrift, Ports, ProxySettings, RouterOptions, StartProxy, Stop};
 use choirmaster::cli::{
     agent::settings::Settings,
     settings::{Configured as _, Flag},
@@ -48,14 +48,14 @@ fn a_router_of_somebody_elses_is_led_in_place_of_the_proxy() {
     assert_eq!((nginx.on_drift, nginx.drain), (OnDrift::Pause, Duration::from_secs(3)));
     assert_eq!(nginx.ports, Ports(vec![(80, 80), (8_000, 8_099)]));
     assert!(nginx.ports.have(8_099) && !nginx.ports.have(81) && Ports::default().have(81));
-    let LedKind::Nginx(read) = nginx.kind else { panic!("{nginx:?}") };
+    let RouterOptions::Nginx(read) = nginx.options else { panic!("{nginx:?}") };
     assert_eq!(read.reload.0, ["systemctl", "reload", "nginx"]);
     assert_eq!(read.addresses, ["127.0.0.1", "::1"].map(|at| at.parse::<std::net::IpAddr>().unwrap()));
     let haproxy = led(&[("router.kind", "haproxy"), ("haproxy.master_socket", "")]);
-    let LedKind::Haproxy(read) = haproxy.kind else { panic!("{haproxy:?}") };
+    let RouterOptions::Haproxy(read) = haproxy.options else { panic!("{haproxy:?}") };
     assert_eq!((read.master_socket, read.pid), (None, PathBuf::from("/run/haproxy.pid")));
     // Others write the kind so.
-    assert!(matches!(led(&[("router.kind", "router.haproxy")]).kind, LedKind::Haproxy(_)));
+    assert!(matches!(led(&[("router.kind", "router.haproxy")]).options, RouterOptions::Haproxy(_)));
 }
 
 #[test]

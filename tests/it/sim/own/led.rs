@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use ::agent::state_machine::LedService;
-use ::proxy::form::{HashForm, ServiceForm, TableForm};
+use ::proxy::form::{ServiceForm, TableForm};
 use domain::release::{
     change::Change,
     command::Form,
@@ -18,7 +18,7 @@ use domain::release::{
     state::{End, Release, ReleaseState},
 };
 use model::{Outcome, ReleaseKey};
-use traffic::{Bucket, HashFunction};
+use traffic::Bucket;
 
 use super::{Own, proxy, watch::Scene};
 use crate::sim::{
@@ -255,13 +255,9 @@ pub(super) fn bend_text(text: String, flaw: Option<Flaw>, offer: &str) -> String
 
 /// Whom each user gets.
 fn whom(service: &ServiceForm) -> Vec<String> {
-    let function = match service.hash {
-        HashForm::Murmur2 => HashFunction::Murmur2,
-        HashForm::Xxh32 => HashFunction::Xxh32,
-    };
     let runs = service.runs.as_deref().unwrap_or_default();
     let one = |user: u16| {
-        let bucket = Bucket::of_key(function, service.salt.as_bytes(), format!("user-{user}").as_bytes());
+        let bucket = Bucket::of_key(service.hash, service.salt.as_bytes(), format!("user-{user}").as_bytes());
         let run = runs.iter().find(|(from, to, _)| (*from..*to).contains(&bucket.index()));
         run.map_or_else(String::new, |(_, _, of)| service.variations[usize::from(*of)].name.clone())
     };

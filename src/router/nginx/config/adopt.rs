@@ -3,10 +3,8 @@
 use std::{collections::BTreeSet, net::IpAddr};
 
 use super::words::{self, Directive};
-use crate::{
-    adopt::{AdoptError, Adopted},
-    desired::{Protocol, Target},
-};
+use crate::adopt::{AdoptError, Adopted};
+use traffic::desired::{Protocol, Target};
 
 /// What a file begins with in what nginx prints.
 const FILE: &str = "# configuration file ";

@@ -1,9 +1,11 @@
 //! Changes in a process that runs.
 
 use proptest::prelude::*;
+use router::haproxy::config::{
+    Map, Maps, ProcessReport, Write, maps, section, seen, state, to_switch_off, writes,
+};
 use traffic::{
     desired::{DesiredConfig, ServiceSpec},
-    haproxy::{Map, Maps, ProcessReport, Write, maps, section, seen, state, to_switch_off, writes},
     observed::{ObservedConfig, differences},
 };
 

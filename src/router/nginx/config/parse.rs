@@ -5,7 +5,7 @@ use super::{
     render::FIRST_LINE,
     words::{self, Directive},
 };
-use crate::desired::{CookieName, HeaderName, HeaderValue, Name, StickyTo, Target};
+use traffic::desired::{CookieName, HeaderName, HeaderValue, Name, StickyTo, Target};
 
 /// The head of an include of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -181,7 +181,7 @@ fn variations(all: &[Directive], id: &str) -> Result<Vec<(Name, Vec<Target>)>, P
         let targets = targets.ok_or(ParseError("a variation leads to something that is no target"))?;
         variations.push((name.word(1).parse().map_err(|_| NONE)?, targets));
     }
-    if variations.is_empty() || variations.len() > crate::MAX_VARIATIONS {
+    if variations.is_empty() || variations.len() > traffic::MAX_VARIATIONS {
         return Err(NONE);
     }
     Ok(variations)

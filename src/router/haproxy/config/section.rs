@@ -4,10 +4,10 @@ use super::{
     Folder, LAST_RESORT, MARK, STATE, Structure, backend, frontend,
     maps::{CLOSED, rule_name, switch_key, table_name},
 };
-use crate::{
+use crate::log_line::{self, LANES, LogPath};
+use traffic::{
     BUCKETS, HashFunction,
     desired::{DesiredConfig, Health, Host, Protocol, Service, StickyTo, Target, Variant},
-    log_line::{self, LANES, LogPath},
 };
 
 /// What is set of a router, whatever it is to do.
@@ -92,7 +92,7 @@ pub fn section(wanted: &DesiredConfig, frame: &Frame) -> Result<Section, Unable>
 }
 
 fn check(service: &Service) -> Result<(), Unable> {
-    let unable = |listen: &&crate::desired::Listen| match listen.protocol {
+    let unable = |listen: &&traffic::desired::Listen| match listen.protocol {
         Protocol::Http | Protocol::Tcp => false,
         Protocol::Https | Protocol::Udp => true,
     };

@@ -5,10 +5,8 @@ use std::{
     net::IpAddr,
 };
 
-use crate::{
-    adopt::{AdoptError, Adopted},
-    desired::{Protocol, Target},
-};
+use crate::adopt::{AdoptError, Adopted};
+use traffic::desired::{Protocol, Target};
 
 /// A section, with the words of its lines.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt::Write as _, net::IpAddr};
 
-use crate::desired::{Protocol, Target};
+use traffic::desired::{Protocol, Target};
 
 /// A service as an operator's configuration has it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,10 +1,12 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use router::haproxy::config::{
+    Unable, file_of, listens_of, maps, section, state, strange_sections, structure_of,
+};
 use traffic::{
     HashFunction, Shares,
     desired::{Health, Listen, Protocol},
-    haproxy::{Unable, file_of, listens_of, maps, section, state, strange_sections, structure_of},
 };
 
 use super::{any_specs, frame, shop, wanted};
@@ -180,7 +182,7 @@ fn sections_that_are_marked_as_ours_and_belong_to_no_service_are_found() {
 
 #[test]
 fn a_folder_has_to_stand_in_commands_as_it_is() {
-    use traffic::haproxy::Folder;
+    use router::haproxy::config::Folder;
     let folder = |path: &str| Folder::new(std::path::Path::new(path));
     for path in ["relative/path", "", "/with space", "/a;b", "/a\nb", "/a\"b", "/a,b", "/a)b", "/ä"] {
         assert!(folder(path).is_err(), "{path:?}");

@@ -8,13 +8,13 @@ mod writes;
 use std::{net::Ipv4Addr, path::Path};
 
 use proptest::prelude::*;
+use router::haproxy::config::{Folder, Frame};
 use traffic::{
     HashFunction, Shares, Table, Variation as Which,
     desired::{
         DesiredConfig, Health, Listen, Number, Protocol, Rule, Service, ServiceSpec, StickyTo, Target,
         Variation,
     },
-    haproxy::{Folder, Frame},
 };
 
 fn frame() -> Frame {

@@ -1,13 +1,10 @@
 //! Answers of the runtime socket as a real one gave them, and others.
 
 use proptest::prelude::*;
-use traffic::{
-    haproxy::{
-        Info, Maps, ProcessReport, entries_of, info_of, maps_of, number_of, obeyed, seen, under_way,
-        version_of,
-    },
-    observed::{Difference, differences},
+use router::haproxy::config::{
+    Info, Maps, ProcessReport, entries_of, info_of, maps_of, number_of, obeyed, seen, under_way, version_of,
 };
+use traffic::observed::{Difference, differences};
 
 use super::{model::Model, number, shop, wanted};
 

@@ -6,7 +6,7 @@ use super::{
     maps::{Reading, number, reading},
     section::server_name,
 };
-use crate::{
+use traffic::{
     desired::{Host, Target},
     observed::{ObservedConfig, SeenService, SeenTarget, SeenVariation},
 };

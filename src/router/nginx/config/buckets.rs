@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{BUCKETS, Bucket, Run, Table, TableError, Variation};
+use traffic::{BUCKETS, Bucket, Run, Table, TableError, Variation};
 
 /// What a bucket's file is called: its number, with four digits, as the two `split_clients` make it.
 #[must_use]

@@ -10,10 +10,10 @@ use super::{
     FLIGHT_FIELD, FLIGHT_STEPS, Layout, Log, asked_name, digest_of, flight, id_of, loaded, lookups, path,
     words,
 };
-use crate::{
+use crate::log_line::{self, LANES};
+use traffic::{
     HashFunction,
     desired::{DesiredConfig, Host, Name, Protocol, Rule, Service, StickyTo, Target, Variation},
-    log_line::{self, LANES},
 };
 
 /// The include, but for the count of how often it was loaded.

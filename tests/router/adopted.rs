@@ -1,10 +1,7 @@
 //! What a router does by its operator's own configuration, read from that.
 
-use traffic::{
-    adopt::{AdoptError, name_of},
-    desired::{Name, Protocol},
-    haproxy, nginx,
-};
+use router::adopt::{AdoptError, name_of};
+use traffic::desired::{Name, Protocol};
 
 const OURS: &str = "/etc/nginx/choirmaster.conf";
 
@@ -40,7 +37,7 @@ server { listen 8090; server_name ours; location / { proxy_pass http://cm_1f00_0
 
 #[test]
 fn nginx_serves_what_its_operator_wrote() {
-    let by_name = nginx::adopt(PRINTED, OURS, "shop.example").unwrap();
+    let by_name = router::nginx::config::adopt(PRINTED, OURS, "shop.example").unwrap();
     assert_eq!(by_name.protocol, Protocol::Http);
     let ports: Vec<u16> = by_name.listens.iter().map(|(_, port)| *port).collect();
     assert_eq!(ports, [8080, 8080]);
@@ -57,9 +54,13 @@ fn nginx_serves_what_its_operator_wrote() {
         ]
     );
     for name in ["shop", "8080", "www.shop.example"] {
-        assert_eq!(nginx::adopt(PRINTED, OURS, name).unwrap().targets, by_name.targets, "{name}");
+        assert_eq!(
+            router::nginx::config::adopt(PRINTED, OURS, name).unwrap().targets,
+            by_name.targets,
+            "{name}"
+        );
     }
-    let secured = nginx::adopt(PRINTED, OURS, "pay").unwrap();
+    let secured = router::nginx::config::adopt(PRINTED, OURS, "pay").unwrap();
     assert_eq!(
         (secured.protocol, secured.targets[0].to_string()),
         (Protocol::Https, "10.0.0.1:80".to_owned())
@@ -68,14 +69,17 @@ fn nginx_serves_what_its_operator_wrote() {
 
 #[test]
 fn what_nginx_doesnt_serve_is_refused_by_name() {
-    let refused = |name| nginx::adopt(PRINTED, OURS, name).unwrap_err();
+    let refused = |name| router::nginx::config::adopt(PRINTED, OURS, name).unwrap_err();
     let AdoptError::Unknown { known, .. } = refused("ours") else { panic!("it is led") };
     assert_eq!(known, ["80", "8080", "81", "8443", "pay", "shop.example", "www.shop.example"][1..]);
     assert_eq!(refused("81"), AdoptError::NoTargets { name: "81".to_owned() });
     let broken = "# configuration file /a:\nserver { listen 80; location / { \n";
-    assert_eq!(nginx::adopt(broken, OURS, "80"), Err(AdoptError::Unreadable("/a".to_owned())));
+    assert_eq!(
+        router::nginx::config::adopt(broken, OURS, "80"),
+        Err(AdoptError::Unreadable("/a".to_owned()))
+    );
     for cut in (0..PRINTED.len()).filter(|at| PRINTED.is_char_boundary(*at)) {
-        let _ = nginx::adopt(&PRINTED[..cut], OURS, "shop.example");
+        let _ = router::nginx::config::adopt(&PRINTED[..cut], OURS, "shop.example");
     }
 }
 
@@ -104,7 +108,7 @@ listen database
 
 #[test]
 fn haproxy_serves_what_its_operator_wrote() {
-    let www = haproxy::adopt(CONFIG, "www").unwrap();
+    let www = router::haproxy::config::adopt(CONFIG, "www").unwrap();
     let targets: Vec<String> = www.targets.iter().map(ToString::to_string).collect();
     assert_eq!(targets, ["127.0.0.1:9201", "127.0.0.1:9101", "127.0.0.1:9102"]);
     assert_eq!(www.listens.iter().map(|(_, port)| *port).collect::<Vec<_>>(), [8080, 8081]);
@@ -117,13 +121,13 @@ fn haproxy_serves_what_its_operator_wrote() {
             "server 127.0.0.1:9101 check inter 2s",
         ]
     );
-    assert_eq!(haproxy::adopt(CONFIG, "web").unwrap().targets, www.targets);
-    let database = haproxy::adopt(CONFIG, "database").unwrap();
+    assert_eq!(router::haproxy::config::adopt(CONFIG, "web").unwrap().targets, www.targets);
+    let database = router::haproxy::config::adopt(CONFIG, "database").unwrap();
     assert_eq!((database.protocol, database.targets[0].port), (Protocol::Tcp, 5432));
-    let unknown = haproxy::adopt(CONFIG, "mail").unwrap_err();
+    let unknown = router::haproxy::config::adopt(CONFIG, "mail").unwrap_err();
     assert_eq!(unknown.to_string(), "its configuration has no service \"mail\"; it has www, database");
-    assert!(haproxy::has_socket(CONFIG, "/run/haproxy/admin.sock"));
-    assert!(!haproxy::has_socket(CONFIG, "/run/haproxy/other.sock"));
+    assert!(router::haproxy::config::has_socket(CONFIG, "/run/haproxy/admin.sock"));
+    assert!(!router::haproxy::config::has_socket(CONFIG, "/run/haproxy/other.sock"));
 }
 
 #[test]

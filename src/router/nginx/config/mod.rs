@@ -47,12 +47,14 @@
 
 mod adopt;
 mod buckets;
+mod log_line;
 mod parse;
 mod render;
 mod words;
 
 use std::net::{IpAddr, SocketAddr};
 
+pub(crate) use self::log_line::read_line;
 pub use self::{
     adopt::{adopt, listens_of_others},
     buckets::{Changes, as_answered, bucket_name, changes, lookups, table_of},

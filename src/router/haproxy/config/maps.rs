@@ -1,7 +1,7 @@
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use super::digest::digest;
-use crate::{
+use traffic::{
     BUCKETS, Run, Table, Variation as Which,
     desired::{DesiredConfig, Number, Rule, Service},
 };
@@ -92,7 +92,7 @@ fn rule_of(rule: &Rule, service: &Service) -> Map {
 }
 
 /// As the converter `hex` of `HAProxy` writes it.
-fn hexadecimal(value: &crate::desired::HeaderValue) -> String {
+fn hexadecimal(value: &traffic::desired::HeaderValue) -> String {
     let mut digits = String::with_capacity(2 * value.as_str().len());
     for byte in value.as_str().bytes() {
         // Writing into a string can't fail.

@@ -1,5 +1,5 @@
-//! The line that nginx and `HAProxy` log of a call to a service of ours: written by their configurations as [`crate::nginx`] and
-//! [`crate::haproxy`] make them, read here.
+//! The line that nginx and `HAProxy` log of a call to a service of ours: written by their configurations as [`crate::nginx::config`] and
+//! [`crate::haproxy::config`] make them, read here.
 //!
 //! Fields are separated by `|`, which is in none of them. The first names the form, the second who wrote it:
 //!
@@ -12,7 +12,9 @@
 //! Nothing in a line is believed that isn't a number in its range or a word of a known list: a name is looked up by whoever reads it.
 //! A line that isn't one of these is [`NotALine`], which says nothing of what it held.
 
-use crate::{Failure, GROUPS};
+use traffic::{Failure, GROUPS};
+
+use crate::{haproxy::config::read_line as of_haproxy, nginx::config::read_line as of_nginx};
 
 /// The most bytes of a line: longer ones are none.
 pub const LONGEST: usize = 1_024;
@@ -164,86 +166,10 @@ fn all<const N: usize>(fields: &str) -> Result<[&str; N], NotALine> {
 }
 
 /// Where a router wrote nothing, or had nothing to write.
-const NOTHING: [&str; 2] = ["", "-"];
-
-fn of_nginx<'l>(fields: &[&'l str; 16]) -> Option<Line<'l>> {
-    let [service, variation, bucket, rule, chosen, status, answered, connect, header, time, rest @ ..] =
-        *fields;
-    let [received, sent, done, addresses, method, length] = rest;
-    let status: u16 = status.parse().ok()?;
-    let tries = tries(addresses).count();
-    let is_connected = tries > 0 && number(last(connect)).is_some();
-    let is_answered = is_connected && number(last(header)).is_some() && last(answered).parse::<u16>().is_ok();
-    let outcome = match status {
-        _ if tries == 0 => Outcome::CallerGone,
-        CALLER_GONE => Outcome::CallerGone,
-        _ if !is_connected => Outcome::Failed(Failure::Refused),
-        GATEWAY_TIMEOUT if !is_answered => Outcome::Failed(Failure::TimedOut),
-        _ if !is_answered => Outcome::Failed(Failure::Died),
-        UPGRADED => Outcome::Upgraded,
-        // Where the variation breaks off, nginx has done what it could, too. Without a length that isn't seen.
-        100..=599 if done == "OK" && has_all(status, method, (last(received), length))? => {
-            let took = self::tries(time).filter_map(number).fold(0, u32::saturating_add);
-            Outcome::Answered { status, took_ms: took }
-        }
-        100..=599 if done == "OK" => Outcome::BrokenOff,
-        // Who leaves takes less than has come; where the variation breaks off, all that came was passed on before.
-        100..=599 if sent.parse::<u64>().ok()? >= last(received).parse::<u64>().ok()? => Outcome::BrokenOff,
-        100..=599 => Outcome::CallerGone,
-        _ => return None,
-    };
-    Some(Line {
-        service,
-        variation: Some(variation).filter(|name| !NOTHING.contains(name)),
-        group: group(bucket).ok()?,
-        by_header: !NOTHING.contains(&rule),
-        chosen_ms: moment(chosen).ok()?,
-        outcome,
-        sent_again: u32::try_from(tries.saturating_sub(1)).unwrap_or(u32::MAX),
-        bytes: None,
-        process: None,
-    })
-}
-
-/// Whether an answer has as many bytes as it says that it has.
-fn has_all(status: u16, method: &str, (received, length): (&str, &str)) -> Option<bool> {
-    let has_none = method == "HEAD" || matches!(status, 204 | 304);
-    if has_none || NOTHING.contains(&length) {
-        return Some(true);
-    }
-    Some(received.parse::<u64>().ok()? >= length.parse::<u64>().ok()?)
-}
-
-/// nginx writes this where the caller left before there was an answer.
-const CALLER_GONE: u16 = 499;
-const GATEWAY_TIMEOUT: u16 = 504;
-const UPGRADED: u16 = 101;
-
-/// What nginx writes of each attempt, in their order.
-fn tries(field: &str) -> impl Iterator<Item = &str> {
-    attempts(field).filter(|one| !NOTHING.contains(one))
-}
-
-/// Also those behind a redirect within nginx, which a variation may ask for.
-fn attempts(field: &str) -> impl Iterator<Item = &str> {
-    field.split(", ").flat_map(|one| one.split(" : "))
-}
-
-/// What it writes of the last one.
-fn last(field: &str) -> &str {
-    attempts(field).last().unwrap_or_default()
-}
-
-/// Seconds with three decimals, in milliseconds.
-fn number(seconds: &str) -> Option<u32> {
-    let (seconds, decimals) = seconds.split_once('.')?;
-    let is_number = decimals.len() == 3 && decimals.bytes().all(|byte| byte.is_ascii_digit());
-    let ms: u32 = decimals.parse().ok().filter(|_| is_number)?;
-    Some(seconds.parse::<u32>().ok()?.saturating_mul(1_000).saturating_add(ms))
-}
+pub(crate) const NOTHING: [&str; 2] = ["", "-"];
 
 /// When, in milliseconds since 1970, with or without a point in front of the last three digits.
-fn moment(text: &str) -> Result<Option<u64>, NotALine> {
+pub(crate) fn moment(text: &str) -> Result<Option<u64>, NotALine> {
     if NOTHING.contains(&text) {
         return Ok(None);
     }
@@ -258,60 +184,8 @@ fn moment(text: &str) -> Result<Option<u64>, NotALine> {
     Ok(Some(number * 1_000 + ms))
 }
 
-fn of_haproxy<'l>(fields: &[&'l str; 15]) -> Option<Line<'l>> {
-    let [service, backend, bucket, rule, chosen, status, queue, connect, header, data, state, rest @ ..] =
-        *fields;
-    let [retries, up, down, process] = rest;
-    let variation = backend.strip_prefix(crate::haproxy::MARK)?.strip_prefix(service)?;
-    let status = if NOTHING.contains(&status) { None } else { Some(status.parse::<i32>().ok()?) };
-    let mut took_ms = 0_u32;
-    for part in [queue, connect, header, data] {
-        // One that didn't come so far is -1.
-        let ms: i64 = part.parse().ok()?;
-        took_ms = took_ms.saturating_add(u32::try_from(ms.max(0)).unwrap_or(u32::MAX));
-    }
-    let outcome = outcome_of(state, status, took_ms)?;
-    let bytes = (up.parse().ok()?, down.parse().ok()?);
-    Some(Line {
-        service,
-        variation: variation.strip_prefix(':'),
-        group: group(bucket).ok()?,
-        by_header: !NOTHING.contains(&rule),
-        chosen_ms: moment(chosen).ok()?,
-        outcome,
-        sent_again: retries.trim_start_matches('+').parse().ok()?,
-        bytes: status.is_none().then_some(bytes),
-        process: Some(process.parse().ok()?),
-    })
-}
-
-/// What the two letters say in which a stream ended: who ended it, and in which state.
-fn outcome_of(state: &str, status: Option<i32>, took_ms: u32) -> Option<Outcome> {
-    let mut letters = state.chars();
-    let (who, when) = (letters.next()?, letters.next()?);
-    Some(match (who, when) {
-        ('-', _) => match status {
-            None => Outcome::Passed { took_ms },
-            Some(101) => Outcome::Upgraded,
-            Some(status) => {
-                let status = u16::try_from(status).ok().filter(|status| (100..=599).contains(status))?;
-                Outcome::Answered { status, took_ms }
-            }
-        },
-        // The caller, or its time was up; or an operator ended it.
-        ('C' | 'c' | 'K' | 'U', _) | ('P' | 'R' | 'I' | 'L', 'R' | '-') => Outcome::CallerGone,
-        // There was no place, or no connection.
-        (_, 'Q' | 'C') => Outcome::Failed(Failure::Refused),
-        ('s', 'H') => Outcome::Failed(Failure::TimedOut),
-        ('P', 'H') => Outcome::Failed(Failure::Nonsense),
-        (_, 'H') => Outcome::Failed(Failure::Died),
-        ('S' | 's' | 'P' | 'R' | 'I' | 'D' | 'L', _) => Outcome::BrokenOff,
-        _ => return None,
-    })
-}
-
 /// The group of a bucket; none where calls have no keys.
-fn group(bucket: &str) -> Result<Option<u8>, NotALine> {
+pub(crate) fn group(bucket: &str) -> Result<Option<u8>, NotALine> {
     if NOTHING.contains(&bucket) {
         return Ok(None);
     }

@@ -1,10 +1,8 @@
 //! Lines that routers log, read; whether real ones write them so is tried in `tests/router`.
 
 use proptest::prelude::*;
-use traffic::{
-    Failure,
-    log_line::{LONGEST, Line, Logged, NotALine, Outcome, read},
-};
+use router::log_line::{LONGEST, Line, Logged, NotALine, Outcome, read};
+use traffic::Failure;
 
 const NGINX: &str = "<190>Nov 23 12:39:36 cm: cm1|n|checkout|B|0351||1795437576.909|200|200|0.000|0.001|0.012|52|52|OK|127.0.0.1:1|GET|52";
 const HAPROXY: &str =

@@ -7,7 +7,7 @@
 //! - `NAME.table`: bucket → variation, for the buckets that aren't the stable one's. Keys of maps of strings lie in a tree, while
 //!   maps of integers are looked through from end to end.
 //! - `NAME.rule`: value of the header that asks for a variation, in hexadecimal digits → variation.
-//! - `state.map`: `number` → the [`Number`](crate::desired::Number) by which it runs; `service/NAME` → `on`, or `off`: then nobody
+//! - `state.map`: `number` → the [`Number`](traffic::desired::Number) by which it runs; `service/NAME` → `on`, or `off`: then nobody
 //!   gets another variation than the stable one, whatever the table says, unless they ask for it by the header; or `closed`: then nobody
 //!   may ask for it either. So a roll-back is one entry, whatever it takes back.
 //!   `rule/NAME` → a digest of the rule, by which it is seen whether somebody changed it.
@@ -47,7 +47,7 @@
 //!
 //! A check of a path is a GET with `Host: localhost`. Of two cookies of one name in a call the last counts.
 //!
-//! Words that were checked ([`crate::desired`]) stand as they are where `HAProxy` takes all of their letters: names, names of
+//! Words that were checked ([`traffic::desired`]) stand as they are where `HAProxy` takes all of their letters: names, names of
 //! headers and cookies, targets, paths. Values of headers may hold anything printable, and are written in hexadecimal digits
 //! alone. So nothing here has to be quoted, and nothing that somebody chose ends a word, a line or a command.
 
@@ -57,10 +57,12 @@ mod digest;
 mod disk;
 mod folder;
 mod list;
+mod log_line;
 mod maps;
 mod observed;
 mod section;
 
+pub(crate) use self::log_line::read_line;
 pub use self::{
     adopt::{adopt, has_socket, listens_of_others},
     command::{

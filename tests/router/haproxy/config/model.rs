@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use traffic::haproxy::{
+use router::haproxy::config::{
     Map, Maps, STATE, Section, Write, add, commit, entries_of, maps, prepare, section, set, show_map,
     version_of,
 };

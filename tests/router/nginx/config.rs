@@ -3,15 +3,15 @@
 use std::{collections::BTreeSet, net::Ipv4Addr};
 
 use proptest::prelude::*;
+use router::nginx::config::{
+    Changes, Layout, LayoutError, RenderError, as_answered, bucket_name, changes, header, id_of, lookups,
+    parse, render, table_of, with_load,
+};
 use traffic::{
     BUCKETS, Bucket, HashFunction, Shares, Table, Variation as Which,
     desired::{
         DesiredConfig, HeaderName, Listen, Name, Number, Protocol, Rule, Service, ServiceSpec, StickyTo,
         Variation,
-    },
-    nginx::{
-        Changes, Layout, LayoutError, RenderError, as_answered, bucket_name, changes, header, id_of, lookups,
-        parse, render, table_of, with_load,
     },
 };
 

@@ -1,0 +1,121 @@
+use crate::{HashFunction, desired::Protocol, health::Grain};
+
+/// A kind of router. Who adds one says here what it can do, and the compiler names every other place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum RouterKind {
+    /// The proxy beside an agent.
+    #[default]
+    Embedded,
+    Nginx,
+    Haproxy,
+}
+
+/// What a kind of router can do with calls. Tests try each, and compare the README's table with what they find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RouterAbilities {
+    /// Those of the calls that it splits.
+    pub protocols: &'static [Protocol],
+    /// Those by which it draws users, the usual one first.
+    pub hashes: &'static [HashFunction],
+    pub sticky: StickyAbilities,
+    /// A header can ask for a variation.
+    pub rule: bool,
+    /// It tells how many connections a variation has, so that the end of a drain is seen and not only waited for.
+    pub counts_connections: bool,
+    pub measured: MeasuredBy,
+    /// What it takes out and gives back without a reload, so that the health of targets never costs one.
+    pub grain: Grain,
+}
+
+/// By what it can keep calls with one variation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "a table of what can be done")]
+pub struct StickyAbilities {
+    pub cookie: bool,
+    pub header: bool,
+    pub address: bool,
+}
+
+/// From what its calls are counted, by variation and split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MeasuredBy {
+    /// It counts them itself, with times in microseconds.
+    Counters,
+    /// From the lines that it logs, with times in milliseconds ([`crate::log_line`]).
+    Log,
+}
+
+impl RouterKind {
+    pub const ALL: [Self; 3] = [Self::Embedded, Self::Nginx, Self::Haproxy];
+
+    /// As it is written in configurations, and told to managers.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Embedded => "embedded",
+            Self::Nginx => "nginx",
+            Self::Haproxy => "haproxy",
+        }
+    }
+
+    /// The kind of this name; none: nobody here knows it.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// As it is called in sentences.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Embedded => "the proxy",
+            Self::Nginx => "nginx",
+            Self::Haproxy => "HAProxy",
+        }
+    }
+
+    #[must_use]
+    pub const fn abilities(self) -> &'static RouterAbilities {
+        const STICKY: StickyAbilities = StickyAbilities { cookie: true, header: true, address: true };
+        match self {
+            Self::Embedded => &RouterAbilities {
+                protocols: &Protocol::ALL,
+                hashes: &[HashFunction::Murmur2, HashFunction::Xxh32],
+                sticky: STICKY,
+                rule: true,
+                counts_connections: true,
+                measured: MeasuredBy::Counters,
+                grain: Grain::Target,
+            },
+            Self::Nginx => &RouterAbilities {
+                protocols: &[Protocol::Http],
+                hashes: &[HashFunction::Murmur2],
+                sticky: STICKY,
+                rule: true,
+                counts_connections: true,
+                measured: MeasuredBy::Log,
+                grain: Grain::Variation,
+            },
+            Self::Haproxy => &RouterAbilities {
+                protocols: &[Protocol::Http, Protocol::Tcp],
+                hashes: &[HashFunction::Xxh32],
+                sticky: STICKY,
+                rule: true,
+                counts_connections: true,
+                measured: MeasuredBy::Log,
+                grain: Grain::Variation,
+            },
+        }
+    }
+}
+
+impl MeasuredBy {
+    /// What times are whole steps of, in microseconds: versions that differ by less can't be told apart.
+    #[must_use]
+    pub const fn clock_step_us(self) -> u32 {
+        match self {
+            Self::Counters => 1,
+            Self::Log => 1_000,
+        }
+    }
+}
