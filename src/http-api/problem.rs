@@ -51,7 +51,7 @@ fn refused(refusal: &Refusal) -> (StatusCode, &'static str) {
         Refusal::IdTaken(_) => (StatusCode::CONFLICT, "id-taken"),
         Refusal::IdAmbiguous { .. } => (StatusCode::CONFLICT, "id-ambiguous"),
         Refusal::OtherBase(_) => (StatusCode::CONFLICT, "other-base"),
-        Refusal::CanNotLead { .. } => (StatusCode::CONFLICT, "can-not-lead"),
+        Refusal::CanNotLead(_) => (StatusCode::CONFLICT, "can-not-lead"),
         Refusal::PortTaken(_) => (StatusCode::UNPROCESSABLE_ENTITY, "port-taken"),
         Refusal::Conflict(_) | Refusal::AnothersConflict => (StatusCode::CONFLICT, "conflict"),
         Refusal::UnknownVariation { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "unknown-variation"),

@@ -77,6 +77,6 @@ pub use strategy::{
 };
 pub use target::{MAX_TARGET_LABELS, MAX_TARGET_POSITIONS, Partial, Target, TargetArea};
 pub use traffic::{
-    HashFunction, RouterKind,
+    HashFunction, MeasuredBy, RouterAbilities, RouterKind,
     desired::{Protocol, Target as CallTarget},
 };

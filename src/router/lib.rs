@@ -14,6 +14,7 @@
 
 pub mod adopt;
 pub mod controller;
+pub mod custom;
 pub mod disk;
 mod error;
 pub mod haproxy;
@@ -24,6 +25,7 @@ pub mod names;
 pub mod nginx;
 pub mod options;
 mod ports;
+pub mod remote;
 mod task;
 
 use std::{fmt, future::Future, path::Path, pin::Pin};

@@ -6,7 +6,7 @@ use crate::log_line::{LogPath, LogPathError};
 use traffic::RouterKind;
 
 use crate::{
-    Router, RouterError, haproxy,
+    Router, RouterError, custom, haproxy,
     measure::{self, Measure, MeasureError},
     nginx,
 };
@@ -19,6 +19,7 @@ const USERS: &str = "/etc/passwd";
 pub enum RouterOptions {
     Nginx(nginx::Options),
     Haproxy(haproxy::Options),
+    Custom(custom::Options),
 }
 
 /// A program and what it is called with, without a shell. Empty: none is called, a signal is sent instead.
@@ -53,6 +54,7 @@ impl RouterOptions {
         match self {
             Self::Nginx(_) => RouterKind::Nginx,
             Self::Haproxy(_) => RouterKind::Haproxy,
+            Self::Custom(_) => RouterKind::Custom,
         }
     }
 
@@ -65,18 +67,20 @@ impl RouterOptions {
         match self {
             Self::Nginx(options) => options.read().map(drop),
             Self::Haproxy(options) => options.read().map(drop),
+            Self::Custom(options) => options.read().map(drop),
         }
     }
 
-    /// Makes what is ours of it. Must be called in a runtime of tokio.
+    /// Makes what is ours of it, in `folder` where the router itself needs none of it. Must be called in a runtime of tokio.
     ///
     /// # Errors
     ///
     /// An option can't be used, or what is ours can't be made.
-    pub fn open(&self) -> Result<OpenRouter, OpenError> {
+    pub fn open(&self, folder: &Path) -> Result<OpenRouter, OpenError> {
         match self {
             Self::Nginx(options) => options.open(),
             Self::Haproxy(options) => options.open(),
+            Self::Custom(options) => options.open(folder),
         }
     }
 }

@@ -8,6 +8,8 @@ pub enum RouterKind {
     Embedded,
     Nginx,
     Haproxy,
+    /// Whatever an address of its operator's answers for.
+    Custom,
 }
 
 /// What a kind of router can do with calls. Tests try each, and compare the README's table with what they find.
@@ -41,12 +43,14 @@ pub struct StickyAbilities {
 pub enum MeasuredBy {
     /// It counts them itself, with times in microseconds.
     Counters,
-    /// From the lines that it logs, with times in milliseconds ([`crate::log_line`]).
+    /// From the lines that it logs, with times in milliseconds.
     Log,
+    /// They aren't.
+    Nothing,
 }
 
 impl RouterKind {
-    pub const ALL: [Self; 3] = [Self::Embedded, Self::Nginx, Self::Haproxy];
+    pub const ALL: [Self; 4] = [Self::Embedded, Self::Nginx, Self::Haproxy, Self::Custom];
 
     /// As it is written in configurations, and told to managers.
     #[must_use]
@@ -55,6 +59,7 @@ impl RouterKind {
             Self::Embedded => "embedded",
             Self::Nginx => "nginx",
             Self::Haproxy => "haproxy",
+            Self::Custom => "custom",
         }
     }
 
@@ -71,6 +76,7 @@ impl RouterKind {
             Self::Embedded => "the proxy",
             Self::Nginx => "nginx",
             Self::Haproxy => "HAProxy",
+            Self::Custom => "the webhook",
         }
     }
 
@@ -105,6 +111,16 @@ impl RouterKind {
                 measured: MeasuredBy::Log,
                 grain: Grain::Variation,
             },
+            // Who answers the webhook refuses what it can't do.
+            Self::Custom => &RouterAbilities {
+                protocols: &Protocol::ALL,
+                hashes: &HashFunction::ALL,
+                sticky: STICKY,
+                rule: true,
+                counts_connections: true,
+                measured: MeasuredBy::Nothing,
+                grain: Grain::Variation,
+            },
         }
     }
 }
@@ -115,7 +131,7 @@ impl MeasuredBy {
     pub const fn clock_step_us(self) -> u32 {
         match self {
             Self::Counters => 1,
-            Self::Log => 1_000,
+            Self::Log | Self::Nothing => 1_000,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use router::{Router, RouterError};
 use traffic::{
-    HashFunction, MeasuredBy,
+    HashFunction, MeasuredBy, RouterKind,
     desired::{DesiredConfig, Protocol},
 };
 
@@ -13,6 +13,7 @@ mod tried;
 
 use crate::{
     conformance::{Real, comes_true},
+    custom::RealCustom,
     haproxy::RealHaproxy,
     nginx::RealNginx,
     world::place::{at, free_port},
@@ -47,7 +48,7 @@ impl Named for RealHaproxy {
     const NAME: &'static str = "HAProxy";
 }
 
-impl<R: Real + Named> tried::Router for Led<R> {
+impl<R: Real> tried::Router for Led<R> {
     const HASH: HashFunction = R::HASH;
 
     fn at(&self, protocol: Protocol) -> SocketAddr {
@@ -61,6 +62,7 @@ impl<R: Real + Named> tried::Router for Led<R> {
                 Ok(applied.was_reloaded)
             }
             Err(RouterError::Unable { what, .. }) => Err(what),
+            Err(RouterError::Refused { said, .. }) if R::KIND == RouterKind::Custom => Err(said),
             Err(error) => panic!("{error}"),
         }
     }
@@ -86,6 +88,7 @@ async fn does_what_is_said<R: Real + Named>() {
     let counted = match can.measured {
         MeasuredBy::Counters => "its counters, times in µs",
         MeasuredBy::Log => "lines that it logs, times in ms",
+        MeasuredBy::Nothing => "nothing",
     };
     tried::check(R::NAME, &found.cells(counted));
 }
@@ -98,4 +101,19 @@ async fn nginx_can_do_what_the_readme_and_the_code_say() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn haproxy_can_do_what_the_readme_and_the_code_say() {
     does_what_is_said::<RealHaproxy>().await;
+}
+
+/// What stands behind it here is an `HAProxy`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_webhook_takes_nothing_from_what_its_router_can_do() {
+    let found = tried::try_all(&Led::<RealCustom>::start().await).await;
+    let mut of_haproxy = tried::column(RealHaproxy::NAME);
+    let mut own: Vec<_> =
+        of_haproxy.iter().map(|(row, _)| (row.clone(), "as its router".to_owned())).collect();
+    for column in [&mut of_haproxy, &mut own] {
+        column.last_mut().unwrap().1 = "nothing".to_owned();
+    }
+    let found = found.cells("nothing").into_iter().map(|(row, cell)| (row.to_owned(), cell));
+    assert_eq!(of_haproxy, found.collect::<Vec<_>>());
+    assert_eq!(tried::column("a webhook"), own, "the README's table");
 }

@@ -7,6 +7,7 @@ mod abilities;
 mod adopted;
 mod conformance;
 mod controller;
+mod custom;
 mod haproxy;
 mod health;
 mod kinds;

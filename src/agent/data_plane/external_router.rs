@@ -1,5 +1,6 @@
 use std::{
     collections::VecDeque,
+    path::Path,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -22,7 +23,10 @@ use tokio::{
     task::JoinHandle,
     time::{Instant, timeout},
 };
-use traffic::desired::{DesiredConfig, Number};
+use traffic::{
+    MeasuredBy,
+    desired::{DesiredConfig, Number},
+};
 
 use super::{Answer, DataPlane, Drift, View};
 use crate::{
@@ -81,13 +85,13 @@ impl Drop for ExternalRouter {
 }
 
 impl ExternalRouter {
-    /// Begins to lead it; must be called in a runtime of tokio.
+    /// Begins to lead it, with what is ours of it in this folder where it needs none; must be called in a runtime of tokio.
     ///
     /// # Errors
     ///
     /// A setting can't be used, or what is ours of it can't be made.
-    pub fn open(settings: &RouterSettings) -> Result<Self, OpenError> {
-        let OpenRouter { router, measure } = settings.options.open()?;
+    pub fn open(settings: &RouterSettings, folder: &Path) -> Result<Self, OpenError> {
+        let OpenRouter { router, measure } = settings.options.open(folder)?;
         Ok(Self::lead(router, measure, settings))
     }
 
@@ -103,6 +107,14 @@ impl ExternalRouter {
         let watching = tokio::spawn(note_drifts(lead.facts(), Arc::clone(&drifts)));
         let common = Common { drain: settings.drain, ports: settings.ports.clone() };
         Self { status: lead.status(), lead, router, settings: common, measured, drifts, watching }
+    }
+
+    /// Why its calls aren't counted.
+    fn unmeasured(&self) -> &'static str {
+        match self.router.kind().abilities().measured {
+            MeasuredBy::Nothing => "the webhook isn't asked how calls ended",
+            MeasuredBy::Counters | MeasuredBy::Log => "no socket is set for lines of calls",
+        }
     }
 
     fn now(&self) -> Arc<Status> {
@@ -298,7 +310,7 @@ impl DataPlane for ExternalRouter {
 
     fn count(&self, cursor: Cursor) -> Answer<'_, Result<CountsReading, Trouble>> {
         let counted = self.measured.as_ref().map_or_else(
-            || CountsReading::Not("no socket is set for lines of calls".to_owned()),
+            || CountsReading::Not(self.unmeasured().to_owned()),
             |measured| measured.since(cursor),
         );
         Box::pin(async { Ok(counted) })

@@ -203,7 +203,9 @@ impl Driver {
     fn tools(settings: &Settings, manager: Manager) -> Result<Tools, RunError> {
         let front: Box<dyn DataPlane> = match &settings.front {
             FrontSettings::Proxy(proxy) => Box::new(BuiltInProxy::new(proxy.clone())),
-            FrontSettings::Router(router) => Box::new(ExternalRouter::open(router)?),
+            FrontSettings::Router(router) => {
+                Box::new(ExternalRouter::open(router, &settings.state.join("router"))?)
+            }
         };
         let runtimes = Enabled::new(runtimes::open(settings)?);
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());

@@ -1,6 +1,6 @@
 //! What the manager is told of the router, as it is now.
 
-use model::traffic::{DriftThen, HealthCheckForm, LedForm, LedVariation, RouterPhase, TargetCount, WHOLE};
+use model::traffic::{DriftThen, RouterPhase, TargetCount, WHOLE};
 use protocol::{
     HistogramForm,
     traffic::{
@@ -10,7 +10,7 @@ use protocol::{
 };
 use router::controller::{DriftAction, Phase};
 use traffic::{
-    desired::{Service, Target, Variation},
+    desired::{Target, Variation},
     observed::Difference,
 };
 
@@ -119,7 +119,7 @@ fn service(
         seen_ago_ms: view.seen_at.map(|at| at.elapsed().as_millis() as u64),
         measured_ms: testing.filter(|_| counts.is_some()).map(|testing| testing.elapsed_ms),
         variations: variations.collect(),
-        led: form(&told),
+        led: (&told).into(),
     })
 }
 
@@ -128,31 +128,6 @@ fn targets(view: &View, service: &str, variation: &Variation) -> u32 {
     let wanted = view.wanted.as_ref().and_then(|wanted| wanted.service(service));
     let found = wanted.and_then(|service| service.variations.iter().find(|one| one.name == variation.name));
     found.unwrap_or(variation).targets.len() as u32
-}
-
-fn form(service: &Service) -> LedForm {
-    LedForm {
-        ports: service.listens.clone(),
-        sticky: service.sticky.as_ref().map(Into::into),
-        header: service.rule_form(),
-        salt: service.salt.to_string(),
-        hash: service.hash.name().to_owned(),
-        variations: service.variations.iter().map(variation).collect(),
-    }
-}
-
-fn variation(variation: &Variation) -> LedVariation {
-    LedVariation {
-        name: variation.name.to_string(),
-        targets: variation.targets.iter().map(Target::to_string).collect(),
-        health: variation.health.as_ref().map(|health| HealthCheckForm {
-            path: health.path.as_deref().map(str::to_owned),
-            interval_ms: health.interval.as_millis() as u64,
-            timeout_ms: health.timeout.as_millis() as u64,
-            healthy_after: health.healthy_after,
-            unhealthy_after: health.unhealthy_after,
-        }),
-    }
 }
 
 /// In the words of the manager.

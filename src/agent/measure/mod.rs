@@ -352,7 +352,7 @@ impl StageCounts {
     #[must_use]
     pub fn is_met(&self, stage: &Stage, elapsed: Duration) -> bool {
         elapsed >= stage.min_duration
-            && self.whole.calls() >= stage.min_calls
+            && (self.whole.calls() >= stage.min_calls || self.uncounted.is_some())
             && self.why_unjudged(stage).is_none()
     }
 
@@ -418,8 +418,9 @@ pub fn tried(stage: &Stage) -> Vec<usize> {
     if tried.is_empty() { (1..stage.shares.len().max(2)).collect() } else { tried }
 }
 
+/// Each stage that gets calls is offered with a minimum of one, so that an idle one waits: that alone is no judgement.
 fn is_judged_by_calls(stage: &Stage) -> bool {
-    stage.new_traffic > 0 && (!stage.conditions.is_empty() || stage.min_calls > 0)
+    stage.new_traffic > 0 && (!stage.conditions.is_empty() || stage.min_calls > 1)
 }
 
 impl Parts {

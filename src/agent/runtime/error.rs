@@ -70,6 +70,13 @@ pub enum Fault {
     Io { doing: String, source: io::Error },
 }
 
+impl Fault {
+    /// A client of HTTP, if TLS can be set up here.
+    pub(super) fn tls<T>(client: Result<T, String>) -> Result<T, Self> {
+        client.map_err(|why| Self::Setting { name: "tls", why })
+    }
+}
+
 /// The last lines of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tail(pub String);

@@ -17,7 +17,6 @@ pub mod oci;
 mod order;
 mod pack;
 pub mod process;
-mod remote;
 mod state;
 pub mod tinyfaas;
 mod version;

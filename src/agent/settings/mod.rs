@@ -6,7 +6,8 @@ mod router;
 use std::{collections::BTreeMap, ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 
 pub use self::router::{
-    CommandLine, FrontSettings, OnDrift, Ports, RouterKind, RouterOptions, RouterSettings, haproxy, nginx,
+    CommandLine, FrontSettings, OnDrift, Ports, RouterKind, RouterOptions, RouterSettings, custom, haproxy,
+    nginx,
 };
 use crate::runtime::{Health, Limits, WarmUp, process::cgroup::Cgroups, tinyfaas, wasm};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 pub use router::{
     controller::OnDrift,
-    haproxy, nginx,
+    custom, haproxy, nginx,
     options::{CommandLine, RouterOptions},
 };
 pub use traffic::RouterKind;

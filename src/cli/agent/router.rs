@@ -3,7 +3,7 @@
 use std::{net::IpAddr, time::Duration};
 
 use agent::settings::{
-    CommandLine, OnDrift, Ports, RouterKind, RouterOptions, RouterSettings, haproxy, nginx,
+    CommandLine, OnDrift, Ports, RouterKind, RouterOptions, RouterSettings, custom, haproxy, nginx,
 };
 
 use crate::cli::settings::value::{Parsed, SettingTarget, parts};
@@ -14,8 +14,11 @@ const DRAIN: (Duration, Duration) = (Duration::ZERO, Duration::from_hours(24));
 /// How long one answer of nginx may take.
 const PATIENCE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_mins(1));
 
-/// Kinds that are asked for and that there is no adapter for; `custom` is a webhook.
-const NOT_YET: [&str; 5] = ["traefik", "envoy", "aws_alb", "webhook", "custom"];
+/// How long one answer of a webhook may take.
+const CALL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
+
+/// Kinds that are asked for and that there is no adapter for.
+const NOT_YET: [&str; 3] = ["traefik", "envoy", "aws_alb"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouterKeys {
@@ -25,6 +28,7 @@ pub struct RouterKeys {
     ports: Ports,
     nginx: nginx::Options,
     haproxy: haproxy::Options,
+    custom: custom::Options,
 }
 
 impl Default for RouterKeys {
@@ -36,6 +40,7 @@ impl Default for RouterKeys {
             ports: Ports::default(),
             nginx: nginx::Options::default(),
             haproxy: haproxy::Options::default(),
+            custom: custom::Options::default(),
         }
     }
 }
@@ -43,7 +48,7 @@ impl Default for RouterKeys {
 impl RouterKeys {
     /// Every key and its place, in the order of the documentation.
     pub fn keys(&mut self) -> Vec<(&'static str, SettingTarget<'_>)> {
-        let Self { kind, on_drift, drain, ports, nginx, haproxy } = self;
+        let Self { kind, on_drift, drain, ports, nginx, haproxy, custom } = self;
         vec![
             ("router.kind", SettingTarget::Parsed(kind)),
             ("router.on_drift", SettingTarget::Parsed(on_drift)),
@@ -73,6 +78,10 @@ impl RouterKeys {
             ("haproxy.lines", SettingTarget::Parsed(&mut haproxy.lines)),
             ("haproxy.user", SettingTarget::Parsed(&mut haproxy.user)),
             ("haproxy.chroot", SettingTarget::Parsed(&mut haproxy.chroot)),
+            ("custom.url", SettingTarget::Parsed(&mut custom.url)),
+            ("custom.secret_file", SettingTarget::Parsed(&mut custom.secret_file)),
+            ("custom.name", SettingTarget::Parsed(&mut custom.name)),
+            ("custom.patience", SettingTarget::Time(&mut custom.time_limit, CALL)),
         ]
     }
 
@@ -100,14 +109,16 @@ impl RouterKeys {
             RouterKind::Embedded => None,
             RouterKind::Nginx => Some(RouterOptions::Nginx(self.nginx.clone())),
             RouterKind::Haproxy => Some(RouterOptions::Haproxy(self.haproxy.clone())),
+            RouterKind::Custom => Some(RouterOptions::Custom(self.custom.clone())),
         }
     }
 }
 
 impl Parsed for RouterKind {
-    /// `router.nginx` is what others call nginx.
+    /// `router.nginx` is what others call nginx, and `webhook` what we call custom.
     fn take(&mut self, text: &str) -> Result<(), String> {
         let name = text.strip_prefix("router.").unwrap_or(text);
+        let name = if name == "webhook" { Self::Custom.name() } else { name };
         let names = Self::ALL.map(Self::name);
         *self = match Self::named(name) {
             Some(kind) => kind,

@@ -47,7 +47,7 @@ pub use needs::Needs;
 pub use order::{Filled, cut, metres_from};
 pub use planned::{Half, Plan, Routers, Tally, Wave};
 pub use planning::{able, fit, group_of, plan, plan_of, why_not};
-pub use router_abilities::{UnmanagedRouter, unmanaged};
+pub use router_abilities::{Lacks, UnmanagedRouter, unmanaged};
 pub use shape::{Bounds, Shape};
 pub use stops::stops;
 pub use user_hashing::drawn_apart;

@@ -6,8 +6,12 @@ use super::{
     analysis, change::Change, lifecycle, members, offer::OfferName, parent, revision::Tag, rollout, stages,
     state::Release,
 };
-use crate::{children, plan::Advice, traffic};
-use language::{Group, Protocol, Strategy};
+use crate::{
+    children,
+    plan::{Advice, Lacks},
+    traffic,
+};
+use language::{Group, Strategy};
 use model::{ChildId, ChildKey, Exclusion, ReleaseId, ReleaseKey};
 
 /// What is asked of the engine, by what it is about.
@@ -179,8 +183,8 @@ pub enum Refusal {
         .0.service, .0.stable, .0.router, .0.serving
     )]
     OtherBase(Box<OtherBase>),
-    #[error("router {router} is of kind {kind}, which leads no {}; {service} is that", .protocol.name())]
-    CanNotLead { router: String, kind: String, service: String, protocol: Protocol },
+    #[error("router {} is of kind {}, which {}; service {} asks for that", .0.router, .0.kind, .0.lacks, .0.service)]
+    CanNotLead(Box<CanNotLead>),
     #[error("{} is to have port {} at router {}: {}", .0.service, .0.port, .0.router, .0.why)]
     PortTaken(Box<PortTaken>),
     #[error("release {release} is not the one that was seen: its tag is \"{current}\" now")]
@@ -229,6 +233,16 @@ pub struct OtherBase {
     /// Variation and targets, in words.
     pub stable: String,
     pub serving: String,
+}
+
+/// What a router can't do for a service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CanNotLead {
+    /// The child that would lead it.
+    pub router: String,
+    pub kind: String,
+    pub service: String,
+    pub lacks: Lacks,
 }
 
 /// A port that a router can't give a service.

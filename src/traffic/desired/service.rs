@@ -4,8 +4,8 @@ use std::{
     time::Duration,
 };
 
+use model::traffic::{HealthCheckForm, LedForm, LedVariation, RuleForm, Sticky};
 pub use model::traffic::{Listen, Protocol};
-use model::traffic::{RuleForm, Sticky};
 use serde::{Deserialize, Serialize};
 
 use super::{CookieName, HeaderName, HeaderValue, Name, Target, WordError};
@@ -241,6 +241,36 @@ impl Service {
     #[must_use]
     pub fn protocol(&self) -> Protocol {
         Protocol::of(&self.listens)
+    }
+}
+
+/// As it is told to others: everything but its shares.
+impl From<&Service> for LedForm {
+    fn from(service: &Service) -> Self {
+        Self {
+            ports: service.listens.clone(),
+            sticky: service.sticky.as_ref().map(Into::into),
+            header: service.rule_form(),
+            salt: service.salt.to_string(),
+            hash: service.hash.name().to_owned(),
+            variations: service.variations.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<&Variation> for LedVariation {
+    fn from(variation: &Variation) -> Self {
+        Self {
+            name: variation.name.to_string(),
+            targets: variation.targets.iter().map(Target::to_string).collect(),
+            health: variation.health.as_ref().map(|health| HealthCheckForm {
+                path: health.path.as_deref().map(str::to_owned),
+                interval_ms: health.interval.as_millis() as u64,
+                timeout_ms: health.timeout.as_millis() as u64,
+                healthy_after: health.healthy_after,
+                unhealthy_after: health.unhealthy_after,
+            }),
+        }
     }
 }
 

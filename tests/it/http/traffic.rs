@@ -8,8 +8,12 @@ use crate::world::{AREA, Answer, World};
 
 /// A child that leads an nginx.
 pub async fn router(world: &World, name: &str) -> String {
+    router_of(world, name, "nginx").await
+}
+
+async fn router_of(world: &World, name: &str, kind: &str) -> String {
     let area: Value = serde_json::from_str(AREA).unwrap();
-    let capabilities = json!({"leads": "whole", "routers": ["nginx"]});
+    let capabilities = json!({"leads": "whole", "routers": [kind]});
     let poll = |id: &str| json!({"id": id, "kind": "agent", "name": name, "geographic_area": area, "capabilities": capabilities});
     let answer = world.post("/poll", &poll("")).await.ok().json();
     let id = answer["id"].as_str().unwrap().to_owned();
@@ -447,6 +451,34 @@ async fn release_at_port_of_queued_release_is_refused_naming_it() {
 }
 
 #[tokio::test]
+async fn a_release_that_is_judged_by_calls_is_refused_where_nobody_counts_them() {
+    let world = World::start().await;
+    let id = router_of(&world, "edge-1", "custom").await;
+    let by_time = "stages:\n  - name: half\n    type: Traffic\n    shares: {A: 50, B: 50}\n    \
+                   end_conditions: [{name: minDuration, threshold: 1s}]\n    end_action: {onSuccess: rollout}\n";
+    let whole = release("r", "\"127.0.0.1:9101\"", "").replace("strategy: canary-10-25-50-100\n", by_time);
+    for more in [
+        "    metrics_conditions: [{name: errorRate, threshold: \"<0.02\"}]\n    end_action",
+        "    analysis: {duration: 1m, interval: 10s, metrics: [{name: slow, provider: children, metric: responseTime, strategy: CANARY_BASELINE}]}\n    end_action",
+    ] {
+        let judged = whole.replace("    end_action", more);
+        let refused = world.submit_to("/release?dry_run=true", &judged).await.problem();
+        assert_eq!(
+            refused.replace(&id, "ID"),
+            "409 /problems/can-not-lead: router ID is of kind custom, which counts no calls, by which stage half is judged \
+             (metrics_conditions, minCalls, or an analysis of what children report); service checkout asks for that"
+        );
+    }
+    let judged = whole.replace("threshold: 1s}", "threshold: 1s}, {name: minCalls, threshold: \"50\"}");
+    assert!(world.submit_to("/release", &judged).await.problem().contains("stage half is judged"));
+    let template = release("r", "\"127.0.0.1:9101\"", "");
+    assert!(world.submit_to("/release", &template).await.problem().contains("stage 10 % is judged"));
+    // Stages that last so long need nobody's count.
+    world.submit(&whole).await.ok();
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn a_release_of_what_a_router_cannot_lead_is_refused_by_its_name() {
     let world = World::start().await;
     let id = router(&world, "edge-1").await;
@@ -457,7 +489,7 @@ async fn a_release_of_what_a_router_cannot_lead_is_refused_by_its_name() {
             assert_eq!(
                 world.submit_to(path, &text).await.problem().replace(&id, "ID"),
                 format!(
-                    "409 /problems/can-not-lead: router ID is of kind nginx, which leads no {protocol}; checkout is that"
+                    "409 /problems/can-not-lead: router ID is of kind nginx, which leads no {protocol}; service checkout asks for that"
                 )
             );
         }

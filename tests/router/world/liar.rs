@@ -3,7 +3,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     net::{TcpListener, UnixListener},
-    task::JoinHandle,
+    task::{JoinHandle, JoinSet},
 };
 
 use crate::loss::wait::wait_until;
@@ -52,8 +52,9 @@ impl Liar {
                 .await;
                 let listener = listener.unwrap();
                 Self(tokio::spawn(async move {
+                    let mut answering = JoinSet::new();
                     while let Ok((stream, _)) = listener.accept().await {
-                        tokio::spawn(answer(stream, lie));
+                        answering.spawn(answer(stream, lie));
                     }
                 }))
             }
@@ -61,8 +62,9 @@ impl Liar {
                 let _ = std::fs::remove_file(path);
                 let listener = UnixListener::bind(path).unwrap();
                 Self(tokio::spawn(async move {
+                    let mut answering = JoinSet::new();
                     while let Ok((stream, _)) = listener.accept().await {
-                        tokio::spawn(answer(stream, lie));
+                        answering.spawn(answer(stream, lie));
                     }
                 }))
             }
@@ -71,7 +73,7 @@ impl Liar {
 }
 
 impl Liar {
-    /// Nobody listens there any more once this returns.
+    /// Nobody listens or answers there any more once this returns.
     pub async fn end(self) {
         self.0.abort();
         let _ = self.0.await;

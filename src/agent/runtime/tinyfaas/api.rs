@@ -6,7 +6,9 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
 
-use super::super::{Fault, error::Tail, remote};
+use router::remote;
+
+use super::super::{Fault, error::Tail};
 
 /// Bytes of an answer.
 const ANSWER: usize = 1024 * 1024;

@@ -33,6 +33,7 @@ use std::{
 
 use bytes::Bytes;
 use proxy::live::Target;
+use router::remote;
 use tokio::time::{Instant, sleep, timeout};
 
 use self::{
@@ -40,7 +41,7 @@ use self::{
     name::Name,
 };
 use super::{
-    Answer, Fault, Order, Phase, Running, Runtime, RuntimeError, VersionId, check, pack, remote,
+    Answer, Fault, Order, Phase, Running, Runtime, RuntimeError, VersionId, check, pack,
     version_locks::{VersionLock, VersionLocks},
 };
 
@@ -106,7 +107,11 @@ impl TinyFaas {
         }
         settings.forms.sort_unstable();
         settings.forms.dedup();
-        let api = Api { at: settings.management, time_limit: settings.time_limit, http: remote::client()? };
+        let api = Api {
+            at: settings.management,
+            time_limit: settings.time_limit,
+            http: Fault::tls(remote::client())?,
+        };
         Ok(Self { settings, api, turns: VersionLocks::default(), told: Mutex::default() })
     }
 

@@ -1,10 +1,11 @@
 use std::time::Duration;
 
 use reqwest::{Client, StatusCode, Url, header::CONTENT_TYPE};
+use router::remote;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    super::{Fault, remote},
+    super::Fault,
     FIRST_PAUSE, Secret,
     form::{Ask, Listed, Signed},
     take,
@@ -98,7 +99,7 @@ impl Caller {
         let body = remote::body(answer, if status.is_success() { most } else { TEXT }).await;
         if status.is_success() {
             // What is too large now is so the next time.
-            return body.map_err(Missed::Never);
+            return body.map_err(|error| Missed::Never(error.to_string()));
         }
         let text = String::from_utf8_lossy(&body.unwrap_or_default()).into_owned();
         let shown: String = text.chars().filter(|one| !one.is_control()).take(SHOWN).collect();

@@ -45,10 +45,11 @@ mod form;
 mod secret;
 mod state;
 
-use std::{net::IpAddr, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use reqwest::Url;
+use router::remote;
 use tokio::time::{Instant, sleep};
 
 use self::{
@@ -60,7 +61,7 @@ use super::{
     Answer, Exit, Fault, Order, Running, Runtime, RuntimeError, VersionId,
     check::{self, Checked, Checks},
     error::Tail,
-    pack, remote,
+    pack,
     version_locks::VersionLocks,
 };
 
@@ -107,7 +108,7 @@ impl Webhook {
         let setting = |name, why: &str| Fault::Setting { name, why: why.to_owned() };
         let parsed = Url::parse(&url)
             .map_err(|error| Fault::Setting { name: "webhook.url", why: error.to_string() })?;
-        if !may_be_called(&parsed) {
+        if !remote::may_be_called(&parsed) {
             return Err(
                 setting("webhook.url", "only an address of this machine is called without https").into()
             );
@@ -125,7 +126,7 @@ impl Webhook {
         runners.dedup();
         Ok(Self {
             state: State::open(&folder)?,
-            caller: Caller { url: parsed, secret, agent, time_limit, http: remote::client()? },
+            caller: Caller { url: parsed, secret, agent, time_limit, http: Fault::tls(remote::client())? },
             runners: runners.into_iter().map(|runner| &*runner.leak()).collect(),
             sends_content,
             turns: VersionLocks::default(),
@@ -323,15 +324,6 @@ fn ended(entry: &Entry, restarts: u64, order: &Order) -> Result<(), Fault> {
         }
         (_, EntryPhase::Starts | EntryPhase::Runs | EntryPhase::Pauses | EntryPhase::Stops) => Ok(()),
     }
-}
-
-/// What is sent without TLS stays on this machine.
-fn may_be_called(url: &Url) -> bool {
-    let is_here = url.host_str().is_some_and(|host| {
-        let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-        address.map_or(host == "localhost", |address| address.is_loopback())
-    });
-    url.scheme() == "https" || (url.scheme() == "http" && is_here)
 }
 
 impl Runtime for Webhook {

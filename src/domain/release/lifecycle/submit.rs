@@ -7,7 +7,7 @@ use crate::{
     plan::{self, UnmanagedRouter},
     release::{
         change::Change,
-        command::{Decision, Outlook, Refusal, Reply},
+        command::{CanNotLead, Decision, Outlook, Refusal, Reply},
         ending::{Cause, Ending},
         offer::OfferName,
         state::{End, Release, ReleaseState, State},
@@ -104,9 +104,9 @@ fn check(state: &State, submitted: &Submission, key: ReleaseKey) -> Result<(), R
     let strategy = &*submitted.strategy;
     let planned = LazyCell::new(|| plan::plan(strategy, &state.shared));
     if let Some(unmanaged) = plan::unmanaged(strategy, &state.shared, || &planned) {
-        let UnmanagedRouter { service, protocol, router, kind } = unmanaged;
+        let UnmanagedRouter { service, router, kind, lacks } = unmanaged;
         let router = state.children.get(router).map(|child| child.id.to_string()).unwrap_or_default();
-        return Err(Refusal::CanNotLead { router, kind, service, protocol });
+        return Err(Refusal::CanNotLead(Box::new(CanNotLead { router, kind, service, lacks })));
     }
     ports::check(state, strategy, || &planned)?;
     bases::check(state, strategy, key, || &planned)?;

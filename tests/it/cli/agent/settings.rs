@@ -54,6 +54,13 @@ fn a_router_of_somebody_elses_is_led_in_place_of_the_proxy() {
     let haproxy = led(&[("router.kind", "haproxy"), ("haproxy.master_socket", "")]);
     let RouterOptions::Haproxy(read) = haproxy.options else { panic!("{haproxy:?}") };
     assert_eq!((read.master_socket, read.pid), (None, PathBuf::from("/run/haproxy.pid")));
+    for kind in ["custom", "router.custom", "webhook"] {
+        let set =
+            [("custom.url", "https://r.example/"), ("custom.secret_file", "/s"), ("custom.patience", "1s")];
+        let custom = led(&[&set[..], &[("router.kind", kind), ("runtimes.enabled", "")]].concat());
+        let RouterOptions::Custom(read) = custom.options else { panic!("{custom:?}") };
+        assert_eq!((&*read.name, read.time_limit), ("router", Duration::from_secs(1)));
+    }
     // Others write the kind so.
     assert!(matches!(led(&[("router.kind", "router.haproxy")]).options, RouterOptions::Haproxy(_)));
 }
@@ -61,12 +68,13 @@ fn a_router_of_somebody_elses_is_led_in_place_of_the_proxy() {
 #[test]
 fn what_cannot_be_a_setting_of_a_router_is_said() {
     for (keys, said) in [
-        (&[("router.kind", "apache")][..], "\"apache\" is neither embedded nor nginx nor haproxy"),
+        (&[("router.kind", "apache")][..], "\"apache\" is neither embedded nor nginx nor haproxy nor custom"),
         (
-            &[("router.kind", "router.custom")],
-            "router.custom: no agent leads such a router so far; embedded, nginx and haproxy are led",
+            &[("router.kind", "router.traefik")],
+            "router.traefik: no agent leads such a router so far; embedded, nginx, haproxy and custom are led",
         ),
-        (&[("router.kind", "traefik")], "traefik: no agent leads such a router so far"),
+        (&[("router.kind", "router.custom")], "custom.url: name the address that is called"),
+        (&[("router.kind", "custom"), ("custom.url", "http://router.example/")], "without https"),
         (&[("router.on_drift", "fight")], "\"fight\" is neither repair nor pause nor accept"),
         (&[("router.ports", "8000-80")], "is neither a port nor a range of ports"),
         (&[("router.ports", "0")], "is neither a port nor a range of ports"),

@@ -1,7 +1,8 @@
-//! Services behind routers of others, each of which an own agent leads: an nginx and an `HAProxy` side by side.
+//! Services behind routers of others, each of which an own agent leads: an nginx and an `HAProxy` side by side, and a webhook.
 
 mod place;
 mod retired;
+mod webhook;
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -35,12 +36,16 @@ async fn world() -> World {
     world_that_drains("300ms").await
 }
 
-/// What has no share any more may have so long for its calls.
 async fn world_that_drains(within: &str) -> World {
+    world_of(&["nginx", "haproxy"], within).await
+}
+
+/// A router of each of these kinds. What has no share any more may have so long for its calls.
+async fn world_of(kinds: &[&'static str], within: &str) -> World {
     let site = Site::start().await;
     let port = crate::ports::free_port();
     let (mut nodes, mut places, mut routers) = (Vec::new(), Vec::new(), Vec::new());
-    for (number, kind) in (1..).zip(["nginx", "haproxy"]) {
+    for (number, &kind) in (1..).zip(kinds) {
         let address = Ipv4Addr::new(127, 0, 0, number);
         let place = Place::start(kind, &site.folder().join(format!("of-{kind}")), address).await;
         let settings = place.settings(within);
@@ -50,7 +55,7 @@ async fn world_that_drains(within: &str) -> World {
         places.push(place);
         routers.push(SocketAddr::from((address, port)));
     }
-    site.manager.knows(2).await;
+    site.manager.knows(kinds.len()).await;
     let (a, b) = (Backend::start('A'), Backend::start('B'));
     World { nodes, places, site, routers, a, b }
 }

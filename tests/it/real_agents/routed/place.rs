@@ -1,4 +1,4 @@
-//! An nginx and an `HAProxy` as an operator has them, each in a folder of its own.
+//! An nginx, an `HAProxy` and the webhook of the documents as an operator has them, each in a folder of its own.
 
 use std::{
     fs,
@@ -13,6 +13,9 @@ use tempfile::TempDir;
 use super::super::{processes, wait::wait_until};
 use crate::ports::free_address;
 
+/// Signs the calls of tests.
+const SECRET: &str = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
+
 /// A router that somebody else has started.
 pub struct Place {
     pub kind: &'static str,
@@ -20,6 +23,7 @@ pub struct Place {
     /// Of nginx's buckets.
     memory: TempDir,
     at: Ipv4Addr,
+    /// Where nginx and a webhook are asked.
     ask: SocketAddr,
     running: Option<Child>,
 }
@@ -31,10 +35,47 @@ impl Place {
         let memory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let mut place =
             Self { kind, folder: folder.to_owned(), memory, at, ask: free_address(), running: None };
-        let child = if kind == "nginx" { place.nginx() } else { place.haproxy() };
-        place.running = Some(child);
-        wait_until("the router runs", async || place.file("pid").exists()).await;
+        place.launch().await;
         place
+    }
+
+    async fn launch(&mut self) {
+        let child = match self.kind {
+            "nginx" => self.nginx(),
+            "haproxy" => self.haproxy(),
+            _ => self.webhook(),
+        };
+        self.running = Some(child);
+        if self.kind == "custom" {
+            let is_there = async || tokio::net::TcpStream::connect(self.ask).await.is_ok();
+            wait_until("the webhook listens", is_there).await;
+        } else {
+            wait_until("the router runs", async || self.file("pid").exists()).await;
+        }
+    }
+
+    /// Ends a webhook at once, or starts it again.
+    pub async fn is_away(&mut self, is_away: bool) {
+        if is_away {
+            let mut child = self.running.take().unwrap();
+            child.kill().unwrap();
+            child.wait().unwrap();
+        } else {
+            self.launch().await;
+        }
+    }
+
+    /// The worked example of the documents.
+    fn webhook(&self) -> Child {
+        let text = include_str!("../../../../docs/custom-router.md");
+        let code = text.split("```python\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+        fs::write(self.file("router.py"), code).unwrap();
+        fs::write(self.file("secret"), format!("{SECRET}\n")).unwrap();
+        let mut command = Command::new("python3");
+        command.arg(self.file("router.py")).arg(self.ask.port().to_string());
+        command.env("SECRET", SECRET).env("STATE", self.file("state.json"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().expect("there is python3")
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -80,6 +121,11 @@ impl Place {
         let file = |key: &str, name: &str| format!("{key}={}", self.file(name).display());
         let user = rustix::process::geteuid().as_raw();
         let mut set = vec![format!("router.kind={}", self.kind), format!("router.drain={drain}")];
+        if self.kind == "custom" {
+            set.extend([format!("custom.url=http://{}/", self.ask), file("custom.secret_file", "secret")]);
+            set.push("custom.name=edge-1".to_owned());
+            return set;
+        }
         set.extend([format!("{}.addresses={}", self.kind, self.at), format!("{}.user={user}", self.kind)]);
         if self.kind == "nginx" {
             set.extend([
