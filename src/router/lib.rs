@@ -26,7 +26,9 @@ pub mod nginx;
 pub mod options;
 mod ports;
 pub mod remote;
+pub mod setup;
 mod task;
+pub mod traefik;
 
 use std::{fmt, future::Future, path::Path, pin::Pin};
 

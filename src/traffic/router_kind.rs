@@ -8,6 +8,7 @@ pub enum RouterKind {
     Embedded,
     Nginx,
     Haproxy,
+    Traefik,
     /// Whatever an address of its operator's answers for.
     Custom,
 }
@@ -17,7 +18,7 @@ pub enum RouterKind {
 pub struct RouterAbilities {
     /// Those of the calls that it splits.
     pub protocols: &'static [Protocol],
-    /// Those by which it draws users, the usual one first.
+    /// Those by which it draws users, the usual one first. None: in a way of its own, that no other router shares.
     pub hashes: &'static [HashFunction],
     pub sticky: StickyAbilities,
     /// A header can ask for a variation.
@@ -50,7 +51,7 @@ pub enum MeasuredBy {
 }
 
 impl RouterKind {
-    pub const ALL: [Self; 4] = [Self::Embedded, Self::Nginx, Self::Haproxy, Self::Custom];
+    pub const ALL: [Self; 5] = [Self::Embedded, Self::Nginx, Self::Haproxy, Self::Traefik, Self::Custom];
 
     /// As it is written in configurations, and told to managers.
     #[must_use]
@@ -59,6 +60,7 @@ impl RouterKind {
             Self::Embedded => "embedded",
             Self::Nginx => "nginx",
             Self::Haproxy => "haproxy",
+            Self::Traefik => "traefik",
             Self::Custom => "custom",
         }
     }
@@ -76,6 +78,7 @@ impl RouterKind {
             Self::Embedded => "the proxy",
             Self::Nginx => "nginx",
             Self::Haproxy => "HAProxy",
+            Self::Traefik => "Traefik",
             Self::Custom => "the webhook",
         }
     }
@@ -109,6 +112,16 @@ impl RouterKind {
                 rule: true,
                 counts_connections: true,
                 measured: MeasuredBy::Log,
+                grain: Grain::Variation,
+            },
+            // It draws users by itself, and keeps them by the cookie that it gives.
+            Self::Traefik => &RouterAbilities {
+                protocols: &[Protocol::Http, Protocol::Tcp, Protocol::Udp],
+                hashes: &[],
+                sticky: StickyAbilities { cookie: true, header: false, address: false },
+                rule: true,
+                counts_connections: false,
+                measured: MeasuredBy::Nothing,
                 grain: Grain::Variation,
             },
             // Who answers the webhook refuses what it can't do.

@@ -16,7 +16,8 @@ use crate::{
     custom::RealCustom,
     haproxy::RealHaproxy,
     nginx::RealNginx,
-    world::place::{at, free_port},
+    traefik::RealTraefik,
+    world::place::at,
 };
 
 /// A real router, with what leads it.
@@ -31,7 +32,8 @@ impl<R: Real> Led<R> {
     async fn start() -> Self {
         let real = R::start().await;
         let router = real.open();
-        Self { _real: real, router, at: [(); 4].map(|()| at(free_port())) }
+        let at = [(); 4].map(|()| at(real.port()));
+        Self { _real: real, router, at }
     }
 }
 
@@ -48,8 +50,13 @@ impl Named for RealHaproxy {
     const NAME: &'static str = "HAProxy";
 }
 
+impl Named for RealTraefik {
+    const NAME: &'static str = "Traefik";
+}
+
 impl<R: Real> tried::Router for Led<R> {
     const HASH: HashFunction = R::HASH;
+    const GIVES_COOKIE: bool = R::KIND.abilities().hashes.is_empty();
 
     fn at(&self, protocol: Protocol) -> SocketAddr {
         self.at[protocol as usize]
@@ -101,6 +108,11 @@ async fn nginx_can_do_what_the_readme_and_the_code_say() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn haproxy_can_do_what_the_readme_and_the_code_say() {
     does_what_is_said::<RealHaproxy>().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn traefik_can_do_what_the_readme_and_the_code_say() {
+    does_what_is_said::<RealTraefik>().await;
 }
 
 /// What stands behind it here is an `HAProxy`.

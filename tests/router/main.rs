@@ -19,4 +19,5 @@ mod nginx;
 #[allow(dead_code, reason = "not all tests need all of it")]
 #[path = "../shared/ports.rs"]
 mod ports;
+mod traefik;
 mod world;

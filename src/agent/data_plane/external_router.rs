@@ -16,7 +16,7 @@ use router::{
     controller::{DriveSettings, Lead, Phase, RouterEvent, Status, Stopped},
     measure::{self, Measure, Reception},
     names::System,
-    options::{OpenError, OpenRouter},
+    setup::{OpenError, OpenRouter},
 };
 use tokio::{
     sync::{broadcast::error::RecvError, watch},

@@ -66,7 +66,7 @@ pub enum RunError {
     #[error(transparent)]
     Control(#[from] ControlError),
     #[error("the router: {0}")]
-    Router(#[from] router::options::OpenError),
+    Router(#[from] router::setup::OpenError),
     #[error("the token: {0}")]
     Token(String),
 }

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, ffi::OsString, net::SocketAddr, path::PathBuf, 
 
 pub use self::router::{
     CommandLine, FrontSettings, OnDrift, Ports, RouterKind, RouterOptions, RouterSettings, custom, haproxy,
-    nginx,
+    nginx, traefik,
 };
 use crate::runtime::{Health, Limits, WarmUp, process::cgroup::Cgroups, tinyfaas, wasm};
 

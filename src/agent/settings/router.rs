@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 pub use router::{
-    controller::OnDrift,
-    custom, haproxy, nginx,
-    options::{CommandLine, RouterOptions},
+    controller::OnDrift, custom, haproxy, nginx, options::RouterOptions, setup::CommandLine, traefik,
 };
 pub use traffic::RouterKind;
 

@@ -3,7 +3,7 @@
 use std::{net::IpAddr, time::Duration};
 
 use agent::settings::{
-    CommandLine, OnDrift, Ports, RouterKind, RouterOptions, RouterSettings, custom, haproxy, nginx,
+    CommandLine, OnDrift, Ports, RouterKind, RouterOptions, RouterSettings, custom, haproxy, nginx, traefik,
 };
 
 use crate::cli::settings::value::{Parsed, SettingTarget, parts};
@@ -11,14 +11,14 @@ use crate::cli::settings::value::{Parsed, SettingTarget, parts};
 /// How long the calls that are left may take at the end of a release.
 const DRAIN: (Duration, Duration) = (Duration::ZERO, Duration::from_hours(24));
 
-/// How long one answer of nginx may take.
+/// How long one answer of nginx or Traefik may take.
 const PATIENCE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_mins(1));
 
 /// How long one answer of a webhook may take.
 const CALL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
 
 /// Kinds that are asked for and that there is no adapter for.
-const NOT_YET: [&str; 3] = ["traefik", "envoy", "aws_alb"];
+const NOT_YET: [&str; 2] = ["envoy", "aws_alb"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouterKeys {
@@ -28,6 +28,7 @@ pub struct RouterKeys {
     ports: Ports,
     nginx: nginx::Options,
     haproxy: haproxy::Options,
+    traefik: traefik::Options,
     custom: custom::Options,
 }
 
@@ -40,6 +41,7 @@ impl Default for RouterKeys {
             ports: Ports::default(),
             nginx: nginx::Options::default(),
             haproxy: haproxy::Options::default(),
+            traefik: traefik::Options::default(),
             custom: custom::Options::default(),
         }
     }
@@ -48,7 +50,7 @@ impl Default for RouterKeys {
 impl RouterKeys {
     /// Every key and its place, in the order of the documentation.
     pub fn keys(&mut self) -> Vec<(&'static str, SettingTarget<'_>)> {
-        let Self { kind, on_drift, drain, ports, nginx, haproxy, custom } = self;
+        let Self { kind, on_drift, drain, ports, nginx, haproxy, traefik, custom } = self;
         vec![
             ("router.kind", SettingTarget::Parsed(kind)),
             ("router.on_drift", SettingTarget::Parsed(on_drift)),
@@ -78,6 +80,11 @@ impl RouterKeys {
             ("haproxy.lines", SettingTarget::Parsed(&mut haproxy.lines)),
             ("haproxy.user", SettingTarget::Parsed(&mut haproxy.user)),
             ("haproxy.chroot", SettingTarget::Parsed(&mut haproxy.chroot)),
+            ("traefik.folder", SettingTarget::Parsed(&mut traefik.folder)),
+            ("traefik.own", SettingTarget::Parsed(&mut traefik.own)),
+            ("traefik.api", SettingTarget::Parsed(&mut traefik.api)),
+            ("traefik.patience", SettingTarget::Time(&mut traefik.time_limit, PATIENCE)),
+            ("traefik.load_within", SettingTarget::Time(&mut traefik.load_within, PATIENCE)),
             ("custom.url", SettingTarget::Parsed(&mut custom.url)),
             ("custom.secret_file", SettingTarget::Parsed(&mut custom.secret_file)),
             ("custom.name", SettingTarget::Parsed(&mut custom.name)),
@@ -109,6 +116,7 @@ impl RouterKeys {
             RouterKind::Embedded => None,
             RouterKind::Nginx => Some(RouterOptions::Nginx(self.nginx.clone())),
             RouterKind::Haproxy => Some(RouterOptions::Haproxy(self.haproxy.clone())),
+            RouterKind::Traefik => Some(RouterOptions::Traefik(self.traefik.clone())),
             RouterKind::Custom => Some(RouterOptions::Custom(self.custom.clone())),
         }
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{Fleet, Plan};
 use language::{
-    MeasuredBy, Protocol, RouterAbilities, RouterKind, Service, Strategy, analysis::MetricSource,
+    MeasuredBy, Protocol, RouterAbilities, RouterKind, Service, StickyTo, Strategy, analysis::MetricSource,
 };
 use model::ChildKey;
 
@@ -21,6 +21,10 @@ pub struct UnmanagedRouter {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lacks {
     Protocol(Protocol),
+    /// It can't keep users by this.
+    Sticky(&'static str),
+    /// No header asks it for a variation.
+    Rule,
     /// It counts no calls, and this stage is judged by them.
     Counts {
         stage: String,
@@ -31,6 +35,8 @@ impl fmt::Display for Lacks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Protocol(protocol) => write!(f, "leads no {}", protocol.name()),
+            Self::Sticky(by) => write!(f, "keeps no users by {by}"),
+            Self::Rule => f.write_str("gives nobody a variation by a header"),
             Self::Counts { stage } => write!(
                 f,
                 "counts no calls, by which stage {stage} is judged (metrics_conditions, minCalls, or an analysis of what children report)"
@@ -74,6 +80,18 @@ pub fn unmanaged<'p>(
 fn lacks(abilities: &RouterAbilities, service: &Service, judged: Option<&str>) -> Option<Lacks> {
     if !abilities.protocols.contains(&service.protocol()) {
         return Some(Lacks::Protocol(service.protocol()));
+    }
+    let sticky = match &service.sticky {
+        Some(StickyTo::Cookie(_)) if !abilities.sticky.cookie => Some("a cookie"),
+        Some(StickyTo::Header(_)) if !abilities.sticky.header => Some("a header"),
+        Some(StickyTo::Address) if !abilities.sticky.address => Some("their address"),
+        Some(_) | None => None,
+    };
+    if let Some(by) = sticky {
+        return Some(Lacks::Sticky(by));
+    }
+    if service.rule.is_some() && !abilities.rule {
+        return Some(Lacks::Rule);
     }
     let stage = judged.filter(|_| abilities.measured == MeasuredBy::Nothing)?;
     Some(Lacks::Counts { stage: stage.to_owned() })

@@ -17,16 +17,18 @@ pub fn drawn_apart(strategy: &Strategy, places: &TextPlaces, advice: &Advice) ->
 }
 
 fn of_service(service: &Service, routers: &BTreeMap<String, u32>) -> Option<(String, String)> {
-    let mut by: BTreeMap<HashFunction, Vec<&str>> = BTreeMap::new();
+    let mut by: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for kind in routers.keys() {
         if let Some(function) = HashFunction::chosen(known(kind), service.hash) {
-            by.entry(function).or_default().push(kind);
+            by.entry(function.name()).or_default().push(kind);
+        } else if RouterKind::named(kind).is_some() {
+            by.entry("chance and a cookie").or_default().push(kind);
         }
     }
     if by.len() < 2 {
         return None;
     }
-    let each = by.iter().map(|(function, kinds)| format!("by {} at {}", function.name(), kinds.join(", ")));
+    let each = by.iter().map(|(function, kinds)| format!("by {function} at {}", kinds.join(", ")));
     let message = format!(
         "users of {} are drawn apart: {}; one who calls at several of them may get another variation at each",
         service.name(),

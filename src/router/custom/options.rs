@@ -11,8 +11,8 @@ use reqwest::Url;
 
 use super::{Custom, Secret, Settings};
 use crate::{
-    options::{Fault, OpenError, OpenRouter},
     remote,
+    setup::{Fault, OpenError, OpenRouter},
 };
 
 /// Where it is, and how it is called.

@@ -11,7 +11,7 @@ use super::{
     Haproxy, Limits, Reload, Settings,
     config::{Folder, Frame},
 };
-use crate::options::{CommandLine, Fault, OpenError, OpenRouter, absolute, log_path, measure_at, somewhere};
+use crate::setup::{CommandLine, Fault, OpenError, OpenRouter, absolute, log_path, measure_at, somewhere};
 
 /// An `HAProxy`; what an operator sets up for it stands in [`super`].
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,14 +3,13 @@
 use super::{Real, done};
 use crate::world::{
     backend::Backend,
-    place::free_port,
     wants::{service, wanted},
 };
 
 pub async fn a_service_of_the_operators_is_adopted_from_its_configuration<R: Real>() {
     let real = R::start().await;
     let router = real.open();
-    let port = free_port();
+    let port = real.port();
     let backend = Backend::start("A").await;
     real.serve_besides("shop", port, &backend.target.to_string());
     let before = real.of_others();
@@ -26,7 +25,7 @@ pub async fn a_service_of_the_operators_is_adopted_from_its_configuration<R: Rea
     assert_eq!(real.of_others(), before, "nothing is changed");
     assert!(router.adopt("nobody").await.unwrap_err().to_string().contains("no service \"nobody\""));
     // What is led isn't adopted again.
-    let mut led = service("checkout", free_port(), &Backend::start_all(["A", "B"]).await, &[10_000, 0]);
+    let mut led = service("checkout", real.port(), &Backend::start_all(["A", "B"]).await, &[10_000, 0]);
     led.hash = R::HASH;
     done(&router, &wanted(1, &[&led])).await;
     assert!(router.adopt("checkout").await.unwrap_err().to_string().contains("is led already"));

@@ -11,7 +11,6 @@ use super::{Real, comes_true, done, state::with_shares};
 use crate::world::{
     backend::Backend,
     caller::Caller,
-    place::free_port,
     wants::{COOKIE, HEADER, RULE, SALT, rule, service, shares, wanted},
 };
 
@@ -78,7 +77,7 @@ pub async fn a_change_of_shares_moves_exactly_the_users_that_must<R: Real>() {
     let real = R::start().await;
     let router = real.open();
     let backends = Backend::start_all(["A", "B"]).await;
-    let port = free_port();
+    let port = real.port();
     let mut spec = service("checkout", port, &backends, &[9_500, 500]);
     spec.hash = R::HASH;
     done(&router, &wanted(1, &[&spec])).await;
@@ -100,7 +99,7 @@ pub async fn users_are_known_by_a_header<R: Real>() {
     let real = R::start().await;
     let router = real.open();
     let backends = Backend::start_all(["A", "B"]).await;
-    let port = free_port();
+    let port = real.port();
     let mut spec = service("checkout", port, &backends, &[6_000, 4_000]);
     spec.hash = R::HASH;
     spec.sticky = Some(StickyTo::Header(HEADER.parse().unwrap()));
@@ -117,7 +116,7 @@ pub async fn users_are_known_by_their_address<R: Real>() {
     let real = R::start().await;
     let router = real.open();
     let backends = Backend::start_all(["A", "B"]).await;
-    let port = free_port();
+    let port = real.port();
     let mut spec = service("checkout", port, &backends, &[6_000, 4_000]);
     spec.hash = R::HASH;
     spec.sticky = Some(StickyTo::Address);
@@ -139,7 +138,7 @@ pub async fn who_has_no_cookie_is_given_one_that_stays_with_a_variation<R: Real>
     let backends = Backend::start_all(["A", "B"]).await;
     // A name that no variable of a configuration could have.
     for (generation, cookie) in [(1, COOKIE), (2, "cm-of-the-Shop")] {
-        let port = free_port();
+        let port = real.port();
         let mut spec = service("checkout", port, &backends, &[5_000, 5_000]);
         spec.hash = R::HASH;
         spec.sticky = Some(StickyTo::Cookie(cookie.parse().unwrap()));
@@ -187,7 +186,7 @@ pub async fn calls_without_a_key_are_drawn_each_by_itself<R: Real>() {
     let real = R::start().await;
     let router = real.open();
     let backends = Backend::start_all(["A", "B"]).await;
-    let port = free_port();
+    let port = real.port();
     let mut spec = service("checkout", port, &backends, &[7_000, 3_000]);
     spec.hash = R::HASH;
     spec.sticky = None;
@@ -199,7 +198,7 @@ pub async fn a_header_asks_for_a_variation<R: Real>() {
     let real = R::start().await;
     let router = real.open();
     let backends = Backend::start_all(["A", "B", "C"]).await;
-    let port = free_port();
+    let port = real.port();
     let mut spec = service("checkout", port, &backends, &[10_000, 0, 0]);
     spec.hash = R::HASH;
     let odd = [
@@ -235,7 +234,7 @@ pub async fn a_header_asks_for_a_variation<R: Real>() {
 pub async fn a_rollback_reaches_who_asks_by_header_in_the_same_step<R: Real>() {
     let real = R::start().await;
     let backends = Backend::start_all(["A", "B"]).await;
-    let port = free_port();
+    let port = real.port();
     let mut spec = service("checkout", port, &backends, &[5_000, 5_000]);
     spec.hash = R::HASH;
     spec.rule = Some(rule(&[("B", 1), ("A", 0)]));
@@ -286,7 +285,7 @@ pub async fn three_variations_move_as_the_table_says<R: Real>() {
     let real = R::start().await;
     let router = real.open();
     let backends = Backend::start_all(["A", "B", "C"]).await;
-    let port = free_port();
+    let port = real.port();
     let mut spec = service("checkout", port, &backends, &[8_500, 500, 1_000]);
     spec.hash = R::HASH;
     done(&router, &wanted(1, &[&spec])).await;
@@ -310,7 +309,7 @@ pub async fn services_whose_names_are_alike_are_told_apart<R: Real>() {
     let all = ["shop", "Shop", "SHOP", "shop.a", "shop-a", "shop_a", "0", "default", "server", "unix"];
     let backends = Backend::start_all(["A", "a", "a.b", "a-b", "a_b"]).await;
     let specs = all.map(|name| {
-        let mut spec = service(name, free_port(), &backends, &[0, 10_000, 0, 0, 0]);
+        let mut spec = service(name, real.port(), &backends, &[0, 10_000, 0, 0, 0]);
         spec.hash = R::HASH;
         spec
     });
@@ -331,7 +330,7 @@ pub async fn where_a_call_comes_from_is_passed_on<R: Real>() {
     let real = R::start().await;
     let router = real.open();
     let backends = Backend::start_all(["A", "B"]).await;
-    let port = free_port();
+    let port = real.port();
     let mut spec = service("checkout", port, &backends, &[5_000, 5_000]);
     spec.hash = R::HASH;
     done(&router, &wanted(1, &[&spec])).await;

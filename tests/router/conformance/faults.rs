@@ -10,7 +10,6 @@ use crate::world::{
     backend::Backend,
     caller::Caller,
     liar::{Liar, Lie},
-    place::free_port,
     wants::{service, wanted},
 };
 
@@ -21,7 +20,7 @@ pub async fn a_router_that_was_killed_comes_back_with_what_it_was_told<R: Real>(
     let mut real = R::start().await;
     let router = real.open();
     let backends = Backend::start_all(["A", "B"]).await;
-    let port = free_port();
+    let port = real.port();
     let mut spec = service("checkout", port, &backends, &[9_000, 1_000]);
     spec.hash = R::HASH;
     done(&router, &wanted(1, &[&spec])).await;
@@ -47,7 +46,7 @@ pub async fn whoever_is_killed_in_the_middle_is_followed_by_one_that_ends_it<R: 
     let real = R::start().await;
     let backends = Backend::start_all(["A", "B"]).await;
     let spec = |name| {
-        let mut spec = service(name, free_port(), &backends, &[9_900, 100]);
+        let mut spec = service(name, real.port(), &backends, &[9_900, 100]);
         spec.hash = R::HASH;
         spec
     };
@@ -100,7 +99,7 @@ pub async fn an_answer_that_nobody_waits_for_any_more_does_no_harm<R: Real>() {
     let real = R::start().await;
     let router = real.open();
     let backends = Backend::start_all(["A", "B"]).await;
-    let port = free_port();
+    let port = real.port();
     let mut spec = service("checkout", port, &backends, &[9_000, 1_000]);
     spec.hash = R::HASH;
     done(&router, &wanted(1, &[&spec])).await;
@@ -126,7 +125,7 @@ pub async fn a_second_process_is_refused<R: Real>() {
     let real = R::start().await;
     let (first, second) = (real.open(), real.open());
     let backends = Backend::start_all(["A", "B"]).await;
-    let mut spec = service("checkout", free_port(), &backends, &[9_000, 1_000]);
+    let mut spec = service("checkout", real.port(), &backends, &[9_000, 1_000]);
     spec.hash = R::HASH;
     let before = wanted(1, &[&spec]);
     done(&first, &before).await;
@@ -143,7 +142,7 @@ pub async fn nonsense_is_told_from_answers_and_has_an_end<R: Real>() {
     let mut real = R::start().await;
     let router = real.open();
     let backends = Backend::start_all(["A", "B"]).await;
-    let mut spec = service("checkout", free_port(), &backends, &[9_000, 1_000]);
+    let mut spec = service("checkout", real.port(), &backends, &[9_000, 1_000]);
     spec.hash = R::HASH;
     let before = wanted(1, &[&spec]);
     done(&router, &before).await;
@@ -159,7 +158,9 @@ pub async fn nonsense_is_told_from_answers_and_has_an_end<R: Real>() {
             | (Lie::Hangs, Err(RouterError::Away { .. } | RouterError::Nonsense { .. })) => true,
             (Lie::Flood | Lie::Stranger, Err(RouterError::Nonsense { said, .. })) => said.len() < 1_000,
             // Not even HTTP.
-            (Lie::Flood, Err(RouterError::Away { .. })) => R::KIND == traffic::RouterKind::Custom,
+            (Lie::Flood, Err(RouterError::Away { .. })) => {
+                matches!(R::KIND, traffic::RouterKind::Custom | traffic::RouterKind::Traefik)
+            }
             _ => false,
         };
         assert!(is_fit, "{lie:?}: {read:?}");
@@ -180,7 +181,7 @@ pub async fn a_router_that_is_away_is_told_so<R: Real>() {
     real.kill().await;
     assert!(matches!(router.read().await.unwrap_err(), RouterError::Away { .. }));
     let backends = Backend::start_all(["A", "B"]).await;
-    let port = free_port();
+    let port = real.port();
     let mut spec = service("checkout", port, &backends, &[0, 10_000]);
     spec.hash = R::HASH;
     let wanted = wanted(1, &[&spec]);

@@ -22,6 +22,10 @@ pub trait Real: Sized + Send + Sync {
     const KIND: RouterKind;
     /// The function by which it draws users.
     const HASH: HashFunction;
+    /// Other services, targets or rules have it load its configuration anew.
+    const RELOADS: bool = true;
+    /// So many services are led at once.
+    const MANY: usize = 400;
     /// How the lines of an adopted service say that ours come to its configuration.
     const LED_BY: &'static str;
 
@@ -72,6 +76,11 @@ pub trait Real: Sized + Send + Sync {
 
     /// Where it is asked.
     fn door(&self) -> Door;
+
+    /// A port that a service of it may have.
+    fn port(&self) -> u16 {
+        place::free_port()
+    }
 
     /// Where its service on this port takes calls.
     fn at(&self, port: u16) -> SocketAddr {

@@ -6,11 +6,10 @@ use traffic::{
     observed::{Difference, differences},
 };
 
-use super::{Real, done};
+use super::{Real, comes_true, done};
 use crate::world::{
     backend::Backend,
     caller::Caller,
-    place::free_port,
     wants::{HEADER, number, rule, service, shares, wanted},
 };
 
@@ -28,9 +27,9 @@ pub async fn what_was_applied_is_read_back<R: Real>() {
     let nothing = router.read().await.unwrap();
     assert_eq!((nothing.number, nothing.services.len(), nothing.left_over.len()), (None, 0, 0));
     let backends = Backend::start_all(["A", "B", "C"]).await;
-    let mut plain = service("Plain", free_port(), &backends[..1], &[10_000]);
-    let mut cookie = service("checkout", free_port(), &backends, &[3_333, 3_333, 3_334]);
-    let mut header = service("checkout.eu-1", free_port(), &backends[..2], &[1, 9_999]);
+    let mut plain = service("Plain", real.port(), &backends[..1], &[10_000]);
+    let mut cookie = service("checkout", real.port(), &backends, &[3_333, 3_333, 3_334]);
+    let mut header = service("checkout.eu-1", real.port(), &backends[..2], &[1, 9_999]);
     for spec in [&mut plain, &mut cookie, &mut header] {
         spec.hash = R::HASH;
     }
@@ -53,25 +52,23 @@ pub async fn what_was_applied_is_read_back<R: Real>() {
     assert_eq!(real.open().read().await.unwrap(), seen);
 }
 
-/// More than the lines that name one map and that `HAProxy` can list.
-const MANY: usize = 400;
-
 pub async fn hundreds_of_services_are_read_back_and_change_without_a_reload<R: Real>() {
     let real = R::start().await;
     let router = real.open();
     let backends = Backend::start_all(["A", "B"]).await;
     let spec_of = |at: usize| {
-        let mut spec = service(&format!("service-{at}"), free_port(), &backends, &[9_990, 10]);
+        let mut spec = service(&format!("service-{at}"), real.port(), &backends, &[9_990, 10]);
         spec.hash = R::HASH;
         spec.rule = Some(rule(&[("B", 1)]));
         spec
     };
-    let mut specs: Vec<ServiceSpec> = (0..MANY).map(spec_of).collect();
-    assert!(done(&router, &wanted(1, &specs.iter().collect::<Vec<_>>())).await.was_reloaded);
-    assert_eq!(router.read().await.unwrap().services.len(), MANY);
-    specs[MANY / 2] = with_shares(&specs[MANY / 2], &[0, 10_000]);
+    let mut specs: Vec<ServiceSpec> = (0..R::MANY).map(spec_of).collect();
+    let first = done(&router, &wanted(1, &specs.iter().collect::<Vec<_>>())).await;
+    assert_eq!(first.was_reloaded, R::RELOADS);
+    assert_eq!(router.read().await.unwrap().services.len(), R::MANY);
+    specs[R::MANY / 2] = with_shares(&specs[R::MANY / 2], &[0, 10_000]);
     assert!(!done(&router, &wanted(2, &specs.iter().collect::<Vec<_>>())).await.was_reloaded);
-    let mut caller = Caller::new(real.at(specs[MANY / 2].listens[0].port));
+    let mut caller = Caller::new(real.at(specs[R::MANY / 2].listens[0].port));
     assert_eq!(caller.variation(&[]).await, "B");
 }
 
@@ -79,7 +76,7 @@ pub async fn to_apply_the_same_again_changes_nothing<R: Real>() {
     let real = R::start().await;
     let router = real.open();
     let backends = Backend::start_all(["A", "B"]).await;
-    let mut spec = service("checkout", free_port(), &backends, &[9_000, 1_000]);
+    let mut spec = service("checkout", real.port(), &backends, &[9_000, 1_000]);
     spec.hash = R::HASH;
     let wanted = wanted(1, &[&spec]);
     done(&router, &wanted).await;
@@ -98,7 +95,7 @@ pub async fn targets_lead_elsewhere_once_that_was_applied<R: Real>() {
     let router = real.open();
     let backends = Backend::start_all(["A", "B"]).await;
     let elsewhere = Backend::start("elsewhere").await;
-    let port = free_port();
+    let port = real.port();
     let mut spec = service("checkout", port, &backends, &[0, 10_000]);
     spec.hash = R::HASH;
     done(&router, &wanted(1, &[&spec])).await;
@@ -124,7 +121,7 @@ pub async fn a_service_that_is_wanted_no_more_goes_wholly<R: Real>() {
     let router = real.open();
     let before = real.on_disk();
     let backends = Backend::start_all(["A", "B"]).await;
-    let (port, other) = (free_port(), free_port());
+    let (port, other) = (real.port(), real.port());
     let mut stays = service("remaining", other, &backends, &[5_000, 5_000]);
     let mut goes = service("departing", port, &backends, &[5_000, 5_000]);
     (stays.hash, goes.hash) = (R::HASH, R::HASH);
@@ -148,7 +145,7 @@ pub async fn an_older_number_is_refused_also_after_both_were_started_anew<R: Rea
     let mut real = R::start().await;
     let router = real.open();
     let backends = Backend::start_all(["A", "B"]).await;
-    let mut spec = service("checkout", free_port(), &backends, &[9_000, 1_000]);
+    let mut spec = service("checkout", real.port(), &backends, &[9_000, 1_000]);
     spec.hash = R::HASH;
     let newer = wanted(5, &[&spec]);
     let older = wanted(4, &[&with_shares(&spec, &[5_000, 5_000])]);
@@ -157,7 +154,7 @@ pub async fn an_older_number_is_refused_also_after_both_were_started_anew<R: Rea
         let error = router.apply(&older).await.unwrap_err();
         let is_older = matches!(error, RouterError::Older { asked, newest } if (asked, newest) == (number(4), number(5)));
         assert!(is_older, "{error}");
-        assert_eq!(differences(&newer, &router.read().await.unwrap()), []);
+        comes_true(router, &newer).await;
     };
     refused(&router).await;
     drop(router);
@@ -184,13 +181,13 @@ pub async fn a_refused_configuration_leaves_the_one_before_in_force<R: Real>() {
     let mut real = R::start().await;
     let router = real.open();
     let backends = Backend::start_all(["A", "B"]).await;
-    let port = free_port();
+    let port = real.port();
     let mut spec = service("checkout", port, &backends, &[0, 10_000]);
     spec.hash = R::HASH;
     let good = wanted(1, &[&spec]);
     done(&router, &good).await;
     let on_disk = real.on_disk();
-    let mut more = service("more", free_port(), &backends, &[0, 10_000]);
+    let mut more = service("more", real.port(), &backends, &[0, 10_000]);
     more.hash = R::HASH;
     real.spoil(true);
     let error = router.apply(&wanted(2, &[&spec, &more])).await.unwrap_err();
@@ -225,13 +222,13 @@ pub async fn what_belongs_to_others_stays_as_it_is<R: Real>() {
     let of_others = real.of_others();
     assert!(!of_others.is_empty());
     let backends = Backend::start_all(["A", "B"]).await;
-    let mut spec = service("checkout", free_port(), &backends, &[9_000, 1_000]);
+    let mut spec = service("checkout", real.port(), &backends, &[9_000, 1_000]);
     spec.hash = R::HASH;
     done(&router, &wanted(1, &[&spec])).await;
     done(&router, &wanted(2, &[&with_shares(&spec, &[0, 10_000])])).await;
     real.spoil(true);
     let with_others = real.of_others();
-    let mut more = service("more", free_port(), &backends, &[9_000, 1_000]);
+    let mut more = service("more", real.port(), &backends, &[9_000, 1_000]);
     more.hash = R::HASH;
     router.apply(&wanted(3, &[&more])).await.unwrap_err();
     assert_eq!(real.of_others(), with_others);
@@ -244,7 +241,7 @@ pub async fn what_was_changed_by_hand_is_seen_and_repaired<R: Real>() {
     let real = R::start().await;
     let router = real.open();
     let backends = Backend::start_all(["A", "B"]).await;
-    let mut spec = service("checkout", free_port(), &backends, &[6_000, 4_000]);
+    let mut spec = service("checkout", real.port(), &backends, &[6_000, 4_000]);
     spec.hash = R::HASH;
     let wanted = wanted(1, &[&spec]);
     done(&router, &wanted).await;
@@ -260,7 +257,7 @@ pub async fn what_was_left_over_is_listed<R: Real>() {
     let real = R::start().await;
     let router = real.open();
     let backends = Backend::start_all(["A", "B"]).await;
-    let mut spec = service("checkout", free_port(), &backends, &[6_000, 4_000]);
+    let mut spec = service("checkout", real.port(), &backends, &[6_000, 4_000]);
     spec.hash = R::HASH;
     let before = wanted(1, &[&spec]);
     done(&router, &before).await;

@@ -36,7 +36,7 @@ pub fn settings(at: SocketAddr, folder: &Path) -> Settings {
         url: format!("http://{at}/router").parse().unwrap(),
         secret: Secret::read(SECRET).unwrap(),
         router: "edge-1".to_owned(),
-        time_limit: Duration::from_secs(2),
+        time_limit: Duration::from_secs(10),
         folder: folder.to_owned(),
     }
 }

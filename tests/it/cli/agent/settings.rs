@@ -61,6 +61,9 @@ fn a_router_of_somebody_elses_is_led_in_place_of_the_proxy() {
         let RouterOptions::Custom(read) = custom.options else { panic!("{custom:?}") };
         assert_eq!((&*read.name, read.time_limit), ("router", Duration::from_secs(1)));
     }
+    let traefik = led(&[("router.kind", "traefik"), ("traefik.load_within", "3s"), ("runtimes.enabled", "")]);
+    let RouterOptions::Traefik(read) = traefik.options else { panic!("{traefik:?}") };
+    assert_eq!((read.load_within, &*read.api), (Duration::from_secs(3), "http://127.0.0.1:8080"));
     // Others write the kind so.
     assert!(matches!(led(&[("router.kind", "router.haproxy")]).options, RouterOptions::Haproxy(_)));
 }
@@ -68,12 +71,23 @@ fn a_router_of_somebody_elses_is_led_in_place_of_the_proxy() {
 #[test]
 fn what_cannot_be_a_setting_of_a_router_is_said() {
     for (keys, said) in [
-        (&[("router.kind", "apache")][..], "\"apache\" is neither embedded nor nginx nor haproxy nor custom"),
         (
-            &[("router.kind", "router.traefik")],
-            "router.traefik: no agent leads such a router so far; embedded, nginx, haproxy and custom are led",
+            &[("router.kind", "apache")][..],
+            "\"apache\" is neither embedded nor nginx nor haproxy nor traefik nor custom",
+        ),
+        (
+            &[("router.kind", "router.aws_alb")],
+            "router.aws_alb: no agent leads such a router so far; embedded, nginx, haproxy, traefik and custom are led",
         ),
         (&[("router.kind", "router.custom")], "custom.url: name the address that is called"),
+        (
+            &[("router.kind", "traefik"), ("traefik.api", "http://10.0.0.1:8080")],
+            "traefik.api: only an address of this machine",
+        ),
+        (
+            &[("router.kind", "traefik"), ("traefik.own", "ours")],
+            "traefik.own: ours does not begin with a slash",
+        ),
         (&[("router.kind", "custom"), ("custom.url", "http://router.example/")], "without https"),
         (&[("router.on_drift", "fight")], "\"fight\" is neither repair nor pause nor accept"),
         (&[("router.ports", "8000-80")], "is neither a port nor a range of ports"),

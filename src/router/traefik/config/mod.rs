@@ -1,0 +1,60 @@
+//! What Traefik is told, and what it says: its dynamic configuration as one file of ours, and what its API lists. Pure.
+//!
+//! ```yaml
+//! # Made by choirmaster; changes by hand are seen and undone. What is yours goes into another file.
+//! # digest 9c2f6e1d0b7a5843
+//! http:
+//!   routers:
+//!     choirmaster:checkout: {rule: PathPrefix("/"), entryPoints: [web], service: choirmaster:checkout}
+//!     choirmaster:checkout:0: {rule: PathPrefix("/") && Header("X-Variation", "B"), entryPoints: [web], service: choirmaster:checkout:B}
+//!   services:
+//!     choirmaster: {loadBalancer: {servers: [{url: http://3.7.choirmaster.invalid}]}}
+//!     choirmaster:checkout:
+//!       weighted:
+//!         services: [{name: choirmaster:checkout:A, weight: 9000}, {name: choirmaster:checkout:B, weight: 1000}]
+//!         sticky: {cookie: {name: cm}}
+//!     choirmaster:checkout:A: {loadBalancer: {servers: [{url: http://127.0.0.1:9101}]}}
+//!     choirmaster:checkout:B: {loadBalancer: {servers: [{url: http://127.0.0.1:9111}]}}
+//! ```
+//!
+//! (It is written as JSON, which is YAML too.)
+//!
+//! - Weights are integers, so that shares are exact to 0.01 %. Each change begins the round of calls anew at the heaviest variation.
+//! - Who has the cookie of a variation stays with it while that has a weight. A weight of 0 moves them at once, so a roll-back reaches them.
+//! - The service `choirmaster` gets no calls: its address says by which wanted state the *running* Traefik goes.
+//! - A router of ours has the longest rule that takes everything, which is shorter than any that an operator writes for a host or a path:
+//!   those keep their calls.
+//! - Names of an operator's have no `choirmaster:` before them; nobody else's are touched.
+//!
+//! Deliberately not here: health checks of Traefik's own, which forget what they found at each change and call all targets healthy until
+//! the next check. Targets are checked by whoever leads it.
+
+mod adopt;
+mod observed;
+mod render;
+
+pub use self::{
+    adopt::adopt,
+    observed::{EntryPoint, RawData, RawRouter, RawService},
+    render::{EntryPoints, Unable, number_in, render},
+};
+
+/// What names of ours begin with.
+pub const MARK: &str = "choirmaster:";
+
+/// The service whose address names the wanted state.
+const STATE: &str = "choirmaster";
+
+/// Of that address, behind the number.
+const NOWHERE: &str = ".choirmaster.invalid";
+
+/// Traefik writes it behind names of the file provider.
+const PROVIDER: &str = "@file";
+
+fn service_name(service: &str) -> String {
+    format!("{MARK}{service}")
+}
+
+fn variation_name(service: &str, variation: &str) -> String {
+    format!("{MARK}{service}:{variation}")
+}

@@ -1,0 +1,201 @@
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use model::traffic::Socket;
+use serde_json::{Map, Value, json};
+use traffic::desired::{DesiredConfig, Number, Protocol, Service, StickyTo, Variant};
+use xxhash_rust::xxh64::xxh64;
+
+use super::{NOWHERE, STATE, service_name, variation_name};
+
+/// The first line.
+const HEAD: &str =
+    "# Made by choirmaster; changes by hand are seen and undone. What is yours goes into another file.";
+
+/// What begins the second one.
+const DIGEST: &str = "# digest ";
+
+/// The names of the entry points at each port.
+pub type EntryPoints = BTreeMap<Socket, Vec<String>>;
+
+/// What Traefik can't be told.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unable {
+    #[error(
+        "service {service} is to take calls at port {port}, and no entry point of {protocol} has it: it has {there}"
+    )]
+    NoEntryPoint { service: String, port: u16, protocol: &'static str, there: String },
+    #[error("service {service} is to keep users by {by}, and Traefik keeps them by a cookie alone")]
+    Sticky { service: String, by: &'static str },
+    #[error("service {service} takes HTTPS, which no Traefik is led for")]
+    Https { service: String },
+}
+
+/// The whole file.
+///
+/// # Errors
+///
+/// The first service that can't be written so.
+pub fn render(wanted: &DesiredConfig, entry_points: &EntryPoints) -> Result<String, Unable> {
+    let Number { epoch, generation } = wanted.number;
+    let mut file = File::default();
+    let state =
+        json!({"loadBalancer": {"servers": [{"url": format!("http://{epoch}.{generation}{NOWHERE}")}]}});
+    file.http.services.insert(STATE.to_owned(), state);
+    for service in wanted.services() {
+        file.add(service, entry_points)?;
+    }
+    let body = file.into_json();
+    Ok(format!("{HEAD}\n{DIGEST}{:016x}\n{body}\n", xxh64(body.as_bytes(), 0)))
+}
+
+/// By which wanted state a file was written; none where somebody has changed it since, or it is none of ours.
+#[must_use]
+pub fn number_in(text: &str) -> Option<Number> {
+    let rest = text.strip_prefix(HEAD)?.strip_prefix('\n')?.strip_prefix(DIGEST)?;
+    let (digest, body) = rest.split_once('\n')?;
+    let body = body.strip_suffix('\n')?;
+    if digest != format!("{:016x}", xxh64(body.as_bytes(), 0)) {
+        return None;
+    }
+    let file: Value = serde_json::from_str(body).ok()?;
+    number_of(file["http"]["services"][STATE]["loadBalancer"]["servers"][0]["url"].as_str()?)
+}
+
+/// The number that an address names.
+pub(super) fn number_of(url: &str) -> Option<Number> {
+    let (epoch, generation) = url.strip_prefix("http://")?.strip_suffix(NOWHERE)?.split_once('.')?;
+    Some(Number { epoch: epoch.parse().ok()?, generation: generation.parse().ok()? })
+}
+
+/// Routers and services of one protocol.
+#[derive(Debug, Default)]
+struct Section {
+    routers: Map<String, Value>,
+    services: Map<String, Value>,
+}
+
+#[derive(Debug, Default)]
+struct File {
+    http: Section,
+    tcp: Section,
+    udp: Section,
+}
+
+impl File {
+    fn add(&mut self, service: &Service, entry_points: &EntryPoints) -> Result<(), Unable> {
+        let protocol = service.protocol();
+        let name = service.name.as_str();
+        let at = entry_points_of(service, entry_points)?;
+        let cookie = match &service.sticky {
+            None => None,
+            Some(StickyTo::Cookie(cookie)) => Some(cookie.as_str()),
+            Some(StickyTo::Header(_)) => {
+                return Err(Unable::Sticky { service: name.to_owned(), by: "a header" });
+            }
+            Some(StickyTo::Address) => {
+                return Err(Unable::Sticky { service: name.to_owned(), by: "their address" });
+            }
+        };
+        let section = match protocol {
+            Protocol::Http => &mut self.http,
+            Protocol::Tcp => &mut self.tcp,
+            Protocol::Udp => &mut self.udp,
+            Protocol::Https => return Err(Unable::Https { service: name.to_owned() }),
+        };
+        let mut shares = Vec::new();
+        for Variant { variation, hundredths, .. } in service.variants() {
+            let of = variation_name(name, variation.name.as_str());
+            let servers = variation.targets.iter().map(|target| match protocol {
+                Protocol::Http | Protocol::Https => json!({"url": format!("http://{target}")}),
+                Protocol::Tcp | Protocol::Udp => json!({"address": target.to_string()}),
+            });
+            let servers: Vec<Value> = servers.collect();
+            section.services.insert(of.clone(), json!({"loadBalancer": {"servers": servers}}));
+            shares.push(json!({"name": of, "weight": hundredths}));
+        }
+        let mut weighted = json!({"services": shares});
+        if let Some(cookie) = cookie {
+            weighted["sticky"] = json!({"cookie": {"name": cookie}});
+        }
+        let own = service_name(name);
+        section.services.insert(own.clone(), json!({"weighted": weighted}));
+        let everything = match protocol {
+            Protocol::Http | Protocol::Https => Some("PathPrefix(\"/\")"),
+            Protocol::Tcp => Some("HostSNI(\"*\")"),
+            Protocol::Udp => None,
+        };
+        let mut router = json!({"entryPoints": at, "service": own});
+        if let Some(everything) = everything {
+            router["rule"] = everything.into();
+        }
+        section.routers.insert(own.clone(), router);
+        for (place, (value, which)) in service.rule.iter().flat_map(|rule| &rule.values).enumerate() {
+            let (Some(rule), Some(asked)) = (&service.rule, service.variations.get(which.index())) else {
+                continue;
+            };
+            let header = format!("Header({}, {})", quoted(rule.name.as_str()), quoted(value.as_str()));
+            let router = json!({
+                "entryPoints": at,
+                "rule": format!("PathPrefix(\"/\") && {header}"),
+                "service": variation_name(name, asked.name.as_str()),
+            });
+            section.routers.insert(format!("{own}:{place}"), router);
+        }
+        Ok(())
+    }
+
+    /// A section without anything is refused.
+    fn into_json(self) -> String {
+        let mut file = Map::new();
+        for (name, Section { routers, services }) in
+            [("http", self.http), ("tcp", self.tcp), ("udp", self.udp)]
+        {
+            let parts = [("routers", routers), ("services", services)];
+            let parts = parts.into_iter().filter(|(_, part)| !part.is_empty());
+            let parts: Map<String, Value> =
+                parts.map(|(name, part)| (name.to_owned(), part.into())).collect();
+            if !parts.is_empty() {
+                file.insert(name.to_owned(), parts.into());
+            }
+        }
+        Value::from(file).to_string()
+    }
+}
+
+fn entry_points_of(service: &Service, entry_points: &EntryPoints) -> Result<Vec<String>, Unable> {
+    let mut found = Vec::new();
+    for listen in &service.listens {
+        let Some(names) = entry_points.get(&listen.socket()) else {
+            let there = entry_points.keys().filter(|socket| socket.is_udp == listen.protocol.is_udp());
+            let there: Vec<String> = there.map(|socket| socket.port.to_string()).collect();
+            return Err(Unable::NoEntryPoint {
+                service: service.name.to_string(),
+                port: listen.port,
+                protocol: if listen.protocol.is_udp() { "UDP" } else { "TCP" },
+                there: if there.is_empty() { "none".to_owned() } else { there.join(", ") },
+            });
+        };
+        found.extend(names.iter().cloned());
+    }
+    Ok(found)
+}
+
+/// A text of a rule, in the quotes of Go.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => {
+                quoted.push('\\');
+                quoted.push(letter);
+            }
+            ' '..='~' => quoted.push(letter),
+            // None of these is in a header's value; it would be no end of a text either.
+            _ => {
+                let _ = write!(quoted, "\\u{:04x}", u32::from(letter));
+            }
+        }
+    }
+    quoted.push('"');
+    quoted
+}

@@ -1,0 +1,296 @@
+//! Traefik, by a file of its file provider, and read back over its API. What it is told stands in [`config`].
+//!
+//! # What an operator sets up
+//!
+//! - `providers.file.directory`, a folder that Traefik watches. This program puts one file there, `choirmaster.yml`.
+//! - Beside that folder, on the same file system, one of ours: what is to come into it is written there first, because Traefik reads each
+//!   file of its folder, hidden ones too, and one that isn't whole takes everything away that it said before.
+//! - `api`, at an entry point that this machine alone reaches: `api.insecure: true` with `entryPoints.traefik.address: 127.0.0.1:8080`.
+//! - An entry point for each port of a service.
+//!
+//! # How a wanted state gets there
+//!
+//! The file is written whole, renamed into the folder, and waited for: Traefik takes it within `providers.providersThrottleDuration` (2 s).
+//! Where it goes by no part of it, the file that was there before is put back. What is in force already isn't written again, since each
+//! change begins the round of calls anew. Nothing is loaded anew, and no connection ends.
+//!
+//! In our folder: `choirmaster.yml` while it is being written, `newest` (the newest number that was ever applied), `lock`.
+
+mod adopt;
+mod api;
+pub mod config;
+mod options;
+
+use std::{
+    fmt, fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use reqwest::Url;
+use tokio::{
+    sync::{Mutex, MutexGuard},
+    time::{Instant, sleep},
+};
+use traffic::{
+    RouterKind,
+    desired::{DesiredConfig, Number},
+    observed::ObservedConfig,
+};
+
+pub use self::options::Options;
+use self::{
+    api::Api,
+    config::{RawData, Unable, number_in, render},
+};
+use crate::{
+    Answer, Applied, Checked, Operations, Router, RouterError,
+    disk::{self, Disk, Lock},
+};
+
+/// As errors name it.
+const NAME: &str = "Traefik";
+
+/// Our file.
+const FILE: &str = "choirmaster.yml";
+
+/// Until it is asked once more whether it has taken a file.
+const ONCE_MORE: Duration = Duration::from_millis(50);
+
+/// Where Traefik is, and what is ours of it.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The folder of its file provider.
+    pub folder: PathBuf,
+    /// The folder of what isn't for it, on the same file system.
+    pub own: PathBuf,
+    /// Its API, with a slash at the end.
+    pub api: Url,
+    /// For one answer.
+    pub time_limit: Duration,
+    /// For a file that was put into its folder.
+    pub load_within: Duration,
+}
+
+/// Leads a Traefik.
+pub struct Traefik {
+    settings: Settings,
+    api: Api,
+    disk: Disk,
+    /// One change at a time; with the lock since the first.
+    leader: Mutex<Option<Lock>>,
+}
+
+impl fmt::Debug for Traefik {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Traefik").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl Traefik {
+    /// Makes our own folder. Nothing else is done yet.
+    ///
+    /// # Errors
+    ///
+    /// It can't be made, or isn't where Traefik's folder is.
+    pub fn open(settings: Settings) -> Result<Self, RouterError> {
+        Self::open_on(settings, Disk::default())
+    }
+
+    /// The same, whose steps pass this disk.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`].
+    pub fn open_on(settings: Settings, disk: Disk) -> Result<Self, RouterError> {
+        let api = Api::new(settings.api.clone(), settings.time_limit)?;
+        if !settings.own.is_dir() {
+            disk.create_folder(&settings.own)?;
+        }
+        check_folders(&settings.folder, &settings.own)?;
+        Ok(Self { settings, api, disk, leader: Mutex::default() })
+    }
+
+    async fn lead(&self) -> Result<MutexGuard<'_, Option<Lock>>, RouterError> {
+        let mut leader = self.leader.lock().await;
+        if leader.is_none() {
+            *leader = Some(Lock::take(self.settings.own.join("lock"))?);
+        }
+        Ok(leader)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.settings.folder.join(FILE)
+    }
+
+    fn text(&self) -> Result<Option<String>, RouterError> {
+        let bytes = disk::read(&self.file())?;
+        Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// The newest number by which it was ever led.
+    fn newest(&self) -> Result<Option<Number>, RouterError> {
+        let path = self.settings.own.join("newest");
+        let Some(bytes) = disk::read(&path)? else { return Ok(None) };
+        let number = String::from_utf8(bytes).ok().and_then(|text| {
+            let (epoch, generation) = text.trim().split_once('.')?;
+            Some(Number { epoch: epoch.parse().ok()?, generation: generation.parse().ok()? })
+        });
+        let fault = || io::Error::other("it holds no number of a wanted state, as in 3.42");
+        number.map(Some).ok_or_else(|| disk::at(&path)(fault()))
+    }
+
+    async fn apply_now(&self, wanted: &DesiredConfig) -> Result<Applied, RouterError> {
+        let _leader = self.lead().await?;
+        let asked = wanted.number;
+        let newest = self.newest()?;
+        if let Some(newest) = newest.filter(|newest| *newest > asked) {
+            return Err(RouterError::Older { asked, newest });
+        }
+        let applied = Applied { number: asked, was_reloaded: false };
+        let before = self.text()?;
+        if newest != Some(asked) {
+            self.disk.replace(&self.settings.own.join("newest"), format!("{asked}\n").as_bytes())?;
+        }
+        if wanted.services().is_empty() && before.is_none() {
+            return Ok(applied);
+        }
+        let entry_points = self.api.entry_points().await?;
+        let unable = |unable: Unable| RouterError::Unable { router: NAME, what: unable.to_string() };
+        let text = render(wanted, &entry_points).map_err(unable)?;
+        if before.as_ref() != Some(&text) {
+            self.put(&text)?;
+        }
+        match self.taken(asked).await? {
+            None => Ok(applied),
+            Some(said) => {
+                match before.filter(|before| number_in(before).is_some()) {
+                    Some(before) => self.put(&before)?,
+                    None => self.disk.remove(&self.file())?,
+                }
+                Err(RouterError::Refused { router: NAME, said })
+            }
+        }
+    }
+
+    /// Puts our file into its folder, whole.
+    fn put(&self, text: &str) -> Result<(), RouterError> {
+        let draft = self.settings.own.join(FILE);
+        self.disk.replace(&draft, text.as_bytes())?;
+        self.disk.rename(&draft, &self.file())
+    }
+
+    /// Waits until it goes by this state. Why it doesn't, where it has it and goes by no part of it.
+    async fn taken(&self, asked: Number) -> Result<Option<String>, RouterError> {
+        let until = Instant::now() + self.settings.load_within;
+        loop {
+            let raw = self.api.raw().await?;
+            if raw.observed().number == Some(asked) {
+                return Ok(raw.fault());
+            }
+            if Instant::now() >= until {
+                let doing = format!(
+                    "going by {}: is its folder that of providers.file.directory, with watch, and is no other file there broken?",
+                    self.file().display()
+                );
+                return Err(RouterError::Silent { router: NAME, within: self.settings.load_within, doing });
+            }
+            sleep(ONCE_MORE).await;
+        }
+    }
+
+    async fn read_now(&self) -> Result<ObservedConfig, RouterError> {
+        let raw = self.api.raw().await?;
+        let mut observed = raw.observed();
+        let written = self.text()?.as_deref().and_then(number_in);
+        if written.is_some() && observed.number.is_none() {
+            // One that was just started has read no file yet: nothing was changed by anybody.
+            let source = io::Error::other(format!("it doesn't go by {} yet", self.file().display()));
+            return Err(RouterError::Away { router: NAME, doing: "reading what it does".to_owned(), source });
+        }
+        // A file that somebody has changed is in force, and by no wanted state.
+        observed.number = observed.number.filter(|_| written.is_some());
+        observed.left_over = strange(&raw, &observed);
+        Ok(observed)
+    }
+
+    async fn check_now(&self, config: Option<&Path>) -> Result<Checked, RouterError> {
+        if config.is_some() {
+            let what = "it has no check of a file before it goes by that".to_owned();
+            return Err(RouterError::Unable { router: NAME, what });
+        }
+        let raw = self.api.raw().await?;
+        let mut left_over = strange(&raw, &raw.observed());
+        let draft = self.settings.own.join(FILE);
+        left_over.extend(draft.exists().then(|| draft.display().to_string()));
+        Ok(Checked { refused: raw.fault(), left_over })
+    }
+}
+
+/// What is marked as ours and belongs to no service that is there.
+fn strange(raw: &RawData, observed: &ObservedConfig) -> Vec<String> {
+    let is_known = |name: &&str| {
+        let own = name.strip_prefix(config::MARK).and_then(|name| name.strip_suffix("@file"));
+        let service = own.map(|own| own.split(':').next().unwrap_or_default());
+        service.is_some_and(|service| observed.services.contains_key(service))
+    };
+    let mut strange: Vec<String> = raw.marked().filter(|name| !is_known(name)).map(str::to_owned).collect();
+    strange.sort_unstable();
+    strange.dedup();
+    strange
+}
+
+/// A file can only be renamed within a file system; and what is in Traefik's folder is read by it.
+fn check_folders(folder: &Path, own: &Path) -> Result<(), RouterError> {
+    use std::os::unix::fs::MetadataExt as _;
+    let about = |path: &Path| fs::metadata(path).map_err(disk::at(path));
+    let whole = |path: &Path| fs::canonicalize(path).map_err(disk::at(path));
+    if about(folder)?.dev() != about(own)?.dev() {
+        let why = format!(
+            "it is on another file system than {}, so nothing can be renamed from it",
+            folder.display()
+        );
+        return Err(disk::at(own)(io::Error::other(why)));
+    }
+    if whole(own)?.starts_with(whole(folder)?) {
+        let why = format!("it is within {}, of which Traefik reads each file", folder.display());
+        return Err(disk::at(own)(io::Error::other(why)));
+    }
+    Ok(())
+}
+
+impl Operations for Traefik {
+    fn kind(&self) -> RouterKind {
+        RouterKind::Traefik
+    }
+
+    fn check<'a>(&'a self, config: Option<&'a Path>) -> Answer<'a, Checked> {
+        Box::pin(self.check_now(config))
+    }
+
+    fn reload(&self) -> Answer<'_, ()> {
+        Box::pin(async {
+            let what = "it has nothing to load: it goes by its files as they come into its folder".to_owned();
+            Err(RouterError::Unable { router: NAME, what })
+        })
+    }
+
+    fn adopt<'a>(&'a self, service: &'a str) -> Answer<'a, String> {
+        Box::pin(self.adopt_now(service))
+    }
+}
+
+impl Router for Traefik {
+    fn apply<'a>(&'a self, wanted: &'a DesiredConfig) -> Answer<'a, Applied> {
+        Box::pin(self.apply_now(wanted))
+    }
+
+    fn read(&self) -> Answer<'_, ObservedConfig> {
+        Box::pin(self.read_now())
+    }
+
+    /// It counts connections by entry point alone.
+    fn connections<'a>(&'a self, _: &'a str, _: &'a str) -> Answer<'a, Option<u64>> {
+        Box::pin(async { Ok(None) })
+    }
+}

@@ -1,0 +1,25 @@
+//! A real Traefik.
+
+mod real;
+mod texts;
+mod users;
+
+pub use self::real::RealTraefik;
+
+crate::conformance::conformance! { RealTraefik:
+    choices::calls_without_a_key_are_drawn_each_by_itself
+    choices::a_header_asks_for_a_variation
+    choices::services_whose_names_are_alike_are_told_apart
+    choices::where_a_call_comes_from_is_passed_on
+    state::hundreds_of_services_are_read_back_and_change_without_a_reload
+    state::to_apply_the_same_again_changes_nothing
+    state::targets_lead_elsewhere_once_that_was_applied
+    state::an_older_number_is_refused_also_after_both_were_started_anew
+    state::what_was_changed_by_hand_is_seen_and_repaired
+    state::what_was_left_over_is_listed
+    adopts::a_service_of_the_operators_is_adopted_from_its_configuration
+    faults::a_router_that_was_killed_comes_back_with_what_it_was_told
+    faults::an_answer_that_nobody_waits_for_any_more_does_no_harm
+    faults::nonsense_is_told_from_answers_and_has_an_end
+    faults::a_router_that_is_away_is_told_so
+}

@@ -1,0 +1,174 @@
+//! What Traefik is told, as text, and what is made of what it says.
+
+use router::traefik::config::{EntryPoint, EntryPoints, RawData, Unable, adopt, number_in, render};
+use serde_json::{Value, json};
+use traffic::desired::{Listen, Protocol, ServiceSpec, StickyTo};
+
+use crate::world::{
+    backend::Backend,
+    place::at,
+    wants::{number, rule, service, wanted},
+};
+
+fn entry_points() -> EntryPoints {
+    let all = json!([
+        {"name": "web", "address": ":80"},
+        {"name": "web6", "address": "[::1]:80/tcp"},
+        {"name": "dns", "address": ":53/udp"},
+        {"name": "db", "address": "10.0.0.1:5432"},
+        {"name": "odd"},
+    ]);
+    EntryPoint::by_port(serde_json::from_value(all).unwrap())
+}
+
+fn checkout(port: u16, protocol: Protocol) -> ServiceSpec {
+    let backends = ["A", "B"].map(|name| Backend::elsewhere(name, at(9_101)));
+    let mut spec = service("checkout", port, &backends, &[9_975, 25]);
+    spec.listens = vec![Listen { port, protocol }];
+    if !protocol.is_http() {
+        spec.sticky = None;
+    }
+    spec
+}
+
+fn body(text: &str) -> Value {
+    serde_json::from_str(text.splitn(3, '\n').nth(2).unwrap()).unwrap()
+}
+
+#[test]
+fn a_service_of_http_is_weighted_with_a_cookie_and_a_router_for_each_value() {
+    let mut spec = checkout(80, Protocol::Http);
+    spec.rule = Some(rule(&[("a \"quoted\\ `word", 1)]));
+    let text = render(&wanted(7, &[&spec]), &entry_points()).unwrap();
+    assert!(text.starts_with("# Made by choirmaster; "));
+    assert_eq!(number_in(&text), Some(number(7)));
+    assert_eq!(number_in(&text.replace("9975", "9970")), None, "somebody has changed it");
+    insta::assert_snapshot!(body(&text).to_string(), @r#"{"http":{"routers":{"choirmaster:checkout":{"entryPoints":["web","web6"],"rule":"PathPrefix(\"/\")","service":"choirmaster:checkout"},"choirmaster:checkout:0":{"entryPoints":["web","web6"],"rule":"PathPrefix(\"/\") && Header(\"X-Variation\", \"a \\\"quoted\\\\ `word\")","service":"choirmaster:checkout:B"}},"services":{"choirmaster":{"loadBalancer":{"servers":[{"url":"http://3.7.choirmaster.invalid"}]}},"choirmaster:checkout":{"weighted":{"services":[{"name":"choirmaster:checkout:A","weight":9975},{"name":"choirmaster:checkout:B","weight":25}],"sticky":{"cookie":{"name":"cm_user"}}}},"choirmaster:checkout:A":{"loadBalancer":{"servers":[{"url":"http://127.0.0.1:9101"}]}},"choirmaster:checkout:B":{"loadBalancer":{"servers":[{"url":"http://127.0.0.1:9101"}]}}}}}"#);
+}
+
+#[test]
+fn services_of_tcp_and_udp_take_all_of_their_entry_point() {
+    let (mut tcp, mut udp) = (checkout(5_432, Protocol::Tcp), checkout(53, Protocol::Udp));
+    (tcp.name, udp.name) = ("db".parse().unwrap(), "dns".parse().unwrap());
+    let text = body(&render(&wanted(7, &[&tcp, &udp]), &entry_points()).unwrap());
+    assert_eq!(text["tcp"]["routers"]["choirmaster:db"]["rule"], json!("HostSNI(\"*\")"));
+    assert_eq!(text["tcp"]["routers"]["choirmaster:db"]["entryPoints"], json!(["db"]));
+    assert_eq!(
+        text["udp"]["routers"]["choirmaster:dns"],
+        json!({"entryPoints": ["dns"], "service": "choirmaster:dns"})
+    );
+    let servers = &text["udp"]["services"]["choirmaster:dns:B"]["loadBalancer"]["servers"];
+    assert_eq!(*servers, json!([{"address": "127.0.0.1:9101"}]));
+}
+
+#[test]
+fn what_it_can_not_do_is_refused_by_name() {
+    let refused = |spec: &ServiceSpec| render(&wanted(7, &[spec]), &entry_points()).unwrap_err();
+    let no_port = refused(&checkout(81, Protocol::Http));
+    assert_eq!(
+        no_port.to_string(),
+        "service checkout is to take calls at port 81, and no entry point of TCP has it: it has 80, 5432"
+    );
+    assert!(matches!(refused(&checkout(80, Protocol::Udp)), Unable::NoEntryPoint { protocol: "UDP", .. }));
+    assert!(matches!(refused(&checkout(80, Protocol::Https)), Unable::Https { .. }));
+    let mut by_header = checkout(80, Protocol::Http);
+    by_header.sticky = Some(StickyTo::Header("X-User".parse().unwrap()));
+    assert!(matches!(refused(&by_header), Unable::Sticky { by: "a header", .. }));
+    by_header.sticky = Some(StickyTo::Address);
+    assert!(matches!(refused(&by_header), Unable::Sticky { by: "their address", .. }));
+}
+
+/// As `/api/rawdata` lists it; `router` and `child` are of checkout.
+fn raw(router: &Value, weights: [Value; 2]) -> RawData {
+    let [a, b] = weights;
+    let server = |url: &str| json!({"status": "enabled", "loadBalancer": {"servers": [{"url": url}]}});
+    let child = |name: &str, weight: Value| match weight {
+        Value::Null => json!({"name": name}),
+        weight => json!({"name": name, "weight": weight}),
+    };
+    let all = json!({
+        "routers": {"choirmaster:checkout@file": router},
+        "services": {
+            "choirmaster@file": server("http://3.7.choirmaster.invalid"),
+            "choirmaster:checkout@file": {"status": "enabled", "weighted": {"services": [
+                child("choirmaster:checkout:A", a), child("choirmaster:checkout:B", b),
+            ]}},
+            "choirmaster:checkout:A@file": server("http://127.0.0.1:9101"),
+            "choirmaster:checkout:B@file": server("http://127.0.0.1:9111"),
+        },
+    });
+    serde_json::from_value(all).unwrap()
+}
+
+#[test]
+fn shares_are_what_weights_come_to_and_one_that_is_not_written_is_1() {
+    let enabled = json!({"status": "enabled", "service": "choirmaster:checkout"});
+    let shares = |weights| {
+        let seen = raw(&enabled, weights).observed();
+        assert_eq!(seen.number, Some(number(7)));
+        let service = &seen.services["checkout"];
+        service.variations.iter().map(|one| one.hundredths).collect::<Vec<_>>()
+    };
+    assert_eq!(shares([json!(9_975), json!(25)]), [9_975, 25]);
+    assert_eq!(shares([json!(3), Value::Null]), [7_500, 2_500]);
+    assert_eq!(shares([json!(0), json!(0)]), [0, 0]);
+    assert_eq!(shares([json!(u64::MAX), json!(u64::MAX)]), [5_000, 5_000]);
+}
+
+#[test]
+fn a_service_whose_router_is_not_gone_by_is_not_there() {
+    let disabled = json!({"status": "disabled", "error": ["entryPoint \"web\" doesn't exist"]});
+    let raw = raw(&disabled, [json!(1), json!(1)]);
+    assert!(raw.observed().services.is_empty());
+    let fault = raw.fault().unwrap();
+    assert!(fault.contains("choirmaster:checkout@file is disabled: entryPoint"), "{fault}");
+}
+
+#[test]
+fn every_part_of_an_operators_router_that_is_not_taken_over_is_listed() {
+    let all = json!({
+        "routers": {"shop@docker": {
+            "status": "enabled", "service": "shop", "rule": "Host(`shop.example`)", "entryPoints": ["web"],
+            "middlewares": ["auth@file"], "tls": {"certResolver": "le"}, "priority": 20, "using": ["web"],
+            "observability": {"metrics": true},
+        }},
+        "services": {
+            "shop@docker": {"status": "enabled", "weighted": {
+                "services": [{"name": "one", "weight": 3}, {"name": "two@file", "weight": 1}],
+                "sticky": {"cookie": {"name": "s"}},
+            }},
+            "one@docker": {"status": "enabled", "loadBalancer": {
+                "servers": [{"url": "http://10.0.0.7:9101"}, {"url": "https://10.0.0.8:443"}],
+                "strategy": "p2c", "passHostHeader": true, "healthCheck": {"path": "/"},
+            }},
+            "two@file": {"status": "enabled", "loadBalancer": {"servers": [{"url": "http://10.0.0.9:9101/", "weight": 2}]}},
+        },
+    });
+    let raw: RawData = serde_json::from_value(all).unwrap();
+    let found = adopt(&raw, &entry_points(), "shop").unwrap();
+    let targets: Vec<String> = found.targets.iter().map(ToString::to_string).collect();
+    assert_eq!(targets, ["10.0.0.7:9101", "10.0.0.9:9101"]);
+    insta::assert_snapshot!(found.lines(&[], "the router shop"), @r#"
+# Into the router's own configuration:
+# Out of it, before a release of the lines below is submitted, which is refused while the ports are taken: the router shop
+# Into a strategy, whose first variation is what serves today:
+services:
+  - name: shop
+    ports: [{port: 80, protocol: HTTP}]
+    variations:
+      - {name: stable, targets: ["10.0.0.7:9101", "10.0.0.9:9101"]}
+      - {name: new, targets: ["HOST:PORT"]}   # what is to be released
+# Not taken over: the rule Host(`shop.example`): a service takes all calls of its port
+# Not taken over: middlewares: ["auth@file"]
+# Not taken over: tls: {"certResolver":"le"}
+# Not taken over: sticky: {"cookie":{"name":"s"}} (of shop)
+# Not taken over: the weight 3 of one
+# Not taken over: healthCheck: {"path":"/"} (of one)
+# Not taken over: strategy: "p2c" (of one)
+# Not taken over: by the strategy p2c of one weights mean nothing
+# Not taken over: the weight 1 of two@file
+# Not taken over: the server https://10.0.0.8:443
+# Not taken over: weight of a server: 2
+"#);
+    assert!(adopt(&raw, &entry_points(), "nobody").unwrap_err().to_string().contains("it has shop@docker"));
+}
