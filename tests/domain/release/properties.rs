@@ -530,3 +530,10 @@ fn sequences_that_went_wrong_once_do_not_again() {
         Run::new().carry_all_out(deeds);
     }
 }
+
+#[test]
+fn a_child_that_falls_silent_while_its_undo_rests_holds_up_no_release() {
+    let error = Deed::ReportCurrent { child: 0, status: StageStatus::Error };
+    let deeds = [Deed::Submit(8), Deed::Take(0), Deed::Poll(0), Deed::Take(0), Deed::Retry(8), error];
+    Run::new().carry_all_out(&deeds);
+}

@@ -204,7 +204,10 @@ impl TickRound<'_> {
 }
 
 /// When a deadline is really due: silence is broken by any call, and an offer that waits behind a release in which
-/// the child is still awaited is not offered yet.
+/// the child is still awaited, or that rests, is not offered yet.
+///
+/// Counter-example: an undo fails and rests, and its child never calls again. If the rest, which only a call ends, held up the
+/// deadline of what the child is to do next, the release would never end.
 fn postponed(
     state: &State,
     seen: &dyn LastSeen,
@@ -227,6 +230,12 @@ fn postponed(
         if elapsed < silence {
             return at + (silence - elapsed);
         }
+    }
+    if deadline.missed == MissedDeadline::Offer
+        && let Some(until) = member.part.rests_until()
+    {
+        // A poll after that ends its rest, and it has as long for that as for any offer.
+        return deadline.at.max(until.saturating_add(deadlines.offer_ms));
     }
     if deadline.missed == MissedDeadline::Offer
         && next_action::is_behind_another(state, release.key, member.child)
