@@ -351,9 +351,12 @@ impl Held {
     }
 }
 
+/// By a process of its own: a child that another test starts meanwhile would hold the file open for writing until it is a program, and
+/// what is open for writing can't be started.
 fn copy_program(folder: &Path) {
     let new = folder.join("program.new");
-    std::fs::copy(std::env::current_exe().unwrap(), &new).unwrap();
+    let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&new).status();
+    assert!(copied.unwrap().success());
     std::fs::rename(new, folder.join("program")).unwrap();
 }
 
