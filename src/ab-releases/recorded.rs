@@ -10,6 +10,7 @@ use super::{
     subject::{shares_of, subject_of, variation_of},
 };
 use language::{Service, Sticky, Strategy, Subject, rollout_template_of};
+use traffic::RuleForm;
 
 /// What is written down of a release when it is submitted, in one column of JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -148,20 +149,12 @@ fn alone(variations: usize, which: usize) -> Vec<u16> {
 fn split(strategy: &Strategy, subject: usize) -> Option<TrafficSplit> {
     let (sticky, rule) = match strategy.subject(subject)? {
         Subject::Service(service) => {
-            (service.sticky.as_ref().map(Sticky::from), service.rule.as_ref().map(|rule| (service, rule)))
+            let rule = service.rule.as_ref().map(|rule| rule.form(&service.variations));
+            (service.sticky.as_ref().map(Sticky::from), rule)
         }
         Subject::Function(function) => (function.sticky.clone(), None),
     };
-    let header_match = rule.map(|(service, rule)| HeaderMatch {
-        header: rule.name.to_string(),
-        values: rule
-            .values
-            .iter()
-            .filter_map(|(value, which)| {
-                Some((value.to_string(), service.variations.get(which.index())?.name.to_string()))
-            })
-            .collect(),
-    });
+    let header_match = rule.map(|RuleForm { name, values }| HeaderMatch { header: name, values });
     let kind = match (&header_match, &sticky) {
         (Some(_), _) => "header",
         (None, Some(_)) => "sticky",

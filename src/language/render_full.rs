@@ -88,9 +88,8 @@ fn push_selector(text: &mut String, key: &str, labels: &BTreeMap<String, String>
     let _ = writeln!(text, "    {key}: {{labels: {{{}}}}}", labels.collect::<Vec<_>>().join(", "));
 }
 
-/// How calls of a function are given to its versions.
-fn push_routing(text: &mut String, function: &Function) {
-    match &function.sticky {
+fn push_sticky(text: &mut String, sticky: Option<&Sticky>) {
+    match sticky {
         None => {}
         Some(Sticky::Address) => text.push_str("    sticky: address\n"),
         Some(Sticky::Cookie(name)) => {
@@ -100,6 +99,11 @@ fn push_routing(text: &mut String, function: &Function) {
             let _ = writeln!(text, "    sticky: {{header: {}}}", quoted(name));
         }
     }
+}
+
+/// How calls of a function are given to its versions.
+fn push_routing(text: &mut String, function: &Function) {
+    push_sticky(text, function.sticky.as_ref());
     if let Some(retry) = function.retry {
         let _ = writeln!(text, "    retry: {}", retry.name());
     }

@@ -108,6 +108,13 @@ pub struct Stage {
 }
 
 impl Stage {
+    /// Whether it takes calls that somebody counts to judge it. Each stage that gets calls is offered with a minimum of one, so that
+    /// an idle one waits: that alone is no judgement.
+    #[must_use]
+    pub fn is_judged_by_calls(&self) -> bool {
+        self.new_traffic > 0 && (!self.conditions.is_empty() || self.min_calls > 1)
+    }
+
     /// The share of calls, from 0 to 1, that the new version gets where `percent` of them were ordered for it: of this stage what it
     /// says exactly, which for a service may be 0.25 %; of another split, as much as its percentage. Of a service it is that of the first
     /// variation beside the stable one, among the calls of these two: what is reported of two versions is what these had.

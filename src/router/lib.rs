@@ -19,6 +19,7 @@ pub mod disk;
 mod error;
 pub mod haproxy;
 pub mod health;
+mod leadership;
 pub mod log_line;
 pub mod measure;
 pub mod names;

@@ -1,8 +1,11 @@
 //! Calls over HTTP of what an operator names: a router or a runtime of theirs.
 
-use std::{error::Error, fmt::Write, net::IpAddr, time::Duration};
+use std::{error::Error, fmt::Write, io, net::IpAddr, time::Duration};
 
-use reqwest::{Client, Response, Url, redirect::Policy};
+use reqwest::{Client, RequestBuilder, Response, Url, redirect::Policy};
+use serde::de::DeserializeOwned;
+
+use crate::RouterError;
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -27,6 +30,72 @@ pub fn may_be_called(url: &Url) -> bool {
         address.map_or(host == "localhost", |address| address.is_loopback())
     });
     url.scheme() == "https" || (url.scheme() == "http" && is_here)
+}
+
+/// Characters of an answer that are shown.
+const SHOWN: usize = 300;
+
+/// Calls one router, with errors that name it.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    pub(crate) http: Client,
+    pub(crate) router: &'static str,
+    /// For one answer.
+    pub(crate) time_limit: Duration,
+}
+
+impl Caller {
+    pub(crate) fn new(router: &'static str, time_limit: Duration) -> Result<Self, RouterError> {
+        let http = client().map_err(|why| away(router, "setting up TLS", why))?;
+        Ok(Self { http, router, time_limit })
+    }
+
+    pub(crate) async fn send(&self, call: RequestBuilder, doing: &str) -> Result<Response, RouterError> {
+        call.timeout(self.time_limit).send().await.map_err(|error| {
+            if error.is_timeout() { self.silent(doing) } else { self.away(doing, why(&error)) }
+        })
+    }
+
+    /// Why there is no body of an answer.
+    pub(crate) fn no_body(&self, error: &BodyError, doing: &str) -> RouterError {
+        match error {
+            BodyError::Late => self.silent(doing),
+            BodyError::TooLong(_) | BodyError::BrokenOff(_) => self.away(doing, error.to_string()),
+        }
+    }
+
+    /// What an answer says, which may have so many bytes.
+    pub(crate) async fn read<T: DeserializeOwned>(
+        &self,
+        answer: Response,
+        most: usize,
+        doing: &str,
+    ) -> Result<T, RouterError> {
+        let body = body(answer, most).await.map_err(|error| self.no_body(&error, doing))?;
+        serde_json::from_slice(&body).map_err(|error| self.nonsense(format!("{}: {error}", shown(&body))))
+    }
+
+    pub(crate) fn nonsense(&self, said: String) -> RouterError {
+        RouterError::Nonsense { router: self.router, said }
+    }
+
+    pub(crate) fn away(&self, doing: &str, why: String) -> RouterError {
+        away(self.router, doing, why)
+    }
+
+    fn silent(&self, doing: &str) -> RouterError {
+        RouterError::Silent { router: self.router, within: self.time_limit, doing: doing.to_owned() }
+    }
+}
+
+fn away(router: &'static str, doing: &str, why: String) -> RouterError {
+    RouterError::Away { router, doing: doing.to_owned(), source: io::Error::other(why) }
+}
+
+/// The begin of an answer, for people.
+pub(crate) fn shown(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    text.chars().filter(|one| !one.is_control()).take(SHOWN).collect()
 }
 
 /// Why there is no body of an answer.

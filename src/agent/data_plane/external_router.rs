@@ -110,10 +110,11 @@ impl ExternalRouter {
     }
 
     /// Why its calls aren't counted.
-    fn unmeasured(&self) -> &'static str {
-        match self.router.kind().abilities().measured {
-            MeasuredBy::Nothing => "the webhook isn't asked how calls ended",
-            MeasuredBy::Counters | MeasuredBy::Log => "no socket is set for lines of calls",
+    fn unmeasured(&self) -> String {
+        let kind = self.router.kind();
+        match kind.abilities().measured {
+            MeasuredBy::Nothing => format!("{} isn't asked how calls ended", kind.title()),
+            MeasuredBy::Counters | MeasuredBy::Log => "no socket is set for lines of calls".to_owned(),
         }
     }
 
@@ -309,10 +310,10 @@ impl DataPlane for ExternalRouter {
     }
 
     fn count(&self, cursor: Cursor) -> Answer<'_, Result<CountsReading, Trouble>> {
-        let counted = self.measured.as_ref().map_or_else(
-            || CountsReading::Not(self.unmeasured().to_owned()),
-            |measured| measured.since(cursor),
-        );
+        let counted = self
+            .measured
+            .as_ref()
+            .map_or_else(|| CountsReading::Not(self.unmeasured()), |measured| measured.since(cursor));
         Box::pin(async { Ok(counted) })
     }
 

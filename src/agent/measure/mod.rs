@@ -361,7 +361,7 @@ impl StageCounts {
     #[must_use]
     pub fn is_tested(&self, stage: &Stage) -> bool {
         let had_calls = || tried(stage).into_iter().all(|which| self.of(which).calls > 0);
-        had_calls() || self.uncounted.is_some() && !is_judged_by_calls(stage)
+        had_calls() || self.uncounted.is_some() && !stage.is_judged_by_calls()
     }
 
     /// Whether somebody counts.
@@ -373,7 +373,7 @@ impl StageCounts {
     /// Why the stage can't be judged by its calls, where it is to be and nobody counts them.
     #[must_use]
     pub fn why_unjudged(&self, stage: &Stage) -> Option<String> {
-        let why = self.uncounted.as_ref().filter(|_| is_judged_by_calls(stage))?;
+        let why = self.uncounted.as_ref().filter(|_| stage.is_judged_by_calls())?;
         Some(format!("its calls are not measured: {why}"))
     }
 
@@ -382,7 +382,7 @@ impl StageCounts {
     #[must_use]
     pub fn conditions_hold(&self, stage: &Stage) -> bool {
         if self.uncounted.is_some() {
-            return !is_judged_by_calls(stage);
+            return !stage.is_judged_by_calls();
         }
         let holds = |side: &Side| {
             let is_proven = stage.new_traffic == 0 && side.calls == 0 || side.calls > side.errors;
@@ -416,11 +416,6 @@ pub fn tried(stage: &Stage) -> Vec<usize> {
     let beside = stage.shares.iter().enumerate().skip(1);
     let tried: Vec<usize> = beside.filter(|(_, share)| **share > 0).map(|(which, _)| which).collect();
     if tried.is_empty() { (1..stage.shares.len().max(2)).collect() } else { tried }
-}
-
-/// Each stage that gets calls is offered with a minimum of one, so that an idle one waits: that alone is no judgement.
-fn is_judged_by_calls(stage: &Stage) -> bool {
-    stage.new_traffic > 0 && (!stage.conditions.is_empty() || stage.min_calls > 1)
 }
 
 impl Parts {

@@ -103,9 +103,7 @@ fn judged_by_calls(strategy: &Strategy, subject: usize) -> Option<&str> {
         let is_analysed = stage.analysis.as_ref().is_some_and(|analysis| {
             analysis.metrics.iter().any(|metric| matches!(metric.source, MetricSource::Children(_)))
         });
-        stage.subject == subject
-            && stage.new_traffic > 0
-            && (!stage.conditions.is_empty() || stage.min_calls > 1 || is_analysed)
+        stage.subject == subject && (stage.is_judged_by_calls() || stage.new_traffic > 0 && is_analysed)
     };
     strategy.stages.iter().find(is_judged).map(|stage| &*stage.name)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use traffic::desired::{Health, StickyTo, Variation};
+use traffic::desired::{Health, Variation};
 
 use crate::{
     Base, Salt, Service, Stage, StageKind,
@@ -27,16 +27,7 @@ fn push_service(text: &mut String, service: &Service) {
     let ports =
         ports.iter().map(|listen| format!("{{port: {}, protocol: {}}}", listen.port, listen.protocol.name()));
     let _ = writeln!(text, "    ports: [{}]", ports.collect::<Vec<_>>().join(", "));
-    match sticky {
-        None => {}
-        Some(StickyTo::Address) => text.push_str("    sticky: address\n"),
-        Some(StickyTo::Cookie(name)) => {
-            let _ = writeln!(text, "    sticky: {{cookie: {}}}", quoted(name.as_str()));
-        }
-        Some(StickyTo::Header(name)) => {
-            let _ = writeln!(text, "    sticky: {{header: {}}}", quoted(name.as_str()));
-        }
-    }
+    super::push_sticky(text, sticky.as_ref().map(Into::into).as_ref());
     if let Some(rule) = rule {
         let values = rule.values.iter().filter_map(|(value, which)| {
             let variation = variations.get(which.index())?;

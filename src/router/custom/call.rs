@@ -1,6 +1,6 @@
-use std::{io, time::Duration};
+use std::time::Duration;
 
-use reqwest::{Client, Response, StatusCode, Url, header::CONTENT_TYPE};
+use reqwest::{Response, StatusCode, Url, header::CONTENT_TYPE};
 use rustix::time::{ClockId, clock_gettime};
 use serde::de::DeserializeOwned;
 use traffic::desired::Number;
@@ -12,14 +12,12 @@ use super::{
 };
 use crate::{
     RouterError,
-    remote::{self, BodyError},
+    remote::{self, BodyError, shown},
 };
 
 /// Bytes of what a router does, and of what else is answered.
 const STATE: usize = 16 * 1024 * 1024;
 const TEXT: usize = 4_096;
-/// Characters of an answer that are shown.
-const SHOWN: usize = 300;
 
 /// Answers that a repeat can't help.
 const REFUSALS: [StatusCode; 4] = [
@@ -35,8 +33,7 @@ pub(super) struct Caller {
     url: Url,
     secret: Secret,
     router: String,
-    time_limit: Duration,
-    http: Client,
+    remote: remote::Caller,
 }
 
 impl Caller {
@@ -46,8 +43,7 @@ impl Caller {
         router: String,
         time_limit: Duration,
     ) -> Result<Self, RouterError> {
-        let http = remote::client().map_err(|why| away("setting up TLS", why))?;
-        Ok(Self { url, secret, router, time_limit, http })
+        Ok(Self { url, secret, router, remote: remote::Caller::new(NAME, time_limit)? })
     }
 
     /// Has a state taken, and says whether a configuration was loaded anew for it.
@@ -63,16 +59,18 @@ impl Caller {
             return Err(RouterError::Older { asked, newest });
         }
         if !status.is_success() {
-            return Err(refused(status, text, "being told"));
+            return Err(self.refused(status, text, "being told"));
         }
-        let nonsense = |said| RouterError::Nonsense { router: NAME, said };
         match taken {
             Ok(Ok(taken)) if Number::from(taken.number) == asked => Ok(taken.reloaded),
             Ok(Ok(taken)) => {
-                Err(nonsense(format!("it was told {asked}, and answers with {}", Number::from(taken.number))))
+                let said = format!("it was told {asked}, and answers with {}", Number::from(taken.number));
+                Err(self.remote.nonsense(said))
             }
-            Ok(Err(error)) => Err(nonsense(format!("{}: {error}", shown(&text.unwrap_or_default())))),
-            Err(error) => Err(self.no_body(error)),
+            Ok(Err(error)) => {
+                Err(self.remote.nonsense(format!("{}: {error}", shown(&text.unwrap_or_default()))))
+            }
+            Err(error) => Err(self.remote.no_body(error, "answering")),
         }
     }
 
@@ -81,7 +79,7 @@ impl Caller {
         let answer = self.call(ask).await?;
         match answer.status() {
             status if status.is_success() => Ok(()),
-            status => Err(refused(status, remote::body(answer, TEXT).await, "being told")),
+            status => Err(self.refused(status, remote::body(answer, TEXT).await, "being told")),
         }
     }
 
@@ -90,31 +88,30 @@ impl Caller {
         let answer = self.call(ask).await?;
         let status = answer.status();
         if !status.is_success() {
-            return Err(refused(status, remote::body(answer, TEXT).await, "being asked"));
+            return Err(self.refused(status, remote::body(answer, TEXT).await, "being asked"));
         }
-        let body = remote::body(answer, STATE).await.map_err(|error| self.no_body(&error))?;
-        serde_json::from_slice(&body).map_err(|error| RouterError::Nonsense {
-            router: NAME,
-            said: format!("{}: {error}", shown(&body)),
-        })
+        self.remote.read(answer, STATE, "answering").await
     }
 
-    fn no_body(&self, error: &BodyError) -> RouterError {
-        let doing = "answering".to_owned();
-        match error {
-            BodyError::Late => RouterError::Silent { router: NAME, within: self.time_limit, doing },
-            BodyError::TooLong(_) | BodyError::BrokenOff(_) => away(&doing, error.to_string()),
+    /// An answer that isn't 2xx.
+    fn refused(&self, status: StatusCode, text: Result<Vec<u8>, BodyError>, doing: &str) -> RouterError {
+        let why = format!("it answers with {status} {}", shown(&text.unwrap_or_default()));
+        let why = why.trim_end().to_owned();
+        if REFUSALS.contains(&status) {
+            return RouterError::Refused { router: NAME, said: why };
         }
+        self.remote.away(doing, why)
     }
 
     async fn call(&self, ask: &Ask) -> Result<Response, RouterError> {
-        let doing = || format!("{} at {}", word(ask), self.url.host_str().unwrap_or("its address"));
+        let doing = format!("{} at {}", word(ask), self.url.host_str().unwrap_or("its address"));
         let body = serde_json::to_vec(&Signed { ask, router: &self.router });
-        let body = body.map_err(|error| away(&doing(), error.to_string()))?;
+        let body = body.map_err(|error| self.remote.away(&doing, error.to_string()))?;
         let id = id_of(ask, &body);
         let now = clock_gettime(ClockId::Realtime).tv_sec;
         let timestamp = u64::try_from(now).unwrap_or_default();
         let call = self
+            .remote
             .http
             .post(self.url.clone())
             .header(CONTENT_TYPE, "application/json")
@@ -122,14 +119,8 @@ impl Caller {
             .header("webhook-timestamp", timestamp)
             .header("webhook-signature", self.secret.sign(&id, timestamp, &body))
             .header("Idempotency-Key", &id)
-            .timeout(self.time_limit)
             .body(body);
-        call.send().await.map_err(|error| {
-            if error.is_timeout() {
-                return RouterError::Silent { router: NAME, within: self.time_limit, doing: doing() };
-            }
-            away(&doing(), remote::why(&error))
-        })
+        self.remote.send(call, &doing).await
     }
 }
 
@@ -152,22 +143,4 @@ fn word(ask: &Ask) -> &'static str {
         Ask::Validate { .. } => "validate",
         Ask::Reload => "reload",
     }
-}
-
-fn away(doing: &str, why: String) -> RouterError {
-    RouterError::Away { router: NAME, doing: doing.to_owned(), source: io::Error::other(why) }
-}
-
-/// An answer that isn't 2xx.
-fn refused(status: StatusCode, text: Result<Vec<u8>, BodyError>, doing: &str) -> RouterError {
-    let why = format!("it answers with {status} {}", shown(&text.unwrap_or_default())).trim_end().to_owned();
-    if REFUSALS.contains(&status) {
-        return RouterError::Refused { router: NAME, said: why };
-    }
-    away(doing, why)
-}
-
-fn shown(body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(body);
-    text.chars().filter(|one| !one.is_control()).take(SHOWN).collect()
 }

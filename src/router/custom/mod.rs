@@ -16,21 +16,17 @@ use std::{
 };
 
 use reqwest::Url;
-use tokio::sync::{Mutex, MutexGuard};
-use traffic::{
-    RouterKind,
-    desired::{DesiredConfig, Number},
-    observed::ObservedConfig,
-};
+use traffic::{RouterKind, desired::DesiredConfig, observed::ObservedConfig};
 
 use self::{
     call::Caller,
-    form::{Ask, CheckedForm, NumberForm, SeenForm, ServiceForm},
+    form::{Ask, CheckedForm, SeenForm, ServiceForm},
 };
 pub use self::{options::Options, secret::Secret};
 use crate::{
     Answer, Applied, Checked, Operations, Router, RouterError,
-    disk::{self, Disk, Lock},
+    disk::{self, Disk},
+    leadership::Leadership,
 };
 
 /// As errors name it.
@@ -56,10 +52,7 @@ pub struct Settings {
 /// Leads whatever answers there.
 pub struct Custom {
     caller: Caller,
-    folder: PathBuf,
-    disk: Disk,
-    /// One change at a time; with the lock since the first.
-    leader: Mutex<Option<Lock>>,
+    leadership: Leadership,
 }
 
 impl fmt::Debug for Custom {
@@ -86,40 +79,14 @@ impl Custom {
     pub fn open_on(settings: Settings, disk: Disk) -> Result<Self, RouterError> {
         let Settings { url, secret, router, time_limit, folder } = settings;
         let caller = Caller::new(url, secret, router, time_limit)?;
-        if !folder.is_dir() {
-            disk.create_folder(&folder)?;
-        }
-        Ok(Self { caller, folder, disk, leader: Mutex::default() })
-    }
-
-    async fn lead(&self) -> Result<MutexGuard<'_, Option<Lock>>, RouterError> {
-        let mut leader = self.leader.lock().await;
-        if leader.is_none() {
-            *leader = Some(Lock::take(self.folder.join("lock"))?);
-        }
-        Ok(leader)
-    }
-
-    fn newest(&self) -> Result<Option<Number>, RouterError> {
-        let path = self.folder.join("newest");
-        let Some(bytes) = disk::read(&path)? else { return Ok(None) };
-        let fault = |error| disk::at(&path)(std::io::Error::other(error));
-        let number: NumberForm = serde_json::from_slice(&bytes).map_err(fault)?;
-        Ok(Some(number.into()))
+        Ok(Self { caller, leadership: Leadership::open(folder, disk)? })
     }
 
     async fn apply_now(&self, wanted: &DesiredConfig) -> Result<Applied, RouterError> {
-        let _leader = self.lead().await?;
+        let _leader = self.leadership.lead().await?;
         let asked = wanted.number;
-        let newest = self.newest()?;
-        if let Some(newest) = newest.filter(|newest| *newest > asked) {
-            return Err(RouterError::Older { asked, newest });
-        }
-        if newest != Some(asked) {
-            let text = serde_json::to_vec(&NumberForm::from(asked)).unwrap_or_default();
-            self.disk.replace(&self.folder.join("newest"), &text)?;
-        }
-        self.disk.step().map_err(disk::at(&self.folder))?;
+        self.leadership.lead_by(asked)?;
+        self.leadership.disk().step().map_err(disk::at(self.leadership.folder()))?;
         let services = wanted.services().iter().map(ServiceForm::from).collect();
         let was_reloaded = self.caller.apply(&Ask::Apply { number: asked.into(), services }, asked).await?;
         Ok(Applied { number: asked, was_reloaded })
@@ -165,7 +132,7 @@ impl Operations for Custom {
 
     fn reload(&self) -> Answer<'_, ()> {
         Box::pin(async {
-            let _leader = self.lead().await?;
+            let _leader = self.leadership.lead().await?;
             self.caller.tell(&Ask::Reload).await
         })
     }

@@ -5,12 +5,13 @@ use std::{
     str,
 };
 
-use crate::haproxy::config::{Folder, Maps, STATE, Structure, file_of, number_of, structure_of};
+use crate::haproxy::config::{Folder, Maps, STATE, Structure, file_of, structure_of};
 use traffic::desired::Number;
 
 use crate::{
     RouterError,
     disk::{self, Disk, beside},
+    leadership::newest_in,
 };
 
 /// The files of one router. The operator's are never among them.
@@ -56,11 +57,7 @@ impl Files {
 
     /// The newest number by which this router was ever led.
     pub(super) fn newest(&self) -> Result<Option<Number>, RouterError> {
-        let path = self.newest_path();
-        let Some(bytes) = disk::read(&path)? else { return Ok(None) };
-        let number = str::from_utf8(&bytes).ok().and_then(|text| number_of(text.trim()));
-        let fault = || std::io::Error::other("it holds no number of a wanted state, as in 3.42");
-        number.map(Some).ok_or_else(|| disk::at(&path)(fault()))
+        newest_in(&self.newest_path())
     }
 
     pub(super) fn note_newest(&self, disk: &Disk, number: Number) -> Result<(), RouterError> {

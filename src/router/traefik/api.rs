@@ -1,16 +1,13 @@
-use std::{io, time::Duration};
+use std::time::Duration;
 
-use reqwest::{Client, Url};
+use reqwest::Url;
 use serde::de::DeserializeOwned;
 
 use super::{
     NAME,
     config::{EntryPoint, EntryPoints, RawData},
 };
-use crate::{
-    RouterError,
-    remote::{self, BodyError},
-};
+use crate::{RouterError, remote::Caller};
 
 /// Bytes of an answer: thousands of services.
 const LONGEST: usize = 64 * 1024 * 1024;
@@ -22,14 +19,12 @@ const PAGE: &str = "entrypoints?per_page=1000";
 #[derive(Debug)]
 pub(super) struct Api {
     at: Url,
-    time_limit: Duration,
-    http: Client,
+    caller: Caller,
 }
 
 impl Api {
     pub(super) fn new(at: Url, time_limit: Duration) -> Result<Self, RouterError> {
-        let http = remote::client().map_err(|why| away("setting up TLS", why))?;
-        Ok(Self { at, time_limit, http })
+        Ok(Self { at, caller: Caller::new(NAME, time_limit)? })
     }
 
     pub(super) async fn raw(&self) -> Result<RawData, RouterError> {
@@ -42,27 +37,13 @@ impl Api {
 
     async fn get<T: DeserializeOwned>(&self, what: &str) -> Result<T, RouterError> {
         let doing = format!("asking {}api/{what}", self.at);
-        let url = self.at.join(&format!("api/{what}")).map_err(|error| away(&doing, error.to_string()))?;
-        let silent = || RouterError::Silent { router: NAME, within: self.time_limit, doing: doing.clone() };
-        let answer =
-            self.http.get(url).timeout(self.time_limit).send().await.map_err(|error| {
-                if error.is_timeout() { silent() } else { away(&doing, remote::why(&error)) }
-            })?;
+        let url = self.at.join(&format!("api/{what}"));
+        let url = url.map_err(|error| self.caller.away(&doing, error.to_string()))?;
+        let answer = self.caller.send(self.caller.http.get(url), &doing).await?;
         let status = answer.status();
         if !status.is_success() {
-            return Err(away(&doing, format!("it answers with {status}")));
+            return Err(self.caller.away(&doing, format!("it answers with {status}")));
         }
-        let body = remote::body(answer, LONGEST).await.map_err(|error| match error {
-            BodyError::Late => silent(),
-            BodyError::TooLong(_) | BodyError::BrokenOff(_) => away(&doing, error.to_string()),
-        })?;
-        serde_json::from_slice(&body).map_err(|error| {
-            let text: String = String::from_utf8_lossy(&body).chars().take(300).collect();
-            RouterError::Nonsense { router: NAME, said: format!("{text}: {error}") }
-        })
+        self.caller.read(answer, LONGEST, &doing).await
     }
-}
-
-fn away(doing: &str, why: String) -> RouterError {
-    RouterError::Away { router: NAME, doing: doing.to_owned(), source: io::Error::other(why) }
 }

@@ -28,10 +28,7 @@ use std::{
 };
 
 use reqwest::Url;
-use tokio::{
-    sync::{Mutex, MutexGuard},
-    time::{Instant, sleep},
-};
+use tokio::time::{Instant, sleep};
 use traffic::{
     RouterKind,
     desired::{DesiredConfig, Number},
@@ -45,7 +42,8 @@ use self::{
 };
 use crate::{
     Answer, Applied, Checked, Operations, Router, RouterError,
-    disk::{self, Disk, Lock},
+    disk::{self, Disk},
+    leadership::Leadership,
 };
 
 /// As errors name it.
@@ -76,9 +74,7 @@ pub struct Settings {
 pub struct Traefik {
     settings: Settings,
     api: Api,
-    disk: Disk,
-    /// One change at a time; with the lock since the first.
-    leader: Mutex<Option<Lock>>,
+    leadership: Leadership,
 }
 
 impl fmt::Debug for Traefik {
@@ -104,19 +100,9 @@ impl Traefik {
     /// As [`Self::open`].
     pub fn open_on(settings: Settings, disk: Disk) -> Result<Self, RouterError> {
         let api = Api::new(settings.api.clone(), settings.time_limit)?;
-        if !settings.own.is_dir() {
-            disk.create_folder(&settings.own)?;
-        }
+        let leadership = Leadership::open(settings.own.clone(), disk)?;
         check_folders(&settings.folder, &settings.own)?;
-        Ok(Self { settings, api, disk, leader: Mutex::default() })
-    }
-
-    async fn lead(&self) -> Result<MutexGuard<'_, Option<Lock>>, RouterError> {
-        let mut leader = self.leader.lock().await;
-        if leader.is_none() {
-            *leader = Some(Lock::take(self.settings.own.join("lock"))?);
-        }
-        Ok(leader)
+        Ok(Self { settings, api, leadership })
     }
 
     fn file(&self) -> PathBuf {
@@ -128,30 +114,12 @@ impl Traefik {
         Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// The newest number by which it was ever led.
-    fn newest(&self) -> Result<Option<Number>, RouterError> {
-        let path = self.settings.own.join("newest");
-        let Some(bytes) = disk::read(&path)? else { return Ok(None) };
-        let number = String::from_utf8(bytes).ok().and_then(|text| {
-            let (epoch, generation) = text.trim().split_once('.')?;
-            Some(Number { epoch: epoch.parse().ok()?, generation: generation.parse().ok()? })
-        });
-        let fault = || io::Error::other("it holds no number of a wanted state, as in 3.42");
-        number.map(Some).ok_or_else(|| disk::at(&path)(fault()))
-    }
-
     async fn apply_now(&self, wanted: &DesiredConfig) -> Result<Applied, RouterError> {
-        let _leader = self.lead().await?;
+        let _leader = self.leadership.lead().await?;
         let asked = wanted.number;
-        let newest = self.newest()?;
-        if let Some(newest) = newest.filter(|newest| *newest > asked) {
-            return Err(RouterError::Older { asked, newest });
-        }
+        self.leadership.lead_by(asked)?;
         let applied = Applied { number: asked, was_reloaded: false };
         let before = self.text()?;
-        if newest != Some(asked) {
-            self.disk.replace(&self.settings.own.join("newest"), format!("{asked}\n").as_bytes())?;
-        }
         if wanted.services().is_empty() && before.is_none() {
             return Ok(applied);
         }
@@ -166,7 +134,7 @@ impl Traefik {
             Some(said) => {
                 match before.filter(|before| number_in(before).is_some()) {
                     Some(before) => self.put(&before)?,
-                    None => self.disk.remove(&self.file())?,
+                    None => self.leadership.disk().remove(&self.file())?,
                 }
                 Err(RouterError::Refused { router: NAME, said })
             }
@@ -176,8 +144,8 @@ impl Traefik {
     /// Puts our file into its folder, whole.
     fn put(&self, text: &str) -> Result<(), RouterError> {
         let draft = self.settings.own.join(FILE);
-        self.disk.replace(&draft, text.as_bytes())?;
-        self.disk.rename(&draft, &self.file())
+        self.leadership.disk().replace(&draft, text.as_bytes())?;
+        self.leadership.disk().rename(&draft, &self.file())
     }
 
     /// Waits until it goes by this state. Why it doesn't, where it has it and goes by no part of it.
@@ -185,7 +153,7 @@ impl Traefik {
         let until = Instant::now() + self.settings.load_within;
         loop {
             let raw = self.api.raw().await?;
-            if raw.observed().number == Some(asked) {
+            if raw.number() == Some(asked) {
                 return Ok(raw.fault());
             }
             if Instant::now() >= until {

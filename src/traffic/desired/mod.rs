@@ -7,6 +7,8 @@ mod name;
 mod service;
 mod target;
 
+use model::traffic::Socket;
+
 pub use self::{
     name::{CookieName, HeaderName, HeaderValue, Name, WordError},
     service::{
@@ -28,6 +30,17 @@ pub struct Number {
 impl std::fmt::Display for Number {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}.{}", self.epoch, self.generation)
+    }
+}
+
+/// As [`Number`] is written.
+impl std::str::FromStr for Number {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (epoch, generation) = text.split_once('.').ok_or(())?;
+        let part = |text: &str| text.parse().map_err(|_| ());
+        Ok(Self { epoch: part(epoch)?, generation: part(generation)? })
     }
 }
 
@@ -74,8 +87,7 @@ impl DesiredConfig {
         let mut ports = std::collections::BTreeMap::new();
         for service in &services {
             for listen in &service.listens {
-                let key = (listen.port, listen.protocol.is_udp());
-                if let Some(first) = ports.insert(key, &service.name) {
+                if let Some(first) = ports.insert(listen.socket(), &service.name) {
                     let (first, second) = (first.clone(), service.name.clone());
                     return Err(WantedError::Port { first, second, port: listen.port });
                 }
@@ -83,8 +95,8 @@ impl DesiredConfig {
         }
         for service in &services {
             for target in service.variations.iter().flat_map(|variation| &variation.targets) {
-                let is_udp = service.listens.iter().any(|listen| listen.protocol.is_udp());
-                let listens = ports.get(&(target.port, is_udp)).filter(|_| target.host.is_this_machine());
+                let socket = Socket { port: target.port, is_udp: service.protocol().is_udp() };
+                let listens = ports.get(&socket).filter(|_| target.host.is_this_machine());
                 if let Some(&listens) = listens {
                     let (service, target) = (service.name.clone(), target.clone());
                     return Err(WantedError::Loop { service, target, listens: listens.clone() });

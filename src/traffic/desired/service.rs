@@ -92,6 +92,17 @@ pub struct Rule {
     pub values: Vec<(HeaderValue, Which)>,
 }
 
+impl Rule {
+    /// With these variations by their names.
+    #[must_use]
+    pub fn form(&self, variations: &[Variation]) -> RuleForm {
+        let name_of = |which: Which| Some(variations.get(which.index())?.name.to_string());
+        let values = self.values.iter();
+        let values = values.filter_map(|(value, which)| Some((value.to_string(), name_of(*which)?)));
+        RuleForm { name: self.name.to_string(), values: values.collect() }
+    }
+}
+
 /// One of a service's variations.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variation {
@@ -231,11 +242,7 @@ impl Service {
     /// The header rule, with variations by their names.
     #[must_use]
     pub fn rule_form(&self) -> Option<RuleForm> {
-        let name_of = |which: Which| Some(self.variations.get(which.index())?.name.to_string());
-        let rule = self.rule.as_ref()?;
-        let values = rule.values.iter();
-        let values = values.filter_map(|(value, which)| Some((value.to_string(), name_of(*which)?)));
-        Some(RuleForm { name: rule.name.to_string(), values: values.collect() })
+        self.rule.as_ref().map(|rule| rule.form(&self.variations))
     }
 
     #[must_use]

@@ -7,13 +7,13 @@ use proptest::{
 };
 use traffic::{
     HashFunction, Shares, Table, Variation as Which,
-    desired::{Health, Listen, Protocol, Rule, ServiceSpec, StickyTo, Variation},
+    desired::{Health, Listen, Protocol, Rule, ServiceSpec, Variation},
     observed::differences,
 };
 
 use router::Router;
 
-use super::RealHaproxy;
+use super::{RealHaproxy, config::any_sticky};
 use crate::{
     conformance::{Real as _, done},
     world::wants::wanted,
@@ -44,15 +44,6 @@ fn any_name() -> impl Strategy<Value = String> {
     prop_oneof![
         prop::sample::select(words.to_vec()).prop_map(str::to_owned),
         "[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
-    ]
-}
-
-fn any_sticky() -> impl Strategy<Value = Option<StickyTo>> {
-    prop_oneof![
-        Just(None),
-        Just(Some(StickyTo::Address)),
-        "[A-Za-z0-9][A-Za-z0-9_-]{0,63}".prop_map(|name| Some(StickyTo::Cookie(name.parse().unwrap()))),
-        "[A-Za-z0-9][A-Za-z0-9-]{0,63}".prop_map(|name| Some(StickyTo::Header(name.parse().unwrap()))),
     ]
 }
 

@@ -204,14 +204,7 @@ pub(super) fn number(maps: &Maps) -> Option<Number> {
     let value = |key: &str| state.iter().find(|(there, _)| there == key).map(|(_, value)| value.as_str());
     let mut rules = maps.iter().filter_map(|(name, map)| Some((name.strip_suffix(".rule")?, map)));
     let is_whole = rules.all(|(service, map)| value(&rule_key(service)) == Some(&digest_of(map)));
-    number_of(value(NUMBER)?).filter(|_| is_whole)
-}
-
-/// A number as it is written down.
-#[must_use]
-pub fn number_of(text: &str) -> Option<Number> {
-    let (epoch, generation) = text.split_once('.')?;
-    Some(Number { epoch: epoch.parse().ok()?, generation: generation.parse().ok()? })
+    value(NUMBER)?.parse().ok().filter(|_| is_whole)
 }
 
 /// The services that a map [`STATE`] names.

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use traffic::{
     BUCKETS, MAX_VARIATIONS,
-    desired::Target,
+    desired::{Number, Target},
     observed::{ObservedConfig, SeenService, SeenTarget, SeenVariation},
 };
 
@@ -134,15 +134,17 @@ impl RawData {
         ]
     }
 
+    /// By which wanted state it goes; none: by none of ours.
+    #[must_use]
+    pub fn number(&self) -> Option<Number> {
+        let state = self.services.get(&format!("{STATE}{PROVIDER}"))?;
+        number_of(&state.load_balancer.as_ref()?.servers.first()?.url)
+    }
+
     /// What it does of ours.
     #[must_use]
     pub fn observed(&self) -> ObservedConfig {
-        let state = self.services.get(&format!("{STATE}{PROVIDER}"));
-        let state = state.and_then(|state| state.load_balancer.as_ref()?.servers.first());
-        let mut observed = ObservedConfig {
-            number: state.and_then(|server| number_of(&server.url)),
-            ..ObservedConfig::default()
-        };
+        let mut observed = ObservedConfig { number: self.number(), ..ObservedConfig::default() };
         for (routers, services) in self.parts() {
             for (name, service) in services {
                 let Some(own) = own_name(name).filter(|own| !own.contains(':')) else { continue };

@@ -36,10 +36,8 @@ pub enum Unable {
 ///
 /// The first service that can't be written so.
 pub fn render(wanted: &DesiredConfig, entry_points: &EntryPoints) -> Result<String, Unable> {
-    let Number { epoch, generation } = wanted.number;
     let mut file = File::default();
-    let state =
-        json!({"loadBalancer": {"servers": [{"url": format!("http://{epoch}.{generation}{NOWHERE}")}]}});
+    let state = json!({"loadBalancer": {"servers": [{"url": format!("http://{}{NOWHERE}", wanted.number)}]}});
     file.http.services.insert(STATE.to_owned(), state);
     for service in wanted.services() {
         file.add(service, entry_points)?;
@@ -63,8 +61,7 @@ pub fn number_in(text: &str) -> Option<Number> {
 
 /// The number that an address names.
 pub(super) fn number_of(url: &str) -> Option<Number> {
-    let (epoch, generation) = url.strip_prefix("http://")?.strip_suffix(NOWHERE)?.split_once('.')?;
-    Some(Number { epoch: epoch.parse().ok()?, generation: generation.parse().ok()? })
+    url.strip_prefix("http://")?.strip_suffix(NOWHERE)?.parse().ok()
 }
 
 /// Routers and services of one protocol.

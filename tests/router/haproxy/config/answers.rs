@@ -2,9 +2,12 @@
 
 use proptest::prelude::*;
 use router::haproxy::config::{
-    Info, Maps, ProcessReport, entries_of, info_of, maps_of, number_of, obeyed, seen, under_way, version_of,
+    Info, Maps, ProcessReport, entries_of, info_of, maps_of, obeyed, seen, under_way, version_of,
 };
-use traffic::observed::{Difference, differences};
+use traffic::{
+    desired::Number,
+    observed::{Difference, differences},
+};
 
 use super::{model::Model, number, shop, wanted};
 
@@ -92,9 +95,9 @@ fn what_is_marked_as_ours_and_unknown_is_left_over() {
 
 #[test]
 fn numbers_are_read_as_they_are_written() {
-    assert_eq!(number_of(&number(42).to_string()), Some(number(42)));
+    assert_eq!(number(42).to_string().parse(), Ok(number(42)));
     for text in ["", "3", "3.", ".3", "3.x", "-1.2", "3.4.5", "99999999999999999999.1"] {
-        assert_eq!(number_of(text), None, "{text:?}");
+        assert_eq!(text.parse::<Number>(), Err(()), "{text:?}");
     }
 }
 

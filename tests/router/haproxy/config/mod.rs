@@ -95,7 +95,7 @@ fn any_table(variations: usize) -> impl Strategy<Value = Table> {
     })
 }
 
-fn any_sticky() -> impl Strategy<Value = Option<StickyTo>> {
+pub fn any_sticky() -> impl Strategy<Value = Option<StickyTo>> {
     prop_oneof![
         Just(None),
         Just(Some(StickyTo::Address)),
