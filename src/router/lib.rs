@@ -34,7 +34,7 @@ pub mod traefik;
 use std::{fmt, future::Future, path::Path, pin::Pin};
 
 pub use self::error::RouterError;
-use measure::Totals;
+use measure::{Counters, Totals};
 use traffic::{
     RouterKind,
     desired::{DesiredConfig, Number},
@@ -76,6 +76,11 @@ pub trait Router: Operations {
     /// How many calls it says have ended, so that it is seen which of them have no line in its log.
     fn totals(&self) -> Answer<'_, Totals> {
         Box::pin(async { Ok(Totals::Untold) })
+    }
+
+    /// How many calls of each variation it has counted itself, where its calls are counted so.
+    fn counters(&self) -> Answer<'_, Counters> {
+        Box::pin(async { Ok(Counters::Not("it isn't asked how calls ended".to_owned())) })
     }
 }
 

@@ -26,6 +26,8 @@ pub struct RouterAbilities {
     /// It tells how many connections a variation has, so that the end of a drain is seen and not only waited for.
     pub counts_connections: bool,
     pub measured: MeasuredBy,
+    /// Those of its calls that are counted.
+    pub counted: &'static [Protocol],
     /// What it takes out and gives back without a reload, so that the health of targets never costs one.
     pub grain: Grain,
 }
@@ -46,6 +48,8 @@ pub enum MeasuredBy {
     Counters,
     /// From the lines that it logs, with times in milliseconds.
     Log,
+    /// It is asked how many calls have ended how; there are no times.
+    Totals,
     /// They aren't.
     Nothing,
 }
@@ -94,6 +98,7 @@ impl RouterKind {
                 rule: true,
                 counts_connections: true,
                 measured: MeasuredBy::Counters,
+                counted: &Protocol::ALL,
                 grain: Grain::Target,
             },
             Self::Nginx => &RouterAbilities {
@@ -103,6 +108,7 @@ impl RouterKind {
                 rule: true,
                 counts_connections: true,
                 measured: MeasuredBy::Log,
+                counted: &[Protocol::Http],
                 grain: Grain::Variation,
             },
             Self::Haproxy => &RouterAbilities {
@@ -112,6 +118,7 @@ impl RouterKind {
                 rule: true,
                 counts_connections: true,
                 measured: MeasuredBy::Log,
+                counted: &[Protocol::Http, Protocol::Tcp],
                 grain: Grain::Variation,
             },
             // It draws users by itself, and keeps them by the cookie that it gives.
@@ -121,7 +128,8 @@ impl RouterKind {
                 sticky: StickyAbilities { cookie: true, header: false, address: false },
                 rule: true,
                 counts_connections: false,
-                measured: MeasuredBy::Nothing,
+                measured: MeasuredBy::Totals,
+                counted: &[Protocol::Http],
                 grain: Grain::Variation,
             },
             // Who answers the webhook refuses what it can't do.
@@ -131,7 +139,8 @@ impl RouterKind {
                 sticky: STICKY,
                 rule: true,
                 counts_connections: true,
-                measured: MeasuredBy::Nothing,
+                measured: MeasuredBy::Totals,
+                counted: &Protocol::ALL,
                 grain: Grain::Variation,
             },
         }
@@ -144,7 +153,13 @@ impl MeasuredBy {
     pub const fn clock_step_us(self) -> u32 {
         match self {
             Self::Counters => 1,
-            Self::Log | Self::Nothing => 1_000,
+            Self::Log | Self::Totals | Self::Nothing => 1_000,
         }
+    }
+
+    /// Whether it is known how long calls took.
+    #[must_use]
+    pub const fn has_times(self) -> bool {
+        matches!(self, Self::Counters | Self::Log)
     }
 }

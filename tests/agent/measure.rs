@@ -291,6 +291,20 @@ fn a_version_without_an_answer_keeps_no_condition() {
     assert!(StageCounts::new("f", "s").conditions_hold(&none));
 }
 
+/// Times that nobody measured would keep every limit.
+#[test]
+fn a_limit_of_times_is_not_kept_where_nobody_measures_any() {
+    let untimed = |calls| Tally { times: Times::default(), ..tally(calls, 0) };
+    let mut counts = counts();
+    let rows = vec![row(BASE, untimed(90)), row(NEW, untimed(10))];
+    counts.take(&reading(1, vec![interval(0, 1, rows)], Vec::new(), 1), none);
+    let by_time = stage("[{name: responseTime, compareWith: Median, threshold: \"<250\"}]");
+    assert_eq!(counts.why_unjudged(&by_time).as_deref(), Some("nobody measures how long its calls take"));
+    assert!(!counts.conditions_hold(&by_time) && !counts.is_met(&by_time, Duration::from_hours(1)));
+    let by_errors = stage("[{name: errorRate, threshold: \"<0.02\"}]");
+    assert!(counts.conditions_hold(&by_errors) && counts.why_unjudged(&by_errors).is_none());
+}
+
 #[test]
 fn the_longest_and_the_shortest_call_are_told_exactly_however_many_there_are() {
     let mut counts = counts();

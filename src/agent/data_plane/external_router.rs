@@ -44,8 +44,8 @@ const FIRST_LOOK: Duration = Duration::from_secs(6);
 /// So many drifts are kept until they were told.
 const DRIFTS: usize = 32;
 
-/// Lines are counted in intervals of a second, and each is closed a little later.
-const COUNTED_AFTER: Duration = Duration::from_secs(2);
+/// So long after its end an interval is closed, at most.
+const CLOSED_AFTER: Duration = Duration::from_secs(1);
 
 /// How much later than its deadline a drain may be told of.
 const LATE: Duration = Duration::from_secs(5);
@@ -114,6 +114,7 @@ impl ExternalRouter {
         let kind = self.router.kind();
         match kind.abilities().measured {
             MeasuredBy::Nothing => format!("{} isn't asked how calls ended", kind.title()),
+            MeasuredBy::Totals => "no address is set at which it tells how calls ended".to_owned(),
             MeasuredBy::Counters | MeasuredBy::Log => "no socket is set for lines of calls".to_owned(),
         }
     }
@@ -240,6 +241,9 @@ impl ExternalRouter {
 
 impl Measured {
     fn since(&self, cursor: Cursor) -> CountsReading {
+        if let Some(why) = self.measure.uncounted() {
+            return CountsReading::Not(why);
+        }
         let Reception { not_measured, lost, .. } = self.measure.reception();
         let before = self.said_of.swap(not_measured, Ordering::Relaxed);
         // It may go on for long: said once, and then for each time that there are twice as many.
@@ -288,7 +292,8 @@ impl DataPlane for ExternalRouter {
         let kind = self.router.kind();
         let (name, hashes) = (kind.title(), kind.abilities().hashes);
         let within = (self.settings.drain + LATE).as_millis() as u64;
-        let counts_after_ms = if self.measured.is_some() { COUNTED_AFTER.as_millis() as u64 } else { 0 };
+        let counts_after = self.measured.as_ref().map(|measured| measured.measure.interval() + CLOSED_AFTER);
+        let counts_after_ms = counts_after.unwrap_or_default().as_millis() as u64;
         Abilities { name, hashes, empties_within_ms: Some(within), counts_after_ms }
     }
 

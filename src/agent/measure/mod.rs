@@ -26,7 +26,7 @@ mod summary;
 use std::{collections::BTreeMap, time::Duration};
 
 use call_metrics::{Cursor, Interval, Reading};
-use language::Stage;
+use language::{Condition, Metric, Stage};
 use serde::{Deserialize, Serialize};
 
 use self::side::{Groups, Sides};
@@ -370,11 +370,17 @@ impl StageCounts {
         self.uncounted.is_none()
     }
 
-    /// Why the stage can't be judged by its calls, where it is to be and nobody counts them.
+    /// Why the stage can't be judged by its calls, where it is to be and nobody counts them, or knows how long they took.
     #[must_use]
     pub fn why_unjudged(&self, stage: &Stage) -> Option<String> {
-        let why = self.uncounted.as_ref().filter(|_| stage.is_judged_by_calls())?;
-        Some(format!("its calls are not measured: {why}"))
+        if let Some(why) = self.uncounted.as_ref().filter(|_| stage.is_judged_by_calls()) {
+            return Some(format!("its calls are not measured: {why}"));
+        }
+        let is_untimed = |side: &Side| side.calls > side.errors && side.times.is_empty();
+        let asks_times = |condition: &Condition| matches!(condition.metric, Metric::ResponseTime(_));
+        let is_untimed = stage.conditions.iter().any(asks_times)
+            && tried(stage).into_iter().any(|which| is_untimed(self.judged(which)));
+        is_untimed.then(|| "nobody measures how long its calls take".to_owned())
     }
 
     /// Whether all conditions of the stage hold for each version that is tried. Where it gets calls, one of them must have been
@@ -383,6 +389,9 @@ impl StageCounts {
     pub fn conditions_hold(&self, stage: &Stage) -> bool {
         if self.uncounted.is_some() {
             return !stage.is_judged_by_calls();
+        }
+        if self.why_unjudged(stage).is_some() {
+            return false;
         }
         let holds = |side: &Side| {
             let is_proven = stage.new_traffic == 0 && side.calls == 0 || side.calls > side.errors;

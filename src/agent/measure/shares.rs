@@ -125,6 +125,12 @@ impl Shares {
 }
 
 impl StageCounts {
+    /// Whether calls are told apart by their users.
+    #[must_use]
+    pub fn knows_users(&self) -> bool {
+        self.shares.shared.all().iter().any(|shared| !shared.groups.is_empty())
+    }
+
     /// What the split is instead of what it should be, if it isn't. `alpha`: that of the judgements of this agent in this stage, of
     /// which this has a small part beside; `elapsed_ms`: how long the shares have been in force. Where it isn't said what goes on
     /// (`tells_in_flight`), that is taken to be much.

@@ -30,6 +30,12 @@ impl StateMachine {
         let alpha = self.offer.as_ref().and_then(|offer| offer.alpha).unwrap_or(ALPHA);
         let tells_in_flight = self.settings.abilities.empties_within_ms.is_none();
         let Some(testing) = self.testing().filter(|testing| testing.obstacle.is_none()) else { return };
+        let led = self.state.services.get(testing.counts.service());
+        let is_sticky = led.is_some_and(|led| led.service.sticky.is_some());
+        if is_sticky && !testing.counts.knows_users() {
+            // Users were drawn, and some of them before this stage: the number of their calls says nothing of how.
+            return;
+        }
         let mismatch = testing.counts.mismatch(alpha, testing.elapsed_ms, tells_in_flight);
         if let Some(mismatch) = mismatch {
             let text = format!("{}: {mismatch}", testing.counts.service());

@@ -83,6 +83,7 @@ impl RouterKeys {
             ("traefik.folder", SettingTarget::Parsed(&mut traefik.folder)),
             ("traefik.own", SettingTarget::Parsed(&mut traefik.own)),
             ("traefik.api", SettingTarget::Parsed(&mut traefik.api)),
+            ("traefik.metrics", SettingTarget::Parsed(&mut traefik.metrics)),
             ("traefik.patience", SettingTarget::Time(&mut traefik.time_limit, PATIENCE)),
             ("traefik.load_within", SettingTarget::Time(&mut traefik.load_within, PATIENCE)),
             ("custom.url", SettingTarget::Parsed(&mut custom.url)),

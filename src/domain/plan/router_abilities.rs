@@ -4,7 +4,8 @@ use std::fmt;
 
 use super::{Fleet, Plan};
 use language::{
-    MeasuredBy, Protocol, RouterAbilities, RouterKind, Service, StickyTo, Strategy, analysis::MetricSource,
+    Metric, Protocol, RouterAbilities, RouterKind, Service, Stage, StickyTo, Strategy,
+    analysis::{ChildMetric, MetricSource},
 };
 use model::ChildKey;
 
@@ -29,6 +30,10 @@ pub enum Lacks {
     Counts {
         stage: String,
     },
+    /// Nobody knows how long its calls take, and this stage is judged by that.
+    Times {
+        stage: String,
+    },
 }
 
 impl fmt::Display for Lacks {
@@ -41,6 +46,9 @@ impl fmt::Display for Lacks {
                 f,
                 "counts no calls, by which stage {stage} is judged (metrics_conditions, minCalls, or an analysis of what children report)"
             ),
+            Self::Times { stage } => {
+                write!(f, "tells no times of calls, by which stage {stage} is judged (responseTime)")
+            }
         }
     }
 }
@@ -55,9 +63,9 @@ pub fn unmanaged<'p>(
 ) -> Option<UnmanagedRouter> {
     let subjects = (strategy.functions.len()..).zip(&strategy.services);
     let hard: Vec<_> = subjects
-        .map(|(subject, service)| (service, judged_by_calls(strategy, subject)))
+        .map(|(subject, service)| (service, Judged::of(strategy, subject)))
         .filter(|(service, judged)| {
-            RouterKind::ALL.iter().any(|kind| lacks(kind.abilities(), service, *judged).is_some())
+            RouterKind::ALL.iter().any(|kind| lacks(kind.abilities(), service, judged).is_some())
         })
         .collect();
     if hard.is_empty() {
@@ -68,7 +76,7 @@ pub fn unmanaged<'p>(
         let candidate = fleet.candidate(router).filter(|candidate| !candidate.is_manager)?;
         let kinds = &candidate.capabilities?.routers;
         hard.iter().find_map(|(service, judged)| {
-            let lacks = |kind: &String| lacks(RouterKind::named(kind)?.abilities(), service, *judged);
+            let lacks = |kind: &String| lacks(RouterKind::named(kind)?.abilities(), service, judged);
             // One of its kinds that can do it is enough.
             let all: Vec<_> = kinds.iter().map(|kind| Some((kind, lacks(kind)?))).collect::<Option<_>>()?;
             let (kind, lacks) = all.into_iter().next()?;
@@ -77,7 +85,7 @@ pub fn unmanaged<'p>(
     })
 }
 
-fn lacks(abilities: &RouterAbilities, service: &Service, judged: Option<&str>) -> Option<Lacks> {
+fn lacks(abilities: &RouterAbilities, service: &Service, judged: &Judged<'_>) -> Option<Lacks> {
     if !abilities.protocols.contains(&service.protocol()) {
         return Some(Lacks::Protocol(service.protocol()));
     }
@@ -93,17 +101,42 @@ fn lacks(abilities: &RouterAbilities, service: &Service, judged: Option<&str>) -
     if service.rule.is_some() && !abilities.rule {
         return Some(Lacks::Rule);
     }
-    let stage = judged.filter(|_| abilities.measured == MeasuredBy::Nothing)?;
-    Some(Lacks::Counts { stage: stage.to_owned() })
+    if let Some(stage) = judged.by_calls.filter(|_| !abilities.counted.contains(&service.protocol())) {
+        return Some(Lacks::Counts { stage: stage.to_owned() });
+    }
+    let stage = judged.by_times.filter(|_| !abilities.measured.has_times())?;
+    Some(Lacks::Times { stage: stage.to_owned() })
 }
 
-/// The first stage of this subject that is judged by calls which its router has to count.
-fn judged_by_calls(strategy: &Strategy, subject: usize) -> Option<&str> {
-    let is_judged = |stage: &&language::Stage| {
-        let is_analysed = stage.analysis.as_ref().is_some_and(|analysis| {
-            analysis.metrics.iter().any(|metric| matches!(metric.source, MetricSource::Children(_)))
-        });
-        stage.subject == subject && (stage.is_judged_by_calls() || stage.new_traffic > 0 && is_analysed)
-    };
-    strategy.stages.iter().find(is_judged).map(|stage| &*stage.name)
+/// The first stages of a subject that are judged by what its router has to count.
+struct Judged<'s> {
+    by_calls: Option<&'s str>,
+    by_times: Option<&'s str>,
+}
+
+impl<'s> Judged<'s> {
+    fn of(strategy: &'s Strategy, subject: usize) -> Self {
+        let first = |is_judged: fn(&Stage) -> bool| {
+            let stages = strategy.stages.iter().filter(|stage| stage.subject == subject);
+            stages.into_iter().find(|stage| is_judged(stage)).map(|stage| &*stage.name)
+        };
+        Self { by_calls: first(is_judged_by_calls), by_times: first(is_judged_by_times) }
+    }
+}
+
+fn is_judged_by_calls(stage: &Stage) -> bool {
+    stage.is_judged_by_calls() || stage.new_traffic > 0 && is_analysed(stage, |_| true)
+}
+
+fn is_judged_by_times(stage: &Stage) -> bool {
+    let asks_times = |metric: &Metric| matches!(metric, Metric::ResponseTime(_));
+    let has_condition = stage.conditions.iter().any(|condition| asks_times(&condition.metric));
+    stage.new_traffic > 0
+        && (has_condition || is_analysed(stage, |metric| metric == ChildMetric::ResponseTime))
+}
+
+/// Whether an analysis judges what children report of this.
+fn is_analysed(stage: &Stage, of: impl Fn(ChildMetric) -> bool) -> bool {
+    let metrics = stage.analysis.iter().flat_map(|analysis| &analysis.metrics);
+    metrics.into_iter().any(|metric| matches!(metric.source, MetricSource::Children(metric) if of(metric)))
 }

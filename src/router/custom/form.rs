@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use model::traffic::LedForm;
 use serde::{Deserialize, Serialize};
+
+use crate::measure::{CounterKey, Counters, Counts};
 use traffic::{
     MAX_VARIATIONS, Run, Table, Variation as Which,
     desired::{MAX_SERVICES, MAX_TARGETS, Name, Number, Service, Target},
@@ -12,6 +14,9 @@ use traffic::{
 
 /// The most names that are listed as left over.
 const LEFT_OVER: usize = 1_000;
+
+/// The most calls of a variation that are believed: whole numbers above aren't the same in every language.
+const MOST_CALLS: u64 = 1 << 53;
 
 /// All shares of a service come to so much.
 const WHOLE: u16 = traffic::BUCKETS;
@@ -120,6 +125,13 @@ struct SeenVariationForm {
     targets: Vec<Target>,
     #[serde(default)]
     connections: Option<u64>,
+    /// Calls that have ended; of these the answers with a status from 400 to 499, and what failed.
+    #[serde(default)]
+    calls: Option<u64>,
+    #[serde(default)]
+    client_errors: u64,
+    #[serde(default)]
+    errors: u64,
 }
 
 /// What came of a check.
@@ -138,6 +150,32 @@ impl SeenForm {
         let found =
             found.and_then(|service| service.variations.iter().find(|one| one.name.as_str() == variation));
         found.map_or(Some(0), |found| found.connections)
+    }
+
+    /// What it has counted. An error says what contradicts itself.
+    pub(super) fn counters(&self) -> Result<Counters, String> {
+        let mut of = BTreeMap::new();
+        for service in &self.services {
+            for variation in &service.variations {
+                let Some(calls) = variation.calls else {
+                    let not =
+                        format!("it tells no `calls` of variation {} of {}", variation.name, service.name);
+                    return Ok(Counters::Not(not));
+                };
+                let SeenVariationForm { client_errors, errors, .. } = *variation;
+                let succeeded = calls.checked_sub(client_errors).and_then(|calls| calls.checked_sub(errors));
+                let Some(succeeded) = succeeded.filter(|_| calls <= MOST_CALLS) else {
+                    return Err(format!(
+                        "variation {} of {} has {calls} calls, {client_errors} client_errors and {errors} errors",
+                        variation.name, service.name
+                    ));
+                };
+                let (service, variation) = (service.name.to_string(), variation.name.to_string());
+                let key = CounterKey { service, variation, by_header: false };
+                of.insert(key, Counts { succeeded, client_errors, errors, ..Counts::default() });
+            }
+        }
+        Ok(Counters::Counted { of, is_whole: false, life: 0 })
     }
 
     /// Whether it fits together. An error says what doesn't.
@@ -187,7 +225,7 @@ impl SeenServiceForm {
             return Err("its buckets say something else than its shares".to_owned());
         }
         let variations = self.variations.into_iter().zip(self.shares).map(|(variation, hundredths)| {
-            let SeenVariationForm { name, targets, connections: _ } = variation;
+            let SeenVariationForm { name, targets, .. } = variation;
             if targets.len() > MAX_TARGETS {
                 return Err(format!("variation {name} has more than {MAX_TARGETS} targets"));
             }

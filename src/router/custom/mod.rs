@@ -12,11 +12,16 @@ mod secret;
 use std::{
     fmt,
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use reqwest::Url;
-use traffic::{RouterKind, desired::DesiredConfig, observed::ObservedConfig};
+use traffic::{
+    RouterKind,
+    desired::DesiredConfig,
+    observed::{ObservedConfig, differences},
+};
 
 use self::{
     call::Caller,
@@ -27,6 +32,7 @@ use crate::{
     Answer, Applied, Checked, Operations, Router, RouterError,
     disk::{self, Disk},
     leadership::Leadership,
+    measure::{Counters, Measure},
 };
 
 /// As errors name it.
@@ -53,6 +59,9 @@ pub struct Settings {
 pub struct Custom {
     caller: Caller,
     leadership: Leadership,
+    measure: Option<Arc<Measure>>,
+    /// What it was told last, until it was seen to do so.
+    told: Mutex<Option<DesiredConfig>>,
 }
 
 impl fmt::Debug for Custom {
@@ -79,7 +88,14 @@ impl Custom {
     pub fn open_on(settings: Settings, disk: Disk) -> Result<Self, RouterError> {
         let Settings { url, secret, router, time_limit, folder } = settings;
         let caller = Caller::new(url, secret, router, time_limit)?;
-        Ok(Self { caller, leadership: Leadership::open(folder, disk)? })
+        let leadership = Leadership::open(folder, disk)?;
+        Ok(Self { caller, leadership, measure: None, told: Mutex::default() })
+    }
+
+    /// The same, whose calls are counted.
+    #[must_use]
+    pub fn measured(self, measure: Arc<Measure>) -> Self {
+        Self { measure: Some(measure), ..self }
     }
 
     async fn apply_now(&self, wanted: &DesiredConfig) -> Result<Applied, RouterError> {
@@ -87,6 +103,10 @@ impl Custom {
         let asked = wanted.number;
         self.leadership.lead_by(asked)?;
         self.leadership.disk().step().map_err(disk::at(self.leadership.folder()))?;
+        if let Some(measure) = &self.measure {
+            measure.changing(wanted);
+            *self.told() = Some(wanted.clone());
+        }
         let services = wanted.services().iter().map(ServiceForm::from).collect();
         let was_reloaded = self.caller.apply(&Ask::Apply { number: asked.into(), services }, asked).await?;
         Ok(Applied { number: asked, was_reloaded })
@@ -94,7 +114,23 @@ impl Custom {
 
     async fn read_now(&self) -> Result<ObservedConfig, RouterError> {
         let seen: SeenForm = self.caller.ask(&Ask::Read).await?;
-        seen.into_observed().map_err(|said| RouterError::Nonsense { router: NAME, said })
+        let seen = seen.into_observed().map_err(|said| RouterError::Nonsense { router: NAME, said })?;
+        if let Some(measure) = &self.measure
+            && let mut told = self.told()
+            && let Some(wanted) = told.take_if(|wanted| differences(wanted, &seen).is_empty())
+        {
+            measure.told(&wanted);
+        }
+        Ok(seen)
+    }
+
+    fn told(&self) -> MutexGuard<'_, Option<DesiredConfig>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn counters_now(&self) -> Result<Counters, RouterError> {
+        let seen: SeenForm = self.caller.ask(&Ask::Read).await?;
+        seen.counters().map_err(|said| RouterError::Nonsense { router: NAME, said })
     }
 
     async fn check_now(&self, config: Option<&Path>) -> Result<Checked, RouterError> {
@@ -157,5 +193,9 @@ impl Router for Custom {
 
     fn connections<'a>(&'a self, service: &'a str, variation: &'a str) -> Answer<'a, Option<u64>> {
         Box::pin(self.connections_now(service, variation))
+    }
+
+    fn counters(&self) -> Answer<'_, Counters> {
+        Box::pin(self.counters_now())
     }
 }

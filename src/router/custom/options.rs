@@ -11,9 +11,13 @@ use reqwest::Url;
 
 use super::{Custom, Secret, Settings};
 use crate::{
+    measure::Measure,
     remote,
     setup::{Fault, OpenError, OpenRouter},
 };
+
+/// So many seconds after each other it is asked what it has counted.
+const INTERVAL: u32 = 2;
 
 /// Where it is, and how it is called.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +83,8 @@ impl Options {
             time_limit: self.time_limit,
             folder: folder.join("custom"),
         };
-        Ok(OpenRouter { router: Arc::new(Custom::open(settings)?), measure: None })
+        let measure = Measure::asking(INTERVAL);
+        let router = Custom::open(settings)?.measured(Arc::clone(&measure));
+        Ok(OpenRouter { router: Arc::new(router), measure: Some(measure) })
     }
 }

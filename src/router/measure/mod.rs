@@ -6,6 +6,8 @@
 //!                                                                    the router's own totals ──┘
 //! ```
 //!
+//! A router that logs no lines and counts its calls itself is asked for its counts instead, by interval ([`Counters`]).
+//!
 //! Invariants, which `tests/router/measure/` asserts:
 //!
 //! 1. A line never holds a call up: routers send it as a datagram and don't wait, whether anybody listens, reads, or has room.
@@ -18,7 +20,7 @@
 //!    while a change was under way are in none.
 //! 5. An interval is given once it is closed, and what was lost of it is known; so there is none that goes on.
 //!
-//! Times are in whole milliseconds, as routers have them, and say so ([`call_metrics::Times::step_us`]).
+//! Times are in whole milliseconds, as routers have them, and say so ([`call_metrics::Times::step_us`]). Counts have none.
 //!
 //! # What an operator sets up
 //!
@@ -30,6 +32,7 @@
 //!   for what comes while this program isn't scheduled, but not on every machine; 512 is. Too little shows as lost lines, never as slow
 //!   calls.
 
+mod counters;
 mod counting;
 mod losses;
 mod socket;
@@ -52,7 +55,13 @@ use traffic::{
     desired::{DesiredConfig, Number},
 };
 
-use self::{counting::Counting, losses::Losses, splits::Splits};
+pub use self::counters::{CounterKey, Counters, Counts};
+use self::{
+    counters::{Between, LastAnswer},
+    counting::Counting,
+    losses::Losses,
+    splits::Splits,
+};
 use crate::{Router, task::Task};
 
 /// Microseconds of a step of a router's clock.
@@ -129,11 +138,18 @@ pub enum MeasureError {
     Socket { path: PathBuf, source: std::io::Error },
 }
 
-/// Receives lines, from its making to its end.
+/// Counts calls, from its making to its end.
 #[derive(Debug)]
 pub struct Measure {
     inside: Arc<Mutex<Inside>>,
     timeline: Timeline,
+    /// None: no lines are received, and the router is asked for its counts.
+    lines: Option<Lines>,
+}
+
+/// Receives lines.
+#[derive(Debug)]
+struct Lines {
     receiver: socket::Sockets,
     thread: Option<JoinHandle<()>>,
 }
@@ -143,6 +159,10 @@ struct Inside {
     splits: Splits,
     counting: Counting,
     losses: Losses,
+    /// Of a router that is asked for its counts.
+    last_answer: LastAnswer,
+    /// Why nothing is counted now.
+    uncounted: Option<String>,
     call_metrics: CallMetrics,
     reception: Reception,
     /// Calls of intervals that were not measured.
@@ -160,22 +180,35 @@ impl Measure {
         let failed = |source| MeasureError::Socket { path: path.as_str().into(), source };
         let receiver = socket::Sockets::bind(&path, sender).map_err(failed)?;
         let timeline = Timeline::new(Instant::now(), interval_seconds);
-        let inside = Arc::new(Mutex::new(Inside {
-            splits: Splits::default(),
-            counting: Counting::default(),
-            losses: Losses::default(),
-            call_metrics: CallMetrics::new(timeline, room, fastrand::u64(1..)),
-            reception: Reception { lost: Some(0), ..Reception::default() },
-            gone: 0,
-        }));
+        let inside = Arc::new(Mutex::new(Inside::new(timeline, room)));
         let (into, from) = (Arc::clone(&inside), receiver.again().map_err(failed)?);
         let name = "router-lines".to_owned();
         let work = move || from.receive(|batch| lock(&into).take(batch));
         let thread = std::thread::Builder::new().name(name).spawn(work).map_err(failed)?;
-        Ok(Arc::new(Self { inside, timeline, receiver, thread: Some(thread) }))
+        Ok(Arc::new(Self { inside, timeline, lines: Some(Lines { receiver, thread: Some(thread) }) }))
     }
 
-    /// Closes intervals from now on, as long as the answer is held: what the router says of its totals tells what was lost.
+    /// Asks the router for its counts, once in each interval.
+    #[must_use]
+    pub fn asking(interval_seconds: u32) -> Arc<Self> {
+        let timeline = Timeline::new(Instant::now(), interval_seconds);
+        let inside = Arc::new(Mutex::new(Inside::new(timeline, Retention::default())));
+        Arc::new(Self { inside, timeline, lines: None })
+    }
+
+    /// How long an interval is.
+    #[must_use]
+    pub fn interval(&self) -> Duration {
+        self.timeline.length()
+    }
+
+    /// Why nothing is counted now.
+    #[must_use]
+    pub fn uncounted(&self) -> Option<String> {
+        self.inside().uncounted.clone()
+    }
+
+    /// Closes intervals from now on, as long as the answer is held: what the router says of its totals tells what was lost, or counts it.
     #[must_use]
     pub fn count(self: &Arc<Self>, router: &Arc<dyn Router>) -> CountingGuard {
         let (this, router) = (Arc::downgrade(self), Arc::downgrade(router));
@@ -217,7 +250,7 @@ impl Measure {
     }
 }
 
-impl Drop for Measure {
+impl Drop for Lines {
     fn drop(&mut self) {
         self.receiver.end();
         if let Some(thread) = self.thread.take() {
@@ -238,6 +271,19 @@ pub(crate) struct Came<'d> {
 }
 
 impl Inside {
+    fn new(timeline: Timeline, room: Retention) -> Self {
+        Self {
+            splits: Splits::default(),
+            counting: Counting::default(),
+            losses: Losses::default(),
+            last_answer: LastAnswer::default(),
+            uncounted: None,
+            call_metrics: CallMetrics::new(timeline, room, fastrand::u64(1..)),
+            reception: Reception { lost: Some(0), ..Reception::default() },
+            gone: 0,
+        }
+    }
+
     fn take(&mut self, came: &Came<'_>) {
         if !came.is_allowed {
             self.reception.of_others += 1;
@@ -298,6 +344,39 @@ impl Inside {
         }
         self.call_metrics.close(open);
     }
+
+    /// Takes in what a router says that it has counted, which it was asked while these splits were in force.
+    fn take_counters(&mut self, open: u64, asked_in: BTreeMap<String, u64>, counters: Counters) {
+        // It tells how many calls ended, and nothing of what it lost.
+        self.reception.lost = None;
+        let asked_before = std::mem::replace(&mut self.last_answer.asked_in, asked_in);
+        let (of, is_whole, life) = match counters {
+            Counters::Counted { of, is_whole, life } => (of, is_whole, life),
+            Counters::Not(why) => {
+                self.uncounted = Some(why);
+                self.last_answer = LastAnswer::default();
+                return self.call_metrics.close(open);
+            }
+        };
+        self.uncounted = None;
+        match self.last_answer.next(of, is_whole, life) {
+            Between::First => {}
+            Between::BeganAnew { calls } => {
+                self.reception.not_measured += 1;
+                self.gone = self.gone.saturating_add(calls);
+            }
+            Between::Counted(more) => {
+                let moment = Moment::now();
+                for (counted, tally) in more {
+                    let since = asked_before.get(&counted.service).copied();
+                    let Some(key) = self.splits.key_since(since, &counted) else { continue };
+                    self.reception.calls += tally.calls;
+                    self.call_metrics.absorb(open.saturating_sub(1), key, &tally, moment);
+                }
+            }
+        }
+        self.call_metrics.close(open);
+    }
 }
 
 async fn close_intervals(measure: Weak<Measure>, router: Weak<dyn Router>) {
@@ -308,6 +387,10 @@ async fn close_intervals(measure: Weak<Measure>, router: Weak<dyn Router>) {
         };
         sleep_until(timeline.start_of(timeline.interval_at(now) + 1)).await;
         let (Some(this), Some(router)) = (measure.upgrade(), router.upgrade()) else { return };
+        if this.lines.is_none() {
+            ask(&this, &*router, &mut untold_since).await;
+            continue;
+        }
         let looked = look(&this, &*router).await;
         let now = Instant::now();
         let is_untold = looked.is_none();
@@ -322,6 +405,23 @@ async fn close_intervals(measure: Weak<Measure>, router: Weak<dyn Router>) {
             untold_since = None;
         }
         this.inside().close(timeline.interval_at(now), verdict);
+    }
+}
+
+/// Asks a router for its counts. While it doesn't answer nothing is missed: its next answer has all that came meanwhile.
+async fn ask(measure: &Measure, router: &dyn Router, untold_since: &mut Option<Instant>) {
+    let asked_in = measure.inside().splits.in_force();
+    match router.counters().await {
+        Ok(counters) => {
+            *untold_since = None;
+            measure.inside().take_counters(measure.timeline.interval_at(Instant::now()), asked_in, counters);
+        }
+        Err(error) => {
+            let since = *untold_since.get_or_insert_with(Instant::now);
+            if since.elapsed() >= LONGEST_UNTOLD {
+                measure.inside().uncounted = Some(error.to_string());
+            }
+        }
     }
 }
 

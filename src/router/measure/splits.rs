@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use super::CounterKey;
 use crate::log_line::Line;
 use call_metrics::{Key, Moment};
 use traffic::{
@@ -26,6 +27,8 @@ pub struct Splits {
     services: BTreeMap<String, Windows>,
     /// What splits are called from a wanted state on.
     announced: BTreeMap<Number, BTreeMap<String, String>>,
+    /// How many windows there were.
+    opened: u64,
 }
 
 #[derive(Debug, Default)]
@@ -38,6 +41,8 @@ struct Windows {
 
 #[derive(Debug)]
 struct Window {
+    /// No other one has it.
+    number: u64,
     from_ms: i64,
     /// None: it goes on.
     to_ms: Option<i64>,
@@ -114,11 +119,31 @@ impl Splits {
             windows.between = keys(service, "");
             let keys = keys(service, &split);
             let table = service.table.clone();
-            windows.windows.push_back(Window { from_ms: moment.wall_ms, to_ms: None, split, table, keys });
+            self.opened += 1;
+            let (number, from_ms) = (self.opened, moment.wall_ms);
+            windows.windows.push_back(Window { number, from_ms, to_ms: None, split, table, keys });
             while windows.windows.len() > MOST_WINDOWS {
                 windows.windows.pop_front();
             }
         }
+    }
+
+    /// The number of the window of each service in which calls are given out now.
+    pub fn in_force(&self) -> BTreeMap<String, u64> {
+        let in_force = self.services.iter().filter_map(|(service, windows)| {
+            let window = windows.windows.back().filter(|window| window.to_ms.is_none())?;
+            Some((service.clone(), window.number))
+        });
+        in_force.collect()
+    }
+
+    /// Where calls are counted of which is known that they ended since this window was in force, if any was: in its split, if it still is.
+    pub fn key_since(&self, window: Option<u64>, of: &CounterKey) -> Option<&Arc<Key>> {
+        let windows = self.services.get(&of.service)?;
+        let in_force =
+            windows.windows.back().filter(|last| last.to_ms.is_none() && Some(last.number) == window);
+        let keys = in_force.map_or(&windows.between, |window| &window.keys).get(&of.variation)?;
+        Some(keys.of(of.by_header))
     }
 
     /// Where a line is counted.
@@ -132,10 +157,15 @@ impl Splits {
         let keys =
             keys.or_else(|| windows.windows.iter().rev().find_map(|window| window.keys.get(variation)));
         match keys {
-            Some(keys) if line.by_header => LineTarget::Key(&keys.by_header),
-            Some(keys) => LineTarget::Key(&keys.split),
+            Some(keys) => LineTarget::Key(keys.of(line.by_header)),
             None => LineTarget::Unknown,
         }
+    }
+}
+
+impl Keys {
+    fn of(&self, by_header: bool) -> &Arc<Key> {
+        if by_header { &self.by_header } else { &self.split }
     }
 }
 

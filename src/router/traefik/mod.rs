@@ -7,6 +7,7 @@
 //!   file of its folder, hidden ones too, and one that isn't whole takes everything away that it said before.
 //! - `api`, at an entry point that this machine alone reaches: `api.insecure: true` with `entryPoints.traefik.address: 127.0.0.1:8080`.
 //! - An entry point for each port of a service.
+//! - `metrics.prometheus: {}`, for calls to be counted.
 //!
 //! # How a wanted state gets there
 //!
@@ -24,6 +25,7 @@ mod options;
 use std::{
     fmt, fs, io,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -44,6 +46,7 @@ use crate::{
     Answer, Applied, Checked, Operations, Router, RouterError,
     disk::{self, Disk},
     leadership::Leadership,
+    measure::{Counters, Measure},
 };
 
 /// As errors name it.
@@ -64,6 +67,8 @@ pub struct Settings {
     pub own: PathBuf,
     /// Its API, with a slash at the end.
     pub api: Url,
+    /// Its metrics; none: its calls aren't counted.
+    pub metrics: Option<Url>,
     /// For one answer.
     pub time_limit: Duration,
     /// For a file that was put into its folder.
@@ -75,6 +80,7 @@ pub struct Traefik {
     settings: Settings,
     api: Api,
     leadership: Leadership,
+    measure: Option<Arc<Measure>>,
 }
 
 impl fmt::Debug for Traefik {
@@ -102,7 +108,13 @@ impl Traefik {
         let api = Api::new(settings.api.clone(), settings.time_limit)?;
         let leadership = Leadership::open(settings.own.clone(), disk)?;
         check_folders(&settings.folder, &settings.own)?;
-        Ok(Self { settings, api, leadership })
+        Ok(Self { settings, api, leadership, measure: None })
+    }
+
+    /// The same, whose calls are counted.
+    #[must_use]
+    pub fn measured(self, measure: Arc<Measure>) -> Self {
+        Self { measure: Some(measure), ..self }
     }
 
     fn file(&self) -> PathBuf {
@@ -126,11 +138,19 @@ impl Traefik {
         let entry_points = self.api.entry_points().await?;
         let unable = |unable: Unable| RouterError::Unable { router: NAME, what: unable.to_string() };
         let text = render(wanted, &entry_points).map_err(unable)?;
+        if let Some(measure) = &self.measure {
+            measure.changing(wanted);
+        }
         if before.as_ref() != Some(&text) {
             self.put(&text)?;
         }
         match self.taken(asked).await? {
-            None => Ok(applied),
+            None => {
+                if let Some(measure) = &self.measure {
+                    measure.told(wanted);
+                }
+                Ok(applied)
+            }
             Some(said) => {
                 match before.filter(|before| number_in(before).is_some()) {
                     Some(before) => self.put(&before)?,
@@ -260,5 +280,14 @@ impl Router for Traefik {
     /// It counts connections by entry point alone.
     fn connections<'a>(&'a self, _: &'a str, _: &'a str) -> Answer<'a, Option<u64>> {
         Box::pin(async { Ok(None) })
+    }
+
+    fn counters(&self) -> Answer<'_, Counters> {
+        Box::pin(async {
+            match &self.settings.metrics {
+                Some(metrics) => self.api.counters(metrics).await,
+                None => Ok(Counters::Not("traefik.metrics isn't set".to_owned())),
+            }
+        })
     }
 }

@@ -47,6 +47,18 @@ fn split_off_by_a_tenth_is_reported_without_rollback() {
     assert_eq!(world.ended()[0].1, StageStatus::Completed);
 }
 
+/// As behind a router that keeps users by a cookie of its own: who was drawn before the shares changed stays.
+#[test]
+fn calls_of_users_whom_nobody_tells_apart_are_no_sign_of_a_wrong_split() {
+    let mut world = offered("");
+    world.offers[0].1 =
+        world.offers[0].1.replace("    variations:", "    sticky: {cookie: cm}\n    variations:");
+    (world.calls, world.closes, world.really) = (20_000, true, Some(vec![8_900, 1_100]));
+    world.until("it waits", |world| world.told.iter().any(|told| told.status == StageStatus::SuccessWaiting));
+    world.steps(200);
+    assert_eq!(world.core.state().obstacle(), None);
+}
+
 #[test]
 fn while_the_manager_is_away_it_waits_also_over_a_restart_and_is_told_afterwards() {
     let mut world = offered("");

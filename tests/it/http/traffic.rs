@@ -453,28 +453,55 @@ async fn release_at_port_of_queued_release_is_refused_naming_it() {
 #[tokio::test]
 async fn a_release_that_is_judged_by_calls_is_refused_where_nobody_counts_them() {
     let world = World::start().await;
-    let id = router_of(&world, "edge-1", "custom").await;
+    let id = router_of(&world, "edge-1", "traefik").await;
     let by_time = "stages:\n  - name: half\n    type: Traffic\n    shares: {A: 50, B: 50}\n    \
                    end_conditions: [{name: minDuration, threshold: 1s}]\n    end_action: {onSuccess: rollout}\n";
     let whole = release("r", "\"127.0.0.1:9101\"", "").replace("strategy: canary-10-25-50-100\n", by_time);
-    for more in [
-        "    metrics_conditions: [{name: errorRate, threshold: \"<0.02\"}]\n    end_action",
-        "    analysis: {duration: 1m, interval: 10s, metrics: [{name: slow, provider: children, metric: responseTime, strategy: CANARY_BASELINE}]}\n    end_action",
+    let by_errors = "    metrics_conditions: [{name: errorRate, threshold: \"<0.02\"}]\n    end_action";
+    let counts_none = "counts no calls, by which stage half is judged (metrics_conditions, minCalls, or an analysis of what children report)";
+    let tells_no_times = "tells no times of calls, by which stage half is judged (responseTime)";
+    for (protocol, more, lacks) in [
+        ("TCP", by_errors, counts_none),
+        (
+            "TCP",
+            "    analysis: {duration: 1m, interval: 10s, metrics: [{name: bad, provider: children, metric: errorRate, strategy: CANARY_BASELINE}]}\n    end_action",
+            counts_none,
+        ),
+        (
+            "HTTP",
+            "    metrics_conditions: [{name: responseTime, compareWith: Median, threshold: \"<20\"}]\n    end_action",
+            tells_no_times,
+        ),
+        (
+            "HTTP",
+            "    analysis: {duration: 1m, interval: 10s, metrics: [{name: slow, provider: children, metric: responseTime, strategy: CANARY_BASELINE}]}\n    end_action",
+            tells_no_times,
+        ),
     ] {
-        let judged = whole.replace("    end_action", more);
+        let judged = whole.replace("    end_action", more).replace("HTTP", protocol);
         let refused = world.submit_to("/release?dry_run=true", &judged).await.problem();
         assert_eq!(
             refused.replace(&id, "ID"),
-            "409 /problems/can-not-lead: router ID is of kind custom, which counts no calls, by which stage half is judged \
-             (metrics_conditions, minCalls, or an analysis of what children report); service checkout asks for that"
+            format!(
+                "409 /problems/can-not-lead: router ID is of kind traefik, which {lacks}; service checkout asks for that"
+            )
         );
     }
-    let judged = whole.replace("threshold: 1s}", "threshold: 1s}, {name: minCalls, threshold: \"50\"}");
+    let tcp = whole.replace("HTTP", "TCP");
+    let judged = tcp.replace("threshold: 1s}", "threshold: 1s}, {name: minCalls, threshold: \"50\"}");
     assert!(world.submit_to("/release", &judged).await.problem().contains("stage half is judged"));
     let template = release("r", "\"127.0.0.1:9101\"", "");
-    assert!(world.submit_to("/release", &template).await.problem().contains("stage 10 % is judged"));
-    // Stages that last so long need nobody's count.
-    world.submit(&whole).await.ok();
+    assert!(
+        world
+            .submit_to("/release?dry_run=true", &template.replace("HTTP", "TCP"))
+            .await
+            .problem()
+            .contains("stage 10 % is judged")
+    );
+    // Its calls of HTTP are counted, and stages that last so long need nobody's count.
+    world.submit_to("/release?dry_run=true", &template).await.ok();
+    world.submit_to("/release?dry_run=true", &whole.replace("    end_action", by_errors)).await.ok();
+    world.submit(&tcp).await.ok();
     world.stop().await;
 }
 

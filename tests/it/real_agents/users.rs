@@ -97,9 +97,9 @@ impl Users {
                 let (seen, lost) = (Arc::clone(&users.seen), Arc::clone(&users.lost));
                 let is_over = Arc::clone(&users.is_over);
                 users.calling.spawn(async move {
-                    let mut connection = None;
+                    let (mut connection, mut cookie) = (None, None);
                     while !is_over.load(Ordering::Relaxed) {
-                        match call(&mut connection, at, user, keep).await {
+                        match call(&mut connection, &mut cookie, at, user, keep).await {
                             Ok(name) => {
                                 let mut seen = seen.lock().unwrap();
                                 let answers = seen.get(&(router, user)).map_or(0, |(_, answers)| *answers);
@@ -161,9 +161,10 @@ impl Users {
     }
 }
 
-/// One call, over the connection of the one before where that goes on.
+/// One call, over the connection of the one before where that goes on, and with the cookie that it gave.
 async fn call(
     connection: &mut Option<TcpStream>,
+    cookie: &mut Option<String>,
     at: SocketAddr,
     user: usize,
     keep: bool,
@@ -173,7 +174,8 @@ async fn call(
         None => TcpStream::connect(at).await.map_err(|error| error.to_string())?,
     };
     let close = if keep { "" } else { "Connection: close\r\n" };
-    let text = format!("GET /basket HTTP/1.1\r\nHost: shop\r\n{close}X-User: user-{user}\r\n\r\n");
+    let held = cookie.as_ref().map(|cookie| format!("Cookie: {cookie}\r\n")).unwrap_or_default();
+    let text = format!("GET /basket HTTP/1.1\r\nHost: shop\r\n{close}{held}X-User: user-{user}\r\n\r\n");
     stream.write_all(text.as_bytes()).await.map_err(|error| error.to_string())?;
     let (mut came, mut room) = (Vec::new(), [0; 2048]);
     let end = loop {
@@ -191,6 +193,11 @@ async fn call(
     let head = String::from_utf8_lossy(&came[..end]).into_owned();
     if !head.starts_with("HTTP/1.1 200") {
         return Err(head.lines().next().unwrap_or_default().to_owned());
+    }
+    let given = head.lines().filter_map(|line| line.split_once(": "));
+    let given = given.filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie"));
+    if let Some((_, given)) = given.last() {
+        *cookie = given.split(';').next().map(str::to_owned);
     }
     if !head.to_ascii_lowercase().contains("connection: close") {
         *connection = Some(stream);

@@ -1,6 +1,7 @@
 //! A router behind a webhook. What stands behind it here is a real `HAProxy`, so that users and calls are looked at, too.
 
 mod answers;
+mod counts;
 mod example;
 mod real;
 mod server;

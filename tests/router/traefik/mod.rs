@@ -1,5 +1,6 @@
 //! A real Traefik.
 
+mod counts;
 mod real;
 mod texts;
 mod users;

@@ -56,6 +56,7 @@ impl RealTraefik {
             folder: self.path("dynamic"),
             own: self.path("ours"),
             api: format!("http://{}/", self.api).parse().unwrap(),
+            metrics: Some(format!("http://{}/metrics", self.api).parse().unwrap()),
             time_limit: Duration::from_secs(2),
             load_within: Duration::from_secs(10),
         }
@@ -129,6 +130,7 @@ impl RealTraefik {
             "global": {"checkNewVersion": false, "sendAnonymousUsage": false},
             "entryPoints": points,
             "api": {"insecure": true},
+            "metrics": {"prometheus": {}},
             "providers": {
                 "file": {"directory": self.path("dynamic"), "watch": true},
                 "providersThrottleDuration": "100ms",

@@ -158,6 +158,7 @@ async fn a_folder_that_can_not_be_used_is_refused() {
         folder: folder.path().to_owned(),
         own: own.into(),
         api: "http://127.0.0.1:9/".parse().unwrap(),
+        metrics: None,
         time_limit: std::time::Duration::from_secs(1),
         load_within: std::time::Duration::from_secs(1),
     };

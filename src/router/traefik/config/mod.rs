@@ -6,7 +6,7 @@
 //! http:
 //!   routers:
 //!     choirmaster:checkout: {rule: PathPrefix("/"), entryPoints: [web], service: choirmaster:checkout}
-//!     choirmaster:checkout:0: {rule: PathPrefix("/") && Header("X-Variation", "B"), entryPoints: [web], service: choirmaster:checkout:B}
+//!     choirmaster:checkout:0: {rule: PathPrefix("/") && Header("X-Variation", "B"), entryPoints: [web], service: choirmaster:checkout:B:asked}
 //!   services:
 //!     choirmaster: {loadBalancer: {servers: [{url: http://3.7.choirmaster.invalid}]}}
 //!     choirmaster:checkout:
@@ -15,6 +15,7 @@
 //!         sticky: {cookie: {name: cm}}
 //!     choirmaster:checkout:A: {loadBalancer: {servers: [{url: http://127.0.0.1:9101}]}}
 //!     choirmaster:checkout:B: {loadBalancer: {servers: [{url: http://127.0.0.1:9111}]}}
+//!     choirmaster:checkout:B:asked: {loadBalancer: {servers: [{url: http://127.0.0.1:9111}]}}
 //! ```
 //!
 //! (It is written as JSON, which is YAML too.)
@@ -22,6 +23,7 @@
 //! - Weights are integers, so that shares are exact to 0.01 %. Each change begins the round of calls anew at the heaviest variation.
 //! - Who has the cookie of a variation stays with it while that has a weight. A weight of 0 moves them at once, so a roll-back reaches them.
 //! - The service `choirmaster` gets no calls: its address says by which wanted state the *running* Traefik goes.
+//! - Calls that ask for a variation by a header have a service of their own, which is counted apart.
 //! - A router of ours has the longest rule that takes everything, which is shorter than any that an operator writes for a host or a path:
 //!   those keep their calls.
 //! - Names of an operator's have no `choirmaster:` before them; nobody else's are touched.
@@ -30,11 +32,13 @@
 //! the next check. Targets are checked by whoever leads it.
 
 mod adopt;
+mod metrics;
 mod observed;
 mod render;
 
 pub use self::{
     adopt::adopt,
+    metrics::counters,
     observed::{EntryPoint, RawData, RawRouter, RawService},
     render::{EntryPoints, Unable, number_in, render},
 };
@@ -50,6 +54,9 @@ const NOWHERE: &str = ".choirmaster.invalid";
 
 /// Traefik writes it behind names of the file provider.
 const PROVIDER: &str = "@file";
+
+/// Behind the name of a variation, for calls that a header asked it for.
+const BY_HEADER: &str = ":asked";
 
 fn service_name(service: &str) -> String {
     format!("{MARK}{service}")

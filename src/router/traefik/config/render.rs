@@ -2,10 +2,10 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use model::traffic::Socket;
 use serde_json::{Map, Value, json};
-use traffic::desired::{DesiredConfig, Number, Protocol, Service, StickyTo, Variant};
+use traffic::desired::{DesiredConfig, Number, Protocol, Service, StickyTo, Target, Variant};
 use xxhash_rust::xxh64::xxh64;
 
-use super::{NOWHERE, STATE, service_name, variation_name};
+use super::{BY_HEADER, NOWHERE, STATE, service_name, variation_name};
 
 /// The first line.
 const HEAD: &str =
@@ -102,12 +102,7 @@ impl File {
         let mut shares = Vec::new();
         for Variant { variation, hundredths, .. } in service.variants() {
             let of = variation_name(name, variation.name.as_str());
-            let servers = variation.targets.iter().map(|target| match protocol {
-                Protocol::Http | Protocol::Https => json!({"url": format!("http://{target}")}),
-                Protocol::Tcp | Protocol::Udp => json!({"address": target.to_string()}),
-            });
-            let servers: Vec<Value> = servers.collect();
-            section.services.insert(of.clone(), json!({"loadBalancer": {"servers": servers}}));
+            section.services.insert(of.clone(), servers(protocol, &variation.targets));
             shares.push(json!({"name": of, "weight": hundredths}));
         }
         let mut weighted = json!({"services": shares});
@@ -130,11 +125,13 @@ impl File {
             let (Some(rule), Some(asked)) = (&service.rule, service.variations.get(which.index())) else {
                 continue;
             };
+            let of = format!("{}{BY_HEADER}", variation_name(name, asked.name.as_str()));
+            section.services.insert(of.clone(), servers(protocol, &asked.targets));
             let header = format!("Header({}, {})", quoted(rule.name.as_str()), quoted(value.as_str()));
             let router = json!({
                 "entryPoints": at,
                 "rule": format!("PathPrefix(\"/\") && {header}"),
-                "service": variation_name(name, asked.name.as_str()),
+                "service": of,
             });
             section.routers.insert(format!("{own}:{place}"), router);
         }
@@ -157,6 +154,14 @@ impl File {
         }
         Value::from(file).to_string()
     }
+}
+
+fn servers(protocol: Protocol, targets: &[Target]) -> Value {
+    let servers = targets.iter().map(|target| match protocol {
+        Protocol::Http | Protocol::Https => json!({"url": format!("http://{target}")}),
+        Protocol::Tcp | Protocol::Udp => json!({"address": target.to_string()}),
+    });
+    json!({"loadBalancer": {"servers": servers.collect::<Vec<_>>()}})
 }
 
 fn entry_points_of(service: &Service, entry_points: &EntryPoints) -> Result<Vec<String>, Unable> {

@@ -1,8 +1,8 @@
-//! An nginx, an `HAProxy` and the webhook of the documents as an operator has them, each in a folder of its own.
+//! An nginx, an `HAProxy`, a Traefik and the webhook of the documents as an operator has them, each in a folder of its own.
 
 use std::{
     fs,
-    net::{Ipv4Addr, SocketAddr},
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
@@ -22,15 +22,15 @@ pub struct Place {
     folder: PathBuf,
     /// Of nginx's buckets.
     memory: TempDir,
-    at: Ipv4Addr,
-    /// Where nginx and a webhook are asked.
+    at: SocketAddr,
+    /// Where nginx, a Traefik and a webhook are asked.
     ask: SocketAddr,
     running: Option<Child>,
 }
 
 impl Place {
     /// One whose services take calls at this address.
-    pub async fn start(kind: &'static str, folder: &Path, at: Ipv4Addr) -> Self {
+    pub async fn start(kind: &'static str, folder: &Path, at: SocketAddr) -> Self {
         fs::create_dir_all(folder.join("ours")).unwrap();
         let memory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let mut place =
@@ -43,12 +43,13 @@ impl Place {
         let child = match self.kind {
             "nginx" => self.nginx(),
             "haproxy" => self.haproxy(),
+            "traefik" => self.traefik(),
             _ => self.webhook(),
         };
         self.running = Some(child);
-        if self.kind == "custom" {
+        if matches!(self.kind, "custom" | "traefik") {
             let is_there = async || tokio::net::TcpStream::connect(self.ask).await.is_ok();
-            wait_until("the webhook listens", is_there).await;
+            wait_until("it listens", is_there).await;
         } else {
             wait_until("the router runs", async || self.file("pid").exists()).await;
         }
@@ -116,6 +117,24 @@ impl Place {
         command.spawn().expect("there is haproxy")
     }
 
+    fn traefik(&self) -> Child {
+        fs::create_dir_all(self.file("dynamic")).unwrap();
+        let config = serde_json::json!({
+            "global": {"checkNewVersion": false, "sendAnonymousUsage": false},
+            "entryPoints": {"traefik": {"address": self.ask.to_string()}, "web": {"address": self.at.to_string()}},
+            "api": {"insecure": true},
+            "metrics": {"prometheus": {}},
+            "providers": {"file": {"directory": self.file("dynamic"), "watch": true}, "providersThrottleDuration": "100ms"},
+        });
+        fs::write(self.file("static.yml"), config.to_string()).unwrap();
+        let program = std::env::var_os("CHOIRMASTER_TEST_TRAEFIK");
+        let program = program.expect("CHOIRMASTER_TEST_TRAEFIK is set by tests/run, which gets Traefik");
+        let mut command = Command::new(program);
+        command.arg(format!("--configFile={}", self.file("static.yml").display()));
+        command.stdin(Stdio::null()).stdout(fs::File::create(self.file("error.log")).unwrap());
+        command.stderr(Stdio::null()).spawn().unwrap()
+    }
+
     /// What is set of an agent beside it, which waits so long for the calls of what has no share any more.
     pub fn settings(&self, drain: &str) -> Vec<String> {
         let file = |key: &str, name: &str| format!("{key}={}", self.file(name).display());
@@ -126,7 +145,16 @@ impl Place {
             set.push("custom.name=edge-1".to_owned());
             return set;
         }
-        set.extend([format!("{}.addresses={}", self.kind, self.at), format!("{}.user={user}", self.kind)]);
+        if self.kind == "traefik" {
+            let asked = format!("http://{}", self.ask);
+            set.extend([file("traefik.folder", "dynamic"), file("traefik.own", "ours")]);
+            set.extend([format!("traefik.api={asked}"), format!("traefik.metrics={asked}/metrics")]);
+            return set;
+        }
+        set.extend([
+            format!("{}.addresses={}", self.kind, self.at.ip()),
+            format!("{}.user={user}", self.kind),
+        ]);
         if self.kind == "nginx" {
             set.extend([
                 file("nginx.config", "main.conf"),
@@ -169,7 +197,7 @@ impl Drop for Place {
                 eprintln!("of {}: {log}", self.kind);
             }
             // Both end at once, with those that they have started.
-            processes::send(child.id(), if self.kind == "nginx" { Signal::TERM } else { Signal::INT });
+            processes::send(child.id(), if self.kind == "haproxy" { Signal::INT } else { Signal::TERM });
             let _ = child.wait();
         }
     }
