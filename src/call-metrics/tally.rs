@@ -26,7 +26,7 @@ pub struct Key {
     pub by_header: bool,
 }
 
-/// What was counted of a version. Each of its calls is in exactly one of `succeeded`, `client_errors`, `errors`, `failed`, `passed_over`,
+/// What was counted of a version. Each of its calls is in exactly one of `succeeded`, `client_errors`, `errors`, `failed`, `no_target`, `passed_over`,
 /// `broken_off`, `callers_gone`, `bad_bodies`, `upgraded` and `cut`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -46,6 +46,9 @@ pub struct Tally {
     pub repeated: u64,
     /// Of the repeated ones, those that the stable version failed, too.
     pub repeats_failed: u64,
+    /// Calls that the router itself refused, since it took none of the version's targets to be there.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub no_target: u64,
     /// Calls that passed it over, since it failed too many.
     pub passed_over: u64,
     /// Answers that broke off after their head was passed on.
@@ -146,7 +149,7 @@ impl Tally {
     pub fn merge_counts(&mut self, other: &Self) {
         let Self { calls, succeeded, client_errors, errors, failed, repeated, repeats_failed, .. } = other;
         let Self { passed_over, broken_off, callers_gone, bad_bodies, upgraded, cut, sent_again, .. } = other;
-        let Self { bytes_up, bytes_down, .. } = other;
+        let Self { bytes_up, bytes_down, no_target, .. } = other;
         let more = [
             (&mut self.calls, calls),
             (&mut self.succeeded, succeeded),
@@ -154,6 +157,7 @@ impl Tally {
             (&mut self.errors, errors),
             (&mut self.repeated, repeated),
             (&mut self.repeats_failed, repeats_failed),
+            (&mut self.no_target, no_target),
             (&mut self.passed_over, passed_over),
             (&mut self.broken_off, broken_off),
             (&mut self.callers_gone, callers_gone),
@@ -182,12 +186,13 @@ impl Tally {
 
     /// Calls with their outcome, which is a word; the sum of all is `calls`.
     #[must_use]
-    pub fn outcomes(&self) -> [(&'static str, u64); 10] {
+    pub fn outcomes(&self) -> [(&'static str, u64); 11] {
         [
             ("success", self.succeeded),
             ("client_error", self.client_errors),
             ("error", self.errors),
             ("failed", self.failed.iter().sum()),
+            ("no_target", self.no_target),
             ("passed_over", self.passed_over),
             ("broken_off", self.broken_off),
             ("caller_gone", self.callers_gone),

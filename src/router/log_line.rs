@@ -59,6 +59,8 @@ pub enum Outcome {
     /// It went on in another protocol.
     Upgraded,
     Failed(Failure),
+    /// The router took none of the variation's targets to be there, and answered itself.
+    NoTarget,
     BrokenOff,
     CallerGone,
 }

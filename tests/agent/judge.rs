@@ -47,6 +47,25 @@ fn times(us: Vec<u32>) -> StageCounts {
     counted(Tally { calls, succeeded: calls, times: Times::of(us), ..Tally::default() })
 }
 
+/// They are no calls of the version: it hasn't answered them.
+#[test]
+fn calls_without_a_target_break_a_limit_of_errors_and_are_in_no_number_that_is_told() {
+    let mut judge = Judge::new(&stage(RATE), UNTOLD_ALPHA);
+    let mut look = |no_target: u64| {
+        let counts = counted(Tally { calls: 990 + no_target, succeeded: 990, no_target, ..Tally::default() });
+        let new = counts.new_version();
+        assert_eq!((new.calls, new.errors, new.no_target), (990, 0, no_target));
+        (
+            judge.look(&counts, Duration::from_secs(1)).map(|breach| breach.text),
+            counts.conditions_hold(&stage(RATE)),
+        )
+    };
+    assert_eq!(look(10), (None, true));
+    let (breach, holds) = look(100);
+    insta::assert_snapshot!(breach.unwrap(), @r#"errorRate <0.02 is broken: 100 of 1090 calls of the new version failed or found no target (100 in all), which a version that keeps it shows with a probability of 1.5e-32 at most"#);
+    assert!(!holds);
+}
+
 /// Calls that fail independently of each other, looked at after every few of them.
 struct Run {
     rng: fastrand::Rng,

@@ -51,14 +51,18 @@ fn both_say_the_same_of_a_call() {
 #[test]
 fn how_a_call_ended_at_nginx_is_told_from_its_line() {
     let failed = |failure| Outcome::Failed(failure);
-    let cases: [(&[(usize, &str)], Outcome); 12] = [
+    let cases: [(&[(usize, &str)], Outcome); 13] = [
         (&[(5, "404"), (6, "404")], Outcome::Answered { status: 404, took_ms: 12 }),
         (&[(5, "101"), (6, "101")], Outcome::Upgraded),
         (&[(5, "502"), (6, "502"), (7, "-"), (8, "-"), (10, "0")], failed(Failure::Refused)),
         (&[(5, "504"), (6, "504"), (7, "-"), (8, "-"), (10, "0")], failed(Failure::Refused)),
         (&[(5, "502"), (6, "502"), (8, "-"), (10, "0")], failed(Failure::Died)),
         (&[(5, "504"), (6, "504"), (8, "-"), (10, "0")], failed(Failure::TimedOut)),
-        (&[(5, "502"), (6, "502"), (7, "-"), (8, "-"), (13, "cm_1f00_1")], failed(Failure::Refused)),
+        (&[(5, "502"), (6, "502"), (7, "-"), (8, "-"), (13, "cm_1f00_1")], Outcome::NoTarget),
+        (
+            &[(5, "502"), (6, "502, 502"), (7, "-, -"), (8, "-, -"), (13, "127.0.0.1:1, cm_1f00_1")],
+            failed(Failure::Refused),
+        ),
         // What it answered itself is its answer.
         (&[(5, "502"), (6, "502")], Outcome::Answered { status: 502, took_ms: 12 }),
         (&[(10, "4"), (11, "4")], Outcome::BrokenOff),
@@ -102,6 +106,7 @@ fn how_a_call_ended_at_haproxy_is_told_from_its_line() {
     for (state, outcome) in cases {
         assert_eq!(call(&haproxy(&[(10, state)])).outcome, outcome, "{state}");
     }
+    assert_eq!(call(&haproxy(&[(10, "SC"), (6, "-1"), (7, "-1")])).outcome, Outcome::NoTarget);
     let tcp = haproxy(&[(5, ""), (8, "0"), (2, "")]);
     assert_eq!(call(&tcp).outcome, Outcome::Passed { took_ms: 7 });
     assert_eq!(call(&tcp).bytes, Some((55, 52)));

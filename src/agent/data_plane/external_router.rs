@@ -326,6 +326,7 @@ impl DataPlane for ExternalRouter {
         let status = self.now();
         let seen_at = status.seen_ms.map(|at| self.lead.began() + Duration::from_millis(at));
         let departures = status.effective.iter().flat_map(|effective| &effective.departures);
+        let alarms = self.measured.iter().flat_map(|measured| measured.measure.alarms());
         let drifts = self.drifts.lock().unwrap_or_else(PoisonError::into_inner);
         View {
             phase: status.phase,
@@ -334,7 +335,7 @@ impl DataPlane for ExternalRouter {
             seen_at,
             is_reached: status.is_reached && status.seen.is_some(),
             trouble: status.trouble.clone(),
-            departures: departures.map(ToString::to_string).collect(),
+            departures: departures.map(ToString::to_string).chain(alarms).collect(),
             repairs: status.repairs,
             draining: status.draining.clone(),
             health: self.lead.found().borrow().health.clone(),

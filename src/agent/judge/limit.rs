@@ -69,8 +69,9 @@ impl Limit {
         let (new, pending) = (counts.judged(self.of), counts.in_flight_of(self.of));
         let q = match self.condition.metric {
             Metric::ErrorRate => {
-                let hits = if self.is_most { new.errors } else { new.calls - new.errors };
-                return LimitCounts { calls: new.calls, hits, pending };
+                let [calls, failed] = new.with_no_target();
+                let hits = if self.is_most { failed } else { calls - failed };
+                return LimitCounts { calls, hits, pending };
             }
             Metric::ResponseTime(Statistic::Median) => 0.5,
             Metric::ResponseTime(Statistic::Quantile(q)) => q,
@@ -97,7 +98,7 @@ impl Limit {
         if evidence < -alpha.ln() {
             return None;
         }
-        let what = self.hit();
+        let what = self.hit(counts.judged(self.of).no_target);
         let since = since.map_or_else(String::new, |since| {
             format!(" since {} into the stage", show_millis(since.as_secs() * 1_000))
         });
@@ -118,10 +119,13 @@ impl Limit {
         name.map_or_else(|| "the new version".to_owned(), |name| format!("variation {name}"))
     }
 
-    /// What calls on the wrong side do.
-    fn hit(&self) -> String {
+    /// What calls on the wrong side do. `no_target`: so many found no target in the whole stage.
+    fn hit(&self, no_target: u64) -> String {
         let threshold = self.condition.threshold;
         match (self.condition.metric, self.is_most) {
+            (Metric::ErrorRate, true) if no_target > 0 => {
+                format!("failed or found no target ({no_target} in all)")
+            }
             (Metric::ErrorRate, true) => "failed".to_owned(),
             (Metric::ErrorRate, false) => "did not fail".to_owned(),
             (Metric::ResponseTime(_), true) => format!("took more than {threshold} ms"),

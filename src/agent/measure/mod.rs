@@ -11,10 +11,11 @@
 //! What counts: **calls** are those that a version had to answer. Calls that passed it over, whose caller left or sent a body
 //! without an end, that went on in another protocol, or that the proxy itself ended say nothing of it. **Errors** are answers
 //! with a status from 500 on, answers that broke off, and calls that it failed before anything was passed on, whether the
-//! stable version carried them out afterwards or not: those are in no number of the stable one. **Times** are those of the
-//! calls without an error; an answer with a status from 400 to 499 is one of these. Calls that asked for a version by a header
-//! are no part of the split, and in no number that is told. Where they are all that a version gets, since its stage gives it no
-//! share, its conditions are held against them.
+//! stable version carried them out afterwards or not: those are in no number of the stable one. **Times** are those of the calls
+//! without an error; an answer with a status from 400 to 499 is one of these. **No target** was there for calls that the router itself
+//! refused, since it took none of the version's targets to be there: they are in no other number, but a limit of errors is held against
+//! them too. Calls that asked for a version by a header are no part of the split, and in no number that is told. Where they are all that
+//! a version gets, since its stage gives it no share, its conditions are held against them.
 //!
 //! Where calls stay with a version, the parts are groups of users, over the whole stage. Else they are intervals of the
 //! manager's time.

@@ -20,13 +20,21 @@ pub struct Side {
     pub repeated: u64,
     /// Calls beside these that went to the base version at once, since this one failed too many.
     pub passed_over: u64,
+    /// Calls beside these that the router refused, since it took none of this version's targets to be there.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub no_target: u64,
     /// Of the calls without an error.
     pub times: Times,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 impl Side {
     pub(super) fn is_empty(&self) -> bool {
-        self.calls == 0 && self.passed_over == 0
+        self.calls == 0 && self.passed_over == 0 && self.no_target == 0
     }
 
     pub(super) fn add(&mut self, tally: &Tally) {
@@ -34,6 +42,7 @@ impl Side {
         self.errors += tally.failures();
         self.repeated += tally.repeated;
         self.passed_over += tally.passed_over;
+        self.no_target += tally.no_target;
         self.times.merge(&tally.times);
         self.times.merge(&tally.client_error_times);
     }
@@ -43,6 +52,7 @@ impl Side {
         self.errors += other.errors;
         self.repeated += other.repeated;
         self.passed_over += other.passed_over;
+        self.no_target += other.no_target;
         self.times.merge(&other.times);
     }
 
@@ -50,6 +60,11 @@ impl Side {
     #[must_use]
     pub fn error_rate(&self) -> f64 {
         if self.calls == 0 { 0.0 } else { self.errors as f64 / self.calls as f64 }
+    }
+
+    /// Calls that a limit of errors is held against, and those of them that failed or found no target.
+    pub(crate) fn with_no_target(&self) -> [u64; 2] {
+        [self.calls, self.errors].map(|number| number + self.no_target)
     }
 
     /// Times of the calls without an error, in milliseconds: exactly while there are few, the median to half a percent from
@@ -63,7 +78,10 @@ impl Side {
     pub(super) fn value_of(&self, metric: Metric) -> f64 {
         let summary = || self.summary();
         match metric {
-            Metric::ErrorRate => self.error_rate(),
+            Metric::ErrorRate => {
+                let [calls, failed] = self.with_no_target();
+                if calls == 0 { 0.0 } else { failed as f64 / calls as f64 }
+            }
             Metric::ResponseTime(Statistic::Median) => summary().median,
             Metric::ResponseTime(Statistic::Minimum) => summary().minimum,
             Metric::ResponseTime(Statistic::Maximum) => summary().maximum,

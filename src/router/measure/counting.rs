@@ -73,6 +73,10 @@ impl Counted {
                 tally.failed[failure as usize] += 1;
                 None
             }
+            Outcome::NoTarget => {
+                tally.no_target += 1;
+                return;
+            }
             Outcome::BrokenOff => {
                 tally.broken_off += 1;
                 None

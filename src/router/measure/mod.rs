@@ -47,7 +47,7 @@ use std::{
 };
 
 use crate::log_line::{LogPath, Logged, NotALine};
-use call_metrics::{CallMetrics, Cursor, Moment, Reading, Retention, Timeline};
+use call_metrics::{CallMetrics, Cursor, Key, Moment, Reading, Retention, Tally, Timeline};
 use serde::Serialize;
 use tokio::time::{Instant, sleep, sleep_until};
 use traffic::{
@@ -163,6 +163,8 @@ struct Inside {
     last_answer: LastAnswer,
     /// Why nothing is counted now.
     uncounted: Option<String>,
+    /// Services whose stable variation had calls without a target in the last interval, each with a sentence.
+    alarms: BTreeMap<String, String>,
     call_metrics: CallMetrics,
     reception: Reception,
     /// Calls of intervals that were not measured.
@@ -206,6 +208,12 @@ impl Measure {
     #[must_use]
     pub fn uncounted(&self) -> Option<String> {
         self.inside().uncounted.clone()
+    }
+
+    /// What somebody is to look at now, in sentences: calls of stable variations for which the router took no target to be there.
+    #[must_use]
+    pub fn alarms(&self) -> Vec<String> {
+        self.inside().alarms.values().cloned().collect()
     }
 
     /// Closes intervals from now on, as long as the answer is held: what the router says of its totals tells what was lost, or counts it.
@@ -278,6 +286,7 @@ impl Inside {
             losses: Losses::default(),
             last_answer: LastAnswer::default(),
             uncounted: None,
+            alarms: BTreeMap::new(),
             call_metrics: CallMetrics::new(timeline, room, fastrand::u64(1..)),
             reception: Reception { lost: Some(0), ..Reception::default() },
             gone: 0,
@@ -316,6 +325,7 @@ impl Inside {
         let moment = Moment::now();
         let counted = self.counting.take();
         let calls: u64 = counted.iter().map(|(_, tally)| tally.calls).sum();
+        self.note_alarms(&counted);
         let (lost, late) = match verdict {
             losses::Verdict::Told { lost, late } => (lost, late),
             losses::Verdict::Untold => {
@@ -343,6 +353,29 @@ impl Inside {
             }
         }
         self.call_metrics.close(open);
+    }
+
+    /// Notes which services had calls without a target of their stable variation.
+    fn note_alarms(&mut self, counted: &[(Arc<Key>, Tally)]) {
+        let mut calls = BTreeMap::<&Key, u64>::new();
+        for (key, tally) in
+            counted.iter().filter(|(key, tally)| tally.no_target > 0 && self.splits.is_stable(key))
+        {
+            *calls.entry(key).or_default() += tally.no_target;
+        }
+        let sentence = |(key, calls): (&Key, u64)| {
+            let Key { service, variation, .. } = key;
+            let text =
+                format!("{service}: {calls} calls found no target of its stable variation {variation}");
+            (service.clone(), text)
+        };
+        let alarms: BTreeMap<String, String> = calls.into_iter().map(sentence).collect();
+        for (service, text) in &alarms {
+            if !self.alarms.contains_key(service) {
+                tracing::error!("{text}");
+            }
+        }
+        self.alarms = alarms;
     }
 
     /// Takes in what a router says that it has counted, which it was asked while these splits were in force.

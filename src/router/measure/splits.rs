@@ -35,6 +35,8 @@ pub struct Splits {
 struct Windows {
     /// The last is the newest.
     windows: VecDeque<Window>,
+    /// The stable variation, as it was wanted last.
+    stable: String,
     /// For calls that were given out while none was in force.
     between: BTreeMap<String, Keys>,
 }
@@ -117,6 +119,7 @@ impl Splits {
             let split = named.map_or_else(|| wanted.number.to_string(), str::to_owned);
             let windows = self.services.entry(name.to_owned()).or_default();
             windows.between = keys(service, "");
+            windows.stable = service.variations.first().map(|one| one.name.to_string()).unwrap_or_default();
             let keys = keys(service, &split);
             let table = service.table.clone();
             self.opened += 1;
@@ -126,6 +129,11 @@ impl Splits {
                 windows.windows.pop_front();
             }
         }
+    }
+
+    /// Whether a variation is its service's stable one.
+    pub fn is_stable(&self, key: &Key) -> bool {
+        self.services.get(&key.service).is_some_and(|windows| windows.stable == key.variation)
     }
 
     /// The number of the window of each service in which calls are given out now.

@@ -28,7 +28,7 @@ use crate::{
     world::{
         backend::Backend,
         caller::Caller,
-        place::free_port,
+        place::{self, free_port},
         wants::{HEADER, RULE, number, rule, service, wanted},
     },
 };
@@ -170,6 +170,59 @@ pub async fn calls_are_counted_by_how_they_ended<R: Real>() {
     assert!(counts.all.keys().all(|key| key.split == "stage" && *key.shares == [7_000, 3_000]));
     let reception = counts.measure.reception();
     assert_eq!((reception.lost, reception.not_measured, reception.nonsense), (Some(0), 0, 0));
+}
+
+/// Such as nginx after some failures, and `HAProxy` in maintenance: it is the router that fails these calls.
+pub async fn calls_without_a_target_are_counted_apart<R: Real>() {
+    let real = R::start_logging_exactly().await;
+    let folder = tempfile::tempdir().unwrap();
+    let log = path_in(folder.path(), "lines");
+    let measure = measure_at(&log);
+    let router = real.open_logging(&log, Some(&measure));
+    let (a, ports) = (Backend::start("A").await, [free_port(), free_port()]);
+    let at_a = a.target.to_string().parse().unwrap();
+    let of = |name: &str, port: u16, names: [&str; 2]| {
+        let backends = names
+            .map(|name| Backend::elsewhere(name, if name == "A" { at_a } else { place::at(free_port()) }));
+        let mut spec = service(name, port, &backends, &[5_000, 5_000]);
+        spec.hash = R::HASH;
+        spec.sticky = Some(StickyTo::Header(HEADER.parse().unwrap()));
+        let dead = spec.variations.iter_mut().find(|variation| variation.name.as_str() == "B").unwrap();
+        dead.targets.push(place::at(free_port()).to_string().parse().unwrap());
+        spec
+    };
+    let (tried, stable) = (of("checkout", ports[0], ["A", "B"]), of("shop", ports[1], ["B", "A"]));
+    done(&router, &wanted(1, &[&tried, &stable])).await;
+    let mut counts = Counts::begin(Arc::clone(&measure), &router).await;
+    for (spec, port, which) in [(&tried, ports[0], 1), (&stable, ports[1], 0)] {
+        real.take_out(spec.name.as_str()).await;
+        let (of_b, of_a) = (user_of(spec, which), user_of(spec, 1 - which));
+        let without_target = async |counts: &mut Counts| {
+            let _ = Caller::new(real.at(port)).try_get("/", &[(HEADER, &of_b)]).await;
+            counts.read();
+            let of = counts.all.iter().filter(|(key, _)| key.service == spec.name.as_str());
+            of.map(|(_, tally)| tally.no_target).sum::<u64>() > 1
+        };
+        wait_until("it takes none to be there", async || without_target(&mut counts).await).await;
+        assert_eq!(Caller::new(real.at(port)).variation(&[(HEADER, &of_a)]).await, "A");
+    }
+    for (key, tally) in counts.all.iter().filter(|(key, _)| key.variation == "B") {
+        let failed: u64 = tally.failed.iter().sum();
+        assert_eq!(tally.calls, tally.no_target + failed, "{key:?} {tally:?}");
+        assert!(tally.times.is_empty() && tally.failures() == failed, "{tally:?}");
+    }
+    // Somebody is to look at the one of which nothing else is left.
+    let alarms = async || {
+        let _ = Caller::new(real.at(ports[1])).try_get("/", &[(HEADER, &user_of(&stable, 0))]).await;
+        measure.alarms()
+    };
+    wait_until("it is an alarm", async || {
+        let alarms = alarms().await;
+        alarms.len() == 1
+            && alarms[0].starts_with("shop: ")
+            && alarms[0].ends_with(" calls found no target of its stable variation B")
+    })
+    .await;
 }
 
 /// Of how many groups the users are that have this variation.

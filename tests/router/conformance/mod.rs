@@ -55,6 +55,9 @@ pub trait Real: Sized + Send + Sync {
     /// Gives half of what a variation of this service has to others, behind the back of who leads it.
     async fn meddle(&self, service: &str);
 
+    /// Has it take none of the targets of B to be there, which refuse connections, behind the back of who leads it.
+    async fn take_out(&self, service: &str);
+
     /// Puts something there that is marked as ours and that nobody wanted. Gives the word by which it is listed.
     async fn leave_over(&self) -> String;
 
@@ -149,6 +152,7 @@ macro_rules! conformance {
             faults::nonsense_is_told_from_answers_and_has_an_end
             faults::a_router_that_is_away_is_told_so
             measured::calls_are_counted_by_how_they_ended
+            measured::calls_without_a_target_are_counted_apart
             measured::nobody_waits_for_a_line_whatever_becomes_of_it
             measured::lines_that_are_lost_are_known_and_nothing_is_said_of_their_interval
             measured::a_call_whose_line_comes_late_is_one_call_and_no_lost_one

@@ -104,6 +104,10 @@ impl Real for RealCustom {
         self.haproxy.meddle(service).await;
     }
 
+    async fn take_out(&self, service: &str) {
+        self.haproxy.take_out(service).await;
+    }
+
     async fn leave_over(&self) -> String {
         self.haproxy.leave_over().await
     }

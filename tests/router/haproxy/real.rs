@@ -177,6 +177,16 @@ impl Real for RealHaproxy {
         }
     }
 
+    async fn take_out(&self, service: &str) {
+        let mut runtime = self.runtime().await;
+        let backend = format!("choirmaster:{service}:B");
+        let state = runtime.ask(&format!("show servers state {backend}")).await;
+        let servers = state.lines().skip(2).filter_map(|line| line.split(' ').nth(3));
+        for server in servers {
+            runtime.obeys(&format!("set server {backend}/{server} state maint")).await;
+        }
+    }
+
     async fn leave_over(&self) -> String {
         let text = fs::read_to_string(self.section()).unwrap();
         let ghost =

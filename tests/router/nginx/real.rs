@@ -168,6 +168,9 @@ impl Real for RealNginx {
         }
     }
 
+    /// It takes servers out that refuse a few connections in a row.
+    async fn take_out(&self, _: &str) {}
+
     async fn leave_over(&self) -> String {
         let name = "00000000deadbeef";
         let folder = self.buckets().join(name).join("0123456789abcdef/1");

@@ -18,7 +18,8 @@ pub fn read_line<'l>(fields: &[&'l str; 15]) -> Option<Line<'l>> {
         let ms: i64 = part.parse().ok()?;
         took_ms = took_ms.saturating_add(u32::try_from(ms.max(0)).unwrap_or(u32::MAX));
     }
-    let outcome = outcome_of(state, status, took_ms)?;
+    let is_queued = !queue.starts_with('-');
+    let outcome = outcome_of(state, status, took_ms, is_queued)?;
     let bytes = (up.parse().ok()?, down.parse().ok()?);
     Some(Line {
         service,
@@ -33,8 +34,8 @@ pub fn read_line<'l>(fields: &[&'l str; 15]) -> Option<Line<'l>> {
     })
 }
 
-/// What the two letters say in which a stream ended: who ended it, and in which state.
-fn outcome_of(state: &str, status: Option<i32>, took_ms: u32) -> Option<Outcome> {
+/// What the two letters say in which a stream ended: who ended it, and in which state. `is_queued`: some server was to have it.
+fn outcome_of(state: &str, status: Option<i32>, took_ms: u32, is_queued: bool) -> Option<Outcome> {
     let mut letters = state.chars();
     let (who, when) = (letters.next()?, letters.next()?);
     Some(match (who, when) {
@@ -48,6 +49,7 @@ fn outcome_of(state: &str, status: Option<i32>, took_ms: u32) -> Option<Outcome>
         },
         // The caller, or its time was up; or an operator ended it.
         ('C' | 'c' | 'K' | 'U', _) | ('P' | 'R' | 'I' | 'L', 'R' | '-') => Outcome::CallerGone,
+        (_, 'C') if !is_queued => Outcome::NoTarget,
         // There was no place, or no connection.
         (_, 'Q' | 'C') => Outcome::Failed(Failure::Refused),
         ('s', 'H') => Outcome::Failed(Failure::TimedOut),

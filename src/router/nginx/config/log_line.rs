@@ -16,6 +16,8 @@ pub fn read_line<'l>(fields: &[&'l str; 16]) -> Option<Line<'l>> {
     let outcome = match status {
         _ if tries == 0 => Outcome::CallerGone,
         CALLER_GONE => Outcome::CallerGone,
+        // It names the upstream where it tried none of its servers.
+        _ if !is_connected && !self::tries(addresses).any(is_address) => Outcome::NoTarget,
         _ if !is_connected => Outcome::Failed(Failure::Refused),
         GATEWAY_TIMEOUT if !is_answered => Outcome::Failed(Failure::TimedOut),
         _ if !is_answered => Outcome::Failed(Failure::Died),
@@ -66,6 +68,11 @@ fn tries(field: &str) -> impl Iterator<Item = &str> {
 /// Also those behind a redirect within nginx, which a variation may ask for.
 fn attempts(field: &str) -> impl Iterator<Item = &str> {
     field.split(", ").flat_map(|one| one.split(" : "))
+}
+
+/// Whether it is that of a server, and not the name of an upstream.
+fn is_address(tried: &str) -> bool {
+    tried.contains(':')
 }
 
 /// What it writes of the last one.
