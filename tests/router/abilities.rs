@@ -119,11 +119,11 @@ async fn traefik_can_do_what_the_readme_and_the_code_say() {
 /// What stands behind it here is an `HAProxy`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_webhook_takes_nothing_from_what_its_router_can_do() {
+    const COUNTED: &str = "what it tells, no times";
     let found = tried::try_all(&Led::<RealCustom>::start().await).await;
     let mut of_haproxy = tried::column(RealHaproxy::NAME);
     let mut own: Vec<_> =
         of_haproxy.iter().map(|(row, _)| (row.clone(), "as its router".to_owned())).collect();
-    const COUNTED: &str = "what it tells, no times";
     for column in [&mut of_haproxy, &mut own] {
         column.last_mut().unwrap().1 = COUNTED.to_owned();
     }

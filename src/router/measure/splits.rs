@@ -34,7 +34,7 @@ pub struct Splits {
 #[derive(Debug, Default)]
 struct Windows {
     /// The last is the newest.
-    windows: VecDeque<Window>,
+    all: VecDeque<Window>,
     /// The stable variation, as it was wanted last.
     stable: String,
     /// For calls that were given out while none was in force.
@@ -87,7 +87,7 @@ impl Splits {
     pub fn changing(&mut self, wanted: &DesiredConfig, moment: Moment) {
         let mut ending = Vec::new();
         for (name, windows) in &self.services {
-            let Some(window) = windows.windows.back().filter(|window| window.to_ms.is_none()) else {
+            let Some(window) = windows.all.back().filter(|window| window.to_ms.is_none()) else {
                 continue;
             };
             let service = wanted.service(name);
@@ -97,7 +97,7 @@ impl Splits {
             }
         }
         for name in ending {
-            let window = self.services.get_mut(&name).and_then(|windows| windows.windows.back_mut());
+            let window = self.services.get_mut(&name).and_then(|windows| windows.all.back_mut());
             if let Some(window) = window {
                 window.to_ms = Some(moment.wall_ms - BEHIND_MS);
             }
@@ -107,12 +107,12 @@ impl Splits {
     /// What is wanted is in force.
     pub fn told(&mut self, wanted: &DesiredConfig, moment: Moment) {
         self.services.retain(|name, windows| {
-            wanted.service(name).is_some() || windows.windows.iter().any(|window| window.is_young(moment))
+            wanted.service(name).is_some() || windows.all.iter().any(|window| window.is_young(moment))
         });
         for service in wanted.services() {
             let name = service.name.as_str();
             let named = self.name(wanted.number, name);
-            let goes_on = self.services.get(name).and_then(|windows| windows.windows.back());
+            let goes_on = self.services.get(name).and_then(|windows| windows.all.back());
             if goes_on.is_some_and(|window| window.to_ms.is_none() && window.is_of(service, named)) {
                 continue;
             }
@@ -124,9 +124,9 @@ impl Splits {
             let table = service.table.clone();
             self.opened += 1;
             let (number, from_ms) = (self.opened, moment.wall_ms);
-            windows.windows.push_back(Window { number, from_ms, to_ms: None, split, table, keys });
-            while windows.windows.len() > MOST_WINDOWS {
-                windows.windows.pop_front();
+            windows.all.push_back(Window { number, from_ms, to_ms: None, split, table, keys });
+            while windows.all.len() > MOST_WINDOWS {
+                windows.all.pop_front();
             }
         }
     }
@@ -139,7 +139,7 @@ impl Splits {
     /// The number of the window of each service in which calls are given out now.
     pub fn in_force(&self) -> BTreeMap<String, u64> {
         let in_force = self.services.iter().filter_map(|(service, windows)| {
-            let window = windows.windows.back().filter(|window| window.to_ms.is_none())?;
+            let window = windows.all.back().filter(|window| window.to_ms.is_none())?;
             Some((service.clone(), window.number))
         });
         in_force.collect()
@@ -148,8 +148,7 @@ impl Splits {
     /// Where calls are counted of which is known that they ended since this window was in force, if any was: in its split, if it still is.
     pub fn key_since(&self, window: Option<u64>, of: &CounterKey) -> Option<&Arc<Key>> {
         let windows = self.services.get(&of.service)?;
-        let in_force =
-            windows.windows.back().filter(|last| last.to_ms.is_none() && Some(last.number) == window);
+        let in_force = windows.all.back().filter(|last| last.to_ms.is_none() && Some(last.number) == window);
         let keys = in_force.map_or(&windows.between, |window| &window.keys).get(&of.variation)?;
         Some(keys.of(of.by_header))
     }
@@ -159,11 +158,10 @@ impl Splits {
         let Some(windows) = self.services.get(line.service) else { return LineTarget::Unknown };
         let Some(variation) = line.variation else { return LineTarget::Unserved };
         let chosen = line.chosen_ms.and_then(|ms| i64::try_from(ms).ok());
-        let window = chosen.and_then(|at| windows.windows.iter().rev().find(|window| window.holds(at)));
+        let window = chosen.and_then(|at| windows.all.iter().rev().find(|window| window.holds(at)));
         let keys = window.map_or(&windows.between, |window| &window.keys).get(variation);
         // A variation that isn't wanted any more was given out before.
-        let keys =
-            keys.or_else(|| windows.windows.iter().rev().find_map(|window| window.keys.get(variation)));
+        let keys = keys.or_else(|| windows.all.iter().rev().find_map(|window| window.keys.get(variation)));
         match keys {
             Some(keys) => LineTarget::Key(keys.of(line.by_header)),
             None => LineTarget::Unknown,

@@ -195,8 +195,8 @@ async fn call(
         return Err(head.lines().next().unwrap_or_default().to_owned());
     }
     let given = head.lines().filter_map(|line| line.split_once(": "));
-    let given = given.filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie"));
-    if let Some((_, given)) = given.last() {
+    let mut given = given.filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie"));
+    if let Some((_, given)) = given.next_back() {
         *cookie = given.split(';').next().map(str::to_owned);
     }
     if !head.to_ascii_lowercase().contains("connection: close") {

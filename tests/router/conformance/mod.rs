@@ -26,6 +26,8 @@ pub trait Real: Sized + Send + Sync {
     const RELOADS: bool = true;
     /// So many services are led at once.
     const MANY: usize = 400;
+    /// So many changes of shares, or a part of them, are made while calls are counted.
+    const CHANGES: u32 = 10_000;
     /// How the lines of an adopted service say that ours come to its configuration.
     const LED_BY: &'static str;
 

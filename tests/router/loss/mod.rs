@@ -38,9 +38,9 @@ use crate::{
     },
 };
 
-/// All calls and changes, of which a run of the tests makes a twentieth.
-const CALLS: u32 = 1_000_000;
-const CHANGES: u32 = 10_000;
+/// Calls for each change.
+const CALLS: u32 = 100;
+/// A run of the tests makes one of so many parts of all changes.
 pub const PARTS: u32 = 20;
 /// Where it is set, all of them are made.
 const ALL: &str = "CHOIRMASTER_TEST_ALL_CHANGES";
@@ -50,9 +50,10 @@ pub fn is_all() -> bool {
     std::env::var_os(ALL).is_some()
 }
 
-/// How many there are to be.
-fn scale() -> (u32, u32) {
-    if is_all() { (CALLS, CHANGES) } else { (CALLS / PARTS, CHANGES / PARTS) }
+/// How many calls and changes there are to be.
+fn scale<R: Real>() -> (u32, u32) {
+    let changes = if is_all() { R::CHANGES } else { R::CHANGES / PARTS };
+    (changes * CALLS, changes)
 }
 
 /// Targets that write down what they carry out, each into a file of its own.
@@ -116,7 +117,7 @@ pub async fn calls_while_shares_change<R: Real>(
     let folder = tempfile::tempdir().unwrap();
     let names = ["A", "B", "C"];
     let targets = Targets::start(&names, folder.path()).await;
-    let port = place::free_port();
+    let port = real.port();
     let mut spec = service("checkout", port, &targets.backends, &[10_000, 0, 0]);
     spec.hash = R::HASH;
     // Each call by itself, so that every caller goes back and forth.
@@ -150,7 +151,7 @@ pub async fn calls_while_shares_change<R: Real>(
 pub async fn no_call_is_lost_cut_or_doubled_by_changes_of_shares<R: Real>() {
     let real = R::start().await;
     let router = real.open();
-    let outcome = calls_while_shares_change(&real, scale(), async |number, spec| {
+    let outcome = calls_while_shares_change(&real, scale::<R>(), async |number, spec| {
         let applied = router.apply(&wanted(u64::from(number) + 1, &[spec])).await.unwrap();
         applied.was_reloaded
     })

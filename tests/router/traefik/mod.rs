@@ -1,6 +1,7 @@
 //! A real Traefik.
 
 mod counts;
+mod loss;
 mod real;
 mod texts;
 mod users;

@@ -183,6 +183,8 @@ impl Real for RealTraefik {
     const HASH: HashFunction = HashFunction::Murmur2;
     const RELOADS: bool = false;
     const MANY: usize = 20;
+    /// Each waits for it to take a file.
+    const CHANGES: u32 = 1_000;
     const LED_BY: &'static str = "nothing: its file comes into";
 
     async fn start() -> Self {
