@@ -14,7 +14,10 @@ impl Traefik {
             return Err(unable(AdoptError::Led { name: service.to_owned() }));
         }
         let found = adopt(&raw, &entry_points, service).map_err(unable)?;
-        let router = [format!("# nothing: its file comes into {}", self.settings.folder.display())];
+        let router = match &self.settings.folder {
+            Some(folder) => [format!("# nothing: its file comes into {}", folder.display())],
+            None => ["# nothing: it is told by REST".to_owned()],
+        };
         Ok(found.lines(&router, &format!("the router {service}")))
     }
 }

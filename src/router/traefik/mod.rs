@@ -1,10 +1,13 @@
-//! Traefik, by a file of its file provider, and read back over its API. What it is told stands in [`config`].
+//! Traefik, by a file of its file provider or a call of its REST provider, and read back over its API. What it is told stands in
+//! [`config`].
 //!
 //! # What an operator sets up
 //!
 //! - `providers.file.directory`, a folder that Traefik watches. This program puts one file there, `choirmaster.yml`.
 //! - Beside that folder, on the same file system, one of ours: what is to come into it is written there first, because Traefik reads each
 //!   file of its folder, hidden ones too, and one that isn't whole takes everything away that it said before.
+//! - Or `providers.rest.insecure: true`, and nobody else who calls that: each call replaces all that was told so. What it was told it
+//!   forgets when it is started anew; it is then told again.
 //! - `api`, at an entry point that this machine alone reaches: `api.insecure: true` with `entryPoints.traefik.address: 127.0.0.1:8080`.
 //! - An entry point for each port of a service.
 //! - `metrics.prometheus: {}`, for calls to be counted.
@@ -15,7 +18,7 @@
 //! Where it goes by no part of it, the file that was there before is put back. What is in force already isn't written again, since each
 //! change begins the round of calls anew. Nothing is loaded anew, and no connection ends.
 //!
-//! In our folder: `choirmaster.yml` while it is being written, `newest` (the newest number that was ever applied), `lock`.
+//! In our folder: `choirmaster.yml` while it is being written, or what it was told last by REST, `newest` (the newest number that was ever applied), `lock`.
 
 mod adopt;
 mod api;
@@ -34,13 +37,13 @@ use tokio::time::{Instant, sleep};
 use traffic::{
     RouterKind,
     desired::{DesiredConfig, Number},
-    observed::ObservedConfig,
+    observed::{ObservedConfig, differences},
 };
 
 pub use self::options::Options;
 use self::{
     api::Api,
-    config::{RawData, Unable, number_in, render},
+    config::{Provider, RawData, Unable, body_of, number_in, render},
 };
 use crate::{
     Answer, Applied, Checked, Operations, Router, RouterError,
@@ -55,14 +58,17 @@ const NAME: &str = "Traefik";
 /// Our file.
 const FILE: &str = "choirmaster.yml";
 
+/// What it is told by REST where it is to do nothing: it passes over what has no section at all.
+const NOTHING: &str = r#"{"http":{"routers":{}}}"#;
+
 /// Until it is asked once more whether it has taken a file.
 const ONCE_MORE: Duration = Duration::from_millis(50);
 
 /// Where Traefik is, and what is ours of it.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The folder of its file provider.
-    pub folder: PathBuf,
+    /// The folder of its file provider; none: it is told by its REST provider.
+    pub folder: Option<PathBuf>,
     /// The folder of what isn't for it, on the same file system.
     pub own: PathBuf,
     /// Its API, with a slash at the end.
@@ -105,9 +111,12 @@ impl Traefik {
     ///
     /// As [`Self::open`].
     pub fn open_on(settings: Settings, disk: Disk) -> Result<Self, RouterError> {
-        let api = Api::new(settings.api.clone(), settings.time_limit)?;
+        let provider = if settings.folder.is_some() { Provider::File } else { Provider::Rest };
+        let api = Api::new(settings.api.clone(), provider, settings.time_limit)?;
         let leadership = Leadership::open(settings.own.clone(), disk)?;
-        check_folders(&settings.folder, &settings.own)?;
+        if let Some(folder) = &settings.folder {
+            check_folders(folder, &settings.own)?;
+        }
         Ok(Self { settings, api, leadership, measure: None })
     }
 
@@ -117,8 +126,9 @@ impl Traefik {
         Self { measure: Some(measure), ..self }
     }
 
+    /// Our file, in its folder or in ours.
     fn file(&self) -> PathBuf {
-        self.settings.folder.join(FILE)
+        self.settings.folder.as_ref().unwrap_or(&self.settings.own).join(FILE)
     }
 
     fn text(&self) -> Result<Option<String>, RouterError> {
@@ -126,13 +136,28 @@ impl Traefik {
         Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
+    /// What it does that it was told by REST, which nobody else has told it something by; none where it goes by a file.
+    async fn told_by_rest(&self) -> Result<Option<ObservedConfig>, RouterError> {
+        if self.settings.folder.is_some() {
+            return Ok(None);
+        }
+        let raw = self.api.raw().await?;
+        if let Some(other) = raw.of_others().next() {
+            let what =
+                format!("somebody else has told it of {other} by REST, which would go by what is told now");
+            return Err(RouterError::Unable { router: NAME, what });
+        }
+        Ok(Some(raw.observed()))
+    }
+
     async fn apply_now(&self, wanted: &DesiredConfig) -> Result<Applied, RouterError> {
         let _leader = self.leadership.lead().await?;
         let asked = wanted.number;
         self.leadership.lead_by(asked)?;
         let applied = Applied { number: asked, was_reloaded: false };
-        let before = self.text()?;
-        if wanted.services().is_empty() && before.is_none() {
+        let (before, told) = (self.text()?, self.told_by_rest().await?);
+        let has_nothing = before.is_none() && told.as_ref().is_none_or(|told| told.number.is_none());
+        if wanted.services().is_empty() && has_nothing {
             return Ok(applied);
         }
         let entry_points = self.api.entry_points().await?;
@@ -141,8 +166,9 @@ impl Traefik {
         if let Some(measure) = &self.measure {
             measure.changing(wanted);
         }
-        if before.as_ref() != Some(&text) {
-            self.put(&text)?;
+        let does = |told: &ObservedConfig| differences(wanted, told).is_empty();
+        if before.as_ref() != Some(&text) || !told.as_ref().is_none_or(does) {
+            self.put(&text).await?;
         }
         match self.taken(asked).await? {
             None => {
@@ -153,19 +179,31 @@ impl Traefik {
             }
             Some(said) => {
                 match before.filter(|before| number_in(before).is_some()) {
-                    Some(before) => self.put(&before)?,
-                    None => self.leadership.disk().remove(&self.file())?,
+                    Some(before) => self.put(&before).await?,
+                    None => self.take_away().await?,
                 }
                 Err(RouterError::Refused { router: NAME, said })
             }
         }
     }
 
-    /// Puts our file into its folder, whole.
-    fn put(&self, text: &str) -> Result<(), RouterError> {
+    /// Tells it this: by our file in its folder, whole, or by REST.
+    async fn put(&self, text: &str) -> Result<(), RouterError> {
         let draft = self.settings.own.join(FILE);
         self.leadership.disk().replace(&draft, text.as_bytes())?;
-        self.leadership.disk().rename(&draft, &self.file())
+        if self.settings.folder.is_some() {
+            return self.leadership.disk().rename(&draft, &self.file());
+        }
+        self.leadership.disk().step().map_err(disk::at(&draft))?;
+        self.api.put(body_of(text)).await
+    }
+
+    /// Tells it nothing any more.
+    async fn take_away(&self) -> Result<(), RouterError> {
+        if self.settings.folder.is_none() {
+            self.api.put(NOTHING).await?;
+        }
+        self.leadership.disk().remove(&self.file())
     }
 
     /// Waits until it goes by this state. Why it doesn't, where it has it and goes by no part of it.
@@ -177,10 +215,14 @@ impl Traefik {
                 return Ok(raw.fault());
             }
             if Instant::now() >= until {
-                let doing = format!(
-                    "going by {}: is its folder that of providers.file.directory, with watch, and is no other file there broken?",
-                    self.file().display()
-                );
+                let doing = if self.settings.folder.is_some() {
+                    format!(
+                        "going by {}: is its folder that of providers.file.directory, with watch, and is no other file there broken?",
+                        self.file().display()
+                    )
+                } else {
+                    "going by what it was told by REST".to_owned()
+                };
                 return Err(RouterError::Silent { router: NAME, within: self.settings.load_within, doing });
             }
             sleep(ONCE_MORE).await;
@@ -190,6 +232,10 @@ impl Traefik {
     async fn read_now(&self) -> Result<ObservedConfig, RouterError> {
         let raw = self.api.raw().await?;
         let mut observed = raw.observed();
+        if self.settings.folder.is_none() {
+            observed.left_over = strange(&raw, &observed);
+            return Ok(observed);
+        }
         let written = self.text()?.as_deref().and_then(number_in);
         if written.is_some() && observed.number.is_none() {
             // One that was just started has read no file yet: nothing was changed by anybody.
@@ -210,7 +256,8 @@ impl Traefik {
         let raw = self.api.raw().await?;
         let mut left_over = strange(&raw, &raw.observed());
         let draft = self.settings.own.join(FILE);
-        left_over.extend(draft.exists().then(|| draft.display().to_string()));
+        let is_left = self.settings.folder.is_some() && draft.exists();
+        left_over.extend(is_left.then(|| draft.display().to_string()));
         Ok(Checked { refused: raw.fault(), left_over })
     }
 }
@@ -218,8 +265,7 @@ impl Traefik {
 /// What is marked as ours and belongs to no service that is there.
 fn strange(raw: &RawData, observed: &ObservedConfig) -> Vec<String> {
     let is_known = |name: &&str| {
-        let own = name.strip_prefix(config::MARK).and_then(|name| name.strip_suffix("@file"));
-        let service = own.map(|own| own.split(':').next().unwrap_or_default());
+        let service = raw.own_name(name).map(|own| own.split(':').next().unwrap_or_default());
         service.is_some_and(|service| observed.services.contains_key(service))
     };
     let mut strange: Vec<String> = raw.marked().filter(|name| !is_known(name)).map(str::to_owned).collect();

@@ -17,7 +17,7 @@ const INTERVAL: u32 = 1;
 /// A Traefik; what an operator sets up for it stands in [`super`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// The folder of its file provider.
+    /// The folder of its file provider; empty: it is told by its REST provider.
     pub folder: PathBuf,
     /// The folder of what isn't for it, on the same file system.
     pub own: PathBuf,
@@ -50,13 +50,14 @@ impl Options {
     ///
     /// The first that can't be used.
     pub fn read(&self) -> Result<Settings, Fault> {
-        absolute("traefik.folder", &self.folder)?;
+        let folder = Some(&self.folder).filter(|folder| !folder.as_os_str().is_empty());
+        folder.map_or(Ok(()), |folder| absolute("traefik.folder", folder))?;
         absolute("traefik.own", &self.own)?;
         let api = address("traefik.api", &format!("{}/", self.api.trim_end_matches('/')))?;
         let metrics = Some(&self.metrics).filter(|metrics| !metrics.is_empty());
         let metrics = metrics.map(|metrics| address("traefik.metrics", metrics)).transpose()?;
         Ok(Settings {
-            folder: self.folder.clone(),
+            folder: folder.cloned(),
             own: self.own.clone(),
             api,
             metrics,

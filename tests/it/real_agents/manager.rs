@@ -114,7 +114,12 @@ impl Manager {
 
     /// Status and text of the answer.
     pub async fn try_to_submit(&self, strategy: &str) -> (u16, String) {
-        let request = self.http.post(format!("{}/release", self.url()));
+        self.try_to_submit_to("/release", strategy).await
+    }
+
+    /// The same, in another way.
+    pub async fn try_to_submit_to(&self, path: &str, strategy: &str) -> (u16, String) {
+        let request = self.http.post(format!("{}{path}", self.url()));
         let answer = request.header("content-type", "application/yaml").body(strategy.to_owned());
         let answer = answer.send().await.unwrap();
         (answer.status().as_u16(), answer.text().await.unwrap())
@@ -149,6 +154,12 @@ impl Manager {
         let answer = self.http.get(format!("{}{path}", self.url())).send().await.ok()?;
         answer.status().is_success().then_some(())?;
         answer.json().await.ok()
+    }
+
+    pub async fn text(&self, path: &str) -> String {
+        let answer = self.http.get(format!("{}{path}", self.url())).send().await.unwrap();
+        assert!(answer.status().is_success(), "{path}: {answer:?}");
+        answer.text().await.unwrap()
     }
 
     pub async fn until(&self, path: &str, mut is_expected: impl FnMut(&Value) -> bool) -> Value {

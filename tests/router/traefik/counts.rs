@@ -6,7 +6,10 @@ use call_metrics::{Cursor, Tally};
 use router::{
     Router,
     measure::{Counters, Measure},
-    traefik::{Traefik, config::counters},
+    traefik::{
+        Traefik,
+        config::{Provider, counters},
+    },
 };
 
 use super::RealTraefik;
@@ -121,7 +124,7 @@ fn rows_of_others_and_of_other_things_are_passed_over() {
         traefik_service_requests_total{code=\"200\",method=\"GET\",protocol=\"http\",service=\"choirmaster:a:A@file\"} -5\n\
         traefik_service_requests_total{code=\"\"} nothing\n\
         traefik_router_requests_total{code=\"200\",service=\"choirmaster:a.b:B@file\"} 9\n";
-    insta::assert_debug_snapshot!(counters(text), @r#"
+    insta::assert_debug_snapshot!(counters(text, Provider::File), @r#"
     Counted {
         of: {
             CounterKey {
@@ -151,5 +154,9 @@ fn rows_of_others_and_of_other_things_are_passed_over() {
         life: 4745319106889121792,
     }
     "#);
-    assert_ne!(counters(text), counters(&text.replace("1.79584e", "1.79585e")), "it began anew");
+    assert_ne!(
+        counters(text, Provider::File),
+        counters(&text.replace("1.79584e", "1.79585e"), Provider::File),
+        "it began anew"
+    );
 }

@@ -3,6 +3,7 @@
 mod counts;
 mod loss;
 mod real;
+mod rest;
 mod texts;
 mod users;
 

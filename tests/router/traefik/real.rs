@@ -53,7 +53,7 @@ impl RealTraefik {
 
     pub fn settings(&self) -> Settings {
         Settings {
-            folder: self.path("dynamic"),
+            folder: Some(self.path("dynamic")),
             own: self.path("ours"),
             api: format!("http://{}/", self.api).parse().unwrap(),
             metrics: Some(format!("http://{}/metrics", self.api).parse().unwrap()),
@@ -132,6 +132,7 @@ impl RealTraefik {
             "api": {"insecure": true},
             "metrics": {"prometheus": {}},
             "providers": {
+                "rest": {"insecure": true},
                 "file": {"directory": self.path("dynamic"), "watch": true},
                 "providersThrottleDuration": "100ms",
             },

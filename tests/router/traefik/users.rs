@@ -155,7 +155,7 @@ async fn a_file_that_somebody_took_away_is_put_back() {
 async fn a_folder_that_can_not_be_used_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let settings = |own: &str| router::traefik::Settings {
-        folder: folder.path().to_owned(),
+        folder: Some(folder.path().to_owned()),
         own: own.into(),
         api: "http://127.0.0.1:9/".parse().unwrap(),
         metrics: None,

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use super::{BY_HEADER, MARK, PROVIDER};
+use super::{BY_HEADER, MARK, Provider};
 use crate::measure::{CounterKey, Counters, Counts};
 
 /// Calls of a service that have ended, by status, method and protocol.
@@ -11,13 +11,13 @@ const BEGAN: &str = "process_start_time_seconds ";
 
 /// What its metrics say of calls of ours, in the text format of Prometheus.
 #[must_use]
-pub fn counters(metrics: &str) -> Counters {
+pub fn counters(metrics: &str, provider: Provider) -> Counters {
     let (mut of, mut life) = (BTreeMap::<CounterKey, Counts>::new(), 0);
     for line in metrics.lines() {
         if let Some(began) = line.strip_prefix(BEGAN).and_then(|began| began.parse().ok()) {
             life = f64::to_bits(began);
         }
-        if let Some((key, status, calls)) = line.strip_prefix(CALLS).and_then(row) {
+        if let Some((key, status, calls)) = line.strip_prefix(CALLS).and_then(|line| row(line, provider)) {
             of.entry(key).or_default().note(status, calls);
         }
     }
@@ -25,13 +25,13 @@ pub fn counters(metrics: &str) -> Counters {
 }
 
 /// Whose calls a row is of, their status and how many there were. None: not of ours.
-fn row(row: &str) -> Option<(CounterKey, u16, u64)> {
+fn row(row: &str, provider: Provider) -> Option<(CounterKey, u16, u64)> {
     let (labels, calls) = row.rsplit_once("} ")?;
     let label = |name: &str| {
         let (_, rest) = labels.split_once(name)?;
         Some(rest.strip_prefix("=\"")?.split_once('"')?.0)
     };
-    let own = label("service")?.strip_prefix(MARK)?.strip_suffix(PROVIDER)?;
+    let own = label("service")?.strip_prefix(MARK)?.strip_suffix(provider.suffix())?;
     let (service, variation) = own.split_once(':')?;
     let asked = variation.strip_suffix(BY_HEADER);
     let key = CounterKey {

@@ -1,4 +1,4 @@
-//! What Traefik is told, and what it says: its dynamic configuration as one file of ours, and what its API lists. Pure.
+//! What Traefik is told, and what it says: its dynamic configuration as one text of ours, and what its API lists. Pure.
 //!
 //! ```yaml
 //! # Made by choirmaster; changes by hand are seen and undone. What is yours goes into another file.
@@ -40,7 +40,7 @@ pub use self::{
     adopt::adopt,
     metrics::counters,
     observed::{EntryPoint, RawData, RawRouter, RawService},
-    render::{EntryPoints, Unable, number_in, render},
+    render::{EntryPoints, Unable, body_of, number_in, render},
 };
 
 /// What names of ours begin with.
@@ -52,8 +52,26 @@ const STATE: &str = "choirmaster";
 /// Of that address, behind the number.
 const NOWHERE: &str = ".choirmaster.invalid";
 
-/// Traefik writes it behind names of the file provider.
-const PROVIDER: &str = "@file";
+/// How Traefik is told something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Provider {
+    /// A file in a folder that it watches.
+    #[default]
+    File,
+    /// A call that replaces all that was told so before.
+    Rest,
+}
+
+impl Provider {
+    /// What Traefik writes behind the names of what it was told so.
+    #[must_use]
+    pub const fn suffix(self) -> &'static str {
+        match self {
+            Self::File => "@file",
+            Self::Rest => "@rest",
+        }
+    }
+}
 
 /// Behind the name of a variation, for calls that a header asked it for.
 const BY_HEADER: &str = ":asked";

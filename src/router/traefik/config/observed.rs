@@ -9,7 +9,7 @@ use traffic::{
     observed::{ObservedConfig, SeenService, SeenTarget, SeenVariation},
 };
 
-use super::{EntryPoints, MARK, PROVIDER, STATE, render::number_of};
+use super::{EntryPoints, MARK, Provider, STATE, render::number_of};
 
 /// Of a router or service that Traefik goes by.
 const ENABLED: &str = "enabled";
@@ -18,6 +18,9 @@ const ENABLED: &str = "enabled";
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct RawData {
+    /// Where what is ours comes from.
+    #[serde(skip)]
+    pub provider: Provider,
     pub routers: BTreeMap<String, RawRouter>,
     pub services: BTreeMap<String, RawService>,
     pub tcp_routers: BTreeMap<String, RawRouter>,
@@ -137,7 +140,7 @@ impl RawData {
     /// By which wanted state it goes; none: by none of ours.
     #[must_use]
     pub fn number(&self) -> Option<Number> {
-        let state = self.services.get(&format!("{STATE}{PROVIDER}"))?;
+        let state = self.services.get(&format!("{STATE}{}", self.provider.suffix()))?;
         number_of(&state.load_balancer.as_ref()?.servers.first()?.url)
     }
 
@@ -147,9 +150,9 @@ impl RawData {
         let mut observed = ObservedConfig { number: self.number(), ..ObservedConfig::default() };
         for (routers, services) in self.parts() {
             for (name, service) in services {
-                let Some(own) = own_name(name).filter(|own| !own.contains(':')) else { continue };
+                let Some(own) = self.own_name(name).filter(|own| !own.contains(':')) else { continue };
                 let is_routed = routers.get(name).is_some_and(|router| router.status == ENABLED);
-                match seen(service, services) {
+                match self.seen(service, services) {
                     Some(seen) if is_routed && service.status == ENABLED => {
                         observed.services.insert(own.to_owned(), seen);
                     }
@@ -180,34 +183,46 @@ impl RawData {
             Some(format!("{name} is {status}: {}", error.join("; ")))
         })
     }
+
+    /// The name of one of ours, without mark and provider.
+    pub fn own_name<'n>(&self, name: &'n str) -> Option<&'n str> {
+        name.strip_prefix(MARK)?.strip_suffix(self.provider.suffix())
+    }
+
+    /// What somebody else has told it by the same provider.
+    pub fn of_others(&self) -> impl Iterator<Item = &str> {
+        let all = |(routers, services)| names(routers).chain(names(services));
+        let told = self
+            .parts()
+            .into_iter()
+            .flat_map(all)
+            .filter_map(|name| name.strip_suffix(self.provider.suffix()));
+        told.filter(|name| !name.starts_with(MARK) && *name != STATE)
+    }
+
+    fn seen(&self, service: &RawService, services: &BTreeMap<String, RawService>) -> Option<SeenService> {
+        let children = &service.weighted.as_ref()?.services;
+        if children.len() > MAX_VARIATIONS {
+            return None;
+        }
+        let all: u128 = children.iter().map(|child| u128::from(child.weight)).sum();
+        let variations = children.iter().map(|child| {
+            let name = child.name.rsplit_once(':').map_or(&*child.name, |(_, name)| name);
+            let led = services.get(&format!("{}{}", child.name, self.provider.suffix()));
+            let servers = led.and_then(|led| led.load_balancer.as_ref()).map(|led| &led.servers);
+            let targets = servers.into_iter().flatten().filter_map(Server::target);
+            let target = |target| SeenTarget { target, is_healthy: None, connections: None };
+            SeenVariation {
+                name: name.trim_end_matches(self.provider.suffix()).to_owned(),
+                hundredths: (u128::from(child.weight) * u128::from(BUCKETS)).checked_div(all).unwrap_or(0)
+                    as u16,
+                targets: targets.map(target).collect(),
+            }
+        });
+        Some(SeenService { variations: variations.collect(), table: None })
+    }
 }
 
 fn names<T>(all: &BTreeMap<String, T>) -> impl Iterator<Item = &str> {
     all.keys().map(String::as_str)
-}
-
-/// The name of one of ours, without mark and provider.
-fn own_name(name: &str) -> Option<&str> {
-    name.strip_prefix(MARK)?.strip_suffix(PROVIDER)
-}
-
-fn seen(service: &RawService, services: &BTreeMap<String, RawService>) -> Option<SeenService> {
-    let children = &service.weighted.as_ref()?.services;
-    if children.len() > MAX_VARIATIONS {
-        return None;
-    }
-    let all: u128 = children.iter().map(|child| u128::from(child.weight)).sum();
-    let variations = children.iter().map(|child| {
-        let name = child.name.rsplit_once(':').map_or(&*child.name, |(_, name)| name);
-        let led = services.get(&format!("{}{PROVIDER}", child.name));
-        let servers = led.and_then(|led| led.load_balancer.as_ref()).map(|led| &led.servers);
-        let targets = servers.into_iter().flatten().filter_map(Server::target);
-        let target = |target| SeenTarget { target, is_healthy: None, connections: None };
-        SeenVariation {
-            name: name.trim_end_matches(PROVIDER).to_owned(),
-            hundredths: (u128::from(child.weight) * u128::from(BUCKETS)).checked_div(all).unwrap_or(0) as u16,
-            targets: targets.map(target).collect(),
-        }
-    });
-    Some(SeenService { variations: variations.collect(), table: None })
 }

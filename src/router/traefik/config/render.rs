@@ -59,6 +59,12 @@ pub fn number_in(text: &str) -> Option<Number> {
     number_of(file["http"]["services"][STATE]["loadBalancer"]["servers"][0]["url"].as_str()?)
 }
 
+/// What Traefik reads of a file.
+#[must_use]
+pub fn body_of(text: &str) -> &str {
+    text.trim_start_matches(|letter| letter != '{')
+}
+
 /// The number that an address names.
 pub(super) fn number_of(url: &str) -> Option<Number> {
     url.strip_prefix("http://")?.strip_suffix(NOWHERE)?.parse().ok()

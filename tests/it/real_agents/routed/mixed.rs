@@ -6,22 +6,13 @@ use agent::control::form::Status;
 
 use super::{
     super::{
-        routers::{all_to, approved_stages, strategy},
+        routers::{all_to, approved_stages},
         users::{USERS, Users},
     },
-    World, world_of,
+    world_of,
 };
 
 const KINDS: [&str; 4] = ["traefik", "nginx", "embedded", "embedded"];
-
-impl World {
-    /// As [`World::submit`]: users are known by the cookie that a router gives them.
-    async fn submit_by_cookie(&self, id: &str, rest: &str) {
-        let variations = [("A", self.a.at), ("B", self.b.at)];
-        let text = strategy(id, self.routers[0].port(), variations, rest);
-        self.site.manager.submit(&text.replace("sticky: {header: X-User}", "sticky: {cookie: cm}")).await;
-    }
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn routers_of_several_kinds_go_on_together_and_come_back_together() {

@@ -4,6 +4,7 @@
 mod mixed;
 mod place;
 mod retired;
+mod ways;
 mod webhook;
 
 use std::{
@@ -72,6 +73,13 @@ impl World {
     async fn submit(&self, id: &str, rest: &str) {
         let text = strategy(id, self.routers[0].port(), [("A", self.a.at), ("B", self.b.at)], rest);
         self.site.manager.submit(&text).await;
+    }
+
+    /// As [`Self::submit`]: users are known by the cookie that a router gives them.
+    async fn submit_by_cookie(&self, id: &str, rest: &str) {
+        let variations = [("A", self.a.at), ("B", self.b.at)];
+        let text = strategy(id, self.routers[0].port(), variations, rest);
+        self.site.manager.submit(&text.replace("sticky: {header: X-User}", "sticky: {cookie: cm}")).await;
     }
 
     /// All calls go to what is stable, and users call.
