@@ -150,7 +150,7 @@ fn service(
     };
     Ok(ServiceSpec {
         name: "shop".parse()?,
-        listens: vec![Listen { port: at.port(), protocol: Protocol::Http }],
+        listens: vec![Listen::new(at.port(), Protocol::Http)],
         sticky,
         rule: None,
         salt: "bench".parse()?,

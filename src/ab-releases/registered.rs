@@ -2,8 +2,10 @@
 
 use std::str::FromStr;
 
-use protocol::ab_releases::{EnvironmentSpec, HealthCheck, TargetGroupSpec, VersionSpec};
-use traffic::desired::{MAX_LISTENS, MAX_TARGETS, Name, Protocol, Target, is_check_path};
+use protocol::ab_releases::{EnvironmentPort, EnvironmentSpec, HealthCheck, TargetGroupSpec, VersionSpec};
+use traffic::desired::{
+    MAX_HOSTS, MAX_LISTENS, MAX_TARGETS, Name, Protocol, Target, is_check_path, is_host, is_path,
+};
 
 use super::translate::{Fault, sticky_of};
 
@@ -45,11 +47,33 @@ pub fn check_environment(spec: &EnvironmentSpec) -> Result<(), Fault> {
         if protocol(&port.protocol).is_none() {
             return Err(Fault::new(format!("{field}.protocol"), "it is HTTP, HTTPS, TCP or UDP"));
         }
+        check_route(&field, port)?;
     }
     if let Some(key) = &spec.defaults.sticky_key {
         sticky_of(key).map_err(|why| Fault::new("defaults.stickyKey", why))?;
     }
     spec.defaults.health_check.as_ref().map_or(Ok(()), check_health)
+}
+
+fn check_route(field: &str, port: &EnvironmentPort) -> Result<(), Fault> {
+    let EnvironmentPort { protocol: named, hosts, path, .. } = port;
+    let is_routed = !hosts.is_empty() || path.is_some();
+    if is_routed && !protocol(named).is_some_and(Protocol::is_http) {
+        return Err(Fault::new(field, "hosts and a path are of HTTP and HTTPS alone"));
+    }
+    if hosts.len() > MAX_HOSTS {
+        return Err(Fault::new(format!("{field}.hosts"), format!("at most {MAX_HOSTS} of them")));
+    }
+    for (at, host) in hosts.iter().enumerate() {
+        if !is_host(host) || hosts[..at].contains(host) {
+            let why = "it is a name in small letters, as in shop.example, and named once";
+            return Err(Fault::new(format!("{field}.hosts[{at}]"), why));
+        }
+    }
+    match path.as_deref().filter(|path| !is_path(path)) {
+        Some(_) => Err(Fault::new(format!("{field}.path"), "it is a path of whole segments, as in /api")),
+        None => Ok(()),
+    }
 }
 
 fn check_health(check: &HealthCheck) -> Result<(), Fault> {

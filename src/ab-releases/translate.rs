@@ -316,13 +316,12 @@ fn shares_of(body: &NewABRelease, first: &[u16], traffic: u16) -> Value {
 
 fn service(body: &NewABRelease, bound: &Bound, split: &TrafficSplit) -> Result<String, Fault> {
     let environment = &bound.environment;
-    let ports: Vec<Value> =
-        environment.ports.iter().map(|port| json!({"port": port.port, "protocol": port.protocol})).collect();
+    let ports = json!(environment.ports);
     let mut text = format!("services:\n  - name: {}\n", json!(environment.service));
     if !environment.routers.is_empty() {
         let _ = writeln!(text, "    routers: {}", json!({"labels": environment.routers}));
     }
-    let _ = writeln!(text, "    ports: {}", Value::Array(ports));
+    let _ = writeln!(text, "    ports: {}", ports);
     for (key, value) in told_apart(body, split)? {
         let _ = writeln!(text, "    {key}: {value}");
     }

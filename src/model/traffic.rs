@@ -30,15 +30,23 @@ pub struct LedForm {
     pub variations: Vec<LedVariation>,
 }
 
-/// Where a service takes calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+/// Where a service takes calls, and which of those that come there.
+///
+/// A call is the service's that names its host, else the one's that names none; of these the one's with the longest path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = ServicePort)]
 pub struct Listen {
     pub port: u16,
     pub protocol: Protocol,
+    /// Whose calls it takes, by what they name as their host without its port: at most 16, in small letters. None: whatever host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
+    /// What the path of a call begins with, in whole segments: `/api` has `/api` and `/api/x`, and not `/apix`. Absent: whatever path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
 }
 
-/// A port of a machine, which one service has at most: those of UDP are others than those of TCP, by which HTTP goes too.
+/// A port of a machine: those of UDP are others than those of TCP, by which HTTP goes too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Socket {
     pub port: u16,
@@ -46,9 +54,57 @@ pub struct Socket {
 }
 
 impl Listen {
+    /// For all that comes there.
     #[must_use]
-    pub fn socket(self) -> Socket {
+    pub fn new(port: u16, protocol: Protocol) -> Self {
+        Self { port, protocol, hosts: Vec::new(), path: None }
+    }
+
+    #[must_use]
+    pub fn socket(&self) -> Socket {
         Socket { port: self.port, is_udp: self.protocol.is_udp() }
+    }
+
+    /// Whether it takes a part of what comes there alone.
+    #[must_use]
+    pub fn is_routed(&self) -> bool {
+        !self.hosts.is_empty() || self.path.is_some()
+    }
+
+    /// As they are written in strategies: `[{port: 443, protocol: HTTPS, hosts: ["shop.example"], path: "/api"}]`.
+    #[must_use]
+    pub fn list(all: &[Self]) -> String {
+        let one = |Self { port, protocol, hosts, path }: &Self| {
+            let hosts = if hosts.is_empty() { String::new() } else { format!(", hosts: {hosts:?}") };
+            let path = path.as_ref().map(|path| format!(", path: {path:?}")).unwrap_or_default();
+            format!("{{port: {port}, protocol: {}{hosts}{path}}}", protocol.name())
+        };
+        format!("[{}]", all.iter().map(one).collect::<Vec<_>>().join(", "))
+    }
+
+    /// The hosts that it names; `None`: whatever host.
+    pub fn each_host(&self) -> impl Iterator<Item = Option<&str>> {
+        let whatever = self.hosts.is_empty().then_some(None);
+        self.hosts.iter().map(|host| Some(host.as_str())).chain(whatever)
+    }
+
+    /// Whether two services can't have both: one port has one protocol, and each host and path at it one service.
+    #[must_use]
+    pub fn meets(&self, other: &Self) -> bool {
+        let shares_host = || self.each_host().any(|host| other.each_host().any(|of| of == host));
+        self.socket() == other.socket()
+            && (self.protocol != other.protocol || self.path == other.path && shares_host())
+    }
+}
+
+/// As it is called in sentences: `port 443`, or `shop.example/api at port 443`.
+impl std::fmt::Display for Listen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { port, hosts, path, .. } = self;
+        if self.is_routed() {
+            write!(f, "{}{} at ", hosts.join(", "), path.as_deref().unwrap_or_default())?;
+        }
+        write!(f, "port {port}")
     }
 }
 

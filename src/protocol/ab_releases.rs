@@ -415,6 +415,12 @@ pub struct EnvironmentPort {
     /// `HTTP`, `HTTPS`, `TCP`, `UDP`.
     #[serde(default = "http")]
     pub protocol: String,
+    /// Whose calls it takes there, as in `shop.example`; whatever host if absent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
+    /// What the paths of its calls begin with, in whole segments, as in `/api`; whatever path if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
 }
 
 fn http() -> String {

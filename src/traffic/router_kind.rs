@@ -23,6 +23,8 @@ pub struct RouterAbilities {
     pub sticky: StickyAbilities,
     /// A header can ask for a variation.
     pub rule: bool,
+    /// Several services can share a port, by the hosts and paths of their calls.
+    pub routes: bool,
     /// It tells how many connections a variation has, so that the end of a drain is seen and not only waited for.
     pub counts_connections: bool,
     pub measured: MeasuredBy,
@@ -96,6 +98,7 @@ impl RouterKind {
                 hashes: &[HashFunction::Murmur2, HashFunction::Xxh32],
                 sticky: STICKY,
                 rule: true,
+                routes: false,
                 counts_connections: true,
                 measured: MeasuredBy::Counters,
                 counted: &Protocol::ALL,
@@ -106,6 +109,7 @@ impl RouterKind {
                 hashes: &[HashFunction::Murmur2],
                 sticky: STICKY,
                 rule: true,
+                routes: false,
                 counts_connections: true,
                 measured: MeasuredBy::Log,
                 counted: &[Protocol::Http],
@@ -116,6 +120,7 @@ impl RouterKind {
                 hashes: &[HashFunction::Xxh32],
                 sticky: STICKY,
                 rule: true,
+                routes: false,
                 counts_connections: true,
                 measured: MeasuredBy::Log,
                 counted: &[Protocol::Http, Protocol::Tcp],
@@ -127,6 +132,7 @@ impl RouterKind {
                 hashes: &[],
                 sticky: StickyAbilities { cookie: true, header: false, address: false },
                 rule: true,
+                routes: false,
                 counts_connections: false,
                 measured: MeasuredBy::Totals,
                 counted: &[Protocol::Http],
@@ -138,6 +144,7 @@ impl RouterKind {
                 hashes: &HashFunction::ALL,
                 sticky: STICKY,
                 rule: true,
+                routes: true,
                 counts_connections: true,
                 measured: MeasuredBy::Totals,
                 counted: &Protocol::ALL,

@@ -138,7 +138,7 @@ impl tried::Router for Embedded {
 async fn the_proxy_can_do_what_the_readme_and_the_code_say() {
     let found = tried::try_all(&Embedded::start()).await;
     let can = RouterKind::Embedded.abilities();
-    assert_eq!((&*found.protocols, found.rule), (can.protocols, can.rule));
+    assert_eq!((&*found.protocols, found.rule, found.routes), (can.protocols, can.rule, can.routes));
     assert_eq!(found.counts_connections, can.counts_connections);
     let sticky =
         [("cookie", can.sticky.cookie), ("header", can.sticky.header), ("address", can.sticky.address)];

@@ -242,6 +242,25 @@ fn a_strategy_of_functions_has_the_digest_that_it_had() {
 }
 
 #[test]
+fn hosts_and_a_path_are_read_and_travel_to_managers_below() {
+    let text = with(
+        "{port: 8080, protocol: HTTP}",
+        "{port: 443, protocol: HTTPS, hosts: [Shop.example, b.example], path: /api}",
+    );
+    let strategy = load(&text);
+    let listen = &strategy.services[0].ports[0];
+    assert_eq!(
+        (&*listen.hosts, listen.path.as_deref()),
+        (&["shop.example".to_owned(), "b.example".to_owned()][..], Some("/api"))
+    );
+    let below = render_full::in_place(&strategy, "11", true);
+    assert_eq!(offer::read(&below).unwrap().services, strategy.services, "{below}");
+    // The whole host.
+    let whole = load(&with("protocol: HTTP", "hosts: [shop.example], path: /"));
+    assert_eq!(whole.services[0].ports[0].path, None);
+}
+
+#[test]
 fn each_slip_is_named() {
     for (from, to, says) in [
         ("name: checkout\n    routers", "name: check out\n    routers", "\"check out\" is no name"),
@@ -251,6 +270,18 @@ fn each_slip_is_named() {
         ("port: 8080", "port: 80800", "\"80800\" is no port"),
         ("protocol: HTTP", "protocol: http", "there is no protocol \"http\""),
         ("[{port: 8080, protocol: HTTP}]", "[{port: 8080}, {port: 8080}]", "names port 8080 twice"),
+        ("protocol: HTTP", "hosts: []", "hosts is empty"),
+        ("protocol: HTTP", "hosts: shop.example", "hosts is not a list"),
+        (
+            "protocol: HTTP",
+            "hosts: [\"*.shop.example\"]",
+            "name each host: routers don't agree on what * fits",
+        ),
+        ("protocol: HTTP", "hosts: [\"shop.example:80\"]", "\"shop.example:80\" is no host"),
+        ("protocol: HTTP", "hosts: [a.example, A.example]", "names the host a.example twice"),
+        ("protocol: HTTP", "path: api", "\"api\" is no path of whole segments"),
+        ("protocol: HTTP", "path: /api/", "without one at its end"),
+        ("protocol: HTTP", "path: /a*", "\"/a*\" is no path of whole segments"),
         (
             "[{port: 8080, protocol: HTTP}]",
             "[{port: 1}, {port: 2, protocol: TCP}]",

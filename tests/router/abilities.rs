@@ -86,7 +86,7 @@ impl<R: Real> tried::Router for Led<R> {
 async fn does_what_is_said<R: Real + Named>() {
     let found = tried::try_all(&Led::<R>::start().await).await;
     let can = R::KIND.abilities();
-    assert_eq!((&*found.protocols, found.rule), (can.protocols, can.rule));
+    assert_eq!((&*found.protocols, found.rule, found.routes), (can.protocols, can.rule, can.routes));
     assert_eq!(found.counts_connections, can.counts_connections);
     let sticky =
         [("cookie", can.sticky.cookie), ("header", can.sticky.header), ("address", can.sticky.address)];

@@ -41,6 +41,7 @@ pub struct Found {
     pub protocols: Vec<Protocol>,
     pub sticky: Vec<&'static str>,
     pub rule: bool,
+    pub routes: bool,
     pub reloads_for_shares: bool,
     pub forwards: bool,
     pub counts_connections: bool,
@@ -57,6 +58,7 @@ impl Found {
             ("takes", protocols.join(", ")),
             ("keeps users by", self.sticky.join(", ")),
             ("a header may ask for a variation", yes(self.rule)),
+            ("shares a port among services by host and path", yes(self.routes)),
             ("a change of shares loads the configuration anew", yes(self.reloads_for_shares)),
             ("adds `X-Forwarded-For`", yes(self.forwards)),
             ("tells which calls a drain still waits for", yes(self.counts_connections)),
@@ -207,6 +209,7 @@ pub async fn try_all<R: Router>(router: &R) -> Found {
         protocols: trial.protocols().await,
         sticky: trial.sticky().await,
         rule: trial.rule().await,
+        routes: trial.routes().await,
         reloads_for_shares,
         forwards: trial.forwards().await,
         counts_connections: trial.counts_connections().await,
@@ -220,7 +223,7 @@ impl<R: Router> Trial<'_, R> {
         let at = self.router.at(Protocol::Http);
         ServiceSpec {
             name: SERVICE.parse().unwrap(),
-            listens: vec![Listen { port: at.port(), protocol: Protocol::Http }],
+            listens: vec![Listen::new(at.port(), Protocol::Http)],
             sticky: None,
             rule: None,
             salt: SALT.parse().unwrap(),
@@ -231,9 +234,14 @@ impl<R: Router> Trial<'_, R> {
     }
 
     async fn does(&mut self, spec: ServiceSpec) -> Result<bool, String> {
+        self.do_all(vec![spec]).await
+    }
+
+    async fn do_all(&mut self, specs: Vec<ServiceSpec>) -> Result<bool, String> {
         self.generation += 1;
         let number = Number { epoch: 3, generation: self.generation };
-        self.router.does(&DesiredConfig::new(number, vec![Service::new(spec).unwrap()]).unwrap()).await
+        let services = specs.into_iter().map(|spec| Service::new(spec).unwrap()).collect();
+        self.router.does(&DesiredConfig::new(number, services).unwrap()).await
     }
 
     async fn get(&self, path: &str, fields: &[(&str, &str)]) -> (u16, String) {
@@ -247,7 +255,7 @@ impl<R: Router> Trial<'_, R> {
         for protocol in [Protocol::Http, Protocol::Https, Protocol::Tcp, Protocol::Udp] {
             let at = self.router.at(protocol);
             let mut spec = self.spec([0, 10_000]);
-            spec.listens = vec![Listen { port: at.port(), protocol }];
+            spec.listens = vec![Listen::new(at.port(), protocol)];
             let Ok(_) = self.does(spec).await else { continue };
             let answer = match protocol {
                 Protocol::Http | Protocol::Tcp => call(at, None, &request("/", &[])).await,
@@ -314,6 +322,28 @@ impl<R: Router> Trial<'_, R> {
         let Ok(_) = self.does(spec).await else { return false };
         assert_eq!(self.get("/", &[(RULE, "blue")]).await, (200, "B".to_owned()));
         assert_eq!(self.get("/", &[(RULE, "red")]).await, (200, "A".to_owned()));
+        true
+    }
+
+    /// Of two services at a port one has a host and a path, and the other the rest.
+    async fn routes(&mut self) -> bool {
+        let mut spec = self.spec([0, 10_000]);
+        (spec.listens[0].hosts, spec.listens[0].path) =
+            (vec!["there.example".to_owned()], Some("/api".to_owned()));
+        let mut rest = self.spec([10_000, 0]);
+        rest.name = "rest".parse().unwrap();
+        let Ok(_) = self.do_all(vec![spec, rest]).await else { return false };
+        for (host, path, says) in [
+            ("there.example", "/api", "B"),
+            ("There.Example:8080", "/api/x?y=/z", "B"),
+            ("there.example", "/apix", "A"),
+            ("there.example", "/", "A"),
+            ("here.example", "/api/x", "A"),
+        ] {
+            let call_it = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+            let answer = call(self.router.at(Protocol::Http), None, &call_it).await;
+            assert_eq!(read(&answer), (200, says), "{host}{path}");
+        }
         true
     }
 

@@ -204,7 +204,7 @@ fn what_does_not_fit_together_is_refused_with_what_it_is() {
 #[test]
 fn ports_are_numbers_of_one_kind_each_named_once() {
     let listens = |all: &[(u16, Protocol)]| {
-        let all = all.iter().map(|&(port, protocol)| Listen { port, protocol }).collect();
+        let all = all.iter().map(|&(port, protocol)| Listen::new(port, protocol)).collect();
         service_error(move |spec| spec.listens = all)
     };
     insta::assert_snapshot!(listens(&[]), @"service checkout takes calls nowhere: it needs a port");
@@ -294,6 +294,82 @@ fn a_port_belongs_to_one_service_but_tcp_and_udp_are_two() {
     };
     of([on("a", Protocol::Tcp), on("b", Protocol::Udp)]).unwrap();
     of([on("a", Protocol::Tcp), on("b", Protocol::Http)]).unwrap_err();
+}
+
+fn at(name: &str, port: u16, protocol: Protocol, (hosts, path): (&[&str], Option<&str>)) -> ServiceSpec {
+    let mut spec = spec(name, port, &[10_000]);
+    let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
+    spec.listens = vec![Listen { port, protocol, hosts, path: path.map(str::to_owned) }];
+    spec
+}
+
+#[test]
+fn services_share_a_port_by_hosts_and_paths_that_differ() {
+    let https = |name: &str, route| at(name, 443, Protocol::Https, route);
+    let (shop, both) = (&["shop.example"][..], &["shop.example", "www.shop.example"][..]);
+    let wanted = of([
+        https("rest", (&[], None)),
+        https("api", (both, Some("/api"))),
+        https("any-api", (&[], Some("/api/v2"))),
+        https("site", (shop, None)),
+        https("deep", (shop, Some("/api/v2"))),
+    ])
+    .unwrap();
+    let routes = wanted.routes().into_values().next().unwrap();
+    let routes: Vec<_> = routes.iter().map(|it| (it.host, it.path, it.service.name.as_str())).collect();
+    let shop = Some("shop.example");
+    let expected = [
+        (shop, Some("/api/v2"), "deep"),
+        (shop, Some("/api"), "api"),
+        (Some("www.shop.example"), Some("/api"), "api"),
+        (shop, None, "site"),
+        (None, Some("/api/v2"), "any-api"),
+        (None, None, "rest"),
+    ];
+    assert_eq!(routes, expected, "a named host first, then the longest path");
+    let twice = of([https("a", (both, Some("/api"))), https("b", (&["www.shop.example"], Some("/api")))]);
+    insta::assert_snapshot!(twice.unwrap_err(), @"the services a and b would both have www.shop.example/api at port 443");
+    let twice = of([https("a", (&[], Some("/api"))), https("b", (&[], Some("/api")))]);
+    insta::assert_snapshot!(twice.unwrap_err(), @"the services a and b would both have /api at port 443");
+    let mixed = of([https("a", (both, None)), at("b", 443, Protocol::Http, (&["other.example"], None))]);
+    insta::assert_snapshot!(mixed.unwrap_err(), @"port 443 would be for HTTPS of service a and for HTTP of service b");
+}
+
+#[test]
+fn a_port_that_is_shared_is_no_target_of_the_router_either() {
+    let mut round = at("b", 81, Protocol::Http, (&["b.example"], None));
+    round.variations[0].targets = vec![target("127.0.0.1:443")];
+    let error = of([at("a", 443, Protocol::Https, (&["a.example"], Some("/x"))), round]).unwrap_err();
+    assert!(matches!(error, WantedError::Loop { .. }), "{error}");
+}
+
+#[test]
+fn hosts_and_paths_mean_the_same_to_each_router() {
+    let route = |hosts: &[&str], path: Option<&str>| {
+        let listens = at("checkout", 80, Protocol::Http, (hosts, path)).listens;
+        service_error(move |spec| spec.listens = listens)
+    };
+    insta::assert_snapshot!(route(&["*.shop.example"], None), @r#"service checkout names "*.shop.example" as a host, which must be a name in small letters, as in shop.example, named once"#);
+    for bad in UNSAFE {
+        route(&[&format!("a{bad}b")], None);
+        // `~` is a letter as another in paths.
+        if *bad != '~' {
+            route(&[], Some(&format!("/a{bad}b")));
+        }
+    }
+    for bad in ["", "Shop.example", "shop.example.", "shop.example:80", "127.0.0.1", "[::1]"] {
+        route(&[bad], None);
+    }
+    route(&["a.example", "a.example"], None);
+    insta::assert_snapshot!(route(&[], Some("/api/")), @r#"service checkout takes calls to "/api/", which must be a path of whole segments, as in /api: letters, digits and - . _ ~ between slashes, at most 128 characters"#);
+    for bad in ["", "/", "api", "//", "/a//b", "/a/../b", "/.", "/a/.", &format!("/{}", "x".repeat(128))] {
+        route(&[], Some(bad));
+    }
+    let names: Vec<String> = (0..17).map(|at| format!("h{at}.example")).collect();
+    insta::assert_snapshot!(route(&names.iter().map(String::as_str).collect::<Vec<_>>(), None), @"service checkout names 17 hosts at a port: at most 16");
+    let over_tcp = at("checkout", 80, Protocol::Tcp, (&["a.example"], None)).listens;
+    insta::assert_snapshot!(service_error(move |spec| spec.listens = over_tcp), @"service checkout takes connections without hosts and paths: it can have no part of port 80");
+    Service::new(at("a", 80, Protocol::Http, (&["a-1.example"], Some("/a.b/~c_d-9")))).unwrap();
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub fn spec(name: &str, port: u16, hundredths: &[u16]) -> ServiceSpec {
     });
     ServiceSpec {
         name: name.parse().unwrap(),
-        listens: vec![Listen { port, protocol: Protocol::Http }],
+        listens: vec![Listen::new(port, Protocol::Http)],
         sticky: None,
         rule: None,
         salt: name.parse().unwrap(),

@@ -157,7 +157,8 @@ impl BuiltInProxy {
 
     async fn apply_now(&self, table: &Table) -> Result<(), Trouble> {
         let TableNumber { epoch, generation } = table.number;
-        let services = table.served.services.iter().map(|led| led.service.clone()).collect();
+        let services = table.served.services.iter().map(|led| led.service.clone()).collect::<Vec<_>>();
+        services.iter().try_for_each(|service| super::check_abilities(RouterKind::Embedded, service))?;
         let wanted = DesiredConfig::new(Number { epoch, generation }, services)
             .map_err(|error| Trouble::refused(error.to_string()))?;
         let seen = self.seen_services();

@@ -141,15 +141,7 @@ impl ExternalRouter {
                     format!("port {} of {} is none that services may have here", listen.port, service.name);
                 return Err(Trouble::refused(text));
             }
-            if !kind.abilities().protocols.contains(&service.protocol()) {
-                let text = format!(
-                    "{} doesn't lead {}, which {} is",
-                    kind.name(),
-                    service.protocol().name(),
-                    service.name
-                );
-                return Err(Trouble::refused(text));
-            }
+            super::check_abilities(kind, service)?;
         }
         let TableNumber { epoch, generation } = table.number;
         let services = table.served.services.iter().map(|led| led.service.clone()).collect();

@@ -25,7 +25,7 @@ use router::{
 use tokio::{task::JoinSet, time::Instant};
 use traffic::{
     RouterKind,
-    desired::{DesiredConfig, Protocol},
+    desired::{DesiredConfig, Listen, Protocol, Service},
     health::{Health, Probe, Verdict},
     observed::ObservedConfig,
 };
@@ -161,6 +161,19 @@ impl View {
         }
         Some(seen)
     }
+}
+
+/// Refuses what no router of a kind can do for a service.
+fn check_abilities(kind: RouterKind, service: &Service) -> Result<(), Trouble> {
+    let (abilities, protocol) = (kind.abilities(), service.protocol());
+    let lacks = if !abilities.protocols.contains(&protocol) {
+        format!("doesn't lead {}, which {} is", protocol.name(), service.name)
+    } else if !abilities.routes && service.listens.iter().any(Listen::is_routed) {
+        format!("takes all calls at a port, and {} has hosts or a path", service.name)
+    } else {
+        return Ok(());
+    };
+    Err(Trouble::refused(format!("{} {lacks}", kind.name())))
 }
 
 /// Whether a variation answers: one of its targets does, by the check that is set of it, or else to a connection. Of UDP nobody can tell.

@@ -39,7 +39,7 @@ struct New {
     #[arg(long, value_name = "SERVICE")]
     service: String,
     /// A port at which it takes calls, of HTTP if nothing else is said (repeatable); none: agents share the calls out
-    #[arg(long, value_name = "PORT[:HTTP|HTTPS|TCP|UDP]", value_parser = port)]
+    #[arg(long, value_name = "PORT[:HTTP|HTTPS|TCP|UDP[:HOST,HOST/PATH]]", value_parser = port)]
     port: Vec<EnvironmentPort>,
     /// A label of the routers that lead its calls (repeatable); without any, all that know how
     #[arg(long, value_name = "KEY=VALUE", value_parser = label)]
@@ -84,11 +84,16 @@ impl New {
     }
 }
 
-/// `8080`, `8443:HTTPS`.
+/// `8080`, `8443:HTTPS`, `443:HTTPS:shop.example/api`.
 fn port(text: &str) -> Result<EnvironmentPort, String> {
-    let (port, protocol) = text.split_once(':').unwrap_or((text, "HTTP"));
-    let port = port.parse().map_err(|_| "it looks like 8080 or 8443:HTTPS".to_owned())?;
-    Ok(EnvironmentPort { port, protocol: protocol.to_ascii_uppercase() })
+    let mut parts = text.splitn(3, ':');
+    let port = parts.next().unwrap_or_default().parse();
+    let port = port.map_err(|_| "it looks like 8080, 8443:HTTPS or 443:HTTPS:shop.example/api".to_owned())?;
+    let protocol = parts.next().unwrap_or("HTTP").to_ascii_uppercase();
+    let route = parts.next().unwrap_or_default();
+    let (hosts, path) = route.split_at(route.find('/').unwrap_or(route.len()));
+    let hosts = hosts.split(',').filter(|host| !host.is_empty()).map(str::to_owned).collect();
+    Ok(EnvironmentPort { port, protocol, hosts, path: Some(path.to_owned()).filter(|path| !path.is_empty()) })
 }
 
 pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
@@ -131,7 +136,11 @@ impl Registered for Environment {
 }
 
 fn ports(spec: &EnvironmentSpec) -> String {
-    spec.ports.iter().map(|port| format!("{} {}", port.port, port.protocol)).collect::<Vec<_>>().join(", ")
+    let port = |port: &EnvironmentPort| {
+        let route = port.hosts.join(",") + port.path.as_deref().unwrap_or_default();
+        format!("{} {} {route}", port.port, port.protocol).trim_end().to_owned()
+    };
+    spec.ports.iter().map(port).collect::<Vec<_>>().join(", ")
 }
 
 fn routers(spec: &EnvironmentSpec) -> String {

@@ -7,7 +7,7 @@ use language::{
     Metric, Protocol, RouterAbilities, RouterKind, Service, Stage, StickyTo, Strategy,
     analysis::{ChildMetric, MetricSource},
 };
-use model::ChildKey;
+use model::{ChildKey, traffic::Listen};
 
 /// A service, and a router that takes part and can't lead it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub enum Lacks {
     Sticky(&'static str),
     /// No header asks it for a variation.
     Rule,
+    /// It tells calls at a port apart by nothing.
+    Routes,
     /// It counts no calls, and this stage is judged by them.
     Counts {
         stage: String,
@@ -42,6 +44,7 @@ impl fmt::Display for Lacks {
             Self::Protocol(protocol) => write!(f, "leads no {}", protocol.name()),
             Self::Sticky(by) => write!(f, "keeps no users by {by}"),
             Self::Rule => f.write_str("gives nobody a variation by a header"),
+            Self::Routes => f.write_str("takes all calls at a port, whatever their host and path"),
             Self::Counts { stage } => write!(
                 f,
                 "counts no calls, by which stage {stage} is judged (metrics_conditions, minCalls, or an analysis of what children report)"
@@ -100,6 +103,9 @@ fn lacks(abilities: &RouterAbilities, service: &Service, judged: &Judged<'_>) ->
     }
     if service.rule.is_some() && !abilities.rule {
         return Some(Lacks::Rule);
+    }
+    if !abilities.routes && service.ports.iter().any(Listen::is_routed) {
+        return Some(Lacks::Routes);
     }
     if let Some(stage) = judged.by_calls.filter(|_| !abilities.counted.contains(&service.protocol())) {
         return Some(Lacks::Counts { stage: stage.to_owned() });

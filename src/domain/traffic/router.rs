@@ -224,5 +224,7 @@ fn led_bytes(led: &LedForm) -> usize {
     let rule = led.header.as_ref().map_or(0, |rule| {
         rule.name.len() + rule.values.iter().map(|(value, to)| value.len() + to.len() + 48).sum::<usize>()
     });
-    size_of::<LedForm>() + led.ports.len() * 8 + rule + variations.sum::<usize>()
+    let ports = led.ports.iter();
+    let ports = ports.map(|at| size_of_val(at) + texts(&at.hosts) + at.path.as_ref().map_or(0, String::len));
+    size_of::<LedForm>() + ports.sum::<usize>() + rule + variations.sum::<usize>()
 }

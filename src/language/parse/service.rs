@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, str::FromStr, time::Duration};
 use traffic::{
     HashFunction, MAX_VARIATIONS, Variation as Which,
     desired::{
-        HeaderName, HeaderValue, Health, IN_A_ROW, INTERVALS, Listen, MAX_TARGETS, MAX_VALUES, Name,
-        Protocol, Rule, StickyTo, TIMEOUTS, Target, Variation, WordError,
+        HeaderName, HeaderValue, Health, IN_A_ROW, INTERVALS, Listen, MAX_HOSTS, MAX_TARGETS, MAX_VALUES,
+        Name, Protocol, Rule, StickyTo, TIMEOUTS, Target, Variation, WordError, is_host, is_path,
     },
 };
 
@@ -94,13 +94,21 @@ fn ports(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Vec<Listen>
     let mut ports: Vec<Listen> = Vec::new();
     for (index, node) in items.iter().enumerate() {
         let what = format!("port {} of {}", index + 1, fields.what());
-        let item = Fields::open(node, what, &["port", "protocol"], findings)?;
+        let item = Fields::open(node, what, &["port", "protocol", "hosts", "path"], findings)?;
         let port = item.required("port", "8080", findings);
         let port = port.and_then(|entry| read_scalar(entry, "bad-port", port_of, findings));
         let protocol = item.optional("protocol");
         let protocol =
             protocol.map_or(Some(Protocol::Http), |entry| read_word(entry, "protocol", &protocols, findings));
-        let listen = Listen { port: port?, protocol: protocol? };
+        let hosts = hosts(&item, findings);
+        let path = item.filled("path", "/api", findings);
+        let path = path.map(|entry| read_scalar(entry, "bad-path", path_of, findings));
+        let listen = Listen {
+            port: port?,
+            protocol: protocol?,
+            hosts: hosts?,
+            path: path.map_or(Some(None), |path| path)?,
+        };
         if ports.iter().any(|other| other.port == listen.port) {
             let message = format!("{} names port {} twice", fields.what(), listen.port);
             findings.error(item.at(), "duplicate-name", message).fix("keep one of the two");
@@ -114,6 +122,54 @@ fn port_of(text: &str) -> Result<u16, ScalarFault<u16>> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit());
     let port = text.parse().ok().filter(|port| plain && *port > 0);
     port.ok_or_else(|| fault(format!("{} is no port", quoted(text)), "write a whole number from 1 to 65535"))
+}
+
+fn hosts(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Vec<String>> {
+    let Some(entry) = fields.filled("hosts", "[shop.example]", findings) else { return Some(Vec::new()) };
+    let items = entry.items(MAX_HOSTS, findings);
+    if items.is_empty() {
+        let fix = "name at least one, as in shop.example, or leave hosts out";
+        findings.error(entry.at, "missing-value", "hosts is empty").fix(fix);
+        return None;
+    }
+    let mut hosts = Vec::new();
+    for node in items {
+        let item = FieldEntry { key: "a host", node, at: node.at };
+        let host = read_scalar(item, "bad-host", host_of, findings)?;
+        if hosts.contains(&host) {
+            let message = format!("{} names the host {host} twice", fields.what());
+            findings.error(node.at, "duplicate-name", message).fix("keep one of the two");
+        }
+        hosts.push(host);
+    }
+    Some(hosts)
+}
+
+fn host_of(text: &str) -> Result<String, ScalarFault<String>> {
+    let host = text.to_ascii_lowercase();
+    if is_host(&host) {
+        return Ok(host);
+    }
+    let fix = if text.starts_with("*.") {
+        "name each host: routers don't agree on what * fits"
+    } else {
+        "write a name alone, as in shop.example"
+    };
+    Err(fault(format!("{} is no host", quoted(text)), fix))
+}
+
+/// None: whatever path.
+fn path_of(text: &str) -> Result<Option<String>, ScalarFault<Option<String>>> {
+    if text == "/" {
+        return Ok(None);
+    }
+    if is_path(text) {
+        return Ok(Some(text.to_owned()));
+    }
+    Err(fault(
+        format!("{} is no path of whole segments", quoted(text)),
+        "write one as in /api, of letters, digits and - . _ ~ between slashes, without one at its end",
+    ))
 }
 
 fn variations(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Vec<Variation>> {

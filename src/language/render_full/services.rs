@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use traffic::desired::{Health, Variation};
+use traffic::desired::{Health, Listen, Variation};
 
 use crate::{
     Base, Salt, Service, Stage, StageKind,
@@ -24,9 +24,7 @@ fn push_service(text: &mut String, service: &Service) {
     let Service { routers, ports, sticky, rule, variations, salt, hash, base, retry, .. } = service;
     let _ = writeln!(text, "  - name: {}", quoted(service.name()));
     super::push_selector(text, "routers", routers);
-    let ports =
-        ports.iter().map(|listen| format!("{{port: {}, protocol: {}}}", listen.port, listen.protocol.name()));
-    let _ = writeln!(text, "    ports: [{}]", ports.collect::<Vec<_>>().join(", "));
+    let _ = writeln!(text, "    ports: {}", Listen::list(ports));
     super::push_sticky(text, sticky.as_ref().map(Into::into).as_ref());
     if let Some(rule) = rule {
         let values = rule.values.iter().filter_map(|(value, which)| {

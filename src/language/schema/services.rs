@@ -52,6 +52,13 @@ pub struct PortForm {
     pub port: u16,
     /// `HTTP` if absent.
     pub protocol: Option<ProtocolForm>,
+    /// Whose calls it takes there, of HTTP and HTTPS: names as in `shop.example`, without `*`; whatever host if absent. A call is the
+    /// service's that names its host, else the one's that names none.
+    #[schemars(length(min = 1, max = 16))]
+    pub hosts: Option<Vec<String>>,
+    /// What the paths of its calls begin with, in whole segments: `/api` has `/api` and `/api/x`, and not `/apix`. Whatever path if
+    /// absent. The longest one counts, and targets get it unchanged.
+    pub path: Option<String>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

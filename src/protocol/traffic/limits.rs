@@ -18,6 +18,9 @@ pub const MAX_TOLD_OPEN_PORTS: usize = 64;
 /// Most ports of a service.
 pub const MAX_TOLD_PORTS: usize = 64;
 
+/// Hosts of a port.
+pub const MAX_TOLD_HOSTS: usize = 16;
+
 /// Most values of a header rule.
 pub const MAX_TOLD_VALUES: usize = 64;
 

@@ -1,8 +1,8 @@
 //! The bounds of a service, as it is led.
 
 use super::limits::{
-    MAX_TOLD_NAME_BYTES, MAX_TOLD_PORTS, MAX_TOLD_TARGET_BYTES, MAX_TOLD_TARGETS, MAX_TOLD_VALUES,
-    MAX_TOLD_VARIATIONS, MAX_TOLD_WORD_BYTES,
+    MAX_TOLD_HOSTS, MAX_TOLD_NAME_BYTES, MAX_TOLD_PORTS, MAX_TOLD_TARGET_BYTES, MAX_TOLD_TARGETS,
+    MAX_TOLD_VALUES, MAX_TOLD_VARIATIONS, MAX_TOLD_WORD_BYTES,
 };
 use crate::{
     WireError,
@@ -13,6 +13,15 @@ use model::traffic::{LedForm, LedVariation, Sticky};
 pub(super) fn check_led(led: &LedForm) -> Result<(), WireError> {
     at_most("services.led.ports", led.ports.len(), MAX_TOLD_PORTS)?;
     at_most("services.led.variations", led.variations.len(), MAX_TOLD_VARIATIONS)?;
+    for listen in &led.ports {
+        at_most("services.led.ports.hosts", listen.hosts.len(), MAX_TOLD_HOSTS)?;
+        listen
+            .hosts
+            .iter()
+            .try_for_each(|host| within("services.led.ports.hosts", host, MAX_TOLD_WORD_BYTES))?;
+        let path = listen.path.as_deref();
+        path.map_or(Ok(()), |path| within("services.led.ports.path", path, MAX_TOLD_WORD_BYTES))?;
+    }
     within("services.led.salt", &led.salt, MAX_TOLD_NAME_BYTES)?;
     within("services.led.hash", &led.hash, MAX_TOLD_NAME_BYTES)?;
     if let Some(Sticky::Cookie(word) | Sticky::Header(word)) = &led.sticky {

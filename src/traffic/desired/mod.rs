@@ -7,13 +7,16 @@ mod name;
 mod service;
 mod target;
 
+use std::collections::{BTreeMap, btree_map::Entry};
+
 use model::traffic::Socket;
 
 pub use self::{
     name::{CookieName, HeaderName, HeaderValue, Name, WordError},
     service::{
-        Health, IN_A_ROW, INTERVALS, Listen, MAX_LISTENS, MAX_TARGETS, MAX_VALUES, Protocol, Rule, Service,
-        ServiceError, ServiceSpec, StickyTo, TIMEOUTS, Variant, Variation, is_check_path,
+        Health, IN_A_ROW, INTERVALS, Listen, MAX_HOSTS, MAX_LISTENS, MAX_TARGETS, MAX_VALUES, Protocol, Rule,
+        Service, ServiceError, ServiceSpec, StickyTo, TIMEOUTS, Variant, Variation, is_check_path, is_host,
+        is_path,
     },
     target::{Host, Target, TargetError, is_this_machine},
 };
@@ -60,8 +63,10 @@ pub enum WantedError {
     Service(#[from] ServiceError),
     #[error("there are two services {0}")]
     Twice(Name),
-    #[error("the services {first} and {second} would both have port {port}")]
-    Port { first: Name, second: Name, port: u16 },
+    #[error("the services {first} and {second} would both have {at}")]
+    Port { first: Name, second: Name, at: Listen },
+    #[error("port {port} would be for {} of service {first} and for {} of service {second}", protocols[0].name(), protocols[1].name())]
+    Protocols { first: Name, second: Name, port: u16, protocols: [Protocol; 2] },
     #[error(
         "the target {target} of service {service} is where this router itself listens for {listens}: calls would go round"
     )]
@@ -75,7 +80,7 @@ impl DesiredConfig {
     ///
     /// # Errors
     ///
-    /// Two of one name or on one port, a target that is a port of the router's own at a loopback address, or too many.
+    /// Two of one name, or for the same calls at one port; a port for two protocols; a target that is a port of the router's own at a loopback address, or too many.
     pub fn new(number: Number, mut services: Vec<Service>) -> Result<Self, WantedError> {
         if services.len() > MAX_SERVICES {
             return Err(WantedError::TooMany(services.len()));
@@ -84,22 +89,14 @@ impl DesiredConfig {
         if let Some(pair) = services.windows(2).find(|pair| pair[0].name == pair[1].name) {
             return Err(WantedError::Twice(pair[0].name.clone()));
         }
-        let mut ports = std::collections::BTreeMap::new();
-        for service in &services {
-            for listen in &service.listens {
-                if let Some(first) = ports.insert(listen.socket(), &service.name) {
-                    let (first, second) = (first.clone(), service.name.clone());
-                    return Err(WantedError::Port { first, second, port: listen.port });
-                }
-            }
-        }
+        let ports = ports(&services)?;
         for service in &services {
             for target in service.variations.iter().flat_map(|variation| &variation.targets) {
                 let socket = Socket { port: target.port, is_udp: service.protocol().is_udp() };
                 let listens = ports.get(&socket).filter(|_| target.host.is_this_machine());
-                if let Some(&listens) = listens {
+                if let Some((listens, _)) = listens {
                     let (service, target) = (service.name.clone(), target.clone());
-                    return Err(WantedError::Loop { service, target, listens: listens.clone() });
+                    return Err(WantedError::Loop { service, target, listens: Name::clone(listens) });
                 }
             }
         }
@@ -141,9 +138,80 @@ impl DesiredConfig {
         &self.services
     }
 
+    /// Which calls at each port are whose: a call is the first one's that it fits.
+    #[must_use]
+    pub fn routes(&self) -> BTreeMap<Socket, Vec<Route<'_>>> {
+        let mut all: BTreeMap<Socket, Vec<Route<'_>>> = BTreeMap::new();
+        for service in &*self.services {
+            for listen in &service.listens {
+                let path = listen.path.as_deref();
+                let routes = listen.each_host().map(|host| Route { host, path, listen, service });
+                all.entry(listen.socket()).or_default().extend(routes);
+            }
+        }
+        for routes in all.values_mut() {
+            let length = |route: &Route<'_>| route.path.map_or(0, str::len);
+            routes.sort_by(|a, b| {
+                let named_first = b.host.is_some().cmp(&a.host.is_some());
+                named_first.then_with(|| length(b).cmp(&length(a))).then_with(|| a.key().cmp(&b.key()))
+            });
+        }
+        all
+    }
+
     #[must_use]
     pub fn service(&self, name: &str) -> Option<&Service> {
         let at = self.services.binary_search_by(|service| service.name.as_str().cmp(name)).ok()?;
         self.services.get(at)
     }
+}
+
+/// A part of the calls that come to a port.
+#[derive(Debug, Clone, Copy)]
+pub struct Route<'c> {
+    /// None: whatever host.
+    pub host: Option<&'c str>,
+    /// None: whatever path.
+    pub path: Option<&'c str>,
+    pub listen: &'c Listen,
+    pub service: &'c Service,
+}
+
+impl<'c> Route<'c> {
+    fn key(&self) -> (Option<&'c str>, Option<&'c str>) {
+        (self.host, self.path)
+    }
+}
+
+/// By port the first service that has it, and what is spoken there.
+fn ports(services: &[Service]) -> Result<BTreeMap<Socket, (&Name, Protocol)>, WantedError> {
+    let (mut ports, mut routes) = (BTreeMap::new(), BTreeMap::new());
+    for service in services {
+        for listen in &service.listens {
+            let second = || service.name.clone();
+            match ports.entry(listen.socket()) {
+                Entry::Vacant(free) => drop(free.insert((&service.name, listen.protocol))),
+                Entry::Occupied(had) if had.get().1 != listen.protocol => {
+                    let &(first, protocol) = had.get();
+                    let (first, protocols) = (first.clone(), [protocol, listen.protocol]);
+                    return Err(WantedError::Protocols {
+                        first,
+                        second: second(),
+                        port: listen.port,
+                        protocols,
+                    });
+                }
+                Entry::Occupied(_) => {}
+            }
+            for host in listen.each_host() {
+                let route = (listen.socket(), host, listen.path.as_deref());
+                if let Some(first) = routes.insert(route, &service.name) {
+                    let hosts = host.map(str::to_owned).into_iter().collect();
+                    let (first, at) = (Name::clone(first), Listen { hosts, ..listen.clone() });
+                    return Err(WantedError::Port { first, second: second(), at });
+                }
+            }
+        }
+    }
+    Ok(ports)
 }

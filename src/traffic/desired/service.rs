@@ -8,7 +8,7 @@ use model::traffic::{HealthCheckForm, LedForm, LedVariation, RuleForm, Sticky};
 pub use model::traffic::{Listen, Protocol};
 use serde::{Deserialize, Serialize};
 
-use super::{CookieName, HeaderName, HeaderValue, Name, Target, WordError};
+use super::{CookieName, HeaderName, HeaderValue, Host, Name, Target, WordError};
 use crate::{HashFunction, Table, Variation as Which};
 
 /// The most targets of a variation.
@@ -20,8 +20,14 @@ pub const MAX_LISTENS: usize = 64;
 /// The most values of a header rule.
 pub const MAX_VALUES: usize = 64;
 
+/// The most hosts that a service names at a port.
+pub const MAX_HOSTS: usize = 16;
+
 /// The most bytes of the path of a health check.
 const MAX_PATH: usize = 200;
+
+/// The most bytes of the path that calls begin with: as many as the load balancers of AWS compare.
+const MAX_PREFIX: usize = 128;
 
 /// How often it may be looked whether a target is there.
 pub const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(1);
@@ -182,6 +188,20 @@ pub enum ServiceError {
     #[error("service {service} takes connections without headers: {what} means nothing there")]
     NoHeaders { service: Name, what: &'static str },
     #[error(
+        "service {service} names {host:?} as a host, which must be a name in small letters, as in shop.example, named once"
+    )]
+    Host { service: Name, host: Box<str> },
+    #[error("service {service} names {hosts} hosts at a port: at most {MAX_HOSTS}")]
+    Hosts { service: Name, hosts: usize },
+    #[error(
+        "service {service} takes calls to {path:?}, which must be a path of whole segments, as in /api: letters, digits and - . _ ~ between slashes, at most 128 characters"
+    )]
+    Prefix { service: Name, path: Box<str> },
+    #[error(
+        "service {service} takes connections without hosts and paths: it can have no part of port {port}"
+    )]
+    Unrouted { service: Name, port: u16 },
+    #[error(
         "the path {path:?} of the health checks of service {service} is none: it begins with / and has at most 200 printable characters without spaces, quotes, backslashes, braces, ; $ and #"
     )]
     Path { service: Name, path: Box<str> },
@@ -331,10 +351,12 @@ fn check_listens(spec: &ServiceSpec) -> Result<(), ServiceError> {
     if spec.listens.len() > MAX_LISTENS {
         return Err(ServiceError::Ports { service: service(), ports: spec.listens.len() });
     }
-    for (at, Listen { port, .. }) in spec.listens.iter().enumerate() {
-        if *port == 0 || spec.listens[..at].iter().any(|before| before.port == *port) {
-            return Err(ServiceError::Port { service: service(), port: *port });
+    for (at, listen) in spec.listens.iter().enumerate() {
+        let port = listen.port;
+        if port == 0 || spec.listens[..at].iter().any(|before| before.port == port) {
+            return Err(ServiceError::Port { service: service(), port });
         }
+        check_route(listen, &spec.name)?;
     }
     let is_alike = |listen: &Listen| listen.protocol == first || listen.protocol.is_http() && first.is_http();
     if !spec.listens.iter().all(is_alike) {
@@ -351,6 +373,42 @@ fn check_listens(spec: &ServiceSpec) -> Result<(), ServiceError> {
         Some(what) => Err(ServiceError::NoHeaders { service: service(), what }),
         None => Ok(()),
     }
+}
+
+fn check_route(listen: &Listen, service: &Name) -> Result<(), ServiceError> {
+    let Listen { port, protocol, hosts, path } = listen;
+    let service = || service.clone();
+    if listen.is_routed() && !protocol.is_http() {
+        return Err(ServiceError::Unrouted { service: service(), port: *port });
+    }
+    if hosts.len() > MAX_HOSTS {
+        return Err(ServiceError::Hosts { service: service(), hosts: hosts.len() });
+    }
+    let start = |text: &str| text.chars().take(MAX_PATH).collect();
+    for (at, host) in hosts.iter().enumerate() {
+        if !is_host(host) || hosts[..at].contains(host) {
+            return Err(ServiceError::Host { service: service(), host: start(host) });
+        }
+    }
+    match path.as_deref().filter(|path| !is_path(path)) {
+        Some(path) => Err(ServiceError::Prefix { service: service(), path: start(path) }),
+        None => Ok(()),
+    }
+}
+
+/// Whether calls can name it as their host, in small letters. `*.` isn't possible: routers don't agree on what it fits.
+#[must_use]
+pub fn is_host(text: &str) -> bool {
+    matches!(text.parse(), Ok(Host::Name(name)) if *name == *text)
+}
+
+/// Whether paths can begin with it: whole segments that mean the same to each router, escaped or not, and nothing but themselves.
+#[must_use]
+pub fn is_path(text: &str) -> bool {
+    let may_stand = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let is_segment = |segment: &str| !["", ".", ".."].contains(&segment) && segment.bytes().all(may_stand);
+    let segments = text.strip_prefix('/').filter(|_| text.len() <= MAX_PREFIX);
+    segments.is_some_and(|segments| segments.split('/').all(is_segment))
 }
 
 fn check_rule(rule: &Rule, spec: &ServiceSpec) -> Result<(), ServiceError> {

@@ -43,7 +43,7 @@ async fn what_releases_name_is_registered_listed_shown_and_removed() {
         &world,
         &[
             "environment list",
-            "environment register shop --service checkout --port 8080 --port 8443:https --router env=prod --sticky cookie:cm --health-path /ready --health-interval 500ms --soak 90 --by ann",
+            "environment register shop --service checkout --port 8080 --port 8443:https:shop.example,b.example/api --router env=prod --sticky cookie:cm --health-path /ready --health-interval 500ms --soak 90 --by ann",
             "environment register bare --service other --port 5432:TCP --by ann",
             "environment list",
             "environment list --limit 1",
@@ -66,10 +66,10 @@ async fn what_releases_name_is_registered_listed_shown_and_removed() {
     $ environment list
     no environments are registered
     (0)
-    $ environment register shop --service checkout --port 8080 --port 8443:https --router env=prod --sticky cookie:cm --health-path /ready --health-interval 500ms --soak 90 --by ann
+    $ environment register shop --service checkout --port 8080 --port 8443:https:shop.example,b.example/api --router env=prod --sticky cookie:cm --health-path /ready --health-interval 500ms --soak 90 --by ann
     shop
       service     checkout
-      ports       8080 HTTP, 8443 HTTPS
+      ports       8080 HTTP, 8443 HTTPS shop.example,b.example/api
       routers     env=prod
       sticky      cookie:cm
       health      /ready, every 0.5 s, answered within 1 s
@@ -84,9 +84,9 @@ async fn what_releases_name_is_registered_listed_shown_and_removed() {
       by          ann
     (0)
     $ environment list
-    NAME  SERVICE   PORTS                  ROUTERS
-    bare  other     5432 TCP               all
-    shop  checkout  8080 HTTP, 8443 HTTPS  env=prod
+    NAME  SERVICE   PORTS                                             ROUTERS
+    bare  other     5432 TCP                                          all
+    shop  checkout  8080 HTTP, 8443 HTTPS shop.example,b.example/api  env=prod
     (0)
     $ environment list --limit 1
     NAME  SERVICE  PORTS     ROUTERS
@@ -97,7 +97,7 @@ async fn what_releases_name_is_registered_listed_shown_and_removed() {
     error: there is no environment none
     (1)
     $ environment register shop --service checkout --port none
-    error: invalid value 'none' for '--port <PORT[:HTTP|HTTPS|TCP|UDP]>': it looks like 8080 or 8443:HTTPS
+    error: invalid value 'none' for '--port <PORT[:HTTP|HTTPS|TCP|UDP[:HOST,HOST/PATH]]>': it looks like 8080, 8443:HTTPS or 443:HTTPS:shop.example/api
 
     For more information, try '--help'.
     (1)

@@ -529,6 +529,53 @@ async fn a_release_of_what_a_router_cannot_lead_is_refused_by_its_name() {
 }
 
 #[tokio::test]
+async fn a_part_of_a_port_is_refused_where_a_router_takes_the_whole_of_it() {
+    let world = World::start().await;
+    let id = router_of(&world, "edge-1", "embedded").await;
+    for part in ["hosts: [shop.example]", "path: /api"] {
+        let text = release("r", "\"127.0.0.1:9101\"", "").replace("protocol: HTTP", part);
+        assert_eq!(
+            world.submit_to("/release", &text).await.problem().replace(&id, "ID"),
+            "409 /problems/can-not-lead: router ID is of kind embedded, which takes all calls at a port, whatever their host and path; \
+             service checkout asks for that"
+        );
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn services_of_releases_share_the_port_of_a_router_by_hosts_and_paths() {
+    let world = World::start().await;
+    let id = router_of(&world, "edge-1", "custom").await;
+    let by_time = "stages:\n  - name: half\n    type: Traffic\n    shares: {A: 50, B: 50}\n    \
+                   end_conditions: [{name: minDuration, threshold: 1s}]\n    end_action: {onSuccess: rollout}\n";
+    let of = |name: &str, part: &str| {
+        let text =
+            release(name, "\"10.0.0.1:9\"", "").replace("checkout", name).replace("protocol: HTTP", part);
+        text.replace("strategy: canary-10-25-50-100\n", by_time)
+    };
+    let mut shop = led([10_000, 0]);
+    shop["led"]["ports"] =
+        json!([{"port": 8080, "protocol": "HTTP", "hosts": ["shop.example"], "path": "/api"}]);
+    let mut told = report(&id, &[shop]);
+    told["router"]["kind"] = json!("custom");
+    tell(&world, &told).await.ok();
+    let refused = |answer: String| answer.replace(&id, "ID");
+    let twice = world.submit_to("/release", &of("a", "hosts: [shop.example, a.example], path: /api")).await;
+    let why = "a is to have port 8080 at router ID: service checkout has shop.example/api at port 8080";
+    assert_eq!(refused(twice.problem()), format!("422 /problems/port-taken: {why}"));
+    let https = world.submit_to("/release", &of("a", "protocol: HTTPS, hosts: [a.example]")).await;
+    assert_eq!(refused(https.problem()), format!("422 /problems/port-taken: {why}"));
+    world.submit(&of("a", "hosts: [shop.example]")).await.ok();
+    world.submit(&of("b", "path: /api")).await.ok();
+    // What is told is kept.
+    let world = world.restart().await;
+    let twice = world.submit_to("/release", &of("c", "hosts: [shop.example], path: /api")).await;
+    assert_eq!(refused(twice.problem()), format!("422 /problems/port-taken: {}", why.replacen('a', "c", 1)));
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn traffic_view_shows_shares_history_and_router_trouble() {
     let world = World::start().await;
     let id = router(&world, "edge-1").await;

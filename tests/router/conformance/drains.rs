@@ -49,7 +49,7 @@ pub async fn calls_that_go_on_are_counted_also_in_processes_that_were_replaced<R
         let router = real.open();
         let (mut spec, _stable, listener) = all_to_b::<R>().await;
         let port = spec.listens[0].port;
-        spec.listens = vec![Listen { port, protocol: *protocol }];
+        spec.listens = vec![Listen::new(port, *protocol)];
         done(&router, &wanted(1, &[&spec])).await;
         let count = async |variation| router.connections("checkout", variation).await.unwrap();
         assert_eq!((count("A").await, count("B").await), (Some(0), Some(0)));

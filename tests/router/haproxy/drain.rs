@@ -23,7 +23,7 @@ async fn connections_are_told_by_target() {
     let router = real.open();
     let (mut spec, _stable, listener) = all_to_b::<RealHaproxy>().await;
     let port = spec.listens[0].port;
-    spec.listens = vec![Listen { port, protocol: Protocol::Tcp }];
+    spec.listens = vec![Listen::new(port, Protocol::Tcp)];
     done(&router, &wanted(1, &[&spec])).await;
     let held = [begin(port, &listener).await, begin(port, &listener).await];
     wait_until("both are told", async || {
@@ -47,7 +47,7 @@ async fn without_the_masters_socket_replaced_processes_make_the_count_unknown() 
     let backends = [Backend::elsewhere("A", listener.local_addr().unwrap())];
     let port = free_port();
     let mut spec = service("checkout", port, &backends, &[10_000]);
-    spec.listens = vec![Listen { port, protocol: Protocol::Tcp }];
+    spec.listens = vec![Listen::new(port, Protocol::Tcp)];
     spec.sticky = None;
     done(&router, &wanted(1, &[&spec])).await;
     let count = async || router.connections("checkout", "A").await.unwrap();

@@ -76,7 +76,7 @@ fn any_spec(at: u16) -> impl Strategy<Value = ServiceSpec> {
             ServiceSpec {
                 // Each is there once.
                 name: format!("{}.{at}", name.chars().take(50).collect::<String>()).parse().unwrap(),
-                listens: vec![Listen { port: 1, protocol: Protocol::Http }],
+                listens: vec![Listen::new(1, Protocol::Http)],
                 sticky,
                 rule: rule.map(|(name, values)| Rule {
                     name: name.parse().unwrap(),

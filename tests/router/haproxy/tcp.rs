@@ -26,7 +26,7 @@ async fn connections_are_split_by_the_address_that_they_come_from() {
     let port = free_port();
     let mut spec = service("checkout", port, &backends, &[6_000, 4_000]);
     spec.hash = HashFunction::Xxh32;
-    spec.listens = vec![Listen { port, protocol: Protocol::Tcp }];
+    spec.listens = vec![Listen::new(port, Protocol::Tcp)];
     spec.sticky = Some(StickyTo::Address);
     done(&router, &wanted(1, &[&spec])).await;
     for (generation, shares) in (2..).zip([[6_000, 4_000], [1_000, 9_000], [10_000, 0]]) {
@@ -51,7 +51,7 @@ async fn connections_without_a_key_are_drawn_each_by_itself() {
     let backends = Backend::start_all(["A", "B"]).await;
     let port = free_port();
     let mut spec = service("checkout", port, &backends, &[5_000, 5_000]);
-    spec.listens = vec![Listen { port, protocol: Protocol::Tcp }];
+    spec.listens = vec![Listen::new(port, Protocol::Tcp)];
     spec.sticky = None;
     done(&router, &wanted(1, &[&spec])).await;
     let mut of_b = 0;

@@ -29,7 +29,7 @@ fn service(name: &str) -> ServiceSpec {
     let variation = |name, target| Variation { name: word(name), targets: vec![word(target)], health: None };
     ServiceSpec {
         name: word(name),
-        listens: vec![Listen { port: 8080, protocol: Protocol::Http }],
+        listens: vec![Listen::new(8080, Protocol::Http)],
         sticky: Some(StickyTo::Cookie(word("cm_user"))),
         rule: None,
         salt: word("release-7"),

@@ -33,7 +33,7 @@ prop_compose! {
         let values = values.iter().zip((0..names.len() as u8).cycle());
         ServiceSpec {
             name: word(&name),
-            listens: vec![Listen { port, protocol: Protocol::Http }],
+            listens: vec![Listen::new(port, Protocol::Http)],
             sticky: Some(sticky),
             rule: Some(Rule {
                 name: word(&header),

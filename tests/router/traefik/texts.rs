@@ -24,7 +24,7 @@ fn entry_points() -> EntryPoints {
 fn checkout(port: u16, protocol: Protocol) -> ServiceSpec {
     let backends = ["A", "B"].map(|name| Backend::elsewhere(name, at(9_101)));
     let mut spec = service("checkout", port, &backends, &[9_975, 25]);
-    spec.listens = vec![Listen { port, protocol }];
+    spec.listens = vec![Listen::new(port, protocol)];
     if !protocol.is_http() {
         spec.sticky = None;
     }

@@ -69,7 +69,7 @@ async fn connections_of_tcp_are_shared_out() {
     }
     let port = real.port();
     let mut spec = service("db", port, &backends, &[7_500, 2_500]);
-    spec.listens = vec![Listen { port, protocol: Protocol::Tcp }];
+    spec.listens = vec![Listen::new(port, Protocol::Tcp)];
     spec.sticky = None;
     let counted = async || {
         let mut of_b = 0;

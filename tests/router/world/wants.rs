@@ -27,7 +27,7 @@ pub fn service(name: &str, port: u16, backends: &[Backend], hundredths: &[u16]) 
     };
     ServiceSpec {
         name: name.parse().unwrap(),
-        listens: vec![Listen { port, protocol: Protocol::Http }],
+        listens: vec![Listen::new(port, Protocol::Http)],
         sticky: Some(StickyTo::Cookie(COOKIE.parse().unwrap())),
         rule: None,
         salt: SALT.parse().unwrap(),

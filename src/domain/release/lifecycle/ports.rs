@@ -13,7 +13,7 @@ use crate::{
 use language::{CallTarget, Protocol, Service, Strategy};
 use model::{
     ChildKey, ReleaseId, tenant,
-    traffic::{OpenPorts, Socket},
+    traffic::{Listen, OpenPorts, Socket},
 };
 
 /// What is wrong with a port of a service, in words.
@@ -66,7 +66,7 @@ fn meeting<'o, 's>(
     let is_led = |name: &str| led.iter().any(|led| led.name() == name);
     let others = others.into_iter().filter(|other| !is_led(other.name()));
     others.flat_map(|other| other.ports.iter().map(move |at| (other, at))).find_map(|(other, at)| {
-        let has = |own: &&&Service| own.ports.iter().any(|own| own.socket() == at.socket());
+        let has = |own: &&&Service| own.ports.iter().any(|own| own.meets(at));
         led.iter().find(has).map(|own| (other, at.port, *own))
     })
 }
@@ -107,10 +107,11 @@ fn taken_by<'s>(
 fn taken<'s>(led: &[&'s Service], router: &Router, own: &ReleaseId) -> Option<Taken<'s>> {
     let is_led = |service: &traffic::Service| led.iter().any(|led| led.name() == service.name);
     let others: Vec<_> = router.services().filter(|service| !is_led(service)).collect();
-    let mut holders: BTreeMap<Socket, String> = BTreeMap::new();
+    let mut holders: BTreeMap<Socket, Vec<(&Listen, String)>> = BTreeMap::new();
     for other in &others {
-        let ports = other.led.ports.iter();
-        holders.extend(ports.map(|at| (at.socket(), named(other, own))));
+        for at in &other.led.ports {
+            holders.entry(at.socket()).or_default().push((at, named(other, own)));
+        }
     }
     let mut new: BTreeMap<Socket, &'s str> = BTreeMap::new();
     for service in led.iter().copied() {
@@ -126,16 +127,22 @@ fn taken<'s>(led: &[&'s Service], router: &Router, own: &ReleaseId) -> Option<Ta
                     words(open, listen.protocol)
                 ));
             }
-            if let Some(holder) = holders.insert(key, format!("service {}", service.name())) {
-                return taken(format!("{holder} has it"));
+            let holders = holders.entry(key).or_default();
+            if let Some((at, holder)) = holders.iter().find(|(at, _)| at.meets(listen)) {
+                return taken(match at.is_routed() {
+                    true => format!("{holder} has {at}"),
+                    false => format!("{holder} has it"),
+                });
             }
+            holders.push((listen, format!("service {}", service.name())));
             new.insert(key, service.name());
         }
     }
     for service in led.iter().copied() {
         for target in service.variations.iter().flat_map(|one| &one.targets) {
             let key = Socket { port: target.port, is_udp: service.protocol().is_udp() };
-            if let Some(holder) = holders.get(&key).filter(|_| target.host.is_this_machine()) {
+            let found = holders.get(&key).and_then(|holders| holders.first());
+            if let Some((_, holder)) = found.filter(|_| target.host.is_this_machine()) {
                 let why = format!("{holder} has it, and {target} is a target: calls would go round");
                 return Some(Taken { service: service.name(), port: target.port, why });
             }

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::{optional_text, sought, text};
 use model::MAX_OFFER_ID_LEN;
 use protocol::traffic::{
-    DriftThen, MAX_ANSWER_TEXT_BYTES, MAX_ORDERS, MAX_TOLD_ANSWERS, MAX_TOLD_DRIFTS, MAX_TOLD_NAME_BYTES,
-    MAX_TOLD_OPEN_PORTS, MAX_TOLD_SERVICES, MAX_TOLD_TARGET_BYTES, MAX_TOLD_TARGETS, MAX_TOLD_TEXT_BYTES,
-    MAX_TOLD_VARIATIONS, MAX_VERSION_BYTES, OrderWhat, Protocol, RouterPhase, WHOLE,
+    DriftThen, MAX_ANSWER_TEXT_BYTES, MAX_ORDERS, MAX_TOLD_ANSWERS, MAX_TOLD_DRIFTS, MAX_TOLD_HOSTS,
+    MAX_TOLD_NAME_BYTES, MAX_TOLD_OPEN_PORTS, MAX_TOLD_SERVICES, MAX_TOLD_TARGET_BYTES, MAX_TOLD_TARGETS,
+    MAX_TOLD_TEXT_BYTES, MAX_TOLD_VARIATIONS, MAX_VERSION_BYTES, OrderWhat, Protocol, RouterPhase, WHOLE,
 };
 
 /// Whole numbers up to here have a floating-point form of their own.
@@ -159,6 +159,8 @@ fn led() -> Value {
                     "properties": {
                         "port": {"type": "integer", "minimum": 0, "maximum": u16::MAX},
                         "protocol": {"enum": Protocol::ALL},
+                        "hosts": {"type": "array", "maxItems": MAX_TOLD_HOSTS, "items": {"type": "string"}},
+                        "path": {"type": "string"},
                     },
                 },
             },

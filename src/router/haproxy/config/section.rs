@@ -7,7 +7,7 @@ use super::{
 use crate::log_line::{self, LANES, LogPath};
 use traffic::{
     BUCKETS, HashFunction,
-    desired::{DesiredConfig, Health, Host, Protocol, Service, StickyTo, Target, Variant},
+    desired::{DesiredConfig, Health, Host, Listen, Protocol, Service, StickyTo, Target, Variant},
 };
 
 /// What is set of a router, whatever it is to do.
@@ -36,6 +36,8 @@ pub struct Section {
 pub enum Unable {
     #[error("service {0} takes {1:?}; HAProxy is led for HTTP and TCP")]
     Protocol(String, Protocol),
+    #[error("service {0} has a host or a path, and each port is one service's")]
+    Routes(String),
     #[error("the keys of service {0} are hashed by {1:?}; HAProxy has Xxh32")]
     Hash(String, HashFunction),
 }
@@ -92,12 +94,15 @@ pub fn section(wanted: &DesiredConfig, frame: &Frame) -> Result<Section, Unable>
 }
 
 fn check(service: &Service) -> Result<(), Unable> {
-    let unable = |listen: &&traffic::desired::Listen| match listen.protocol {
+    let unable = |listen: &&Listen| match listen.protocol {
         Protocol::Http | Protocol::Tcp => false,
         Protocol::Https | Protocol::Udp => true,
     };
     if let Some(listen) = service.listens.iter().find(unable) {
         return Err(Unable::Protocol(service.name.to_string(), listen.protocol));
+    }
+    if service.listens.iter().any(Listen::is_routed) {
+        return Err(Unable::Routes(service.name.to_string()));
     }
     match service.hash {
         HashFunction::Murmur2 if service.sticky.is_some() => {

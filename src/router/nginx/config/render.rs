@@ -13,7 +13,7 @@ use super::{
 use crate::log_line::{self, LANES};
 use traffic::{
     HashFunction,
-    desired::{DesiredConfig, Host, Name, Protocol, Rule, Service, StickyTo, Target, Variation},
+    desired::{DesiredConfig, Host, Listen, Name, Protocol, Rule, Service, StickyTo, Target, Variation},
 };
 
 /// The include, but for the count of how often it was loaded.
@@ -39,6 +39,8 @@ pub struct Place {
 pub enum RenderError {
     #[error("service {0} takes something else than HTTP")]
     Protocol(Name),
+    #[error("service {0} has a host or a path, and each port is one service's")]
+    Routes(Name),
     #[error("service {0} draws users by another function than murmur2")]
     Function(Name),
     #[error("the services {0} and {1} would have the same id; give one of them another name")]
@@ -113,6 +115,9 @@ fn check(service: &Service, layout: &Layout) -> Result<(), RenderError> {
     let name = || service.name.clone();
     if service.listens.iter().any(|listen| listen.protocol != Protocol::Http) {
         return Err(RenderError::Protocol(name()));
+    }
+    if service.listens.iter().any(Listen::is_routed) {
+        return Err(RenderError::Routes(name()));
     }
     if service.hash != HashFunction::Murmur2 {
         return Err(RenderError::Function(name()));

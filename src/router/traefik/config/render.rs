@@ -2,7 +2,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use model::traffic::Socket;
 use serde_json::{Map, Value, json};
-use traffic::desired::{DesiredConfig, Number, Protocol, Service, StickyTo, Target, Variant};
+use traffic::desired::{DesiredConfig, Listen, Number, Protocol, Service, StickyTo, Target, Variant};
 use xxhash_rust::xxh64::xxh64;
 
 use super::{BY_HEADER, NOWHERE, STATE, service_name, variation_name};
@@ -26,6 +26,8 @@ pub enum Unable {
     NoEntryPoint { service: String, port: u16, protocol: &'static str, there: String },
     #[error("service {service} is to keep users by {by}, and Traefik keeps them by a cookie alone")]
     Sticky { service: String, by: &'static str },
+    #[error("service {service} has a host or a path, and each port is one service's")]
+    Routes { service: String },
     #[error("service {service} takes HTTPS, which no Traefik is led for")]
     Https { service: String },
 }
@@ -88,6 +90,9 @@ impl File {
     fn add(&mut self, service: &Service, entry_points: &EntryPoints) -> Result<(), Unable> {
         let protocol = service.protocol();
         let name = service.name.as_str();
+        if service.listens.iter().any(Listen::is_routed) {
+            return Err(Unable::Routes { service: name.to_owned() });
+        }
         let at = entry_points_of(service, entry_points)?;
         let cookie = match &service.sticky {
             None => None,

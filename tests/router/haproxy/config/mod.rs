@@ -44,7 +44,7 @@ fn variation(name: &str, targets: &[&str]) -> Variation {
 fn shop() -> ServiceSpec {
     ServiceSpec {
         name: "shop".parse().unwrap(),
-        listens: vec![Listen { port: 8080, protocol: Protocol::Http }],
+        listens: vec![Listen::new(8080, Protocol::Http)],
         sticky: Some(StickyTo::Cookie("cm".parse().unwrap())),
         rule: None,
         salt: "release-7".parse().unwrap(),
@@ -140,7 +140,7 @@ fn any_spec() -> impl Strategy<Value = ServiceSpec> {
             let protocol = if is_http { Protocol::Http } else { Protocol::Tcp };
             ServiceSpec {
                 name: name.parse().unwrap(),
-                listens: vec![Listen { port: 1, protocol }],
+                listens: vec![Listen::new(1, protocol)],
                 sticky: sticky.filter(|sticky| is_http || !has_headers(sticky)),
                 rule: rule.filter(|_| is_http),
                 salt: salt.parse().unwrap(),

@@ -166,9 +166,9 @@ fn what_haproxy_cannot_do_is_refused_by_name() {
     assert_eq!(refused(spec.clone()), Unable::Hash("shop".to_owned(), HashFunction::Murmur2));
     spec.sticky = None;
     assert!(section(&wanted(1, &[spec.clone()]), &frame()).is_ok(), "nothing is hashed");
-    spec.listens = vec![Listen { port: 1, protocol: Protocol::Udp }];
+    spec.listens = vec![Listen::new(1, Protocol::Udp)];
     assert_eq!(refused(spec.clone()), Unable::Protocol("shop".to_owned(), Protocol::Udp));
-    spec.listens = vec![Listen { port: 1, protocol: Protocol::Https }];
+    spec.listens = vec![Listen::new(1, Protocol::Https)];
     assert_eq!(refused(spec), Unable::Protocol("shop".to_owned(), Protocol::Https));
 }
 
