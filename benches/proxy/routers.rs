@@ -241,6 +241,7 @@ fn led_haproxy(
         folder: Folder::new(&folder.join("ours"))?,
         addresses: vec![Ipv4Addr::LOCALHOST.into()],
         hard_stop_after: Some(Duration::from_secs(2)),
+        certificate: None,
         log,
     };
     let section = frame.folder.section();

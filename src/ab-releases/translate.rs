@@ -321,7 +321,7 @@ fn service(body: &NewABRelease, bound: &Bound, split: &TrafficSplit) -> Result<S
     if !environment.routers.is_empty() {
         let _ = writeln!(text, "    routers: {}", json!({"labels": environment.routers}));
     }
-    let _ = writeln!(text, "    ports: {}", ports);
+    let _ = writeln!(text, "    ports: {ports}");
     for (key, value) in told_apart(body, split)? {
         let _ = writeln!(text, "    {key}: {value}");
     }

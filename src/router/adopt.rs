@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt::Write as _, net::IpAddr};
 
-use traffic::desired::{Protocol, Target};
+use traffic::desired::{Listen, Protocol, Target};
 
 /// A service as an operator's configuration has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +12,10 @@ pub struct Adopted {
     /// Where it takes calls; none of an address: all of them.
     pub listens: BTreeSet<(Option<IpAddr>, u16)>,
     pub protocol: Protocol,
+    /// Whose calls it takes there; none: whatever host.
+    pub hosts: Vec<String>,
+    /// What their paths begin with; none: whatever path.
+    pub path: Option<String>,
     /// Where its calls go.
     pub targets: Vec<Target>,
     /// What it has that a service that is led has not, or not so: a line each.
@@ -33,6 +37,8 @@ pub enum AdoptError {
         listed(addresses)
     )]
     Wider { name: String, listens: Vec<IpAddr>, addresses: Vec<IpAddr>, setting: &'static str },
+    #[error("{name} shares its calls out by {algorithm}, which keeps to no shares: take that out first")]
+    Algorithm { name: String, algorithm: String },
     #[error("{name} leads to no target that has an address or a name with a port")]
     NoTargets { name: String },
 }
@@ -91,10 +97,10 @@ impl Adopted {
         line("services:");
         line(&format!("  - name: {}", name_of(&self.name)));
         let ports: BTreeSet<u16> = self.listens.iter().map(|(_, port)| *port).collect();
-        let protocol = self.protocol.name();
-        let ports: Vec<String> =
-            ports.iter().map(|port| format!("{{port: {port}, protocol: {protocol}}}")).collect();
-        line(&format!("    ports: [{}]", ports.join(", ")));
+        let (hosts, path) = (&self.hosts, &self.path);
+        let listen =
+            |port| Listen { hosts: hosts.clone(), path: path.clone(), ..Listen::new(port, self.protocol) };
+        line(&format!("    ports: {}", Listen::list(&ports.into_iter().map(listen).collect::<Vec<_>>())));
         let targets: Vec<String> = self.targets.iter().map(|target| format!("\"{target}\"")).collect();
         line("    variations:");
         line(&format!("      - {{name: stable, targets: [{}]}}", targets.join(", ")));

@@ -22,7 +22,7 @@ use crate::{
 
 /// A real router, with what leads it.
 struct Led<R> {
-    _real: R,
+    real: R,
     router: Arc<dyn Router>,
     /// Of each protocol.
     at: [SocketAddr; 4],
@@ -33,7 +33,7 @@ impl<R: Real> Led<R> {
         let real = R::start().await;
         let router = real.open();
         let at = [(); 4].map(|()| at(real.port()));
-        Self { _real: real, router, at }
+        Self { real, router, at }
     }
 }
 
@@ -78,8 +78,8 @@ impl<R: Real> tried::Router for Led<R> {
         self.router.connections(service, variation).await.unwrap()
     }
 
-    async fn over_tls(&self, _: SocketAddr, _: &str) -> String {
-        panic!("no router of others is led for TLS")
+    async fn over_tls(&self, at: SocketAddr, call: &str) -> String {
+        self.real.identity().call(at, "here.example", call).await
     }
 }
 

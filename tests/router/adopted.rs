@@ -10,7 +10,7 @@ user www-data;
 events { worker_connections 768; }
 http {
     upstream shop {
-        least_conn;
+        zone shop 64k;
         server 127.0.0.1:9101;
         server backend.example:9102 weight=3;
     }
@@ -27,6 +27,22 @@ server {
     client_max_body_size 10m;
     location / { proxy_pass http://shop/; proxy_read_timeout 5s; }
     location /api { proxy_pass http://127.0.0.1:9200; }
+}
+upstream api { server 127.0.0.1:9301; keepalive 16; }
+upstream quick { random two; server 127.0.0.1:9401; }
+server {
+    listen 443 ssl;
+    server_name site.example *.site.example;
+    ssl_certificate /etc/ssl/site.crt;
+    add_header Strict-Transport-Security max-age=1;
+    root /srv/site;
+    location /api {
+        proxy_pass http://api;
+        proxy_set_header Host $host;
+        proxy_set_header X-Real-IP $remote_addr;
+    }
+    location ^~ /v2/ { proxy_pass http://api/v2; }
+    location /quick { proxy_pass http://quick; }
 }
 server { listen 127.0.0.1:8443 ssl; server_name pay; location / { proxy_pass http://10.0.0.1; } }
 server { listen 81; return 404; }
@@ -47,13 +63,15 @@ fn nginx_serves_what_its_operator_wrote() {
         by_name.beside,
         [
             "its paths go to 2 places; the targets of all are listed",
-            "least_conn",
+            "zone shop 64k",
             "server backend.example:9102 weight=3",
             "client_max_body_size 10m",
             "proxy_read_timeout 5s, in location /",
         ]
     );
-    for name in ["shop", "8080", "www.shop.example"] {
+    // Of an upstream only what leads there.
+    assert_eq!(router::nginx::config::adopt(PRINTED, OURS, "shop").unwrap().targets, by_name.targets[..2]);
+    for name in ["8080", "www.shop.example"] {
         assert_eq!(
             router::nginx::config::adopt(PRINTED, OURS, name).unwrap().targets,
             by_name.targets,
@@ -68,10 +86,60 @@ fn nginx_serves_what_its_operator_wrote() {
 }
 
 #[test]
+fn a_path_of_a_server_is_adopted_with_its_hosts_and_all_that_is_not_taken_over_is_named() {
+    let adopt = |name| router::nginx::config::adopt(PRINTED, OURS, name);
+    let found = adopt("site.example/api").unwrap();
+    insta::assert_snapshot!(found.lines(&["…".to_owned()], "…"), @r#"
+    # Into the router's own configuration:
+    …
+    # Out of it, before a release of the lines below is submitted, which is refused while the ports are taken: …
+    # Into a strategy, whose first variation is what serves today:
+    services:
+      - name: site.example-api
+        ports: [{port: 443, protocol: HTTPS, hosts: ["site.example"], path: "/api"}]
+        variations:
+          - {name: stable, targets: ["127.0.0.1:9301"]}
+          - {name: new, targets: ["HOST:PORT"]}   # what is to be released
+    # Not taken over: location /api has /apix, too, and the service only /api and /api/x
+    # Not taken over: keepalive 16
+    # Not taken over: server_name *.site.example
+    # Not taken over: add_header Strict-Transport-Security max-age=1
+    # Not taken over: proxy_set_header X-Real-IP $remote_addr, in location /api
+    "#);
+    let below = adopt("site.example/v2").unwrap();
+    assert_eq!(below.path.as_deref(), Some("/v2"));
+    assert!(
+        below
+            .beside
+            .contains(&"proxy_pass http://api/v2 changes the path, and the service doesn't".to_owned())
+    );
+    let refused = adopt("site.example/quick").unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "site.example/quick shares its calls out by random two, which keeps to no shares: take that out first"
+    );
+    assert!(matches!(adopt("quick"), Err(AdoptError::Algorithm { .. })));
+    assert!(matches!(adopt("site.example/none"), Err(AdoptError::NoTargets { .. })));
+}
+
+#[test]
 fn what_nginx_doesnt_serve_is_refused_by_name() {
     let refused = |name| router::nginx::config::adopt(PRINTED, OURS, name).unwrap_err();
     let AdoptError::Unknown { known, .. } = refused("ours") else { panic!("it is led") };
-    assert_eq!(known, ["80", "8080", "81", "8443", "pay", "shop.example", "www.shop.example"][1..]);
+    assert_eq!(
+        known,
+        [
+            "*.site.example",
+            "443",
+            "8080",
+            "81",
+            "8443",
+            "pay",
+            "shop.example",
+            "site.example",
+            "www.shop.example"
+        ]
+    );
     assert_eq!(refused("81"), AdoptError::NoTargets { name: "81".to_owned() });
     let broken = "# configuration file /a:\nserver { listen 80; location / { \n";
     assert_eq!(

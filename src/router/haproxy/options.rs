@@ -23,6 +23,8 @@ pub struct Options {
     pub folder: PathBuf,
     /// Where services take calls.
     pub addresses: Vec<IpAddr>,
+    /// What callers of HTTPS are shown: a file, or a folder of files.
+    pub certificate: Option<PathBuf>,
     /// Its runtime socket.
     pub socket: PathBuf,
     pub master_socket: Option<PathBuf>,
@@ -46,6 +48,7 @@ impl Default for Options {
             config: vec!["/etc/haproxy/haproxy.cfg".into()],
             folder: "/etc/haproxy/choirmaster".into(),
             addresses: vec![Ipv4Addr::UNSPECIFIED.into()],
+            certificate: None,
             socket: "/run/haproxy/admin.sock".into(),
             master_socket: Some("/run/haproxy-master.sock".into()),
             pid: "/run/haproxy.pid".into(),
@@ -71,6 +74,7 @@ impl Options {
         self.master_socket.iter().try_for_each(|path| absolute("haproxy.master_socket", path))?;
         somewhere("haproxy.addresses", &self.addresses)?;
         let folder = Folder::new(&self.folder);
+        let certificate = self.certificate.as_deref().map(Folder::new).transpose();
         let outside = self.lines.as_deref().map(|path| log_path("haproxy.lines", path)).transpose()?;
         let log = match (&self.lines, &self.chroot) {
             (Some(lines), Some(chroot)) => {
@@ -95,6 +99,7 @@ impl Options {
             frame: Frame {
                 folder: folder.map_err(|error| ("haproxy.folder", error.to_string()))?,
                 addresses: self.addresses.clone(),
+                certificate: certificate.map_err(|error| ("haproxy.certificate", error.to_string()))?,
                 log,
                 hard_stop_after: (!self.hard_stop_after.is_zero()).then_some(self.hard_stop_after),
             },

@@ -1,7 +1,7 @@
 //! What nginx serves today by its operator's own configuration.
 
 use crate::adopt::AdoptError;
-use crate::nginx::config::{adopt, parse};
+use crate::nginx::config::{Part, adopt, parse};
 
 use super::{Include, NGINX, Nginx, process};
 use crate::RouterError;
@@ -14,10 +14,12 @@ impl Nginx {
         if ours.iter().any(|led| led.name.as_str() == service) {
             return Err(unable(AdoptError::Led { name: service.to_owned() }));
         }
-        let printed = process::print(settings, &self.disk).await?;
+        let (printed, _) = process::print(settings, &settings.config, &self.disk).await?;
         let include = include.display().to_string();
         let found = adopt(&printed, &include, service).map_err(unable)?;
-        found.check_addresses(&settings.layout.listen_on, "nginx.addresses").map_err(unable)?;
+        if found.path.is_none() {
+            found.check_addresses(&settings.layout.listen_on, "nginx.addresses").map_err(unable)?;
+        }
         let mut router = Vec::new();
         let is_included =
             |line: &str| line.trim_start().starts_with(&format!("# configuration file {include}"));
@@ -28,6 +30,19 @@ impl Nginx {
                 .push(format!("include {include};   # within http {{ … }}, with an empty file of that name"));
         }
         let ports: Vec<String> = found.listens.iter().map(|(_, port)| port.to_string()).collect();
+        if let Some(path) = &found.path {
+            let hosts = found.hosts.iter().map(|host| Some(host.clone()));
+            let whatever = found.hosts.is_empty().then_some(None);
+            for host in hosts.chain(whatever) {
+                for &(_, port) in &found.listens {
+                    let part = Part { host: host.clone(), port, text: String::new() };
+                    let file = self.parts().join(part.file());
+                    router.push(format!("include {};   # within {}", file.display(), part.server()));
+                }
+            }
+            let replaced = format!("location {path} of {}", found.hosts.first().map_or("it", String::as_str));
+            return Ok(found.lines(&router, &replaced));
+        }
         let replaced = format!("the server {{ … }} that listens at {}", ports.join(", "));
         Ok(found.lines(&router, &replaced))
     }

@@ -1,8 +1,12 @@
 //! How a wanted state gets to nginx.
 
-use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    time::Duration,
+};
 
-use crate::nginx::config::{Rendered, listens_of_others, parse, render};
+use crate::nginx::config::{Listens, Part, Rendered, listens, listens_of_others, parts_of, render};
 use tokio::time::{Instant, sleep};
 use traffic::desired::DesiredConfig;
 
@@ -42,8 +46,10 @@ impl Nginx {
         }
         let mut was_reloaded = false;
         // Where a change was interrupted, it isn't known what nginx has.
-        let is_written =
-            on_disk.as_ref().is_some_and(|there| is_of(there, &rendered)) && !self.before().exists();
+        let is_written = match &on_disk {
+            Some(there) => is_of(there, &rendered) && !self.before().exists() && self.has_parts(there)?,
+            None => false,
+        };
         if is_written {
             self.take_back(wanted, &rendered)?;
             self.share(wanted, &rendered, &mut state).await?;
@@ -110,7 +116,7 @@ impl Nginx {
         on_disk: Option<&Include>,
         state: &mut State,
     ) -> Result<(), RouterError> {
-        if let Err(error) = self.look_for_ports(wanted, on_disk).await {
+        if let Err(error) = self.look_for_ports(&rendered.listens, on_disk).await {
             let is_refused = matches!(error, RouterError::Refused { .. });
             if is_refused && self.before().exists() && !self.is_loaded(on_disk).await.unwrap_or(false) {
                 // A change that was interrupted is on disk, and would come into force with the next start.
@@ -157,8 +163,15 @@ impl Nginx {
             // One that is there already is what was in force before a change that was interrupted.
             self.disk.link(include, &before)?;
         }
+        // Nothing of a part may name what the include hasn't.
+        let kept = |include: &Include| -> Vec<Part> {
+            let parts = parts_of(&include.text).into_iter();
+            parts.filter(|part| rendered.parts.contains(part)).collect()
+        };
+        self.write_parts(&self.disk, &on_disk.map(kept).unwrap_or_default())?;
         let load = 1 + on_disk.map_or(0, |there| there.header.load).max(self.last_load().await);
         self.disk.replace(include, rendered.text(load).as_bytes())?;
+        self.write_parts(&self.disk, &rendered.parts)?;
         let wanted = Loaded { digest: rendered.digest.clone(), load };
         match self.check_and_load(&wanted).await {
             Err(error @ RouterError::Refused { .. }) => {
@@ -178,11 +191,16 @@ impl Nginx {
 
     fn put_back(&self) -> Result<(), RouterError> {
         let (include, before) = (&self.settings.include, self.before());
+        let there = Include::read(&before)?;
+        self.write_parts(&self.disk, &there.map(|there| parts_of(&there.text)).unwrap_or_default())?;
         if before.exists() { self.disk.rename(&before, include) } else { self.disk.remove(include) }
     }
 
     async fn check_and_load(&self, wanted: &Loaded) -> Result<(), RouterError> {
         if let Some(said) = process::examine(&self.settings, &self.settings.config, &self.disk).await? {
+            return Err(RouterError::Refused { router: NGINX, said });
+        }
+        if let Some(said) = self.unserved(&self.settings.config).await? {
             return Err(RouterError::Refused { router: NGINX, said });
         }
         process::reload(&self.settings, &self.disk).await?;
@@ -228,30 +246,30 @@ impl Nginx {
     /// nothing at all of those of its operator's own servers, which it would share with ours.
     async fn look_for_ports(
         &self,
-        wanted: &DesiredConfig,
+        wanted: &BTreeMap<u16, Listens>,
         on_disk: Option<&Include>,
     ) -> Result<(), RouterError> {
         let Some(ours) = self.ports_in_force(on_disk).await? else { return Ok(()) };
-        let ports = wanted.services().iter().flat_map(|service| &service.listens).map(|listen| listen.port);
-        let new: BTreeSet<u16> = ports.filter(|port| !ours.contains(port)).collect();
+        let new: Vec<_> = wanted.iter().filter(|(port, _)| !ours.contains(port)).collect();
         if new.is_empty() {
             return Ok(());
         }
         // What can't be printed is refused by the check.
-        let printed = process::print(&self.settings, &self.disk).await.unwrap_or_default();
+        let printed = process::print(&self.settings, &self.settings.config, &self.disk).await;
+        let (printed, _) = printed.unwrap_or_default();
         let others = listens_of_others(&printed, &self.settings.include.display().to_string());
         let addresses = &self.settings.layout.listen_on;
-        for (port, address) in new.iter().flat_map(|port| addresses.iter().map(move |at| (*port, *at))) {
-            let said = match holder(&others, SocketAddr::new(address, port)) {
-                None => continue,
-                Some(PortOwner::Operator) => {
-                    format!(
-                        "a server of its operator's listens at port {port}, and a service would at {address}"
-                    )
+        for (port, how) in new {
+            for address in addresses {
+                match holder(&others, SocketAddr::new(*address, *port)) {
+                    None => {}
+                    Some(PortOwner::Operator) => self.may_share(*port, *how, &printed)?,
+                    Some(PortOwner::SomebodyElse) => {
+                        let said = format!("somebody else has port {port} at {address}");
+                        return Err(RouterError::Refused { router: NGINX, said });
+                    }
                 }
-                Some(PortOwner::SomebodyElse) => format!("somebody else has port {port} at {address}"),
-            };
-            return Err(RouterError::Refused { router: NGINX, said });
+            }
         }
         Ok(())
     }
@@ -269,8 +287,7 @@ impl Nginx {
         let before = Include::read(&self.before())?;
         let mut there = [on_disk, before.as_ref()].into_iter().flatten();
         let there = there.find(|there| is_loaded_of(there, &loaded)).filter(|there| there.header.is_whole);
-        let services = there.and_then(|there| parse(&there.text).ok());
-        Ok(services.map(|services| services.into_iter().flat_map(|service| service.ports).collect()))
+        Ok(there.and_then(|there| listens(&there.text).ok()))
     }
 
     pub(super) async fn reload_now(&self) -> Result<(), RouterError> {

@@ -5,6 +5,12 @@
 //!
 //! - `include /etc/nginx/choirmaster.conf;` within `http { … }` of the main configuration, and an empty file of that name. This
 //!   program writes it, and three beside it: `.state` (what is to be restored), `.lock`, and `.before` while a change is under way.
+//! - Where services have a path of a host (`hosts`, `path`) and none has the whole host: in the operator's own server of that host the line
+//!   `include /etc/nginx/choirmaster/HOST-PORT.conf;` (`any-PORT.conf`: for whatever host). This program writes the file before it asks for that
+//!   line, and never removes one, since somebody includes it. Headers that the server adds don't hold in what it includes. A host of which a
+//!   service has the whole gets a server of ours, which may share its port with servers of the operator's if one of these is the port's
+//!   `default_server`. The include above stands before all of them.
+//! - For services of HTTPS a certificate and its key, or one for each host.
 //! - A folder on a memory file system, which this program makes; nginx's workers must be able to read it.
 //! - The rights of whoever starts nginx: its check opens the logs and certificates of the configuration, and its process is sent
 //!   a signal, unless a command has it load.
@@ -34,6 +40,7 @@ mod ask;
 pub mod config;
 mod files;
 mod options;
+mod parts;
 mod process;
 mod read;
 mod state;
@@ -180,6 +187,12 @@ impl Nginx {
         disk::beside(&self.settings.include, "before")
     }
 
+    /// The folder of what servers of the operator's include.
+    fn parts(&self) -> PathBuf {
+        let include = &self.settings.include;
+        include.with_extension(if include.extension().is_some() { "" } else { "d" })
+    }
+
     fn state_file(&self) -> PathBuf {
         disk::beside(&self.settings.include, "state")
     }
@@ -198,7 +211,10 @@ impl Nginx {
 
     async fn check_now(&self, config: Option<&Path>) -> Result<Checked, RouterError> {
         let config = config.unwrap_or(&self.settings.config);
-        let refused = process::examine(&self.settings, config, &self.disk).await?;
+        let refused = match process::examine(&self.settings, config, &self.disk).await? {
+            Some(said) => Some(said),
+            None => self.unserved(config).await?,
+        };
         Ok(Checked { refused, left_over: self.left_over(&self.state()?)? })
     }
 

@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     Nginx, Reload, Settings,
-    config::{Layout, Log},
+    config::{Certificate, Layout, Log},
 };
 use crate::setup::{CommandLine, Fault, OpenError, OpenRouter, absolute, log_path, measure_at, somewhere};
 
@@ -29,6 +29,9 @@ pub struct Options {
     pub ask: SocketAddr,
     /// Where services take calls.
     pub addresses: Vec<IpAddr>,
+    /// The certificate and its key, in PEM, that callers of HTTPS are shown; `{host}` in both stands for the host that they name.
+    pub certificate: Option<PathBuf>,
+    pub key: Option<PathBuf>,
     /// For one answer.
     pub time_limit: Duration,
     /// The socket to which it logs a line of each call; none: calls aren't counted.
@@ -51,6 +54,8 @@ impl Default for Options {
             folder: "/dev/shm/choirmaster".to_owned(),
             ask: ([127, 0, 0, 1], 8099).into(),
             addresses: vec![Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()],
+            certificate: None,
+            key: None,
             time_limit: Duration::from_secs(2),
             lines: Some("/run/choirmaster-nginx.sock".into()),
             user: "www-data".to_owned(),
@@ -80,6 +85,16 @@ impl Options {
         let layout = Layout::new(&self.folder, self.ask, self.addresses.clone());
         let mut layout = layout.map_err(|error| ("nginx.folder", error.to_string()))?;
         let socket = self.lines.as_deref().map(|path| log_path("nginx.lines", path)).transpose()?;
+        layout.certificate = match (&self.certificate, &self.key) {
+            (None, None) => None,
+            (Some(certificate), Some(key)) => {
+                let read = Certificate::new(&certificate.to_string_lossy(), &key.to_string_lossy());
+                Some(read.map_err(|error| ("nginx.certificate", error.to_string()))?)
+            }
+            (Some(_), None) | (None, Some(_)) => {
+                return Err(("nginx.certificate", "it takes nginx.key too, and that takes it".to_owned()));
+            }
+        };
         layout.log = socket.map(|socket| Log { socket, is_alone: self.alone });
         Ok(Settings {
             program: self.program.clone(),

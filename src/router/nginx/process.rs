@@ -26,15 +26,16 @@ pub async fn examine(settings: &Settings, config: &Path, disk: &Disk) -> Result<
     Ok((!is_good).then_some(said))
 }
 
-/// The configuration with all that it includes, as nginx prints it once it took it.
-pub async fn print(settings: &Settings, disk: &Disk) -> Result<String, RouterError> {
+/// The configuration with all that it includes, as nginx prints it once it took it, and what it warns of.
+pub async fn print(settings: &Settings, config: &Path, disk: &Disk) -> Result<(String, String), RouterError> {
     let mut command = Command::new(&settings.program);
-    command.arg("-T").arg("-q").arg("-c").arg(&settings.config);
+    command.arg("-T").arg("-q").arg("-c").arg(config);
     let ended = end_of(command, &settings.program, disk).await?;
     if !ended.status.success() {
         return Err(RouterError::Refused { router: NGINX, said: said_by(&ended) });
     }
-    Ok(String::from_utf8_lossy(&ended.stdout).into_owned())
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ok((text(&ended.stdout), text(&ended.stderr)))
 }
 
 /// Tells it to load its configuration anew; whether it does is seen by asking.
@@ -92,7 +93,10 @@ async fn end_of(mut command: Command, program: &Path, disk: &Disk) -> Result<Out
 /// The end of what it said.
 fn said_by(ended: &Output) -> String {
     let both = [ended.stdout.as_slice(), ended.stderr.as_slice()].concat();
-    let said = String::from_utf8_lossy(&both).trim().to_owned();
+    let said = String::from_utf8_lossy(&both);
+    // Its last line says of a file that its check failed, which is why this is told.
+    let lines = said.trim().lines().filter(|line| !line.ends_with(" test failed"));
+    let said = lines.collect::<Vec<_>>().join("; ");
     let skipped = said.chars().count().saturating_sub(MOST_SAID);
     let said: String = said.chars().skip(skipped).collect();
     if said.is_empty() { format!("it ended with {}", ended.status) } else { said }

@@ -509,7 +509,7 @@ async fn a_release_that_is_judged_by_calls_is_refused_where_nobody_counts_them()
 async fn a_release_of_what_a_router_cannot_lead_is_refused_by_its_name() {
     let world = World::start().await;
     let id = router(&world, "edge-1").await;
-    for protocol in ["HTTPS", "TCP", "UDP"] {
+    for protocol in ["TCP", "UDP"] {
         let text = release("r", "\"127.0.0.1:9101\"", "")
             .replace("protocol: HTTP", &format!("protocol: {protocol}"));
         for path in ["/release?dry_run=true", "/release"] {

@@ -6,6 +6,7 @@ pub mod drains;
 pub mod faults;
 pub mod measured;
 pub mod operators;
+pub mod routes;
 pub mod state;
 pub mod users;
 
@@ -15,7 +16,7 @@ use router::log_line::LogPath;
 use router::{Router, measure::Measure};
 use traffic::{HashFunction, RouterKind, desired::DesiredConfig, observed::differences};
 
-use crate::world::{liar::Door, place};
+use crate::world::{liar::Door, place, tls::Identity};
 
 /// A real router in a folder and on ports of its own, which serves; nothing of ours is in it yet. It ends when it is dropped.
 pub trait Real: Sized + Send + Sync {
@@ -82,6 +83,11 @@ pub trait Real: Sized + Send + Sync {
     /// Where it is asked.
     fn door(&self) -> Door;
 
+    /// Whom callers of HTTPS find there.
+    fn identity(&self) -> &Identity {
+        panic!("no such router is led for TLS")
+    }
+
     /// A port that a service of it may have.
     fn port(&self) -> u16 {
         place::free_port()
@@ -122,6 +128,14 @@ pub async fn done(router: &Arc<dyn Router>, wanted: &DesiredConfig) -> router::A
 
 macro_rules! conformance {
     ($real:ty) => {
+        $crate::conformance::conformance! { $real, of lines alone }
+        $crate::conformance::conformance! { $real:
+            measured::lines_that_are_lost_are_known_and_nothing_is_said_of_their_interval
+            measured::a_call_whose_line_comes_late_is_one_call_and_no_lost_one
+        }
+    };
+    // One that doesn't count its calls itself.
+    ($real:ty, of lines alone) => {
         $crate::conformance::conformance! { $real:
             choices::a_change_of_shares_moves_exactly_the_users_that_must
             choices::users_are_known_by_a_header
@@ -146,6 +160,9 @@ macro_rules! conformance {
             adopts::a_service_of_the_operators_is_adopted_from_its_configuration
             operators::what_the_operator_serves_is_the_same_before_and_after
             operators::a_port_that_the_operator_has_written_down_and_not_loaded_yet_is_theirs
+            routes::a_call_is_the_services_that_names_its_host_and_the_longest_path
+            routes::a_change_of_shares_of_one_leaves_the_other_at_its_port_as_it_was
+            routes::users_of_two_services_at_a_host_stay_where_they_are
             drains::calls_that_go_on_are_counted_also_in_processes_that_were_replaced
             faults::a_router_that_was_killed_comes_back_with_what_it_was_told
             faults::whoever_is_killed_in_the_middle_is_followed_by_one_that_ends_it
@@ -156,8 +173,6 @@ macro_rules! conformance {
             measured::calls_are_counted_by_how_they_ended
             measured::calls_without_a_target_are_counted_apart
             measured::nobody_waits_for_a_line_whatever_becomes_of_it
-            measured::lines_that_are_lost_are_known_and_nothing_is_said_of_their_interval
-            measured::a_call_whose_line_comes_late_is_one_call_and_no_lost_one
             measured::a_call_is_in_the_split_by_which_it_was_given_out
             users::exactly_those_users_move_who_must_and_shares_of_users_are_those_wanted
         }

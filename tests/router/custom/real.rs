@@ -25,6 +25,7 @@ use crate::{
     world::{
         liar::Door,
         place::{at, free_port},
+        tls::Identity,
     },
 };
 
@@ -135,6 +136,10 @@ impl Real for RealCustom {
         let own = own.filter(|path| !path.ends_with("newest") && !path.ends_with("lock"));
         found.extend(own.map(|path| (path.clone(), fs::read(path).unwrap())));
         found
+    }
+
+    fn identity(&self) -> &Identity {
+        self.haproxy.identity()
     }
 
     fn door(&self) -> Door {

@@ -1,4 +1,4 @@
-//! `HAProxy` as the system's package has it.
+//! `HAProxy` as the system's package has it, and a later version of it.
 
 mod config;
 mod drain;
@@ -15,3 +15,7 @@ mod tcp;
 pub use self::real::RealHaproxy;
 
 crate::conformance::conformance! { RealHaproxy }
+
+mod later {
+    crate::conformance::conformance! { super::real::LaterHaproxy }
+}

@@ -1,6 +1,7 @@
 use std::{
     collections::BTreeMap,
     fs,
+    marker::PhantomData,
     net::{IpAddr, Ipv4Addr},
     path::{Path, PathBuf},
     process::Stdio,
@@ -24,20 +25,37 @@ use traffic::{HashFunction, RouterKind};
 use super::runtime::Runtime;
 use crate::{
     conformance::{Real, operators::Sites},
-    world::liar::Door,
+    world::{
+        liar::Door,
+        program::{Later, Packaged, Program},
+        tls::Identity,
+    },
 };
 
 /// A master with its worker, between an operator's file and ours.
 #[derive(Debug)]
-pub struct RealHaproxy {
+pub struct AnyHaproxy<P> {
     folder: TempDir,
     master: Option<Child>,
     threads: u32,
+    identity: Identity,
+    program: PhantomData<P>,
 }
 
-impl RealHaproxy {
+pub type RealHaproxy = AnyHaproxy<Packaged>;
+pub type LaterHaproxy = AnyHaproxy<Later>;
+
+impl<P: Program> AnyHaproxy<P> {
     async fn start_with(threads: u32) -> Self {
-        let mut real = Self { folder: tempfile::tempdir().unwrap(), master: None, threads };
+        let identity = Identity::of(&["here.example"]);
+        let mut real = Self {
+            folder: tempfile::tempdir().unwrap(),
+            master: None,
+            threads,
+            identity,
+            program: PhantomData,
+        };
+        fs::write(real.path("tls.pem"), real.identity.pem()).unwrap();
         real.write_operators("");
         drop(Haproxy::open(real.settings()).unwrap());
         real.launch().await;
@@ -50,12 +68,13 @@ impl RealHaproxy {
 
     pub fn settings(&self) -> Settings {
         Settings {
-            program: "haproxy".into(),
+            program: P::of("haproxy"),
             config: vec![self.path("operator.cfg")],
             frame: Frame {
                 folder: Folder::new(&self.path("ours")).unwrap(),
                 addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
                 hard_stop_after: Some(Duration::from_secs(30)),
+                certificate: Some(Folder::new(&self.path("tls.pem")).unwrap()),
                 log: None,
             },
             socket: self.path("runtime.sock"),
@@ -88,7 +107,7 @@ impl RealHaproxy {
 
     async fn launch(&mut self) {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.path("log")).unwrap();
-        let mut command = Command::new("haproxy");
+        let mut command = Command::new(P::of("haproxy"));
         command.arg("-W").arg("-S").arg(format!("{},mode,600", self.path("master.sock").display()));
         command.arg("-p").arg(self.path("pid")).arg("-f").arg(self.path("operator.cfg"));
         command.arg("-f").arg(self.section());
@@ -100,7 +119,9 @@ impl RealHaproxy {
     fn log(&self) -> String {
         fs::read_to_string(self.path("log")).unwrap_or_default()
     }
+}
 
+impl<P> AnyHaproxy<P> {
     /// All processes of it that there are.
     fn processes(&self) -> Vec<Pid> {
         let Some(master) = self.master.as_ref().and_then(Child::id) else { return Vec::new() };
@@ -117,13 +138,13 @@ impl RealHaproxy {
     }
 }
 
-impl Drop for RealHaproxy {
+impl<P> Drop for AnyHaproxy<P> {
     fn drop(&mut self) {
         self.kill_all();
     }
 }
 
-impl Real for RealHaproxy {
+impl<P: Program> Real for AnyHaproxy<P> {
     const KIND: RouterKind = RouterKind::Haproxy;
     const HASH: HashFunction = HashFunction::Xxh32;
     const LED_BY: &'static str = "as the last -f";
@@ -233,6 +254,10 @@ impl Real for RealHaproxy {
             !path.to_string_lossy().ends_with(".newest") && !path.to_string_lossy().ends_with(".lock")
         });
         found
+    }
+
+    fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     fn door(&self) -> Door {

@@ -96,6 +96,10 @@ fn what_nginx_cant_do_is_refused_by_name() {
     let name: Name = word("checkout");
     assert_eq!(
         refused(|spec| spec.listens[0].protocol = Protocol::Https),
+        RenderError::Certificate(name.clone())
+    );
+    assert_eq!(
+        refused(|spec| (spec.listens[0].protocol, spec.sticky) = (Protocol::Tcp, None)),
         RenderError::Protocol(name.clone())
     );
     assert_eq!(refused(|spec| spec.hash = HashFunction::Xxh32), RenderError::Function(name.clone()));

@@ -1,4 +1,4 @@
-//! nginx as the system's package has it.
+//! nginx as the system's package has it, and a later version of it.
 
 mod adopt;
 mod config;
@@ -7,7 +7,12 @@ mod loss;
 mod memory;
 mod quoting;
 mod real;
+mod sites;
 
 pub use self::real::RealNginx;
 
 crate::conformance::conformance! { RealNginx }
+
+mod later {
+    crate::conformance::conformance! { super::real::LaterNginx, of lines alone }
+}

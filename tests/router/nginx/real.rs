@@ -1,6 +1,7 @@
 use std::{
     collections::BTreeMap,
     fs,
+    marker::PhantomData,
     net::{Ipv4Addr, SocketAddr},
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
@@ -10,7 +11,7 @@ use std::{
 };
 
 use router::log_line::LogPath;
-use router::nginx::config::{Layout, Log};
+use router::nginx::config::{Certificate, Layout, Log};
 use router::{
     Router,
     disk::Disk,
@@ -24,12 +25,18 @@ use traffic::{HashFunction, RouterKind};
 use crate::{
     conformance::{Real, operators::Sites},
     loss::wait::wait_until,
-    world::{caller::Caller, liar::Door, place},
+    world::{
+        caller::Caller,
+        liar::Door,
+        place,
+        program::{Later, Packaged, Program},
+        tls::Identity,
+    },
 };
 
 /// An nginx with a server of its operator's, which knows nothing of us, and our include.
 #[derive(Debug)]
-pub struct RealNginx {
+pub struct AnyNginx<P> {
     pub folder: TempDir,
     /// Of buckets: in memory, where the system has a place for that.
     memory: TempDir,
@@ -37,23 +44,31 @@ pub struct RealNginx {
     /// Of the operator's server.
     others: u16,
     ask: u16,
+    identity: Identity,
+    program: PhantomData<P>,
 }
+
+pub type RealNginx = AnyNginx<Packaged>;
+pub type LaterNginx = AnyNginx<Later>;
 
 /// What makes a configuration one that nginx refuses.
 const NONSENSE: &str = "\nthis_is_no_directive;\n";
 
-impl RealNginx {
+impl<P: Program> AnyNginx<P> {
     pub fn settings(&self) -> Settings {
         let folder = self.folder.path();
         let ask = SocketAddr::from((Ipv4Addr::LOCALHOST, self.ask));
+        let mut layout =
+            Layout::new(self.buckets().to_str().unwrap(), ask, vec![Ipv4Addr::LOCALHOST.into()]).unwrap();
+        let [certificate, key] = ["tls.crt", "tls.key"].map(|name| self.path(name).display().to_string());
+        layout.certificate = Some(Certificate::new(&certificate, &key).unwrap());
         Settings {
-            program: "nginx".into(),
+            program: P::of("nginx"),
             config: folder.join("nginx.conf"),
             include: folder.join("choirmaster.conf"),
             pid: folder.join("nginx.pid"),
             reload: Reload::Signal,
-            layout: Layout::new(self.buckets().to_str().unwrap(), ask, vec![Ipv4Addr::LOCALHOST.into()])
-                .unwrap(),
+            layout,
             time_limit: Duration::from_secs(2),
         }
     }
@@ -82,21 +97,15 @@ impl RealNginx {
         fs::write(folder.path().join("nginx.conf"), config).unwrap();
         fs::write(folder.path().join("choirmaster.conf"), "").unwrap();
         fs::write(folder.path().join("others.conf"), "# of an operator\n").unwrap();
-        let mut real = Self { folder, memory, child: None, others, ask };
+        let identity = Identity::of(&["here.example", "shop.example", "www.shop.example"]);
+        identity.write(&folder.path().join("tls.crt"), &folder.path().join("tls.key"));
+        let mut real = Self { folder, memory, child: None, others, ask, identity, program: PhantomData };
         real.start_again().await;
         real
     }
 
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
-    }
-
-    fn end(&mut self) {
-        let Some(mut child) = self.child.take() else { return };
-        if let Some(pid) = Pid::from_raw(child.id().cast_signed()) {
-            let _ = kill_process_group(pid, Signal::KILL);
-        }
-        let _ = child.wait();
     }
 
     /// The folder of the buckets of its only service that has any.
@@ -111,13 +120,23 @@ impl RealNginx {
     }
 }
 
-impl Drop for RealNginx {
+impl<P> AnyNginx<P> {
+    fn end(&mut self) {
+        let Some(mut child) = self.child.take() else { return };
+        if let Some(pid) = Pid::from_raw(child.id().cast_signed()) {
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+        let _ = child.wait();
+    }
+}
+
+impl<P> Drop for AnyNginx<P> {
     fn drop(&mut self) {
         self.end();
     }
 }
 
-impl Real for RealNginx {
+impl<P: Program> Real for AnyNginx<P> {
     const KIND: RouterKind = RouterKind::Nginx;
     const HASH: HashFunction = HashFunction::Murmur2;
     const LED_BY: &'static str = "is included already";
@@ -132,7 +151,7 @@ impl Real for RealNginx {
 
     fn open_logging(&self, log: &LogPath, measure: Option<&Arc<Measure>>) -> Arc<dyn Router> {
         let mut settings = self.settings();
-        settings.layout.log = Some(Log { socket: log.clone(), is_alone: true });
+        settings.layout.log = Some(Log { socket: log.clone(), is_alone: P::HAS_ALL_MODULES });
         let nginx = Nginx::new(settings);
         Arc::new(match measure {
             Some(measure) => nginx.measured(Arc::clone(measure)),
@@ -150,7 +169,7 @@ impl Real for RealNginx {
 
     async fn start_again(&mut self) {
         self.end();
-        let mut command = Command::new("nginx");
+        let mut command = Command::new(P::of("nginx"));
         command.arg("-c").arg(self.path("nginx.conf")).arg("-e").arg(self.path("error.log"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         self.child = Some(command.spawn().expect("nginx is installed"));
@@ -220,6 +239,10 @@ impl Real for RealNginx {
     fn on_disk(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let path = self.path("choirmaster.conf");
         [(path.clone(), fs::read(path).unwrap())].into()
+    }
+
+    fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     fn door(&self) -> Door {

@@ -20,6 +20,9 @@ crate::conformance::conformance! { RealTraefik:
     state::an_older_number_is_refused_also_after_both_were_started_anew
     state::what_was_changed_by_hand_is_seen_and_repaired
     state::what_was_left_over_is_listed
+    routes::a_call_is_the_services_that_names_its_host_and_the_longest_path
+    routes::a_change_of_shares_of_one_leaves_the_other_at_its_port_as_it_was
+    routes::users_of_two_services_at_a_host_stay_where_they_are
     adopts::a_service_of_the_operators_is_adopted_from_its_configuration
     faults::a_router_that_was_killed_comes_back_with_what_it_was_told
     faults::an_answer_that_nobody_waits_for_any_more_does_no_harm

@@ -29,7 +29,7 @@ use traffic::{HashFunction, RouterKind};
 use crate::{
     conformance::{Real, operators::Sites},
     loss::wait::wait_until,
-    world::{liar::Door, place::at},
+    world::{liar::Door, place::at, tls::Identity},
 };
 
 /// Entry points, each with a port of TCP and the same one of UDP for the first.
@@ -44,6 +44,7 @@ pub struct RealTraefik {
     api: SocketAddr,
     ports: Vec<u16>,
     given: AtomicUsize,
+    identity: Identity,
 }
 
 impl RealTraefik {
@@ -168,7 +169,13 @@ impl RealTraefik {
         let api = at(ports.pop().unwrap());
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("dynamic")).unwrap();
-        let mut real = Self { folder, running: None, api, ports, given: AtomicUsize::new(0) };
+        let identity = Identity::of(&["here.example"]);
+        let [certificate, key] = ["tls.crt", "tls.key"].map(|name| folder.path().join(name));
+        identity.write(&certificate, &key);
+        let files = json!({"certFile": certificate, "keyFile": key});
+        let stores = json!({"tls": {"stores": {"default": {"defaultCertificate": files}}}});
+        fs::write(folder.path().join("dynamic/tls.yml"), stores.to_string()).unwrap();
+        let mut real = Self { folder, running: None, api, ports, given: AtomicUsize::new(0), identity };
         real.write_static();
         real.launch().await.then_some(real)
     }
@@ -276,6 +283,10 @@ impl Real for RealTraefik {
         found.retain(|path, _| !path.ends_with("newest") && !path.ends_with("lock"));
         found.extend(fs::read(self.file()).ok().map(|bytes| (self.file(), bytes)));
         found
+    }
+
+    fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     fn door(&self) -> Door {

@@ -47,6 +47,68 @@ fn a_service_of_http_is_weighted_with_a_cookie_and_a_router_for_each_value() {
 }
 
 #[test]
+fn a_part_of_a_port_has_a_rule_for_it_and_what_comes_first_a_higher_priority() {
+    let of = |name: &str, hosts: &[&str], path: Option<&str>| {
+        let mut spec = checkout(80, Protocol::Https);
+        spec.sticky = None;
+        spec.name = name.parse().unwrap();
+        spec.listens[0].hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
+        spec.listens[0].path = path.map(str::to_owned);
+        spec
+    };
+    let mut shop = of("shop", &["shop.example", "www.shop.example"], None);
+    shop.rule = Some(rule(&[("B", 1)]));
+    let all = [
+        shop,
+        of("api", &["shop.example"], Some("/api")),
+        of("any", &[], Some("/api/v2")),
+        of("rest", &[], None),
+    ];
+    let text = body(&render(&wanted(7, &all.iter().collect::<Vec<_>>()), &entry_points()).unwrap());
+    let routers: Vec<String> = text["http"]["routers"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .map(|(name, it)| {
+            format!(
+                "{name} {} {} {} {}",
+                it["priority"],
+                it["rule"].as_str().unwrap(),
+                it["tls"],
+                it["service"]
+            )
+        })
+        .collect();
+    insta::assert_snapshot!(routers.join("\n"), @r#"
+    choirmaster:any 16 Path("/api/v2") || PathPrefix("/api/v2/") {} "choirmaster:any"
+    choirmaster:api 2010 (Host("shop.example")) && (Path("/api") || PathPrefix("/api/")) {} "choirmaster:api"
+    choirmaster:rest 2 PathPrefix("/") {} "choirmaster:rest"
+    choirmaster:shop 2002 (Host("shop.example") || Host("www.shop.example")) && (PathPrefix("/")) {} "choirmaster:shop"
+    choirmaster:shop:0 2003 ((Host("shop.example") || Host("www.shop.example")) && (PathPrefix("/"))) && Header("X-Variation", "B") {} "choirmaster:shop:B"
+    "#);
+}
+
+#[test]
+fn two_services_at_a_host_have_cookies_of_their_own() {
+    let of = |name: &str, host: Option<&str>, path: &str| {
+        let mut spec = checkout(80, Protocol::Http);
+        spec.name = name.parse().unwrap();
+        spec.listens[0].hosts = host.map(str::to_owned).into_iter().collect();
+        spec.listens[0].path = Some(path.to_owned());
+        spec
+    };
+    let render = |a: &ServiceSpec, b: &ServiceSpec| render(&wanted(7, &[a, b]), &entry_points());
+    let a = of("a", Some("shop.example"), "/a");
+    render(&a, &of("b", Some("other.example"), "/b")).unwrap();
+    for b in [of("b", Some("shop.example"), "/b"), of("b", None, "/b")] {
+        assert!(matches!(render(&a, &b), Err(Unable::Cookie { .. })));
+        let mut b = b;
+        b.sticky = Some(StickyTo::Cookie("another".parse().unwrap()));
+        render(&a, &b).unwrap();
+    }
+}
+
+#[test]
 fn services_of_tcp_and_udp_take_all_of_their_entry_point() {
     let (mut tcp, mut udp) = (checkout(5_432, Protocol::Tcp), checkout(53, Protocol::Udp));
     (tcp.name, udp.name) = ("db".parse().unwrap(), "dns".parse().unwrap());
@@ -70,7 +132,6 @@ fn what_it_can_not_do_is_refused_by_name() {
         "service checkout is to take calls at port 81, and no entry point of TCP has it: it has 80, 5432"
     );
     assert!(matches!(refused(&checkout(80, Protocol::Udp)), Unable::NoEntryPoint { protocol: "UDP", .. }));
-    assert!(matches!(refused(&checkout(80, Protocol::Https)), Unable::Https { .. }));
     let mut by_header = checkout(80, Protocol::Http);
     by_header.sticky = Some(StickyTo::Header("X-User".parse().unwrap()));
     assert!(matches!(refused(&by_header), Unable::Sticky { by: "a header", .. }));

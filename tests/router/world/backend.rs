@@ -9,7 +9,8 @@ use crate::loss::message::{Message, Wire};
 /// Bytes of an answer that no buffer on the way takes.
 const BIG: usize = 64 * 1024 * 1024;
 
-/// Answers every call with its name, or with the value of the field that the path names: `/field/host`. It misbehaves where the path says
+/// Answers every call with its name, or with the value of the field that the path names: `/field/host`, or with all of a path that begins
+/// with `/api/path`. It misbehaves where the path says
 /// so: `/status/503` is that status, `/die` closes without an answer, `/break` in the middle of one, and `/big` is answered with more than
 /// waits on its way.
 #[derive(Debug)]
@@ -89,5 +90,6 @@ async fn converse(mut wire: Wire<tokio::net::TcpStream>, name: String) {
 fn body(call: &Message, name: &str) -> String {
     let path = call.path();
     let asked = path.strip_prefix("/field/").map(|field| call.field(field).unwrap_or_default().to_owned());
-    asked.unwrap_or_else(|| name.to_owned())
+    let whole = Some(path).filter(|path| path.starts_with("/api/path")).map(str::to_owned);
+    asked.or(whole).unwrap_or_else(|| name.to_owned())
 }

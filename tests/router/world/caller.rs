@@ -10,21 +10,26 @@ pub struct Caller {
     at: SocketAddr,
     /// The address that it calls from.
     from: Option<IpAddr>,
+    host: String,
     wire: Option<Wire<TcpStream>>,
 }
 
 impl Caller {
     pub fn new(at: SocketAddr) -> Self {
-        Self { at, from: None, wire: None }
+        Self::of_host(at, "here")
+    }
+
+    pub fn of_host(at: SocketAddr, host: &str) -> Self {
+        Self { at, from: None, host: host.to_owned(), wire: None }
     }
 
     pub fn from_address(at: SocketAddr, from: IpAddr) -> Self {
-        Self { at, from: Some(from), wire: None }
+        Self { from: Some(from), ..Self::new(at) }
     }
 
     /// The whole answer to a GET of this path with these fields.
     pub async fn try_get(&mut self, path: &str, fields: &[(&str, &str)]) -> Result<Message, Broken> {
-        let mut call = format!("GET {path} HTTP/1.1\r\nHost: here\r\n");
+        let mut call = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n", self.host);
         for (name, value) in fields {
             call.extend([name, ": ", value, "\r\n"]);
         }

@@ -4,4 +4,6 @@ pub mod backend;
 pub mod caller;
 pub mod liar;
 pub mod place;
+pub mod program;
+pub mod tls;
 pub mod wants;

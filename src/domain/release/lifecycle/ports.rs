@@ -129,10 +129,8 @@ fn taken<'s>(led: &[&'s Service], router: &Router, own: &ReleaseId) -> Option<Ta
             }
             let holders = holders.entry(key).or_default();
             if let Some((at, holder)) = holders.iter().find(|(at, _)| at.meets(listen)) {
-                return taken(match at.is_routed() {
-                    true => format!("{holder} has {at}"),
-                    false => format!("{holder} has it"),
-                });
+                let what = if at.is_routed() { at.to_string() } else { "it".to_owned() };
+                return taken(format!("{holder} has {what}"));
             }
             holders.push((listen, format!("service {}", service.name())));
             new.insert(key, service.name());

@@ -71,7 +71,15 @@ pub fn adopt(config: &str, name: &str) -> Result<Adopted, AdoptError> {
     };
     let is_secured = binds(front).any(|line| line.contains(&"ssl"));
     let protocol = if is_secured && protocol == Protocol::Http { Protocol::Https } else { protocol };
-    Ok(Adopted { name: name.to_owned(), listens: listens(front), protocol, targets, beside })
+    Ok(Adopted {
+        name: name.to_owned(),
+        listens: listens(front),
+        protocol,
+        hosts: Vec::new(),
+        path: None,
+        targets,
+        beside,
+    })
 }
 
 /// Whether a runtime socket of level admin is set at this path.

@@ -16,6 +16,9 @@ pub struct Frame {
     pub folder: Folder,
     /// Where services listen, each at its ports.
     pub addresses: Vec<IpAddr>,
+    /// What callers of HTTPS are shown: a file in PEM with its key in it or beside it (`.key`), or a folder of such, one for each host. None:
+    /// there can be no services of HTTPS.
+    pub certificate: Option<Folder>,
     /// How long a process that was replaced may go on with connections that it has. None: what the operator's own file says.
     pub hard_stop_after: Option<Duration>,
     /// Where a line of each call to a service of ours goes, as `HAProxy` sees it; none: nowhere.
@@ -34,8 +37,10 @@ pub struct Section {
 /// What a service asks for and `HAProxy` can't do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unable {
-    #[error("service {0} takes {1:?}; HAProxy is led for HTTP and TCP")]
+    #[error("service {0} takes {1:?}; HAProxy is led for HTTP, HTTPS and TCP")]
     Protocol(String, Protocol),
+    #[error("service {0} takes HTTPS, and no certificate is set: haproxy.certificate")]
+    Certificate(String),
     #[error("service {0} has a host or a path, and each port is one service's")]
     Routes(String),
     #[error("the keys of service {0} are hashed by {1:?}; HAProxy has Xxh32")]
@@ -73,6 +78,7 @@ const FORWARDED: &str =
     http-request add-header X-Forwarded-For %[src] unless { req.fhdr_cnt(X-Forwarded-For) eq 1 }
     http-request set-header X-Forwarded-Proto http
 ";
+const SECURED: &str = "    http-request set-header X-Forwarded-Proto https if { ssl_fc }\n";
 
 const EXPLAINED: &str = "\
 # Written as a whole by choirmaster, by the wanted state of that number: what is changed here by hand is lost.
@@ -83,9 +89,9 @@ const EXPLAINED: &str = "\
 ///
 /// # Errors
 ///
-/// A service that takes HTTPS or UDP, or whose keys are hashed by another function.
+/// A service that takes UDP, or HTTPS without a certificate, or a part of a port, or whose keys are hashed by another function.
 pub fn section(wanted: &DesiredConfig, frame: &Frame) -> Result<Section, Unable> {
-    wanted.services().iter().try_for_each(check)?;
+    wanted.services().iter().try_for_each(|service| check(service, frame))?;
     let unplaced = body(wanted, frame, &frame.folder.below("-"));
     let structure = Structure::of(&unplaced);
     let placed = body(wanted, frame, &frame.folder.maps(&structure));
@@ -93,13 +99,12 @@ pub fn section(wanted: &DesiredConfig, frame: &Frame) -> Result<Section, Unable>
     Ok(Section { structure, text })
 }
 
-fn check(service: &Service) -> Result<(), Unable> {
-    let unable = |listen: &&Listen| match listen.protocol {
-        Protocol::Http | Protocol::Tcp => false,
-        Protocol::Https | Protocol::Udp => true,
-    };
-    if let Some(listen) = service.listens.iter().find(unable) {
-        return Err(Unable::Protocol(service.name.to_string(), listen.protocol));
+fn check(service: &Service, frame: &Frame) -> Result<(), Unable> {
+    if service.protocol() == Protocol::Udp {
+        return Err(Unable::Protocol(service.name.to_string(), Protocol::Udp));
+    }
+    if service.protocol() == Protocol::Https && frame.certificate.is_none() {
+        return Err(Unable::Certificate(service.name.to_string()));
     }
     if service.listens.iter().any(Listen::is_routed) {
         return Err(Unable::Routes(service.name.to_string()));
@@ -152,19 +157,24 @@ fn write_frontend(text: &mut String, service: &Service, frame: &Frame, maps: &st
     let defaults = if is_http { HTTP } else { TCP };
     line(text, format_args!("frontend {} from {defaults}", frontend(name)));
     for listen in &service.listens {
+        let certificate = frame.certificate.as_ref().filter(|_| listen.protocol == Protocol::Https);
+        let ssl = certificate.map(|path| format!(" ssl crt {}", path.path().display())).unwrap_or_default();
         for address in &frame.addresses {
             match address {
                 IpAddr::V4(address) => {
-                    line(text, format_args!("    bind {address}:{}", listen.port));
+                    line(text, format_args!("    bind {address}:{}{ssl}", listen.port));
                 }
                 IpAddr::V6(address) => {
-                    line(text, format_args!("    bind [{address}]:{} v6only", listen.port));
+                    line(text, format_args!("    bind [{address}]:{} v6only{ssl}", listen.port));
                 }
             }
         }
     }
     if is_http {
         text.push_str(FORWARDED);
+    }
+    if service.protocol() == Protocol::Https {
+        text.push_str(SECURED);
     }
     if let Some(log) = &frame.log {
         write_log(text, service, log);

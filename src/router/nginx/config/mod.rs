@@ -43,13 +43,19 @@
 //! - Nothing that a user wrote stands in it as it was written: values of headers become patterns of letters, digits and codes of
 //!   bytes, services are known by hashes, and names have no characters that mean anything to nginx.
 //!
-//! Deliberately not here: health of targets beyond nginx's own `max_fails`; TLS, TCP and UDP.
+//! - A port that services share by hosts and paths, or that has TLS, has a server for each host (those whose paths are the same services'
+//!   stand in one), which answers 404 for what is nobody's. Of a host whose other paths no service has, the server is the operator's: what
+//!   is ours there are locations in a file of their own, which they include.
+//!
+//! Deliberately not here: health of targets beyond nginx's own `max_fails`; HTTP/2 towards callers; TCP and UDP.
 
 mod adopt;
 mod buckets;
 mod log_line;
 mod parse;
+mod parts;
 mod render;
+mod sites;
 mod words;
 
 use std::net::{IpAddr, SocketAddr};
@@ -58,8 +64,10 @@ pub(crate) use self::log_line::read_line;
 pub use self::{
     adopt::{adopt, listens_of_others},
     buckets::{Changes, as_answered, bucket_name, changes, lookups, table_of},
-    parse::{Header, ParseError, ParsedService, header, parse, with_load},
+    parse::{Header, ParseError, ParsedService, header, listens, parse, with_load},
+    parts::{PART_HEAD, Part, keeps_apart, names_of, not_included, parts_of},
     render::{Place, RenderError, Rendered, render},
+    sites::Listens,
 };
 use crate::log_line::LogPath;
 
@@ -73,6 +81,47 @@ pub struct Layout {
     pub listen_on: Vec<IpAddr>,
     /// Where a line of each call goes; none: nowhere of ours.
     pub log: Option<Log>,
+    /// What services of HTTPS are known by; none: there can be no such services.
+    pub certificate: Option<Certificate>,
+}
+
+/// A certificate in PEM and its private key, as nginx sees them: one for all, or, where both have `{host}` in their paths, one for each host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Certificate {
+    certificate: String,
+    key: String,
+}
+
+impl Certificate {
+    const HOST: &str = "{host}";
+
+    /// # Errors
+    ///
+    /// A path that could mean something to nginx, or only one of both is of each host.
+    pub fn new(certificate: &str, key: &str) -> Result<Self, LayoutError> {
+        let is_each = |path: &str| path.contains(Self::HOST);
+        for path in [certificate, key] {
+            if !is_plain(&path.replace(Self::HOST, "")) || is_each(certificate) != is_each(key) {
+                return Err(LayoutError::Certificate(path.to_owned()));
+            }
+        }
+        Ok(Self { certificate: certificate.to_owned(), key: key.to_owned() })
+    }
+
+    fn is_each(&self) -> bool {
+        self.certificate.contains(Self::HOST)
+    }
+
+    /// The files of a host.
+    fn of(&self, host: &str) -> (String, String) {
+        (self.certificate.replace(Self::HOST, host), self.key.replace(Self::HOST, host))
+    }
+}
+
+/// Whether it is an absolute path that is nothing but itself to nginx.
+fn is_plain(path: &str) -> bool {
+    let may_stand = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
+    path.starts_with('/') && path.bytes().all(may_stand)
 }
 
 /// How calls are logged for whoever counts them. It takes the place of what the operator's configuration has for all servers.
@@ -89,6 +138,10 @@ pub struct Log {
 pub enum LayoutError {
     #[error("the folder {0:?} is none: write an absolute path of letters, digits and / . _ -")]
     Folder(String),
+    #[error(
+        "the path {0:?} is of no use: write an absolute one of letters, digits and / . _ -, with {{host}} in those of certificate and key or in neither"
+    )]
+    Certificate(String),
     #[error("{0} is not at a loopback address: whoever may call it learns which variation a key gets")]
     Exposed(SocketAddr),
     #[error("services take calls at no address")]
@@ -100,8 +153,7 @@ impl Layout {
     ///
     /// A folder whose path could mean something to nginx; an address of ours that others could reach; no address for services.
     pub fn new(folder: &str, ask: SocketAddr, listen_on: Vec<IpAddr>) -> Result<Self, LayoutError> {
-        let may_stand = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
-        if !folder.starts_with('/') || !folder.bytes().all(may_stand) {
+        if !is_plain(folder) {
             return Err(LayoutError::Folder(folder.to_owned()));
         }
         if !ask.ip().is_loopback() {
@@ -110,7 +162,13 @@ impl Layout {
         if listen_on.is_empty() {
             return Err(LayoutError::Nowhere);
         }
-        Ok(Self { folder: folder.trim_end_matches('/').to_owned(), ask, listen_on, log: None })
+        Ok(Self {
+            folder: folder.trim_end_matches('/').to_owned(),
+            ask,
+            listen_on,
+            log: None,
+            certificate: None,
+        })
     }
 
     /// Where the files of buckets are.

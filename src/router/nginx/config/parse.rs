@@ -1,5 +1,7 @@
 //! The include, read back: what it says that services are, whoever wrote it last.
 
+use std::collections::BTreeSet;
+
 use super::{
     asked_name, digest_of, loaded,
     render::FIRST_LINE,
@@ -102,18 +104,40 @@ fn made<'a>(all: &'a [Directive], id: &str, which: &str) -> Option<&'a Directive
     all.iter().find(|one| one.word(2) == variable && matches!(one.name(), "map" | "split_clients"))
 }
 
+/// The ports at which servers of ours listen, other than the one that answers questions.
+///
+/// # Errors
+///
+/// As [`parse`].
+pub fn listens(text: &str) -> Result<BTreeSet<u16>, ParseError> {
+    let all = words::read(text).ok_or(ParseError("its braces, quotes and semicolons don't match"))?;
+    let servers = all.iter().filter(|one| one.name() == "server" && own_locations(one).is_none());
+    let listens = servers.flat_map(|server| &server.block).filter(|one| one.name() == "listen");
+    let port = |listen: &Directive| {
+        let port = listen.word(1).rsplit(':').next().and_then(|port| port.parse().ok());
+        port.ok_or(ParseError("a service listens at something that is no port"))
+    };
+    listens.map(port).collect()
+}
+
+/// Where it takes calls, alone or not.
 fn ports(all: &[Directive], id: &str) -> Result<Vec<u16>, ParseError> {
+    let shared = made(all, id, "ports").and_then(|map| map.block.first()).map(|one| one.word(1));
+    let shared = shared.unwrap_or_default().split_whitespace().map(str::parse).collect::<Result<Vec<_>, _>>();
+    let mut ports = shared.map_err(|_| ParseError("the ports that a service shares were changed"))?;
     let upstream = format!("http://cm_{id}_0");
     let leads_there = |server: &&Directive| {
         let locations = server.block.iter().filter(|one| one.name() == "location");
         let mut passes = locations.flat_map(|one| &one.block).filter(|one| one.name() == "proxy_pass");
         server.name() == "server" && passes.any(|one| one.word(1) == upstream)
     };
-    let server = all.iter().find(leads_there).ok_or(ParseError("a service takes calls nowhere"))?;
-    let mut ports = Vec::new();
-    for listen in server.block.iter().filter(|one| one.name() == "listen") {
+    let own = all.iter().filter(leads_there).flat_map(|server| &server.block);
+    for listen in own.filter(|one| one.name() == "listen") {
         let port = listen.word(1).rsplit(':').next().and_then(|port| port.parse().ok());
         ports.push(port.ok_or(ParseError("a service listens at something that is no port"))?);
+    }
+    if ports.is_empty() {
+        return Err(ParseError("a service takes calls nowhere"));
     }
     ports.sort_unstable();
     ports.dedup();

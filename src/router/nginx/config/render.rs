@@ -1,13 +1,16 @@
 //! The include, from what is wanted.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
     net::{IpAddr, SocketAddr},
 };
 
 use super::{
-    FLIGHT_FIELD, FLIGHT_STEPS, Layout, Log, asked_name, digest_of, flight, id_of, loaded, lookups, path,
+    FLIGHT_FIELD, FLIGHT_STEPS, Layout, Log, asked_name, digest_of, flight, id_of, loaded, lookups,
+    parts::{Part, noted},
+    path,
+    sites::{Listens, SharedPort, is_alone, sites},
     words,
 };
 use crate::log_line::{self, LANES};
@@ -22,6 +25,10 @@ pub struct Rendered {
     /// Of all that stands in it.
     pub digest: String,
     pub places: Vec<Place>,
+    /// What is to be included by servers of its operator's.
+    pub parts: Vec<Part>,
+    /// The ports at which servers of ours listen.
+    pub listens: BTreeMap<u16, Listens>,
     body: String,
 }
 
@@ -37,10 +44,12 @@ pub struct Place {
 /// What nginx can't be told.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RenderError {
-    #[error("service {0} takes something else than HTTP")]
+    #[error("service {0} takes something else than HTTP and HTTPS")]
     Protocol(Name),
-    #[error("service {0} has a host or a path, and each port is one service's")]
-    Routes(Name),
+    #[error("service {0} takes HTTPS, and no certificate is set: nginx.certificate and nginx.key")]
+    Certificate(Name),
+    #[error("port {0} takes HTTPS for whatever host, and each host has a certificate of its own: name hosts")]
+    AnyHost(u16),
     #[error("service {0} draws users by another function than murmur2")]
     Function(Name),
     #[error("the services {0} and {1} would have the same id; give one of them another name")]
@@ -96,28 +105,93 @@ pub fn render(wanted: &DesiredConfig, layout: &Layout) -> Result<Rendered, Rende
     if layout.log.is_some() {
         push_lanes(&mut body, lanes);
     }
+    let routes = wanted.routes();
+    let alone: BTreeSet<u16> =
+        routes.iter().filter_map(|(socket, routes)| is_alone(routes).then_some(socket.port)).collect();
     for service in wanted.services() {
         check(service, layout)?;
         let id = id_of(service.name.as_str());
         if let Some(first) = ids.insert(id.clone(), &service.name) {
             return Err(RenderError::Ids(first.clone(), service.name.clone()));
         }
-        let text = |structure: &str| Text::of(service, (layout, lanes), &id, structure).0;
+        let text = |structure: &str| Text::of(service, (layout, lanes), &id, (structure, &alone)).0;
         let structure = digest_of(&text(""));
         body.push_str(&text(&structure));
         places.push(Place { service: service.name.clone(), id, structure });
     }
     push_own_server(&mut body, (layout, lanes), wanted.services(), &places);
-    Ok(Rendered { digest: digest_of(&body), places, body })
+    let plain = Listens { is_named: false, is_secured: false };
+    let mut listens: BTreeMap<u16, Listens> = alone.into_iter().map(|port| (port, plain)).collect();
+    let by_name: BTreeMap<&Name, &Place> = places.iter().map(|place| (&place.service, place)).collect();
+    let mut parts = Vec::new();
+    for port in sites(wanted) {
+        push_sites(&mut body, &port, (layout, lanes), &by_name, &mut parts)?;
+        let mut whole = port.sites.iter().filter(|site| site.is_whole()).peekable();
+        if whole.peek().is_some() {
+            let is_named = whole.all(|site| !site.hosts.is_empty());
+            listens.insert(port.port, Listens { is_named, is_secured: port.is_secured });
+        }
+    }
+    body.push_str(&noted(&parts));
+    Ok(Rendered { digest: digest_of(&body), places, parts, listens, body })
+}
+
+/// The servers of a port that services share, and what servers of its operator's are to include.
+fn push_sites(
+    body: &mut String,
+    SharedPort { port, is_secured, sites }: &SharedPort<'_>,
+    (layout, lanes): (&Layout, usize),
+    places: &BTreeMap<&Name, &Place>,
+    parts: &mut Vec<Part>,
+) -> Result<(), RenderError> {
+    let mut text = Text(String::new());
+    for site in sites {
+        let mut locations = Text(String::new());
+        for (path, service) in &site.paths {
+            let Some(Place { id, structure, .. }) = places.get(&service.name) else { continue };
+            let heads = path.map_or_else(
+                || vec!["/".to_owned()],
+                |path| vec![format!("= {path}"), format!("^~ {path}/")],
+            );
+            for head in heads {
+                locations.line(&format!("    location {head} {{"));
+                locations.line("        open_file_cache off;");
+                if let Some(log) = &layout.log {
+                    locations.access_logs(log, &format!("cm_{id}"), lanes);
+                }
+                locations.location(service, layout, id, structure);
+            }
+        }
+        if !site.is_whole() {
+            let hosts = site.hosts.iter().map(|host| Some((*host).to_owned()));
+            let whatever = site.hosts.is_empty().then_some(None);
+            let part = |host| Part { host, port: *port, text: locations.0.clone() };
+            parts.extend(hosts.chain(whatever).map(part));
+            continue;
+        }
+        let certificate = layout.certificate.as_ref().filter(|_| *is_secured);
+        if !certificate.is_some_and(super::Certificate::is_each) {
+            text.site((*port, certificate.map(|one| one.of(""))), &site.hosts, (layout, lanes), &locations.0);
+            continue;
+        }
+        if site.hosts.is_empty() {
+            return Err(RenderError::AnyHost(*port));
+        }
+        for host in &site.hosts {
+            text.site((*port, certificate.map(|one| one.of(host))), &[host], (layout, lanes), &locations.0);
+        }
+    }
+    body.push_str(&text.0);
+    Ok(())
 }
 
 fn check(service: &Service, layout: &Layout) -> Result<(), RenderError> {
     let name = || service.name.clone();
-    if service.listens.iter().any(|listen| listen.protocol != Protocol::Http) {
+    if !service.protocol().is_http() {
         return Err(RenderError::Protocol(name()));
     }
-    if service.listens.iter().any(Listen::is_routed) {
-        return Err(RenderError::Routes(name()));
+    if service.protocol() == Protocol::Https && layout.certificate.is_none() {
+        return Err(RenderError::Certificate(name()));
     }
     if service.hash != HashFunction::Murmur2 {
         return Err(RenderError::Function(name()));
@@ -133,7 +207,12 @@ fn check(service: &Service, layout: &Layout) -> Result<(), RenderError> {
 struct Text(String);
 
 impl Text {
-    fn of(service: &Service, (layout, lanes): (&Layout, usize), id: &str, structure: &str) -> Self {
+    fn of(
+        service: &Service,
+        (layout, lanes): (&Layout, usize),
+        id: &str,
+        (structure, alone): (&str, &BTreeSet<u16>),
+    ) -> Self {
         let mut text = Self(format!("\n# service {}\n", service.name));
         text.key(service, id);
         text.split(service.salt.as_str(), id);
@@ -147,7 +226,16 @@ impl Text {
         for (at, variation) in service.variations.iter().enumerate() {
             text.upstream(variation, id, at);
         }
-        text.server(service, (layout, lanes), id, structure);
+        let (own, shared): (Vec<&Listen>, _) =
+            service.listens.iter().partition(|listen| alone.contains(&listen.port));
+        if !own.is_empty() {
+            text.server(service, &own, (layout, lanes), (id, structure));
+        }
+        if !shared.is_empty() {
+            // For whoever reads what it takes: nothing asks for it.
+            let ports: Vec<String> = shared.iter().map(|listen| listen.port.to_string()).collect();
+            text.line(&format!("map $host $cm_{id}_ports {{ default \"{}\"; }}", ports.join(" ")));
+        }
         text
     }
 
@@ -249,9 +337,16 @@ impl Text {
         self.line(&format!("    keepalive {IDLE_CONNECTIONS};\n    keepalive_timeout {IDLE_SECONDS}s;\n}}"));
     }
 
-    fn server(&mut self, service: &Service, (layout, lanes): (&Layout, usize), id: &str, structure: &str) {
+    /// That of ports which it has alone.
+    fn server(
+        &mut self,
+        service: &Service,
+        listens: &[&Listen],
+        (layout, lanes): (&Layout, usize),
+        (id, structure): (&str, &str),
+    ) {
         self.line("server {");
-        for listen in &service.listens {
+        for listen in listens {
             for address in &layout.listen_on {
                 self.line(&format!("    listen {};", SocketAddr::new(*address, listen.port)));
             }
@@ -261,6 +356,47 @@ impl Text {
             self.access_logs(log, &format!("cm_{id}"), lanes);
         }
         self.line("    location / {");
+        self.location(service, layout, id, structure);
+        self.line("}");
+    }
+
+    /// A server of hosts at a port that services share; none: of whatever host.
+    fn site(
+        &mut self,
+        (port, certificate): (u16, Option<(String, String)>),
+        hosts: &[&str],
+        (layout, lanes): (&Layout, usize),
+        locations: &str,
+    ) {
+        self.line("server {");
+        let default = if hosts.is_empty() { " default_server" } else { "" };
+        let ssl = if certificate.is_some() { " ssl" } else { "" };
+        for address in &layout.listen_on {
+            self.line(&format!("    listen {}{default}{ssl};", SocketAddr::new(*address, port)));
+        }
+        if let Some((certificate, key)) = certificate {
+            self.line(&format!("    ssl_certificate \"{certificate}\";\n    ssl_certificate_key \"{key}\";"));
+        }
+        if let Some(log) = layout.log.as_ref().filter(|log| log.is_alone) {
+            // What is no service's is counted as calls by it, too.
+            self.access_logs(log, "cm_question", lanes);
+        }
+        if !hosts.is_empty() {
+            self.line(&format!("    server_name {};", hosts.join(" ")));
+            // The first server of a port gets whatever nobody names.
+            let mut pattern = String::new();
+            for (at, host) in hosts.iter().enumerate() {
+                pattern.push_str(if at == 0 { "^(?:" } else { "|" });
+                host.bytes().for_each(|byte| words::push_literal(&mut pattern, byte));
+            }
+            self.line(&format!("    if ($host !~ \"{pattern})\\z\") {{ return 404; }}"));
+        }
+        self.0.push_str(locations);
+        self.line("}");
+    }
+
+    /// What stands in a location, and its end.
+    fn location(&mut self, service: &Service, layout: &Layout, id: &str, structure: &str) {
         if layout.log.is_some() {
             self.line(&format!("        set $cm_{id}_at $msec;"));
         }
@@ -288,7 +424,7 @@ impl Text {
         }
         self.line(&format!("        {pass}"));
         self.passing(service, id);
-        self.line("    }\n}");
+        self.line("    }");
     }
 
     /// A line a call, to one of the lanes.

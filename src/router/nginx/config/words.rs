@@ -56,6 +56,11 @@ impl Directive {
         self.word(0)
     }
 
+    /// Whether it has this file in its block.
+    pub fn includes(&self, path: &str) -> bool {
+        self.block.iter().any(|one| one.name() == "include" && one.word(1) == path)
+    }
+
     /// Empty where there are not so many.
     pub fn word(&self, at: usize) -> &str {
         self.words.get(at).map_or("", String::as_str)

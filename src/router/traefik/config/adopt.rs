@@ -52,7 +52,7 @@ pub fn adopt(raw: &RawData, entry_points: &EntryPoints, name: &str) -> Result<Ad
     let ports =
         entry_points.iter().filter(|(_, names)| names.iter().any(|one| router.entry_points.contains(one)));
     let listens: BTreeSet<_> = ports.map(|(socket, _)| (None, socket.port)).collect();
-    Ok(Adopted { name: name.to_owned(), listens, protocol, targets, beside })
+    Ok(Adopted { name: name.to_owned(), listens, protocol, hosts: Vec::new(), path: None, targets, beside })
 }
 
 /// Ours, and Traefik's own.

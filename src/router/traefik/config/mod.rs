@@ -80,6 +80,11 @@ fn service_name(service: &str) -> String {
     format!("{MARK}{service}")
 }
 
+/// Of the calls that a header asked this variation for.
+fn asked_name(service: &str, variation: &str) -> String {
+    format!("{}{BY_HEADER}", variation_name(service, variation))
+}
+
 fn variation_name(service: &str, variation: &str) -> String {
     format!("{MARK}{service}:{variation}")
 }

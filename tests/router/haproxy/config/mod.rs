@@ -22,6 +22,7 @@ fn frame() -> Frame {
         folder: Folder::new(Path::new("/etc/haproxy/choirmaster")).unwrap(),
         addresses: vec![Ipv4Addr::UNSPECIFIED.into()],
         hard_stop_after: None,
+        certificate: None,
         log: None,
     }
 }

@@ -169,7 +169,10 @@ fn what_haproxy_cannot_do_is_refused_by_name() {
     spec.listens = vec![Listen::new(1, Protocol::Udp)];
     assert_eq!(refused(spec.clone()), Unable::Protocol("shop".to_owned(), Protocol::Udp));
     spec.listens = vec![Listen::new(1, Protocol::Https)];
-    assert_eq!(refused(spec), Unable::Protocol("shop".to_owned(), Protocol::Https));
+    assert_eq!(refused(spec.clone()), Unable::Certificate("shop".to_owned()));
+    spec.listens[0].path = Some("/api".to_owned());
+    spec.listens[0].protocol = Protocol::Http;
+    assert_eq!(refused(spec), Unable::Routes("shop".to_owned()));
 }
 
 #[test]
