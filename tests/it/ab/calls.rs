@@ -334,3 +334,32 @@ async fn a_strategy_that_wants_notes_has_whoever_acts_say_why() {
     let answer = player.act("noted", "rollback", &json!({"note": "it is odd"})).await;
     assert_ne!(answer.json()["type"], "/problems/note-required", "{}", answer.text());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_environment_has_a_part_of_a_port_as_a_service_has() {
+    let mut player = Player::start().await;
+    player.capabilities = json!({"leads": "whole", "routers": ["nginx"]});
+    player.polls().await;
+    let world = &player.world;
+    assert_eq!(world.call("DELETE", "/api/v1/environments/shop-prod").await.status, 204);
+    let with = |key: &str, value: Value| {
+        let mut port = json!({"port": 8080, "protocol": "HTTP", "hosts": ["shop.example"], "path": "/api"});
+        port[key] = value;
+        json!({"name": "shop-prod", "service": "checkout", "ports": [port]})
+    };
+    for (key, value, field) in [
+        ("hosts", json!(["*.shop.example"]), "ports[0].hosts[0]"),
+        ("hosts", json!(["a.example", "a.example"]), "ports[0].hosts[1]"),
+        ("path", json!("/api/"), "ports[0].path"),
+        ("protocol", json!("TCP"), "ports[0]"),
+    ] {
+        let refused = world.post("/api/v1/environments", &with(key, value)).await.problem();
+        assert!(refused.starts_with(&format!("422 /problems/invalid-field: `{field}`")), "{refused}");
+    }
+    world.post("/api/v1/environments", &with("port", json!(8080))).await.ok();
+    player.create(&body("r", &two_stages())).await.ok();
+    let text = player.world.get("/api/v1/releases/r/strategy").await.ok().text();
+    let ports = r#"ports: [{"hosts":["shop.example"],"path":"/api","port":8080,"protocol":"HTTP"}]"#;
+    assert!(text.contains(ports), "{text}");
+    player.world.stop().await;
+}

@@ -75,7 +75,7 @@ async fn registered(player: &Player) -> String {
     let shown = world.get("/api/v1/releases/before").await.ok().json();
     let digest = shown["functions_digest"].as_str().unwrap().to_owned();
     world.post("/api/v1/releases/before/abort", &json!({})).await.ok();
-    let environment = json!({"name": "both", "service": "sieve", "ports": [{"port": 8080, "hosts": ["shop.example"], "path": "/api"}]});
+    let environment = json!({"name": "both", "service": "sieve", "ports": [{"port": 8080}]});
     world.post("/api/v1/environments", &environment).await.ok();
     world.post("/api/v1/target-groups", &json!({"name": "workers", "labels": {"tier": "batch"}})).await.ok();
     for (name, folder, target) in
@@ -102,7 +102,7 @@ async fn agents_of_a_group_deploy_a_variation_before_any_router_gives_it_calls(p
     functions: [{"agents":{"labels":{"tier":"batch"}},"base_version":{"env":"nodejs","path":"fns/sieve_base"},"name":"sieve","new_version":{"env":"nodejs","path":"fns/sieve_new"}}]
     services:
       - name: "sieve"
-        ports: [{"hosts":["shop.example"],"path":"/api","port":8080,"protocol":"HTTP"}]
+        ports: [{"port":8080,"protocol":"HTTP"}]
         sticky: {"cookie":"session"}
         variations:
           - {"name":"A","targets":["127.0.0.1:9101"]}
