@@ -184,3 +184,31 @@ async fn callers_over_tls_find_the_certificate_of_their_host() {
     assert_eq!(each[0].get(at(port), "a.example", "/").await, "a-A");
     assert_eq!(each[1].get(at(port), "b.example", "/").await, "b-A");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_is_killed_while_a_part_changes_leaves_what_nginx_starts_with() {
+    let mut real = RealNginx::start().await;
+    let port = free_port();
+    let (api, _backends) = spec("api", port, Protocol::Http, ("shop.example", Some("/api"))).await;
+    refused(&real.open(), 1, &[&api]).await;
+    let part = real.part(&format!("shop.example-{port}.conf"));
+    real.serve(&format!("server {{ listen 127.0.0.1:{port}; server_name shop.example; include {part}; }}\n"));
+    real.start_again().await;
+    done(&real.open(), &wanted(2, &[&api])).await;
+    let (mut steps, mut generation) = (0, 3);
+    loop {
+        let dying = real.open_dying(steps).unwrap();
+        let is_whole = dying.apply(&wanted(generation, &[])).await.is_ok();
+        drop(dying);
+        real.start_again().await;
+        let router = real.open();
+        done(&router, &wanted(generation + 1, &[])).await;
+        assert_eq!(answered(at(port), "shop.example", "/api").await, "404", "killed after {steps} steps");
+        done(&router, &wanted(generation + 2, &[&api])).await;
+        assert_eq!(answered(at(port), "shop.example", "/api").await, "api-A", "killed after {steps} steps");
+        (steps, generation) = (steps + 1, generation + 3);
+        if is_whole {
+            break;
+        }
+    }
+}

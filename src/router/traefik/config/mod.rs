@@ -25,7 +25,9 @@
 //! - The service `choirmaster` gets no calls: its address says by which wanted state the *running* Traefik goes.
 //! - Calls that ask for a variation by a header have a service of their own, which is counted apart.
 //! - A router of ours has the longest rule that takes everything, which is shorter than any that an operator writes for a host or a path:
-//!   those keep their calls.
+//!   those keep their calls. At a port that services share, or with TLS, it has a priority that says what comes first (a named host, then the
+//!   longest path), which is above those that Traefik gives by the length of rules for named hosts.
+//! - TLS is ended with the certificates that Traefik has: `tls: {}`.
 //! - Names of an operator's have no `choirmaster:` before them; nobody else's are touched.
 //!
 //! Deliberately not here: health checks of Traefik's own, which forget what they found at each change and call all targets healthy until

@@ -98,6 +98,15 @@ fn what_cannot_be_a_setting_of_a_router_is_said() {
             "nginx.ask: 0.0.0.0:1 is not at a loopback address",
         ),
         (
+            &[("router.kind", "nginx"), ("nginx.certificate", "/etc/ssl/shop.crt")],
+            "nginx.certificate: it takes nginx.key too, and that takes it",
+        ),
+        (
+            &[("router.kind", "nginx"), ("nginx.certificate", "/{host}.crt"), ("nginx.key", "/all.key")],
+            "nginx.certificate: the path \"/{host}.crt\" is of no use",
+        ),
+        (&[("router.kind", "haproxy"), ("haproxy.certificate", "/etc/ssl/a b.pem")], "haproxy.certificate: "),
+        (
             &[("router.kind", "nginx"), ("nginx.folder", "/dev/shm/a;b")],
             "nginx.folder: the folder \"/dev/shm/a;b\" is none",
         ),
