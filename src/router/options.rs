@@ -5,7 +5,7 @@ use std::path::Path;
 use traffic::RouterKind;
 
 use crate::{
-    custom, haproxy, nginx,
+    aws_alb, custom, haproxy, nginx,
     setup::{Fault, OpenError, OpenRouter},
     traefik,
 };
@@ -17,6 +17,7 @@ pub enum RouterOptions {
     Haproxy(haproxy::Options),
     Traefik(traefik::Options),
     Custom(custom::Options),
+    AwsAlb(aws_alb::Options),
 }
 
 impl RouterOptions {
@@ -27,6 +28,7 @@ impl RouterOptions {
             Self::Haproxy(_) => RouterKind::Haproxy,
             Self::Traefik(_) => RouterKind::Traefik,
             Self::Custom(_) => RouterKind::Custom,
+            Self::AwsAlb(_) => RouterKind::AwsAlb,
         }
     }
 
@@ -41,6 +43,7 @@ impl RouterOptions {
             Self::Haproxy(options) => options.read().map(drop),
             Self::Traefik(options) => options.read().map(drop),
             Self::Custom(options) => options.read().map(drop),
+            Self::AwsAlb(options) => options.read().map(drop),
         }
     }
 
@@ -55,6 +58,7 @@ impl RouterOptions {
             Self::Haproxy(options) => options.open(),
             Self::Traefik(options) => options.open(),
             Self::Custom(options) => options.open(folder),
+            Self::AwsAlb(options) => options.open(folder),
         }
     }
 }

@@ -11,6 +11,8 @@ pub enum RouterKind {
     Traefik,
     /// Whatever an address of its operator's answers for.
     Custom,
+    /// An Application Load Balancer of AWS's.
+    AwsAlb,
 }
 
 /// What a kind of router can do with calls. Tests try each, and compare the README's table with what they find.
@@ -57,7 +59,8 @@ pub enum MeasuredBy {
 }
 
 impl RouterKind {
-    pub const ALL: [Self; 5] = [Self::Embedded, Self::Nginx, Self::Haproxy, Self::Traefik, Self::Custom];
+    pub const ALL: [Self; 6] =
+        [Self::Embedded, Self::Nginx, Self::Haproxy, Self::Traefik, Self::Custom, Self::AwsAlb];
 
     /// As it is written in configurations, and told to managers.
     #[must_use]
@@ -68,6 +71,7 @@ impl RouterKind {
             Self::Haproxy => "haproxy",
             Self::Traefik => "traefik",
             Self::Custom => "custom",
+            Self::AwsAlb => "aws_alb",
         }
     }
 
@@ -86,6 +90,7 @@ impl RouterKind {
             Self::Haproxy => "HAProxy",
             Self::Traefik => "Traefik",
             Self::Custom => "the webhook",
+            Self::AwsAlb => "the AWS ALB",
         }
     }
 
@@ -148,6 +153,18 @@ impl RouterKind {
                 counts_connections: true,
                 measured: MeasuredBy::Totals,
                 counted: &Protocol::ALL,
+                grain: Grain::Variation,
+            },
+            // Its cookie has a name of its own.
+            Self::AwsAlb => &RouterAbilities {
+                protocols: &[Protocol::Http, Protocol::Https],
+                hashes: &[],
+                sticky: StickyAbilities { cookie: true, header: false, address: false },
+                rule: true,
+                routes: false,
+                counts_connections: false,
+                measured: MeasuredBy::Nothing,
+                counted: &[],
                 grain: Grain::Variation,
             },
         }

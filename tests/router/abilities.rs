@@ -12,6 +12,7 @@ use traffic::{
 mod tried;
 
 use crate::{
+    aws_alb::RealAlb,
     conformance::{Real, comes_true},
     custom::RealCustom,
     haproxy::RealHaproxy,
@@ -32,7 +33,7 @@ impl<R: Real> Led<R> {
     async fn start() -> Self {
         let real = R::start().await;
         let router = real.open();
-        let at = [(); 4].map(|()| at(real.port()));
+        let at = Protocol::ALL.map(|protocol| at(real.port_of(protocol)));
         Self { real, router, at }
     }
 }
@@ -40,6 +41,8 @@ impl<R: Real> Led<R> {
 /// The head of its column.
 trait Named {
     const NAME: &'static str;
+    /// What the cookie is called that it gives, where a service asks for one of this name.
+    const COOKIE: &'static str = tried::COOKIE;
 }
 
 impl Named for RealNginx {
@@ -54,9 +57,19 @@ impl Named for RealTraefik {
     const NAME: &'static str = "Traefik";
 }
 
-impl<R: Real> tried::Router for Led<R> {
+impl Named for RealAlb {
+    const NAME: &'static str = "AWS ALB";
+    const COOKIE: &'static str = "AWSALBTG";
+}
+
+impl Named for RealCustom {
+    const NAME: &'static str = "a webhook";
+}
+
+impl<R: Real + Named> tried::Router for Led<R> {
     const HASH: HashFunction = R::HASH;
     const GIVES_COOKIE: bool = R::KIND.abilities().hashes.is_empty();
+    const COOKIE: &'static str = R::COOKIE;
 
     fn at(&self, protocol: Protocol) -> SocketAddr {
         self.at[protocol as usize]
@@ -79,7 +92,7 @@ impl<R: Real> tried::Router for Led<R> {
     }
 
     async fn over_tls(&self, at: SocketAddr, call: &str) -> String {
-        self.real.identity().call(at, "here.example", call).await
+        self.real.over_tls(at, call).await
     }
 }
 
@@ -114,6 +127,12 @@ async fn haproxy_can_do_what_the_readme_and_the_code_say() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn traefik_can_do_what_the_readme_and_the_code_say() {
     does_what_is_said::<RealTraefik>().await;
+}
+
+/// Its API is moto's, and the tests send its calls on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_alb_can_do_what_the_readme_and_the_code_say() {
+    does_what_is_said::<RealAlb>().await;
 }
 
 /// What stands behind it here is an `HAProxy`.

@@ -5,6 +5,7 @@
 
 mod abilities;
 mod adopted;
+mod aws_alb;
 mod conformance;
 mod controller;
 mod custom;

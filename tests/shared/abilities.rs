@@ -22,6 +22,9 @@ pub trait Router {
     /// It draws users by chance, and knows them by the cookie that it gives them.
     const GIVES_COOKIE: bool = false;
 
+    /// What that is called, where a service asks for one of this name.
+    const COOKIE: &'static str = COOKIE;
+
     /// Where it can take calls of this protocol.
     fn at(&self, protocol: Protocol) -> SocketAddr;
 
@@ -90,7 +93,7 @@ pub fn check(name: &str, cells: &[(&'static str, String)]) {
 
 const SERVICE: &str = "checkout";
 const SALT: &str = "release-7";
-const COOKIE: &str = "cm_user";
+pub const COOKIE: &str = "cm_user";
 const HEADER: &str = "X-User";
 const RULE: &str = "X-Variation";
 const USERS: u8 = 100;
@@ -310,7 +313,7 @@ impl<R: Router> Trial<'_, R> {
             let first = call(self.router.at(Protocol::Http), None, &request("/", &[])).await;
             let given = first.lines().find_map(|line| line.strip_prefix("Set-Cookie: ")).expect("a cookie");
             let cookie = given.split(';').next().unwrap();
-            assert!(cookie.starts_with(&format!("{COOKIE}=")), "{first}");
+            assert!(cookie.starts_with(&format!("{}=", R::COOKIE)), "{first}");
             assert_eq!(self.get("/", &[("Cookie", cookie)]).await, (200, read(&first).1.to_owned()));
         }
     }

@@ -6,8 +6,8 @@ mod router;
 use std::{collections::BTreeMap, ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 
 pub use self::router::{
-    CommandLine, FrontSettings, OnDrift, Ports, RouterKind, RouterOptions, RouterSettings, custom, haproxy,
-    nginx, traefik,
+    CommandLine, FrontSettings, OnDrift, Ports, RouterKind, RouterOptions, RouterSettings, aws_alb, custom,
+    haproxy, nginx, traefik,
 };
 use crate::runtime::{Health, Limits, WarmUp, process::cgroup::Cgroups, tinyfaas, wasm};
 

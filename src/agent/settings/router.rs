@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 pub use router::{
-    controller::OnDrift, custom, haproxy, nginx, options::RouterOptions, setup::CommandLine, traefik,
+    aws_alb, controller::OnDrift, custom, haproxy, nginx, options::RouterOptions, setup::CommandLine, traefik,
 };
 pub use traffic::RouterKind;
 

@@ -3,7 +3,8 @@
 use std::{net::IpAddr, time::Duration};
 
 use agent::settings::{
-    CommandLine, OnDrift, Ports, RouterKind, RouterOptions, RouterSettings, custom, haproxy, nginx, traefik,
+    CommandLine, OnDrift, Ports, RouterKind, RouterOptions, RouterSettings, aws_alb, custom, haproxy, nginx,
+    traefik,
 };
 
 use crate::cli::settings::value::{Parsed, SettingTarget, parts};
@@ -14,11 +15,14 @@ const DRAIN: (Duration, Duration) = (Duration::ZERO, Duration::from_hours(24));
 /// How long one answer of nginx or Traefik may take.
 const PATIENCE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_mins(1));
 
-/// How long one answer of a webhook may take.
+/// How long one answer of a webhook or of AWS may take.
 const CALL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
 
+/// How long a load balancer of AWS's keeps a caller with a variation.
+const STICKY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(7 * 24));
+
 /// Kinds that are asked for and that there is no adapter for.
-const NOT_YET: [&str; 2] = ["envoy", "aws_alb"];
+const NOT_YET: [&str; 1] = ["envoy"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouterKeys {
@@ -30,6 +34,7 @@ pub struct RouterKeys {
     haproxy: haproxy::Options,
     traefik: traefik::Options,
     custom: custom::Options,
+    aws_alb: aws_alb::Options,
 }
 
 impl Default for RouterKeys {
@@ -43,6 +48,7 @@ impl Default for RouterKeys {
             haproxy: haproxy::Options::default(),
             traefik: traefik::Options::default(),
             custom: custom::Options::default(),
+            aws_alb: aws_alb::Options::default(),
         }
     }
 }
@@ -50,7 +56,7 @@ impl Default for RouterKeys {
 impl RouterKeys {
     /// Every key and its place, in the order of the documentation.
     pub fn keys(&mut self) -> Vec<(&'static str, SettingTarget<'_>)> {
-        let Self { kind, on_drift, drain, ports, nginx, haproxy, traefik, custom } = self;
+        let Self { kind, on_drift, drain, ports, nginx, haproxy, traefik, custom, aws_alb } = self;
         vec![
             ("router.kind", SettingTarget::Parsed(kind)),
             ("router.on_drift", SettingTarget::Parsed(on_drift)),
@@ -93,6 +99,12 @@ impl RouterKeys {
             ("custom.secret_file", SettingTarget::Parsed(&mut custom.secret_file)),
             ("custom.name", SettingTarget::Parsed(&mut custom.name)),
             ("custom.patience", SettingTarget::Time(&mut custom.time_limit, CALL)),
+            ("aws_alb.load_balancer", SettingTarget::Parsed(&mut aws_alb.load_balancer)),
+            ("aws_alb.region", SettingTarget::Parsed(&mut aws_alb.region)),
+            ("aws_alb.priorities", SettingTarget::Parsed(&mut aws_alb.priorities)),
+            ("aws_alb.sticky_for", SettingTarget::Time(&mut aws_alb.sticky_for, STICKY)),
+            ("aws_alb.endpoint", SettingTarget::Parsed(&mut aws_alb.endpoint)),
+            ("aws_alb.patience", SettingTarget::Time(&mut aws_alb.time_limit, CALL)),
         ]
     }
 
@@ -122,6 +134,7 @@ impl RouterKeys {
             RouterKind::Haproxy => Some(RouterOptions::Haproxy(self.haproxy.clone())),
             RouterKind::Traefik => Some(RouterOptions::Traefik(self.traefik.clone())),
             RouterKind::Custom => Some(RouterOptions::Custom(self.custom.clone())),
+            RouterKind::AwsAlb => Some(RouterOptions::AwsAlb(self.aws_alb.clone())),
         }
     }
 }

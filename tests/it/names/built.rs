@@ -21,7 +21,7 @@ fn the_program_has_the_same_features_and_binaries() {
     let packages = packages();
     let program = packages.iter().find(|package| package["name"] == "choirmaster").unwrap();
     let features: Vec<&String> = program["features"].as_object().unwrap().keys().collect();
-    assert_eq!(features, ["agent", "default", "manager", "wasm"]);
+    assert_eq!(features, ["agent", "aws", "default", "manager", "wasm"]);
     let targets = packages.iter().flat_map(|package| package["targets"].as_array().unwrap());
     let programs = targets.filter(|target| target["kind"][0] == "bin");
     let programs: BTreeSet<&str> = programs.map(|target| target["name"].as_str().unwrap()).collect();

@@ -159,7 +159,8 @@ pub async fn nonsense_is_told_from_answers_and_has_an_end<R: Real>() {
             (Lie::Flood | Lie::Stranger, Err(RouterError::Nonsense { said, .. })) => said.len() < 1_000,
             // Not even HTTP.
             (Lie::Flood, Err(RouterError::Away { .. })) => {
-                matches!(R::KIND, traffic::RouterKind::Custom | traffic::RouterKind::Traefik)
+                use traffic::RouterKind::{AwsAlb, Custom, Traefik};
+                matches!(R::KIND, Custom | Traefik | AwsAlb)
             }
             _ => false,
         };

@@ -14,7 +14,11 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use router::log_line::LogPath;
 use router::{Router, measure::Measure};
-use traffic::{HashFunction, RouterKind, desired::DesiredConfig, observed::differences};
+use traffic::{
+    HashFunction, RouterKind,
+    desired::{DesiredConfig, Protocol},
+    observed::differences,
+};
 
 use crate::world::{liar::Door, place, tls::Identity};
 
@@ -91,6 +95,16 @@ pub trait Real: Sized + Send + Sync {
     /// A port that a service of it may have.
     fn port(&self) -> u16 {
         place::free_port()
+    }
+
+    /// A port that a service of this protocol may have.
+    fn port_of(&self, _: Protocol) -> u16 {
+        self.port()
+    }
+
+    /// The answer to these bytes over TLS.
+    async fn over_tls(&self, at: SocketAddr, call: &str) -> String {
+        self.identity().call(at, "here.example", call).await
     }
 
     /// Where its service on this port takes calls.

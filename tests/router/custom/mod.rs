@@ -4,7 +4,7 @@ mod answers;
 mod counts;
 mod example;
 mod real;
-mod server;
+pub mod server;
 
 pub use self::real::RealCustom;
 

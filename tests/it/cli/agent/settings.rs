@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use agent::settings::{FrontSettings, OnDrift, Ports, ProxySettings, RouterOptions, StartProxy, Stop};
+use agent::settings::{
+    FrontSettings, OnDrift, Ports, ProxySettings, RouterOptions, StartProxy, Stop, aws_alb,
+};
 use choirmaster::cli::{
     agent::settings::Settings,
     settings::{Configured as _, Flag},
@@ -69,15 +71,48 @@ fn a_router_of_somebody_elses_is_led_in_place_of_the_proxy() {
 }
 
 #[test]
+fn a_load_balancer_of_aws_is_led_by_a_program_that_was_built_so() {
+    let alb = [("router.kind", "aws_alb"), ("aws_alb.load_balancer", "shop"), ("aws_alb.priorities", "7-9")];
+    let with = |key, value| set(&[&alb[..], &[(key, value)]].concat());
+    if aws_alb::IS_BUILT_IN {
+        let router =
+            match with("aws_alb.sticky_for", "1h").unwrap().into_agent("/bin/choirmaster".into()).front {
+                FrontSettings::Router(router) => router.options,
+                FrontSettings::Proxy(proxy) => panic!("a router is led, and not {proxy:?}"),
+            };
+        let RouterOptions::AwsAlb(read) = router else { panic!("{router:?}") };
+        assert_eq!((read.priorities, read.sticky_for), ((7, 9), Duration::from_hours(1)));
+        for (key, value, said) in [
+            ("aws_alb.load_balancer", "", "aws_alb.load_balancer: name the load balancer"),
+            (
+                "aws_alb.sticky_for",
+                "1500ms",
+                "aws_alb.sticky_for: a load balancer keeps callers for 1 s to 7 days",
+            ),
+            ("aws_alb.priorities", "7-60000", "aws_alb.priorities: 7-60000 are no priorities"),
+            ("aws_alb.endpoint", "http://10.0.0.1:5000", "aws_alb.endpoint: only an address of this machine"),
+        ] {
+            let faults = with(key, value).unwrap_err();
+            assert!(faults.contains(said), "{faults}");
+        }
+    }
+    let without = aws_alb::Options::default().read_by(false).unwrap_err();
+    assert_eq!(without.0, "router.kind");
+    assert!(without.1.contains("cargo build --release --features aws"), "{without:?}");
+    let found = set(&alb).map(drop);
+    assert_eq!(found.is_ok(), aws_alb::IS_BUILT_IN, "{found:?}");
+}
+
+#[test]
 fn what_cannot_be_a_setting_of_a_router_is_said() {
     for (keys, said) in [
         (
             &[("router.kind", "apache")][..],
-            "\"apache\" is neither embedded nor nginx nor haproxy nor traefik nor custom",
+            "\"apache\" is neither embedded nor nginx nor haproxy nor traefik nor custom nor aws_alb",
         ),
         (
-            &[("router.kind", "router.aws_alb")],
-            "router.aws_alb: no agent leads such a router so far; embedded, nginx, haproxy, traefik and custom are led",
+            &[("router.kind", "router.envoy")],
+            "router.envoy: no agent leads such a router so far; embedded, nginx, haproxy, traefik, custom and aws_alb are led",
         ),
         (&[("router.kind", "router.custom")], "custom.url: name the address that is called"),
         (
