@@ -369,11 +369,14 @@ impl Api {
         }
     }
 
-    /// Those that get calls: not those that only end what they have.
+    /// Those that get calls: not those that only end what they have. A group that is gone has none.
     pub(super) async fn targets(&self, group: &str) -> Result<Registered, RouterError> {
         use types::TargetHealthStateEnum as State;
-        let ask = self.client().await.describe_target_health().target_group_arn(group);
-        let found = ask.send().await.map_err(self.fault(&format!("asking for the targets of {group}")))?;
+        let found = match self.client().await.describe_target_health().target_group_arn(group).send().await {
+            Ok(found) => found,
+            Err(error) if error.code() == Some("TargetGroupNotFound") => return Ok(Registered::new()),
+            Err(error) => return Err(self.said(&error, &format!("asking for the targets of {group}"))),
+        };
         let mut all = Registered::new();
         for one in found.target_health_descriptions() {
             let state = one.target_health().and_then(types::TargetHealth::state);

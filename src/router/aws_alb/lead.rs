@@ -161,9 +161,14 @@ impl AwsAlb {
         }
         let arns: Vec<String> = rules.iter().map(|one| one.rule.arn.clone()).collect();
         let mut tags = self.api.tags(&arns).await?;
+        let mark = self.mark(&load_balancer);
+        // Another agent's rules are others' as well, where its range overlaps.
+        let is_ours = |tags: &Tags| {
+            tags.contains_key(rule::SERVICE) && tags.get(rule::ROUTER).is_none_or(|router| *router == mark)
+        };
         let mut taken = BTreeMap::<usize, BTreeSet<u16>>::new();
         for one in &mut rules {
-            one.tags = tags.remove(&one.rule.arn).filter(|tags| tags.contains_key(rule::SERVICE));
+            one.tags = tags.remove(&one.rule.arn).filter(is_ours);
             one.marks = one.tags.as_ref().and_then(Marks::read);
             if one.tags.is_none() {
                 taken.entry(one.listener).or_default().insert(one.rule.priority);

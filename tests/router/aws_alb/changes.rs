@@ -17,7 +17,7 @@ use crate::{
     world::{
         backend::Backend,
         caller::Caller,
-        wants::{RULE, number, rule, service, wanted},
+        wants::{self, RULE, number, rule, service, wanted},
     },
 };
 
@@ -231,6 +231,17 @@ async fn whatever_is_changed_by_hand_is_seen_and_repaired() {
     is_drift("a tag").await;
     client.delete_rule().rule_arn(arn).send().await.unwrap();
     is_drift("no rule").await;
+    // Of a variation without a share AWS lets the group go.
+    let mut back = with_shares(&spec, &[10_000, 0]);
+    back.rule = None;
+    let back = wants::wanted(2, &[&back]);
+    done(&router, &back).await;
+    client.delete_target_group().target_group_arn(&marks.variations[1].2).send().await.unwrap();
+    let seen = router.read().await.unwrap();
+    assert!(
+        matches!(&differences(&back, &seen)[..], [Difference::Targets { variation, .. }] if variation == "B")
+    );
+    done(&router, &back).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -306,7 +317,8 @@ async fn two_agents_lead_rules_of_one_load_balancer_and_do_not_touch_each_others
         let folder = at.folder.with_file_name(folder);
         open_by(Settings { priorities, folder, ..at })
     };
-    let (first, second) = (open((100, 199), "first"), open((200, 299), "second"));
+    // The second's begins within the first's.
+    let (first, second) = (open((100, 249), "first"), open((200, 240), "second"));
     let [of_first, of_second] =
         ["checkout", "search"].map(|name| service(name, real.port(), &backends, &[9_000, 1_000]));
     done(&first, &wanted(1, &[&of_first])).await;
