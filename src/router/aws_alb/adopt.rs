@@ -103,6 +103,8 @@ impl AwsAlb {
         Ok(Adopted {
             name: name.to_owned(),
             listens: [(None, found.listener.port)].into(),
+            hosts: Vec::new(),
+            path: None,
             protocol: protocol.unwrap_or(Protocol::Http),
             targets,
             beside,

@@ -153,7 +153,7 @@ impl Shape {
     /// The rules at one listener, in the order in which they are to be asked. `groups`: the ARN of each variation's.
     pub fn rules(&self, listen: &Listen, groups: &[String]) -> Vec<(Role, RuleText)> {
         let arn = |which: Which| groups.get(which.index()).cloned().unwrap_or_default();
-        let (own, whole) = conditions(*listen);
+        let (own, whole) = conditions(listen);
         let of_headers = (0..).map(Role::Header).zip(&self.headers).map(|(role, (name, values, which))| {
             let header = Condition::Header(name.clone(), values.clone());
             let conditions = own.iter().cloned().chain([header]).collect();
@@ -170,7 +170,7 @@ impl Shape {
 
 /// When calls of a port are a service's: conditions that tell them from others' there, and the one that every call meets, since a rule
 /// needs one.
-fn conditions(_: Listen) -> (Vec<Condition>, Condition) {
+fn conditions(_: &Listen) -> (Vec<Condition>, Condition) {
     (Vec::new(), Condition::Path(vec!["/*".to_owned()]))
 }
 
@@ -207,7 +207,7 @@ fn headers(service: &Service) -> Result<Vec<(String, Vec<String>, Which)>, Strin
             None => of.entry(which.0).or_default().push(value.to_owned()),
         }
     }
-    let most = service.listens.iter().map(|listen| values_of(&conditions(*listen).0)).max().unwrap_or(0);
+    let most = service.listens.iter().map(|listen| values_of(&conditions(listen).0)).max().unwrap_or(0);
     let room = MAX_VALUES.saturating_sub(most);
     if room == 0 {
         return Err(format!(
