@@ -194,6 +194,19 @@ fn haproxy_serves_what_its_operator_wrote() {
     assert_eq!((database.protocol, database.targets[0].port), (Protocol::Tcp, 5432));
     let unknown = router::haproxy::config::adopt(CONFIG, "mail").unwrap_err();
     assert_eq!(unknown.to_string(), "its configuration has no service \"mail\"; it has www, database");
+    // Set for the service, or for all.
+    let of_all = CONFIG.replace("    mode http\n", "    mode http\n    balance leastconn\n");
+    for (config, is_refused) in [
+        (CONFIG.replace("balance roundrobin", "balance leastconn"), true),
+        (of_all.replace("    balance roundrobin\n", ""), true),
+        (of_all.replace("backend api\n", "backend api\n    balance source\n"), false),
+    ] {
+        let found = router::haproxy::config::adopt(&config, "www");
+        assert_eq!(matches!(found, Err(AdoptError::Algorithm { .. })), is_refused, "{config}");
+        if let Ok(found) = found {
+            assert!(found.beside.contains(&"balance source, in api".to_owned()), "{found:?}");
+        }
+    }
     assert!(router::haproxy::config::has_socket(CONFIG, "/run/haproxy/admin.sock"));
     assert!(!router::haproxy::config::has_socket(CONFIG, "/run/haproxy/other.sock"));
 }

@@ -130,6 +130,9 @@ impl Shape {
         if let Some(listen) = service.listens.iter().find(|one| !can.protocols.contains(&one.protocol)) {
             return Err(lacks(format!("leads no {}", listen.protocol.name())));
         }
+        if service.listens.iter().any(Listen::is_routed) {
+            return Err(lacks("shares no port by hosts and paths".to_owned()));
+        }
         match &service.sticky {
             Some(StickyTo::Header(_)) => return Err(lacks("keeps no users by a header".into())),
             Some(StickyTo::Address) => {

@@ -15,11 +15,12 @@ pub async fn a_service_of_the_operators_is_adopted_from_its_configuration<R: Rea
     let before = real.of_others();
     let lines = router.adopt("shop").await.unwrap();
     for line in [
-        &format!("    ports: [{{port: {port}, protocol: HTTP}}]"),
+        // Some have it by a host.
+        &format!("    ports: [{{port: {port}, protocol: HTTP"),
         &format!("      - {{name: stable, targets: [\"{}\"]}}", backend.target),
         "  - name: shop",
     ] {
-        assert!(lines.lines().any(|one| one == line), "{lines}");
+        assert!(lines.lines().any(|one| one.starts_with(line)), "{lines}");
     }
     assert!(lines.contains(R::LED_BY), "{lines}");
     assert_eq!(real.of_others(), before, "nothing is changed");

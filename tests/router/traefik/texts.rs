@@ -84,7 +84,7 @@ fn a_part_of_a_port_has_a_rule_for_it_and_what_comes_first_a_higher_priority() {
     choirmaster:api 2010 (Host("shop.example")) && (Path("/api") || PathPrefix("/api/")) {} "choirmaster:api"
     choirmaster:rest 2 PathPrefix("/") {} "choirmaster:rest"
     choirmaster:shop 2002 (Host("shop.example") || Host("www.shop.example")) && (PathPrefix("/")) {} "choirmaster:shop"
-    choirmaster:shop:0 2003 ((Host("shop.example") || Host("www.shop.example")) && (PathPrefix("/"))) && Header("X-Variation", "B") {} "choirmaster:shop:B"
+    choirmaster:shop:0 2003 ((Host("shop.example") || Host("www.shop.example")) && (PathPrefix("/"))) && Header("X-Variation", "B") {} "choirmaster:shop:B:asked"
     "#);
 }
 
@@ -186,6 +186,37 @@ fn a_service_whose_router_is_not_gone_by_is_not_there() {
 }
 
 #[test]
+fn the_part_of_a_port_that_an_operators_rule_takes_is_told_or_named() {
+    let found = |rule: &str| {
+        let all = json!({
+            "routers": {"shop@docker": {"service": "shop", "rule": rule, "entryPoints": ["web"]}},
+            "services": {"shop@docker": {"loadBalancer": {"servers": [{"url": "http://10.0.0.7:9101"}]}}},
+        });
+        let found = adopt(&serde_json::from_value(all).unwrap(), &entry_points(), "shop").unwrap();
+        (found.hosts.join(","), found.path.unwrap_or_default(), found.beside.len())
+    };
+    let told = |hosts: &str, path: &str, beside| (hosts.to_owned(), path.to_owned(), beside);
+    assert_eq!(found("PathPrefix(`/`)"), told("", "", 0));
+    assert_eq!(found("Host(`a.example`)"), told("a.example", "", 0));
+    assert_eq!(
+        found("(Host(`a.example`) || Host(\"b.example\")) && PathPrefix(`/api/`)"),
+        told("a.example,b.example", "/api", 1)
+    );
+    for other in [
+        "Host(`A.example`)",
+        "Host(`a.example`) || PathPrefix(`/api`)",
+        "Host(`a.example`) && Method(`GET`)",
+        "!Host(`a.example`)",
+        "Host(`a.example`) && Host(`b.example`)",
+        "PathPrefix(`/a`) && PathPrefix(`/a/b`)",
+        "HostRegexp(`.*`)",
+        "Path(`/api`)",
+    ] {
+        assert_eq!(found(other), told("", "", 1), "{other}");
+    }
+}
+
+#[test]
 fn every_part_of_an_operators_router_that_is_not_taken_over_is_listed() {
     let all = json!({
         "routers": {"shop@docker": {
@@ -200,36 +231,46 @@ fn every_part_of_an_operators_router_that_is_not_taken_over_is_listed() {
             }},
             "one@docker": {"status": "enabled", "loadBalancer": {
                 "servers": [{"url": "http://10.0.0.7:9101"}, {"url": "https://10.0.0.8:443"}],
-                "strategy": "p2c", "passHostHeader": true, "healthCheck": {"path": "/"},
+                "strategy": "hrw", "passHostHeader": true, "healthCheck": {"path": "/"},
             }},
             "two@file": {"status": "enabled", "loadBalancer": {"servers": [{"url": "http://10.0.0.9:9101/", "weight": 2}]}},
         },
     });
-    let raw: RawData = serde_json::from_value(all).unwrap();
+    let raw: RawData = serde_json::from_value(all.clone()).unwrap();
     let found = adopt(&raw, &entry_points(), "shop").unwrap();
     let targets: Vec<String> = found.targets.iter().map(ToString::to_string).collect();
     assert_eq!(targets, ["10.0.0.7:9101", "10.0.0.9:9101"]);
     insta::assert_snapshot!(found.lines(&[], "the router shop"), @r#"
-# Into the router's own configuration:
-# Out of it, before a release of the lines below is submitted, which is refused while the ports are taken: the router shop
-# Into a strategy, whose first variation is what serves today:
-services:
-  - name: shop
-    ports: [{port: 80, protocol: HTTP}]
-    variations:
-      - {name: stable, targets: ["10.0.0.7:9101", "10.0.0.9:9101"]}
-      - {name: new, targets: ["HOST:PORT"]}   # what is to be released
-# Not taken over: the rule Host(`shop.example`): a service takes all calls of its port
-# Not taken over: middlewares: ["auth@file"]
-# Not taken over: tls: {"certResolver":"le"}
-# Not taken over: sticky: {"cookie":{"name":"s"}} (of shop)
-# Not taken over: the weight 3 of one
-# Not taken over: healthCheck: {"path":"/"} (of one)
-# Not taken over: strategy: "p2c" (of one)
-# Not taken over: by the strategy p2c of one weights mean nothing
-# Not taken over: the weight 1 of two@file
-# Not taken over: the server https://10.0.0.8:443
-# Not taken over: weight of a server: 2
-"#);
+    # Into the router's own configuration:
+    # Out of it, before a release of the lines below is submitted, which is refused while the ports are taken: the router shop
+    # Into a strategy, whose first variation is what serves today:
+    services:
+      - name: shop
+        ports: [{port: 80, protocol: HTTPS, hosts: ["shop.example"]}]
+        variations:
+          - {name: stable, targets: ["10.0.0.7:9101", "10.0.0.9:9101"]}
+          - {name: new, targets: ["HOST:PORT"]}   # what is to be released
+    # Not taken over: middlewares: ["auth@file"]
+    # Not taken over: tls: {"certResolver":"le"}
+    # Not taken over: sticky: {"cookie":{"name":"s"}} (of shop)
+    # Not taken over: the weight 3 of one
+    # Not taken over: healthCheck: {"path":"/"} (of one)
+    # Not taken over: strategy: "hrw" (of one)
+    # Not taken over: the weight 1 of two@file
+    # Not taken over: the server https://10.0.0.8:443
+    # Not taken over: weight of a server: 2
+    "#);
+    for strategy in ["p2c", "leasttime"] {
+        let mut raw: RawData = serde_json::from_value(all.clone()).unwrap();
+        let one = raw.services.get_mut("one@docker").unwrap().load_balancer.as_mut().unwrap();
+        one.more.insert("strategy".to_owned(), strategy.into());
+        let refused = adopt(&raw, &entry_points(), "shop").unwrap_err().to_string();
+        assert_eq!(
+            refused,
+            format!(
+                "shop shares its calls out by the strategy {strategy}, which keeps to no shares: take that out first"
+            )
+        );
+    }
     assert!(adopt(&raw, &entry_points(), "nobody").unwrap_err().to_string().contains("it has shop@docker"));
 }

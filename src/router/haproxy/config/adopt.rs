@@ -17,13 +17,16 @@ struct Section<'c> {
 }
 
 /// Lines that are taken over, or mean nothing for one service.
-const PLAIN: [&str; 7] = ["bind", "mode", "server", "default_backend", "use_backend", "balance", "timeout"];
+const PLAIN: [&str; 5] = ["bind", "mode", "server", "default_backend", "use_backend"];
+
+/// By this the light one of two servers gets what the other has no room for, whatever its weight.
+const UNWEIGHTED: &str = "leastconn";
 
 /// The service of this name, which is a `frontend`, a `listen` or a `backend`, of the operator's configuration.
 ///
 /// # Errors
 ///
-/// No such service, or one without targets.
+/// No such service, one without targets, or by an algorithm that has no weights.
 pub fn adopt(config: &str, name: &str) -> Result<Adopted, AdoptError> {
     let sections = sections(config);
     let takes = |one: &&Section<'_>| matches!(one.kind, "frontend" | "listen");
@@ -54,6 +57,7 @@ pub fn adopt(config: &str, name: &str) -> Result<Adopted, AdoptError> {
                         beside.push(format!("server {at} {}", settings.join(" ")));
                     }
                 }
+                ["balance", "roundrobin", ..] => {}
                 [word, ..] if !PLAIN.contains(&word) => {
                     beside.push(format!("{}, in {}", line.join(" "), section.name));
                 }
@@ -63,6 +67,14 @@ pub fn adopt(config: &str, name: &str) -> Result<Adopted, AdoptError> {
     }
     if targets.is_empty() {
         return Err(AdoptError::NoTargets { name: name.to_owned() });
+    }
+    let defaults = sections.iter().rev().find(|one| one.kind == "defaults");
+    let shares_out = |one: &&Section<'_>| one.lines.iter().any(|line| line[0] == "server");
+    let mut algorithms =
+        to.iter().copied().filter(shares_out).map(|one| balance_of(one).or(defaults.and_then(balance_of)));
+    if algorithms.any(|algorithm| algorithm == Some(UNWEIGHTED)) {
+        let algorithm = format!("balance {UNWEIGHTED}");
+        return Err(AdoptError::Algorithm { name: name.to_owned(), algorithm });
     }
     let inherited = sections.iter().rev().filter(|one| one.kind == "defaults").find_map(mode_of);
     let protocol = match mode_of(front).or(inherited) {
@@ -121,7 +133,15 @@ fn backends<'s>(section: &'s Section<'_>) -> impl Iterator<Item = (&'s str, bool
 }
 
 fn mode_of<'c>(section: &Section<'c>) -> Option<&'c str> {
-    let line = section.lines.iter().rev().find(|line| line[0] == "mode")?;
+    last_of(section, "mode")
+}
+
+fn balance_of<'c>(section: &Section<'c>) -> Option<&'c str> {
+    last_of(section, "balance")
+}
+
+fn last_of<'c>(section: &Section<'c>, word: &str) -> Option<&'c str> {
+    let line = section.lines.iter().rev().find(|line| line[0] == word)?;
     line.get(1).copied()
 }
 
