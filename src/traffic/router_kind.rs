@@ -161,7 +161,7 @@ impl RouterKind {
                 hashes: &[],
                 sticky: StickyAbilities { cookie: true, header: false, address: false },
                 rule: true,
-                routes: false,
+                routes: true,
                 counts_connections: false,
                 measured: MeasuredBy::Nothing,
                 counted: &[],

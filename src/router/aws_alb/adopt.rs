@@ -1,6 +1,6 @@
 //! What the load balancer serves today by a rule of its operator's.
 
-use traffic::desired::{Protocol, Target};
+use traffic::desired::{Protocol, Target, is_host, is_path};
 
 use super::{
     AwsAlb, NAME,
@@ -76,7 +76,18 @@ impl AwsAlb {
     /// The targets are those of the group with the most weight.
     async fn adopted(&self, name: &str, found: &Named) -> Result<Adopted, RouterError> {
         let text = &found.rule.text;
-        let mut beside: Vec<String> = text.conditions.iter().filter_map(said).collect();
+        let (mut hosts, mut path, mut beside) = (Vec::new(), None, Vec::new());
+        for condition in &text.conditions {
+            match condition {
+                Condition::Host(all) if all.iter().all(|host| is_host(&host.to_ascii_lowercase())) => {
+                    hosts = all.iter().map(|host| host.to_ascii_lowercase()).collect();
+                    hosts.sort_unstable();
+                    hosts.dedup();
+                }
+                Condition::Path(all) if path_of(all).is_some() => path = path_of(all),
+                other => beside.extend(said(other)),
+            }
+        }
         beside.extend(text.others.iter().cloned());
         if let Some(seconds) = text.forward.sticky {
             beside.push(format!("callers stay with a target group for {seconds} s: `sticky` does that"));
@@ -103,8 +114,8 @@ impl AwsAlb {
         Ok(Adopted {
             name: name.to_owned(),
             listens: [(None, found.listener.port)].into(),
-            hosts: Vec::new(),
-            path: None,
+            hosts,
+            path,
             protocol: protocol.unwrap_or(Protocol::Http),
             targets,
             beside,
@@ -112,9 +123,16 @@ impl AwsAlb {
     }
 }
 
+/// What these are in whole segments.
+fn path_of(patterns: &[String]) -> Option<String> {
+    let [path, below] = patterns else { return None };
+    (is_path(path) && *below == format!("{path}/*")).then(|| path.clone())
+}
+
 /// A condition that a service hasn't.
 fn said(condition: &Condition) -> Option<String> {
     match condition {
+        Condition::Host(hosts) => Some(format!("only the hosts {}", hosts.join(", "))),
         Condition::Path(paths) if paths.iter().any(|path| path == "/*" || path == "*") => None,
         Condition::Path(paths) => Some(format!("only the paths {}", paths.join(", "))),
         Condition::Header(name, values) => Some(format!("only calls with {name}: {}", values.join(", "))),

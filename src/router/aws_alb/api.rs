@@ -470,10 +470,17 @@ fn group_of(group: &types::TargetGroup) -> Option<Group> {
 }
 
 fn conditions_of(text: &RuleText) -> Vec<types::RuleCondition> {
-    use types::{HttpHeaderConditionConfig as Header, PathPatternConditionConfig as Path};
+    use types::{
+        HostHeaderConditionConfig as Host, HttpHeaderConditionConfig as Header,
+        PathPatternConditionConfig as Path,
+    };
     let one = |condition: &Condition| {
         let made = types::RuleCondition::builder();
         match condition {
+            Condition::Host(values) => {
+                let config = Host::builder().set_values(Some(values.clone())).build();
+                Some(made.field("host-header").host_header_config(config).build())
+            }
             Condition::Path(values) => {
                 let config = Path::builder().set_values(Some(values.clone())).build();
                 Some(made.field("path-pattern").path_pattern_config(config).build())
@@ -543,11 +550,11 @@ fn condition_of(condition: &types::RuleCondition) -> Condition {
             values.dedup();
             Condition::Header(name.to_owned(), values)
         }
-        "host-header" => {
+        "host-header" if condition.regex_values().is_empty() => {
             values.extend(condition.host_header_config().iter().flat_map(|config| config.values().to_vec()));
             values.sort_unstable();
             values.dedup();
-            Condition::Other(format!("{field} {}", values.join(", ")))
+            Condition::Host(values)
         }
         _ => Condition::Other(field.to_owned()),
     }

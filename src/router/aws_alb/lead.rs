@@ -2,6 +2,9 @@
 //!
 //! - A service's port is a listener that its operator has made. The service is a rule there, whose target groups have weights; rules
 //!   for the values of a header stand before it. Their priorities are in a range of ours; nothing else of a listener is touched.
+//! - A rule is for the same hosts and paths as long as it is there. For others there is another one. New ones come in the order in which
+//!   they are asked, and those that are wanted no more go in the opposite one, after them: so a call is answered as before or as after,
+//!   at whatever instant. Where there is no room between two, all of them are moved in one call.
 //! - A variation is a target group of ours, of type `ip`. One without a share isn't in the rule: AWS keeps whoever holds the cookie of a
 //!   group with it, also at weight 0. So a roll-back takes the group and, with the last one, the keeping out of the rule in one call.
 //! - What is there is asked for first, and only what differs is changed. All that can be refused is, before anything is changed.
@@ -23,7 +26,7 @@ use reqwest::Url;
 use tokio::sync::Mutex;
 use traffic::{
     RouterKind,
-    desired::{DesiredConfig, Health, Host, Number, Service, Target, Variation},
+    desired::{DesiredConfig, Health, Host, Listen, Number, Route, Service, Target, Variation},
     observed::{ObservedConfig, SeenService, SeenTarget, SeenVariation},
 };
 
@@ -98,6 +101,15 @@ struct WantedRule {
     there: Option<SeenRule>,
     marks: Marks,
     text: RuleText,
+}
+
+/// Where rules are to stand.
+#[derive(Default)]
+struct Places {
+    /// Of each that is wanted.
+    wanted: Vec<u16>,
+    /// By the listener, rules that are there with where they come.
+    moved: BTreeMap<usize, Vec<(String, u16)>>,
 }
 
 /// A variation's group, as it has to be.
@@ -188,6 +200,7 @@ impl AwsAlb {
             return Err(RouterError::Older { asked, newest });
         }
         let shapes = self.shapes(wanted, &seen)?;
+        wanted.routes().values().try_for_each(|routes| rule::check_cookies(routes))?;
         let groups = self.wanted_groups(wanted, &seen.load_balancer)?;
         let mut rules = rules(wanted, &shapes, &seen, &groups);
         // Before anything is changed: whether there is room for all of it.
@@ -215,23 +228,22 @@ impl AwsAlb {
         Ok(Applied { number: asked, was_reloaded: false })
     }
 
-    /// What is to be said of each service, with the listeners of its ports.
-    fn shapes(&self, wanted: &DesiredConfig, seen: &Seen) -> Result<Vec<(Shape, Vec<usize>)>, Unable> {
+    /// What is to be said of each service, each of whose ports has its listener.
+    fn shapes<'w>(&self, wanted: &'w DesiredConfig, seen: &Seen) -> Result<BTreeMap<&'w str, Shape>, Unable> {
         let sticky_for = self.settings.sticky_for.as_secs() as u32;
-        let shape = |service: &Service| {
+        let shape = |service: &'w Service| {
             let shape = Shape::of(service, sticky_for)?;
-            let listeners = service.listens.iter().map(|listen| {
+            for listen in &service.listens {
                 let name = || service.name.to_string();
-                let found = seen.listeners.iter().position(|one| one.port == listen.port);
-                let at = found.ok_or_else(|| Unable::NoListener { service: name(), port: listen.port })?;
-                let (has, wanted) = (&seen.listeners[at].protocol, listen.protocol.name());
-                if has != wanted {
-                    let has = has.clone();
+                let found = seen.listeners.iter().find(|one| one.port == listen.port);
+                let found = found.ok_or_else(|| Unable::NoListener { service: name(), port: listen.port })?;
+                let wanted = listen.protocol.name();
+                if found.protocol != wanted {
+                    let has = found.protocol.clone();
                     return Err(Unable::Listener { service: name(), port: listen.port, has, wanted });
                 }
-                Ok(at)
-            });
-            Ok((shape, listeners.collect::<Result<_, _>>()?))
+            }
+            Ok((service.name.as_str(), shape))
         };
         wanted.services().iter().map(shape).collect()
     }
@@ -286,40 +298,55 @@ impl AwsAlb {
         Ok((arn, Some(others).filter(|others| !others.is_empty())))
     }
 
-    /// The priority of each rule.
-    fn places(&self, rules: &[WantedRule], seen: &Seen) -> Result<Vec<u16>, Unable> {
-        let mut places = Vec::new();
+    /// The priority of each rule, and which rules that are there have to be moved for that.
+    fn places(&self, rules: &[WantedRule], seen: &Seen) -> Result<Places, Unable> {
+        let mut places = Places::default();
+        let (first, last) = self.settings.priorities;
         for (listener, one) in seen.listeners.iter().enumerate() {
-            let here = rules.iter().filter(|rule| rule.listener == listener);
-            let there: Vec<Option<u16>> =
-                here.map(|rule| rule.there.as_ref().map(|there| there.rule.priority)).collect();
-            let kept: BTreeSet<u16> = there.iter().flatten().copied().collect();
+            let here: Vec<Option<&SeenRule>> = rules
+                .iter()
+                .filter(|rule| rule.listener == listener)
+                .map(|rule| rule.there.as_ref())
+                .collect();
+            let mut going: Vec<&SeenRule> =
+                seen.going(rules).into_iter().filter(|one| one.listener == listener).collect();
             let mut taken = seen.taken.get(&listener).cloned().unwrap_or_default();
-            let gone = seen.rules.iter().filter(|one| one.listener == listener).map(|one| one.rule.priority);
-            taken.extend(gone.filter(|at| !kept.contains(at)));
-            let (first, last) = self.settings.priorities;
-            let full = Unable::Priorities { port: one.port, first, last };
-            places.extend(priorities(&there, &taken, (first, last)).ok_or(full)?);
+            // Those that go keep their order among those that stay.
+            let with_going = in_order(&here, going.clone());
+            let place = |order: &[(Option<&SeenRule>, bool)], taken: &BTreeSet<u16>| {
+                let there: Vec<Option<u16>> =
+                    order.iter().map(|(there, _)| Some(there.as_ref()?.rule.priority)).collect();
+                priorities(&there, taken, (first, last))
+            };
+            let found = place(&with_going, &taken).map(|found| (with_going, found)).or_else(|| {
+                // There is no room for that.
+                taken.extend(going.drain(..).map(|one| one.rule.priority));
+                let order = in_order(&here, Vec::new());
+                place(&order, &taken).map(|found| (order, found))
+            });
+            let (order, found) = found.ok_or(Unable::Priorities { port: one.port, first, last })?;
+            for ((there, is_wanted), place) in order.into_iter().zip(found) {
+                if let Some(there) = there.filter(|there| there.rule.priority != place) {
+                    places.moved.entry(listener).or_default().push((there.rule.arn.clone(), place));
+                }
+                places.wanted.extend(is_wanted.then_some(place));
+            }
         }
         Ok(places)
     }
 
     async fn put_rules(&self, rules: Vec<WantedRule>, seen: &Seen) -> Result<(), RouterError> {
         let places = self.places(&rules, seen)?;
-        let mut moved = BTreeMap::<usize, Vec<(String, u16)>>::new();
-        for (rule, place) in rules.iter().zip(&places) {
-            if let Some(there) = rule.there.as_ref().filter(|there| there.rule.priority != *place) {
-                moved.entry(rule.listener).or_default().push((there.rule.arn.clone(), *place));
-            }
-        }
-        let mut kept = BTreeSet::new();
-        // Those with shares first: a variation that is to get no calls any more loses the many before the few who ask for it.
-        let (shares, others): (Vec<_>, Vec<_>) =
-            rules.into_iter().zip(places).partition(|(rule, _)| rule.marks.role == Role::Shares);
-        for moves in moved.values() {
+        let going: Vec<String> = seen.going(&rules).iter().map(|one| one.rule.arn.clone()).collect();
+        for moves in places.moved.values() {
             self.api.move_rules(moves).await?;
         }
-        for (rule, place) in shares.into_iter().chain(others) {
+        let (there, new): (Vec<_>, Vec<_>) =
+            rules.into_iter().zip(places.wanted).partition(|(rule, _)| rule.there.is_some());
+        // Those with shares first: a variation that is to get no calls any more loses the many before the few who ask for it.
+        let (shares, others): (Vec<_>, Vec<_>) =
+            there.into_iter().partition(|(rule, _)| rule.marks.role == Role::Shares);
+        for (rule, place) in shares.into_iter().chain(others).chain(new) {
             let marks = Marks { digest: digest(place, &rule.text), ..rule.marks };
             let tags = self.with_mark(&seen.load_balancer, marks.tags());
             let Some(there) = rule.there else {
@@ -334,10 +361,9 @@ impl AwsAlb {
             if tags.iter().any(|(key, value)| has.get(key) != Some(value)) {
                 self.api.tag(&there.rule.arn, &tags).await?;
             }
-            kept.insert(there.rule.arn);
         }
-        for gone in seen.rules.iter().filter(|one| !kept.contains(&one.rule.arn)) {
-            self.api.delete_rule(&gone.rule.arn).await?;
+        for gone in going.iter().rev() {
+            self.api.delete_rule(gone).await?;
         }
         Ok(())
     }
@@ -385,41 +411,71 @@ impl WantedRule {
     }
 }
 
+/// Rules of one listener, each with whether it is wanted: those that go stand before the first that stays after them.
+fn in_order<'s>(
+    wanted: &[Option<&'s SeenRule>],
+    mut going: Vec<&'s SeenRule>,
+) -> Vec<(Option<&'s SeenRule>, bool)> {
+    going.reverse();
+    let mut all = Vec::new();
+    for there in wanted {
+        while let Some(before) =
+            going.pop_if(|one| there.is_some_and(|there| one.rule.priority < there.rule.priority))
+        {
+            all.push((Some(before), false));
+        }
+        all.push((*there, true));
+    }
+    all.extend(going.into_iter().rev().map(|one| (Some(one), false)));
+    all
+}
+
 /// All rules, by listeners, in the order in which they are to be asked there. Groups are called by their names.
 fn rules(
     wanted: &DesiredConfig,
-    shapes: &[(Shape, Vec<usize>)],
+    shapes: &BTreeMap<&str, Shape>,
     seen: &Seen,
     groups: &BTreeMap<String, Vec<WantedGroup>>,
 ) -> Vec<WantedRule> {
     let mut all = Vec::new();
-    for (service, (shape, listeners)) in wanted.services().iter().zip(shapes) {
-        let name = service.name.as_str();
-        let names: Vec<String> =
-            groups.get(name).into_iter().flatten().map(|group| group.name.clone()).collect();
-        let shares = service.table.hundredths();
-        let variations = service.variations.iter().zip(&shares).zip(&names);
-        let variations =
-            variations.map(|((one, share), group)| (one.name.to_string(), *share, group.clone()));
-        let variations: Vec<_> = variations.collect();
-        for (listen, &listener) in service.listens.iter().zip(listeners) {
-            for (role, text) in shape.rules(listen, &names) {
-                let (variations, rules) = match role {
-                    Role::Shares => (variations.clone(), listeners.len() * (shape.headers.len() + 1)),
-                    Role::Header(_) => (Vec::new(), 0),
-                };
+    for (listener, of) in seen.listeners.iter().enumerate() {
+        let mut known: Vec<&Listen> = Vec::new();
+        let here = wanted.routes().into_iter().filter(|(socket, _)| socket.port == of.port);
+        for Route { listen, service, .. } in here.flat_map(|(_, routes)| routes) {
+            // Once for all of its hosts: they are told apart from others by the same.
+            if known.iter().any(|one| std::ptr::eq(*one, listen)) {
+                continue;
+            }
+            known.push(listen);
+            let name = service.name.as_str();
+            let names: Vec<String> =
+                groups.get(name).into_iter().flatten().map(|group| group.name.clone()).collect();
+            let variations = service.variations.iter().zip(service.table.hundredths()).zip(&names);
+            let variations: Vec<_> = variations
+                .map(|((one, share), group)| (one.name.to_string(), share, group.clone()))
+                .collect();
+            for (calls, role, text) in shapes[name].rules(listen, &names) {
+                let variations = if role == Role::Shares { variations.clone() } else { Vec::new() };
                 let (service, number) = (name.to_owned(), wanted.number);
-                let marks = Marks { service, role, number, digest: String::new(), variations, rules };
+                let (digest, rules) = (String::new(), 0);
+                let marks = Marks { service, calls, role, number, digest, variations, rules };
                 let there = seen.rules.iter().find(|one| {
-                    let is_it = |marks: &Marks| marks.service == name && marks.role == role;
+                    let is_it = |has: &Marks| {
+                        (&has.service, &has.calls, has.role) == (&marks.service, &marks.calls, marks.role)
+                    };
                     one.listener == listener && one.marks.as_ref().is_some_and(is_it)
                 });
                 all.push(WantedRule { listener, there: there.cloned(), marks, text });
             }
         }
     }
-    // Stable: at one listener they stay in their order.
-    all.sort_by_key(|rule| rule.listener);
+    let mut counts = BTreeMap::<String, usize>::new();
+    for rule in &all {
+        *counts.entry(rule.marks.service.clone()).or_default() += 1;
+    }
+    for rule in all.iter_mut().filter(|rule| rule.marks.role == Role::Shares) {
+        rule.marks.rules = counts[&rule.marks.service];
+    }
     all
 }
 
@@ -483,6 +539,16 @@ fn checks(health: Option<&Health>) -> Checks {
 impl Seen {
     fn marks(&self) -> impl Iterator<Item = (&SeenRule, &Marks)> {
         self.rules.iter().filter_map(|one| Some((one, one.marks.as_ref()?)))
+    }
+
+    /// Rules that are wanted no more, in the order in which they are asked.
+    fn going(&self, wanted: &[WantedRule]) -> Vec<&SeenRule> {
+        let stay: BTreeSet<&String> =
+            wanted.iter().filter_map(|rule| Some(&rule.there.as_ref()?.rule.arn)).collect();
+        let mut going: Vec<&SeenRule> =
+            self.rules.iter().filter(|one| !stay.contains(&one.rule.arn)).collect();
+        going.sort_by_key(|one| (one.listener, one.rule.priority));
+        going
     }
 
     /// `targets`: of each group.

@@ -1,7 +1,9 @@
 //! What a service is as rules of listeners. Pure.
 //!
 //! A service has at each of its listeners one rule with the weights of its variations, and before that one for each few values of its
-//! header rule. What marks them as ours, and says which variation a target group is, stands in their tags.
+//! header rule; where it names more hosts than a rule takes, for each few hosts. Rules of several services at one listener stand in the
+//! order in which calls are told apart: a named host first, then the longest path. What marks them as ours, and says which variation a
+//! target group is, stands in their tags.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,13 +13,14 @@ use std::{
 use sha2::{Digest as _, Sha256};
 use traffic::{
     RouterKind, Variation as Which,
-    desired::{Listen, Number, Service, StickyTo},
+    desired::{Listen, Number, Route, Service, StickyTo},
 };
 
 use super::weights::{self, MAX_GROUPS};
 
-/// The most values that the conditions of one rule may have together.
+/// The most values that the conditions of one rule may have together, and that one of them may have.
 const MAX_VALUES: usize = 5;
+const MAX_OF_CONDITION: usize = 3;
 
 /// The most characters of a header's name, and of a value.
 const MAX_HEADER: usize = 40;
@@ -26,6 +29,9 @@ const MAX_VALUE: usize = 128;
 /// When a rule applies.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Condition {
+    /// Compared without regard to case.
+    Host(Vec<String>),
+    /// `*` stands for whatever follows.
     Path(Vec<String>),
     /// Name and values, compared without regard to case.
     Header(String, Vec<String>),
@@ -51,7 +57,7 @@ pub struct RuleText {
     pub others: Vec<String>,
 }
 
-/// Which of a service's rules at a listener.
+/// Which of a service's rules for some calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// Of so many rules for a header's values.
@@ -63,6 +69,8 @@ pub enum Role {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marks {
     pub service: String,
+    /// Which calls at its listener are the service's by this rule: equal for equal hosts and paths.
+    pub calls: String,
     pub role: Role,
     pub number: Number,
     /// Of the rule as it was told: [`digest`].
@@ -93,6 +101,19 @@ pub enum Unable {
     Listener { service: String, port: u16, has: String, wanted: &'static str },
     #[error("service {service}: {why}")]
     Header { service: String, why: String },
+    #[error(
+        "service {service}: the host {host} can't be said: AWS compares at most {MAX_VALUE} characters, with a dot and then letters alone at the end"
+    )]
+    Host { service: String, host: String },
+    #[error(
+        "service {service}: a path of {length} characters can't be said: AWS compares at most {}",
+        MAX_VALUE - BELOW.len()
+    )]
+    Path { service: String, length: usize },
+    #[error(
+        "services {first} and {second} share a host at port {port} and both keep their users, and a caller has one cookie AWSALBTG: keep them by one of the services alone"
+    )]
+    Cookie { first: String, second: String, port: u16 },
     #[error("variation {variation} of service {service}: {why}")]
     Targets { service: String, variation: String, why: String },
     #[error(
@@ -113,7 +134,7 @@ pub struct Shape {
     pub weights: Vec<(Which, u16)>,
     /// For so many seconds.
     pub sticky: Option<u32>,
-    /// The header's name, values, and whose they are.
+    /// The header's name, all values of a variation, and which it is.
     pub headers: Vec<(String, Vec<String>, Which)>,
 }
 
@@ -130,9 +151,7 @@ impl Shape {
         if let Some(listen) = service.listens.iter().find(|one| !can.protocols.contains(&one.protocol)) {
             return Err(lacks(format!("leads no {}", listen.protocol.name())));
         }
-        if service.listens.iter().any(Listen::is_routed) {
-            return Err(lacks("shares no port by hosts and paths".to_owned()));
-        }
+        service.listens.iter().try_for_each(|listen| check_calls(listen, service))?;
         match &service.sticky {
             Some(StickyTo::Header(_)) => return Err(lacks("keeps no users by a header".into())),
             Some(StickyTo::Address) => {
@@ -153,31 +172,103 @@ impl Shape {
         Ok(Self { weights, sticky, headers })
     }
 
-    /// The rules at one listener, in the order in which they are to be asked. `groups`: the ARN of each variation's.
-    pub fn rules(&self, listen: &Listen, groups: &[String]) -> Vec<(Role, RuleText)> {
+    /// The rules at one listener, in the order in which they are to be asked, with what tells which calls they are for. `groups`: the ARN
+    /// of each variation's.
+    pub fn rules(&self, listen: &Listen, groups: &[String]) -> Vec<(String, Role, RuleText)> {
         let arn = |which: Which| groups.get(which.index()).cloned().unwrap_or_default();
-        let (own, whole) = conditions(listen);
-        let of_headers = (0..).map(Role::Header).zip(&self.headers).map(|(role, (name, values, which))| {
-            let header = Condition::Header(name.clone(), values.clone());
-            let conditions = own.iter().cloned().chain([header]).collect();
-            let forward = Forward { groups: [(arn(*which), 1)].into(), sticky: None };
-            (role, RuleText { conditions, forward, others: Vec::new() })
-        });
-        let groups = self.weights.iter().map(|(which, weight)| (arn(*which), *weight)).collect();
-        let conditions = if own.is_empty() { [whole].into() } else { own.iter().cloned().collect() };
-        let forward = Forward { groups, sticky: self.sticky };
-        let shares = (Role::Shares, RuleText { conditions, forward, others: Vec::new() });
-        of_headers.chain([shares]).collect()
+        let (hosts_of_rule, values_of_rule) = self.split(listen);
+        let shares = self.weights.iter().map(|(which, weight)| (arn(*which), *weight)).collect();
+        let shares = Forward { groups: shares, sticky: self.sticky };
+        let mut all = Vec::new();
+        for own in conditions(listen, hosts_of_rule) {
+            let calls = hash(&format!("{own:?}"), 8);
+            let mut number = 0;
+            for (name, values, which) in &self.headers {
+                for some in values.chunks(values_of_rule) {
+                    let header = Condition::Header(name.clone(), some.to_vec());
+                    let conditions = own.iter().cloned().chain([header]).collect();
+                    let forward = Forward { groups: [(arn(*which), 1)].into(), sticky: None };
+                    let text = RuleText { conditions, forward, others: Vec::new() };
+                    all.push((calls.clone(), Role::Header(number), text));
+                    number += 1;
+                }
+            }
+            // A rule needs a condition.
+            let conditions =
+                if own.is_empty() { [Condition::Path(vec!["/*".to_owned()])].into() } else { own };
+            let text = RuleText { conditions, forward: shares.clone(), others: Vec::new() };
+            all.push((calls, Role::Shares, text));
+        }
+        all
+    }
+
+    /// How many hosts, and how many values of a header beside them, a rule names, so that there are as few rules as can be.
+    fn split(&self, listen: &Listen) -> (usize, usize) {
+        let room = MAX_VALUES - if listen.path.is_some() { 2 } else { 0 };
+        let values = |hosts: usize| (room - hosts).clamp(1, MAX_OF_CONDITION);
+        let rules = |hosts: &usize| {
+            let of_headers = self.headers.iter().map(|(_, all, _)| all.len().div_ceil(values(*hosts)));
+            listen.hosts.len().div_ceil(*hosts) * (1 + of_headers.sum::<usize>())
+        };
+        let most = MAX_OF_CONDITION.min(room - usize::from(!self.headers.is_empty()));
+        let hosts = (1..=most.min(listen.hosts.len())).rev().min_by_key(rules).unwrap_or(0);
+        (hosts, values(hosts))
     }
 }
 
-/// When calls of a port are a service's: conditions that tell them from others' there, and the one that every call meets, since a rule
-/// needs one.
-fn conditions(_: &Listen) -> (Vec<Condition>, Condition) {
-    (Vec::new(), Condition::Path(vec!["/*".to_owned()]))
+/// What follows a path in whole segments.
+const BELOW: &str = "/*";
+
+/// By what calls that are a service's are told from others at its port: one set for each so many hosts.
+fn conditions(listen: &Listen, hosts_of_rule: usize) -> Vec<BTreeSet<Condition>> {
+    let path = listen.path.as_ref().map(|path| Condition::Path(vec![path.clone(), format!("{path}{BELOW}")]));
+    let mut hosts = listen.hosts.clone();
+    hosts.sort_unstable();
+    if hosts.is_empty() {
+        return vec![path.into_iter().collect()];
+    }
+    let some = hosts.chunks(hosts_of_rule).map(|some| Condition::Host(some.to_vec()));
+    some.map(|some| path.iter().cloned().chain([some]).collect()).collect()
 }
 
-/// A rule takes few values, so that those of one variation may need more than one.
+fn check_calls(listen: &Listen, service: &Service) -> Result<(), Unable> {
+    let service = || service.name.to_string();
+    let can_be_said = |host: &str| {
+        let last = host.rsplit_once('.').map_or("", |(_, last)| last);
+        host.len() <= MAX_VALUE && !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_alphabetic())
+    };
+    if let Some(host) = listen.hosts.iter().find(|host| !can_be_said(host)) {
+        return Err(Unable::Host { service: service(), host: host.clone() });
+    }
+    match &listen.path {
+        Some(path) if path.len() + BELOW.len() > MAX_VALUE => {
+            Err(Unable::Path { service: service(), length: path.len() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Of those at one port: callers are kept by one cookie, which is of the service that they called last.
+///
+/// # Errors
+///
+/// Two services would give it to one caller.
+pub fn check_cookies(routes: &[Route<'_>]) -> Result<(), Unable> {
+    let keeping: Vec<&Route<'_>> = routes.iter().filter(|route| route.service.sticky.is_some()).collect();
+    for (at, route) in keeping.iter().enumerate() {
+        // Those of whatever host come last.
+        let meets = |other: &&&Route<'_>| {
+            other.service.name != route.service.name && (route.host.is_none() || other.host == route.host)
+        };
+        if let Some(other) = keeping[..at].iter().find(meets) {
+            let [first, second] = [other, route].map(|one| one.service.name.to_string());
+            return Err(Unable::Cookie { first, second, port: route.listen.port });
+        }
+    }
+    Ok(())
+}
+
+/// By variation, the values that ask for it.
 fn headers(service: &Service) -> Result<Vec<(String, Vec<String>, Which)>, String> {
     let Some(rule) = &service.rule else { return Ok(Vec::new()) };
     let name = rule.name.as_str();
@@ -210,37 +301,23 @@ fn headers(service: &Service) -> Result<Vec<(String, Vec<String>, Which)>, Strin
             None => of.entry(which.0).or_default().push(value.to_owned()),
         }
     }
-    let most = service.listens.iter().map(|listen| values_of(&conditions(listen).0)).max().unwrap_or(0);
-    let room = MAX_VALUES.saturating_sub(most);
-    if room == 0 {
-        return Err(format!(
-            "its hosts and paths leave no value for the header {name}: a rule has {MAX_VALUES}"
-        ));
-    }
-    let chunks = of.into_iter().flat_map(|(which, mut values)| {
+    let by_variation = of.into_iter().map(|(which, mut values)| {
         values.sort_unstable();
-        values
-            .chunks(room)
-            .map(<[String]>::to_vec)
-            .map(|values| (name.to_owned(), values, Which(which)))
-            .collect::<Vec<_>>()
+        (name.to_owned(), values, Which(which))
     });
-    Ok(chunks.collect())
+    Ok(by_variation.collect())
 }
 
-fn values_of(conditions: &[Condition]) -> usize {
-    let of = |condition: &Condition| match condition {
-        Condition::Path(values) | Condition::Header(_, values) => values.len(),
-        Condition::Other(_) => 1,
-    };
-    conditions.iter().map(of).sum()
+/// The first bytes of the hash of a text.
+fn hash(text: &str, bytes: usize) -> String {
+    let hash = Sha256::digest(text);
+    hash.iter().take(bytes).fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 /// Tells whether a rule is still what it was told to be.
 #[must_use]
 pub fn digest(priority: u16, text: &RuleText) -> String {
-    let hash = Sha256::digest(format!("{priority} {text:?}"));
-    hash.iter().take(8).fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+    hash(&format!("{priority} {text:?}"), 8)
 }
 
 /// Where rules stand, in the order in which they are to be asked. `there`: the priority that each has; none: it is to be created. What
@@ -277,8 +354,7 @@ pub fn priorities(
 /// The name of a variation's group, which no other has: AWS takes at most 32 letters, digits and hyphens. `mark`: whose it is.
 #[must_use]
 pub fn group_name(mark: &str, service: &str, variation: &str, is_ipv6: bool) -> String {
-    let hash = Sha256::digest(format!("{mark}\n{service}\n{variation}\n{is_ipv6}"));
-    let hash = hash.iter().take(5).fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+    let hash = hash(&format!("{mark}\n{service}\n{variation}\n{is_ipv6}"), 5);
     let letters = format!("{service}-{variation}");
     let letters: String =
         letters.chars().filter(|one| one.is_ascii_alphanumeric() || *one == '-').take(18).collect();
@@ -312,6 +388,7 @@ pub const SERVICE: &str = "choirmaster:service";
 pub const VARIATION: &str = "choirmaster:variation";
 /// Which agent's, where several lead rules of one load balancer.
 pub const ROUTER: &str = "choirmaster:router";
+const CALLS: &str = "choirmaster:calls";
 const RULE: &str = "choirmaster:rule";
 const NUMBER: &str = "choirmaster:number";
 const TOLD: &str = "choirmaster:told";
@@ -324,6 +401,7 @@ impl Marks {
     pub fn tags(&self) -> BTreeMap<String, String> {
         let mut tags: BTreeMap<String, String> = [
             (SERVICE.to_owned(), self.service.clone()),
+            (CALLS.to_owned(), self.calls.clone()),
             (RULE.to_owned(), self.role.to_string()),
             (NUMBER.to_owned(), self.number.to_string()),
             (TOLD.to_owned(), self.digest.clone()),
@@ -356,6 +434,7 @@ impl Marks {
         };
         Some(Self {
             service: tags.get(SERVICE)?.clone(),
+            calls: tags.get(CALLS)?.clone(),
             role,
             number: tags.get(NUMBER)?.parse().ok()?,
             digest: tags.get(TOLD)?.clone(),

@@ -42,6 +42,8 @@ struct State {
     always: Option<Fault>,
     /// Of those that change something.
     on_change: Option<Fault>,
+    /// Those that change something are refused after so many.
+    changes_left: Option<u64>,
     /// After so many calls it is as if whoever calls were dead.
     dies_after: Option<u64>,
     held_back: Option<Call>,
@@ -105,6 +107,11 @@ impl Aws {
         self.state().on_change = fault;
     }
 
+    /// So many calls that change something are carried out from now on; none: all.
+    pub fn changes_end_after(&self, changes: Option<u64>) {
+        self.state().changes_left = changes;
+    }
+
     /// Nothing that was to become of the next calls does.
     pub fn forget(&self) {
         self.state().next.clear();
@@ -134,14 +141,7 @@ async fn respond(state: &Mutex<State>, version: &AtomicU64, call: Call) -> Answe
     let (fault, before) = {
         let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
         state.came.push(call.clone());
-        let is_dead = match &mut state.dies_after {
-            Some(0) => true,
-            Some(left) => {
-                *left -= 1;
-                false
-            }
-            None => false,
-        };
+        let is_dead = is_over(&mut state.dies_after) || is_change && is_over(&mut state.changes_left);
         let on_change = state.on_change.filter(|_| is_change);
         let fault = state.next.pop_front().or(state.always).or(on_change);
         let fault = if is_dead { Some(Fault::Refused("Dead")) } else { fault };
@@ -173,6 +173,13 @@ async fn respond(state: &Mutex<State>, version: &AtomicU64, call: Call) -> Answe
         version.fetch_add(1, Ordering::SeqCst);
     }
     answered
+}
+
+/// Counts one of so many that are left.
+fn is_over(left: &mut Option<u64>) -> bool {
+    let is_over = *left == Some(0);
+    *left = left.map(|left| left.saturating_sub(1));
+    is_over
 }
 
 fn refused(status: u16, code: &str, message: &str) -> Answered {

@@ -1,5 +1,7 @@
 //! Which calls change what is there, and what comes of them.
 
+use std::net::SocketAddr;
+
 use aws_sdk_elasticloadbalancingv2::types;
 use router::{RouterError, aws_alb::Settings};
 use traffic::{
@@ -13,7 +15,11 @@ use super::{
     real::{RealAlb, open_by, path, tag},
 };
 use crate::{
-    conformance::{Real as _, done, state::with_shares},
+    conformance::{
+        Real as _, done,
+        routes::{answered, of},
+        state::with_shares,
+    },
     world::{
         backend::Backend,
         caller::Caller,
@@ -342,6 +348,103 @@ async fn who_led_it_elsewhere_by_a_newer_number_is_not_overruled() {
     let is_older =
         matches!(error, RouterError::Older { asked, newest } if (asked, newest) == (number(4), number(5)));
     assert!(is_older, "{error}");
+}
+
+/// What each of these calls gets.
+async fn all_answered(at: SocketAddr, calls: &[(&str, &str)]) -> Vec<String> {
+    let mut all = Vec::new();
+    for (host, path) in calls {
+        all.push(answered(at, host, path).await);
+    }
+    all
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hosts_and_paths_change_and_each_call_is_answered_as_before_or_as_after_at_every_step() {
+    let real = RealAlb::start().await;
+    let port = real.port();
+    let (shop, _a) = of::<RealAlb>("shop", port, (&["shop.example"], None)).await;
+    let (mut api, _b) = of::<RealAlb>("api", port, (&["shop.example"], Some("/api"))).await;
+    let (mut rest, _c) = of::<RealAlb>("rest", port, (&[], None)).await;
+    let (deep, _d) = of::<RealAlb>("deep", port, (&["shop.example"], Some("/api/deep/er"))).await;
+    let (wide, _e) =
+        of::<RealAlb>("wide", port, (&["other.example", "shop.example"], Some("/api/deep"))).await;
+    rest.rule = Some(rule(&[("B", 1)]));
+    done(&real.open(), &wanted(1, &[&shop, &api, &rest, &wide])).await;
+    let hosts = ["shop.example", "www.shop.example", "other.example"];
+    let paths = ["/", "/api", "/api/x", "/api/deep/x", "/api/deep/er/x", "/new/x"];
+    let calls: Vec<_> = hosts.iter().flat_map(|host| paths.iter().map(move |path| (*host, *path))).collect();
+    let before = all_answered(real.at(port), &calls).await;
+    // One has other calls, one goes, one comes between two that have no room between them.
+    api.listens[0].hosts = vec!["shop.example".to_owned(), "www.shop.example".to_owned()];
+    rest.listens[0].path = Some("/new".to_owned());
+    let next = wanted(2, &[&shop, &api, &rest, &deep]);
+    let (router, mut cut) = (real.open(), Vec::new());
+    real.aws.came();
+    loop {
+        real.aws.changes_end_after(Some(1));
+        let applied = router.apply(&next).await;
+        cut.push(all_answered(real.at(port), &calls).await);
+        if applied.is_ok() {
+            break;
+        }
+    }
+    real.aws.changes_end_after(None);
+    let changes = real.aws.changes();
+    assert!(changes.iter().any(|(action, _)| action == "SetRulePriorities"), "{changes:?}");
+    let after = cut.pop().unwrap();
+    let differ = before.iter().zip(&after).filter(|(before, after)| before != after).count();
+    assert!(differ >= 8, "{before:?} {after:?}");
+    let partly = cut.iter().filter(|answers| **answers != before && **answers != after).count();
+    assert!(partly > 3, "{cut:?}");
+    for answers in cut {
+        for (at, answer) in answers.iter().enumerate() {
+            assert!([&before[at], &after[at]].contains(&answer), "{:?}: {answer}", calls[at]);
+        }
+    }
+    done(&router, &next).await;
+    let own: Vec<u16> =
+        real.rules().await.iter().map(|(rule, _)| rule.priority().unwrap().parse().unwrap()).collect();
+    assert_eq!(own.len(), 5, "{own:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_rule_of_the_operators_hosts_and_a_path_are_adopted_as_far_as_a_service_has_them() {
+    let real = RealAlb::start().await;
+    let port = real.port();
+    let backend = Backend::start("A").await;
+    real.serve_besides("shop", port, &backend.target.to_string());
+    let (served, _) = real.rules().await.remove(0);
+    let host = |hosts: &[&str]| {
+        let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
+        let config = types::HostHeaderConditionConfig::builder().set_values(Some(hosts)).build();
+        types::RuleCondition::builder().field("host-header").host_header_config(config).build()
+    };
+    let paths = |paths: &[&str]| {
+        let paths = paths.iter().map(|path| (*path).to_owned()).collect();
+        let config = types::PathPatternConditionConfig::builder().set_values(Some(paths)).build();
+        types::RuleCondition::builder().field("path-pattern").path_pattern_config(config).build()
+    };
+    let router = real.open();
+    let mut said = Vec::new();
+    for (of_host, of_path) in [
+        (host(&["Shop.example", "b.example"]), paths(&["/api/*", "/api"])),
+        (host(&["*.shop.example"]), paths(&["/api*"])),
+        (host(&["shop.example"]), paths(&["/*"])),
+    ] {
+        let ask = MOTO.client().modify_rule().rule_arn(served.rule_arn().unwrap());
+        ask.conditions(of_host).conditions(of_path).send().await.unwrap();
+        let lines = router.adopt("shop").await.unwrap().replace(&port.to_string(), "(PORT)");
+        let of_calls = |line: &&str| line.contains("ports:") || line.contains("only");
+        said.extend(lines.lines().filter(of_calls).map(|line| line.trim_start().to_owned()));
+    }
+    insta::assert_snapshot!(said.join("\n"), @r#"
+    ports: [{port: (PORT), protocol: HTTP, hosts: ["b.example", "shop.example"], path: "/api"}]
+    ports: [{port: (PORT), protocol: HTTP}]
+    # Not taken over: only the hosts *.shop.example
+    # Not taken over: only the paths /api*
+    ports: [{port: (PORT), protocol: HTTP, hosts: ["shop.example"]}]
+    "#);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,7 +1,7 @@
 //! A load balancer of AWS's, whose API is moto, and whose calls are sent on by the tests themselves ([`plane`]).
 //!
 //! What isn't tried of the conformance suite, since AWS has no such thing: users by keys of theirs (it draws them by itself), the table of
-//! buckets, cookies of another name, values of headers with their case, a configuration that is refused as a whole, static sites, a port
+//! buckets, cookies of another name, and so two services at one host that both keep their users (that is refused: [`rules`]), values of headers with their case, a configuration that is refused as a whole, static sites, a port
 //! that goes, connections and lines of calls, loads anew, and changes of several rules in one step.
 
 mod aws;
@@ -23,6 +23,8 @@ crate::conformance::conformance! { RealAlb:
     state::an_older_number_is_refused_also_after_both_were_started_anew
     state::what_was_changed_by_hand_is_seen_and_repaired
     state::what_was_left_over_is_listed
+    routes::a_call_is_the_services_that_names_its_host_and_the_longest_path
+    routes::a_change_of_shares_of_one_leaves_the_other_at_its_port_as_it_was
     adopts::a_service_of_the_operators_is_adopted_from_its_configuration
     faults::a_router_that_was_killed_comes_back_with_what_it_was_told
     faults::whoever_is_killed_in_the_middle_is_followed_by_one_that_ends_it

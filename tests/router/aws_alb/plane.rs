@@ -20,10 +20,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-use crate::{
-    loss::message::{Message, Wire},
-    world::place::at,
-};
+use crate::loss::message::{Message, Wire};
 
 /// The cookie that keeps a caller with a target group; its value is encrypted at AWS.
 pub const COOKIE: &str = "AWSALBTG";
@@ -54,7 +51,7 @@ impl Plane {
     pub async fn start(
         client: Client,
         load_balancer: &str,
-        listeners: &[(u16, &str)],
+        listeners: Vec<(std::net::TcpListener, &str)>,
         version: &Arc<AtomicU64>,
     ) -> Self {
         let there =
@@ -74,8 +71,10 @@ impl Plane {
             .with_single_cert(vec![certificate.clone()], key);
         let tls = TlsAcceptor::from(Arc::new(tls.unwrap()));
         let mut serving = JoinSet::new();
-        for &(port, protocol) in listeners {
-            let listener = TcpListener::bind(at(port)).await.unwrap();
+        for (listener, protocol) in listeners {
+            listener.set_nonblocking(true).unwrap();
+            let listener = TcpListener::from_std(listener).unwrap();
+            let port = listener.local_addr().unwrap().port();
             let tls = (protocol == "HTTPS").then(|| tls.clone());
             serving.spawn(serve(listener, port, tls, Arc::clone(&shared)));
         }
@@ -230,13 +229,34 @@ impl Shared {
 
 fn is_met(condition: &types::RuleCondition, call: &Message) -> bool {
     match condition.field() {
-        Some("path-pattern") => condition.path_pattern_config().unwrap().values() == ["/*"],
+        Some("host-header") => {
+            let host = call.field("host").unwrap_or_default().to_ascii_lowercase();
+            let host = host.split(':').next().unwrap();
+            let mut patterns = condition.host_header_config().unwrap().values().iter();
+            patterns.any(|pattern| fits(pattern.to_ascii_lowercase().as_bytes(), host.as_bytes()))
+        }
+        Some("path-pattern") => {
+            let path = call.path().split('?').next().unwrap();
+            let mut patterns = condition.path_pattern_config().unwrap().values().iter();
+            patterns.any(|pattern| fits(pattern.as_bytes(), path.as_bytes()))
+        }
         Some("http-header") => {
             let config = condition.http_header_config().unwrap();
             let sent = call.field(&config.http_header_name().unwrap().to_lowercase()).unwrap_or_default();
             config.values().iter().any(|value| value.eq_ignore_ascii_case(sent))
         }
         other => panic!("no rule of the tests has the condition {other:?}"),
+    }
+}
+
+/// `*` stands for whatever there is, `?` for one character.
+fn fits(pattern: &[u8], text: &[u8]) -> bool {
+    match (pattern, text) {
+        ([b'*', rest @ ..], _) => (0..=text.len()).any(|at| fits(rest, &text[at..])),
+        ([b'?', rest @ ..], [_, left @ ..]) => fits(rest, left),
+        ([one, rest @ ..], [other, left @ ..]) => one == other && fits(rest, left),
+        ([], []) => true,
+        _ => false,
     }
 }
 

@@ -141,20 +141,21 @@ impl Real for RealAlb {
     const LED_BY: &'static str = "nothing: its rules come to the listener";
 
     async fn start() -> Self {
-        // All at once, so that each is another one.
-        let held: Vec<TcpListener> =
-            (0..LISTENERS + 2).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        let mut ports: Vec<u16> = held.iter().map(|one| one.local_addr().unwrap().port()).collect();
-        drop(held);
-        let (api, of_tls) = (ports.pop().unwrap(), ports.pop().unwrap());
-        let mut listeners: Vec<(u16, &str)> = ports.iter().map(|port| (*port, "HTTP")).collect();
-        listeners.push((of_tls, "HTTPS"));
+        let listeners = (0..=LISTENERS).map(|at| {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            (listener, if at < LISTENERS { "HTTP" } else { "HTTPS" })
+        });
+        let listeners: Vec<(TcpListener, &str)> = listeners.collect();
+        let of_listener =
+            |(listener, protocol): &(TcpListener, _)| (listener.local_addr().unwrap().port(), *protocol);
+        let made: Vec<(u16, &str)> = listeners.iter().map(of_listener).collect();
+        let mut ports: Vec<u16> = made.iter().map(|(port, _)| *port).collect();
+        let of_tls = ports.pop().unwrap();
         let name = format!("alb-{}", NAMES.fetch_add(1, Ordering::Relaxed));
-        let made = listeners.clone();
         let arn = tokio::task::spawn_blocking(move || MOTO.load_balancer(&name, &made)).await.unwrap();
         let version = Arc::new(AtomicU64::new(1));
-        let plane = Plane::start(MOTO.client(), &arn, &listeners, &version).await;
-        let aws = Aws::start(at(api), &version).await;
+        let plane = Plane::start(MOTO.client(), &arn, listeners, &version).await;
+        let aws = Aws::start(at(0), &version).await;
         let (folder, given) = (tempfile::tempdir().unwrap(), AtomicUsize::new(0));
         Self { aws, arn, plane, folder, ports, of_tls, given, dying: Mutex::default() }
     }

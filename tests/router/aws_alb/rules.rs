@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use router::aws_alb::{
-    rule::{Forward, Marks, Role, RuleText, Shape, digest, group_name, priorities},
+    rule::{Condition, Forward, Marks, Role, RuleText, Shape, check_cookies, digest, group_name, priorities},
     weights::{MAX_WEIGHT, hundredths, weights},
 };
 use traffic::{
@@ -53,7 +53,8 @@ proptest! {
         let forward = Forward { groups: groups.collect(), sticky: None };
         let variations = shares.iter().enumerate().map(|(at, share)| (at.to_string(), *share, format!("arn-{at}")));
         let marks = Marks {
-            service: "checkout".to_owned(), role: Role::Shares, number: wants::number(7), digest: "d".to_owned(),
+            service: "checkout".to_owned(), calls: "c".to_owned(), role: Role::Shares, number: wants::number(7),
+            digest: "d".to_owned(),
             variations: variations.collect(), rules: 1,
         };
         prop_assert_eq!(Marks::read(&marks.tags()), Some(marks.clone()));
@@ -129,7 +130,7 @@ fn a_variation_without_a_share_is_in_no_rule_and_nobody_is_kept_where_there_is_o
         let service = spec(&["A", "B"], shares);
         let rules =
             shape(service.clone()).unwrap().rules(&service.listens[0], &["a".to_owned(), "b".to_owned()]);
-        let [(Role::Shares, text)] = &rules[..] else { panic!("{rules:?}") };
+        let [(_, Role::Shares, text)] = &rules[..] else { panic!("{rules:?}") };
         text.forward.clone()
     };
     let both = Forward { groups: [("a".to_owned(), 9), ("b".to_owned(), 1)].into(), sticky: Some(3_600) };
@@ -145,15 +146,110 @@ fn rules_of_a_service_with_a_header() {
     service.rule = Some(wants::rule(&[&values[..], &[("blue", 2)]].concat()));
     let groups = ["a", "b", "c"].map(str::to_owned);
     let rules = shape(service.clone()).unwrap().rules(&service.listens[0], &groups);
-    let lines = rules.iter().map(|(role, RuleText { conditions, forward, .. })| {
-        format!("{role}: {conditions:?} to {:?} for {:?}", forward.groups, forward.sticky)
-    });
-    insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r#"
-    header-0: {Header("X-Variation", ["v1", "v2", "v3", "v4", "v5"])} to {"b": 1} for None
-    header-1: {Header("X-Variation", ["v6"])} to {"b": 1} for None
+    insta::assert_snapshot!(lines(&rules), @r#"
+    header-0: {Header("X-Variation", ["v1", "v2", "v3"])} to {"b": 1} for None
+    header-1: {Header("X-Variation", ["v4", "v5", "v6"])} to {"b": 1} for None
     header-2: {Header("X-Variation", ["blue"])} to {"c": 1} for None
     shares: {Path(["/*"])} to {"a": 16, "b": 3, "c": 1} for Some(3600)
     "#);
+}
+
+fn lines(rules: &[(String, Role, RuleText)]) -> String {
+    let lines = rules.iter().map(|(_, role, RuleText { conditions, forward, .. })| {
+        format!("{role}: {conditions:?} to {:?} for {:?}", forward.groups, forward.sticky)
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn routed(hosts: &[&str], path: Option<&str>) -> ServiceSpec {
+    let mut service = spec(&["A", "B"], &[9_000, 1_000]);
+    service.sticky = None;
+    service.listens[0].hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
+    service.listens[0].path = path.map(str::to_owned);
+    service
+}
+
+#[test]
+fn rules_of_a_service_with_hosts_and_a_path() {
+    let groups = ["a", "b"].map(str::to_owned);
+    let mut service = routed(&["d.example", "b.example", "a.example", "c.example"], Some("/api"));
+    let rules =
+        |service: &ServiceSpec| lines(&shape(service.clone()).unwrap().rules(&service.listens[0], &groups));
+    insta::assert_snapshot!(rules(&service), @r#"
+    shares: {Host(["a.example", "b.example", "c.example"]), Path(["/api", "/api/*"])} to {"a": 9, "b": 1} for None
+    shares: {Host(["d.example"]), Path(["/api", "/api/*"])} to {"a": 9, "b": 1} for None
+    "#);
+    service.rule = Some(wants::rule(&[("B", 1)]));
+    insta::assert_snapshot!(rules(&service), @r#"
+    header-0: {Host(["a.example", "b.example"]), Path(["/api", "/api/*"]), Header("X-Variation", ["B"])} to {"b": 1} for None
+    shares: {Host(["a.example", "b.example"]), Path(["/api", "/api/*"])} to {"a": 9, "b": 1} for None
+    header-0: {Host(["c.example", "d.example"]), Path(["/api", "/api/*"]), Header("X-Variation", ["B"])} to {"b": 1} for None
+    shares: {Host(["c.example", "d.example"]), Path(["/api", "/api/*"])} to {"a": 9, "b": 1} for None
+    "#);
+}
+
+proptest! {
+    #[test]
+    fn no_rule_has_more_values_than_aws_takes_and_each_host_asks_by_each_value_once(
+        hosts in 0..=16_usize, has_path in any::<bool>(), values in 0..20_usize,
+    ) {
+        let hosts: Vec<String> = (0..hosts).map(|at| format!("h{at}.example")).collect();
+        let values: Vec<String> = (0..values).map(|at| format!("v{at}")).collect();
+        let named: Vec<&str> = hosts.iter().map(String::as_str).collect();
+        let mut service = routed(&named, has_path.then_some("/api"));
+        let asks: Vec<(&str, u8)> = values.iter().zip([0, 1].into_iter().cycle()).map(|(one, at)| (one.as_str(), at)).collect();
+        service.rule = (!asks.is_empty()).then(|| wants::rule(&asks));
+        let rules = shape(service.clone()).unwrap().rules(&service.listens[0], &["a".to_owned(), "b".to_owned()]);
+        let mut asked = Vec::new();
+        let mut shared = Vec::new();
+        for (_, role, text) in rules {
+            let (mut of_hosts, mut of_header, mut of_path) = (Vec::new(), Vec::new(), Vec::new());
+            for condition in text.conditions {
+                match condition {
+                    Condition::Host(all) => of_hosts = all,
+                    Condition::Header(_, all) => of_header = all,
+                    Condition::Path(all) => of_path = all,
+                    Condition::Other(what) => panic!("{what}"),
+                }
+            }
+            let of_each = [of_hosts.len(), of_header.len(), of_path.len()];
+            prop_assert!(of_each.iter().all(|of| *of <= 3) && (1..=5).contains(&of_each.iter().sum::<usize>()), "{of_each:?}");
+            prop_assert_eq!(of_path.contains(&"/api/*".to_owned()), has_path);
+            prop_assert_eq!(of_header.is_empty(), role == Role::Shares);
+            let each_host = || of_hosts.iter().map(|host| Some(host.clone())).chain(of_hosts.is_empty().then_some(None));
+            asked.extend(each_host().flat_map(|host| of_header.iter().map(move |value| (host.clone(), value.clone()))));
+            shared.extend(each_host().filter(|_| role == Role::Shares));
+        }
+        let known: BTreeSet<_> = asked.iter().cloned().collect();
+        prop_assert_eq!(known.len(), asked.len());
+        prop_assert_eq!(asked.len(), hosts.len().max(1) * values.len());
+        prop_assert_eq!(shared.len(), hosts.len().max(1));
+    }
+}
+
+/// The cookie of a load balancer has one name for all services.
+#[test]
+fn two_services_of_one_host_do_not_both_keep_their_users() {
+    let of = |name: &str, hosts: &[&str], path: Option<&str>, is_sticky: bool| {
+        let mut service = routed(hosts, path);
+        service.name = name.parse().unwrap();
+        service.sticky = is_sticky.then(|| StickyTo::Cookie("user".parse().unwrap()));
+        service
+    };
+    let said = |specs: &[ServiceSpec]| {
+        let specs: Vec<&ServiceSpec> = specs.iter().collect();
+        let wanted = wants::wanted(1, &specs);
+        let checked = wanted.routes().values().try_for_each(|routes| check_cookies(routes));
+        checked.map_err(|unable| unable.to_string())
+    };
+    let shop = of("shop", &["shop.example"], None, true);
+    let api = |is_sticky| of("api", &["shop.example"], Some("/api"), is_sticky);
+    let why = "services api and shop share a host at port 8080 and both keep their users, and a caller has one cookie \
+               AWSALBTG: keep them by one of the services alone";
+    assert_eq!(said(&[shop.clone(), api(true)]), Err(why.to_owned()));
+    assert_eq!(said(&[shop.clone(), api(false)]), Ok(()));
+    assert_eq!(said(&[shop.clone(), of("blog", &["blog.example"], None, true)]), Ok(()));
+    assert!(said(&[shop, of("rest", &[], None, true)]).is_err());
 }
 
 #[test]
@@ -183,6 +279,9 @@ fn what_an_alb_can_not_do_is_said_by_name() {
             spec.rule = rule(&[("B", 1)]);
             spec.rule.as_mut().unwrap().name = "x".repeat(41).parse().unwrap();
         }),
+        with(&|spec| spec.listens[0].hosts = vec!["shop".to_owned()]),
+        with(&|spec| spec.listens[0].hosts = vec!["shop.example2".to_owned()]),
+        with(&|spec| spec.listens[0].path = Some(format!("/{}", "x".repeat(126)))),
         shape(spec(&["A", "B", "C", "D", "E", "F"], &[5_000, 1_000, 1_000, 1_000, 1_000, 1_000]))
             .unwrap_err(),
     ];
@@ -196,6 +295,9 @@ fn what_an_alb_can_not_do_is_said_by_name() {
     service checkout: a value of the header X-Variation has more than 128 characters
     service checkout: the header Host can't be asked for so
     service checkout: the header xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx has more than 40 characters
+    service checkout: the host shop can't be said: AWS compares at most 128 characters, with a dot and then letters alone at the end
+    service checkout: the host shop.example2 can't be said: AWS compares at most 128 characters, with a dot and then letters alone at the end
+    service checkout: a path of 127 characters can't be said: AWS compares at most 126
     service checkout: 6 variations have a share, and a rule takes 5 target groups
     "#);
 }

@@ -3,6 +3,7 @@ with a line; at its end the program ends."""
 
 import json
 import os
+import re
 import sys
 
 import boto3
@@ -48,8 +49,13 @@ def validate_conditions(self, conditions):
     for condition in conditions:
         header = condition.get("HttpHeaderConfig") or {}
         path = condition.get("PathPatternConfig") or {}
+        host = condition.get("HostHeaderConfig") or {}
         check(len(header.get("HttpHeaderName", "")) <= 40, "a header's name has at most 40 characters")
-        of_this = list(header.get("Values", [])) + list(path.get("Values", [])) + list(condition.get("Values", []))
+        hosts, paths = list(host.get("Values", [])), list(path.get("Values", []))
+        of_this = list(header.get("Values", [])) + hosts + paths + list(condition.get("Values", []))
+        check(len(of_this) <= 3, "a condition has at most 3 values")
+        check(all(re.fullmatch(r"[A-Za-z0-9.*?-]*\.[A-Za-z]+", one) for one in hosts), "a host is a name with a dot")
+        check(all(re.fullmatch(r"[A-Za-z0-9_.$/~\"'@:+&*?-]+", one) for one in paths), "a path has other characters")
         check(all(len(value) <= 128 for value in of_this), "a value has at most 128 characters")
         values += len(of_this)
     check(1 <= values <= 5, "a rule has 1 to 5 values")

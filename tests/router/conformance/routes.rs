@@ -19,7 +19,7 @@ use crate::world::{
 };
 
 /// A service of two variations whose names begin with its own.
-async fn of<R: Real>(
+pub async fn of<R: Real>(
     name: &str,
     port: u16,
     (hosts, path): (&[&str], Option<&str>),
@@ -33,7 +33,7 @@ async fn of<R: Real>(
     (spec, backends.into())
 }
 
-async fn answered(at: SocketAddr, host: &str, path: &str) -> String {
+pub async fn answered(at: SocketAddr, host: &str, path: &str) -> String {
     let mut caller = Caller::of_host(at, host);
     let answer = caller.try_get(path, &[]).await.expect("it answers");
     if answer.status() == 200 { String::from_utf8(answer.body).unwrap() } else { answer.status().to_string() }

@@ -12,7 +12,7 @@ pub struct Wire<S> {
 /// A request or an answer.
 #[derive(Debug)]
 pub struct Message {
-    /// In small letters.
+    /// In small letters but for its first line.
     head: String,
     pub body: Vec<u8>,
 }
@@ -37,7 +37,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     pub async fn read(&mut self) -> Result<Message, Broken> {
         let head = self.until(b"\r\n\r\n").await?;
-        let head = String::from_utf8_lossy(&head).to_lowercase();
+        let head = String::from_utf8_lossy(&head);
+        let (line, fields) = head.split_once("\r\n").ok_or(Broken::Cut)?;
+        let head = format!("{line}\r\n{}", fields.to_lowercase());
         let mut message = Message { head, body: Vec::new() };
         if let Some(length) = message.field("content-length") {
             let length = length.parse().map_err(|_| Broken::Cut)?;
