@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use super::{
+    Metric,
     analysis::{Analysis, Pair},
     condition::Condition,
     from_parent::FromParent,
@@ -113,6 +114,12 @@ impl Stage {
     #[must_use]
     pub fn is_judged_by_calls(&self) -> bool {
         self.new_traffic > 0 && (!self.conditions.is_empty() || self.min_calls > 1)
+    }
+
+    /// Whether one of its conditions is about how long calls take.
+    #[must_use]
+    pub fn limits_times(&self) -> bool {
+        self.conditions.iter().any(|condition| matches!(condition.metric, Metric::ResponseTime(_)))
     }
 
     /// The share of calls, from 0 to 1, that the new version gets where `percent` of them were ordered for it: of this stage what it

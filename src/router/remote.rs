@@ -136,6 +136,11 @@ pub fn why(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         return "no answer in time".to_owned();
     }
+    causes(error)
+}
+
+/// What caused an error, each cause with its own; never the error itself.
+pub(crate) fn causes(error: &(dyn Error + 'static)) -> String {
     let mut text = String::new();
     let mut next: Option<&dyn Error> = error.source();
     while let Some(cause) = next {

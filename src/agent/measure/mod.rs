@@ -27,7 +27,7 @@ mod summary;
 use std::{collections::BTreeMap, time::Duration};
 
 use call_metrics::{Cursor, Interval, Reading};
-use language::{Condition, Metric, Stage};
+use language::Stage;
 use serde::{Deserialize, Serialize};
 
 use self::side::{Groups, Sides};
@@ -378,9 +378,8 @@ impl StageCounts {
             return Some(format!("its calls are not measured: {why}"));
         }
         let is_untimed = |side: &Side| side.calls > side.errors && side.times.is_empty();
-        let asks_times = |condition: &Condition| matches!(condition.metric, Metric::ResponseTime(_));
-        let is_untimed = stage.conditions.iter().any(asks_times)
-            && tried(stage).into_iter().any(|which| is_untimed(self.judged(which)));
+        let is_untimed =
+            stage.limits_times() && tried(stage).into_iter().any(|which| is_untimed(self.judged(which)));
         is_untimed.then(|| "nobody measures how long its calls take".to_owned())
     }
 

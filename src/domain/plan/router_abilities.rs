@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{Fleet, Plan};
 use language::{
-    Metric, Protocol, RouterAbilities, RouterKind, Service, Stage, StickyTo, Strategy,
+    Protocol, RouterAbilities, RouterKind, Service, Stage, StickyTo, Strategy,
     analysis::{ChildMetric, MetricSource},
 };
 use model::{ChildKey, traffic::Listen};
@@ -135,10 +135,8 @@ fn is_judged_by_calls(stage: &Stage) -> bool {
 }
 
 fn is_judged_by_times(stage: &Stage) -> bool {
-    let asks_times = |metric: &Metric| matches!(metric, Metric::ResponseTime(_));
-    let has_condition = stage.conditions.iter().any(|condition| asks_times(&condition.metric));
     stage.new_traffic > 0
-        && (has_condition || is_analysed(stage, |metric| metric == ChildMetric::ResponseTime))
+        && (stage.limits_times() || is_analysed(stage, |metric| metric == ChildMetric::ResponseTime))
 }
 
 /// Whether an analysis judges what children report of this.

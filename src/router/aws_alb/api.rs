@@ -20,7 +20,7 @@ use super::{
     NAME,
     rule::{Condition, Forward, RuleText},
 };
-use crate::RouterError;
+use crate::{RouterError, remote};
 
 /// How often a call is made at most before it counts as failed.
 const ATTEMPTS: u32 = 4;
@@ -419,15 +419,9 @@ fn nonsense(said: &str) -> RouterError {
     RouterError::Nonsense { router: NAME, said: said.to_owned() }
 }
 
-/// Why a call failed without an answer of AWS's, and what caused that.
+/// Why a call failed without an answer of AWS's.
 fn causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let (mut text, mut next) = (String::new(), error.source());
-    while let Some(cause) = next {
-        let between = if text.is_empty() { "" } else { ": " };
-        text = format!("{text}{between}{cause}");
-        next = cause.source();
-    }
-    line(if text.is_empty() { "it can't be called" } else { &text })
+    line(&remote::causes(error))
 }
 
 /// One line, of a length for people.

@@ -121,16 +121,30 @@ impl LastAnswer {
     /// What came since the last answer. It is this one from now on.
     pub fn next(&mut self, now: BTreeMap<CounterKey, Counts>, is_whole: bool, life: u64) -> Between {
         let is_another_life = std::mem::replace(&mut self.life, life) != life;
-        let Some(before) = self.of.replace(now.clone()) else { return Between::First };
+        let Some(before) = self.of.take() else {
+            self.of = Some(now);
+            return Between::First;
+        };
+        let found = Self::between(&before, &now, is_whole, is_another_life);
+        self.of = Some(now);
+        found
+    }
+
+    fn between(
+        before: &BTreeMap<CounterKey, Counts>,
+        now: &BTreeMap<CounterKey, Counts>,
+        is_whole: bool,
+        is_another_life: bool,
+    ) -> Between {
         let mut both = now.iter().filter_map(|(key, now)| Some((now, before.get(key)?)));
         if is_another_life || both.any(|(now, before)| now.is_less_than(before)) {
             let calls = now.values().map(Counts::calls).fold(0, u64::saturating_add);
             return Between::BeganAnew { calls };
         }
-        let more = now.into_iter().filter_map(|(key, now)| {
-            let before = before.get(&key).copied().or(is_whole.then(Counts::default))?;
-            let more = now - before;
-            (more != Counts::default()).then(|| (key, more.tally()))
+        let more = now.iter().filter_map(|(key, now)| {
+            let before = before.get(key).copied().or(is_whole.then(Counts::default))?;
+            let more = *now - before;
+            (more != Counts::default()).then(|| (key.clone(), more.tally()))
         });
         Between::Counted(more.collect())
     }
