@@ -7,8 +7,8 @@ use std::{
 };
 
 use crate::haproxy::config::{
-    MARK, Map, Section, Structure, Write, add, commit, listens_of, listens_of_others, maps, prepare, section,
-    set, state, to_switch_off, version_of, writes,
+    MARK, Map, Maps, Section, Structure, Write, add, commit, listens_of, listens_of_others, maps, prepare,
+    section, set, state, to_switch_off, version_of, writes,
 };
 use tokio::time::timeout;
 use traffic::{
@@ -17,7 +17,7 @@ use traffic::{
 };
 
 use super::{
-    Haproxy, NAME, process, program,
+    Haproxy, Held, NAME, process, program,
     running::Running,
     runtime_socket::{no_sense, step},
 };
@@ -39,9 +39,12 @@ impl Haproxy {
     pub(super) async fn apply_now(&self, wanted: &DesiredConfig) -> Result<Applied, RouterError> {
         let mut turn = self.turn.lock().await;
         self.take_lock(&mut turn)?;
-        if let Some(newest) = self.files.newest()?.filter(|newest| *newest > wanted.number) {
+        let newest = self.files.newest()?;
+        if let Some(newest) = newest.filter(|newest| *newest > wanted.number) {
             return Err(RouterError::Older { asked: wanted.number, newest });
         }
+        // Whatever comes in between, nothing is known of it then.
+        let held = turn.held.take().filter(|_| newest != Some(wanted.number));
         let unable = |unable: crate::haproxy::config::Unable| RouterError::Unable {
             router: NAME,
             what: unable.to_string(),
@@ -66,10 +69,18 @@ impl Haproxy {
                 }
             };
             let mut is_fit = running.structure.as_ref() == Some(&told.section.structure);
-            if is_fit {
+            let held = held
+                .as_ref()
+                .filter(|held| held.pid == running.pid && held.structure == told.section.structure);
+            if let Some(held) = held.filter(|_| is_fit) {
+                self.switch_off(&mut running, &state(wanted)).await?;
+                running.take_maps(&held.maps);
+                self.share(&told, &mut running, &held.maps).await?;
+                is_fit = self.is_written(&told.section)?;
+            } else if is_fit {
                 self.switch_off(&mut running, &state(wanted)).await?;
                 running.read_maps(self).await?;
-                self.share(&told, &mut running).await?;
+                self.share(&told, &mut running, &Maps::new()).await?;
                 let stray = self.stray(wanted, &mut running).await?;
                 is_fit = (stray.is_empty() || stray == turn.stays) && self.is_written(&told.section)?;
             }
@@ -77,7 +88,7 @@ impl Haproxy {
                 running = self.restructure(&told, running).await?;
                 was_reloaded = true;
                 running.read_maps(self).await?;
-                self.share(&told, &mut running).await?;
+                self.share(&told, &mut running, &Maps::new()).await?;
                 turn.stays = self.stray(wanted, &mut running).await?;
             }
             if process::is_current(self, &mut running).await? {
@@ -85,6 +96,8 @@ impl Haproxy {
                 if let Some(measure) = &self.measure {
                     measure.told(wanted);
                 }
+                let (pid, structure) = (running.pid, told.section.structure);
+                turn.held = Some(Held { pid, structure, maps: maps(wanted) });
                 return Ok(Applied { number: wanted.number, was_reloaded });
             }
         }
@@ -118,11 +131,12 @@ impl Haproxy {
         Ok(there.is_some_and(|there| body_of(&there) == body_of(&section.text)))
     }
 
-    /// Brings maps into force, on disk and then in the process.
-    async fn share(&self, told: &Told<'_>, running: &mut Running) -> Result<(), RouterError> {
+    /// Brings maps into force, on disk and then in the process. `held`: those of which is known that they are on disk.
+    async fn share(&self, told: &Told<'_>, running: &mut Running, held: &Maps) -> Result<(), RouterError> {
         let maps = maps(told.wanted);
         self.files.note_newest(&self.disk, told.wanted.number)?;
-        self.files.write_maps(&self.disk, &told.section.structure, &maps)?;
+        let is_news = |(name, map): &(&String, &Map)| held.get(*name) != Some(*map);
+        self.files.write_maps(&self.disk, &told.section.structure, maps.iter().filter(is_news))?;
         for write in writes(&running.maps, &maps) {
             match write {
                 Write::Set { map, key, value } => self.set(running, map, key, value).await?,

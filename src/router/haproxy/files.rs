@@ -5,7 +5,7 @@ use std::{
     str,
 };
 
-use crate::haproxy::config::{Folder, Maps, STATE, Structure, file_of, structure_of};
+use crate::haproxy::config::{Folder, Map, STATE, Structure, file_of, structure_of};
 use traffic::desired::Number;
 
 use crate::{
@@ -68,17 +68,17 @@ impl Files {
     }
 
     /// Has the maps' files hold what is wanted. What names the number is the last.
-    pub(super) fn write_maps(
+    pub(super) fn write_maps<'m>(
         &self,
         disk: &Disk,
         structure: &Structure,
-        maps: &Maps,
+        maps: impl IntoIterator<Item = (&'m String, &'m Map)>,
     ) -> Result<(), RouterError> {
         let folder = self.maps(structure);
         if !folder.is_dir() {
             disk.create_folder(&folder)?;
         }
-        let (state, others): (Vec<_>, Vec<_>) = maps.iter().partition(|(name, _)| *name == STATE);
+        let (state, others): (Vec<_>, Vec<_>) = maps.into_iter().partition(|(name, _)| *name == STATE);
         for (name, map) in others.into_iter().chain(state) {
             let (path, text) = (folder.join(name), file_of(map));
             if disk::read(&path)?.as_deref() != Some(text.as_bytes()) {

@@ -33,7 +33,9 @@ mod settings;
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-use crate::haproxy::config::{SHOW_ENDED, SHOW_INFO, STATE, ended, info_of, strange_sections, structure_of};
+use crate::haproxy::config::{
+    Maps, SHOW_ENDED, SHOW_INFO, STATE, Structure, ended, info_of, strange_sections, structure_of,
+};
 use tokio::sync::Mutex;
 use traffic::{RouterKind, desired::DesiredConfig, observed::ObservedConfig};
 
@@ -68,6 +70,16 @@ struct Turn {
     lock: Option<Lock>,
     /// What is marked as ours and not taken away by a reload: for that it isn't done again.
     stays: Vec<String>,
+    /// What the last change that this program carried out whole has the maps of a process hold. A state of another number looks into those
+    /// alone that are to hold something else; the same number again, as a repair has it, looks into all.
+    held: Option<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    pid: u32,
+    structure: Structure,
+    maps: Maps,
 }
 
 impl Haproxy {

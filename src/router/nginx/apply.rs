@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
+    sync::{MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -14,7 +15,7 @@ use super::{
     Include, NGINX, Nginx,
     ask::Loaded,
     files, process,
-    state::{State, folders_of},
+    state::{Buckets, State, folders_of},
 };
 use crate::{
     Applied, RouterError,
@@ -32,7 +33,11 @@ impl Nginx {
     pub(super) async fn apply_now(&self, wanted: &DesiredConfig) -> Result<Applied, RouterError> {
         let _leader = self.lead().await?;
         let mut state = self.state()?;
+        let is_repair = state.newest() == Some(wanted.number);
         state.lead_by(wanted.number)?;
+        // Whatever comes in between, nothing is known of it then.
+        let held = std::mem::take(&mut *self.held());
+        let held = if is_repair { BTreeMap::new() } else { held };
         let unable = |what: String| RouterError::Unable { router: NGINX, what };
         let rendered = render(wanted, &self.settings.layout).map_err(|error| unable(error.to_string()))?;
         files::own(&self.disk, self.root())?;
@@ -51,19 +56,25 @@ impl Nginx {
             None => false,
         };
         if is_written {
-            self.take_back(wanted, &rendered)?;
-            self.share(wanted, &rendered, &mut state).await?;
+            self.take_back(wanted, &rendered, &held)?;
+            self.share(wanted, &rendered, &mut state, &held).await?;
             was_reloaded = !self.is_loaded(on_disk.as_ref()).await?;
         }
         if !is_written || was_reloaded {
             self.load(wanted, &rendered, on_disk.as_ref(), &mut state).await?;
             was_reloaded = true;
         }
-        files::sweep(&self.disk, self.root(), &state).await?;
+        let is_held = |path: &str| held.get(path).is_some_and(|held| state.folders.get(path) == Some(held));
+        files::sweep(&self.disk, self.root(), &state, is_held).await?;
+        *self.held() = state.folders;
         if let Some(measure) = &self.measure {
             measure.told(wanted);
         }
         Ok(Applied { number: wanted.number, was_reloaded })
+    }
+
+    fn held(&self) -> MutexGuard<'_, BTreeMap<String, Buckets>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether nothing of ours was ever loaded, or begun: then there is nothing to take away either.
@@ -81,8 +92,14 @@ impl Nginx {
 
     /// Takes away what a variation has that is to have nothing, before anything waits for a disk. Whoever is killed after that leaves
     /// callers with the stable variation, and the numbers as they were.
-    fn take_back(&self, wanted: &DesiredConfig, rendered: &Rendered) -> Result<(), RouterError> {
-        for (path, buckets) in folders_of(wanted, &rendered.places) {
+    fn take_back(
+        &self,
+        wanted: &DesiredConfig,
+        rendered: &Rendered,
+        held: &BTreeMap<String, Buckets>,
+    ) -> Result<(), RouterError> {
+        let all = folders_of(wanted, &rendered.places);
+        for (path, buckets) in all.iter().filter(|(path, buckets)| held.get(*path) != Some(buckets)) {
             let table = buckets.table().ok_or_else(|| self.spoiled_state())?;
             files::empty(&self.disk, &self.root().join(path), &table, &buckets.asked)?;
         }
@@ -95,13 +112,15 @@ impl Nginx {
         wanted: &DesiredConfig,
         rendered: &Rendered,
         state: &mut State,
+        held: &BTreeMap<String, Buckets>,
     ) -> Result<(), RouterError> {
         let before = self.state()?;
         state.folders = folders_of(wanted, &rendered.places);
         if *state != before {
             state.write(&self.disk, &self.state_file())?;
         }
-        for (path, buckets) in &state.folders {
+        for (path, buckets) in state.folders.iter().filter(|(path, buckets)| held.get(*path) != Some(buckets))
+        {
             let table = buckets.table().ok_or_else(|| self.spoiled_state())?;
             files::make_so(&self.disk, &self.root().join(path), &table, &buckets.asked).await?;
         }
@@ -141,12 +160,12 @@ impl Nginx {
         match self.write_and_load(rendered, on_disk).await {
             Ok(()) => {
                 state.leaving = leaving;
-                self.share(wanted, rendered, state).await
+                self.share(wanted, rendered, state, &BTreeMap::new()).await
             }
             Err(error) => {
                 if let RouterError::Refused { .. } = &error {
                     state.write(&self.disk, &self.state_file())?;
-                    files::sweep(&self.disk, self.root(), state).await?;
+                    files::sweep(&self.disk, self.root(), state, |_| false).await?;
                 }
                 Err(error)
             }

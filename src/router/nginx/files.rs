@@ -161,6 +161,15 @@ pub fn write_number(disk: &Disk, root: &Path, number: Number) -> Result<(), Rout
 
 /// What is in the folder of all and isn't looked into by anybody.
 pub fn left_over(root: &Path, state: &State) -> Result<Vec<PathBuf>, RouterError> {
+    left_over_beside(root, state, |_| false)
+}
+
+/// The same without what is in folders of which is known that they hold nothing else.
+fn left_over_beside(
+    root: &Path,
+    state: &State,
+    is_known_whole: impl Fn(&str) -> bool,
+) -> Result<Vec<PathBuf>, RouterError> {
     let folders = state.folders.keys().chain(state.leaving.keys());
     let known: BTreeSet<&str> =
         folders.filter_map(|folder| folder.split_once('/')).map(|(id, _)| id).collect();
@@ -172,8 +181,11 @@ pub fn left_over(root: &Path, state: &State) -> Result<Vec<PathBuf>, RouterError
             continue;
         }
         for structure in disk::names(&service)? {
-            let folder = service.join(&structure);
-            let buckets = state.buckets(&format!("{id}/{structure}"));
+            let (folder, path) = (service.join(&structure), format!("{id}/{structure}"));
+            if is_known_whole(&path) {
+                continue;
+            }
+            let buckets = state.buckets(&path);
             match buckets.and_then(|buckets| Some((buckets.table()?, buckets.asked.len()))) {
                 None => found.push(folder),
                 Some((table, values)) => found.extend(strangers(&folder, table.variations(), values)?),
@@ -215,9 +227,14 @@ fn others(
     Ok(found)
 }
 
-/// Takes away what nobody looks into.
-pub async fn sweep(disk: &Disk, root: &Path, state: &State) -> Result<(), RouterError> {
-    for path in left_over(root, state)? {
+/// Takes away what nobody looks into; folders of which is known that they hold nothing else aren't looked into.
+pub async fn sweep(
+    disk: &Disk,
+    root: &Path,
+    state: &State,
+    is_known_whole: impl Fn(&str) -> bool,
+) -> Result<(), RouterError> {
+    for path in left_over_beside(root, state, is_known_whole)? {
         tokio::task::yield_now().await;
         if fs::symlink_metadata(&path).is_ok_and(|there| there.is_dir()) {
             disk.remove_folder(&path)?;

@@ -102,6 +102,9 @@ pub struct Nginx {
     disk: Disk,
     /// One change at a time; with the lock since the first.
     leader: Mutex<Option<Lock>>,
+    /// What the last change that this program carried out whole has folders hold. A state of another number looks into those alone that
+    /// are to hold something else; the same number again, as a repair has it, looks into all.
+    held: std::sync::Mutex<BTreeMap<String, state::Buckets>>,
     /// Counts its calls, and so has to know when which shares were in force.
     measure: Option<Arc<Measure>>,
 }
@@ -122,7 +125,7 @@ impl Nginx {
     /// The same, whose steps pass this disk.
     #[must_use]
     pub fn on(settings: Settings, disk: Disk) -> Self {
-        Self { settings, disk, leader: Mutex::default(), measure: None }
+        Self { settings, disk, leader: Mutex::default(), held: std::sync::Mutex::default(), measure: None }
     }
 
     /// Its calls are counted there, from the lines that it logs where [`Layout::log`] says.
