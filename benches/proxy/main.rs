@@ -27,7 +27,7 @@ const USAGE: &str = "Measures the proxy beside direct calls, nginx and HAProxy.
   --rounds N       rounds of each side (7)
   --beside PROGRAM another build of this program, whose proxy is one more side
   --only ROW       added | small | large | tls | tcp | tcp-large | services | memory | verdict |
-                   nginx | haproxy | verdicts; may be given several times";
+                   nginx | haproxy | verdicts | many; may be given several times";
 
 /// Sizes of everything.
 #[derive(Debug, Clone)]

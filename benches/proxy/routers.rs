@@ -1,5 +1,5 @@
-//! Routers of others: what their table of buckets costs beside a rule of their own, what the lines cost from which calls are counted, and
-//! how long a verdict takes.
+//! Routers of others: what their table of buckets costs beside a rule of their own, what the lines cost from which calls are counted,
+//! how long a verdict takes, and how long one of many services.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use router::haproxy::config::{Folder, Frame};
 use router::log_line::LogPath;
 use router::nginx::config::{Layout, Log};
@@ -20,6 +20,7 @@ use router::{
     haproxy::{self, Haproxy},
     measure::{self, CountingGuard, Measure},
     nginx::{self, Nginx},
+    traefik::{self, Traefik},
 };
 use tokio::{runtime::Runtime, time::Instant};
 use traffic::{
@@ -31,7 +32,7 @@ use crate::{
     report::Met,
     rows::{Bench, CALLERS, VERDICTS, judge, last_call_of_new, longest, only, text},
     shared::figures::{median, paired},
-    sides::{SMALL, Side, THREADS, free_address},
+    sides::{SMALL, START, Side, THREADS, free_address, free_addresses},
 };
 
 /// What makes calls of a user those of a user: the generator sends it.
@@ -42,7 +43,14 @@ const KEY: &str = "User-Agent";
 pub enum Kind {
     Nginx,
     Haproxy,
+    Traefik,
 }
+
+/// How many services a router with many has, and what a change of one of them may take of the time of a service alone.
+const MANY: usize = 200;
+const MANY_AT_MOST: f64 = 1.2;
+/// Changes of one of many.
+const CHANGES: usize = 15;
 
 /// What the table of buckets may cost beside a rule of the router's own.
 const CPU_AT_MOST: f64 = 1.4;
@@ -53,12 +61,14 @@ impl Kind {
         match self {
             Self::Nginx => "nginx",
             Self::Haproxy => "HAProxy",
+            Self::Traefik => "Traefik",
         }
     }
 
     fn hash(self) -> HashFunction {
         match self {
-            Self::Nginx => HashFunction::Murmur2,
+            // Traefik draws none.
+            Self::Nginx | Self::Traefik => HashFunction::Murmur2,
             Self::Haproxy => HashFunction::Xxh32,
         }
     }
@@ -67,7 +77,7 @@ impl Kind {
     fn at_least(self) -> f64 {
         match self {
             Self::Nginx => 0.7,
-            Self::Haproxy => 0.8,
+            Self::Haproxy | Self::Traefik => 0.8,
         }
     }
 
@@ -76,6 +86,7 @@ impl Kind {
         match self {
             Self::Nginx => 250.0,
             Self::Haproxy => 50.0,
+            Self::Traefik => 3_000.0,
         }
     }
 }
@@ -86,21 +97,22 @@ struct Led {
     router: Arc<dyn Router>,
     measure: Option<(Arc<Measure>, CountingGuard)>,
     runtime: Runtime,
-    spec: ServiceSpec,
+    /// Shares of the first are changed.
+    specs: Vec<ServiceSpec>,
     generation: u64,
     _memory: tempfile::TempDir,
 }
 
 impl Led {
-    /// With a service whose targets are the version's; it may log a line a call, which is counted here.
+    /// With services whose targets are the version's; it may log a line a call, which is counted here.
     fn start(
         kind: Kind,
         version: &Side,
         folder: &Path,
+        services: usize,
         (sticky, is_logged): (Option<StickyTo>, bool),
     ) -> anyhow::Result<Option<Self>> {
-        let folder = folder.join(format!("led-{}-{is_logged}-{}", kind.name(), sticky.is_some()));
-        fs::create_dir_all(&folder)?;
+        let folder = tempfile::Builder::new().prefix("led-").tempdir_in(folder)?.keep();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let measure = is_logged.then(|| measure_in(&folder)).transpose()?;
         let memory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())?;
@@ -109,28 +121,49 @@ impl Led {
         let (side, router) = match kind {
             Kind::Nginx => led_nginx(&folder, memory.path(), log, measure.clone())?,
             Kind::Haproxy => led_haproxy(&folder, log, measure.clone())?,
+            Kind::Traefik => led_traefik(&folder)?,
         };
         let Some(mut side) = side else { return Ok(None) };
-        side.at = free_address()?;
-        let spec = service(kind, version.at, side.at, sticky)?;
+        if kind == Kind::Traefik {
+            // Its ports are open before it answers.
+            let until = Instant::now() + START;
+            while runtime.block_on(router.read()).is_err() && Instant::now() < until {
+                thread::sleep(Duration::from_millis(10));
+            }
+        }
+        // Traefik's ports are its operator's.
+        let addresses = match kind {
+            Kind::Traefik => vec![side.at],
+            Kind::Nginx | Kind::Haproxy => free_addresses(services)?,
+        };
+        side.at = addresses[0];
+        let mut specs = Vec::new();
+        for (place, at) in addresses.into_iter().enumerate() {
+            let mut spec = service(kind, version.at, at, sticky.clone())?;
+            spec.name = format!("s{place}").parse()?;
+            specs.push(spec);
+        }
         let measure = measure.map(|measure| {
             let _inside = runtime.enter();
             let counted = measure.count(&router);
             (measure, counted)
         });
-        let mut led = Self { side, router, measure, runtime, spec, generation: 0, _memory: memory };
+        let mut led = Self { side, router, measure, runtime, specs, generation: 0, _memory: memory };
         led.share(500)?;
         Ok(Some(led))
     }
 
-    /// Gives the new version so much, in units of 0.01 %, and waits until that was told.
-    fn share(&mut self, new: u16) -> anyhow::Result<()> {
+    /// Gives the new version of the first service so much, in units of 0.01 %, and waits until that was told. Milliseconds that it took.
+    fn share(&mut self, new: u16) -> anyhow::Result<f64> {
         self.generation += 1;
-        self.spec.table = self.spec.table.with_shares(&Shares::new([10_000 - new, new])?)?;
+        let first = &mut self.specs[0];
+        first.table = first.table.with_shares(&Shares::new([10_000 - new, new])?)?;
         let number = Number { epoch: 1, generation: self.generation };
-        let wanted = DesiredConfig::new(number, vec![Service::new(self.spec.clone())?])?;
+        let services = self.specs.iter().cloned().map(Service::new).collect::<Result<_, _>>()?;
+        let wanted = DesiredConfig::new(number, services)?;
+        let began = Instant::now();
         self.runtime.block_on(self.router.apply(&wanted))?;
-        Ok(())
+        Ok(began.elapsed().as_secs_f64() * 1_000.0)
     }
 }
 
@@ -266,6 +299,34 @@ fn led_haproxy(
     Ok((Side::foreign("HAProxy", own, command)?, router))
 }
 
+/// By its file provider, with what it waits between two files as it comes.
+fn led_traefik(folder: &Path) -> anyhow::Result<Started> {
+    let (at, api) = (free_address()?, free_address()?);
+    let dynamic = folder.join("dynamic");
+    fs::create_dir_all(&dynamic)?;
+    let config = folder.join("traefik.yml");
+    let text = format!(
+        "global: {{ checkNewVersion: false, sendAnonymousUsage: false }}\napi: {{ insecure: true }}\n\
+         entryPoints: {{ traefik: {{ address: \"{api}\" }}, calls: {{ address: \"{at}\" }} }}\n\
+         providers: {{ file: {{ directory: \"{}\", watch: true }} }}\n",
+        dynamic.display()
+    );
+    fs::write(&config, text)?;
+    let router: Arc<dyn Router> = Arc::new(Traefik::open(traefik::Settings {
+        folder: Some(dynamic),
+        own: folder.join("ours"),
+        api: format!("http://{api}/").parse()?,
+        metrics: None,
+        time_limit: Duration::from_secs(2),
+        load_within: Duration::from_secs(10),
+    })?);
+    // As tests/routers.sh has it.
+    let program = std::env::var_os("CHOIRMASTER_TEST_TRAEFIK").unwrap_or_else(|| "traefik".into());
+    let mut command = Command::new(program);
+    command.arg(format!("--configFile={}", config.display()));
+    Ok((Side::foreign("Traefik", at, command)?, router))
+}
+
 /// The router with a rule of its own in two ways, by the same key, which is the least that shares calls.
 fn plain(kind: Kind, version: &Side, folder: &Path) -> anyhow::Result<Option<Side>> {
     let folder = folder.join(format!("plain-{}", kind.name()));
@@ -297,6 +358,7 @@ fn plain(kind: Kind, version: &Side, folder: &Path) -> anyhow::Result<Option<Sid
             command.arg("-W").arg("-f").arg(&config);
             Side::foreign("HAProxy", at, command)
         }
+        Kind::Traefik => bail!("it has no rule by a key"),
     }
 }
 
@@ -304,8 +366,8 @@ impl Bench {
     /// The table of buckets beside a rule of the router's own, and with a line a call beside itself without.
     pub fn rules(&mut self, kind: Kind, folder: &Path) -> anyhow::Result<()> {
         let key = || -> anyhow::Result<_> { Ok(Some(StickyTo::Header(KEY.parse()?))) };
-        let led = Led::start(kind, &self.version, folder, (key()?, false))?;
-        let logged = Led::start(kind, &self.version, folder, (key()?, true))?;
+        let led = Led::start(kind, &self.version, folder, 1, (key()?, false))?;
+        let logged = Led::start(kind, &self.version, folder, 1, (key()?, true))?;
         let (Some(led), Some(logged), Some(plain)) = (led, logged, plain(kind, &self.version, folder)?)
         else {
             self.report.missing(kind.name());
@@ -350,7 +412,7 @@ impl Bench {
 
     /// How long after the word that a version gets nothing a call still begins that it answers.
     pub fn verdict_of(&mut self, kind: Kind, folder: &Path) -> anyhow::Result<()> {
-        let Some(mut led) = Led::start(kind, &self.version, folder, (None, false))? else {
+        let Some(mut led) = Led::start(kind, &self.version, folder, 1, (None, false))? else {
             self.report.missing(kind.name());
             return Ok(());
         };
@@ -358,21 +420,55 @@ impl Bench {
         for _ in 0..VERDICTS {
             let was_quiet = self.is_quiet()?;
             led.share(5_000)?;
-            took.push(take_to_zero(&mut led)?);
+            took.push(take_to_zero(kind, &mut led)?);
             quiet.push(was_quiet && self.is_quiet()?);
         }
         let ours = format!("median {:.1} ms, longest {:.1} ms", median(&took), longest(&took));
         let most = kind.verdict_within();
         let met = judge(true, longest(&only(&took, &quiet)) <= most, &quiet);
-        let what = format!("{}: verdict → share 0 of new calls, under load, {VERDICTS} times", kind.name());
+        let how = match kind {
+            Kind::Nginx | Kind::Haproxy => "of new calls, under load",
+            Kind::Traefik => "as it says itself",
+        };
+        let what = format!("{}: verdict → share 0 {how}, {VERDICTS} times", kind.name());
         self.report.line(&what, &ours, "", "", &format!("≤ {most} ms"), met);
+        Ok(())
+    }
+
+    /// How long a change of shares takes at a router with many services, beside one that has this service alone.
+    pub fn one_of_many(&mut self, kind: Kind, folder: &Path) -> anyhow::Result<()> {
+        let many = Led::start(kind, &self.version, folder, MANY, (None, false))?;
+        let alone = Led::start(kind, &self.version, folder, 1, (None, false))?;
+        let (Some(mut many), Some(mut alone)) = (many, alone) else {
+            self.report.missing(kind.name());
+            return Ok(());
+        };
+        let (mut of_many, mut of_one) = (Vec::new(), Vec::new());
+        for change in 0..CHANGES {
+            let share = u16::try_from(1_000 + 100 * change)?;
+            of_many.push(many.share(share)?);
+            of_one.push(alone.share(share)?);
+        }
+        let ratio = median(&of_many) / median(&of_one);
+        self.report.line(
+            &format!("{}: a change of one of {MANY} services, {CHANGES} times", kind.name()),
+            &format!("median {:.1} ms", median(&of_many)),
+            &format!("alone: {:.1} ms", median(&of_one)),
+            &format!("**{ratio:.2}**"),
+            &format!("≤ {MANY_AT_MOST}"),
+            Met::of(ratio <= MANY_AT_MOST),
+        );
         Ok(())
     }
 }
 
 /// Milliseconds.
-fn take_to_zero(led: &mut Led) -> anyhow::Result<f64> {
+fn take_to_zero(kind: Kind, led: &mut Led) -> anyhow::Result<f64> {
     const TIME: Duration = Duration::from_millis(600);
+    // It names no variation in its answers. What was applied is in force: that is read back.
+    if kind == Kind::Traefik {
+        return led.share(0);
+    }
     let at = led.side.at;
     let calling = thread::spawn(move || last_call_of_new(at, TIME));
     thread::sleep(TIME / 6);

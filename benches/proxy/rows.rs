@@ -31,10 +31,11 @@ pub enum Row {
     Nginx,
     Haproxy,
     Verdicts,
+    Many,
 }
 
 impl Row {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Added,
         Self::Small,
         Self::Large,
@@ -47,6 +48,7 @@ impl Row {
         Self::Nginx,
         Self::Haproxy,
         Self::Verdicts,
+        Self::Many,
     ];
 
     pub fn named(name: &str) -> Option<Self> {
@@ -67,6 +69,7 @@ impl Row {
             Self::Nginx => "nginx",
             Self::Haproxy => "haproxy",
             Self::Verdicts => "verdicts",
+            Self::Many => "many",
         }
     }
 }
@@ -149,6 +152,11 @@ pub fn run(sizes: &Sizes) -> anyhow::Result<()> {
             Row::Verdicts => {
                 bench.verdict_of(routers::Kind::Nginx, folder.path())?;
                 bench.verdict_of(routers::Kind::Haproxy, folder.path())?;
+                bench.verdict_of(routers::Kind::Traefik, folder.path())?;
+            }
+            Row::Many => {
+                bench.one_of_many(routers::Kind::Nginx, folder.path())?;
+                bench.one_of_many(routers::Kind::Haproxy, folder.path())?;
             }
         }
     }

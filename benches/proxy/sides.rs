@@ -34,7 +34,7 @@ pub const THREADS: usize = 2;
 /// Connections that are there at once may be so many.
 const CONNECTIONS: usize = 8_000;
 /// A program that serves nothing after this time won't.
-const START: Duration = Duration::from_secs(20);
+pub const START: Duration = Duration::from_secs(20);
 
 /// What callers speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -248,7 +248,13 @@ impl Drop for Side {
 }
 
 pub fn free_address() -> anyhow::Result<SocketAddr> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+    Ok(free_addresses(1)?[0])
+}
+
+/// Each is another one.
+pub fn free_addresses(count: usize) -> anyhow::Result<Vec<SocketAddr>> {
+    let held: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
+    Ok(held.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?)
 }
 
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {

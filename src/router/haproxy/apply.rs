@@ -7,12 +7,12 @@ use std::{
 };
 
 use crate::haproxy::config::{
-    MARK, Map, Maps, Section, Structure, Write, add, commit, listens_of, listens_of_others, maps, prepare,
-    section, set, state, to_switch_off, version_of, writes,
+    MARK, Map, Maps, Section, Structure, Write, add, commit, listens_of, listens_of_others, maps, maps_with,
+    prepare, section, set, state, to_switch_off, version_of, writes,
 };
 use tokio::time::timeout;
 use traffic::{
-    desired::{DesiredConfig, Host, Target},
+    desired::{DesiredConfig, Host, Service, Target},
     observed::{Difference, differences},
 };
 
@@ -74,13 +74,14 @@ impl Haproxy {
                 .filter(|held| held.pid == running.pid && held.structure == told.section.structure);
             if let Some(held) = held.filter(|_| is_fit) {
                 self.switch_off(&mut running, &state(wanted)).await?;
-                running.take_maps(&held.maps);
-                self.share(&told, &mut running, &held.maps).await?;
+                let is_news = |service: &&Service| held.services.get(&service.name) != Some(*service);
+                let news = maps_with(wanted, wanted.services().iter().filter(is_news));
+                self.share(&told, &mut running, &news).await?;
                 is_fit = self.is_written(&told.section)?;
             } else if is_fit {
                 self.switch_off(&mut running, &state(wanted)).await?;
                 running.read_maps(self).await?;
-                self.share(&told, &mut running, &Maps::new()).await?;
+                self.share(&told, &mut running, &maps(wanted)).await?;
                 let stray = self.stray(wanted, &mut running).await?;
                 is_fit = (stray.is_empty() || stray == turn.stays) && self.is_written(&told.section)?;
             }
@@ -88,7 +89,7 @@ impl Haproxy {
                 running = self.restructure(&told, running).await?;
                 was_reloaded = true;
                 running.read_maps(self).await?;
-                self.share(&told, &mut running, &Maps::new()).await?;
+                self.share(&told, &mut running, &maps(wanted)).await?;
                 turn.stays = self.stray(wanted, &mut running).await?;
             }
             if process::is_current(self, &mut running).await? {
@@ -97,7 +98,9 @@ impl Haproxy {
                     measure.told(wanted);
                 }
                 let (pid, structure) = (running.pid, told.section.structure);
-                turn.held = Some(Held { pid, structure, maps: maps(wanted) });
+                let by_name = |service: &Service| (service.name.clone(), service.clone());
+                let services = wanted.services().iter().map(by_name).collect();
+                turn.held = Some(Held { pid, structure, services });
                 return Ok(Applied { number: wanted.number, was_reloaded });
             }
         }
@@ -131,13 +134,11 @@ impl Haproxy {
         Ok(there.is_some_and(|there| body_of(&there) == body_of(&section.text)))
     }
 
-    /// Brings maps into force, on disk and then in the process. `held`: those of which is known that they are on disk.
-    async fn share(&self, told: &Told<'_>, running: &mut Running, held: &Maps) -> Result<(), RouterError> {
-        let maps = maps(told.wanted);
+    /// Brings maps into force, on disk and then in the process: all that are to be others than there.
+    async fn share(&self, told: &Told<'_>, running: &mut Running, maps: &Maps) -> Result<(), RouterError> {
         self.files.note_newest(&self.disk, told.wanted.number)?;
-        let is_news = |(name, map): &(&String, &Map)| held.get(*name) != Some(*map);
-        self.files.write_maps(&self.disk, &told.section.structure, maps.iter().filter(is_news))?;
-        for write in writes(&running.maps, &maps) {
+        self.files.write_maps(&self.disk, &told.section.structure, maps)?;
+        for write in writes(&running.maps, maps) {
             match write {
                 Write::Set { map, key, value } => self.set(running, map, key, value).await?,
                 Write::Replace { map, by } => self.replace(running, map, by).await?,

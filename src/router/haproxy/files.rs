@@ -1,11 +1,12 @@
 //! What of ours is on disk.
 
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     str,
 };
 
-use crate::haproxy::config::{Folder, Map, STATE, Structure, file_of, structure_of};
+use crate::haproxy::config::{Folder, Maps, STATE, Structure, file_of, structure_of};
 use traffic::desired::Number;
 
 use crate::{
@@ -68,17 +69,17 @@ impl Files {
     }
 
     /// Has the maps' files hold what is wanted. What names the number is the last.
-    pub(super) fn write_maps<'m>(
+    pub(super) fn write_maps(
         &self,
         disk: &Disk,
         structure: &Structure,
-        maps: impl IntoIterator<Item = (&'m String, &'m Map)>,
+        maps: &Maps,
     ) -> Result<(), RouterError> {
         let folder = self.maps(structure);
         if !folder.is_dir() {
             disk.create_folder(&folder)?;
         }
-        let (state, others): (Vec<_>, Vec<_>) = maps.into_iter().partition(|(name, _)| *name == STATE);
+        let (state, others): (Vec<_>, Vec<_>) = maps.iter().partition(|(name, _)| *name == STATE);
         for (name, map) in others.into_iter().chain(state) {
             let (path, text) = (folder.join(name), file_of(map));
             if disk::read(&path)?.as_deref() != Some(text.as_bytes()) {
@@ -117,10 +118,10 @@ impl Files {
     /// What is in the folder of the maps in force and isn't named by the section.
     fn strange_maps(&self, folder: &str, section: &str) -> Result<Vec<PathBuf>, RouterError> {
         let folder = self.folder.path().join(folder);
-        let is_named = |name: &String| {
-            [')', ','].iter().any(|end| section.contains(&format!("{}/{name}{end}", folder.display())))
-        };
-        let names = disk::names(&folder)?.into_iter().filter(|name| !is_named(name));
+        let before = format!("{}/", folder.display());
+        let named: BTreeSet<&str> =
+            section.split(&before).skip(1).filter_map(|rest| rest.split([')', ',']).next()).collect();
+        let names = disk::names(&folder)?.into_iter().filter(|name| !named.contains(name.as_str()));
         Ok(names.map(|name| folder.join(name)).collect())
     }
 

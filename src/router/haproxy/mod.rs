@@ -34,10 +34,14 @@ mod settings;
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use crate::haproxy::config::{
-    Maps, SHOW_ENDED, SHOW_INFO, STATE, Structure, ended, info_of, strange_sections, structure_of,
+    SHOW_ENDED, SHOW_INFO, STATE, Structure, ended, info_of, strange_sections, structure_of,
 };
 use tokio::sync::Mutex;
-use traffic::{RouterKind, desired::DesiredConfig, observed::ObservedConfig};
+use traffic::{
+    RouterKind,
+    desired::{DesiredConfig, Name, Service},
+    observed::ObservedConfig,
+};
 
 pub use self::options::Options;
 pub use self::settings::{Limits, Reload, Settings};
@@ -70,8 +74,8 @@ struct Turn {
     lock: Option<Lock>,
     /// What is marked as ours and not taken away by a reload: for that it isn't done again.
     stays: Vec<String>,
-    /// What the last change that this program carried out whole has the maps of a process hold. A state of another number looks into those
-    /// alone that are to hold something else; the same number again, as a repair has it, looks into all.
+    /// What the last change that this program carried out whole has a process do. A state of another number looks into the maps of those
+    /// services alone that are to do something else; the same number again, as a repair has it, looks into all.
     held: Option<Held>,
 }
 
@@ -79,7 +83,7 @@ struct Turn {
 struct Held {
     pid: u32,
     structure: Structure,
-    maps: Maps,
+    services: BTreeMap<Name, Service>,
 }
 
 impl Haproxy {

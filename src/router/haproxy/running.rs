@@ -51,12 +51,6 @@ impl Running {
         Err(RouterError::Silent { router: NAME, within: TRIES * PAUSE, doing })
     }
 
-    /// Its maps are these, of which is known that it has them; but for [`STATE`], which was read.
-    pub(super) fn take_maps(&mut self, held: &Maps) {
-        let others = held.iter().filter(|(name, _)| *name != STATE);
-        self.maps.extend(others.map(|(name, map)| (name.clone(), map.clone())));
-    }
-
     /// Reads all maps.
     pub(super) async fn read_maps(&mut self, haproxy: &Haproxy) -> Result<(), RouterError> {
         self.read_map(haproxy, STATE).await?;

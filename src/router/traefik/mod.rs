@@ -63,6 +63,8 @@ const NOTHING: &str = r#"{"http":{"routers":{}}}"#;
 
 /// Until it is asked once more whether it has taken a file.
 const ONCE_MORE: Duration = Duration::from_millis(50);
+/// Its entry points are switched one after the other, in no order, and its API answers at one of them. So long the others may be behind.
+const SETTLED: Duration = Duration::from_millis(50);
 
 /// Where Traefik is, and what is ours of it.
 #[derive(Debug, Clone)]
@@ -212,6 +214,7 @@ impl Traefik {
         loop {
             let raw = self.api.raw().await?;
             if raw.number() == Some(asked) {
+                sleep(SETTLED).await;
                 return Ok(raw.fault());
             }
             if Instant::now() >= until {

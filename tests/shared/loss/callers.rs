@@ -147,14 +147,19 @@ impl Caller {
 
     async fn call(&mut self, number: u32) -> Fate {
         let length = if self.habit.posts { (number % LONGEST_BODY) as usize } else { 0 };
-        match self.exchange(number, length).await {
+        let came = self.exchange(number, length).await;
+        let fate = match &came {
             Ok(answer) if answer.field("x-choirmaster-error").is_some() => Fate::ProxyError,
             Ok(answer) if !is_answer_to(number, length, &answer.body) => Fate::Cut,
             Ok(answer) if answer.status() == 200 => Fate::Answered,
             Ok(_) => Fate::FunctionError,
             Err(Broken::Cut) => Fate::Cut,
             Err(Broken::Nothing) => Fate::Nothing,
+        };
+        if fate.is_loss() {
+            println!("call {number} by {:?} was lost: {came:?}", self.habit);
         }
+        fate
     }
 
     async fn exchange(&mut self, number: u32, length: usize) -> Result<Message, Broken> {

@@ -42,8 +42,13 @@ fn rule_key(service: &str) -> String {
 /// All maps of a wanted state.
 #[must_use]
 pub fn maps(wanted: &DesiredConfig) -> Maps {
+    maps_with(wanted, wanted.services())
+}
+
+/// The map [`STATE`], and those of some services.
+pub fn maps_with<'s>(wanted: &DesiredConfig, services: impl IntoIterator<Item = &'s Service>) -> Maps {
     let mut maps = Maps::from([(STATE.to_owned(), state(wanted))]);
-    for service in wanted.services() {
+    for service in services {
         let name = service.name.as_str();
         maps.insert(table_name(name), table_of(service));
         if let Some(rule) = &service.rule {

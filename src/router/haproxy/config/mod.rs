@@ -72,7 +72,7 @@ pub use self::{
     digest::Structure,
     disk::{listens_of, strange_sections, structure_of},
     folder::{Folder, FolderError},
-    maps::{Map, Maps, STATE, Write, file_of, maps, state, to_switch_off, writes},
+    maps::{Map, Maps, STATE, Write, file_of, maps, maps_with, state, to_switch_off, writes},
     observed::{ProcessReport, ended, seen, under_way},
     section::{Frame, Section, Unable, section},
 };
