@@ -1,0 +1,116 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a function asks of the node that runs it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Requirements {
+    /// The type of the function: one of the node's runtimes.
+    pub runtime: String,
+    /// One of these nodes; empty: whichever.
+    pub nodes: BTreeSet<String>,
+    /// All of these labels.
+    pub labels: BTreeSet<String>,
+    /// All of these classes of resources.
+    pub resources: BTreeSet<String>,
+    pub tee: bool,
+    pub tpm: bool,
+    /// MiB that it takes; 0: nobody counts.
+    pub memory_mib: u64,
+}
+
+/// An annotation that can't be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{name}: {value:?} is not {wanted}")]
+pub struct RequirementsError {
+    pub name: &'static str,
+    /// Its begin.
+    pub value: String,
+    pub wanted: &'static str,
+}
+
+/// The most names of a list.
+const MOST: usize = 1_000;
+
+/// Characters of a value that are shown.
+const SHOWN: usize = 100;
+
+/// Of each annotation that is a requirement.
+const MAX_INSTANCES: &str = "max_instances";
+const NODES: &str = "node_id_match_any";
+const LABELS: &str = "label_match_all";
+const RESOURCES: &str = "resource_match_all";
+const TEE: &str = "tee";
+const TPM: &str = "tpm";
+const MEMORY: &str = "memory_mib";
+
+impl Requirements {
+    /// Of a function of this type with these annotations. Others than those of requirements mean something to somebody else.
+    ///
+    /// # Errors
+    ///
+    /// The first that can't be read, by its name.
+    pub fn read(runtime: &str, annotations: &BTreeMap<String, String>) -> Result<Self, RequirementsError> {
+        let value = |name: &'static str| annotations.get(name).map(|value| (name, value.as_str()));
+        if let Some(given) = value(MAX_INSTANCES) {
+            // Each function has one instance.
+            number(given, "a whole number from 1").and_then(|most| {
+                if most == 0 { Err(error(given, "a whole number from 1")) } else { Ok(()) }
+            })?;
+        }
+        let listed = |name, wanted: &'static str, is_one: fn(&str) -> bool| match value(name) {
+            Some(given) => list(given, wanted, is_one),
+            None => Ok(BTreeSet::new()),
+        };
+        Ok(Self {
+            runtime: runtime.to_owned(),
+            nodes: listed(NODES, "one or more ids of nodes, as UUIDs with commas between them", is_uuid)?,
+            labels: listed(LABELS, "one or more labels with commas between them", |_| true)?,
+            resources: listed(RESOURCES, "one or more classes with commas between them", |_| true)?,
+            tee: value(TEE).map_or(Ok(false), required)?,
+            tpm: value(TPM).map_or(Ok(false), required)?,
+            memory_mib: value(MEMORY).map_or(Ok(0), |given| number(given, "a whole number of MiB"))?,
+        })
+    }
+}
+
+type Given<'a> = (&'static str, &'a str);
+
+fn error((name, value): Given<'_>, wanted: &'static str) -> RequirementsError {
+    RequirementsError { name, value: value.chars().take(SHOWN).collect(), wanted }
+}
+
+fn number(given: Given<'_>, wanted: &'static str) -> Result<u64, RequirementsError> {
+    given.1.trim().parse().map_err(|_| error(given, wanted))
+}
+
+/// In any case, as others write it.
+fn required(given: Given<'_>) -> Result<bool, RequirementsError> {
+    let word = given.1.trim();
+    let is = |other: &str| word.eq_ignore_ascii_case(other);
+    match () {
+        () if is("required") => Ok(true),
+        () if is("not-required") => Ok(false),
+        () => Err(error(given, "required or not-required")),
+    }
+}
+
+fn list(
+    given: Given<'_>,
+    wanted: &'static str,
+    is_one: fn(&str) -> bool,
+) -> Result<BTreeSet<String>, RequirementsError> {
+    let all: Vec<&str> = given.1.split(',').map(str::trim).collect();
+    let may_be = all.len() <= MOST && all.iter().all(|one| !one.is_empty() && is_one(one));
+    if !may_be {
+        return Err(error(given, wanted));
+    }
+    Ok(all.into_iter().map(str::to_owned).collect())
+}
+
+/// 32 hexadecimal digits with four hyphens, as ids of nodes are.
+fn is_uuid(text: &str) -> bool {
+    let hyphens = [8, 13, 18, 23];
+    let is_right = |(at, byte): (usize, u8)| {
+        if hyphens.contains(&at) { byte == b'-' } else { byte.is_ascii_hexdigit() }
+    };
+    text.len() == 36 && text.bytes().enumerate().all(is_right)
+}
