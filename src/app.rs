@@ -68,6 +68,8 @@ pub struct Options {
     pub max_waiters: usize,
     /// The templates and providers that strategies may name.
     pub site: Site,
+    /// How functions of workflows are placed.
+    pub placement: context::Placement,
     /// Routers that it leads by itself.
     pub routers: Vec<LedRouter>,
     /// What releases of services may name, beside what calls register.
@@ -112,6 +114,7 @@ impl Options {
             max_wait: http_api::child::MAX_WAIT,
             max_waiters: http_api::child::MAX_WAITERS,
             site: Site::default(),
+            placement: context::Placement::default(),
             routers: Vec::new(),
             registered: Registrations::default(),
             page: page::Settings::default(),
@@ -203,6 +206,7 @@ fn serve_on(
         max_wait: options.max_wait,
         max_waiters: options.max_waiters.min(options.max_connections / 2),
         site: options.site,
+        placement: options.placement,
         service_area,
     };
     let ctx = Context::new(started.engine.clone(), settings, options.forwarding, stop.clone());

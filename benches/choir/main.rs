@@ -29,6 +29,7 @@ mod load;
 mod machine;
 mod page;
 mod pages;
+mod placing;
 mod planning;
 mod postgres;
 #[allow(dead_code, reason = "tests draw more kinds of numbers")]
@@ -75,6 +76,8 @@ pub enum Row {
     PlanGrowth,
     AcrossLevels,
     Statistics,
+    /// Functions of workflows on nodes.
+    Place,
 }
 
 #[derive(Debug, Parser)]
@@ -122,6 +125,9 @@ pub struct Sizes {
     pub start_children: usize,
     /// Most children of the rows about planning.
     pub plan_children: usize,
+    /// Functions that are placed, and nodes for them.
+    pub placed_functions: usize,
+    pub nodes: usize,
     /// Runs of what is simulated.
     pub simulated_runs: u64,
     pub connections: usize,
@@ -136,6 +142,8 @@ impl Sizes {
             children: arguments.children.unwrap_or(if quick { 2_000 } else { 100_000 }),
             start_children: if quick { 20_000 } else { 1_000_000 },
             plan_children: if quick { 10_000 } else { 1_000_000 },
+            placed_functions: if quick { 10_000 } else { 100_000 },
+            nodes: if quick { 1_000 } else { 10_000 },
             simulated_runs: if quick { 500 } else { 20_000 },
             connections: arguments.connections,
             round: Duration::from_secs(arguments.seconds.unwrap_or(if quick { 1 } else { 3 })),

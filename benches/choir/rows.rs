@@ -90,6 +90,9 @@ pub async fn run(bench: &mut Bench, only: &[Row]) -> anyhow::Result<()> {
     if wanted(Row::Statistics) {
         bench.statistics()?;
     }
+    if wanted(Row::Place) {
+        bench.placing()?;
+    }
     if wanted(Row::AcrossLevels) {
         bench.across_levels().await?;
     }

@@ -8,6 +8,7 @@ pub mod judge;
 pub mod link;
 mod lock;
 pub mod measure;
+mod node;
 mod process_end;
 pub mod proxy_process;
 pub mod runtime;

@@ -43,6 +43,7 @@ pub mod terminal;
 #[cfg(feature = "manager")]
 pub mod tree;
 pub mod validate;
+pub mod workflow;
 
 use std::process::ExitCode;
 
@@ -94,6 +95,7 @@ pub enum Command {
     Environment(registry::environment::Args),
     TargetGroup(registry::target_group::Args),
     Version(registry::version::Args),
+    Workflow(workflow::Args),
     Audit(audit::Args),
     Tenant(tenant::Args),
     #[cfg(feature = "manager")]
@@ -126,6 +128,7 @@ impl Command {
             | Self::Environment(_)
             | Self::TargetGroup(_)
             | Self::Version(_)
+            | Self::Workflow(_)
             | Self::Audit(_)
             | Self::Tenant(_)
             | Self::Proxy(_)
@@ -191,6 +194,7 @@ async fn run(command: Command) -> Result<u8, Failure> {
         Command::Environment(args) => registry::environment::run(args, &mut out).await,
         Command::TargetGroup(args) => registry::target_group::run(args, &mut out).await,
         Command::Version(args) => registry::version::run(args, &mut out).await,
+        Command::Workflow(args) => workflow::run(args, &mut out).await,
         Command::Audit(args) => audit::run(&args, &mut out).await,
         Command::Tenant(args) => tenant::run(args, &mut out).await,
         #[cfg(feature = "manager")]

@@ -180,6 +180,7 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
         max_wait: config.limits.max_wait,
         max_waiters: config.limits.max_waiters,
         site: site(config)?,
+        placement: config.placement.placement(),
         routers: routers(config)?,
         registered: config.services.registered()?,
         page: page::Settings {

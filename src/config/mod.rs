@@ -23,6 +23,7 @@ mod notify;
 mod original;
 mod page;
 mod parent;
+mod placement;
 mod routers;
 mod section;
 mod serve;
@@ -49,6 +50,7 @@ pub use log::Log;
 pub use notify::Notify;
 pub use page::Page;
 pub use parent::Parent;
+pub use placement::Placement;
 pub use routers::Routers;
 pub use section::{Field, Section};
 pub use serve::{DEFAULT_LISTEN, Serve};
@@ -84,6 +86,7 @@ pub struct Config {
     pub parent: Parent,
     pub routers: Routers,
     pub services: Services,
+    pub placement: Placement,
     pub analysis: Analysis,
 }
 
@@ -108,6 +111,7 @@ impl Default for Config {
             parent: Parent::default(),
             routers: Routers::default(),
             services: Services::default(),
+            placement: Placement::default(),
             analysis: Analysis::default(),
         }
     }
@@ -157,7 +161,7 @@ impl Config {
         if faults.is_empty() { Ok(config) } else { Err(ConfigError { faults }) }
     }
 
-    fn sections(&mut self) -> [&mut dyn Section; 19] {
+    fn sections(&mut self) -> [&mut dyn Section; 20] {
         [
             &mut self.serve,
             &mut self.http,
@@ -177,6 +181,7 @@ impl Config {
             &mut self.parent,
             &mut self.routers,
             &mut self.services,
+            &mut self.placement,
             &mut self.analysis,
         ]
     }

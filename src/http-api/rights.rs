@@ -126,6 +126,7 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/api/v1/services", Any(LOOK)),
     route("GET", "/api/v1/services/{name}", Any(LOOK)),
     route("POST", "/api/v1/services/{name}/retire", Whole(STEER)),
+    route("POST", "/api/v1/workflows/plan", Any(LOOK)),
 ];
 
 /// What a route takes; `None`: the table doesn't have it.

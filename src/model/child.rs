@@ -121,6 +121,31 @@ pub struct Capabilities {
     /// Of a manager: where people reach its own page, see [`crate::public_url`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub public_url: Option<Box<str>>,
+    /// Of an agent on whose machine functions of workflows may be placed: what that has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<Box<NodeCapabilities>>,
+}
+
+/// What a machine has on which functions of workflows may be placed, as its agent says.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeCapabilities {
+    /// Processors, cores of each, and their clock in MHz. 0: not said.
+    pub cpus: u32,
+    pub cores: u32,
+    pub mhz: u32,
+    /// Memory that functions may have, in MiB. `None`: not said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_mib: Option<u64>,
+    /// It runs functions in a trusted execution environment.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub tee: bool,
+    /// It has a trusted platform module.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub tpm: bool,
+    /// Classes of the resources that it provides.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<String>,
 }
 
 impl Capabilities {

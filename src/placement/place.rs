@@ -1,12 +1,11 @@
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
-use serde::{Deserialize, Serialize};
+use model::name_variants;
 
-use super::{Node, Requirements, WhyNot};
+use super::{Node, Position, Requirements, WhyNot, Workflow};
 
 /// How one of several nodes that may is chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Strategy {
     /// By chance, weighted by [`Node::weight`].
     #[default]
@@ -15,9 +14,35 @@ pub enum Strategy {
     RoundRobin,
     /// The one with the fewest functions.
     Spread,
+    /// The one nearest to what it exchanges events with; of equally near ones that with the fewest functions. One whose place isn't
+    /// known comes last.
+    Nearest,
 }
 
-/// Where a function comes.
+name_variants!(Strategy {
+    Random => "random",
+    RoundRobin => "round_robin",
+    Spread => "spread",
+    Nearest => "nearest",
+});
+
+/// How a node lies to an area.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lies {
+    /// Its area and this one have something in common.
+    Inside,
+    Outside,
+    /// It has no area.
+    Unknown,
+}
+
+/// Says how all nodes lie to an area.
+pub trait Areas: fmt::Debug {
+    /// In the order of the nodes. `area`: [`Requirements::area`].
+    fn lie(&self, area: &str) -> Vec<Lies>;
+}
+
+/// Where a function or a resource comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placed {
     /// The place of the node among all.
@@ -25,10 +50,22 @@ pub enum Placed {
     Nowhere,
 }
 
+impl Placed {
+    /// The place of the node among all.
+    #[must_use]
+    pub const fn node(self) -> Option<usize> {
+        match self {
+            Self::At(node) => Some(node),
+            Self::Nowhere => None,
+        }
+    }
+}
+
 /// Places functions, one after the other, on nodes that don't change meanwhile.
 #[derive(Debug)]
 pub struct Placer<'n> {
     nodes: &'n [Node],
+    areas: &'n dyn Areas,
     strategy: Strategy,
     /// Functions of each node.
     functions: Vec<u32>,
@@ -37,7 +74,7 @@ pub struct Placer<'n> {
     /// The node that was chosen last.
     last: Option<usize>,
     /// Who may run what is asked for alike.
-    may: BTreeMap<Requirements, Eligible>,
+    eligible: BTreeMap<Requirements, Eligible>,
 }
 
 /// Nodes that may, whatever memory is left there.
@@ -52,9 +89,9 @@ struct Eligible {
 impl<'n> Placer<'n> {
     /// `last`: the node that was chosen last, as [`Self::last`] gave it.
     #[must_use]
-    pub fn new(nodes: &'n [Node], strategy: Strategy, last: Option<usize>) -> Self {
+    pub fn new(nodes: &'n [Node], areas: &'n dyn Areas, strategy: Strategy, last: Option<usize>) -> Self {
         let (functions, taken_mib) = (vec![0; nodes.len()], vec![0; nodes.len()]);
-        Self { nodes, strategy, functions, taken_mib, last, may: BTreeMap::new() }
+        Self { nodes, areas, strategy, functions, taken_mib, last, eligible: BTreeMap::new() }
     }
 
     /// A function runs at a node already.
@@ -71,27 +108,63 @@ impl<'n> Placer<'n> {
         self.last
     }
 
-    /// Chooses a node. `draw`: evenly from 0 to below 1, another one for each function.
-    pub fn place(&mut self, asked: &Requirements, draw: f64) -> Placed {
-        if !self.may.contains_key(asked) {
-            self.may.insert(asked.clone(), Eligible::of(self.nodes, asked));
-        }
-        let Some(all) = self.may.get(asked) else { return Placed::Nowhere };
-        let chosen = self.choose(all, draw).filter(|node| self.has_room(*node, asked)).or_else(|| {
-            // Who was chosen has no memory left, or nobody may.
-            let with_room = all.nodes.iter().copied().filter(|node| self.has_room(*node, asked));
-            self.choose(&Eligible::from_nodes(self.nodes, with_room.collect()), draw)
-        });
-        let Some(node) = chosen else { return Placed::Nowhere };
+    /// Chooses a node for a function. `near`: nodes of what it exchanges events with. `draw`: evenly from 0 to below 1, another one each
+    /// time.
+    pub fn place(&mut self, asked: &Requirements, near: &[usize], draw: f64) -> Placed {
+        let strategy = self.strategy;
+        let Some(node) = self.choose(strategy, asked, near, draw) else { return Placed::Nowhere };
         self.note(node, asked);
         self.last = Some(node);
         Placed::At(node)
     }
 
-    /// Why each node may not run it now, those that may left out.
-    pub fn why_not<'p>(&'p self, asked: &'p Requirements) -> impl Iterator<Item = (&'n Node, WhyNot)> + 'p {
-        let each = self.nodes.iter().enumerate();
-        each.filter_map(|(at, node)| Some((node, WhyNot::of(node, self.left_mib(at), asked)?)))
+    /// Chooses a node for a resource: any that may is as likely as another.
+    pub fn place_resource(&mut self, asked: &Requirements, draw: f64) -> Placed {
+        self.find_eligible(asked);
+        let Some(all) = self.eligible.get(asked) else { return Placed::Nowhere };
+        let at = (draw * all.nodes.len() as f64) as usize;
+        all.nodes.get(at).or(all.nodes.last()).map_or(Placed::Nowhere, |node| Placed::At(*node))
+    }
+
+    /// Why each node may not now, by its place among all; those that may left out.
+    #[must_use]
+    pub fn why_not(&self, asked: &Requirements) -> Vec<(usize, WhyNot)> {
+        let each = self.nodes.iter().zip(self.lie(asked)).enumerate();
+        let why = |(at, (node, lies)): (usize, (&Node, Lies))| {
+            Some((at, WhyNot::with_memory(node, lies, self.left_mib(at), asked)?))
+        };
+        each.filter_map(why).collect()
+    }
+
+    fn lie(&self, asked: &Requirements) -> Vec<Lies> {
+        asked.area.as_ref().map_or_else(|| vec![Lies::Inside; self.nodes.len()], |area| self.areas.lie(area))
+    }
+
+    /// Has [`Self::eligible`] hold who may.
+    fn find_eligible(&mut self, asked: &Requirements) {
+        if !self.eligible.contains_key(asked) {
+            let each = self.nodes.iter().zip(self.lie(asked)).enumerate();
+            let may = each.filter(|(_, (node, lies))| WhyNot::of(node, *lies, asked).is_none());
+            let all = Eligible::from_nodes(self.nodes, may.map(|(at, _)| at).collect());
+            self.eligible.insert(asked.clone(), all);
+        }
+    }
+
+    fn choose(
+        &mut self,
+        strategy: Strategy,
+        asked: &Requirements,
+        near: &[usize],
+        draw: f64,
+    ) -> Option<usize> {
+        self.find_eligible(asked);
+        let all = self.eligible.get(asked)?;
+        let chosen = self.of(all, strategy, near, draw).filter(|node| self.has_room(*node, asked));
+        chosen.or_else(|| {
+            // Who was chosen has no memory left, or nobody may.
+            let with_room = all.nodes.iter().copied().filter(|node| self.has_room(*node, asked));
+            self.of(&Eligible::from_nodes(self.nodes, with_room.collect()), strategy, near, draw)
+        })
     }
 
     fn left_mib(&self, node: usize) -> Option<u64> {
@@ -103,8 +176,9 @@ impl<'n> Placer<'n> {
         asked.memory_mib == 0 || self.left_mib(node).is_some_and(|left| left >= asked.memory_mib)
     }
 
-    fn choose(&self, all: &Eligible, draw: f64) -> Option<usize> {
-        match self.strategy {
+    fn of(&self, all: &Eligible, strategy: Strategy, near: &[usize], draw: f64) -> Option<usize> {
+        let fewest = |node: &usize| self.functions.get(*node).copied();
+        match strategy {
             Strategy::Random => {
                 let sum = *all.sums.last()?;
                 let at = all.sums.partition_point(|before| *before <= draw * sum);
@@ -114,18 +188,24 @@ impl<'n> Placer<'n> {
                 let after = self.last.map_or(0, |last| all.nodes.partition_point(|node| *node <= last));
                 all.nodes.get(after).or(all.nodes.first()).copied()
             }
-            Strategy::Spread => all.nodes.iter().copied().min_by_key(|node| self.functions.get(*node)),
+            Strategy::Spread => all.nodes.iter().copied().min_by_key(fewest),
+            Strategy::Nearest => {
+                let position = |node: &usize| self.nodes.get(*node)?.at;
+                let from: Vec<Position> = near.iter().filter_map(position).collect();
+                let apart = |node: &usize| {
+                    let at = position(node)?;
+                    Some(from.iter().map(|from| from.apart(at).sqrt()).sum::<f64>())
+                };
+                let far = |node: &usize| if from.is_empty() { 0.0 } else { apart(node).unwrap_or(f64::MAX) };
+                let each = all.nodes.iter().map(|node| (far(node), fewest(node), *node));
+                let nearest = each.min_by(|one, two| one.0.total_cmp(&two.0).then(one.1.cmp(&two.1)));
+                nearest.map(|(_, _, node)| node)
+            }
         }
     }
 }
 
 impl Eligible {
-    fn of(nodes: &[Node], asked: &Requirements) -> Self {
-        let may = |node: &&Node| WhyNot::whatever_is_left(node, asked).is_none();
-        let all = nodes.iter().enumerate().filter(|(_, node)| may(node)).map(|(at, _)| at);
-        Self::from_nodes(nodes, all.collect())
-    }
-
     fn from_nodes(nodes: &[Node], all: Vec<usize>) -> Self {
         let mut sum = 0.0;
         let sums = all.iter().map(|at| {
@@ -134,4 +214,31 @@ impl Eligible {
         });
         Self { sums: sums.collect(), nodes: all }
     }
+}
+
+/// Places a workflow: its resources, then its functions, in their order. `draw`: evenly from 0 to below 1, another number at each call.
+///
+/// One for each resource, and one for each function.
+pub fn place_all(
+    workflow: &Workflow,
+    placer: &mut Placer<'_>,
+    mut draw: impl FnMut() -> f64,
+) -> (Vec<Placed>, Vec<Placed>) {
+    let mut by_name = BTreeMap::new();
+    let mut resources = Vec::with_capacity(workflow.resources.len());
+    for resource in &workflow.resources {
+        let placed = placer.place_resource(&resource.requirements, draw());
+        by_name.extend(placed.node().map(|node| (&*resource.name, node)));
+        resources.push(placed);
+    }
+    let neighbours = workflow.neighbours();
+    let mut functions = Vec::with_capacity(workflow.functions.len());
+    for function in &workflow.functions {
+        let of = neighbours.get(&*function.name).into_iter().flatten();
+        let near: Vec<usize> = of.filter_map(|name| by_name.get(name).copied()).collect();
+        let placed = placer.place(&function.requirements, &near, draw());
+        by_name.extend(placed.node().map(|node| (&*function.name, node)));
+        functions.push(placed);
+    }
+    (resources, functions)
 }

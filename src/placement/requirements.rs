@@ -1,16 +1,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a function asks of the node that runs it.
+use model::area;
+
+/// What a function, or a resource, asks of the node that it comes to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Requirements {
-    /// The type of the function: one of the node's runtimes.
-    pub runtime: String,
+    /// One of the node's runtimes; none of a resource.
+    pub runtime: Option<String>,
     /// One of these nodes; empty: whichever.
     pub nodes: BTreeSet<String>,
     /// All of these labels.
     pub labels: BTreeSet<String>,
     /// All of these classes of resources.
     pub resources: BTreeSet<String>,
+    /// The node's area meets this one, which is GeoJSON of a Polygon or a `MultiPolygon`.
+    pub area: Option<Box<str>>,
     pub tee: bool,
     pub tpm: bool,
     /// MiB that it takes; 0: nobody counts.
@@ -18,13 +22,24 @@ pub struct Requirements {
 }
 
 /// An annotation that can't be read.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{name}: {value:?} is not {wanted}")]
-pub struct RequirementsError {
-    pub name: &'static str,
-    /// Its begin.
-    pub value: String,
-    pub wanted: &'static str,
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum RequirementsError {
+    /// The value is cut.
+    #[error("{value:?} is not {wanted}")]
+    Value { name: &'static str, value: String, wanted: &'static str },
+    #[error("{error}")]
+    Area { error: area::AreaError },
+}
+
+impl RequirementsError {
+    /// Of the annotation.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Value { name, .. } => name,
+            Self::Area { .. } => AREA,
+        }
+    }
 }
 
 /// The most names of a list.
@@ -41,14 +56,22 @@ const RESOURCES: &str = "resource_match_all";
 const TEE: &str = "tee";
 const TPM: &str = "tpm";
 const MEMORY: &str = "memory_mib";
+const AREA: &str = "area";
+
+/// All of them.
+pub(crate) const NAMES: [&str; 8] = [MAX_INSTANCES, NODES, LABELS, RESOURCES, TEE, TPM, MEMORY, AREA];
 
 impl Requirements {
-    /// Of a function of this type with these annotations. Others than those of requirements mean something to somebody else.
+    /// Of a function that this runtime runs, with these annotations; or of a resource, which none does, with this configuration. Other
+    /// names than those of requirements mean something to somebody else.
     ///
     /// # Errors
     ///
     /// The first that can't be read, by its name.
-    pub fn read(runtime: &str, annotations: &BTreeMap<String, String>) -> Result<Self, RequirementsError> {
+    pub fn read(
+        runtime: Option<&str>,
+        annotations: &BTreeMap<String, String>,
+    ) -> Result<Self, RequirementsError> {
         let value = |name: &'static str| annotations.get(name).map(|value| (name, value.as_str()));
         if let Some(given) = value(MAX_INSTANCES) {
             // Each function has one instance.
@@ -60,11 +83,16 @@ impl Requirements {
             Some(given) => list(given, wanted, is_one),
             None => Ok(BTreeSet::new()),
         };
+        let area = annotations.get(AREA).map(|text| match area::parse(text) {
+            Ok(_) => Ok(text.as_str().into()),
+            Err(error) => Err(RequirementsError::Area { error }),
+        });
         Ok(Self {
-            runtime: runtime.to_owned(),
+            runtime: runtime.map(str::to_owned),
             nodes: listed(NODES, "one or more ids of nodes, as UUIDs with commas between them", is_uuid)?,
             labels: listed(LABELS, "one or more labels with commas between them", |_| true)?,
             resources: listed(RESOURCES, "one or more classes with commas between them", |_| true)?,
+            area: area.transpose()?,
             tee: value(TEE).map_or(Ok(false), required)?,
             tpm: value(TPM).map_or(Ok(false), required)?,
             memory_mib: value(MEMORY).map_or(Ok(0), |given| number(given, "a whole number of MiB"))?,
@@ -75,7 +103,7 @@ impl Requirements {
 type Given<'a> = (&'static str, &'a str);
 
 fn error((name, value): Given<'_>, wanted: &'static str) -> RequirementsError {
-    RequirementsError { name, value: value.chars().take(SHOWN).collect(), wanted }
+    RequirementsError::Value { name, value: value.chars().take(SHOWN).collect(), wanted }
 }
 
 fn number(given: Given<'_>, wanted: &'static str) -> Result<u64, RequirementsError> {
@@ -113,4 +141,10 @@ fn is_uuid(text: &str) -> bool {
         if hyphens.contains(&at) { byte == b'-' } else { byte.is_ascii_hexdigit() }
     };
     text.len() == 36 && text.bytes().enumerate().all(is_right)
+}
+
+/// The requirement that was probably meant by another name.
+pub(crate) fn misspelt(name: &str) -> Option<&'static str> {
+    // Short words have many that are nearly them.
+    language::nearest(name, NAMES.into_iter().filter(|known| known.len() > 4))
 }

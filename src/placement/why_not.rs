@@ -1,48 +1,43 @@
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
-use super::{Node, NodeState, Requirements};
+use super::{Node, NodeState, Requirements, place::Lies};
 
 /// Why a node may not run a function: the first reason, in the order in which these stand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WhyNot {
     Silent,
     Cordoned,
+    /// It runs nothing of this runtime.
     Runtime(String),
     /// It isn't one of those that are named.
     NotNamed,
     Label(String),
+    /// It provides no resource of this class.
     Resource(String),
+    /// Its area doesn't meet that which is asked for.
+    Outside,
+    /// It has no area.
+    NoArea,
     Tee,
     Tpm,
     /// It has so many MiB left, of which nobody knows where it doesn't say how many it has.
     Memory {
-        left: Option<u64>,
+        left_mib: Option<u64>,
     },
 }
 
 impl WhyNot {
-    /// None: it may. `left`: MiB that functions may still have there.
-    #[must_use]
-    pub fn of(node: &Node, left: Option<u64>, asked: &Requirements) -> Option<Self> {
-        Self::whatever_is_left(node, asked).or_else(|| {
-            let is_enough = asked.memory_mib == 0 || left.is_some_and(|left| left >= asked.memory_mib);
-            (!is_enough).then_some(Self::Memory { left })
-        })
-    }
-
-    /// The same as far as it doesn't change with what is placed.
-    pub(super) fn whatever_is_left(node: &Node, asked: &Requirements) -> Option<Self> {
-        let missing = |has: &std::collections::BTreeSet<String>,
-                       wanted: &std::collections::BTreeSet<String>| {
-            wanted.difference(has).next().cloned()
-        };
+    /// None: it may, as far as that doesn't change with what is placed.
+    pub(crate) fn of(node: &Node, lies: Lies, asked: &Requirements) -> Option<Self> {
+        let missing =
+            |has: &BTreeSet<String>, wanted: &BTreeSet<String>| wanted.difference(has).next().cloned();
         match node.state {
             NodeState::Silent => return Some(Self::Silent),
             NodeState::Cordoned => return Some(Self::Cordoned),
             NodeState::Ready => {}
         }
-        if !node.runtimes.contains(&asked.runtime) {
-            return Some(Self::Runtime(asked.runtime.clone()));
+        if let Some(runtime) = asked.runtime.as_ref().filter(|runtime| !node.runtimes.contains(*runtime)) {
+            return Some(Self::Runtime(runtime.clone()));
         }
         if !asked.nodes.is_empty() && !asked.nodes.contains(&*node.id) {
             return Some(Self::NotNamed);
@@ -53,10 +48,28 @@ impl WhyNot {
         if let Some(class) = missing(&node.resources, &asked.resources) {
             return Some(Self::Resource(class));
         }
+        match lies {
+            Lies::Outside => return Some(Self::Outside),
+            Lies::Unknown => return Some(Self::NoArea),
+            Lies::Inside => {}
+        }
         if asked.tee && !node.is_tee {
             return Some(Self::Tee);
         }
         (asked.tpm && !node.has_tpm).then_some(Self::Tpm)
+    }
+
+    /// The same with the MiB that functions may still have there.
+    pub(crate) fn with_memory(
+        node: &Node,
+        lies: Lies,
+        left_mib: Option<u64>,
+        asked: &Requirements,
+    ) -> Option<Self> {
+        Self::of(node, lies, asked).or_else(|| {
+            let is_enough = asked.memory_mib == 0 || left_mib.is_some_and(|left| left >= asked.memory_mib);
+            (!is_enough).then_some(Self::Memory { left_mib })
+        })
     }
 }
 
@@ -68,11 +81,13 @@ impl fmt::Display for WhyNot {
             Self::Runtime(runtime) => write!(f, "it runs no {runtime}"),
             Self::NotNamed => f.write_str("node_id_match_any doesn't name it"),
             Self::Label(label) => write!(f, "it has no label {label}"),
-            Self::Resource(class) => write!(f, "it offers no {class}"),
+            Self::Resource(class) => write!(f, "it provides no resource {class}"),
+            Self::Outside => f.write_str("it is outside of the area"),
+            Self::NoArea => f.write_str("it has no area"),
             Self::Tee => f.write_str("it runs in no trusted execution environment"),
             Self::Tpm => f.write_str("it has no trusted platform module"),
-            Self::Memory { left: Some(left) } => write!(f, "it has {left} MiB left"),
-            Self::Memory { left: None } => f.write_str("it doesn't say how much memory it has"),
+            Self::Memory { left_mib: Some(left) } => write!(f, "it has {left} MiB left"),
+            Self::Memory { left_mib: None } => f.write_str("it doesn't say how much memory it has"),
         }
     }
 }

@@ -37,6 +37,7 @@ pub fn settings(folder: &Path, runtimes: Runtimes) -> Settings {
         control: folder.join("control.sock"),
         front: FrontSettings::Proxy(ProxySettings { control: folder.join("proxy.sock"), start: None }),
         runtimes,
+        node: None,
         versions: Versions {
             limits: Limits::default(),
             health: Health::default(),

@@ -6,7 +6,7 @@ use agent::{
     link::{About, Joined, LinkError, Manager, Settings},
     measure::Reads,
 };
-use model::StageStatus;
+use model::{NodeCapabilities, StageStatus};
 use protocol::StageSummary;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::{
@@ -36,6 +36,7 @@ fn about() -> About {
         labels: BTreeMap::from([("env".to_owned(), "prod".to_owned())]),
         runtimes: vec!["nodejs".to_owned(), "python".to_owned()],
         routers: vec!["embedded".to_owned()],
+        node: Some(NodeCapabilities { cores: 4, memory_mib: Some(512), ..NodeCapabilities::default() }),
         nonce: Some("made-up-at-random".to_owned()),
     }
 }
@@ -70,6 +71,7 @@ async fn a_poll_says_what_the_agent_is_and_learns_what_the_manager_reads() {
             "features": ["interim", "values", "groups", "routers", "winner"],
             "leads": "whole",
             "routers": ["embedded"],
+            "node": {"cpus": 0, "cores": 4, "mhz": 0, "memory_mib": 512},
         })
     );
     assert_eq!(asked[1].json()["id"], "a1");

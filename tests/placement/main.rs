@@ -4,10 +4,11 @@
 
 mod draws;
 mod requirements;
+mod workflows;
 
 use std::collections::BTreeMap;
 
-use placement::{Node, Requirements};
+use placement::{Areas, Lies, Node, Requirements};
 
 /// A node of this number that runs `process`.
 fn node(number: usize) -> Node {
@@ -19,8 +20,18 @@ fn id(number: usize) -> String {
     format!("00000000-0000-4000-8000-{number:012x}")
 }
 
+/// Where nobody asks for an area.
+#[derive(Debug)]
+struct NoAreas;
+
+impl Areas for NoAreas {
+    fn lie(&self, area: &str) -> Vec<Lies> {
+        panic!("nobody asked for {area}")
+    }
+}
+
 fn read(annotations: &[(&str, &str)]) -> Result<Requirements, String> {
     let annotations: BTreeMap<String, String> =
         annotations.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Requirements::read("process", &annotations).map_err(|error| error.to_string())
+    Requirements::read(Some("process"), &annotations).map_err(|error| format!("{}: {error}", error.name()))
 }

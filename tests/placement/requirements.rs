@@ -3,7 +3,7 @@
 use placement::{Node, NodeState, Placed, Placer, Requirements, Strategy as Choice};
 use proptest::{collection::vec, prelude::*, sample::subsequence};
 
-use crate::{id, node, read};
+use crate::{NoAreas, id, node, read};
 
 const LABELS: [&str; 3] = ["zone=a", "gpu", "env=prod"];
 
@@ -83,16 +83,19 @@ fn each_node_that_may_not_says_why() {
         ("memory_mib", "60"),
     ])
     .unwrap();
-    let mut placer = Placer::new(&nodes, Choice::Random, None);
-    assert_eq!((placer.place(&asked, 0.5), placer.place(&asked, 0.5)), (Placed::At(8), Placed::Nowhere));
+    let mut placer = Placer::new(&nodes, &NoAreas, Choice::Random, None);
+    assert_eq!(
+        (placer.place(&asked, &[], 0.5), placer.place(&asked, &[], 0.5)),
+        (Placed::At(8), Placed::Nowhere)
+    );
     let why: Vec<String> =
-        placer.why_not(&asked).map(|(node, why)| format!("{}: {why}", &node.id[30..])).collect();
+        placer.why_not(&asked).iter().map(|(at, why)| format!("{}: {why}", &nodes[*at].id[30..])).collect();
     insta::assert_snapshot!(why.join("\n"), @r#"
     000000: it has said nothing for too long
     000001: it is cordoned
     000002: it runs no process
     000003: it has no label gpu
-    000004: it offers no file-log
+    000004: it provides no resource file-log
     000005: it runs in no trusted execution environment
     000006: it has no trusted platform module
     000007: it doesn't say how much memory it has
@@ -104,7 +107,7 @@ fn each_node_that_may_not_says_why() {
 fn any_node() -> impl Strategy<Value = Node> {
     let state = prop_oneof![4 => Just(NodeState::Ready), 1 => Just(NodeState::Cordoned), 1 => Just(NodeState::Silent)];
     let labels = subsequence(LABELS.to_vec(), 0..=3);
-    (state, labels, any::<bool>(), any::<bool>(), proptest::option::of(0_u64..300), any::<f64>()).prop_map(
+    (state, labels, any::<bool>(), any::<bool>(), proptest::option::of(0_u64..300), any::<u32>()).prop_map(
         |(state, labels, is_tee, runs, memory_mib, mhz)| Node {
             state,
             labels: labels.into_iter().map(str::to_owned).collect(),
@@ -125,7 +128,7 @@ fn any_asked() -> impl Strategy<Value = Requirements> {
         vec(0_usize..12, 0..3),
     )
         .prop_map(|(labels, tee, memory_mib, nodes)| Requirements {
-            runtime: "process".to_owned(),
+            runtime: Some("process".to_owned()),
             nodes: nodes.into_iter().map(id).collect(),
             labels: labels.into_iter().map(str::to_owned).collect(),
             tee,
@@ -135,13 +138,13 @@ fn any_asked() -> impl Strategy<Value = Requirements> {
 }
 
 fn any_choice() -> impl Strategy<Value = Choice> {
-    prop_oneof![Just(Choice::Random), Just(Choice::RoundRobin), Just(Choice::Spread)]
+    prop_oneof![Just(Choice::Random), Just(Choice::RoundRobin), Just(Choice::Spread), Just(Choice::Nearest)]
 }
 
 /// Slow and obvious.
 fn may(node: &Node, left: Option<u64>, asked: &Requirements) -> bool {
     node.state == NodeState::Ready
-        && node.runtimes.contains(&asked.runtime)
+        && asked.runtime.as_ref().is_some_and(|runtime| node.runtimes.contains(runtime))
         && (asked.nodes.is_empty() || asked.nodes.contains(&*node.id))
         && asked.labels.iter().all(|label| node.labels.contains(label))
         && asked.resources.iter().all(|class| node.resources.contains(class))
@@ -159,16 +162,16 @@ proptest! {
     ) {
         let mut nodes = nodes;
         nodes.iter_mut().enumerate().for_each(|(at, node)| node.id = id(at).into());
-        let mut placer = Placer::new(&nodes, choice, None);
-        let mut again = Placer::new(&nodes, choice, None);
+        let mut placer = Placer::new(&nodes, &NoAreas, choice, None);
+        let mut again = Placer::new(&nodes, &NoAreas, choice, None);
         let mut taken = vec![0; nodes.len()];
         for (asked, draw) in &functions {
             let left = |at: usize, taken: &[u64]| nodes[at].memory_mib.map(|has| has.saturating_sub(taken[at]));
             let all: Vec<usize> =
                 (0..nodes.len()).filter(|at| may(&nodes[*at], left(*at, &taken), asked)).collect();
-            let not: usize = placer.why_not(asked).count();
+            let not: usize = placer.why_not(asked).len();
             prop_assert_eq!(not, nodes.len() - all.len());
-            let placed = placer.place(asked, *draw);
+            let placed = placer.place(asked, &[], *draw);
             match placed {
                 Placed::At(node) => {
                     prop_assert!(all.contains(&node), "{node} of {all:?}");
@@ -176,7 +179,7 @@ proptest! {
                 }
                 Placed::Nowhere => prop_assert_eq!(&all, &Vec::<usize>::new()),
             }
-            prop_assert_eq!(again.place(asked, *draw), placed);
+            prop_assert_eq!(again.place(asked, &[], *draw), placed);
         }
     }
 }

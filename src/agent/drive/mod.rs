@@ -216,6 +216,7 @@ impl Driver {
             // Those that answer are named at each poll.
             runtimes: Vec::new(),
             routers: vec![front.kind().name().to_owned()],
+            node: settings.node.as_ref().map(crate::node::advertised),
             nonce: Some(persistence::nonce(&settings.state)?),
         };
         Ok(Tools {

@@ -24,7 +24,7 @@ use child_client::{Caller, MAX_ANSWER_BYTES, Span};
 use language::MAX_STRATEGY_BYTES;
 use model::{
     Capabilities, ChildKind, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_ROUTERS, FEATURE_VALUES,
-    FEATURE_WINNER, Leads,
+    FEATURE_WINNER, Leads, NodeCapabilities,
 };
 use protocol::{
     PollAnswer, PollRequest,
@@ -54,6 +54,8 @@ pub struct About {
     pub runtimes: Vec<String>,
     /// The kinds of routers that it leads.
     pub routers: Vec<String>,
+    /// What functions of workflows find on its machine, where these may be placed there.
+    pub node: Option<NodeCapabilities>,
     /// Random, and kept: by this the manager knows again who asks once more for an id or a token, since an answer was lost.
     pub nonce: Option<String>,
 }
@@ -239,6 +241,7 @@ fn capabilities(about: &About) -> Capabilities {
             .into(),
         leads: Leads::Whole,
         routers: about.routers.clone(),
+        node: about.node.clone().map(Box::new),
         ..Capabilities::default()
     }
 }

@@ -28,12 +28,30 @@ pub struct Settings {
     pub control: PathBuf,
     pub front: FrontSettings,
     pub runtimes: Runtimes,
+    /// What this machine offers to workflows; none: nothing of theirs is placed here.
+    pub node: Option<NodeSettings>,
     pub versions: Versions,
     /// For how long the old version runs on after a roll-out, so that going back takes no start.
     pub keep_base: Duration,
     /// Where `/metrics` and `/healthz` are served besides the control socket.
     pub metrics: Option<SocketAddr>,
     pub stop: Stop,
+}
+
+/// What a machine offers to workflows beside its runtimes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodeSettings {
+    /// Processors, cores of each, their clock in MHz, and bytes of memory; 0: as the machine says.
+    pub cpus: u64,
+    pub cores: u64,
+    pub mhz: u64,
+    pub memory: u64,
+    /// Functions run in a trusted execution environment.
+    pub tee: bool,
+    /// There is a trusted platform module.
+    pub tpm: bool,
+    /// Classes of the resources that are provided.
+    pub resources: Vec<String>,
 }
 
 /// The manager, and who this agent is to it.

@@ -10,7 +10,7 @@ use std::{
 
 use agent::{
     runtime::{Health, Limits, WarmUp},
-    settings::{FrontSettings, Manager, ProxySettings, Runtimes, StartProxy, Stop, Versions},
+    settings::{FrontSettings, Manager, NodeSettings, ProxySettings, Runtimes, StartProxy, Stop, Versions},
 };
 use model::area;
 use protocol::child::{MAX_CHILD_NAME_BYTES, MAX_LABEL_BYTES, MAX_LABELS};
@@ -38,6 +38,9 @@ pub struct Settings {
     /// The proxy beside it, where it leads no router of somebody else's.
     pub proxy: ProxySettings,
     pub router: RouterKeys,
+    /// Whether functions of workflows may be placed on this machine, and what it has.
+    pub takes_placements: bool,
+    pub node: NodeSettings,
     pub area_file: Option<PathBuf>,
     pub at: Option<Place>,
     pub start_proxy: bool,
@@ -81,6 +84,7 @@ impl Default for Settings {
                 control: DEFAULT_CONTROL.into(),
                 front: FrontSettings::Proxy(proxy.clone()),
                 runtimes: Runtimes::default(),
+                node: None,
                 versions,
                 keep_base: Duration::from_mins(10),
                 metrics: None,
@@ -88,6 +92,8 @@ impl Default for Settings {
             },
             proxy,
             router: RouterKeys::default(),
+            takes_placements: false,
+            node: NodeSettings::default(),
             area_file: None,
             at: None,
             start_proxy: true,
@@ -129,6 +135,7 @@ impl Settings {
             Some(router) => FrontSettings::Router(Box::new(router)),
             None => FrontSettings::Proxy(proxy),
         };
+        agent.node = self.takes_placements.then_some(self.node);
         agent.versions.health.path = (!self.health_path.is_empty()).then_some(self.health_path);
         agent.versions.warm_up = (self.warm_up.calls > 0).then_some(self.warm_up);
         agent
@@ -194,6 +201,21 @@ impl Settings {
     }
 }
 
+/// Classes of resources that this agent provides.
+const RESOURCES: [&str; 2] = ["file-log", "http-egress"];
+
+impl Settings {
+    fn check_resources(&self, faults: &mut Vec<String>) {
+        if !self.router.runs_functions() {
+            faults.push("node.placements: an agent that leads a router runs no functions".to_owned());
+        }
+        let unknown = self.node.resources.iter().filter(|class| !RESOURCES.contains(&class.as_str()));
+        let known = RESOURCES.join(", ");
+        faults
+            .extend(unknown.map(|class| format!("node.resources: there is no {class:?}; there are {known}")));
+    }
+}
+
 impl Configured for Settings {
     const OF: &'static str = "agent";
     const FILE: &'static str = "config/agent.yml";
@@ -205,6 +227,9 @@ impl Configured for Settings {
         self.check_area(faults);
         self.check_names(faults);
         self.router.check(faults);
+        if self.takes_placements {
+            self.check_resources(faults);
+        }
         if self.router.runs_functions() {
             runtimes::check(&self.agent.runtimes, &self.agent.name, faults);
         }
@@ -254,6 +279,17 @@ impl Configured for Settings {
         ];
         keys.extend(self.router.keys());
         keys.extend(runtimes::keys(&mut agent.runtimes));
+        let NodeSettings { cpus, cores, mhz, memory: node_memory, tee, tpm, resources } = &mut self.node;
+        keys.extend([
+            ("node.placements", SettingTarget::Parsed(&mut self.takes_placements)),
+            ("node.cpus", SettingTarget::Number(cpus, (0, 10_000))),
+            ("node.cores", SettingTarget::Number(cores, (0, 10_000))),
+            ("node.mhz", SettingTarget::Number(mhz, (0, 1_000_000))),
+            ("node.memory", SettingTarget::Size(node_memory, (0, 1_024 * TEBIBYTE))),
+            ("node.tee", SettingTarget::Parsed(tee)),
+            ("node.tpm", SettingTarget::Parsed(tpm)),
+            ("node.resources", SettingTarget::Parsed(resources)),
+        ]);
         keys.extend([
             ("versions.drain", SettingTarget::Time(drain, (Duration::ZERO, 30 * DAY))),
             ("versions.grace", SettingTarget::Time(grace, (Duration::ZERO, DAY))),

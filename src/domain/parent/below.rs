@@ -144,6 +144,7 @@ impl Below {
             leads,
             routers: Vec::new(),
             public_url,
+            node: None,
         })
     }
 }

@@ -7,9 +7,9 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::form::{Maybe, Version, forms};
+use super::form::{Boxed, Maybe, Version, forms};
 use domain::children::Replaced;
-use model::{Capabilities, ChildKey, Cordon, Leads};
+use model::{Capabilities, ChildKey, Cordon, Leads, NodeCapabilities};
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -66,6 +66,21 @@ struct CapabilitiesForm {
     routers: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     public_url: Option<Box<str>>,
+    #[serde(skip_serializing_if = "Option::is_none", with = "Maybe::<Boxed<NodeForm>>")]
+    node: Option<Box<NodeCapabilities>>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "NodeCapabilities")]
+struct NodeForm {
+    cpus: u32,
+    cores: u32,
+    mhz: u32,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    memory_mib: Option<u64>,
+    tee: bool,
+    tpm: bool,
+    resources: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -75,4 +90,4 @@ enum LeadsForm {
     Whole,
 }
 
-forms! { ReplacedForm = Replaced }
+forms! { ReplacedForm = Replaced, NodeForm = NodeCapabilities }

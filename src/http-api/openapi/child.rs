@@ -12,7 +12,7 @@ use protocol::{
         MAX_CHILD_NAME_BYTES, MAX_GROUPED_STRATA, MAX_GROUPS, MAX_LABEL_BYTES, MAX_LABELS, MAX_RM_IDS,
         MAX_RUNTIMES, MAX_STAGE_NAME_BYTES, MAX_STRATA, MAX_SUMMARIES,
     },
-    question::{MAX_QUESTIONS, MAX_REFUSAL_BYTES},
+    question::{MAX_FEATURES, MAX_QUESTIONS, MAX_REFUSAL_BYTES},
 };
 
 /// The schema of an operation's body and of its answer.
@@ -89,6 +89,19 @@ fn poll() -> Value {
                     "labels": {
                         "type": "object", "maxProperties": MAX_LABELS, "propertyNames": {"maxLength": MAX_LABEL_BYTES, "pattern": PRINTABLE},
                         "additionalProperties": text(MAX_LABEL_BYTES),
+                    },
+                    "node": {
+                        "type": ["object", "null"],
+                        "description": "Of an agent on whose machine functions of workflows may be placed: what that has. 0: not said.",
+                        "properties": {
+                            "cpus": {"type": "integer", "minimum": 0, "maximum": u32::MAX},
+                            "cores": {"type": "integer", "minimum": 0, "maximum": u32::MAX},
+                            "mhz": {"type": "integer", "minimum": 0, "maximum": u32::MAX},
+                            "memory_mib": {"type": ["integer", "null"], "minimum": 0},
+                            "tee": {"type": "boolean"},
+                            "tpm": {"type": "boolean"},
+                            "resources": {"type": "array", "maxItems": MAX_FEATURES, "items": text(MAX_LABEL_BYTES)},
+                        },
                     },
                     "leads": {"enum": Leads::NAMES, "description": "How much of a strategy an agent takes at once: \
                         `whole` takes all of it in one offer, changes shares in place and asks for the end of each stage."},

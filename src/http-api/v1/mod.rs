@@ -25,6 +25,7 @@ mod time;
 mod traffic;
 mod tree;
 mod versions;
+mod workflows;
 
 pub(super) use page::MAX_LIMIT;
 pub use registry::register_all;
@@ -52,4 +53,5 @@ pub fn router() -> OpenApiRouter<Context> {
         .merge(traffic::router())
         .merge(map::router())
         .merge(tree::router())
+        .merge(workflows::router())
 }

@@ -10,6 +10,7 @@ mod plan;
 mod tenant;
 mod traffic;
 mod tree;
+mod workflow;
 
 pub use self::actions::{ReleaseAction, ReleaseActions};
 pub use self::listed::{OpenOf, Progress, ReleaseLine, ReleasePage};
@@ -28,6 +29,7 @@ pub use self::traffic::{
 };
 
 pub use self::tree::{TreeLevel, TreeNode, TreeSum};
+pub use self::workflow::{PlannedNode, PlannedPart, RefusedNodes, WorkflowPlan};
 
 use std::collections::BTreeMap;
 

@@ -89,8 +89,11 @@ fn check_ids(field: &str, ids: &[String]) -> Result<(), WireError> {
 /// Checks the limits of reported capabilities.
 fn check_capabilities(capabilities: &Capabilities) -> Result<(), WireError> {
     // How it leads is one of a few words, and checked where it is read.
-    let Capabilities { runtimes, labels, labels_below, features, leads: _, routers, public_url } =
+    let Capabilities { runtimes, labels, labels_below, features, leads: _, routers, public_url, node } =
         capabilities;
+    if let Some(node) = node {
+        check_features("capabilities.node.resources", &node.resources)?;
+    }
     if let Some(url) = public_url {
         // People are led there: nothing else than an address of a page may come in.
         let why = |why| WireError::new(&format!("`capabilities.public_url` {why}"));

@@ -26,6 +26,7 @@ mod terminal;
 mod tree;
 mod validate;
 mod words;
+mod workflow;
 
 use std::{
     ffi::OsStr,

@@ -33,3 +33,4 @@ mod waiting;
 mod watching;
 mod whole;
 mod wiped;
+mod workflows;

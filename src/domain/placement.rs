@@ -1,0 +1,96 @@
+//! The machines of agents, as nodes on which functions of workflows are placed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::{ChildKey, Cordon, Now, area};
+use placement::{Lies, Node, NodeState, Position};
+
+use crate::{
+    children::Child,
+    plan::{Middle, Place},
+    release::{command::LastSeen, state::Snapshot},
+};
+
+/// Nodes, in order of birth.
+#[derive(Debug, Default)]
+pub struct Nodes {
+    /// The child whose machine each is.
+    pub keys: Vec<ChildKey>,
+    pub all: Vec<Node>,
+}
+
+/// How nodes lie to areas.
+#[derive(Debug)]
+pub struct NodeAreas<'s> {
+    pub state: &'s Snapshot,
+    pub keys: &'s [ChildKey],
+}
+
+impl Nodes {
+    /// Of those children that `sees` takes. Deployed agents, managers and routers are none.
+    pub fn of(state: &Snapshot, seen: &dyn LastSeen, now: Now, sees: impl Fn(&Child) -> bool) -> Self {
+        let mut nodes = Self::default();
+        for (key, child) in state.children.iter().filter(|(_, child)| child.replaced.is_none() && sees(child))
+        {
+            if let Some(mut node) = node(child) {
+                let is_silent = || {
+                    let last = seen.last_call(key).unwrap_or(0);
+                    now.served_ms.saturating_sub(last) >= state.settings.whole_silence.as_millis() as u64
+                };
+                if node.state == NodeState::Ready && is_silent() {
+                    node.state = NodeState::Silent;
+                }
+                let position = |middle: Middle| Position { east: middle.east, north: middle.north };
+                node.at = state.children.areas().middle(key).map(position);
+                nodes.keys.push(key);
+                nodes.all.push(node);
+            }
+        }
+        nodes
+    }
+}
+
+/// None: nothing may be placed there.
+fn node(child: &Child) -> Option<Node> {
+    let profile = child.profile.as_ref().filter(|profile| !profile.kind.is_manager())?;
+    let capabilities = &profile.capabilities;
+    let has = capabilities.node.as_deref()?;
+    let mut labels: BTreeMap<&String, &String> = capabilities.labels.iter().collect();
+    labels.extend(child.labels.iter().flat_map(|given| given.iter()));
+    let label = |(key, value): (&String, &String)| {
+        if value.is_empty() { key.clone() } else { format!("{key}={value}") }
+    };
+    Some(Node {
+        id: child.id.as_str().into(),
+        state: if child.cordon == Cordon::Open { NodeState::Ready } else { NodeState::Cordoned },
+        labels: labels.into_iter().map(label).collect(),
+        runtimes: capabilities.runtimes.iter().flatten().cloned().collect(),
+        resources: has.resources.iter().cloned().collect::<BTreeSet<_>>(),
+        is_tee: has.tee,
+        has_tpm: has.tpm,
+        cpus: has.cpus,
+        cores: has.cores,
+        mhz: has.mhz,
+        memory_mib: has.memory_mib,
+        at: None,
+    })
+}
+
+impl placement::Areas for NodeAreas<'_> {
+    fn lie(&self, area: &str) -> Vec<Lies> {
+        let mut all = vec![Lies::Unknown; self.keys.len()];
+        let Ok(polygons) = area::parse(area) else { return all };
+        let areas = self.state.children.areas();
+        let text = |child| self.state.children.get(child)?.area.as_deref();
+        areas.place(&areas.cover(&polygons), text, |child, _, place| {
+            if let Some(lies) = self.keys.binary_search(&child).ok().and_then(|at| all.get_mut(at)) {
+                *lies = match place {
+                    Place::Inside | Place::Partly => Lies::Inside,
+                    Place::Outside => Lies::Outside,
+                    Place::Unknown => Lies::Unknown,
+                };
+            }
+        });
+        all
+    }
+}

@@ -1,0 +1,314 @@
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, MapAccess, Visitor},
+};
+
+use super::{Requirements, requirements};
+
+/// Bytes of a workflow's text, at most.
+pub const MAX_WORKFLOW_BYTES: usize = 16 * 1024 * 1024;
+
+/// Functions and resources of a workflow, at most.
+pub const MAX_PARTS: usize = 10_000;
+
+/// Bytes of a name, at most.
+const MAX_NAME_BYTES: usize = 256;
+
+/// Faults that are told; a workflow with more has these and others.
+const MAX_FAULTS: usize = 100;
+
+/// Types of functions that EDGELESS runs by itself, and nobody else by these names.
+const TYPES_OF_EDGELESS: [&str; 3] = ["RUST_WASM", "RUST_NATIVE", "CONTAINER"];
+
+/// Functions, resources, and where what they put out goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workflow {
+    /// No two parts have the same name.
+    pub functions: Vec<Function>,
+    pub resources: Vec<Resource>,
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// A function of a workflow, of which one instance runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Function {
+    pub name: String,
+    /// What it is an instance of, and which version of it.
+    pub class: String,
+    pub version: String,
+    /// Where its code is, as the workflow says it: a path beside it, or an image.
+    pub code: Option<String>,
+    /// By the name of an output: the part that gets what it puts out there.
+    pub outputs: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+    pub requirements: Requirements,
+}
+
+/// What events come from or go to that is no function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resource {
+    pub name: String,
+    pub class: String,
+    pub outputs: BTreeMap<String, String>,
+    pub configuration: BTreeMap<String, String>,
+    pub requirements: Requirements,
+}
+
+/// Which runtime runs functions of a type. A type that isn't named is a runtime itself, but for those of EDGELESS.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FunctionTypes(pub BTreeMap<String, String>);
+
+impl FunctionTypes {
+    fn runtime<'t>(&'t self, of: &'t str) -> Option<&'t str> {
+        let named = self.0.get(of).map(String::as_str);
+        named.or_else(|| (!TYPES_OF_EDGELESS.contains(&of)).then_some(of))
+    }
+}
+
+/// What is wrong with a workflow, or odd about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkflowFault {
+    /// Where: `functions[2].annotations.tee`; empty: the whole.
+    pub at: String,
+    pub what: String,
+}
+
+impl fmt::Display for WorkflowFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.at.is_empty() { f.write_str(&self.what) } else { write!(f, "{}: {}", self.at, self.what) }
+    }
+}
+
+impl std::error::Error for WorkflowFault {}
+
+/// As EDGELESS writes it, today and before: a key has the name that it had in earlier versions, too. Keys that aren't known are passed
+/// over there, and here.
+#[derive(Deserialize)]
+struct WorkflowForm {
+    functions: Vec<FunctionForm>,
+    #[serde(default)]
+    resources: Vec<ResourceForm>,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct FunctionForm {
+    name: String,
+    class_specification: ClassForm,
+    #[serde(default, alias = "output_callback_definitions", deserialize_with = "each_once")]
+    output_mapping: BTreeMap<String, String>,
+    #[serde(default, deserialize_with = "each_once")]
+    annotations: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct ClassForm {
+    id: String,
+    function_type: String,
+    version: String,
+    #[serde(alias = "include_code_file")]
+    code: Option<String>,
+    #[serde(default, alias = "output_callbacks")]
+    outputs: BTreeSet<String>,
+}
+
+#[derive(Deserialize)]
+struct ResourceForm {
+    name: String,
+    class_type: String,
+    #[serde(default, alias = "output_callback_definitions", deserialize_with = "each_once")]
+    output_mapping: BTreeMap<String, String>,
+    #[serde(default, deserialize_with = "each_once")]
+    configurations: BTreeMap<String, String>,
+}
+
+/// A key that is there twice would lose what it says first, which may be a requirement.
+fn each_once<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
+    struct EachOnce;
+
+    impl<'de> Visitor<'de> for EachOnce {
+        type Value = BTreeMap<String, String>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object of texts")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Self::Value, A::Error> {
+            let mut all = BTreeMap::new();
+            while let Some((key, value)) = from.next_entry::<String, String>()? {
+                if all.insert(key.clone(), value).is_some() {
+                    return Err(A::Error::custom(format_args!("{key} is there twice")));
+                }
+            }
+            Ok(all)
+        }
+    }
+
+    deserializer.deserialize_map(EachOnce)
+}
+
+impl Workflow {
+    /// Reads a `workflow.json`. What is odd about it comes with it.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with it.
+    pub fn read(
+        text: &[u8],
+        types: &FunctionTypes,
+    ) -> Result<(Self, Vec<WorkflowFault>), Vec<WorkflowFault>> {
+        let whole = |what: String| vec![WorkflowFault { at: String::new(), what }];
+        if text.len() > MAX_WORKFLOW_BYTES {
+            return Err(whole(format!("it has more than {MAX_WORKFLOW_BYTES} bytes")));
+        }
+        let form: WorkflowForm = serde_json::from_slice(text).map_err(|error| whole(error.to_string()))?;
+        let parts = form.functions.len() + form.resources.len();
+        if parts > MAX_PARTS {
+            return Err(whole(format!("it has {parts} functions and resources, and may have {MAX_PARTS}")));
+        }
+        if form.functions.is_empty() {
+            return Err(whole("it has no function".to_owned()));
+        }
+        let mut reading = Reading::new(&form);
+        let functions = form.functions.into_iter().enumerate();
+        let functions = functions.map(|(at, form)| reading.function(at, form, types)).collect();
+        let resources = form.resources.into_iter().enumerate();
+        let resources = resources.map(|(at, form)| reading.resource(at, form)).collect();
+        let Reading { mut wrong, odd, .. } = reading;
+        if wrong.is_empty() {
+            return Ok((Self { functions, resources, annotations: form.annotations }, odd));
+        }
+        wrong.truncate(MAX_FAULTS);
+        Err(wrong)
+    }
+
+    /// By the name of each part: those that it sends events to, and those that send it events.
+    #[must_use]
+    pub fn neighbours(&self) -> BTreeMap<&str, BTreeSet<&str>> {
+        let functions = self.functions.iter().map(|one| (&one.name, &one.outputs));
+        let resources = self.resources.iter().map(|one| (&one.name, &one.outputs));
+        let mut all: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for (name, outputs) in functions.chain(resources) {
+            for target in outputs.values().filter(|target| *target != name) {
+                all.entry(name).or_default().insert(target);
+                all.entry(target).or_default().insert(name);
+            }
+        }
+        all
+    }
+}
+
+/// A workflow that is being read.
+struct Reading {
+    /// Of all parts.
+    names: BTreeSet<String>,
+    seen: BTreeSet<String>,
+    wrong: Vec<WorkflowFault>,
+    odd: Vec<WorkflowFault>,
+}
+
+impl Reading {
+    fn new(form: &WorkflowForm) -> Self {
+        let functions = form.functions.iter().map(|function| &function.name);
+        let resources = form.resources.iter().map(|resource| &resource.name);
+        let names = functions.chain(resources).cloned().collect();
+        Self { names, seen: BTreeSet::new(), wrong: Vec::new(), odd: Vec::new() }
+    }
+
+    fn fault(&mut self, at: String, what: String) {
+        self.wrong.push(WorkflowFault { at, what });
+    }
+
+    fn function(&mut self, at: usize, form: FunctionForm, types: &FunctionTypes) -> Function {
+        let FunctionForm { name, class_specification, output_mapping, annotations } = form;
+        let ClassForm { id, function_type, version, code, outputs } = class_specification;
+        let path = format!("functions[{at}]");
+        self.name(&path, &name);
+        self.targets(&path, &output_mapping);
+        // Workflows in use leave out what they put out.
+        let unknown =
+            output_mapping.keys().filter(|output| !outputs.is_empty() && !outputs.contains(*output));
+        for output in unknown.cloned().collect::<Vec<_>>() {
+            let what = format!("{id} has no output {output}; it has {}", listed(&outputs));
+            self.odd.push(WorkflowFault { at: format!("{path}.output_mapping.{output}"), what });
+        }
+        let runtime = types.runtime(&function_type);
+        if runtime.is_none() {
+            let what = format!(
+                "nothing here runs {function_type}: placement.function_types of the manager's configuration says which runtime does"
+            );
+            self.fault(format!("{path}.class_specification.function_type"), what);
+        }
+        let requirements = self.requirements(&format!("{path}.annotations"), runtime, &annotations);
+        Function { name, class: id, version, code, outputs: output_mapping, annotations, requirements }
+    }
+
+    fn resource(&mut self, at: usize, form: ResourceForm) -> Resource {
+        let ResourceForm { name, class_type, output_mapping, configurations } = form;
+        let path = format!("resources[{at}]");
+        self.name(&path, &name);
+        self.targets(&path, &output_mapping);
+        let mut requirements = self.requirements(&format!("{path}.configurations"), None, &configurations);
+        requirements.resources.insert(class_type.clone());
+        Resource {
+            name,
+            class: class_type,
+            outputs: output_mapping,
+            configuration: configurations,
+            requirements,
+        }
+    }
+
+    fn name(&mut self, path: &str, name: &str) {
+        let what = match () {
+            () if name.is_empty() => "it is empty".to_owned(),
+            () if name.len() > MAX_NAME_BYTES => format!("it has more than {MAX_NAME_BYTES} bytes"),
+            () if name.chars().any(char::is_control) => "it has a control character".to_owned(),
+            () if !self.seen.insert(name.to_owned()) => format!("another part is called {name}, too"),
+            () => return,
+        };
+        self.fault(format!("{path}.name"), what);
+    }
+
+    fn targets(&mut self, path: &str, outputs: &BTreeMap<String, String>) {
+        for (output, target) in outputs {
+            if !self.names.contains(target) {
+                let near = language::nearest(target, self.names.iter().map(String::as_str));
+                let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+                self.fault(
+                    format!("{path}.output_mapping.{output}"),
+                    format!("no part is called {target}{near}"),
+                );
+            }
+        }
+    }
+
+    fn requirements(
+        &mut self,
+        path: &str,
+        runtime: Option<&str>,
+        annotations: &BTreeMap<String, String>,
+    ) -> Requirements {
+        // A requirement that is mistyped would be none.
+        for name in annotations.keys().filter(|name| !requirements::NAMES.contains(&name.as_str())) {
+            if let Some(near) = requirements::misspelt(name) {
+                let what = format!("it is no requirement; did you mean {near}?");
+                self.odd.push(WorkflowFault { at: format!("{path}.{name}"), what });
+            }
+        }
+        Requirements::read(runtime, annotations).unwrap_or_else(|error| {
+            self.fault(format!("{path}.{}", error.name()), error.to_string());
+            Requirements::default()
+        })
+    }
+}
+
+fn listed(all: &BTreeSet<String>) -> String {
+    all.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+}
