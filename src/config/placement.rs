@@ -56,7 +56,8 @@ impl Setting for BTreeMap<String, String> {
         for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or_default();
             let (key, value) = (key.trim(), value.trim());
-            if key.is_empty() || value.is_empty() {
+            let is_word = |word: &str| word.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+            if key.is_empty() || value.is_empty() || !is_word(key) || !is_word(value) {
                 return Err(format!("{pair:?} is no pair, as in RUST_WASM=wasm"));
             }
             if all.insert(key.to_owned(), value.to_owned()).is_some() {

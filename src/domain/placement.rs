@@ -61,7 +61,7 @@ fn node(child: &Child) -> Option<Node> {
         if value.is_empty() { key.clone() } else { format!("{key}={value}") }
     };
     Some(Node {
-        id: child.id.as_str().into(),
+        id: child.id.as_str().to_ascii_lowercase().into(),
         state: if child.cordon == Cordon::Open { NodeState::Ready } else { NodeState::Cordoned },
         labels: labels.into_iter().map(label).collect(),
         runtimes: capabilities.runtimes.iter().flatten().cloned().collect(),

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 /// What is known of a node.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Node {
-    /// A UUID; no other one has it.
+    /// A UUID in small letters; no other one has it.
     pub id: Box<str>,
     pub state: NodeState,
     /// `key=value`, or `key` alone where the value is empty.

@@ -1,6 +1,6 @@
 use std::{collections::BTreeMap, fmt};
 
-use model::name_variants;
+use model::{name_variants, steps};
 
 use super::{Node, Position, Requirements, WhyNot, Workflow};
 
@@ -73,15 +73,20 @@ pub struct Placer<'n> {
     taken_mib: Vec<u64>,
     /// The node that was chosen last.
     last: Option<usize>,
-    /// Who may run what is asked for alike.
+    /// Who may run what is asked for alike, whatever memory it takes.
     eligible: BTreeMap<Requirements, Eligible>,
+    /// How many nodes all of these have.
+    held: usize,
 }
+
+/// Nodes that are remembered for all kinds of requirements together: some tens of megabytes.
+const MOST_HELD: usize = 4_000_000;
 
 /// Nodes that may, whatever memory is left there.
 #[derive(Debug, Default)]
 struct Eligible {
     /// In the order of all.
-    nodes: Vec<usize>,
+    nodes: Vec<u32>,
     /// The weights of them and of all before.
     sums: Vec<f64>,
 }
@@ -91,7 +96,7 @@ impl<'n> Placer<'n> {
     #[must_use]
     pub fn new(nodes: &'n [Node], areas: &'n dyn Areas, strategy: Strategy, last: Option<usize>) -> Self {
         let (functions, taken_mib) = (vec![0; nodes.len()], vec![0; nodes.len()]);
-        Self { nodes, areas, strategy, functions, taken_mib, last, eligible: BTreeMap::new() }
+        Self { nodes, areas, strategy, functions, taken_mib, last, eligible: BTreeMap::new(), held: 0 }
     }
 
     /// A function runs at a node already.
@@ -120,15 +125,21 @@ impl<'n> Placer<'n> {
 
     /// Chooses a node for a resource: any that may is as likely as another.
     pub fn place_resource(&mut self, asked: &Requirements, draw: f64) -> Placed {
-        self.find_eligible(asked);
-        let Some(all) = self.eligible.get(asked) else { return Placed::Nowhere };
-        let at = (draw * all.nodes.len() as f64) as usize;
-        all.nodes.get(at).or(all.nodes.last()).map_or(Placed::Nowhere, |node| Placed::At(*node))
+        let kind = self.find_eligible(asked);
+        let Some(all) = self.eligible.get(&kind) else { return Placed::Nowhere };
+        let with_room: Vec<usize> = all.nodes().filter(|node| self.has_room(*node, asked)).collect();
+        let at = (draw * with_room.len() as f64) as usize;
+        let Some(node) = with_room.get(at).or(with_room.last()).copied() else { return Placed::Nowhere };
+        if let Some(taken) = self.taken_mib.get_mut(node) {
+            *taken = taken.saturating_add(asked.memory_mib);
+        }
+        Placed::At(node)
     }
 
     /// Why each node may not now, by its place among all; those that may left out.
     #[must_use]
     pub fn why_not(&self, asked: &Requirements) -> Vec<(usize, WhyNot)> {
+        steps::take(self.nodes.len());
         let each = self.nodes.iter().zip(self.lie(asked)).enumerate();
         let why = |(at, (node, lies)): (usize, (&Node, Lies))| {
             Some((at, WhyNot::with_memory(node, lies, self.left_mib(at), asked)?))
@@ -140,14 +151,22 @@ impl<'n> Placer<'n> {
         asked.area.as_ref().map_or_else(|| vec![Lies::Inside; self.nodes.len()], |area| self.areas.lie(area))
     }
 
-    /// Has [`Self::eligible`] hold who may.
-    fn find_eligible(&mut self, asked: &Requirements) {
-        if !self.eligible.contains_key(asked) {
+    /// Has [`Self::eligible`] hold who may, whatever memory is left there, and answers under which key: requirements that are alike but for
+    /// their memory are one.
+    fn find_eligible(&mut self, asked: &Requirements) -> Requirements {
+        let kind = Requirements { memory_mib: 0, ..asked.clone() };
+        if !self.eligible.contains_key(&kind) {
+            steps::take(self.nodes.len());
             let each = self.nodes.iter().zip(self.lie(asked)).enumerate();
             let may = each.filter(|(_, (node, lies))| WhyNot::of(node, *lies, asked).is_none());
-            let all = Eligible::from_nodes(self.nodes, may.map(|(at, _)| at).collect());
-            self.eligible.insert(asked.clone(), all);
+            let all = Eligible::from_nodes(self.nodes, may.map(|(at, _)| at));
+            if self.held > MOST_HELD {
+                (self.held, self.eligible) = (0, BTreeMap::new());
+            }
+            self.held += all.nodes.len() + 1;
+            self.eligible.insert(kind.clone(), all);
         }
+        kind
     }
 
     fn choose(
@@ -157,14 +176,18 @@ impl<'n> Placer<'n> {
         near: &[usize],
         draw: f64,
     ) -> Option<usize> {
-        self.find_eligible(asked);
-        let all = self.eligible.get(asked)?;
-        let chosen = self.of(all, strategy, near, draw).filter(|node| self.has_room(*node, asked));
-        chosen.or_else(|| {
-            // Who was chosen has no memory left, or nobody may.
-            let with_room = all.nodes.iter().copied().filter(|node| self.has_room(*node, asked));
-            self.of(&Eligible::from_nodes(self.nodes, with_room.collect()), strategy, near, draw)
-        })
+        let kind = self.find_eligible(asked);
+        let all = self.eligible.get(&kind)?;
+        steps::take(1);
+        let (chosen, draw) = self.of(all, strategy, near, draw)?;
+        if self.has_room(chosen, asked) {
+            return Some(chosen);
+        }
+        // Who was chosen has no memory left. Where in its part of all the draw fell is as even as the draw was.
+        steps::take(all.nodes.len());
+        let with_room = all.nodes().filter(|node| self.has_room(*node, asked));
+        let with_room = Eligible::from_nodes(self.nodes, with_room);
+        self.of(&with_room, strategy, near, draw).map(|(node, _)| node)
     }
 
     fn left_mib(&self, node: usize) -> Option<u64> {
@@ -176,19 +199,24 @@ impl<'n> Placer<'n> {
         asked.memory_mib == 0 || self.left_mib(node).is_some_and(|left| left >= asked.memory_mib)
     }
 
-    fn of(&self, all: &Eligible, strategy: Strategy, near: &[usize], draw: f64) -> Option<usize> {
+    /// One of them, and what is left of the draw: evenly from 0 to below 1, too.
+    fn of(&self, all: &Eligible, strategy: Strategy, near: &[usize], draw: f64) -> Option<(usize, f64)> {
         let fewest = |node: &usize| self.functions.get(*node).copied();
-        match strategy {
+        let node = match strategy {
             Strategy::Random => {
-                let sum = *all.sums.last()?;
-                let at = all.sums.partition_point(|before| *before <= draw * sum);
-                all.nodes.get(at).or(all.nodes.last()).copied()
+                let drawn = draw * *all.sums.last()?;
+                let at = all.sums.partition_point(|before| *before <= drawn).min(all.nodes.len() - 1);
+                let before =
+                    at.checked_sub(1).and_then(|before| all.sums.get(before)).copied().unwrap_or(0.0);
+                let part = all.sums.get(at).map_or(0.0, |after| (drawn - before) / (after - before));
+                return Some((all.node(at)?, part.clamp(0.0, 1.0)));
             }
             Strategy::RoundRobin => {
-                let after = self.last.map_or(0, |last| all.nodes.partition_point(|node| *node <= last));
-                all.nodes.get(after).or(all.nodes.first()).copied()
+                let is_before = |node: &u32| self.last.is_some_and(|last| *node as usize <= last);
+                let after = all.nodes.partition_point(is_before);
+                all.node(after).or_else(|| all.node(0))
             }
-            Strategy::Spread => all.nodes.iter().copied().min_by_key(fewest),
+            Strategy::Spread => all.nodes().min_by_key(fewest),
             Strategy::Nearest => {
                 let position = |node: &usize| self.nodes.get(*node)?.at;
                 let from: Vec<Position> = near.iter().filter_map(position).collect();
@@ -197,22 +225,35 @@ impl<'n> Placer<'n> {
                     Some(from.iter().map(|from| from.apart(at).sqrt()).sum::<f64>())
                 };
                 let far = |node: &usize| if from.is_empty() { 0.0 } else { apart(node).unwrap_or(f64::MAX) };
-                let each = all.nodes.iter().map(|node| (far(node), fewest(node), *node));
+                let each = all.nodes().map(|node| (far(&node), fewest(&node), node));
                 let nearest = each.min_by(|one, two| one.0.total_cmp(&two.0).then(one.1.cmp(&two.1)));
                 nearest.map(|(_, _, node)| node)
             }
+        };
+        if matches!(strategy, Strategy::Spread | Strategy::Nearest) {
+            steps::take(all.nodes.len());
         }
+        Some((node?, draw))
     }
 }
 
 impl Eligible {
-    fn from_nodes(nodes: &[Node], all: Vec<usize>) -> Self {
+    fn from_nodes(nodes: &[Node], all: impl Iterator<Item = usize>) -> Self {
         let mut sum = 0.0;
-        let sums = all.iter().map(|at| {
-            sum += nodes.get(*at).map_or(0.0, Node::weight);
-            sum
+        let each = all.map(|at| {
+            sum += nodes.get(at).map_or(0.0, Node::weight);
+            (at as u32, sum)
         });
-        Self { sums: sums.collect(), nodes: all }
+        let (nodes, sums) = each.unzip();
+        Self { nodes, sums }
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = usize> {
+        self.nodes.iter().map(|node| *node as usize)
+    }
+
+    fn node(&self, at: usize) -> Option<usize> {
+        self.nodes.get(at).map(|node| *node as usize)
     }
 }
 

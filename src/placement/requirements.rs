@@ -89,7 +89,11 @@ impl Requirements {
         });
         Ok(Self {
             runtime: runtime.map(str::to_owned),
-            nodes: listed(NODES, "one or more ids of nodes, as UUIDs with commas between them", is_uuid)?,
+            // A UUID is the same in capitals.
+            nodes: listed(NODES, "one or more ids of nodes, as UUIDs with commas between them", is_uuid)?
+                .into_iter()
+                .map(|id| id.to_ascii_lowercase())
+                .collect(),
             labels: listed(LABELS, "one or more labels with commas between them", |_| true)?,
             resources: listed(RESOURCES, "one or more classes with commas between them", |_| true)?,
             area: area.transpose()?,
@@ -143,8 +147,16 @@ fn is_uuid(text: &str) -> bool {
     text.len() == 36 && text.bytes().enumerate().all(is_right)
 }
 
-/// The requirement that was probably meant by another name.
+/// The requirement that was probably meant by another name, which is none.
 pub(crate) fn misspelt(name: &str) -> Option<&'static str> {
+    let plain = name.trim().to_lowercase().replace('-', "_");
+    if let Some(known) = NAMES.into_iter().find(|known| *known == plain) {
+        return Some(known);
+    }
+    if plain == "memory" {
+        return Some(MEMORY);
+    }
     // Short words have many that are nearly them.
-    language::nearest(name, NAMES.into_iter().filter(|known| known.len() > 4))
+    let is_near = |known: &&str| known.len() > 4 && known.len().abs_diff(plain.len()) <= 3;
+    language::nearest(&plain, NAMES.into_iter().filter(is_near))
 }

@@ -20,10 +20,10 @@ pub enum WhyNot {
     NoArea,
     Tee,
     Tpm,
-    /// It has so many MiB left, of which nobody knows where it doesn't say how many it has.
-    Memory {
-        left_mib: Option<u64>,
-    },
+    /// It has less than so many MiB left.
+    Memory(u64),
+    /// It doesn't say how much memory it has.
+    NoMemory,
 }
 
 impl WhyNot {
@@ -66,10 +66,13 @@ impl WhyNot {
         left_mib: Option<u64>,
         asked: &Requirements,
     ) -> Option<Self> {
-        Self::of(node, lies, asked).or_else(|| {
-            let is_enough = asked.memory_mib == 0 || left_mib.is_some_and(|left| left >= asked.memory_mib);
-            (!is_enough).then_some(Self::Memory { left_mib })
-        })
+        let lacks = match left_mib {
+            _ if asked.memory_mib == 0 => None,
+            Some(left) if left >= asked.memory_mib => None,
+            Some(_) => Some(Self::Memory(asked.memory_mib)),
+            None => Some(Self::NoMemory),
+        };
+        Self::of(node, lies, asked).or(lacks)
     }
 }
 
@@ -86,8 +89,8 @@ impl fmt::Display for WhyNot {
             Self::NoArea => f.write_str("it has no area"),
             Self::Tee => f.write_str("it runs in no trusted execution environment"),
             Self::Tpm => f.write_str("it has no trusted platform module"),
-            Self::Memory { left_mib: Some(left) } => write!(f, "it has {left} MiB left"),
-            Self::Memory { left_mib: None } => f.write_str("it doesn't say how much memory it has"),
+            Self::Memory(asked) => write!(f, "it has less than {asked} MiB left"),
+            Self::NoMemory => f.write_str("it doesn't say how much memory it has"),
         }
     }
 }

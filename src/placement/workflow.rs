@@ -5,7 +5,7 @@ use std::{
 
 use serde::{
     Deserialize, Deserializer,
-    de::{Error as _, MapAccess, Visitor},
+    de::{Error as _, IgnoredAny, MapAccess, Visitor},
 };
 
 use super::{Requirements, requirements};
@@ -19,8 +19,14 @@ pub const MAX_PARTS: usize = 10_000;
 /// Bytes of a name, at most.
 const MAX_NAME_BYTES: usize = 256;
 
-/// Faults that are told; a workflow with more has these and others.
+/// Outputs, and annotations, of a part, at most.
+const MAX_ENTRIES: usize = 1_000;
+
+/// Faults that are told; nothing is looked for beyond them.
 const MAX_FAULTS: usize = 100;
+
+/// Faults of which it is told what was probably meant, which takes a look at all names.
+const MAX_SUGGESTED: usize = 10;
 
 /// Types of functions that EDGELESS runs by itself, and nobody else by these names.
 const TYPES_OF_EDGELESS: [&str; 3] = ["RUST_WASM", "RUST_NATIVE", "CONTAINER"];
@@ -89,15 +95,17 @@ impl std::error::Error for WorkflowFault {}
 /// As EDGELESS writes it, today and before: a key has the name that it had in earlier versions, too. Keys that aren't known are passed
 /// over there, and here.
 #[derive(Deserialize)]
+#[serde(expecting = "a workflow")]
 struct WorkflowForm {
     functions: Vec<FunctionForm>,
     #[serde(default)]
     resources: Vec<ResourceForm>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "each_once")]
     annotations: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "a function")]
 struct FunctionForm {
     name: String,
     class_specification: ClassForm,
@@ -105,9 +113,12 @@ struct FunctionForm {
     output_mapping: BTreeMap<String, String>,
     #[serde(default, deserialize_with = "each_once")]
     annotations: BTreeMap<String, String>,
+    #[serde(flatten, deserialize_with = "keys_alone")]
+    others: BTreeSet<String>,
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "what a function is an instance of")]
 struct ClassForm {
     id: String,
     function_type: String,
@@ -119,6 +130,7 @@ struct ClassForm {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "a resource")]
 struct ResourceForm {
     name: String,
     class_type: String,
@@ -126,6 +138,31 @@ struct ResourceForm {
     output_mapping: BTreeMap<String, String>,
     #[serde(default, deserialize_with = "each_once")]
     configurations: BTreeMap<String, String>,
+    #[serde(flatten, deserialize_with = "keys_alone")]
+    others: BTreeSet<String>,
+}
+
+/// The keys of an object, whatever stands there.
+fn keys_alone<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeSet<String>, D::Error> {
+    struct KeysAlone;
+
+    impl<'de> Visitor<'de> for KeysAlone {
+        type Value = BTreeSet<String>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Self::Value, A::Error> {
+            let mut keys = BTreeSet::new();
+            while let Some((key, IgnoredAny)) = from.next_entry()? {
+                keys.insert(key);
+            }
+            Ok(keys)
+        }
+    }
+
+    deserializer.deserialize_map(KeysAlone)
 }
 
 /// A key that is there twice would lose what it says first, which may be a requirement.
@@ -167,6 +204,10 @@ impl Workflow {
         if text.len() > MAX_WORKFLOW_BYTES {
             return Err(whole(format!("it has more than {MAX_WORKFLOW_BYTES} bytes")));
         }
+        // Whatever reads JSON here would take a list for a workflow, too.
+        if !text.trim_ascii_start().starts_with(b"{") {
+            return Err(whole("it is no JSON object".to_owned()));
+        }
         let form: WorkflowForm = serde_json::from_slice(text).map_err(|error| whole(error.to_string()))?;
         let parts = form.functions.len() + form.resources.len();
         if parts > MAX_PARTS {
@@ -176,15 +217,19 @@ impl Workflow {
             return Err(whole("it has no function".to_owned()));
         }
         let mut reading = Reading::new(&form);
+        let of_all = form.annotations.keys().filter(|name| requirements::NAMES.contains(&name.as_str()));
+        for name in of_all {
+            let what = "it is required of no node here: each function says it in its own annotations";
+            reading.odd(format!("annotations.{name}"), what.to_owned());
+        }
         let functions = form.functions.into_iter().enumerate();
         let functions = functions.map(|(at, form)| reading.function(at, form, types)).collect();
         let resources = form.resources.into_iter().enumerate();
         let resources = resources.map(|(at, form)| reading.resource(at, form)).collect();
-        let Reading { mut wrong, odd, .. } = reading;
+        let Reading { wrong, odd, .. } = reading;
         if wrong.is_empty() {
             return Ok((Self { functions, resources, annotations: form.annotations }, odd));
         }
-        wrong.truncate(MAX_FAULTS);
         Err(wrong)
     }
 
@@ -222,21 +267,57 @@ impl Reading {
     }
 
     fn fault(&mut self, at: String, what: String) {
-        self.wrong.push(WorkflowFault { at, what });
+        if self.wrong.len() < MAX_FAULTS {
+            self.wrong.push(WorkflowFault { at, what });
+        }
+    }
+
+    fn odd(&mut self, at: String, what: String) {
+        if self.odd.len() < MAX_FAULTS {
+            self.odd.push(WorkflowFault { at, what });
+        }
+    }
+
+    /// Keys that nobody knows, and one that is known was probably meant.
+    fn others(&mut self, path: &str, others: &BTreeSet<String>, known: &[&str]) {
+        for key in others.iter().take(MAX_ENTRIES) {
+            let near = language::nearest(key, known.iter().copied());
+            let near = near.or_else(|| ["annotations", "configurations"].contains(&&**key).then(|| known[0]));
+            if let Some(near) = near {
+                self.odd(format!("{path}.{key}"), format!("nobody reads it; did you mean {near}?"));
+            }
+        }
+    }
+
+    /// A name of a class, a type or a version.
+    fn word(&mut self, at: String, word: &str) {
+        if word.is_empty() || word.len() > MAX_NAME_BYTES || word.chars().any(char::is_control) {
+            self.fault(at, format!("it has 1 to {MAX_NAME_BYTES} bytes, none of them a control character"));
+        }
+    }
+
+    fn entries(&mut self, at: String, count: usize) -> bool {
+        if count > MAX_ENTRIES {
+            self.fault(at, format!("it has {count} entries, and may have {MAX_ENTRIES}"));
+        }
+        count <= MAX_ENTRIES
     }
 
     fn function(&mut self, at: usize, form: FunctionForm, types: &FunctionTypes) -> Function {
-        let FunctionForm { name, class_specification, output_mapping, annotations } = form;
+        let FunctionForm { name, class_specification, output_mapping, annotations, others } = form;
         let ClassForm { id, function_type, version, code, outputs } = class_specification;
         let path = format!("functions[{at}]");
         self.name(&path, &name);
+        self.others(&path, &others, &["annotations", "output_mapping", "class_specification"]);
+        self.word(format!("{path}.class_specification.id"), &id);
+        self.word(format!("{path}.class_specification.function_type"), &function_type);
         self.targets(&path, &output_mapping);
         // Workflows in use leave out what they put out.
         let unknown =
             output_mapping.keys().filter(|output| !outputs.is_empty() && !outputs.contains(*output));
-        for output in unknown.cloned().collect::<Vec<_>>() {
+        for output in unknown.take(MAX_FAULTS).cloned().collect::<Vec<_>>() {
             let what = format!("{id} has no output {output}; it has {}", listed(&outputs));
-            self.odd.push(WorkflowFault { at: format!("{path}.output_mapping.{output}"), what });
+            self.odd(format!("{path}.output_mapping.{output}"), what);
         }
         let runtime = types.runtime(&function_type);
         if runtime.is_none() {
@@ -250,9 +331,11 @@ impl Reading {
     }
 
     fn resource(&mut self, at: usize, form: ResourceForm) -> Resource {
-        let ResourceForm { name, class_type, output_mapping, configurations } = form;
+        let ResourceForm { name, class_type, output_mapping, configurations, others } = form;
         let path = format!("resources[{at}]");
         self.name(&path, &name);
+        self.others(&path, &others, &["configurations", "output_mapping", "class_type"]);
+        self.word(format!("{path}.class_type"), &class_type);
         self.targets(&path, &output_mapping);
         let mut requirements = self.requirements(&format!("{path}.configurations"), None, &configurations);
         requirements.resources.insert(class_type.clone());
@@ -277,8 +360,18 @@ impl Reading {
     }
 
     fn targets(&mut self, path: &str, outputs: &BTreeMap<String, String>) {
+        if !self.entries(format!("{path}.output_mapping"), outputs.len()) {
+            return;
+        }
         for (output, target) in outputs {
             if !self.names.contains(target) {
+                if self.wrong.len() >= MAX_SUGGESTED {
+                    self.fault(
+                        format!("{path}.output_mapping.{output}"),
+                        format!("no part is called {target}"),
+                    );
+                    continue;
+                }
                 let near = language::nearest(target, self.names.iter().map(String::as_str));
                 let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
                 self.fault(
@@ -295,11 +388,14 @@ impl Reading {
         runtime: Option<&str>,
         annotations: &BTreeMap<String, String>,
     ) -> Requirements {
+        if !self.entries(path.to_owned(), annotations.len()) {
+            return Requirements::default();
+        }
         // A requirement that is mistyped would be none.
         for name in annotations.keys().filter(|name| !requirements::NAMES.contains(&name.as_str())) {
             if let Some(near) = requirements::misspelt(name) {
                 let what = format!("it is no requirement; did you mean {near}?");
-                self.odd.push(WorkflowFault { at: format!("{path}.{name}"), what });
+                self.odd(format!("{path}.{name}"), what);
             }
         }
         Requirements::read(runtime, annotations).unwrap_or_else(|error| {

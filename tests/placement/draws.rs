@@ -128,3 +128,31 @@ fn a_provider_of_a_resource_is_as_likely_as_another() {
     }
     assert_eq!(counts, [100, 0, 100, 100]);
 }
+
+/// Who has no memory left hands its part of the draws to all others alike.
+#[test]
+fn draws_stay_even_when_a_node_is_full() {
+    let mut all = nodes(&[1, 1, 1]);
+    all[0].memory_mib = Some(1);
+    all[1].memory_mib = Some(u64::MAX);
+    all[2].memory_mib = Some(u64::MAX);
+    let asked = read(&[("memory_mib", "2")]).unwrap();
+    let mut placer = Placer::new(&all, &NoAreas, Strategy::Random, None);
+    let mut counts = [0_i32; 3];
+    for draw in 0..6_000 {
+        counts[chosen(&mut placer, &asked, (f64::from(draw) + 0.5) / 6_000.0)] += 1;
+    }
+    assert_eq!(counts[0], 0);
+    assert!((counts[1] - counts[2]).abs() <= 2, "{counts:?}");
+}
+
+#[test]
+fn a_resource_has_the_memory_that_it_asks_for() {
+    let mut all = nodes(&[1, 1]);
+    all[0].memory_mib = Some(100);
+    let asked = read(&[("memory_mib", "60")]).unwrap();
+    let mut placer = Placer::new(&all, &NoAreas, Strategy::Random, None);
+    assert_eq!(placer.place_resource(&asked, 0.9), Placed::At(0));
+    assert_eq!(placer.place_resource(&asked, 0.9), Placed::Nowhere);
+    assert_eq!(placer.place(&asked, &[], 0.9), Placed::Nowhere);
+}

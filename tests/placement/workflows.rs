@@ -72,6 +72,9 @@ fn everything_that_is_wrong_is_told_with_its_place() {
             all["resources"] = vec![one; MAX_PARTS].into();
         }),
         read("functions: []").unwrap_err(),
+        read("[[], [], {}]").unwrap_err(),
+        refused(|all| all["resources"][0]["class_type"] = json!("")),
+        refused(|all| all["functions"][0] = json!(7)),
         read(&SAMPLE.replacen("\"init-payload\"", "\"label_match_all\"", 1)).unwrap_err(),
     ];
     insta::assert_snapshot!(all.join("\n--\n"), @r#"
@@ -96,7 +99,13 @@ fn everything_that_is_wrong_is_told_with_its_place() {
     --
     it has 10002 functions and resources, and may have 10000
     --
-    expected ident at line 1 column 2
+    it is no JSON object
+    --
+    it is no JSON object
+    --
+    resources[0].class_type: it has 1 to 256 bytes, none of them a control character
+    --
+    invalid type: integer `7`, expected a function at line 1 column 32
     --
     label_match_all is there twice at line 14 column 89
     "#);
@@ -108,12 +117,48 @@ fn what_is_odd_is_told_and_no_fault() {
     let all = [
         odd(|all| all["functions"][0]["output_mapping"]["outt"] = json!("pong")),
         odd(|all| all["functions"][0]["annotations"]["label_match_any"] = json!("tier=edge")),
+        odd(|all| {
+            all["functions"][0]["annotations"] =
+                json!({"Tee": "required", "tpm ": "required", "memory": "5", "init-payload": "x"});
+        }),
+        odd(|all| all["functions"][0]["annotatons"] = json!({"tee": "required"})),
+        odd(|all| all["resources"][0]["annotations"] = json!({"tee": "required"})),
+        odd(|all| all["annotations"]["tee"] = json!("required")),
     ];
     insta::assert_snapshot!(all.join("\n--\n"), @r#"
     functions[0].output_mapping.outt: pinger has no output outt; it has out
     --
     functions[0].annotations.label_match_any: it is no requirement; did you mean label_match_all?
+    --
+    functions[0].annotations.Tee: it is no requirement; did you mean tee?
+    functions[0].annotations.memory: it is no requirement; did you mean memory_mib?
+    functions[0].annotations.tpm : it is no requirement; did you mean tpm?
+    --
+    functions[0].annotatons: nobody reads it; did you mean annotations?
+    --
+    resources[0].annotations: nobody reads it; did you mean configurations?
+    --
+    annotations.tee: it is required of no node here: each function says it in its own annotations
     "#);
+}
+
+/// As many faults as there may be take no longer than some.
+#[test]
+fn of_many_faults_the_first_are_told_and_what_was_meant_of_a_few() {
+    let faults = refused(|all| {
+        let outputs = (0..1_000).map(|at| (format!("out{at}"), json!(format!("pnog{at}"))));
+        all["functions"][0]["output_mapping"] = outputs.collect::<serde_json::Map<_, _>>().into();
+        all["functions"][1]["output_callback_definitions"] = (0..1_001)
+            .map(|at| (format!("out{at}"), json!("pong")))
+            .collect::<serde_json::Map<_, _>>()
+            .into();
+    });
+    assert_eq!(faults.lines().count(), 100, "{faults}");
+    let faults = refused(|all| {
+        all["functions"][1]["annotations"] =
+            (0..1_001).map(|at| (format!("a{at}"), json!("x"))).collect::<serde_json::Map<_, _>>().into();
+    });
+    assert_eq!(faults, "functions[1].annotations: it has 1001 entries, and may have 1000");
 }
 
 #[test]

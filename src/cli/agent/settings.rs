@@ -209,6 +209,10 @@ impl Settings {
         if !self.router.runs_functions() {
             faults.push("node.placements: an agent that leads a router runs no functions".to_owned());
         }
+        if (1..1 << 20).contains(&self.node.memory) {
+            faults
+                .push("node.memory: it is at least 1MiB, as in 512MiB, or 0: as the machine says".to_owned());
+        }
         let unknown = self.node.resources.iter().filter(|class| !RESOURCES.contains(&class.as_str()));
         let known = RESOURCES.join(", ");
         faults

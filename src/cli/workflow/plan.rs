@@ -1,6 +1,7 @@
 //! `choirmaster workflow plan`: where a workflow would run, before anything happens.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::{self, Read, Write},
 };
@@ -29,10 +30,10 @@ pub struct Args {
     /// The workflow, in the form of EDGELESS; - reads standard input
     #[arg(value_name = "FILE")]
     file: String,
-    /// How one of several nodes is chosen: random, round_robin, spread or nearest; if not given as the manager is set
+    /// How one of several nodes is chosen: random, round_robin, spread or nearest; by default the manager's placement.strategy
     #[arg(long, value_name = "STRATEGY")]
     strategy: Option<String>,
-    /// Where chance begins: the same number again gives the same plan on the same nodes
+    /// Seed of random choices: the same number gives the same plan on the same nodes
     #[arg(long, value_name = "N")]
     seed: Option<u32>,
     /// Print JSON
@@ -78,32 +79,41 @@ fn text_of(plan: &WorkflowPlan) -> String {
     let parts = || {
         functions.iter().map(|part| ("function", part)).chain(resources.iter().map(|part| ("resource", part)))
     };
+    let twice = named_twice(plan);
     let rows = parts().map(|(what, part)| {
         vec![
             what.to_owned(),
             show::one_line(&part.name),
             show::one_line(&part.class),
             show::or_dash(part.runtime.as_deref()),
-            part.node.as_ref().map_or_else(|| "nowhere".to_owned(), named),
+            part.node.as_ref().map_or_else(|| "-".to_owned(), |node| named(node, &twice)),
         ]
     });
     let mut text = show::table(&["PART", "NAME", "CLASS", "RUNTIME", "NODE"], rows);
-    for part in parts().map(|(_, part)| part).filter(|part| part.node.is_none()) {
-        text.push_str(&why_not(part, *nodes));
+    let (told, untold): (Vec<_>, Vec<_>) = parts()
+        .map(|(_, part)| part)
+        .filter(|part| part.node.is_none())
+        .partition(|part| *nodes == 0 || !part.refused.is_empty());
+    for part in told {
+        text.push_str(&why_not(part, *nodes, &twice));
+    }
+    if !untold.is_empty() {
+        let more = show::counted(untold.len() as u64, "more part", "more parts");
+        text.extend([format!("\n{more} can't run, of which the manager doesn't say why\n")]);
     }
     let nodes = show::counted(*nodes, "node", "nodes");
     text.extend([format!("\n{nodes}, strategy {strategy}, seed {seed}\n")]);
     text
 }
 
-fn why_not(part: &PlannedPart, nodes: u64) -> String {
+fn why_not(part: &PlannedPart, nodes: u64, twice: &BTreeSet<String>) -> String {
     let mut text = format!("\n{} can't run:\n", show::one_line(&part.name));
     if nodes == 0 {
         text.push_str("  there is no node: agents with node.placements: true are\n");
     }
     for refused in &part.refused {
         let count = show::counted(refused.count, "node", "nodes");
-        let named: Vec<String> = refused.nodes.iter().map(named).collect();
+        let named: Vec<String> = refused.nodes.iter().map(|node| named(node, twice)).collect();
         let more = if (named.len() as u64) < refused.count { ", …" } else { "" };
         text.extend([format!(
             "  {}: {count} ({}{more})\n",
@@ -114,6 +124,24 @@ fn why_not(part: &PlannedPart, nodes: u64) -> String {
     text
 }
 
-fn named(node: &PlannedNode) -> String {
-    show::one_line(node.name.as_deref().unwrap_or(&node.id))
+/// Names that more than one node has.
+fn named_twice(plan: &WorkflowPlan) -> BTreeSet<String> {
+    let parts = plan.functions.iter().chain(&plan.resources);
+    let nodes = parts.flat_map(|part| part.node.iter().chain(part.refused.iter().flat_map(|of| &of.nodes)));
+    let mut ids: BTreeMap<&str, &str> = BTreeMap::new();
+    let twice = nodes.filter_map(|node| {
+        let name = node.name.as_deref()?;
+        (*ids.entry(name).or_insert(&node.id) != node.id).then(|| name.to_owned())
+    });
+    twice.collect()
+}
+
+fn named(node: &PlannedNode, twice: &BTreeSet<String>) -> String {
+    match &node.name {
+        Some(name) if twice.contains(name) => {
+            format!("{} ({})", show::one_line(name), show::one_line(&node.id))
+        }
+        Some(name) => show::one_line(name),
+        None => show::one_line(&node.id),
+    }
 }

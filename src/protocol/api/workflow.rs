@@ -29,7 +29,7 @@ pub struct PlannedPart {
     pub runtime: Option<String>,
     /// `None`: it can't run now.
     pub node: Option<PlannedNode>,
-    /// Why it can't run anywhere; told of the first 100 different requirements.
+    /// Why it can't run anywhere; told of the first 100 parts that can't.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<RefusedNodes>,
 }

@@ -34,9 +34,9 @@ async fn a_plan_says_where_each_part_would_run_and_why_not() {
     insta::assert_snapshot!(seen, @r#"
     $ workflow plan workflow.json --seed 7
     PART      NAME    CLASS     RUNTIME  NODE
-    function  ping    pinger    wasm     nowhere
-    function  pong    ponger    python   nowhere
-    resource  my-log  file-log  -        nowhere
+    function  ping    pinger    wasm     -
+    function  pong    ponger    python   -
+    resource  my-log  file-log  -        -
 
     ping can't run:
       there is no node: agents with node.placements: true are
@@ -52,7 +52,7 @@ async fn a_plan_says_where_each_part_would_run_and_why_not() {
     $ workflow plan workflow.json --seed 7 --strategy spread
     PART      NAME    CLASS     RUNTIME  NODE
     function  ping    pinger    wasm     edge
-    function  pong    ponger    python   nowhere
+    function  pong    ponger    python   -
     resource  my-log  file-log  -        logs
 
     pong can't run:

@@ -81,6 +81,31 @@ async fn each_part_is_planned_on_a_node_that_may_run_it_or_says_why_none_may() {
     world.stop().await;
 }
 
+/// Nodes that differ in what they have left are one reason, and an answer doesn't grow with functions times nodes.
+#[tokio::test(flavor = "multi_thread")]
+async fn reasons_are_told_of_the_first_parts_and_nodes() {
+    let world = World::with(settings).await;
+    for at in 0..30 {
+        let machine = json!({"runtimes": ["python"], "node": {"memory_mib": 100 + at}});
+        node(&world, &format!("n{at}"), at, machine).await;
+    }
+    let function = |at: u32| {
+        json!({
+            "name": format!("f{at}"), "annotations": {"memory_mib": "1000"},
+            "class_specification": {"id": "f", "function_type": "python", "version": "1"},
+        })
+    };
+    let workflow = json!({"functions": (0..150).map(function).collect::<Vec<_>>()});
+    let seen = plan(&world, "", &workflow).await;
+    let refused: Vec<&Value> = (0..150).map(|at| &seen["functions"][at]["refused"]).collect();
+    assert_eq!(refused.iter().filter(|refused| refused.is_array()).count(), 100);
+    assert_eq!(refused[0][0]["reason"], "it has less than 1000 MiB left");
+    assert_eq!(refused[0][0]["count"], 30);
+    assert_eq!(refused[0][0]["nodes"].as_array().unwrap().len(), 10);
+    assert_eq!(refused[0][1], Value::Null);
+    world.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn faults_of_a_workflow_and_unknown_strategies_are_named() {
     let world = World::with(settings).await;

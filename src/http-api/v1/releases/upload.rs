@@ -49,6 +49,31 @@ impl Upload {
 /// Reads a submission of any of the accepted forms. Whoever sends slowly is in nobody's way; where those that are being
 /// read take too much memory already, there is an answer at once.
 pub async fn read(ctx: &Context, request: Request) -> Result<Upload, Problem> {
+    read_text(ctx, request, STRATEGY).await
+}
+
+/// The same with a workflow in place of the strategy.
+pub async fn read_workflow(ctx: &Context, request: Request) -> Result<Upload, Problem> {
+    read_text(ctx, request, WORKFLOW).await
+}
+
+/// What stands beside functions: the part's name, and the media types of a body that is that alone.
+type Text = (&'static str, &'static [&'static [u8]]);
+
+const STRATEGY: Text = (
+    "strategy",
+    &[
+        b"application/yaml",
+        b"application/x-yaml",
+        b"text/yaml",
+        b"text/x-yaml",
+        b"text/plain",
+        b"application/octet-stream",
+    ],
+);
+const WORKFLOW: Text = ("workflow", &[b"application/json", b"application/x-www-form-urlencoded"]);
+
+async fn read_text(ctx: &Context, request: Request, of: Text) -> Result<Upload, Problem> {
     let accounts = [Arc::new(MemoryReservation::default()), Arc::new(MemoryReservation::default())];
     let [account, of_tenant] = accounts.clone();
     let caller = request.extensions().get::<CallingOperator>();
@@ -63,7 +88,7 @@ pub async fn read(ctx: &Context, request: Request) -> Result<Upload, Problem> {
         )),
         None => AnyBody::new(MeteredBody::new(body, memory, account)),
     });
-    match parts(ctx, request).await {
+    match parts(ctx, request, of).await {
         Ok((strategy, functions)) => Ok(Upload { strategy, functions, files: None, _accounts: accounts }),
         Err(_) if accounts.iter().any(|account| account.was_refused()) => Err(EngineError::Busy.into()),
         Err(problem) => Err(problem),
@@ -71,24 +96,18 @@ pub async fn read(ctx: &Context, request: Request) -> Result<Upload, Problem> {
 }
 
 /// The strategy, and a zip if there is one.
-async fn parts(ctx: &Context, request: Request) -> Result<(Bytes, Option<Bytes>), Problem> {
+async fn parts(ctx: &Context, request: Request, of: Text) -> Result<(Bytes, Option<Bytes>), Problem> {
     match media_type(request.headers()).as_deref() {
-        Some(b"multipart/form-data") => multipart(ctx, request).await,
-        None
-        | Some(
-            b"application/yaml"
-            | b"application/x-yaml"
-            | b"text/yaml"
-            | b"text/x-yaml"
-            | b"text/plain"
-            | b"application/octet-stream",
-        ) => {
+        Some(b"multipart/form-data") => multipart(ctx, request, of.0).await,
+        media if media.is_none_or(|media| of.1.contains(&media)) => {
             let Body(strategy) = Body::from_request(request, ctx).await?;
             Ok((strategy, None))
         }
-        Some(other) => {
+        other => {
+            let other = other.unwrap_or_default();
             let mut detail = format!(
-                "the body must be application/yaml or multipart/form-data, not {}",
+                "the body must be {} or multipart/form-data, not {}",
+                String::from_utf8_lossy(of.1.first().copied().unwrap_or_default()),
                 String::from_utf8_lossy(other).chars().filter(|c| !c.is_control()).collect::<String>()
             );
             if other == b"application/x-www-form-urlencoded" {
@@ -99,7 +118,7 @@ async fn parts(ctx: &Context, request: Request) -> Result<(Bytes, Option<Bytes>)
     }
 }
 
-async fn multipart(ctx: &Context, request: Request) -> Result<(Bytes, Option<Bytes>), Problem> {
+async fn multipart(ctx: &Context, request: Request, text: &str) -> Result<(Bytes, Option<Bytes>), Problem> {
     let mut form = Multipart::from_request(request, ctx)
         .await
         .map_err(|rejection| Problem::plain(rejection.status(), rejection.body_text()))?;
@@ -111,11 +130,11 @@ async fn multipart(ctx: &Context, request: Request) -> Result<(Bytes, Option<Byt
             return Err(Problem::bad_request("there are too many parts; two are expected"));
         }
         let place = match part.name() {
-            Some("strategy") => &mut strategy,
+            Some(name) if name == text => &mut strategy,
             Some("functions") => &mut functions,
             other => {
                 let name = other.unwrap_or_default();
-                let detail = format!("the part {name:?} is not known; the parts are strategy and functions");
+                let detail = format!("the part {name:?} is not known; the parts are {text} and functions");
                 return Err(Problem::bad_request(detail));
             }
         };
@@ -126,7 +145,7 @@ async fn multipart(ctx: &Context, request: Request) -> Result<(Bytes, Option<Byt
     }
     match strategy {
         Some(strategy) => Ok((strategy, functions)),
-        None => Err(Problem::bad_request("the part `strategy` is missing")),
+        None => Err(Problem::bad_request(format!("the part `{text}` is missing"))),
     }
 }
 

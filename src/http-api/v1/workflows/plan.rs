@@ -2,17 +2,17 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use axum::{Json, extract::State, http::StatusCode};
+use axum::{
+    Json,
+    extract::{Request, State},
+    http::StatusCode,
+};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::{
-    Context,
-    context::PATIENCE,
-    extract::{Body, Query},
-    problem::Problem,
-    scope::Scope,
+    Context, context::PATIENCE, extract::Query, problem::Problem, scope::Scope, v1::releases::upload,
 };
 use domain::{
     placement::{NodeAreas, Nodes},
@@ -25,7 +25,7 @@ use protocol::api::{self, PlannedNode, PlannedPart, RefusedNodes, WorkflowPlan};
 /// Nodes that are named for one reason.
 const MAX_NAMED: usize = 10;
 
-/// Parts that come nowhere of which it is told why.
+/// Parts that can't run of which it is told why.
 const MAX_EXPLAINED: usize = 100;
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -55,7 +55,7 @@ pub(super) async fn handle(
     State(ctx): State<Context>,
     caller: Scope,
     Query(parameters): Query<Parameters>,
-    Body(body): Body,
+    request: Request,
 ) -> Result<Json<WorkflowPlan>, Problem> {
     let scope = caller.acting_for(&ctx.view().tenants, parameters.tenant.as_deref())?;
     let settings = Arc::clone(&ctx.settings);
@@ -63,7 +63,10 @@ pub(super) async fn handle(
         None => settings.placement.strategy,
         Some(name) => Strategy::named(name).ok_or_else(|| Problem::bad_request(unknown_strategy()))?,
     };
-    let read = ctx.in_turn(move || Workflow::read(&body, &settings.placement.function_types)).await?;
+    // Memory for what is read is what uploads have.
+    let body = upload::read_workflow(&ctx, request).await?;
+    let read =
+        ctx.in_turn(move || Workflow::read(&body.strategy, &settings.placement.function_types)).await?;
     let (workflow, odd) = read.map_err(|faults| invalid(&faults))?;
     let asked = Asked { workflow, strategy, seed: parameters.seed.unwrap_or_else(rand::random), scope };
     let (seen, now) = (Arc::clone(&ctx.view().children), ctx.engine.clock().now());
@@ -96,7 +99,7 @@ impl Asked {
         let mut placer = Placer::new(&nodes.all, &areas, self.strategy, None);
         let mut chance = StdRng::seed_from_u64(self.seed.into());
         let (resources, functions) = place_all(&self.workflow, &mut placer, || chance.random());
-        let mut shown = Shown { state, nodes: &nodes, placer, refused: BTreeMap::new() };
+        let mut shown = Shown { state, nodes: &nodes, placer, explained: 0 };
         let Workflow { functions: all, resources: all_resources, .. } = &self.workflow;
         WorkflowPlan {
             strategy: self.strategy.name().to_owned(),
@@ -122,8 +125,8 @@ struct Shown<'n> {
     state: &'n Snapshot,
     nodes: &'n Nodes,
     placer: Placer<'n>,
-    /// By what is required: it was told already.
-    refused: BTreeMap<Requirements, Vec<RefusedNodes>>,
+    /// Parts of which it was told why they can't run.
+    explained: usize,
 }
 
 impl Shown<'_> {
@@ -139,12 +142,10 @@ impl Shown<'_> {
     }
 
     fn why_not(&mut self, requirements: &Requirements) -> Vec<RefusedNodes> {
-        if let Some(told) = self.refused.get(requirements) {
-            return told.clone();
-        }
-        if self.refused.len() >= MAX_EXPLAINED {
+        if self.explained >= MAX_EXPLAINED {
             return Vec::new();
         }
+        self.explained += 1;
         let mut by_reason: BTreeMap<String, RefusedNodes> = BTreeMap::new();
         for (at, why) in self.placer.why_not(requirements) {
             let reason = why.to_string();
@@ -157,7 +158,6 @@ impl Shown<'_> {
         }
         let mut all: Vec<RefusedNodes> = by_reason.into_values().collect();
         all.sort_by_key(|of| std::cmp::Reverse(of.count));
-        self.refused.insert(requirements.clone(), all.clone());
         all
     }
 

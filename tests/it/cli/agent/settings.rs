@@ -303,6 +303,10 @@ fn every_fault_of_the_settings_is_said_at_once_and_no_secret_with_it() {
     }
     let both = set(&[("agent.at", "1,2"), ("agent.area_file", "area.json")]).unwrap_err();
     assert!(both.contains("agent.at: and agent.area_file both say where it is"), "{both}");
+    let node =
+        set(&[("node.placements", "true"), ("node.memory", "512"), ("node.resources", "disk")]).unwrap_err();
+    assert!(node.contains("node.memory: it is at least 1MiB"), "{node}");
+    assert!(node.contains("node.resources: there is no \"disk\"; there are file-log, http-egress"), "{node}");
 }
 
 #[test]
