@@ -4,7 +4,7 @@
 pub mod children;
 mod names;
 pub mod parent;
-pub mod placement;
 pub mod plan;
 pub mod release;
 pub mod traffic;
+pub mod workflows;

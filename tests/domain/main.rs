@@ -22,3 +22,4 @@ mod release;
 #[path = "../shared/releases.rs"]
 mod releases;
 mod traffic;
+mod workflows;

@@ -12,7 +12,7 @@ use super::{
     stages,
     state::{Release, Snapshot, State},
 };
-use crate::{children, traffic};
+use crate::{children, traffic, workflows};
 use model::{Now, ReleaseKey};
 
 impl State {
@@ -27,6 +27,7 @@ impl State {
             Change::Parent(change) => parent::apply(self, change),
             Change::Analysis(change) => analysis::apply(self, change),
             Change::Traffic(change) => traffic::apply(&mut self.shared.traffic, change),
+            Change::Workflows(change) => workflows::apply(&mut self.shared.workflows, change),
         }
         self.revise(change);
         if let Some(release) = change.release() {

@@ -1,7 +1,7 @@
 //! What is stored, published and shown as the audit trail: every way in which the state changes.
 
 use super::{analysis, lifecycle, members, parent, rollout, stages};
-use crate::{children, traffic};
+use crate::{children, traffic, workflows};
 use model::{ChildKey, ReleaseKey};
 
 /// One change of the state, by what it is about. Applying it can't fail.
@@ -16,13 +16,15 @@ pub enum Change {
     Analysis(analysis::Change),
     /// Of routers. It stands in the trail of a release, and changes nothing of that.
     Traffic(traffic::Change),
+    /// Of workflows, which have no release.
+    Workflows(workflows::Change),
 }
 
 impl Change {
     /// The release it belongs to.
     pub const fn release(&self) -> Option<ReleaseKey> {
         match self {
-            Self::Children(_) | Self::Traffic(_) => None,
+            Self::Children(_) | Self::Traffic(_) | Self::Workflows(_) => None,
             Self::Lifecycle(change) => Some(change.release()),
             Self::Rollout(change) => Some(change.release()),
             Self::Stages(change) => Some(change.release()),
@@ -42,7 +44,8 @@ impl Change {
             | Self::Stages(_)
             | Self::Members(_)
             | Self::Parent(_)
-            | Self::Analysis(_) => self.release(),
+            | Self::Analysis(_)
+            | Self::Workflows(_) => self.release(),
         }
     }
 
@@ -52,10 +55,19 @@ impl Change {
             Self::Children(change) => change.child(),
             Self::Members(change) => change.child(),
             Self::Traffic(change) => Some(change.child()),
-            Self::Lifecycle(_) | Self::Rollout(_) | Self::Stages(_) | Self::Parent(_) | Self::Analysis(_) => {
-                None
-            }
+            Self::Lifecycle(_)
+            | Self::Rollout(_)
+            | Self::Stages(_)
+            | Self::Parent(_)
+            | Self::Analysis(_)
+            | Self::Workflows(_) => None,
         }
+    }
+}
+
+impl From<workflows::Change> for Change {
+    fn from(change: workflows::Change) -> Self {
+        Self::Workflows(change)
     }
 }
 

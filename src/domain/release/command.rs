@@ -9,7 +9,7 @@ use super::{
 use crate::{
     children,
     plan::{Advice, Lacks},
-    traffic,
+    traffic, workflows,
 };
 use language::{Group, Strategy};
 use model::{ChildId, ChildKey, Exclusion, ReleaseId, ReleaseKey};
@@ -25,6 +25,7 @@ pub enum Command {
     Parent(parent::Command),
     Analysis(analysis::Command),
     Traffic(traffic::Command),
+    Workflows(workflows::Command),
 
     /// A command about a release by somebody who has seen it with one of these tags. If none is the current one, it is refused with
     /// [`Refusal::Changed`], and nothing happens; one that stops it is done unless somebody acted since.
@@ -176,6 +177,10 @@ pub enum Refusal {
 
     #[error("release {0} exists with another content: choose another id")]
     IdTaken(ReleaseId),
+    #[error("there is a workflow {0} already: stop it first, or choose another name")]
+    WorkflowTaken(String),
+    #[error("there is no workflow {0}")]
+    UnknownWorkflow(String),
     #[error("id {id} could be confused with an offer of release {other}: choose another id")]
     IdAmbiguous { id: ReleaseId, other: ReleaseId },
     #[error(

@@ -63,7 +63,8 @@ impl Fault {
             | Change::Stages(_)
             | Change::Parent(_)
             | Change::Analysis(_)
-            | Change::Traffic(_) => None,
+            | Change::Traffic(_)
+            | Change::Workflows(_) => None,
         })?;
         Some(Self::of(state, release, child, verb, changes))
     }

@@ -101,7 +101,8 @@ impl News {
             | Change::Members(_)
             | Change::Parent(_)
             | Change::Analysis(_)
-            | Change::Traffic(_) => Self::None,
+            | Change::Traffic(_)
+            | Change::Workflows(_) => Self::None,
         }
     }
 }

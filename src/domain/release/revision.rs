@@ -116,7 +116,11 @@ const fn is_act(change: &Change) -> bool {
         Change::Parent(change) => {
             matches!(change, parent::Change::Held { .. } | parent::Change::FailuresAccepted { .. })
         }
-        Change::Analysis(_) | Change::Children(_) | Change::Members(_) | Change::Traffic(_) => false,
+        Change::Analysis(_)
+        | Change::Children(_)
+        | Change::Members(_)
+        | Change::Traffic(_)
+        | Change::Workflows(_) => false,
     }
 }
 
@@ -168,6 +172,6 @@ pub const fn is_decided_on(change: &Change) -> bool {
             analysis::Change::VerdictGiven { .. } | analysis::Change::Extended { .. } => true,
             analysis::Change::Began { .. } | analysis::Change::Looked { .. } => false,
         },
-        Change::Children(_) | Change::Members(_) | Change::Traffic(_) => false,
+        Change::Children(_) | Change::Members(_) | Change::Traffic(_) | Change::Workflows(_) => false,
     }
 }

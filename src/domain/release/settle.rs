@@ -94,7 +94,8 @@ const fn may_move_queue(change: &Change) -> bool {
         | Change::Stages(_)
         | Change::Members(_)
         | Change::Analysis(_)
-        | Change::Traffic(_) => false,
+        | Change::Traffic(_)
+        | Change::Workflows(_) => false,
     }
 }
 
@@ -170,7 +171,8 @@ impl Freed {
             | Change::Stages(_)
             | Change::Parent(_)
             | Change::Analysis(_)
-            | Change::Traffic(_) => Self::Nobody,
+            | Change::Traffic(_)
+            | Change::Workflows(_) => Self::Nobody,
         }
     }
 }

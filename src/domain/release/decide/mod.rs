@@ -24,7 +24,7 @@ use super::{
     rollout, stages,
     state::State,
 };
-use crate::traffic;
+use crate::{traffic, workflows};
 use model::Now;
 
 /// Decides one command.
@@ -38,6 +38,7 @@ pub fn decide(state: &State, seen: &dyn LastSeen, command: &Command, now: Now) -
         Command::Parent(command) => parent::decide(state, seen, command, now),
         Command::Analysis(command) => analysis::decide(state, command, now),
         Command::Traffic(command) => traffic::decide(state, command, now),
+        Command::Workflows(command) => workflows::decide(state, seen, command, now),
         Command::Tick => tick::decide(state, seen, now),
         Command::Guarded { release, tags, then } => guarded(state, release, tags, then)
             .map_or_else(Decision::from, |()| decide(state, seen, then, now)),

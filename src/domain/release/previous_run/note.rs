@@ -104,7 +104,8 @@ impl<'c> Timing<'c> {
             | Change::Stages(_)
             | Change::Parent(_)
             | Change::Analysis(_)
-            | Change::Traffic(_) => Self::No,
+            | Change::Traffic(_)
+            | Change::Workflows(_) => Self::No,
         }
     }
 }

@@ -102,7 +102,8 @@ pub(in crate::release) fn again(state: &State, changes: &[Change], now: Now) -> 
         | Change::Stages(_)
         | Change::Parent(_)
         | Change::Analysis(_)
-        | Change::Traffic(_) => None,
+        | Change::Traffic(_)
+        | Change::Workflows(_) => None,
     };
     changes.iter().filter_map(follows).collect()
 }

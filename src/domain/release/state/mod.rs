@@ -29,6 +29,7 @@ use super::{assignment::Assignment, releases::Releases, schedule::Schedule, sett
 use crate::{
     children::{Books, Child, Children, Deployment},
     traffic::{Router, Traffic},
+    workflows::Workflows,
 };
 use model::{ChildKey, Now, ReleaseId, ReleaseKey};
 
@@ -51,6 +52,8 @@ pub struct Snapshot {
     pub releases: Releases,
     /// Routers, and the services that they lead.
     pub traffic: Traffic,
+    /// Functions that are kept running, on which machines of children.
+    pub workflows: Workflows,
     pub next_release: u32,
     /// Commands so far.
     pub decided: u64,

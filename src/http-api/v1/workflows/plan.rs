@@ -15,8 +15,8 @@ use crate::{
     Context, context::PATIENCE, extract::Query, problem::Problem, scope::Scope, v1::releases::upload,
 };
 use domain::{
-    placement::{NodeAreas, Nodes},
     release::{command::LastSeen, state::Snapshot},
+    workflows::{NodeAreas, Nodes},
 };
 use model::Now;
 use placement::{Placed, Placer, Requirements, Strategy, Workflow, WorkflowFault, place_all};

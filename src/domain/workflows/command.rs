@@ -1,0 +1,44 @@
+//! What is asked about workflows.
+
+use std::sync::Arc;
+
+use super::Phase;
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// `chance`: where draws begin.
+    Start {
+        new: Box<NewWorkflow>,
+        chance: u64,
+    },
+    Stop {
+        id: String,
+    },
+    /// The whole of what runs on a node.
+    Report {
+        child: String,
+        told: Vec<Told>,
+    },
+    /// Time has passed: parts that wait are tried again, and nodes that are gone are looked for.
+    Look {
+        chance: u64,
+    },
+}
+
+/// A workflow that is to be started.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewWorkflow {
+    pub id: String,
+    pub definition: Arc<placement::Workflow>,
+    pub archive: Option<[u8; 32]>,
+    /// A UUID for each part, resources first.
+    pub logical: Vec<Box<str>>,
+    pub by: String,
+}
+
+/// An instance, as its node says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    pub id: Box<str>,
+    pub phase: Phase,
+}

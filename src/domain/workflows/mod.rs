@@ -1,0 +1,216 @@
+//! Workflows that are kept running: which instance of which part is to run on which node, and what nodes say that runs.
+//!
+//! ```text
+//! start ─▶ Started + Placed, one for each part that a node may run; the others wait
+//! stop  ─▶ Stopping + Left, one for each instance ─▶ report without them ─▶ Gone ─▶ Removed, with the last
+//! report ─▶ Seen, where an instance is in another phase than before; Gone, where one that is to end runs no more
+//! look   ─▶ Placed for parts that wait; Lost for instances whose node is nobody's any more
+//! ```
+//!
+//! A node is told the whole of what it is to run, again and again, and says the whole of what runs there. So nothing is lost with a call
+//! that fails, and whatever runs at a node that isn't to is ended by it.
+//!
+//! Invariants, which `tests/domain/workflows.rs` asserts:
+//! - an instance is placed only on a node that may run it at that moment;
+//! - a part has at most one instance that is to run, and gets none while the workflow stops;
+//! - an instance that is to run no more is held until its node says that it doesn't run, or that node is gone for good: until then the
+//!   workflow is there;
+//! - the same report twice changes nothing the second time, and a report touches the instances of its node alone.
+
+mod apply;
+mod change;
+mod command;
+mod decide;
+mod nodes;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+pub use self::{
+    apply::apply,
+    change::Change,
+    command::{Command, NewWorkflow, Told},
+    decide::decide,
+    nodes::{NodeAreas, Nodes},
+};
+use model::{ChildKey, Now, pages::Pages};
+use placement::Requirements;
+
+/// Most workflows.
+pub const MAX_WORKFLOWS: usize = 10_000;
+
+/// Most functions and resources of all workflows together.
+pub const MAX_PARTS: usize = 200_000;
+
+/// Parts, and nodes, on a page.
+const ON_A_PAGE: usize = 15;
+
+/// The number of a workflow; none is given twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkflowKey(pub u32);
+
+/// The number of a part of a workflow; none is given twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PartKey(pub u32);
+
+/// A workflow that is to run, or that is stopping.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Workflow {
+    pub key: WorkflowKey,
+    /// With its tenant, as ids of releases are.
+    pub id: String,
+    pub definition: Arc<placement::Workflow>,
+    /// The digest of the archive that has its functions.
+    pub archive: Option<[u8; 32]>,
+    /// The number of its first part: resources come first, then functions, each in their order.
+    pub first: PartKey,
+    pub since: Now,
+    pub by: String,
+    pub is_stopping: bool,
+}
+
+/// A function or a resource of a workflow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    pub workflow: WorkflowKey,
+    /// What it is called whichever node runs it: a UUID.
+    pub logical: Box<str>,
+    /// The instance that is to run; none: no node may run it now.
+    pub instance: Option<Instance>,
+    /// Those that are to end, and of which it isn't known that they have.
+    pub leaving: Vec<Instance>,
+    /// How many instances it has had.
+    pub placed: u32,
+}
+
+/// A part on a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instance {
+    /// Another one than of each other instance: a UUID.
+    pub id: Box<str>,
+    pub node: ChildKey,
+    pub phase: Phase,
+}
+
+/// How far an instance is, as its node says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Phase {
+    /// The node hasn't said anything of it.
+    Placed,
+    Starting,
+    Running,
+    /// It can't be started, or doesn't run any more: why.
+    Failed(Box<str>),
+}
+
+/// All workflows. A copy shares nearly everything with the original.
+#[derive(Debug, Clone, Default)]
+pub struct Workflows {
+    by_id: BTreeMap<String, Arc<Workflow>>,
+    ids: BTreeMap<WorkflowKey, String>,
+    parts: Pages<Option<Arc<Part>>, ON_A_PAGE>,
+    /// By node: parts that have an instance there, which is to run or to end.
+    on_node: Pages<Option<Arc<BTreeSet<PartKey>>>, ON_A_PAGE>,
+    parts_count: usize,
+    waiting: usize,
+    next: u32,
+    next_part: u32,
+    /// The node that was chosen last.
+    last: Option<ChildKey>,
+}
+
+impl Workflow {
+    /// Its parts with what they require, in the order of their numbers.
+    pub fn parts(&self) -> impl Iterator<Item = (PartKey, &str, &Requirements)> {
+        let resources = self.definition.resources.iter().map(|one| (&*one.name, &one.requirements));
+        let functions = self.definition.functions.iter().map(|one| (&*one.name, &one.requirements));
+        let numbers = (self.first.0..).map(PartKey);
+        numbers.zip(resources.chain(functions)).map(|(key, (name, requirements))| (key, name, requirements))
+    }
+
+    /// What a part of it requires.
+    #[must_use]
+    pub fn requirements(&self, part: PartKey) -> Option<&Requirements> {
+        let at = part.0.checked_sub(self.first.0)? as usize;
+        let resources = &self.definition.resources;
+        match resources.get(at) {
+            Some(resource) => Some(&resource.requirements),
+            None => Some(&self.definition.functions.get(at - resources.len())?.requirements),
+        }
+    }
+
+    /// How many parts it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.definition.resources.len() + self.definition.functions.len()
+    }
+
+    /// Never: it has a function at least.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Part {
+    /// Whether it is to run somewhere and no node may run it.
+    fn waits(&self, workflow: &Workflow) -> bool {
+        self.instance.is_none() && !workflow.is_stopping
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = ChildKey> {
+        self.instance.iter().chain(&self.leaving).map(|instance| instance.node)
+    }
+}
+
+impl Workflows {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    #[must_use]
+    pub fn get(&self, id: &str) -> Option<&Arc<Workflow>> {
+        self.by_id.get(id)
+    }
+
+    #[must_use]
+    pub fn by_key(&self, key: WorkflowKey) -> Option<&Arc<Workflow>> {
+        self.get(self.ids.get(&key)?)
+    }
+
+    /// In the order of their ids.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Workflow>> {
+        self.by_id.values()
+    }
+
+    #[must_use]
+    pub fn part(&self, key: PartKey) -> Option<&Arc<Part>> {
+        self.parts.get(key.0 as usize)?.as_ref()
+    }
+
+    /// How many parts are to run and can't.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Parts that have an instance on a node, whether it is to run or to end.
+    pub fn on_node(&self, node: ChildKey) -> impl Iterator<Item = (PartKey, &Arc<Part>)> {
+        let on_node = self.on_node.get(node.0 as usize).and_then(Option::as_ref);
+        on_node.into_iter().flat_map(|parts| parts.iter()).filter_map(|key| Some((*key, self.part(*key)?)))
+    }
+
+    /// Nodes that have, or had, an instance of something.
+    pub fn nodes(&self) -> impl Iterator<Item = ChildKey> {
+        self.on_node.from(0).filter(|(_, parts)| parts.is_some()).map(|(at, _)| ChildKey(at as u32))
+    }
+}
