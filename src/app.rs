@@ -23,6 +23,7 @@ use engine::{
 use http_api::{Context, address::Proxies, auth, context, host::Hosts, serve, service_area::ServiceArea};
 use language::{Site, functions};
 use metrics_providers::provider::Registry;
+use placement::FunctionTypes;
 use store::{StoreError, options::OpenOptions, url};
 
 use protocol::ab_releases::Registrations;
@@ -68,8 +69,8 @@ pub struct Options {
     pub max_waiters: usize,
     /// The templates and providers that strategies may name.
     pub site: Site,
-    /// How functions of workflows are placed.
-    pub placement: context::Placement,
+    /// Which runtime runs which type of functions of workflows.
+    pub function_types: FunctionTypes,
     /// Routers that it leads by itself.
     pub routers: Vec<LedRouter>,
     /// What releases of services may name, beside what calls register.
@@ -114,7 +115,7 @@ impl Options {
             max_wait: http_api::child::MAX_WAIT,
             max_waiters: http_api::child::MAX_WAITERS,
             site: Site::default(),
-            placement: context::Placement::default(),
+            function_types: FunctionTypes::default(),
             routers: Vec::new(),
             registered: Registrations::default(),
             page: page::Settings::default(),
@@ -206,7 +207,7 @@ fn serve_on(
         max_wait: options.max_wait,
         max_waiters: options.max_waiters.min(options.max_connections / 2),
         site: options.site,
-        placement: options.placement,
+        function_types: options.function_types,
         service_area,
     };
     let ctx = Context::new(started.engine.clone(), settings, options.forwarding, stop.clone());

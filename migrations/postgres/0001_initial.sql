@@ -250,6 +250,24 @@ CREATE TABLE router_orders (
     PRIMARY KEY (child_key, place)
 );
 
+CREATE TABLE workflows (
+    workflow_key bigint PRIMARY KEY,
+    id           text NOT NULL UNIQUE,
+    archive      bytea NOT NULL,
+    definition   text NOT NULL,
+    detail       text NOT NULL
+);
+
+CREATE TABLE workflow_parts (
+    part_key     bigint PRIMARY KEY,
+    workflow_key bigint NOT NULL,
+    detail       text NOT NULL
+);
+
+-- Parts go with their workflow, and archives stay while one refers to them.
+CREATE INDEX workflow_parts_by_workflow ON workflow_parts (workflow_key);
+CREATE INDEX workflows_by_archive ON workflows (archive);
+
 CREATE TABLE traffic_history (
     seq         bigint NOT NULL,
     idx         bigint NOT NULL,

@@ -209,6 +209,24 @@ CREATE TABLE router_orders (
     PRIMARY KEY (child_key, place)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE workflows (
+    workflow_key INTEGER PRIMARY KEY,
+    id           TEXT NOT NULL UNIQUE,
+    archive      BLOB NOT NULL,
+    definition   TEXT NOT NULL,
+    detail       TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE workflow_parts (
+    part_key     INTEGER PRIMARY KEY,
+    workflow_key INTEGER NOT NULL,
+    detail       TEXT NOT NULL
+) STRICT;
+
+-- Parts go with their workflow, and archives stay while one refers to them.
+CREATE INDEX workflow_parts_by_workflow ON workflow_parts (workflow_key);
+CREATE INDEX workflows_by_archive ON workflows (archive);
+
 CREATE TABLE traffic_history (
     seq         INTEGER NOT NULL,
     idx         INTEGER NOT NULL,

@@ -28,6 +28,7 @@ use http_api::{
 use language::Site;
 use metrics_providers::provider::Registry;
 use model::Secret;
+use placement::FunctionTypes;
 use store::options::OpenOptions;
 
 /// Run the release manager.
@@ -154,6 +155,7 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
             stage_deadline: config.deadlines.stage,
             undo_deadline: config.deadlines.undo,
             absence: Absences::of_all(config.deadlines.absence),
+            placement: config.placement.strategy,
             max_children: config.limits.max_children,
             max_open_releases: config.limits.max_open_releases,
             max_adopted: config.limits.max_adopted,
@@ -180,7 +182,7 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
         max_wait: config.limits.max_wait,
         max_waiters: config.limits.max_waiters,
         site: site(config)?,
-        placement: config.placement.placement(),
+        function_types: FunctionTypes(config.placement.function_types.clone()),
         routers: routers(config)?,
         registered: config.services.registered()?,
         page: page::Settings {

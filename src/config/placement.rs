@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ::placement::{FunctionTypes, Strategy};
-use http_api::context;
+use ::placement::Strategy;
 
 use super::{
     section::{Field, Section},
@@ -15,14 +14,6 @@ pub struct Placement {
     pub strategy: Strategy,
     /// Which runtime runs functions of which type.
     pub function_types: BTreeMap<String, String>,
-}
-
-impl Placement {
-    #[must_use]
-    pub fn placement(&self) -> context::Placement {
-        let function_types = FunctionTypes(self.function_types.clone());
-        context::Placement { strategy: self.strategy, function_types }
-    }
 }
 
 impl Section for Placement {

@@ -121,6 +121,7 @@ fn about(command: &Command) -> About<'_> {
         Command::Analysis(analysis::Command::Looked(_))
         | Command::Children(_)
         | Command::Traffic(_)
+        | Command::Workflows(_)
         | Command::Tick
         | Command::Recalled { .. }
         | Command::RecalledPart { .. } => About::NoRelease,

@@ -27,17 +27,24 @@ use domain::{
         state::{KeptCover, Release, ReleaseRecord, Snapshot, State},
     },
     traffic::Router,
+    workflows::{Part, Workflow, WorkflowKey},
 };
 use model::{ChildId, ChildKey, ChildKind, ChildStatus, Now, Outcome, ReleaseId, ReleaseKey, StageStatus};
 use store::{
     Loader, ReleaseHead, StoreError,
     rows::{
         AnalysisRunRow, AssignmentRow, ChildRow, DeploymentRow, LedServiceRow, MembersRow, OutboxRow,
-        PointerRow, ReleaseRow, RouterOrderRow, RouterRow, SettingRow, StageResultRow,
+        PointerRow, ReleaseRow, RouterOrderRow, RouterRow, SettingRow, StageResultRow, WorkflowPartRow,
+        WorkflowRow,
     },
 };
 
-fn digest(table: &'static str, key: u32, column: &'static str, bytes: &[u8]) -> Result<[u8; 32], StoreError> {
+pub(super) fn digest(
+    table: &'static str,
+    key: u32,
+    column: &'static str,
+    bytes: &[u8],
+) -> Result<[u8; 32], StoreError> {
     bytes.try_into().map_err(|_| bad(table, key, column, "not 32 bytes"))
 }
 
@@ -47,6 +54,7 @@ pub(super) struct Loading {
     state: State,
     releases: BTreeMap<ReleaseKey, Building>,
     routers: BTreeMap<ChildKey, Router>,
+    workflows: BTreeMap<WorkflowKey, (Workflow, Vec<Arc<Part>>)>,
     beside: Beside,
 }
 
@@ -62,7 +70,13 @@ pub(super) struct Beside {
 
 impl Loading {
     pub fn new(state: State) -> Self {
-        Self { state, releases: BTreeMap::new(), routers: BTreeMap::new(), beside: Beside::default() }
+        Self {
+            state,
+            releases: BTreeMap::new(),
+            routers: BTreeMap::new(),
+            workflows: BTreeMap::new(),
+            beside: Beside::default(),
+        }
     }
 
     /// The state, complete.
@@ -74,6 +88,9 @@ impl Loading {
         }
         for (child, router) in self.routers {
             self.state.hold_router(child, router);
+        }
+        for (workflow, parts) in self.workflows.into_values() {
+            self.state.hold_workflow(workflow, parts);
         }
         self.state.recheck_all(served_ms);
         (self.state, self.beside)
@@ -199,6 +216,20 @@ impl Loader for Loading {
             }
             Err(error) => self.beside.unreadable.push(error),
         }
+        Ok(())
+    }
+
+    fn workflow(&mut self, row: WorkflowRow) -> Result<(), StoreError> {
+        let workflow = json_columns::workflows::workflow(row)?;
+        self.workflows.insert(workflow.key, (workflow, Vec::new()));
+        Ok(())
+    }
+
+    fn workflow_part(&mut self, row: WorkflowPartRow) -> Result<(), StoreError> {
+        let (_, part) = json_columns::workflows::part(&row)?;
+        let none = || bad("workflow_parts", row.part_key, "workflow_key", "there is no such workflow");
+        let (_, parts) = self.workflows.get_mut(&part.workflow).ok_or_else(none)?;
+        parts.push(Arc::new(part));
         Ok(())
     }
 }

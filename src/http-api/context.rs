@@ -18,7 +18,7 @@ use super::{address::Proxies, auth, joins::Joins, service_area::ServiceArea, v1:
 use engine::{Engine, EngineError, parent::forward::Forwarding, view::View};
 use language::{Site, functions};
 use model::{ManagerInstant, TenantName};
-use placement::{FunctionTypes, Strategy};
+use placement::FunctionTypes;
 use protocol::ManagerTime;
 
 /// How long a caller waits for a commit before it is told to try again.
@@ -60,17 +60,10 @@ pub struct Settings {
     pub max_waiters: usize,
     /// What strategies may name.
     pub site: Site,
-    /// How functions of workflows are placed.
-    pub placement: Placement,
+    /// Which runtime runs which type of functions of workflows.
+    pub function_types: FunctionTypes,
     /// Children elsewhere are warned of; `None`: it is not known.
     pub service_area: Option<Arc<ServiceArea>>,
-}
-
-/// How functions of workflows are placed.
-#[derive(Debug, Clone, Default)]
-pub struct Placement {
-    pub strategy: Strategy,
-    pub function_types: FunctionTypes,
 }
 
 /// Shared by all handlers. Each request clones it, so it is one pointer: clones of what it holds would cost more than

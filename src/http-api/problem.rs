@@ -41,6 +41,8 @@ fn refused(refusal: &Refusal) -> (StatusCode, &'static str) {
         Refusal::LeadsNoRouter(_) => (StatusCode::NOT_FOUND, "unknown-router"),
         Refusal::UnknownService { .. } => (StatusCode::NOT_FOUND, "unknown-service"),
         Refusal::UnknownRelease(_) => (StatusCode::NOT_FOUND, "unknown-release"),
+        Refusal::UnknownWorkflow(_) => (StatusCode::NOT_FOUND, "unknown-workflow"),
+        Refusal::WorkflowTaken(_) => (StatusCode::CONFLICT, "workflow-taken"),
         Refusal::NeverOffered { .. } => (StatusCode::NOT_FOUND, "never-offered"),
         Refusal::NoPart { .. } => (StatusCode::NOT_FOUND, "no-part"),
         Refusal::NotAReport(_) => (StatusCode::BAD_REQUEST, "bad-request"),

@@ -6,7 +6,7 @@ use super::{
         AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, LeaseRow,
         LedServiceRow, MembersRow, OutboxRow, PointerRow, PrecedentRow, RegisteredRow, ReleaseRow,
         RouterOrderRow, RouterRow, ServiceReleaseRow, SettingRow, StageResultRow, TenantRow,
-        TrafficHistoryRow, UserRow, Writes,
+        TrafficHistoryRow, UserRow, WorkflowPartRow, WorkflowRow, Writes,
     },
     schema::every_table,
     session::{Arg, Columns, Session},
@@ -87,7 +87,9 @@ pub(crate) async fn load(session: &mut dyn Session, loader: &mut dyn Loader) -> 
     each(session, PointerRow::SELECT, |row: PointerRow| loader.pointer(row)).await?;
     each(session, RouterRow::SELECT, |row: RouterRow| loader.router(row)).await?;
     each(session, LedServiceRow::SELECT, |row: LedServiceRow| loader.led_service(row)).await?;
-    each(session, RouterOrderRow::SELECT, |row: RouterOrderRow| loader.router_order(row)).await
+    each(session, RouterOrderRow::SELECT, |row: RouterOrderRow| loader.router_order(row)).await?;
+    each(session, WorkflowRow::SELECT, |row: WorkflowRow| loader.workflow(row)).await?;
+    each(session, WorkflowPartRow::SELECT, |row: WorkflowPartRow| loader.workflow_part(row)).await
 }
 
 macro_rules! any_row {

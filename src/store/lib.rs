@@ -57,6 +57,7 @@ use rows::{
     AnalysisRunRow, AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow, LedServiceRow,
     MembersRow, OutboxRow, OverRow, PointerRow, PrecedentRow, RegisteredRow, ReleaseRow, RouterOrderRow,
     RouterRow, ServiceReleaseRow, SettingRow, StageResultRow, TrafficHistoryRow, UserRow, WallMs,
+    WorkflowPartRow, WorkflowRow,
 };
 
 /// A lease that was not renewed for this long may be taken by another manager; its holder has stopped answering.
@@ -130,6 +131,9 @@ pub trait Loader: Send {
     fn led_service(&mut self, row: LedServiceRow) -> Result<(), StoreError>;
     /// In order of key.
     fn router_order(&mut self, row: RouterOrderRow) -> Result<(), StoreError>;
+    fn workflow(&mut self, row: WorkflowRow) -> Result<(), StoreError>;
+    /// In order of key.
+    fn workflow_part(&mut self, row: WorkflowPartRow) -> Result<(), StoreError>;
 }
 
 /// What the engine remembers of every release, over or not.

@@ -368,6 +368,29 @@ pub struct TrafficHistoryRow {
     pub detail: String,
 }
 
+/// `workflows`: functions and resources that are kept running. Primary key `workflow_key`, and `id` is unique.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkflowRow {
+    pub workflow_key: u32,
+    pub id: String,
+    /// Names an `archives` row; empty: it has no functions of its own.
+    #[serde(with = "base64_text")]
+    pub archive: Vec<u8>,
+    /// As it was posted: JSON.
+    pub definition: String,
+    /// JSON object: its first part, what runs which type of functions, who started it when, whether it stops.
+    pub detail: String,
+}
+
+/// `workflow_parts`: a function or a resource of a workflow. Primary key `part_key`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkflowPartRow {
+    pub part_key: u32,
+    pub workflow_key: u32,
+    /// JSON object: its logical id, its instances and where they are.
+    pub detail: String,
+}
+
 /// `lease`: a single row; who writes, and how far the writing has got.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseRow {
@@ -392,6 +415,8 @@ macro_rules! writes {
         pub struct Writes {
             /// What they run, and what is known of their routers, goes with them.
             pub children_gone: Vec<u32>,
+            /// Their parts go with them.
+            pub workflows_gone: Vec<u32>,
             $(#[doc = concat!("Rows of `", stringify!($table), "`: ", stringify!($writing), ".")]
             pub $table: Vec<$row>,)*
             /// Updates of `seen_ms` alone: `(child_key, seen_ms)`.

@@ -19,6 +19,7 @@
 //! | `alone` | it is said so, by its key |
 //! | `children` | with the child of its `child_key` |
 //! | `releases` | with the release of its `release_key`, when that leaves the history |
+//! | `workflows` | with the workflow of its `workflow_key` |
 
 /// Hands the list of all tables to a macro.
 macro_rules! every_table {
@@ -57,6 +58,9 @@ macro_rules! every_table {
                 [number, what, at_ms, detail];
             traffic_history TrafficHistory(TrafficHistoryRow) insert alone [seq, idx] from traffic_history
                 [at_ms, child_key, router, service, release_key, detail];
+            workflows Workflow(WorkflowRow) upsert alone [workflow_key] from workflows [id, archive, definition, detail];
+            workflow_parts WorkflowPart(WorkflowPartRow) upsert workflows [part_key] from workflow_parts
+                [workflow_key, detail];
         }
     };
 }

@@ -10,7 +10,7 @@ use super::{
         AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, LeaseRow,
         LedServiceRow, MembersRow, OutboxId, OutboxRow, OverRow, PointerRow, PrecedentRow, RegisteredRow,
         ReleaseRow, RouterOrderRow, RouterRow, ServiceReleaseRow, SettingRow, StageResultRow, TenantRow,
-        TrafficHistoryRow, UserRow, Writes,
+        TrafficHistoryRow, UserRow, WorkflowPartRow, WorkflowRow, Writes,
     },
     schema::{every_part, every_table},
     session::Columns,
@@ -58,6 +58,7 @@ pub(crate) enum Ends {
     Alone,
     WithChildren,
     WithReleases,
+    WithWorkflows,
 }
 
 impl Table {
@@ -312,6 +313,9 @@ macro_rules! ends {
     };
     (releases) => {
         Ends::WithReleases
+    };
+    (workflows) => {
+        Ends::WithWorkflows
     };
 }
 

@@ -155,6 +155,8 @@ impl World {
         let new = NewWorkflow {
             id: name.to_owned(),
             definition: Arc::new(definition),
+            text: text.to_string().into(),
+            types: Arc::default(),
             archive: None,
             logical,
             by: "ann".to_owned(),

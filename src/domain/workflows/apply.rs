@@ -59,12 +59,6 @@ impl Workflows {
         (self.next, self.next_part)
     }
 
-    /// Numbers below these were given, also to what is gone.
-    pub fn skip_to(&mut self, next: u32, next_part: u32) {
-        self.next = self.next.max(next);
-        self.next_part = self.next_part.max(next_part);
-    }
-
     pub(super) fn parts_count(&self) -> usize {
         self.parts_count
     }

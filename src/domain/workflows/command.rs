@@ -30,6 +30,9 @@ pub enum Command {
 pub struct NewWorkflow {
     pub id: String,
     pub definition: Arc<placement::Workflow>,
+    /// The definition as it was posted, and which runtime runs which type of functions.
+    pub text: Arc<str>,
+    pub types: Arc<placement::FunctionTypes>,
     pub archive: Option<[u8; 32]>,
     /// A UUID for each part, resources first.
     pub logical: Vec<Box<str>>,

@@ -50,6 +50,8 @@ fn start(
         key: WorkflowKey(key),
         id: new.id.clone(),
         definition: Arc::clone(&new.definition),
+        text: Arc::clone(&new.text),
+        types: Arc::clone(&new.types),
         archive: new.archive,
         first: PartKey(first),
         since: now,

@@ -36,7 +36,7 @@ pub use self::{
     nodes::{NodeAreas, Nodes},
 };
 use model::{ChildKey, Now, pages::Pages};
-use placement::Requirements;
+use placement::{FunctionTypes, Requirements};
 
 /// Most workflows.
 pub const MAX_WORKFLOWS: usize = 10_000;
@@ -47,11 +47,11 @@ pub const MAX_PARTS: usize = 200_000;
 /// Parts, and nodes, on a page.
 const ON_A_PAGE: usize = 15;
 
-/// The number of a workflow; none is given twice.
+/// The number of a workflow; no other has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkflowKey(pub u32);
 
-/// The number of a part of a workflow; none is given twice.
+/// The number of a part of a workflow; no other has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartKey(pub u32);
 
@@ -62,6 +62,9 @@ pub struct Workflow {
     /// With its tenant, as ids of releases are.
     pub id: String,
     pub definition: Arc<placement::Workflow>,
+    /// The definition as it was posted, and which runtime was to run which type of functions then.
+    pub text: Arc<str>,
+    pub types: Arc<FunctionTypes>,
     /// The digest of the archive that has its functions.
     pub archive: Option<[u8; 32]>,
     /// The number of its first part: resources come first, then functions, each in their order.

@@ -32,7 +32,8 @@ pub(super) fn events<'a>(change: &'a Change, release: &'a Release) -> Vec<Event<
         | Change::Members(_)
         | Change::Parent(_)
         | Change::Analysis(_)
-        | Change::Traffic(_) => Vec::new(),
+        | Change::Traffic(_)
+        | Change::Workflows(_) => Vec::new(),
     }
 }
 

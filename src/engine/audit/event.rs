@@ -316,6 +316,26 @@ pub(super) enum Event<'a> {
         stage_number: u32,
         stage: &'a str,
     },
+    WorkflowStarted {
+        workflow: &'a str,
+    },
+    /// It is to end; it is gone once its nodes say that nothing of it runs.
+    WorkflowStopping {
+        workflow: &'a str,
+    },
+    /// A function or a resource is to run on a node.
+    InstancePlaced {
+        workflow: &'a str,
+        part: &'a str,
+        instance: &'a str,
+        node: &'a str,
+    },
+    /// A node can't run an instance.
+    InstanceFailed {
+        workflow: &'a str,
+        part: &'a str,
+        why: &'a str,
+    },
     /// Who gets what of a service differs, as it is wanted or as it was read back.
     TrafficShifted {
         router: &'a str,

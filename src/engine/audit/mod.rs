@@ -12,6 +12,7 @@ mod stages;
 pub(crate) mod step;
 mod traffic;
 mod words;
+mod workflows;
 
 use serde::Serialize;
 
@@ -159,5 +160,6 @@ fn event<'a>(state: &'a State, change: &'a Change, child_id: &'a str) -> Option<
         Change::Analysis(change) => Some(analysis::event(change, release, release_id)),
         Change::Stages(change) => stages::event(change, release, release_id),
         Change::Traffic(change) => traffic::event(change, child_id),
+        Change::Workflows(change) => workflows::event(change, state),
     }
 }

@@ -18,6 +18,7 @@ mod pause;
 mod release;
 mod summary;
 pub mod traffic;
+pub mod workflows;
 
 pub(crate) use self::{
     analysis::{MeteredForm, RunForm, StandingForm},

@@ -11,6 +11,7 @@ mod parent;
 mod rollout;
 mod stages;
 mod traffic;
+mod workflows;
 
 use std::{
     borrow::Cow,
@@ -65,6 +66,7 @@ pub(super) struct Touched {
     settings: BTreeMap<Cow<'static, str>, String>,
     pointers: Vec<String>,
     traffic: traffic::OfTraffic,
+    workflows: workflows::OfWorkflows,
     /// The first value that has no stored form: then nothing is written.
     unwritable: Option<StoreError>,
 }
@@ -108,7 +110,8 @@ impl Touched {
                 | Change::Stages(_)
                 | Change::Members(_)
                 | Change::Analysis(_)
-                | Change::Traffic(_) => {}
+                | Change::Traffic(_)
+                | Change::Workflows(_) => {}
             }
         }
     }
@@ -161,6 +164,7 @@ impl Touched {
             Change::Parent(change) => self.note_parent(change),
             Change::Analysis(change) => self.note_analysis(change),
             Change::Traffic(change) => self.note_traffic(change),
+            Change::Workflows(change) => self.note_workflows(change),
         }
     }
 
@@ -222,6 +226,7 @@ impl Touched {
         writes.settings = self.settings.into_iter().map(setting).collect();
         writes.pointers = pointer_rows(self.pointers, seq, now);
         self.traffic.write(state, seq, now, &mut writes)?;
+        self.workflows.write(state, &mut writes)?;
         Ok(writes)
     }
 }

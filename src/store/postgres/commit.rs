@@ -13,13 +13,16 @@ use super::{
     error::store_error,
     lease, short,
     statements::{
-        self, GONE_WITH_CHILDREN, IS_EMPTY, STEP_AND_WRITE, STEP_AND_WRITE_MORE, Statements, is_frequent,
+        self, GONE_WITH_CHILDREN, GONE_WITH_WORKFLOWS, IS_EMPTY, STEP_AND_WRITE, STEP_AND_WRITE_MORE,
+        Statements, is_frequent,
     },
 };
 use crate::{
     Pruning, StoreError, bounded,
     check::{self, LeaseCheck},
-    rows::{ArchiveRow, Batch, ChildRow, LeaseRow, OutboxRow, PointerRow, ReleaseRow, WallMs, Writes},
+    rows::{
+        ArchiveRow, Batch, ChildRow, LeaseRow, OutboxRow, PointerRow, ReleaseRow, WallMs, WorkflowRow, Writes,
+    },
     tables::{FromRow, Kind, See, SeeTables, Stored, Table, Value, WriteTables},
     transfer::{Progress, Slices, not_empty},
 };
@@ -90,6 +93,7 @@ fn is_one_statement(writes: &Writes) -> Result<bool, StoreError> {
     writes.show(&mut rare)?;
     Ok(!rare.0
         && writes.children_gone.is_empty()
+        && writes.workflows_gone.is_empty()
         && (writes.children.is_empty() || writes.seen.is_empty())
         && writes.outbox_done.is_empty()
         && writes.pointers_gone.is_empty())
@@ -112,6 +116,13 @@ async fn write_all(conn: &mut PgConnection, batch: &Batch, results_of: u64) -> R
     if !writes.children_gone.is_empty() {
         delete::<ChildRow, _>(conn, gone()).await?;
         for sql in GONE_WITH_CHILDREN.iter().map(String::as_str) {
+            run(conn, sqlx::query(sql).bind(gone().bind_iter())).await?;
+        }
+    }
+    let gone = || writes.workflows_gone.iter().map(|key| i64::from(*key));
+    if !writes.workflows_gone.is_empty() {
+        delete::<WorkflowRow, _>(conn, gone()).await?;
+        for sql in GONE_WITH_WORKFLOWS.iter().map(String::as_str) {
             run(conn, sqlx::query(sql).bind(gone().bind_iter())).await?;
         }
     }

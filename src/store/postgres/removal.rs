@@ -15,7 +15,8 @@ const NEXT: &str = "SELECT release_key FROM releases WHERE state = 'Removed' AND
     ORDER BY release_key LIMIT 1";
 
 const ARCHIVES: &str = "DELETE FROM archives WHERE digest IN (SELECT digest FROM archives AS kept
-        WHERE NOT EXISTS (SELECT 1 FROM releases WHERE archive = kept.digest) LIMIT $1)
+        WHERE NOT EXISTS (SELECT 1 FROM releases WHERE archive = kept.digest)
+        AND NOT EXISTS (SELECT 1 FROM workflows WHERE archive = kept.digest) LIMIT $1)
     AND EXISTS (SELECT 1 FROM lease WHERE epoch = $2)";
 
 const RELEASE: &str = "DELETE FROM releases WHERE release_key = $1 AND state = 'Removed'

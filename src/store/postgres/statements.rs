@@ -40,6 +40,12 @@ pub(super) static GONE_WITH_CHILDREN: LazyLock<Vec<String>> = LazyLock::new(|| {
     ending(Ends::WithChildren).map(gone).collect()
 });
 
+/// Removes what goes with the workflows whose keys are in the array `$1`.
+pub(super) static GONE_WITH_WORKFLOWS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let gone = |table: &Table| format!("DELETE FROM {} WHERE workflow_key = ANY ($1::bigint[])", table.name);
+    ending(Ends::WithWorkflows).map(gone).collect()
+});
+
 /// Removes rows that go with one release: key, limit, epoch.
 pub(super) static GONE_WITH_RELEASE: LazyLock<Vec<String>> = LazyLock::new(|| {
     let gone = |table: &Table| {
@@ -167,7 +173,11 @@ fn step_and_write_more() -> String {
 /// Everything above, for the test that prepares each statement.
 pub(super) fn all() -> Vec<&'static str> {
     let each = EACH.iter().flat_map(|table| [table.write.as_str(), table.delete.as_str()]);
-    let gone = GONE_WITH_CHILDREN.iter().chain(GONE_WITH_RELEASE.iter()).map(String::as_str);
+    let gone = GONE_WITH_CHILDREN
+        .iter()
+        .chain(GONE_WITH_WORKFLOWS.iter())
+        .chain(GONE_WITH_RELEASE.iter())
+        .map(String::as_str);
     let others = [STEP_AND_WRITE.as_str(), STEP_AND_WRITE_MORE.as_str(), IS_EMPTY.as_str()];
     each.chain(gone).chain(others).collect()
 }

@@ -11,12 +11,12 @@ use sqlx::{Connection, Row, Sqlite, SqliteConnection, query::Query, sqlite::Sqli
 
 use super::{
     error::store_error,
-    statements::{self, GONE_WITH_CHILDREN, IS_EMPTY, Statements},
+    statements::{self, GONE_WITH_CHILDREN, GONE_WITH_WORKFLOWS, IS_EMPTY, Statements},
 };
 use crate::{
     Pruning, StoreError, bounded,
     check::{self, LeaseCheck},
-    rows::{Batch, ChildRow, LeaseRow, OutboxRow, PointerRow, Writes},
+    rows::{Batch, ChildRow, LeaseRow, OutboxRow, PointerRow, WorkflowRow, Writes},
     tables::{Kind, See, Stored, Value, WriteTables},
     transfer::{Slices, not_empty},
 };
@@ -112,6 +112,12 @@ async fn write(conn: &mut SqliteConnection, writes: &Writes) -> Result<(), Store
     delete::<ChildRow, _>(conn, &writes.children_gone).await?;
     for sql in GONE_WITH_CHILDREN.iter().map(String::as_str) {
         many(conn, sql, &writes.children_gone).await?;
+    }
+    if !writes.workflows_gone.is_empty() {
+        delete::<WorkflowRow, _>(conn, &writes.workflows_gone).await?;
+        for sql in GONE_WITH_WORKFLOWS.iter().map(String::as_str) {
+            many(conn, sql, &writes.workflows_gone).await?;
+        }
     }
     writes.write(&mut Tables(&mut *conn)).await?;
     many(conn, SEEN, &writes.seen).await?;

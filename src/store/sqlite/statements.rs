@@ -23,6 +23,14 @@ pub(super) static GONE_WITH_CHILDREN: LazyLock<Vec<String>> = LazyLock::new(|| {
     ending(Ends::WithChildren).map(gone).collect()
 });
 
+/// Removes what goes with the workflows whose keys are in the JSON text `?1`.
+pub(super) static GONE_WITH_WORKFLOWS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let gone = |table: &Table| {
+        format!("DELETE FROM {} WHERE workflow_key IN (SELECT value FROM jsonb_each(?1))", table.name)
+    };
+    ending(Ends::WithWorkflows).map(gone).collect()
+});
+
 /// Removes rows that go with one release: key, limit, epoch.
 pub(super) static GONE_WITH_RELEASE: LazyLock<Vec<String>> = LazyLock::new(|| {
     let gone = |table: &Table| {
@@ -70,6 +78,10 @@ fn of_table(table: &Table) -> Statements {
 /// Everything above, for the test that prepares each statement.
 pub(super) fn all() -> Vec<&'static str> {
     let each = EACH.iter().flat_map(|table| [table.write.as_str(), table.delete.as_str()]);
-    let gone = GONE_WITH_CHILDREN.iter().chain(GONE_WITH_RELEASE.iter()).map(String::as_str);
+    let gone = GONE_WITH_CHILDREN
+        .iter()
+        .chain(GONE_WITH_WORKFLOWS.iter())
+        .chain(GONE_WITH_RELEASE.iter())
+        .map(String::as_str);
     each.chain(gone).chain([IS_EMPTY.as_str()]).collect()
 }

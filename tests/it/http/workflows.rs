@@ -18,7 +18,7 @@ async fn node(world: &World, name: &str, east: i32, capabilities: Value) -> Stri
 }
 
 fn settings(options: &mut choirmaster::app::Options) {
-    options.placement.function_types.0.insert("RUST_WASM".to_owned(), "wasm".to_owned());
+    options.function_types.0.insert("RUST_WASM".to_owned(), "wasm".to_owned());
 }
 
 async fn plan(world: &World, query: &str, workflow: &Value) -> Value {

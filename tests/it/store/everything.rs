@@ -12,7 +12,8 @@ use store::{
     rows::{
         AnalysisRunRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, LedServiceRow, MembersRow,
         OutboxRow, PointerRow, PrecedentRow, RegisteredRow, ReleaseRow, RouterOrderRow, RouterRow,
-        ServiceReleaseRow, SettingRow, StageResultRow, TrafficHistoryRow, UserRow, Writes,
+        ServiceReleaseRow, SettingRow, StageResultRow, TrafficHistoryRow, UserRow, WorkflowPartRow,
+        WorkflowRow, Writes,
     },
 };
 
@@ -39,6 +40,8 @@ pub struct Everything {
     pub led_services: BTreeMap<(u32, i16), LedServiceRow>,
     pub router_orders: BTreeMap<(u32, i16), RouterOrderRow>,
     pub traffic_history: BTreeMap<(u64, u32), TrafficHistoryRow>,
+    pub workflows: BTreeMap<u32, WorkflowRow>,
+    pub workflow_parts: BTreeMap<u32, WorkflowPartRow>,
 }
 
 impl Everything {
@@ -50,6 +53,10 @@ impl Everything {
             self.routers.remove(key);
             self.led_services.retain(|(child, _), _| child != key);
             self.router_orders.retain(|(child, _), _| child != key);
+        }
+        for key in &writes.workflows_gone {
+            self.workflows.remove(key);
+            self.workflow_parts.retain(|_, part| part.workflow_key != *key);
         }
         self.children.extend(writes.children.iter().map(|row| (row.child_key, row.clone())));
         for (key, seen_ms) in &writes.seen {
@@ -102,6 +109,8 @@ impl Everything {
             .extend(writes.router_orders.iter().map(|row| ((row.child_key, row.place), row.clone())));
         self.traffic_history
             .extend(writes.traffic_history.iter().map(|row| ((row.seq, row.idx), row.clone())));
+        self.workflows.extend(writes.workflows.iter().map(|row| (row.workflow_key, row.clone())));
+        self.workflow_parts.extend(writes.workflow_parts.iter().map(|row| (row.part_key, row.clone())));
     }
 
     /// Reads the store through [`Writer::load`] and every method of [`Reader`]. Archives, and rows of releases that
@@ -117,6 +126,8 @@ impl Everything {
             routers: loaded.routers.clone(),
             led_services: loaded.led_services.clone(),
             router_orders: loaded.router_orders.clone(),
+            workflows: loaded.workflows.clone(),
+            workflow_parts: loaded.workflow_parts.clone(),
             ..Self::default()
         };
         for head in &loaded.heads {
@@ -338,6 +349,8 @@ pub struct Loaded {
     pub routers: BTreeMap<u32, RouterRow>,
     pub led_services: BTreeMap<(u32, i16), LedServiceRow>,
     pub router_orders: BTreeMap<(u32, i16), RouterOrderRow>,
+    pub workflows: BTreeMap<u32, WorkflowRow>,
+    pub workflow_parts: BTreeMap<u32, WorkflowPartRow>,
 }
 
 impl Loaded {
@@ -414,6 +427,14 @@ impl Loader for Loaded {
     }
     fn router_order(&mut self, row: RouterOrderRow) -> Result<(), StoreError> {
         self.router_orders.insert((row.child_key, row.place), row);
+        Ok(())
+    }
+    fn workflow(&mut self, row: WorkflowRow) -> Result<(), StoreError> {
+        self.workflows.insert(row.workflow_key, row);
+        Ok(())
+    }
+    fn workflow_part(&mut self, row: WorkflowPartRow) -> Result<(), StoreError> {
+        self.workflow_parts.insert(row.part_key, row);
         Ok(())
     }
 }

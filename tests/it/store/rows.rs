@@ -10,7 +10,7 @@ use store::{
         AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow,
         LedServiceRow, MembersRow, OutboxRow, PointerRow, PrecedentRow, RegisteredRow, ReleaseRow,
         RouterOrderRow, RouterRow, ServiceReleaseRow, SettingRow, StageResultRow, TenantRow,
-        TrafficHistoryRow, UserRow, Writes,
+        TrafficHistoryRow, UserRow, WorkflowPartRow, WorkflowRow, Writes,
     },
 };
 
@@ -253,6 +253,19 @@ prop_compose! {
     }
 }
 
+prop_compose! {
+    /// Each number has an id of its own.
+    fn any_workflow()(workflow_key in key(), archive in bytes(), definition in text(), detail in text()) -> WorkflowRow {
+        WorkflowRow { workflow_key, id: format!("w{workflow_key}"), archive, definition, detail }
+    }
+}
+
+prop_compose! {
+    fn any_part()(part_key in key(), workflow_key in key(), detail in text()) -> WorkflowPartRow {
+        WorkflowPartRow { part_key, workflow_key, detail }
+    }
+}
+
 fn unique<T: std::fmt::Debug, K: Ord>(
     row: impl Strategy<Value = T>,
     key: impl Fn(&T) -> K,
@@ -320,6 +333,9 @@ pub fn any_batches() -> impl Strategy<Value = Vec<Writes>> {
             unique(any_led_service(), |row| (row.child_key, row.place)),
             unique(any_order(), |row| (row.child_key, row.place)),
             collection::vec(any_entry(), 0..3),
+            unique(any_workflow(), |row| row.workflow_key),
+            unique(any_part(), |row| row.part_key),
+            unique(key(), |key| *key),
         ),
     );
     let frequent = (
@@ -334,7 +350,13 @@ pub fn any_batches() -> impl Strategy<Value = Vec<Writes>> {
         let mut writes =
             Writes { children, assignments, stage_results, deployments, audit, ..Writes::default() };
         if let Some((gone, seen, releases, archives, members, beside, runs, precedents, traffic)) = rare {
-            (writes.routers, writes.led_services, writes.router_orders, writes.traffic_history) = traffic;
+            let (routers, led_services, router_orders, traffic_history, workflows, parts, workflows_gone) =
+                traffic;
+            (writes.routers, writes.led_services, writes.router_orders) =
+                (routers, led_services, router_orders);
+            writes.traffic_history = traffic_history;
+            (writes.workflows, writes.workflow_parts, writes.workflows_gone) =
+                (workflows, parts, workflows_gone);
             let ((outbox, done), (pointers, pointers_gone), settings) = beside;
             let (settings, registered, service_releases, tenants, users) = settings;
             (writes.pointers, writes.pointers_gone, writes.settings) = (pointers, pointers_gone, settings);

@@ -9,6 +9,8 @@ mod release;
 mod revision;
 mod standing;
 
+use std::sync::Arc;
+
 use std::{
     collections::{BTreeMap, HashMap},
     ops::{Deref, DerefMut},
@@ -29,7 +31,7 @@ use super::{assignment::Assignment, releases::Releases, schedule::Schedule, sett
 use crate::{
     children::{Books, Child, Children, Deployment},
     traffic::{Router, Traffic},
-    workflows::Workflows,
+    workflows::{Part, Workflow, Workflows},
 };
 use model::{ChildKey, Now, ReleaseId, ReleaseKey};
 
@@ -152,6 +154,11 @@ impl State {
     ) {
         self.books.deploy(child, function, deployment);
         self.shared.children.serve(child, function, content);
+    }
+
+    /// Takes in a workflow as it was stored, with its parts in the order of their numbers.
+    pub fn hold_workflow(&mut self, workflow: Workflow, parts: Vec<Arc<Part>>) {
+        self.shared.workflows.hold(Arc::new(workflow), parts);
     }
 
     /// Takes in what the store says of a router.

@@ -60,13 +60,12 @@ pub(super) async fn handle(
     let scope = caller.acting_for(&ctx.view().tenants, parameters.tenant.as_deref())?;
     let settings = Arc::clone(&ctx.settings);
     let strategy = match parameters.strategy.as_deref() {
-        None => settings.placement.strategy,
-        Some(name) => Strategy::named(name).ok_or_else(|| Problem::bad_request(unknown_strategy()))?,
+        None => None,
+        Some(name) => Some(Strategy::named(name).ok_or_else(|| Problem::bad_request(unknown_strategy()))?),
     };
     // Memory for what is read is what uploads have.
     let body = upload::read_workflow(&ctx, request).await?;
-    let read =
-        ctx.in_turn(move || Workflow::read(&body.strategy, &settings.placement.function_types)).await?;
+    let read = ctx.in_turn(move || Workflow::read(&body.strategy, &settings.function_types)).await?;
     let (workflow, odd) = read.map_err(|faults| invalid(&faults))?;
     let asked = Asked { workflow, strategy, seed: parameters.seed.unwrap_or_else(rand::random), scope };
     let (seen, now) = (Arc::clone(&ctx.view().children), ctx.engine.clock().now());
@@ -87,7 +86,8 @@ fn invalid(faults: &[WorkflowFault]) -> Problem {
 
 struct Asked {
     workflow: Workflow,
-    strategy: Strategy,
+    /// None: as the manager is set.
+    strategy: Option<Strategy>,
     seed: u32,
     scope: Scope,
 }
@@ -96,13 +96,14 @@ impl Asked {
     fn plan(&self, state: &Snapshot, seen: &dyn LastSeen, now: Now) -> WorkflowPlan {
         let nodes = Nodes::of(state, seen, now, |child| self.scope.sees_child(child));
         let areas = NodeAreas { state, keys: &nodes.keys };
-        let mut placer = Placer::new(&nodes.all, &areas, self.strategy, None);
+        let strategy = self.strategy.unwrap_or(state.settings.placement);
+        let mut placer = Placer::new(&nodes.all, &areas, strategy, None);
         let mut chance = StdRng::seed_from_u64(self.seed.into());
         let (resources, functions) = place_all(&self.workflow, &mut placer, || chance.random());
         let mut shown = Shown { state, nodes: &nodes, placer, explained: 0 };
         let Workflow { functions: all, resources: all_resources, .. } = &self.workflow;
         WorkflowPlan {
-            strategy: self.strategy.name().to_owned(),
+            strategy: strategy.name().to_owned(),
             seed: self.seed,
             nodes: nodes.all.len() as u64,
             resources: all_resources

@@ -1,0 +1,58 @@
+//! What changes of workflows touch.
+
+use std::collections::BTreeSet;
+
+use super::Touched;
+use crate::json_columns::workflows::{part_row, workflow_row};
+use domain::{
+    release::state::State,
+    workflows::{Change, PartKey, WorkflowKey},
+};
+use store::{StoreError, rows::Writes};
+
+/// What was touched of workflows.
+#[derive(Debug, Default)]
+pub(super) struct OfWorkflows {
+    workflows: BTreeSet<WorkflowKey>,
+    parts: BTreeSet<PartKey>,
+    gone: BTreeSet<WorkflowKey>,
+}
+
+impl Touched {
+    pub(super) fn note_workflows(&mut self, change: &Change) {
+        let of = &mut self.workflows;
+        match change {
+            Change::Started { workflow, .. } => {
+                of.workflows.insert(workflow.key);
+                of.parts.extend(workflow.parts().map(|(key, ..)| key));
+            }
+            Change::Placed { part, .. }
+            | Change::Left { part }
+            | Change::Seen { part, .. }
+            | Change::Gone { part, .. } => drop(of.parts.insert(*part)),
+            Change::Stopping { workflow } => drop(of.workflows.insert(*workflow)),
+            Change::Removed { workflow } => drop(of.gone.insert(*workflow)),
+        }
+        if let Change::Placed { instance, .. } = change {
+            self.children.insert(instance.node);
+        }
+    }
+}
+
+impl OfWorkflows {
+    /// The rows of all that was touched.
+    pub fn write(self, state: &State, writes: &mut Writes) -> Result<(), StoreError> {
+        writes.workflows_gone = self.gone.iter().map(|key| key.0).collect();
+        for key in self.workflows {
+            if let Some(workflow) = state.workflows.by_key(key) {
+                writes.workflows.push(workflow_row(workflow)?);
+            }
+        }
+        for key in self.parts {
+            if let Some(part) = state.workflows.part(key) {
+                writes.workflow_parts.push(part_row(key, part)?);
+            }
+        }
+        Ok(())
+    }
+}
