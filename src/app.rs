@@ -18,7 +18,7 @@ use domain::release::settings::{Proven, Settings as Rules};
 use engine::{
     Engine, RunningEngine, TaskSettings, judging, notify,
     parent::{self, forward::Forwarding},
-    questions, retention,
+    placing, questions, retention,
 };
 use http_api::{Context, address::Proxies, auth, context, host::Hosts, serve, service_area::ServiceArea};
 use language::{Site, functions};
@@ -138,6 +138,7 @@ pub struct Manager {
     notifying: JoinHandle<()>,
     judging: JoinHandle<()>,
     asking: JoinHandle<()>,
+    placing: JoinHandle<()>,
     ending: Option<JoinHandle<()>>,
     parent: Option<JoinHandle<()>>,
     leading: JoinHandle<()>,
@@ -239,6 +240,7 @@ fn serve_on(
     let notifying = tokio::spawn(notify::run(started.engine.clone(), started.effects, stop.clone()));
     let judging = tokio::spawn(judging::run(started.engine.clone(), registry, stop.clone()));
     let asking = tokio::spawn(questions::liveness::run(started.engine.clone(), stop.clone()));
+    let placing = tokio::spawn(placing::run(started.engine.clone(), stop.clone()));
     let ending = options
         .task
         .history_retention
@@ -256,6 +258,7 @@ fn serve_on(
         notifying,
         judging,
         asking,
+        placing,
         ending,
         parent,
         leading,
@@ -318,6 +321,7 @@ impl Manager {
         let _ = self.notifying.await;
         let _ = self.judging.await;
         let _ = self.asking.await;
+        let _ = self.placing.await;
         if let Some(ending) = self.ending {
             let _ = ending.await;
         }

@@ -260,6 +260,20 @@ impl Caller {
     }
 }
 
+impl Caller {
+    /// Says what runs of what is placed here; the body of the answer, of at most so many bytes. The manager may wait with it for
+    /// something else to be placed.
+    pub fn placements(
+        &self,
+        body: &protocol::placements::PlacementsRequest,
+        wait: Option<Duration>,
+        limit: usize,
+    ) -> BoxFuture<'static, Result<Vec<u8>, LinkError>> {
+        let (request, span) = waiting(self.post(&["placements"], body), wait);
+        self.send(request, span, limit)
+    }
+}
+
 impl Span {
     fn bound(self, request: RequestBuilder) -> RequestBuilder {
         match self {

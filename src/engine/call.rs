@@ -11,7 +11,10 @@ use super::{
     mailbox::{Answer, By, Decision, NamedArchive},
     stats::Stats,
 };
-use domain::release::{command::Command, lifecycle};
+use domain::{
+    release::{command::Command, lifecycle},
+    workflows::{self, NewWorkflow},
+};
 use model::ReleaseKey;
 
 impl Engine {
@@ -37,6 +40,19 @@ impl Engine {
             time_limit,
         )
         .await
+    }
+
+    /// Starts a workflow together with the archive of its functions.
+    pub async fn start_workflow(
+        &self,
+        new: Box<NewWorkflow>,
+        archive: Bytes,
+        chance: u64,
+        by: By,
+        time_limit: Duration,
+    ) -> Answer {
+        let archive = new.archive.map(|digest| (digest, archive));
+        self.ask(Command::Workflows(workflows::Command::Start { new, chance }), by, archive, time_limit).await
     }
 
     async fn ask(

@@ -39,6 +39,7 @@ mod outbox;
 pub mod pace;
 pub mod parent;
 mod participation;
+pub mod placing;
 pub mod presentation;
 pub mod principals;
 pub mod questions;

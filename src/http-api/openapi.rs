@@ -39,7 +39,7 @@ use super::{Context, child::router as children, routes::operators};
         (name = "tenants", description = "Who shares the manager, and how much of it each may take."),
         (name = "traffic", description = "Routers, services, and who gets what."),
         (name = "watching", description = "Audit trail, events, health, metrics."),
-        (name = "child protocol", description = "The calls of children; all but /answers, /join and /traffic are fixed.")
+        (name = "child protocol", description = "The calls of children; all but /answers, /join, /traffic and /placements are fixed.")
     )
 )]
 struct Base;

@@ -127,6 +127,10 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/api/v1/services/{name}", Any(LOOK)),
     route("POST", "/api/v1/services/{name}/retire", Whole(STEER)),
     route("POST", "/api/v1/workflows/plan", Any(LOOK)),
+    route("GET", "/api/v1/workflows", Any(LOOK)),
+    route("POST", "/api/v1/workflows", Any(STEER)),
+    route("GET", "/api/v1/workflows/{name}", Any(LOOK)),
+    route("DELETE", "/api/v1/workflows/{name}", Any(STEER)),
 ];
 
 /// What a route takes; `None`: the table doesn't have it.

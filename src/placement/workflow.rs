@@ -65,11 +65,29 @@ pub struct Resource {
     pub requirements: Requirements,
 }
 
+impl Function {
+    /// The folder of its code in an archive: its path without `./` in front and a slash behind.
+    ///
+    /// # Errors
+    ///
+    /// It has none, or one that leads elsewhere.
+    pub fn folder(&self) -> Result<String, String> {
+        let code = self.code.as_deref().ok_or("it says nothing of its code")?;
+        language::functions::safe(code).map_err(|error| error.to_string())
+    }
+}
+
 /// Which runtime runs functions of a type. A type that isn't named is a runtime itself, but for those of EDGELESS.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FunctionTypes(pub BTreeMap<String, String>);
 
 impl FunctionTypes {
+    /// Those of a manager of which nothing is known: each type has a runtime.
+    #[must_use]
+    pub fn any() -> Self {
+        Self(TYPES_OF_EDGELESS.map(|of| (of.to_owned(), of.to_owned())).into())
+    }
+
     fn runtime<'t>(&'t self, of: &'t str) -> Option<&'t str> {
         let named = self.0.get(of).map(String::as_str);
         named.or_else(|| (!TYPES_OF_EDGELESS.contains(&of)).then_some(of))

@@ -11,6 +11,7 @@ pub mod ab_releases;
 pub mod api;
 pub mod child;
 mod number;
+pub mod placements;
 pub mod question;
 mod read;
 mod text;

@@ -14,7 +14,7 @@ const PURE: &[&str] =
     &["model", "language", "analysis", "protocol", "placement", "domain", "traffic", "ab-releases"];
 
 /// What speaks to the outside, or asks for the time or for chance.
-const IMPURE: &[&str] = &["tokio", "axum", "sqlx", "reqwest", "tracing", "hyper", "rand", "uuid"];
+const IMPURE: &[&str] = &["tokio", "axum", "sqlx", "reqwest", "tracing", "hyper", "rand"];
 
 /// Libraries of one edge, and who alone may use them.
 const ONLY_IN: &[(&str, &[&str])] = &[("sqlx", &["store"]), ("axum", &["http-api", "page"])];

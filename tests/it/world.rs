@@ -155,8 +155,17 @@ impl World {
 
     /// A request to a path, on the children's address if that is one of theirs.
     pub fn request(&self, method: &str, path: &str) -> RequestBuilder {
-        let of_child =
-            ["/poll", "/release?", "/release/", "/result", "/end_stage", "/answers", "/join", "/traffic"];
+        let of_child = [
+            "/poll",
+            "/release?",
+            "/release/",
+            "/result",
+            "/end_stage",
+            "/answers",
+            "/join",
+            "/traffic",
+            "/placements",
+        ];
         let own = of_child.iter().any(|start| path.starts_with(start));
         let address = if own { self.manager.child_address } else { self.manager.address };
         self.client.request(Method::from_bytes(method.as_bytes()).unwrap(), format!("http://{address}{path}"))

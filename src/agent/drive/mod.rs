@@ -8,6 +8,7 @@ mod control_handler;
 mod effects;
 mod enabled_runtimes;
 mod persistence;
+mod placements;
 mod report;
 mod reporter;
 mod runtimes;
@@ -33,6 +34,7 @@ use self::{
     effects::Tools,
     enabled_runtimes::Enabled,
     persistence::{KeepError, Memory},
+    placements::Placements,
     report::Report,
     reporter::Reporter,
 };
@@ -136,6 +138,8 @@ struct Driver {
     orders: mpsc::Receiver<Order>,
     handler: ControlHandler,
     reporter: Reporter,
+    /// None: nothing is placed here.
+    _placements: Option<Placements>,
     _control: Control,
     /// The forms of functions that can be run here, as the manager was told.
     forms: Option<Vec<String>>,
@@ -186,6 +190,10 @@ impl Driver {
         let tools = Arc::new(tools);
         Ok(Self {
             core,
+            _placements: settings
+                .node
+                .is_some()
+                .then(|| Placements::start(Arc::clone(&tools), driver.clone())),
             reporter: Reporter::start(Arc::clone(&tools), driver),
             tools,
             settings,

@@ -146,6 +146,11 @@ pub fn write(path: &Path, value: &impl Serialize) -> Result<(), KeepError> {
     whole_file::replace(path, &text).map_err(failed)
 }
 
+/// What stands in a file of the agent's folder; none where there is none.
+pub fn read_value<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, KeepError> {
+    read(path)?.map(|text| parse(path, &text)).transpose()
+}
+
 fn read(path: &Path) -> Result<Option<Vec<u8>>, KeepError> {
     match fs::read(path) {
         Ok(text) => Ok(Some(text)),

@@ -29,6 +29,7 @@ use model::{
 use protocol::{
     PollAnswer, PollRequest,
     child::{EndStageAnswer, JoinAnswer, JoinRequest, ManagerTime, StageSummary},
+    placements::{MAX_PLACEMENTS_BODY_BYTES, PlacementsAnswer, PlacementsRequest},
     traffic::{TrafficAnswer, TrafficRequest},
 };
 
@@ -205,6 +206,20 @@ impl Manager {
     ) -> Result<TrafficAnswer, LinkError> {
         let answer = self.0.caller.traffic(told, Some(wait), MAX_ANSWER_BYTES).await?;
         TrafficAnswer::parse(&answer).map_err(|error| LinkError::Nonsense(error.to_string()))
+    }
+
+    /// Says what runs of what is placed here, and is answered what is to run. The manager may wait for something else to be placed.
+    ///
+    /// # Errors
+    ///
+    /// See [`LinkError`].
+    pub async fn placements(
+        &self,
+        told: &PlacementsRequest,
+        wait: Duration,
+    ) -> Result<PlacementsAnswer, LinkError> {
+        let answer = self.0.caller.placements(told, Some(wait), MAX_PLACEMENTS_BODY_BYTES).await?;
+        PlacementsAnswer::parse(&answer).map_err(|error| LinkError::Nonsense(error.to_string()))
     }
 
     /// Becomes a child of the manager, with a token that opens the door for that and nothing else. The token that is answered is not used by

@@ -1,6 +1,10 @@
 //! `choirmaster workflow …`: functions that are kept running on the machines of agents.
 
+mod list;
 mod plan;
+mod show;
+mod start;
+mod stop;
 
 use std::io::Write;
 
@@ -8,7 +12,7 @@ use clap::Subcommand;
 
 use super::failure::Failure;
 
-/// Plan where the functions of a workflow would run.
+/// Keep the functions of a workflow running on machines that may run them
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -17,11 +21,19 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Start(start::Args),
+    List(list::Args),
+    Show(show::Args),
+    Stop(stop::Args),
     Plan(plan::Args),
 }
 
 pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
     match args.command {
+        Command::Start(args) => start::run(&args, out).await,
+        Command::List(args) => list::run(&args, out).await,
+        Command::Show(args) => show::run(&args, out).await,
+        Command::Stop(args) => stop::run(&args, out).await,
         Command::Plan(args) => plan::run(&args, out).await,
     }
 }

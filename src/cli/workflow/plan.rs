@@ -45,8 +45,7 @@ pub struct Args {
 
 pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     let client = Client::new(&args.connection)?;
-    let text =
-        read(&args.file).map_err(|error| Failure::user(format!("{} can't be read: {error}", args.file)))?;
+    let text = read(&args.file)?;
     let mut query = Vec::new();
     query.extend(args.strategy.as_ref().map(|strategy| ("strategy", strategy.clone())));
     query.extend(args.seed.map(|seed| ("seed", seed.to_string())));
@@ -65,13 +64,15 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     Ok(u8::from(parts.into_iter().any(|part| part.node.is_none())))
 }
 
-fn read(file: &str) -> io::Result<Vec<u8>> {
-    if file != "-" {
-        return fs::read(file);
-    }
-    let mut text = Vec::new();
-    io::stdin().read_to_end(&mut text)?;
-    Ok(text)
+/// The text of a workflow; `-` is standard input.
+pub(super) fn read(file: &str) -> Result<Vec<u8>, Failure> {
+    let text = if file == "-" {
+        let mut text = Vec::new();
+        io::stdin().read_to_end(&mut text).map(|_| text)
+    } else {
+        fs::read(file)
+    };
+    text.map_err(|error| Failure::user(format!("{file} can't be read: {error}")))
 }
 
 fn text_of(plan: &WorkflowPlan) -> String {

@@ -61,11 +61,10 @@ fn start(
     if all.parts_count() + workflow.len() > MAX_PARTS {
         return Err(Refusal::Limit { what: "functions and resources of workflows", limit: MAX_PARTS });
     }
-    let part = |logical: &Box<str>| {
-        let logical = logical.clone();
+    let part = |logical: Box<str>| {
         Arc::new(Part { workflow: workflow.key, logical, instance: None, leaving: Vec::new(), placed: 0 })
     };
-    let parts: Vec<Arc<Part>> = new.logical.iter().map(part).collect();
+    let parts: Vec<Arc<Part>> = new.logical.iter().cloned().map(part).collect();
     let placed =
         Placing { state, seen, chance, now }.place(&[(&workflow, parts.iter().map(AsRef::as_ref).collect())]);
     let started = Change::Started { workflow: Arc::new(workflow), parts };
@@ -267,10 +266,5 @@ fn instance_id(logical: &str, nth: u32) -> Box<str> {
     let hash = Sha256::new().chain_update("instance").chain_update(logical).chain_update(nth.to_be_bytes());
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&hash.finalize()[..16]);
-    // Version 8, which says nothing of how it is made, of the usual variant.
-    bytes[6] = bytes[6] & 0x0f | 0x80;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex = |part: &[u8]| part.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let [a, b, c, d, e] = [&bytes[..4], &bytes[4..6], &bytes[6..8], &bytes[8..10], &bytes[10..]].map(hex);
-    format!("{a}-{b}-{c}-{d}-{e}").into()
+    uuid::Builder::from_custom_bytes(bytes).into_uuid().to_string().into()
 }

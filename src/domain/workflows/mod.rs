@@ -35,8 +35,8 @@ pub use self::{
     decide::decide,
     nodes::{NodeAreas, Nodes},
 };
-use model::{ChildKey, Now, pages::Pages};
-use placement::{FunctionTypes, Requirements};
+use model::{ChildKey, Now, pages::Pages, tenant};
+use placement::{Function, FunctionTypes, Requirements};
 
 /// Most workflows.
 pub const MAX_WORKFLOWS: usize = 10_000;
@@ -142,6 +142,20 @@ impl Workflow {
             Some(resource) => Some(&resource.requirements),
             None => Some(&self.definition.functions.get(at - resources.len())?.requirements),
         }
+    }
+
+    /// The function that a part of it is; none: it is a resource.
+    #[must_use]
+    pub fn function(&self, part: PartKey) -> Option<&Function> {
+        let at = part.0.checked_sub(self.first.0)? as usize;
+        self.definition.functions.get(at.checked_sub(self.definition.resources.len())?)
+    }
+
+    /// What a function of it is called at the proxies of nodes.
+    #[must_use]
+    pub fn function_name(&self, function: &Function) -> String {
+        let own = tenant::split(&self.id).map_or(&*self.id, |(_, own)| own);
+        format!("{own}.{}", function.name)
     }
 
     /// How many parts it has.

@@ -164,7 +164,7 @@ impl Touched {
             Change::Parent(change) => self.note_parent(change),
             Change::Analysis(change) => self.note_analysis(change),
             Change::Traffic(change) => self.note_traffic(change),
-            Change::Workflows(change) => self.note_workflows(change),
+            Change::Workflows(change) => self.note_workflows(state, change),
         }
     }
 

@@ -19,7 +19,11 @@ pub(super) struct OfWorkflows {
 }
 
 impl Touched {
-    pub(super) fn note_workflows(&mut self, change: &Change) {
+    pub(super) fn note_workflows(&mut self, state: &State, change: &Change) {
+        // Their calls wait for it.
+        if let Some(part) = change.part().and_then(|part| state.workflows.part(part)) {
+            self.children.extend(part.instance.iter().chain(&part.leaving).map(|instance| instance.node));
+        }
         let of = &mut self.workflows;
         match change {
             Change::Started { workflow, .. } => {
@@ -32,9 +36,6 @@ impl Touched {
             | Change::Gone { part, .. } => drop(of.parts.insert(*part)),
             Change::Stopping { workflow } => drop(of.workflows.insert(*workflow)),
             Change::Removed { workflow } => drop(of.gone.insert(*workflow)),
-        }
-        if let Change::Placed { instance, .. } = change {
-            self.children.insert(instance.node);
         }
     }
 }

@@ -186,6 +186,10 @@ impl Task {
         {
             round.archives.extend(asked.archive.clone());
         }
+        let starts = matches!(*asked.command, Command::Workflows(domain::workflows::Command::Start { .. }));
+        if starts && matches!(reply, Ok(Decision::Reply(_))) {
+            round.archives.extend(asked.archive.clone());
+        }
         round.asked.push((asked, reply));
     }
 

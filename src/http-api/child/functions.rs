@@ -20,6 +20,7 @@ use super::{
     retry::until_answered,
 };
 use crate::{Context, auth::bearer, context::PATIENCE};
+use domain::{release::state::Snapshot, workflows::Part};
 use engine::{
     EngineError, json_columns,
     view::{Archive, Resolved},
@@ -61,6 +62,10 @@ pub(super) async fn handle(
     let Query(parameters) = parameters.map_err(|e| Refused::bad(e.body_text()))?;
     let child = caller(&ctx, &headers, &parameters.child)?;
     let unknown = || Refused::new(StatusCode::NOT_FOUND, format!("there is no release {offer}"));
+    if let Some((digest, archive)) = placed(&ctx, &offer, &parameters.child).await? {
+        let sum = archive.sum().await;
+        return Ok(answer(&method, &headers, &digest, &sum, archive.bytes));
+    }
     let own_id = ctx.view().releases.own_id(&offer);
     let resolved = resolve(&ctx, &own_id).await?.ok_or_else(unknown)?;
     if is_of_another_tenant(&ctx, &headers, &own_id) {
@@ -79,6 +84,32 @@ pub(super) async fn handle(
     let sum = archive.sum().await;
     Ok(answer(&method, &headers, &digest, &sum, archive.bytes))
 }
+
+/// The archive of an instance of a workflow that is to run at the child; by its id, which no offer has.
+async fn placed(ctx: &Context, instance: &str, child: &str) -> Result<Option<([u8; 32], Archive)>, Refused> {
+    if instance.len() != UUID_LEN || child.is_empty() {
+        return Ok(None);
+    }
+    let (instance, child) = (instance.to_owned(), child.to_owned());
+    let read = move |state: &Snapshot| {
+        let node = state.children.key(&child)?;
+        let is_it = |part: &Part| part.instance.as_ref().is_some_and(|one| *one.id == *instance);
+        let (_, part) = state.workflows.on_node(node).find(|(_, part)| is_it(part))?;
+        state.workflows.by_key(part.workflow)?.archive
+    };
+    let Some(digest) = ctx.engine.read(PATIENCE, read).await? else { return Ok(None) };
+    if let Some(archive) = ctx.view().archives.get(&digest) {
+        return Ok(Some((digest, archive)));
+    }
+    let bytes = ctx.engine.reader().archive(&digest).await.map_err(|error| {
+        tracing::warn!(%error, "the functions of a workflow could not be read");
+        Refused::unavailable(ctx)
+    })?;
+    Ok(bytes.map(|bytes| (digest, ctx.view().keep_archive(digest, bytes))))
+}
+
+/// Characters of a UUID.
+const UUID_LEN: usize = 36;
 
 /// The child that calls, where a token says so. Deployed agents say nothing of who they are here.
 fn caller(ctx: &Context, headers: &HeaderMap, named: &str) -> Result<Option<String>, Refused> {

@@ -1,6 +1,6 @@
 //! The calls of children. Five of them are fixed: agents that can't be changed depend on every path, status and field.
-//! The sixth, `/answers`, only managers make that were asked something, the seventh, `/join`, who gets a token of its own, and the
-//! eighth, `/traffic`, agents that lead a router.
+//! The sixth, `/answers`, only managers make that were asked something, the seventh, `/join`, who gets a token of its own, the
+//! eighth, `/traffic`, agents that lead a router, and the ninth, `/placements`, agents on whose machine functions are placed.
 //!
 //! What most traffic consists of (a poll with nothing new, a question whether a stage may end, a repeated
 //! download) is answered from the view, without the engine and the store. Errors are a status and one line of text.
@@ -11,6 +11,7 @@ mod caller;
 mod end_stage;
 mod functions;
 mod join;
+mod placements;
 mod poll;
 mod refused;
 mod release;
@@ -43,4 +44,5 @@ pub fn router() -> OpenApiRouter<Context> {
         .routes(routes!(answers::handle))
         .routes(routes!(join::handle))
         .routes(routes!(traffic::handle))
+        .routes(routes!(placements::handle))
 }

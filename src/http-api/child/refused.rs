@@ -17,8 +17,10 @@ use protocol::WireError;
 
 /// Whether errors on a path are one line of text.
 pub fn is_child_path(path: &str) -> bool {
-    matches!(path, "/poll" | "/release" | "/result" | "/end_stage" | "/answers" | "/join" | "/traffic")
-        || path.starts_with("/release/functions/")
+    matches!(
+        path,
+        "/poll" | "/release" | "/result" | "/end_stage" | "/answers" | "/join" | "/traffic" | "/placements"
+    ) || path.starts_with("/release/functions/")
 }
 
 /// The answer to a method that a path does not know.

@@ -12,6 +12,7 @@ use protocol::{
         MAX_CHILD_NAME_BYTES, MAX_GROUPED_STRATA, MAX_GROUPS, MAX_LABEL_BYTES, MAX_LABELS, MAX_RM_IDS,
         MAX_RUNTIMES, MAX_STAGE_NAME_BYTES, MAX_STRATA, MAX_SUMMARIES,
     },
+    placements::{MAX_INSTANCES, MAX_WHY_BYTES},
     question::{MAX_FEATURES, MAX_QUESTIONS, MAX_REFUSAL_BYTES},
 };
 
@@ -24,7 +25,57 @@ pub fn schemas(operation: &str) -> Option<(Value, Value)> {
         "answer_questions" => (answers(), Value::Null),
         "join" => (join(), joined()),
         "report_traffic" => (traffic::report(), traffic::answered()),
+        "report_placements" => (placements(), placed()),
         _ => return None,
+    })
+}
+
+fn placements() -> Value {
+    json!({
+        "type": "object",
+        "required": ["id"],
+        "properties": {
+            "id": text(MAX_OFFER_ID_LEN),
+            "state": optional_text(MAX_OFFER_ID_LEN),
+            "instances": {
+                "type": "array", "maxItems": MAX_INSTANCES,
+                "items": {
+                    "type": "object",
+                    "required": ["id", "phase"],
+                    "properties": {
+                        "id": text(MAX_OFFER_ID_LEN),
+                        "phase": {"enum": ["starting", "running", "failed"]},
+                        "why": optional_text(MAX_WHY_BYTES),
+                    },
+                },
+                "description": "All that are there.",
+            },
+        },
+    })
+}
+
+fn placed() -> Value {
+    json!({
+        "type": "object",
+        "required": ["state"],
+        "properties": {
+            "state": {"type": "string"},
+            "instances": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["id", "function", "runtime", "folder", "annotations"],
+                    "properties": {
+                        "id": {"type": "string"},
+                        "function": {"type": "string"},
+                        "runtime": {"type": "string"},
+                        "folder": {"type": "string"},
+                        "annotations": {"type": "object", "additionalProperties": {"type": "string"}},
+                    },
+                },
+                "description": "All that are to run; absent where the caller knows them.",
+            },
+        },
     })
 }
 

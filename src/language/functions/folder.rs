@@ -1,7 +1,7 @@
 //! From folders on a disk to the canonical zip.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     fs,
     io::Read as _,
     os::unix::fs::PermissionsExt as _,
@@ -11,8 +11,9 @@ use std::{
 use crate::{Strategy, Version};
 
 use super::{
-    Archive, ArchiveError, Limits, Unpacked, finish, folders,
+    Archive, ArchiveError, Limits, NamedFolder, Unpacked, finish, folders,
     name::{clean, is_litter},
+    pack_folders,
     upload::EXECUTABLE,
 };
 
@@ -28,6 +29,26 @@ pub fn from_folder(root: &Path, strategy: &Strategy, limits: &Limits) -> Result<
         walk.take(path)?;
     }
     finish(&walk.unpacked.files, strategy, |_| true)
+}
+
+/// The same of folders that no strategy names.
+pub fn folders_from_folder(
+    root: &Path,
+    wanted: &[NamedFolder],
+    limits: &Limits,
+) -> Result<Archive, ArchiveError> {
+    let mut walk = Walk::new(root, limits);
+    let mut taken = BTreeSet::new();
+    for (function, path) in wanted {
+        if !walk.is_folder(path)? {
+            let (function, version, path) = (function.clone(), "code", path.clone());
+            return Err(ArchiveError::Missing { function, version, path });
+        }
+        if taken.insert(path) {
+            walk.take(path)?;
+        }
+    }
+    pack_folders(&walk.unpacked.files, wanted, |_| true)
 }
 
 /// Reads everything below `root`, by its path from there, into memory. Symbolic links are refused.

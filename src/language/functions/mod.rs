@@ -29,11 +29,11 @@ use zip::ZipArchive;
 use crate::{Function, Strategy, TextPlaces, Version, VersionPlace};
 
 pub use digest::of_version;
-pub use folder::{from_folder, read_folder};
+pub use folder::{folders_from_folder, from_folder, read_folder};
 pub use form::{files_of, form, without_form_in_folder, without_form_in_zip};
 pub use missing::{missing_in_folder, missing_in_zip};
 pub use name::safe;
-pub use upload::{from_upload, holds_some_of, unpack};
+pub use upload::{folders_from_upload, from_upload, holds_some_of, unpack};
 
 /// Largest upload, in bytes: 32 MiB.
 pub const MAX_UPLOAD_BYTES: u64 = 32 * 1024 * 1024;
@@ -215,6 +215,27 @@ fn names_in(zip: &[u8]) -> Option<Vec<String>> {
 
 fn is_under(path: &str, folder: &str) -> bool {
     path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// The folder of a function, by the function's name: what is packed where no strategy says it.
+pub type NamedFolder = (String, String);
+
+/// Checks that each of these folders has a file, then packs.
+fn pack_folders(
+    files: &Files,
+    wanted: &[NamedFolder],
+    seen: impl Fn(&str) -> bool,
+) -> Result<Archive, ArchiveError> {
+    let missing = wanted.iter().find(|(_, path)| !files.keys().any(|file| is_under(file, path)));
+    if let Some((function, path)) = missing {
+        let (function, version, path) = (function.clone(), "code", path.clone());
+        return Err(if seen(&path) {
+            ArchiveError::Empty { function, version, path }
+        } else {
+            ArchiveError::Missing { function, version, path }
+        });
+    }
+    Ok(Archive { bytes: pack::pack(files)?, digest: digest::digest(files), contents: Vec::new() })
 }
 
 /// Checks that every named folder has a file, then packs.

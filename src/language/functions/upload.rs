@@ -10,8 +10,9 @@ use zip::{CompressionMethod, ZipArchive, read::ZipFile};
 use crate::Strategy;
 
 use super::{
-    Archive, ArchiveError, Limits, RATIO_FREE_BYTES, Unpacked, finish, folders, is_under,
+    Archive, ArchiveError, Limits, NamedFolder, RATIO_FREE_BYTES, Unpacked, finish, folders, is_under,
     name::{clean, is_litter},
+    pack_folders,
 };
 
 /// The file type bits of a Unix mode, and the two types accepted.
@@ -28,6 +29,17 @@ pub fn from_upload(zip: &[u8], strategy: &Strategy, limits: &Limits) -> Result<A
     let is_wanted = |path: &str| folders(strategy).any(|(_, _, version)| is_under(path, &version.path));
     let kept = unpack_some(zip, is_wanted, limits)?;
     finish(&kept.unpacked.files, strategy, |folder| kept.seen.contains_key(&folder.to_lowercase()))
+}
+
+/// The same of folders that no strategy names.
+pub fn folders_from_upload(
+    zip: &[u8],
+    wanted: &[NamedFolder],
+    limits: &Limits,
+) -> Result<Archive, ArchiveError> {
+    let is_wanted = |path: &str| wanted.iter().any(|(_, folder)| is_under(path, folder));
+    let kept = unpack_some(zip, is_wanted, limits)?;
+    pack_folders(&kept.unpacked.files, wanted, |folder| kept.seen.contains_key(&folder.to_lowercase()))
 }
 
 /// Unpacks those files of a zip that are wanted, into memory. Every name in it must be safe, also of what is not wanted.

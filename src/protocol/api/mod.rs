@@ -29,7 +29,10 @@ pub use self::traffic::{
 };
 
 pub use self::tree::{TreeLevel, TreeNode, TreeSum};
-pub use self::workflow::{PlannedNode, PlannedPart, RefusedNodes, WorkflowPlan};
+pub use self::workflow::{
+    PlannedNode, PlannedPart, RefusedNodes, Workflow, WorkflowDetail, WorkflowFunction, WorkflowInstance,
+    WorkflowPlan,
+};
 
 use std::collections::BTreeMap;
 

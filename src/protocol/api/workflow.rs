@@ -3,6 +3,55 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+/// A workflow: `GET /api/v1/workflows`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Workflow {
+    pub name: String,
+    /// `running`: each function runs; `starting`: some don't yet; `waiting`: no node may run some of them; `failing`: some can't
+    /// be started where they are; `stopping`.
+    pub state: String,
+    pub functions: u64,
+    /// Of its functions.
+    pub running: u64,
+    pub waiting: u64,
+    pub started: String,
+    pub by: String,
+}
+
+/// A workflow with its functions: `GET /api/v1/workflows/{name}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WorkflowDetail {
+    pub workflow: Workflow,
+    pub functions: Vec<WorkflowFunction>,
+}
+
+/// A function of a workflow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WorkflowFunction {
+    pub name: String,
+    /// What callers call it at the proxy of its node.
+    pub function: String,
+    /// What it is called whichever node runs it: a UUID.
+    pub logical_id: String,
+    /// `None`: no node may run it now.
+    pub instance: Option<WorkflowInstance>,
+    /// Instances before, of which it isn't known that they have ended.
+    pub ending: Vec<WorkflowInstance>,
+}
+
+/// A function on a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WorkflowInstance {
+    /// A UUID.
+    pub id: String,
+    pub node: PlannedNode,
+    /// `placed` (its node has said nothing of it), `starting`, `running`, `failed`.
+    pub phase: String,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
 /// `POST /api/v1/workflows/plan`: where the parts of a workflow would run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WorkflowPlan {

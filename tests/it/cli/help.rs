@@ -33,7 +33,7 @@ fn the_help_names_every_command() {
       environment   Say where services take calls, by names that A/B releases use
       target-group  Say who runs variations, by names that A/B releases use
       version       Say which versions there are, by names that A/B releases use
-      workflow      Plan where the functions of a workflow would run
+      workflow      Keep the functions of a workflow running on machines that may run them
       audit         Show the audit trail, oldest first
       tenant        Say who shares the manager, and how much of it each may take
       store         Look into a store, back it up, or move it to another database

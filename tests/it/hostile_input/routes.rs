@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 use crate::world::{AREA, STAGE, World, summary};
 
 /// Method and path of the calls of children.
-pub const CHILDREN: [(&str, &str); 7] = [
+pub const CHILDREN: [(&str, &str); 8] = [
     ("POST", "/answers"),
     ("POST", "/end_stage"),
+    ("POST", "/placements"),
     ("POST", "/poll"),
     ("GET", "/release"),
     ("GET", "/release/functions/{offer}"),
@@ -54,6 +55,7 @@ fn body(path: &str, child: &str, offer: &str) -> Value {
     match path {
         "/answers" => json!({"id": child, "answers": [{"id": "q", "body": {}}]}),
         "/end_stage" => json!({"id": child, "strategy_id": offer, "stage_name": STAGE}),
+        "/placements" => json!({"id": child}),
         "/poll" => {
             let area: Value = serde_json::from_str(AREA).unwrap();
             json!({"id": child, "geographic_area": area, "number_of_children": 0})

@@ -123,13 +123,18 @@ async fn every_operation_of_the_document_is_a_route() {
     POST /api/v1/versions
     GET /api/v1/versions/{id}
     DELETE /api/v1/versions/{id}
+    GET /api/v1/workflows
+    POST /api/v1/workflows
     POST /api/v1/workflows/plan
+    GET /api/v1/workflows/{name}
+    DELETE /api/v1/workflows/{name}
     POST /end_stage
     GET /events
     GET /healthz
     POST /join
     GET /metrics
     GET /openapi.json
+    POST /placements
     POST /poll
     GET /readyz
     GET /release

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{site::Site, wait::wait_until};
+use super::{serving::Behaviour::Good, site::Site, wait::wait_until};
 use crate::world::client;
 
 const SAMPLE: &str = include_str!("../../placement/workflow.json");
@@ -26,4 +26,81 @@ async fn the_machine_of_an_agent_that_offers_it_is_a_node() {
     let planned = plan().await;
     let parts = [&planned["functions"][0], &planned["functions"][1], &planned["resources"][0]];
     assert!(parts.iter().all(|part| part["node"]["name"] == "offers"), "{planned}");
+}
+
+/// A workflow of functions that agents run as they stand in the manager's folder.
+fn workflow(functions: &[(&str, &str, Value)]) -> Value {
+    let function = |(name, code, annotations): &(&str, &str, Value)| {
+        json!({
+            "name": name, "annotations": annotations,
+            "class_specification": {"id": name, "function_type": "binary", "version": "1", "code": format!("fns/{code}")},
+        })
+    };
+    json!({"functions": functions.iter().map(function).collect::<Vec<_>>()})
+}
+
+/// Functions run on the nodes that may run them, through kills of the manager and of an agent, until they are stopped.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn functions_run_where_they_are_placed_until_they_are_stopped_whoever_is_killed() {
+    let mut site = Site::start().await;
+    let (one, other) = (site.version(Good), site.version(Good));
+    let mut first = site.node("first", &["node.placements=true", "agent.labels=tier=edge"]).await;
+    let second = site.node("second", &["node.placements=true"]).await;
+    let url = format!("{}/api/v1/workflows", site.manager.url());
+    let http = client().build().unwrap();
+    let text = workflow(&[
+        ("a", &one, json!({"label_match_all": "tier=edge"})),
+        ("b", &other, json!({"label_match_all": "site=b"})),
+    ]);
+    wait_until("both nodes are known", async || {
+        let plan = http.post(format!("{url}/plan")).json(&text).send().await.unwrap();
+        plan.json::<Value>().await.unwrap()["nodes"] == 2
+    })
+    .await;
+    let started = http.post(&url).query(&[("name", "w")]).json(&text).send().await.unwrap();
+    assert_eq!(started.status(), 201, "{}", started.text().await.unwrap());
+    let shown = async || -> Value {
+        let Ok(answer) = http.get(format!("{url}/w")).send().await else { return Value::Null };
+        answer.json().await.unwrap_or_default()
+    };
+    let phase = |shown: &Value, at: usize| shown["functions"][at]["instance"]["phase"].clone();
+    wait_until("the first runs", async || phase(&shown().await, 0) == "running").await;
+    let now = shown().await;
+    assert_eq!(now["functions"][0]["instance"]["node"]["name"], "first", "{now}");
+    assert_eq!(
+        (&now["workflow"]["state"], &now["functions"][1]["instance"]),
+        (&json!("waiting"), &Value::Null)
+    );
+    let calls = async |at: std::net::SocketAddr, name: &str| {
+        let answer = http.get(format!("http://{at}/{name}/call/1")).send().await;
+        answer.is_ok_and(|answer| answer.status() == 200)
+    };
+    wait_until("callers reach it", async || calls(first.at, "w.a").await).await;
+    assert!(!calls(second.at, "w.a").await);
+    // A label that an operator gives makes the other one a node for what waits.
+    let children = format!("{}/api/v1/children", site.manager.url());
+    let list: Value = http.get(&children).send().await.unwrap().json().await.unwrap();
+    let second_child = list["items"].as_array().unwrap().iter().find(|one| one["name"] == "second").unwrap();
+    let label = format!("{children}/{}/labels/site", second_child["id"].as_str().unwrap());
+    assert!(http.put(label).json(&json!({"value": "b"})).send().await.unwrap().status().is_success());
+    wait_until("the second runs", async || phase(&shown().await, 1) == "running").await;
+    wait_until("callers reach it", async || calls(second.at, "w.b").await).await;
+    let before = shown().await;
+    let instances = |shown: &Value| [0, 1].map(|at| shown["functions"][at]["instance"]["id"].clone());
+
+    site.manager.kill();
+    first.kill();
+    site.manager.come_back().await;
+    first.come_back();
+    wait_until("all runs again", async || shown().await["workflow"]["state"] == "running").await;
+    assert_eq!(instances(&shown().await), instances(&before));
+    wait_until("callers reach it", async || calls(first.at, "w.a").await).await;
+    assert_eq!((site.running(&one).len(), site.running(&other).len()), (1, 1), "one of each runs");
+
+    let stopped = http.delete(format!("{url}/w")).send().await.unwrap();
+    assert_eq!(stopped.status(), 202);
+    wait_until("it is gone", async || http.get(format!("{url}/w")).send().await.unwrap().status() == 404)
+        .await;
+    wait_until("nothing of it runs", async || site.all_running().is_empty()).await;
+    assert!(!calls(first.at, "w.a").await && !calls(second.at, "w.b").await);
 }

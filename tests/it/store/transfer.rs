@@ -147,33 +147,35 @@ async fn the_commands_move_a_store_and_tell_of_it() {
         assert_eq!(code, 0);
         let (version, told) = told.split_once('\n').unwrap();
         assert!(version.starts_with("schema version    "), "{version}");
-        insta::assert_snapshot!(told, @r"
-        lease held by     nobody
-        epoch             2
-        commits           1
-        served            0 s
-        analysis_runs     0
-        archives          0
-        assignments       0
-        audit             0
-        children          2
-        deployments       0
-        led_services      0
-        members           0
-        outbox            0
-        pointers          0
-        precedents        0
-        registered        0
-        releases          0
-        router_orders     0
-        routers           0
-        service_releases  0
-        settings          0
-        stage_results     0
-        tenants           0
-        traffic_history   0
-        users             0
-        ");
+        insta::assert_snapshot!(told, @r#"
+    lease held by     nobody
+    epoch             2
+    commits           1
+    served            0 s
+    analysis_runs     0
+    archives          0
+    assignments       0
+    audit             0
+    children          2
+    deployments       0
+    led_services      0
+    members           0
+    outbox            0
+    pointers          0
+    precedents        0
+    registered        0
+    releases          0
+    router_orders     0
+    routers           0
+    service_releases  0
+    settings          0
+    stage_results     0
+    tenants           0
+    traffic_history   0
+    users             0
+    workflow_parts    0
+    workflows         0
+    "#);
         let (code, told) = command(&["info", "--store", &copy, "--json"]).await;
         assert_eq!(
             (code, serde_json::from_str::<serde_json::Value>(&told).unwrap()["rows"]["children"].as_u64()),

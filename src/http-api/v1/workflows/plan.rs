@@ -79,7 +79,34 @@ fn unknown_strategy() -> String {
     format!("`strategy` is one of {}", Strategy::NAMES.join(", "))
 }
 
-fn invalid(faults: &[WorkflowFault]) -> Problem {
+/// What of a workflow can be planned, and not be started.
+pub(super) fn unstartable(workflow: &Workflow) -> Vec<WorkflowFault> {
+    let fault = |at: String, what: &str| WorkflowFault { at, what: what.to_owned() };
+    let mut faults = Vec::new();
+    for (at, function) in workflow.functions.iter().enumerate() {
+        if let Err(why) = function.folder() {
+            faults.push(fault(format!("functions[{at}].class_specification.code"), &why));
+        }
+        if !function.outputs.is_empty() {
+            let what = "events aren't passed on yet: a workflow that is started has no outputs";
+            faults.push(fault(format!("functions[{at}].output_mapping"), what));
+        }
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        if !function.name.chars().all(is_name) {
+            let what = "callers call it so: it has letters, digits, ., _ and -";
+            faults.push(fault(format!("functions[{at}].name"), what));
+        }
+    }
+    if !workflow.resources.is_empty() {
+        faults.push(fault(
+            "resources".to_owned(),
+            "resources aren't run yet: a workflow that is started has none",
+        ));
+    }
+    faults
+}
+
+pub(super) fn invalid(faults: &[WorkflowFault]) -> Problem {
     let all: Vec<String> = faults.iter().map(ToString::to_string).collect();
     Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-workflow", all.join("\n"))
 }
