@@ -192,6 +192,7 @@ fn serve_on(
     led: RouterCredentials,
 ) -> anyhow::Result<Manager> {
     let registry = Registry::new(&options.site.providers)?;
+    let keep_alive = options.rules.placement.keep_alive;
     let stop = CancellationToken::new();
     let (address, child_address) = (doors.address, doors.child_address);
     let hosts = Hosts::new(&[address, child_address], &options.hosts, options.auth.metrics_open);
@@ -208,6 +209,7 @@ fn serve_on(
         max_wait: options.max_wait,
         max_waiters: options.max_waiters.min(options.max_connections / 2),
         site: options.site,
+        keep_alive,
         function_types: options.function_types,
         service_area,
     };
@@ -240,7 +242,7 @@ fn serve_on(
     let notifying = tokio::spawn(notify::run(started.engine.clone(), started.effects, stop.clone()));
     let judging = tokio::spawn(judging::run(started.engine.clone(), registry, stop.clone()));
     let asking = tokio::spawn(questions::liveness::run(started.engine.clone(), stop.clone()));
-    let placing = tokio::spawn(placing::run(started.engine.clone(), stop.clone()));
+    let placing = tokio::spawn(placing::run(started.engine.clone(), keep_alive, stop.clone()));
     let ending = options
         .task
         .history_retention

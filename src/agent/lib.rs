@@ -4,6 +4,7 @@ pub mod content;
 pub mod control;
 pub mod data_plane;
 mod drive;
+pub mod events;
 pub mod judge;
 pub mod link;
 mod lock;

@@ -7,9 +7,9 @@ use crate::settings::NodeSettings;
 
 const MIB: u64 = 1024 * 1024;
 
-/// As it is set, and as the machine says where it isn't. A machine that doesn't say its clock has 0 MHz.
-pub fn advertised(settings: &NodeSettings) -> NodeCapabilities {
-    let NodeSettings { cpus, cores, mhz, memory, tee, tpm, resources } = settings.clone();
+/// `events`: where it takes events from other nodes. As it is set, and as the machine says where it isn't. A machine that doesn't say its clock has 0 MHz.
+pub fn advertised(settings: &NodeSettings, events: &str) -> NodeCapabilities {
+    let NodeSettings { cpus, cores, mhz, memory, tee, tpm, resources, events: _ } = settings.clone();
     let asked = RefreshKind::nothing()
         .with_cpu(CpuRefreshKind::nothing().with_frequency())
         .with_memory(MemoryRefreshKind::nothing().with_ram());
@@ -33,5 +33,6 @@ pub fn advertised(settings: &NodeSettings) -> NodeCapabilities {
         tee,
         tpm,
         resources,
+        events: events.to_owned(),
     }
 }

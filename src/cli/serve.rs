@@ -155,7 +155,7 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
             stage_deadline: config.deadlines.stage,
             undo_deadline: config.deadlines.undo,
             absence: Absences::of_all(config.deadlines.absence),
-            placement: config.placement.strategy,
+            placement: config.placement.settings(),
             max_children: config.limits.max_children,
             max_open_releases: config.limits.max_open_releases,
             max_adopted: config.limits.max_adopted,

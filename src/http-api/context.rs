@@ -60,6 +60,8 @@ pub struct Settings {
     pub max_waiters: usize,
     /// What strategies may name.
     pub site: Site,
+    /// A node that says nothing for so long is lost.
+    pub keep_alive: Duration,
     /// Which runtime runs which type of functions of workflows.
     pub function_types: FunctionTypes,
     /// Children elsewhere are warned of; `None`: it is not known.

@@ -43,6 +43,8 @@ fn refused(refusal: &Refusal) -> (StatusCode, &'static str) {
         Refusal::UnknownRelease(_) => (StatusCode::NOT_FOUND, "unknown-release"),
         Refusal::UnknownWorkflow(_) => (StatusCode::NOT_FOUND, "unknown-workflow"),
         Refusal::WorkflowTaken(_) => (StatusCode::CONFLICT, "workflow-taken"),
+        Refusal::UnknownPart { .. } => (StatusCode::NOT_FOUND, "unknown-function"),
+        Refusal::CanNotMove { .. } => (StatusCode::CONFLICT, "can-not-move"),
         Refusal::NeverOffered { .. } => (StatusCode::NOT_FOUND, "never-offered"),
         Refusal::NoPart { .. } => (StatusCode::NOT_FOUND, "no-part"),
         Refusal::NotAReport(_) => (StatusCode::BAD_REQUEST, "bad-request"),

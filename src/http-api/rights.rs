@@ -131,6 +131,7 @@ pub const ROUTES: &[Route] = &[
     route("POST", "/api/v1/workflows", Any(STEER)),
     route("GET", "/api/v1/workflows/{name}", Any(LOOK)),
     route("DELETE", "/api/v1/workflows/{name}", Any(STEER)),
+    route("POST", "/api/v1/workflows/{name}/move", Any(STEER)),
 ];
 
 /// What a route takes; `None`: the table doesn't have it.

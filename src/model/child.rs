@@ -146,6 +146,9 @@ pub struct NodeCapabilities {
     /// Classes of the resources that it provides.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<String>,
+    /// Where it takes events from other nodes: `http://10.0.0.5:7380`. Empty: nowhere.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub events: String,
 }
 
 impl Capabilities {

@@ -29,6 +29,15 @@ pub fn check(url: &str) -> Result<(), &'static str> {
     if is_secure || is_loopback(host) { Ok(()) } else { Err(FORM) }
 }
 
+/// Why an address is none where a node takes events, to be put behind its name.
+pub fn check_node(url: &str) -> Result<(), &'static str> {
+    const FORM: &str = "is http://HOST:PORT or https://HOST:PORT";
+    let authority = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://")).ok_or(FORM)?;
+    let (host, port) = parted(authority).ok_or(FORM)?;
+    let is_one = url.len() <= MAX_PUBLIC_URL_BYTES && is_host(host) && port.is_some_and(is_port);
+    if is_one { Ok(()) } else { Err(FORM) }
+}
+
 /// Host and port. An address of IPv6 stands in brackets.
 fn parted(authority: &str) -> Option<(&str, Option<&str>)> {
     let end = if authority.starts_with('[') { authority.find(']')? + 1 } else { 0 };

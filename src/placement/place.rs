@@ -116,8 +116,18 @@ impl<'n> Placer<'n> {
     /// Chooses a node for a function. `near`: nodes of what it exchanges events with. `draw`: evenly from 0 to below 1, another one each
     /// time.
     pub fn place(&mut self, asked: &Requirements, near: &[usize], draw: f64) -> Placed {
-        let strategy = self.strategy;
-        let Some(node) = self.choose(strategy, asked, near, draw) else { return Placed::Nowhere };
+        self.place_elsewhere(asked, near, draw, None)
+    }
+
+    /// As [`Self::place`], on another node than one.
+    pub fn place_elsewhere(
+        &mut self,
+        asked: &Requirements,
+        near: &[usize],
+        draw: f64,
+        than: Option<usize>,
+    ) -> Placed {
+        let Some(node) = self.choose(asked, near, draw, than) else { return Placed::Nowhere };
         self.note(node, asked);
         self.last = Some(node);
         Placed::At(node)
@@ -125,9 +135,20 @@ impl<'n> Placer<'n> {
 
     /// Chooses a node for a resource: any that may is as likely as another.
     pub fn place_resource(&mut self, asked: &Requirements, draw: f64) -> Placed {
+        self.place_resource_elsewhere(asked, draw, None)
+    }
+
+    /// As [`Self::place_resource`], on another node than one.
+    pub fn place_resource_elsewhere(
+        &mut self,
+        asked: &Requirements,
+        draw: f64,
+        than: Option<usize>,
+    ) -> Placed {
         let kind = self.find_eligible(asked);
         let Some(all) = self.eligible.get(&kind) else { return Placed::Nowhere };
-        let with_room: Vec<usize> = all.nodes().filter(|node| self.has_room(*node, asked)).collect();
+        let may = |node: &usize| Some(*node) != than && self.has_room(*node, asked);
+        let with_room: Vec<usize> = all.nodes().filter(may).collect();
         let at = (draw * with_room.len() as f64) as usize;
         let Some(node) = with_room.get(at).or(with_room.last()).copied() else { return Placed::Nowhere };
         if let Some(taken) = self.taken_mib.get_mut(node) {
@@ -171,23 +192,23 @@ impl<'n> Placer<'n> {
 
     fn choose(
         &mut self,
-        strategy: Strategy,
         asked: &Requirements,
         near: &[usize],
         draw: f64,
+        except: Option<usize>,
     ) -> Option<usize> {
         let kind = self.find_eligible(asked);
         let all = self.eligible.get(&kind)?;
         steps::take(1);
-        let (chosen, draw) = self.of(all, strategy, near, draw)?;
-        if self.has_room(chosen, asked) {
+        let (chosen, draw) = self.of(all, near, draw)?;
+        let may = |node: usize| Some(node) != except && self.has_room(node, asked);
+        if may(chosen) {
             return Some(chosen);
         }
         // Who was chosen has no memory left. Where in its part of all the draw fell is as even as the draw was.
         steps::take(all.nodes.len());
-        let with_room = all.nodes().filter(|node| self.has_room(*node, asked));
-        let with_room = Eligible::from_nodes(self.nodes, with_room);
-        self.of(&with_room, strategy, near, draw).map(|(node, _)| node)
+        let others = Eligible::from_nodes(self.nodes, all.nodes().filter(|node| may(*node)));
+        self.of(&others, near, draw).map(|(node, _)| node)
     }
 
     fn left_mib(&self, node: usize) -> Option<u64> {
@@ -200,9 +221,9 @@ impl<'n> Placer<'n> {
     }
 
     /// One of them, and what is left of the draw: evenly from 0 to below 1, too.
-    fn of(&self, all: &Eligible, strategy: Strategy, near: &[usize], draw: f64) -> Option<(usize, f64)> {
+    fn of(&self, all: &Eligible, near: &[usize], draw: f64) -> Option<(usize, f64)> {
         let fewest = |node: &usize| self.functions.get(*node).copied();
-        let node = match strategy {
+        let node = match self.strategy {
             Strategy::Random => {
                 let drawn = draw * *all.sums.last()?;
                 let at = all.sums.partition_point(|before| *before <= drawn).min(all.nodes.len() - 1);
@@ -230,7 +251,7 @@ impl<'n> Placer<'n> {
                 nearest.map(|(_, _, node)| node)
             }
         };
-        if matches!(strategy, Strategy::Spread | Strategy::Nearest) {
+        if matches!(self.strategy, Strategy::Spread | Strategy::Nearest) {
             steps::take(all.nodes.len());
         }
         Some((node?, draw))

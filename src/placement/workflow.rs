@@ -38,6 +38,9 @@ pub struct Workflow {
     pub functions: Vec<Function>,
     pub resources: Vec<Resource>,
     pub annotations: BTreeMap<String, String>,
+    /// The place of each part by its name, resources first, and by that the places of those that put something out to it.
+    pub places: BTreeMap<String, u32>,
+    pub senders: Vec<Vec<u32>>,
 }
 
 /// A function of a workflow, of which one instance runs.
@@ -53,6 +56,8 @@ pub struct Function {
     pub outputs: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
     pub requirements: Requirements,
+    /// It puts something out and gets nothing: it begins by itself.
+    pub is_source: bool,
 }
 
 /// What events come from or go to that is no function.
@@ -245,10 +250,33 @@ impl Workflow {
         let resources = form.resources.into_iter().enumerate();
         let resources = resources.map(|(at, form)| reading.resource(at, form)).collect();
         let Reading { wrong, odd, .. } = reading;
-        if wrong.is_empty() {
-            return Ok((Self { functions, resources, annotations: form.annotations }, odd));
+        if !wrong.is_empty() {
+            return Err(wrong);
         }
-        Err(wrong)
+        let (places, senders) = (BTreeMap::new(), Vec::new());
+        let mut read = Self { functions, resources, annotations: form.annotations, places, senders };
+        read.find_senders();
+        Ok((read, odd))
+    }
+
+    fn find_senders(&mut self) {
+        let names =
+            self.resources.iter().map(|one| &one.name).chain(self.functions.iter().map(|one| &one.name));
+        let places: BTreeMap<String, u32> = names.cloned().zip(0..).collect();
+        let outputs = self.resources.iter().map(|one| &one.outputs);
+        let outputs = outputs.chain(self.functions.iter().map(|one| &one.outputs));
+        let mut senders = vec![Vec::new(); places.len()];
+        for (of, outputs) in outputs.enumerate() {
+            let targets: BTreeSet<u32> =
+                outputs.values().filter_map(|name| places.get(name).copied()).collect();
+            for target in targets {
+                senders[target as usize].push(of as u32);
+            }
+        }
+        (self.places, self.senders) = (places, senders);
+        for (function, senders) in self.functions.iter_mut().zip(&self.senders[self.resources.len()..]) {
+            function.is_source = !function.outputs.is_empty() && senders.is_empty();
+        }
     }
 
     /// By the name of each part: those that it sends events to, and those that send it events.
@@ -345,7 +373,16 @@ impl Reading {
             self.fault(format!("{path}.class_specification.function_type"), what);
         }
         let requirements = self.requirements(&format!("{path}.annotations"), runtime, &annotations);
-        Function { name, class: id, version, code, outputs: output_mapping, annotations, requirements }
+        Function {
+            name,
+            class: id,
+            version,
+            code,
+            outputs: output_mapping,
+            annotations,
+            requirements,
+            is_source: false,
+        }
     }
 
     fn resource(&mut self, at: usize, form: ResourceForm) -> Resource {

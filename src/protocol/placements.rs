@@ -50,6 +50,8 @@ pub struct InstanceReport {
 #[serde(rename_all = "lowercase")]
 pub enum InstancePhase {
     Starting,
+    /// It was to get ready, and could run at once.
+    Ready,
     Running,
     /// It can't be started, or runs no more.
     Failed,
@@ -60,22 +62,107 @@ pub enum InstancePhase {
 pub struct PlacementsAnswer {
     /// Another one for whatever else is to run.
     pub state: String,
+    /// A node that says nothing for so long is taken for lost: the next call waits for half of it at most.
+    pub keep_alive_ms: u64,
     /// `None`: as the caller knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instances: Option<Vec<PlacedInstance>>,
 }
 
-/// An instance that is to run. Its code is at `GET /release/functions/ID`, with its `id`.
+/// An instance that is to run, or to end. The code of a function is at `GET /release/functions/ID`, with its `id`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlacedInstance {
     pub id: String,
-    /// What callers call it at the proxy of its node.
-    pub function: String,
-    /// What runs it.
-    pub runtime: String,
-    /// Its folder in the archive.
-    pub folder: String,
-    pub annotations: BTreeMap<String, String>,
+    /// Its workflow and its name there: what callers call a function at the proxy of its node.
+    pub name: String,
+    /// What it is called whichever node runs it: a UUID.
+    pub part: String,
+    /// With which events to it are signed.
+    pub key: String,
+    #[serde(default, skip_serializing_if = "PlacedState::is_run")]
+    pub state: PlacedState,
+    #[serde(flatten)]
+    pub what: PlacedPart,
+    /// By the name of an output: who gets what it puts out there.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub outputs: BTreeMap<String, PlacedTarget>,
+}
+
+/// What is to become of an instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PlacedState {
+    #[default]
+    Run,
+    /// It is to get ready, and to run once another one of its function has ended elsewhere.
+    Prepare,
+    /// It is to end; what it has put out is delivered still.
+    End,
+}
+
+impl PlacedState {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+    fn is_run(&self) -> bool {
+        *self == Self::Run
+    }
+}
+
+/// What an instance is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PlacedPart {
+    Function {
+        /// What runs it.
+        runtime: String,
+        /// Its folder in the archive.
+        folder: String,
+        annotations: BTreeMap<String, String>,
+    },
+    Resource {
+        class: String,
+        configuration: BTreeMap<String, String>,
+    },
+}
+
+/// Classes of resources that nodes provide.
+pub const RESOURCES: [&str; 2] = ["file-log", "http-egress"];
+
+/// Longest name of a file, in bytes.
+const MAX_FILE_NAME_BYTES: usize = 128;
+
+/// What is wrong with the configuration of a resource: the key, and why.
+pub fn check_resource(
+    class: &str,
+    configuration: &BTreeMap<String, String>,
+) -> Result<(), (&'static str, String)> {
+    if class != "file-log" {
+        return Ok(());
+    }
+    let name = configuration.get("filename").map_or("", String::as_str);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if name.is_empty()
+        || name.len() > MAX_FILE_NAME_BYTES
+        || name.starts_with('.')
+        || !name.chars().all(is_plain)
+    {
+        let why = format!(
+            "it is the name of a file in the folder node.logs: 1 to {MAX_FILE_NAME_BYTES} letters, digits, ., _ and -, with no . in front"
+        );
+        return Err(("filename", why));
+    }
+    Ok(())
+}
+
+/// Who gets events.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlacedTarget {
+    /// A UUID.
+    pub part: String,
+    /// Where its node takes events; none: it runs nowhere now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// With which events to it are signed.
+    pub key: String,
 }
 
 impl PlacementsRequest {

@@ -10,6 +10,7 @@ mod content;
 mod control;
 mod download;
 mod drive;
+mod events;
 mod functions;
 mod judge;
 mod limits;

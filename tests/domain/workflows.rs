@@ -14,7 +14,7 @@ use domain::{
         settings::Settings,
         state::State,
     },
-    workflows::{Change, Command, NewWorkflow, PartKey, Phase, Told},
+    workflows::{self, Change, Command, LeftWhy, NewWorkflow, PartKey, Phase, Secret, Told},
 };
 use model::{Capabilities, ChildId, ChildKey, ChildKind, Cordon, NodeCapabilities, Now};
 use placement::{FunctionTypes, Strategy as Choice};
@@ -23,15 +23,15 @@ use serde_json::json;
 
 const LABELS: [&str; 2] = ["gpu", "tier=edge"];
 
-/// Everybody called just now, but for those who are silent.
+/// Everybody called just now, but for those who are silent: since when.
 struct Seen {
-    silent: BTreeSet<ChildKey>,
+    silent: BTreeMap<ChildKey, u64>,
     now: Now,
 }
 
 impl LastSeen for Seen {
     fn last_call(&self, child: ChildKey) -> Option<u64> {
-        Some(if self.silent.contains(&child) { 0 } else { self.now.served_ms })
+        Some(self.silent.get(&child).copied().unwrap_or(self.now.served_ms))
     }
 }
 
@@ -46,9 +46,16 @@ struct World {
     /// One that only applies what the other's commands changed.
     replayed: State,
     now: Now,
-    silent: BTreeSet<ChildKey>,
+    silent: BTreeMap<ChildKey, u64>,
     machines: Vec<Machine>,
     chance: u64,
+}
+
+fn refused(answer: NoReply) -> String {
+    match answer {
+        NoReply::Refused(refusal) => refusal.to_string(),
+        missing @ NoReply::Missing(_) => panic!("{missing:?}"),
+    }
 }
 
 fn id(node: usize) -> String {
@@ -57,12 +64,13 @@ fn id(node: usize) -> String {
 
 impl World {
     fn new(nodes: usize, choice: Choice) -> Self {
-        let settings = || Settings { placement: choice, ..Settings::default() };
+        let placement = || workflows::Settings { strategy: choice, ..workflows::Settings::default() };
+        let settings = || Settings { placement: placement(), ..Settings::default() };
         let mut world = Self {
             state: State::new(settings()),
             replayed: State::new(settings()),
             now: Now { wall_ms: 1_700_000_000_000, served_ms: 1_000_000 },
-            silent: BTreeSet::new(),
+            silent: BTreeMap::new(),
             machines: vec![Machine::default(); nodes],
             chance: 0,
         };
@@ -115,7 +123,7 @@ impl World {
     fn command(&mut self, command: Command) -> Result<Vec<Change>, NoReply> {
         let changes = self.any(&AnyCommand::Workflows(command))?;
         for change in &changes {
-            if let Change::Placed { part, instance } = change {
+            if let Change::Placed { part, instance, .. } | Change::Moving { part, instance, .. } = change {
                 self.may_run(*part, instance.node);
             }
         }
@@ -129,7 +137,21 @@ impl World {
         assert!(!workflow.is_stopping, "a workflow that stops gets no instance");
         let child = self.state.children.get(node).unwrap();
         assert_eq!(child.cordon, Cordon::Open, "nothing new comes to a node that is cordoned");
-        assert!(!self.silent.contains(&node), "nothing comes to a node that is silent");
+        let since = self.silent.get(&node).copied().unwrap_or(self.now.served_ms);
+        assert!(self.now.served_ms - since < 2_000, "nothing comes to a node that is silent");
+        let wanted = &workflow.requirements(PartKey(self.key_of(part))).unwrap().labels;
+        let has: BTreeSet<String> = LABELS
+            .iter()
+            .take(2_usize.saturating_sub(node.0 as usize))
+            .map(|&label| label.to_owned())
+            .collect();
+        assert!(wanted.is_subset(&has), "{wanted:?} isn't in {has:?}");
+    }
+
+    fn key_of(&self, part: &workflows::Part) -> u32 {
+        let workflow = self.state.workflows.by_key(part.workflow).unwrap();
+        let mut keys = workflow.parts().map(|(key, ..)| key);
+        keys.find(|key| self.state.workflows.part(*key).unwrap().logical == part.logical).unwrap().0
     }
 
     fn start(&mut self, name: &str, labels: &[&[&str]]) -> Result<Vec<Change>, NoReply> {
@@ -148,10 +170,15 @@ impl World {
             "functions": functions,
             "resources": [{"name": "log", "class_type": "file-log"}],
         });
+        self.start_text(name, &text)
+    }
+
+    fn start_text(&mut self, name: &str, text: &serde_json::Value) -> Result<Vec<Change>, NoReply> {
         let (definition, _) =
             placement::Workflow::read(text.to_string().as_bytes(), &FunctionTypes::default()).unwrap();
         self.chance += 1;
-        let logical = (0..=labels.len()).map(|part| format!("{name}-{part}").into()).collect();
+        let parts = definition.functions.len() + definition.resources.len();
+        let logical = (0..parts).map(|part| format!("{name}-{part}").into()).collect();
         let new = NewWorkflow {
             id: name.to_owned(),
             definition: Arc::new(definition),
@@ -159,9 +186,37 @@ impl World {
             types: Arc::default(),
             archive: None,
             logical,
+            secret: Secret([7; 32]),
             by: "ann".to_owned(),
         };
         self.command(Command::Start { new: Box::new(new), chance: self.chance })
+    }
+
+    fn is_here(&self, node: usize) -> bool {
+        self.state.children.get(ChildKey(node as u32)).is_some()
+    }
+
+    /// Where the only function of a workflow runs, moves to, and still runs.
+    fn places(&self, name: &str) -> (Option<u32>, Option<u32>, Vec<u32>) {
+        let workflow = self.state.workflows.get(name).unwrap();
+        let (key, ..) = workflow.parts().last().unwrap();
+        let part = self.state.workflows.part(key).unwrap();
+        let node = |one: &workflows::Instance| one.node.0;
+        let (instance, next) = (part.instance.as_ref().map(node), part.next.as_ref().map(node));
+        (instance, next, part.leaving.iter().map(node).collect())
+    }
+
+    /// One function that gets something from a caller, so that there may be two of it for a while.
+    fn start_called(&mut self, name: &str) {
+        let text = json!({"functions": [{
+            "name": "f", "class_specification": {"id": "f", "function_type": "python", "version": "1"},
+        }]});
+        self.start_text(name, &text).unwrap();
+    }
+
+    fn move_to(&mut self, name: &str, part: &str, to: &[usize]) -> Result<Vec<Change>, NoReply> {
+        let nodes = to.iter().map(|node| id(*node)).collect();
+        self.command(Command::Move { id: name.to_owned(), part: part.to_owned(), nodes })
     }
 
     fn look(&mut self) -> Vec<Change> {
@@ -169,21 +224,29 @@ impl World {
         self.command(Command::Look { chance: self.chance }).unwrap()
     }
 
-    /// What a node is to run.
-    fn wanted(&self, node: usize) -> BTreeSet<Box<str>> {
+    /// What a node is to run, and whether that is only to get ready.
+    fn wanted(&self, node: usize) -> BTreeMap<Box<str>, bool> {
         let node = ChildKey(node as u32);
-        let own = self.state.workflows.on_node(node).filter_map(|(_, part)| part.instance.as_ref());
-        own.filter(|instance| instance.node == node).map(|instance| instance.id.clone()).collect()
+        let mut wanted = BTreeMap::new();
+        for (key, part) in self.state.workflows.on_node(node) {
+            let is_source = self.state.workflows.by_key(part.workflow).unwrap().is_source(key);
+            let own = part.instance.iter().map(|one| (one, false));
+            let own = own.chain(part.next.iter().map(|one| (one, is_source)));
+            wanted.extend(own.filter(|(one, _)| one.node == node).map(|(one, is)| (one.id.clone(), is)));
+        }
+        wanted
     }
 
     /// A node hears what it is to run, does some of it, and says what runs.
     fn report(&mut self, node: usize, phase: &Phase, ends: bool) -> Vec<Change> {
+        self.silent.remove(&ChildKey(node as u32));
         let wanted = self.wanted(node);
         let machine = &mut self.machines[node];
         if ends {
-            machine.runs.retain(|id, _| wanted.contains(id));
+            machine.runs.retain(|id, _| wanted.contains_key(id));
         }
-        for id in wanted {
+        for (id, prepares) in wanted {
+            let phase = if prepares && *phase == Phase::Running { &Phase::Ready } else { phase };
             machine.runs.insert(id, phase.clone());
         }
         let told: Vec<Told> =
@@ -196,7 +259,7 @@ impl World {
 
     fn check(&self) {
         let (all, other) = (&self.state.workflows, &self.replayed.workflows);
-        let mut waiting = 0;
+        let (mut waiting, mut unsettled) = (0, 0);
         let mut ids = BTreeSet::new();
         for workflow in all.iter() {
             let mut held = 0;
@@ -204,9 +267,14 @@ impl World {
                 let part = all.part(key).unwrap();
                 assert_eq!(Some(part), other.part(key));
                 assert_eq!(Some(requirements), workflow.requirements(key));
-                waiting += usize::from(part.instance.is_none() && !workflow.is_stopping);
-                assert!(part.instance.is_none() || !workflow.is_stopping);
-                for instance in part.instance.iter().chain(&part.leaving) {
+                let is_placed = part.instance.is_some() || part.next.is_some();
+                waiting += usize::from(!is_placed && !workflow.is_stopping);
+                assert!(!is_placed || !workflow.is_stopping);
+                let of = |instance: &Option<workflows::Instance>| instance.as_ref().map(|one| one.node);
+                assert!(part.next.is_none() || of(&part.instance) != of(&part.next), "it moves elsewhere");
+                let runs = part.instance.as_ref().is_some_and(|one| one.phase == Phase::Running);
+                unsettled += usize::from(!runs || part.next.is_some() || !part.leaving.is_empty());
+                for instance in part.instances() {
                     held += 1;
                     assert!(ids.insert(instance.id.clone()), "{} is there twice", instance.id);
                     assert!(all.on_node(instance.node).any(|(on, _)| on == key));
@@ -216,15 +284,14 @@ impl World {
         }
         for node in all.nodes() {
             for (key, part) in all.on_node(node) {
-                let here = part.instance.iter().chain(&part.leaving).any(|instance| instance.node == node);
+                let here = part.instances().any(|instance| instance.node == node);
                 assert!(here, "{key:?} has nothing on {node:?}");
             }
         }
-        assert_eq!((all.waiting(), all.len()), (waiting, other.len()));
+        assert_eq!((all.waiting(), all.unsettled(), all.len()), (waiting, unsettled, other.len()));
     }
 
-    fn cordon(&mut self, node: usize, is_cordoned: bool) {
-        let cordon = if is_cordoned { Cordon::Cordoned } else { Cordon::Open };
+    fn cordon(&mut self, node: usize, cordon: Cordon) {
         let command = children::Command::Cordon { child: id(node), cordon };
         let _ = self.any(&AnyCommand::Children(command));
     }
@@ -261,12 +328,12 @@ fn a_workflow_runs_until_it_is_stopped_and_its_nodes_have_said_so() {
 #[test]
 fn what_no_node_may_run_waits_for_one() {
     let mut world = World::new(3, Choice::Random);
-    world.cordon(0, true);
+    world.cordon(0, Cordon::Cordoned);
     let changes = world.start("w", &[&["tier=edge"], &[]]).unwrap();
     assert_eq!(changes.iter().filter(|change| matches!(change, Change::Placed { .. })).count(), 2);
     assert_eq!((world.state.workflows.waiting(), world.look()), (1, vec![]));
-    world.cordon(0, false);
-    world.silent.insert(ChildKey(0));
+    world.cordon(0, Cordon::Open);
+    world.silent.insert(ChildKey(0), 0);
     assert_eq!(world.look(), []);
     world.silent.clear();
     let placed = world.look();
@@ -292,15 +359,199 @@ fn memory_that_others_have_there_already_counts() {
     world.check();
 }
 
+#[test]
+fn a_function_runs_elsewhere_before_it_ends_where_it_was() {
+    let mut world = World::new(3, Choice::RoundRobin);
+    world.start_called("w");
+    world.report(0, &Phase::Running, true);
+    world.move_to("w", "f", &[2]).unwrap();
+    assert_eq!(world.places("w"), (Some(0), Some(2), vec![]));
+    assert_eq!(
+        world.move_to("w", "f", &[1]).map_err(refused).unwrap_err(),
+        "f can't be moved: it is being moved"
+    );
+    world.report(0, &Phase::Running, true);
+    world.report(2, &Phase::Starting, true);
+    assert_eq!(world.places("w"), (Some(0), Some(2), vec![]));
+    world.report(2, &Phase::Running, true);
+    assert_eq!(world.places("w"), (Some(2), None, vec![0]));
+    world.check();
+    world.report(0, &Phase::Running, true);
+    assert_eq!(world.places("w"), (Some(2), None, vec![]));
+    assert_eq!(world.move_to("w", "f", &[2]).unwrap(), [], "it is there");
+    world.check();
+}
+
+#[test]
+fn a_function_that_begins_by_itself_begins_elsewhere_once_it_has_ended() {
+    let mut world = World::new(3, Choice::RoundRobin);
+    world.start("w", &[&["gpu"]]).unwrap();
+    world.start("other", &[&[]]).unwrap();
+    let (from, ..) = world.places("w");
+    let to = 1 - from.unwrap();
+    for node in 0..3 {
+        world.report(node, &Phase::Running, true);
+    }
+    world.move_to("w", "f0", &[2, to as usize]).unwrap();
+    assert_eq!(world.places("w"), (from, Some(to), vec![]), "node 2 has no gpu");
+    assert_eq!(world.wanted(to as usize).values().filter(|prepares| **prepares).count(), 1);
+    world.report(to as usize, &Phase::Running, true);
+    assert_eq!(world.places("w"), (None, Some(to), vec![from.unwrap()]), "the one that is ready waits");
+    world.report(from.unwrap() as usize, &Phase::Running, false);
+    assert_eq!(world.places("w"), (None, Some(to), vec![from.unwrap()]));
+    world.report(from.unwrap() as usize, &Phase::Running, true);
+    assert_eq!(world.places("w"), (Some(to), None, vec![]));
+    assert_eq!(world.wanted(to as usize).values().filter(|prepares| **prepares).count(), 0);
+    world.check();
+}
+
+#[test]
+fn a_function_stays_where_it_is_if_it_can_not_be_started_elsewhere() {
+    let mut world = World::new(2, Choice::RoundRobin);
+    world.start_called("w");
+    world.report(0, &Phase::Running, true);
+    world.move_to("w", "f", &[1]).unwrap();
+    world.report(1, &Phase::Failed("no python".into()), true);
+    assert_eq!(world.places("w"), (Some(0), None, vec![1]));
+    world.report(1, &Phase::Running, true);
+    assert_eq!(world.places("w"), (Some(0), None, vec![]));
+    // Nor where the other node falls silent meanwhile.
+    world.move_to("w", "f", &[1]).unwrap();
+    world.silent.insert(ChildKey(1), 0);
+    world.look();
+    assert_eq!(world.places("w"), (Some(0), None, vec![1]));
+    world.check();
+    let why = world.move_to("w", "f", &[1, 7]).map_err(refused).unwrap_err();
+    assert_eq!(
+        why,
+        "f can't be moved: 00000000-0000-4000-8000-000000000001: it has said nothing for too long; 00000000-0000-4000-8000-000000000007 is not known"
+    );
+    let unknown = world.move_to("w", "g", &[1]).map_err(refused).unwrap_err();
+    assert_eq!(unknown, "workflow w has no function g");
+}
+
+#[test]
+fn of_two_one_survives_when_a_silent_node_returns() {
+    let mut world = World::new(3, Choice::RoundRobin);
+    world.start_called("w");
+    world.report(0, &Phase::Running, true);
+    world.now.served_ms += 60_000;
+    world.silent.insert(ChildKey(0), world.now.served_ms - 1_999);
+    assert_eq!(world.look(), [], "it is silent, and not for long enough");
+    world.now.served_ms += 1;
+    world.look();
+    assert_eq!(world.places("w"), (Some(1), None, vec![0]));
+    world.report(1, &Phase::Running, true);
+    world.report(0, &Phase::Running, true);
+    assert_eq!(world.places("w"), (Some(1), None, vec![]));
+    assert!(world.machines[0].runs.is_empty());
+    world.check();
+}
+
+#[test]
+fn where_no_other_node_may_run_it_a_function_stays_and_goes_on() {
+    let mut world = World::new(2, Choice::RoundRobin);
+    world.start("w", &[&["tier=edge"]]).unwrap();
+    world.report(0, &Phase::Running, true);
+    world.report(1, &Phase::Running, true);
+    world.silent.insert(ChildKey(0), 0);
+    let changes = world.look();
+    // The resource alone.
+    assert!(changes.iter().all(|change| change.part() == Some(PartKey(0))), "{changes:?}");
+    world.report(0, &Phase::Running, true);
+    world.report(1, &Phase::Running, true);
+    assert_eq!((world.places("w"), world.look()), ((Some(0), None, vec![]), vec![]));
+}
+
+#[test]
+fn nothing_moves_while_too_many_nodes_vanish_at_once() {
+    let mut world = World::new(4, Choice::RoundRobin);
+    world.start_called("w");
+    world.report(0, &Phase::Running, true);
+    for node in 0..3 {
+        world.silent.insert(ChildKey(node), world.now.served_ms);
+    }
+    for _ in 0..15 {
+        world.now.served_ms += 2_000;
+        assert_eq!(world.look(), []);
+    }
+    // They stay away, so it isn't the network.
+    world.now.served_ms += 2_000;
+    world.look();
+    assert_eq!(world.places("w"), (Some(3), None, vec![0]));
+}
+
+#[test]
+fn half_of_the_nodes_may_vanish_at_once() {
+    let mut world = World::new(2, Choice::RoundRobin);
+    world.start_called("w");
+    world.report(0, &Phase::Running, true);
+    world.silent.insert(ChildKey(0), world.now.served_ms);
+    world.now.served_ms += 2_000;
+    world.look();
+    assert_eq!(world.places("w"), (Some(1), None, vec![0]));
+}
+
+#[test]
+fn a_drained_node_is_left_as_soon_as_another_one_runs_it() {
+    let mut world = World::new(2, Choice::RoundRobin);
+    world.start_called("w");
+    world.report(0, &Phase::Running, true);
+    world.cordon(0, Cordon::Drained);
+    world.look();
+    assert_eq!(world.places("w"), (Some(0), Some(1), vec![]));
+    assert_eq!(world.look(), []);
+    world.report(1, &Phase::Running, true);
+    world.report(0, &Phase::Running, true);
+    assert_eq!(world.places("w"), (Some(1), None, vec![]));
+    // There is no other one left.
+    world.cordon(1, Cordon::Drained);
+    assert_eq!(world.look(), []);
+}
+
+#[test]
+fn what_a_node_does_not_start_is_tried_elsewhere_less_and_less_often() {
+    let mut world = World::new(2, Choice::RoundRobin);
+    world.start_called("w");
+    world.report(0, &Phase::Failed("no".into()), true);
+    let changes = world.look();
+    assert!(matches!(changes[0], Change::Left { why: LeftWhy::Failed, .. }), "{changes:?}");
+    assert_eq!(world.places("w"), (Some(1), None, vec![0]));
+    world.report(0, &Phase::Running, true);
+    // It is accepted, and never started.
+    let mut waited = 0;
+    while world.look().is_empty() {
+        world.now.served_ms += 1_000;
+        waited += 1;
+    }
+    assert_eq!((world.places("w"), waited), ((Some(0), None, vec![1]), 30));
+    world.report(1, &Phase::Running, true);
+    let mut tries = Vec::new();
+    for _ in 0..12 {
+        let (node, ..) = world.places("w");
+        world.report(node.unwrap() as usize, &Phase::Failed("no".into()), true);
+        let mut waited = 0;
+        while world.look().is_empty() {
+            world.now.served_ms += 1_000;
+            waited += 1;
+        }
+        tries.push(waited);
+        world.report(node.unwrap() as usize, &Phase::Running, true);
+    }
+    assert_eq!(tries, [8, 16, 32, 64, 128, 256, 300, 300, 300, 300, 300, 300]);
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Start(Vec<Vec<&'static str>>),
     Stop(usize),
     Report { node: usize, phase: Phase, ends: bool },
     Look,
-    Cordon(usize, bool),
+    Cordon(usize, Cordon),
     Silence(usize, bool),
     Forget(usize),
+    Move { workflow: usize, function: usize, to: usize },
+    Pass(u64),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -316,7 +567,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (0_usize..6).prop_map(Step::Stop),
         6 => (0_usize..4, phase, any::<bool>()).prop_map(|(node, phase, ends)| Step::Report { node, phase, ends }),
         3 => Just(Step::Look),
-        2 => (0_usize..4, any::<bool>()).prop_map(|(node, is)| Step::Cordon(node, is)),
+        2 => (0_usize..4, prop_oneof![Just(Cordon::Open), Just(Cordon::Cordoned), Just(Cordon::Drained)])
+            .prop_map(|(node, cordon)| Step::Cordon(node, cordon)),
+        3 => (0_usize..6, 0_usize..3, 0_usize..4)
+            .prop_map(|(workflow, function, to)| Step::Move { workflow, function, to }),
+        2 => prop_oneof![Just(1_000), Just(3_000), Just(40_000), Just(700_000)].prop_map(Step::Pass),
         2 => (0_usize..4, any::<bool>()).prop_map(|(node, is)| Step::Silence(node, is)),
         1 => (0_usize..4).prop_map(Step::Forget),
     ];
@@ -340,16 +595,23 @@ proptest! {
                 }
                 Step::Stop(number) => drop(world.command(Command::Stop { id: format!("w{number}") })),
                 Step::Report { node, phase, ends } => {
-                    if world.state.children.get(ChildKey(node as u32)).is_some() {
+                    if world.is_here(node) {
                         world.report(node, &phase, ends);
                     }
                 }
                 Step::Look => drop(world.look()),
-                Step::Cordon(node, is_cordoned) => world.cordon(node, is_cordoned),
+                Step::Cordon(node, cordon) => world.cordon(node, cordon),
                 Step::Silence(node, is_silent) => {
                     let node = ChildKey(node as u32);
-                    if is_silent { world.silent.insert(node); } else { world.silent.remove(&node); }
+                    // Noticed at once, or only after a while: those of before the keep-alive are here still.
+                    let since = world.now.served_ms - world.chance % 2 * 2_500;
+                    if is_silent { world.silent.insert(node, since); } else { world.silent.remove(&node); }
                 }
+                Step::Move { workflow, function, to } => {
+                    let (id, part) = (format!("w{workflow}"), format!("f{function}"));
+                    drop(world.command(Command::Move { id, part, nodes: vec![self::id(to)] }));
+                }
+                Step::Pass(ms) => world.now.served_ms += ms,
                 Step::Forget(node) => {
                     let forget = children::Command::Forget { child: id(node), even_if_it_owes: true };
                     let _ = world.any(&AnyCommand::Children(forget));
@@ -357,14 +619,41 @@ proptest! {
             }
             world.check();
         }
-        // Once things are quiet: all is stopped, and gone when its nodes have said so.
+        // Once things are quiet, each function runs once where it is to, and nothing else runs.
+        let here: Vec<usize> = (0..4).filter(|node| world.is_here(*node)).collect();
+        for node in &here {
+            world.cordon(*node, Cordon::Open);
+        }
+        for _ in 0..8 {
+            for node in &here {
+                world.report(*node, &Phase::Running, true);
+            }
+            world.now.served_ms += 400_000;
+            world.look();
+            world.check();
+        }
+        for node in &here {
+            world.report(*node, &Phase::Running, true);
+        }
+        prop_assert_eq!(world.look(), []);
+        for workflow in world.state.workflows.iter() {
+            prop_assert!(!workflow.is_stopping);
+            for (key, ..) in workflow.parts() {
+                let part = world.state.workflows.part(key).unwrap();
+                prop_assert!(part.next.is_none() && part.leaving.is_empty(), "{:?}", part);
+                prop_assert!(part.instance.as_ref().is_none_or(|one| one.phase == Phase::Running));
+            }
+        }
+        for node in &here {
+            let wanted = world.wanted(*node);
+            prop_assert!(world.machines[*node].runs.keys().eq(wanted.keys()));
+        }
+        // All is stopped, and gone when its nodes have said so.
         for number in 0..started {
             let _ = world.command(Command::Stop { id: format!("w{number}") });
         }
-        for node in 0..4 {
-            if world.state.children.get(ChildKey(node as u32)).is_some() {
-                world.report(node, &Phase::Running, true);
-            }
+        for node in &here {
+            world.report(*node, &Phase::Running, true);
         }
         world.look();
         world.check();

@@ -19,8 +19,10 @@ pub enum Order {
         function: NewFunction,
         answer: Answering<Added>,
     },
+    /// `waits`: until no version of it runs any more; else until it gets no calls.
     Remove {
         name: String,
+        waits: bool,
         answer: Answering<Removed>,
     },
     /// A service is led no more.

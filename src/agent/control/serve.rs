@@ -176,7 +176,7 @@ async fn add(name: &str, request: Request<Incoming>, orders: &Orders) -> Answer 
 async fn remove(name: &str, orders: &Orders) -> Answer {
     let what = format!("to serve {name:?} no longer");
     let name = name.to_owned();
-    carried_out(orders, &what, |answer| Order::Remove { name, answer }).await
+    carried_out(orders, &what, |answer| Order::Remove { name, waits: false, answer }).await
 }
 
 async fn undo(request: Request<Incoming>, orders: &Orders) -> Answer {

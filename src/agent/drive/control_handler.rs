@@ -46,7 +46,7 @@ struct Waiting {
 enum What {
     Undo { functions: Vec<String>, answer: Answering<Undone> },
     Add { name: String, version: VersionId, answer: Answering<Added> },
-    Remove { name: String, answer: Answering<Removed> },
+    Remove { name: String, waits: bool, answer: Answering<Removed> },
 }
 
 /// Content that was copied to become a version.
@@ -97,12 +97,12 @@ impl ControlHandler {
                 }
             }
             Order::Add { name, function, answer } => self.copy(name, function, answer, tools),
-            Order::Remove { name, answer } => match core.remove(&name, now) {
-                Ok(()) => self.wait(What::Remove { name, answer }),
+            Order::Remove { name, waits, answer } => match core.remove(&name, now) {
+                Ok(()) => self.wait(What::Remove { name, waits, answer }),
                 Err(refusal) => drop(answer.send(Err(refusal.into()))),
             },
             Order::Retire { name, answer } => match core.retire(&name, now) {
-                Ok(()) => self.wait(What::Remove { name, answer }),
+                Ok(()) => self.wait(What::Remove { name, waits: false, answer }),
                 Err(refusal) => drop(answer.send(Err(refusal.into()))),
             },
             Order::Log { name, which, at_most, answer } => log(core, tools, &name, which, at_most, answer),
@@ -172,13 +172,15 @@ impl ControlHandler {
                     self.waiting.push(Waiting { until: waiting.until, what });
                 }
             }
-            What::Remove { name, answer } => {
-                if core.is_in_force() {
+            What::Remove { name, waits, answer } => {
+                let runs = waits && core.state().versions.values().any(|note| note.function == name);
+                if core.is_in_force() && !runs {
                     let _ = answer.send(Ok(Removed { name }));
                 } else if is_late {
                     let _ = answer.send(Err(late()));
                 } else {
-                    self.waiting.push(Waiting { until: waiting.until, what: What::Remove { name, answer } });
+                    let what = What::Remove { name, waits, answer };
+                    self.waiting.push(Waiting { until: waiting.until, what });
                 }
             }
             What::Add { name, version, answer } => {

@@ -42,6 +42,7 @@ use crate::{
     content::{Content, ContentError},
     control::{self, Control, ControlError, Order},
     data_plane::{BuiltInProxy, DataPlane, ExternalRouter},
+    events::{EventsError, Relay},
     link::{About, InProcess, LinkError, Manager},
     runtime::{RuntimeError, VersionId},
     settings::{FrontSettings, Settings, Stop},
@@ -67,6 +68,8 @@ pub enum RunError {
     Runtime(#[from] RuntimeError),
     #[error(transparent)]
     Control(#[from] ControlError),
+    #[error(transparent)]
+    Events(#[from] EventsError),
     #[error("the router: {0}")]
     Router(#[from] router::setup::OpenError),
     #[error("the token: {0}")]
@@ -138,8 +141,7 @@ struct Driver {
     orders: mpsc::Receiver<Order>,
     handler: ControlHandler,
     reporter: Reporter,
-    /// None: nothing is placed here.
-    _placements: Option<Placements>,
+    _placements: Placements,
     _control: Control,
     /// The forms of functions that can be run here, as the manager was told.
     forms: Option<Vec<String>>,
@@ -165,7 +167,10 @@ impl Driver {
             }
             (Manager::new(&link_settings(&settings), token)?, joins)
         };
-        let tools = Self::tools(&settings, manager)?;
+        let relay =
+            settings.node.as_ref().map(|node| Relay::open(&settings.state, &node.events)).transpose()?;
+        let relay = relay.map(Arc::new);
+        let tools = Self::tools(&settings, manager, relay.as_deref())?;
         let (sender, orders) = mpsc::channel(ORDERS);
         let driver = sender.clone();
         let control = control::open(&settings.control, settings.metrics, sender)?;
@@ -190,10 +195,7 @@ impl Driver {
         let tools = Arc::new(tools);
         Ok(Self {
             core,
-            _placements: settings
-                .node
-                .is_some()
-                .then(|| Placements::start(Arc::clone(&tools), driver.clone())),
+            _placements: Placements::start(Arc::clone(&tools), driver.clone(), relay),
             reporter: Reporter::start(Arc::clone(&tools), driver),
             tools,
             settings,
@@ -208,7 +210,7 @@ impl Driver {
         })
     }
 
-    fn tools(settings: &Settings, manager: Manager) -> Result<Tools, RunError> {
+    fn tools(settings: &Settings, manager: Manager, relay: Option<&Relay>) -> Result<Tools, RunError> {
         let front: Box<dyn DataPlane> = match &settings.front {
             FrontSettings::Proxy(proxy) => Box::new(BuiltInProxy::new(proxy.clone())),
             FrontSettings::Router(router) => {
@@ -224,7 +226,11 @@ impl Driver {
             // Those that answer are named at each poll.
             runtimes: Vec::new(),
             routers: vec![front.kind().name().to_owned()],
-            node: settings.node.as_ref().map(crate::node::advertised),
+            node: settings
+                .node
+                .as_ref()
+                .zip(relay)
+                .map(|(node, relay)| crate::node::advertised(node, relay.url())),
             nonce: Some(persistence::nonce(&settings.state)?),
         };
         Ok(Tools {

@@ -9,7 +9,10 @@ pub use self::router::{
     CommandLine, FrontSettings, OnDrift, Ports, RouterKind, RouterOptions, RouterSettings, aws_alb, custom,
     haproxy, nginx, traefik,
 };
-use crate::runtime::{Health, Limits, WarmUp, process::cgroup::Cgroups, tinyfaas, wasm};
+use crate::{
+    events,
+    runtime::{Health, Limits, WarmUp, process::cgroup::Cgroups, tinyfaas, wasm},
+};
 
 /// Everything that is set of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +55,8 @@ pub struct NodeSettings {
     pub tpm: bool,
     /// Classes of the resources that are provided.
     pub resources: Vec<String>,
+    /// Where events are taken, and what resources may do.
+    pub events: events::Settings,
 }
 
 /// The manager, and who this agent is to it.

@@ -9,11 +9,15 @@ use std::{
 };
 
 use agent::{
+    events,
     runtime::{Health, Limits, WarmUp},
     settings::{FrontSettings, Manager, NodeSettings, ProxySettings, Runtimes, StartProxy, Stop, Versions},
 };
-use model::area;
-use protocol::child::{MAX_CHILD_NAME_BYTES, MAX_LABEL_BYTES, MAX_LABELS};
+use model::{area, public_url::check_node};
+use protocol::{
+    child::{MAX_CHILD_NAME_BYTES, MAX_LABEL_BYTES, MAX_LABELS},
+    placements::RESOURCES,
+};
 
 use super::{place::Place, router::RouterKeys, runtimes};
 use crate::cli::{
@@ -201,9 +205,6 @@ impl Settings {
     }
 }
 
-/// Classes of resources that this agent provides.
-const RESOURCES: [&str; 2] = ["file-log", "http-egress"];
-
 impl Settings {
     fn check_resources(&self, faults: &mut Vec<String>) {
         if !self.router.runs_functions() {
@@ -212,6 +213,19 @@ impl Settings {
         if (1..1 << 20).contains(&self.node.memory) {
             faults
                 .push("node.memory: it is at least 1MiB, as in 512MiB, or 0: as the machine says".to_owned());
+        }
+        let events = &self.node.events;
+        if events.listen.is_some_and(|at| at.ip().is_unspecified()) && events.url.is_empty() {
+            faults.push(
+                "node.events_url: it says how other nodes reach node.events_listen, which is no address of one \
+                 machine"
+                    .to_owned(),
+            );
+        }
+        if let Some(why) = Some(&events.url).filter(|url| !url.is_empty()).map(|url| check_node(url))
+            && let Err(why) = why
+        {
+            faults.push(format!("node.events_url {why}"));
         }
         let unknown = self.node.resources.iter().filter(|class| !RESOURCES.contains(&class.as_str()));
         let known = RESOURCES.join(", ");
@@ -283,7 +297,9 @@ impl Configured for Settings {
         ];
         keys.extend(self.router.keys());
         keys.extend(runtimes::keys(&mut agent.runtimes));
-        let NodeSettings { cpus, cores, mhz, memory: node_memory, tee, tpm, resources } = &mut self.node;
+        let NodeSettings { cpus, cores, mhz, memory: node_memory, tee, tpm, resources, events } =
+            &mut self.node;
+        let events::Settings { listen, url: events_url, logs, egress_hosts } = events;
         keys.extend([
             ("node.placements", SettingTarget::Parsed(&mut self.takes_placements)),
             ("node.cpus", SettingTarget::Number(cpus, (0, 10_000))),
@@ -293,6 +309,10 @@ impl Configured for Settings {
             ("node.tee", SettingTarget::Parsed(tee)),
             ("node.tpm", SettingTarget::Parsed(tpm)),
             ("node.resources", SettingTarget::Parsed(resources)),
+            ("node.events_listen", SettingTarget::Parsed(listen)),
+            ("node.events_url", SettingTarget::Parsed(events_url)),
+            ("node.logs", SettingTarget::Parsed(logs)),
+            ("node.egress_hosts", SettingTarget::Parsed(egress_hosts)),
         ]);
         keys.extend([
             ("versions.drain", SettingTarget::Time(drain, (Duration::ZERO, 30 * DAY))),

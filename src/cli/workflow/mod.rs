@@ -1,6 +1,7 @@
 //! `choirmaster workflow …`: functions that are kept running on the machines of agents.
 
 mod list;
+mod move_function;
 mod plan;
 mod show;
 mod start;
@@ -24,6 +25,7 @@ enum Command {
     Start(start::Args),
     List(list::Args),
     Show(show::Args),
+    Move(move_function::Args),
     Stop(stop::Args),
     Plan(plan::Args),
 }
@@ -33,6 +35,7 @@ pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
         Command::Start(args) => start::run(&args, out).await,
         Command::List(args) => list::run(&args, out).await,
         Command::Show(args) => show::run(&args, out).await,
+        Command::Move(args) => move_function::run(&args, out).await,
         Command::Stop(args) => stop::run(&args, out).await,
         Command::Plan(args) => plan::run(&args, out).await,
     }

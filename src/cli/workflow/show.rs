@@ -34,14 +34,9 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
 
 pub(super) fn text_of(found: &WorkflowDetail) -> String {
     let WorkflowDetail { workflow, functions } = found;
-    let rows = functions.iter().map(|one| {
-        vec![
-            show::one_line(&one.name),
-            phase(one),
-            one.instance.as_ref().map_or_else(|| "-".to_owned(), node),
-            show::one_line(&one.function),
-        ]
-    });
+    let rows = functions
+        .iter()
+        .map(|one| vec![show::one_line(&one.name), phase(one), nodes(one), show::one_line(&one.function)]);
     let table = show::table(&["FUNCTION", "STATE", "NODE", "CALLED"], rows);
     let mut text = format!("{}: {}\n\n{table}", show::one_line(&workflow.name), workflow.state);
     for one in functions {
@@ -55,8 +50,15 @@ pub(super) fn text_of(found: &WorkflowDetail) -> String {
     text
 }
 
+/// Where it runs, and where it moves to.
+fn nodes(one: &WorkflowFunction) -> String {
+    let from = one.instance.as_ref().map_or_else(|| "-".to_owned(), node);
+    one.next.as_ref().map_or(from.clone(), |next| format!("{from} -> {}", node(next)))
+}
+
 fn phase(one: &WorkflowFunction) -> String {
     match &one.instance {
+        Some(_) | None if one.next.is_some() => "moving".to_owned(),
         Some(instance) => instance.phase.clone(),
         None if one.ending.is_empty() => "waiting".to_owned(),
         None => "ending".to_owned(),

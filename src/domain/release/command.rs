@@ -181,6 +181,10 @@ pub enum Refusal {
     WorkflowTaken(String),
     #[error("there is no workflow {0}")]
     UnknownWorkflow(String),
+    #[error("workflow {workflow} has no function {part}")]
+    UnknownPart { workflow: String, part: String },
+    #[error("{part} can't be moved: {why}")]
+    CanNotMove { part: String, why: String },
     #[error("id {id} could be confused with an offer of release {other}: choose another id")]
     IdAmbiguous { id: ReleaseId, other: ReleaseId },
     #[error(
@@ -328,5 +332,10 @@ pub trait LastSeen {
     /// Whether it is known to have called after a serving time.
     fn called_since(&self, child: ChildKey, served_ms: u64) -> bool {
         self.last_call(child).is_some_and(|last| last > served_ms)
+    }
+
+    /// Serving time at which a node said last what runs there; of one that never has, of its last call. A call that waits is none.
+    fn last_report(&self, node: ChildKey) -> Option<u64> {
+        self.last_call(node)
     }
 }

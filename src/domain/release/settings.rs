@@ -7,7 +7,10 @@ use std::{
 };
 
 use super::assignment::{Assignment, ManagementMode};
-use crate::children::{Absences, Child, Children};
+use crate::{
+    children::{Absences, Child, Children},
+    workflows,
+};
 use language::Strategy;
 use model::ChildKey;
 
@@ -88,8 +91,8 @@ pub struct Settings {
     pub absence: Absences,
     /// Over so long a time the offers are spread that many children get at once.
     pub offer_jitter: Duration,
-    /// How one of several nodes is chosen that may run a function of a workflow.
-    pub placement: placement::Strategy,
+    /// How functions of workflows are placed, and when they are moved.
+    pub placement: workflows::Settings,
     pub max_children: usize,
     pub max_open_releases: usize,
     /// Ids of children that prove by a token who they are. Each comes back under its own id, so nobody else is ever
@@ -109,7 +112,7 @@ impl Default for Settings {
             undo_deadline: Duration::from_mins(30),
             absence: Absences::default(),
             offer_jitter: Duration::ZERO,
-            placement: placement::Strategy::default(),
+            placement: workflows::Settings::default(),
             max_children: DEFAULT_MAX_CHILDREN,
             max_open_releases: DEFAULT_MAX_OPEN_RELEASES,
             proven: Proven::default(),

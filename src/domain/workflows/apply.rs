@@ -2,24 +2,46 @@
 
 use std::sync::Arc;
 
-use super::{Change, Part, PartKey, Workflow, WorkflowKey, Workflows};
+use super::{Change, LeftWhy, Part, PartKey, Phase, Workflow, WorkflowKey, Workflows};
 use model::ChildKey;
 
 /// Folds one change in.
 pub fn apply(workflows: &mut Workflows, change: &Change) {
     match change {
         Change::Started { workflow, parts } => workflows.hold(Arc::clone(workflow), parts.iter().cloned()),
-        Change::Placed { part, instance } => {
+        Change::Placed { part, instance, at_ms } => {
             workflows.last = Some(instance.node);
             workflows.change(*part, |part| {
                 part.instance = Some(instance.clone());
-                part.placed += 1;
+                part.note_placed(*at_ms);
             });
         }
-        Change::Left { part } => workflows.change(*part, |part| part.leaving.extend(part.instance.take())),
-        Change::Seen { part, phase } => workflows.change(*part, |part| {
-            if let Some(instance) = &mut part.instance {
-                instance.phase = phase.clone();
+        Change::Moving { part, instance, at_ms } => {
+            workflows.last = Some(instance.node);
+            workflows.change(*part, |part| {
+                part.next = Some(instance.clone());
+                part.note_placed(*at_ms);
+            });
+        }
+        Change::TookOver { part } => workflows.change(*part, |part| {
+            part.leaving.extend(part.instance.take());
+            part.instance = part.next.take();
+        }),
+        Change::Dropped { part, why, .. } => workflows.change(*part, |part| {
+            part.note_left(*why);
+            part.leaving.extend(part.next.take());
+        }),
+        Change::Left { part, why, .. } => workflows.change(*part, |part| {
+            part.note_left(*why);
+            part.leaving.extend(part.instance.take());
+        }),
+        Change::Seen { part, instance, phase } => workflows.change(*part, |part| {
+            let of = part.instance.iter_mut().chain(&mut part.next).find(|one| one.id == *instance);
+            if let Some(of) = of {
+                of.phase = phase.clone();
+            }
+            if *phase == Phase::Running {
+                part.failures = 0;
             }
         }),
         Change::Gone { part, instance } => {
@@ -30,10 +52,21 @@ pub fn apply(workflows: &mut Workflows, change: &Change) {
             if let Some(workflow) = workflows.by_id.get_mut(&id) {
                 let before = Arc::clone(workflow);
                 Arc::make_mut(workflow).is_stopping = true;
-                workflows.waiting -= workflows.count_waiting(&before);
+                workflows.waiting -= workflows.count(&before, |part| !part.is_placed());
             }
         }
         Change::Removed { workflow } => workflows.forget(*workflow),
+    }
+}
+
+impl Part {
+    fn note_placed(&mut self, at_ms: u64) {
+        self.placed += 1;
+        self.tried_ms = at_ms;
+    }
+
+    fn note_left(&mut self, why: LeftWhy) {
+        self.failures = self.failures.saturating_add(u32::from(why == LeftWhy::Failed));
     }
 }
 
@@ -44,7 +77,12 @@ impl Workflows {
         for (at, part) in (workflow.first.0..).zip(parts) {
             self.next_part = self.next_part.max(at + 1);
             self.parts_count += 1;
-            self.waiting += usize::from(part.waits(&workflow));
+            self.waiting += usize::from(!part.is_placed() && !workflow.is_stopping);
+            self.unsettled += usize::from(!part.is_settled());
+            let newest = part.next.as_ref().or(part.instance.as_ref());
+            if let Some(newest) = newest.filter(|_| self.last_at <= part.tried_ms) {
+                (self.last, self.last_at) = (Some(newest.node), part.tried_ms);
+            }
             for node in part.nodes() {
                 self.note(node, PartKey(at));
             }
@@ -67,26 +105,29 @@ impl Workflows {
         self.last
     }
 
-    fn count_waiting(&self, workflow: &Workflow) -> usize {
+    fn count(&self, workflow: &Workflow, which: impl Fn(&Part) -> bool) -> usize {
         let parts = (workflow.first.0..).take(workflow.len()).filter_map(|at| self.part(PartKey(at)));
-        parts.filter(|part| part.waits(workflow)).count()
+        parts.filter(|part| which(part)).count()
     }
 
     fn change(&mut self, key: PartKey, change: impl FnOnce(&mut Part)) {
         let Some(Some(part)) = self.parts.get_mut(key.0 as usize) else { return };
-        let before: Vec<ChildKey> = part.nodes().collect();
         let part = Arc::make_mut(part);
-        let (had, workflow) = (part.instance.is_some(), part.workflow);
+        let all = |part: &Part| (part.is_placed(), part.is_settled(), part.nodes());
+        let (was_placed, was_settled, before) = all(part);
         change(part);
-        let (has, after): (bool, Vec<ChildKey>) = (part.instance.is_some(), part.nodes().collect());
+        let (is_placed, is_settled, after) = all(part);
+        let workflow = part.workflow;
+        self.unsettled += usize::from(was_settled && !is_settled);
+        self.unsettled -= usize::from(!was_settled && is_settled);
         if self.by_key(workflow).is_some_and(|workflow| !workflow.is_stopping) {
-            self.waiting += usize::from(had && !has);
-            self.waiting -= usize::from(!had && has);
+            self.waiting += usize::from(was_placed && !is_placed);
+            self.waiting -= usize::from(!was_placed && is_placed);
         }
-        for node in after.iter().filter(|node| !before.contains(node)) {
+        for node in after.difference(&before) {
             self.note(*node, key);
         }
-        for node in before.iter().filter(|node| !after.contains(node)) {
+        for node in before.difference(&after) {
             self.take_note(*node, key);
         }
     }
@@ -109,10 +150,13 @@ impl Workflows {
 
     fn forget(&mut self, key: WorkflowKey) {
         let Some(workflow) = self.ids.remove(&key).and_then(|id| self.by_id.remove(&id)) else { return };
-        self.waiting -= self.count_waiting(&workflow);
+        if !workflow.is_stopping {
+            self.waiting -= self.count(&workflow, |part| !part.is_placed());
+        }
         for at in (workflow.first.0..).take(workflow.len()) {
             if let Some(part) = self.parts.take(at as usize).flatten() {
                 self.parts_count -= 1;
+                self.unsettled -= usize::from(!part.is_settled());
                 for node in part.nodes() {
                     self.take_note(node, PartKey(at));
                 }

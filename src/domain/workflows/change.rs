@@ -12,18 +12,38 @@ pub enum Change {
         workflow: Arc<Workflow>,
         parts: Vec<Arc<Part>>,
     },
-    /// A part is to run on a node.
+    /// A part is to run on a node. `at_ms`: since when, in serving time.
     Placed {
         part: PartKey,
         instance: Instance,
+        at_ms: u64,
+    },
+    /// A part is to run on another node, once it can there.
+    Moving {
+        part: PartKey,
+        instance: Instance,
+        at_ms: u64,
+    },
+    /// What was to run next does, and what ran before is to end.
+    TookOver {
+        part: PartKey,
+    },
+    /// What was to run next isn't to any more.
+    Dropped {
+        part: PartKey,
+        instance: Instance,
+        why: LeftWhy,
     },
     /// The instance of a part is to end.
     Left {
         part: PartKey,
+        instance: Instance,
+        why: LeftWhy,
     },
-    /// The instance of a part is in another phase.
+    /// An instance of a part that is to run is in another phase.
     Seen {
         part: PartKey,
+        instance: Box<str>,
         phase: Phase,
     },
     /// An instance that was to end has ended, or its node is gone for good.
@@ -40,13 +60,47 @@ pub enum Change {
     },
 }
 
+/// Why an instance is to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeftWhy {
+    /// Its workflow stops.
+    Stopped,
+    /// Its node is silent.
+    Silent,
+    /// Its node is nobody's any more.
+    Forgotten,
+    /// Its node can't run it.
+    Failed,
+    /// Its node is drained.
+    Drained,
+    /// Another one takes its place.
+    Moved,
+}
+
+impl LeftWhy {
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stopped => "stopped",
+            Self::Silent => "silent",
+            Self::Forgotten => "forgotten",
+            Self::Failed => "failed",
+            Self::Drained => "drained",
+            Self::Moved => "moved",
+        }
+    }
+}
+
 impl Change {
     /// The part that it is about.
     #[must_use]
     pub const fn part(&self) -> Option<PartKey> {
         match self {
             Self::Placed { part, .. }
-            | Self::Left { part }
+            | Self::Moving { part, .. }
+            | Self::TookOver { part }
+            | Self::Dropped { part, .. }
+            | Self::Left { part, .. }
             | Self::Seen { part, .. }
             | Self::Gone { part, .. } => Some(*part),
             Self::Started { .. } | Self::Stopping { .. } | Self::Removed { .. } => None,

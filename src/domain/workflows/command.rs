@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Phase;
+use super::{Phase, Secret};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
@@ -13,6 +13,14 @@ pub enum Command {
     },
     Stop {
         id: String,
+    },
+    /// A function is to run on the first of these nodes that may run it.
+    Move {
+        id: String,
+        /// The function, as the workflow calls it.
+        part: String,
+        /// Ids of children.
+        nodes: Vec<String>,
     },
     /// The whole of what runs on a node.
     Report {
@@ -34,6 +42,7 @@ pub struct NewWorkflow {
     pub text: Arc<str>,
     pub types: Arc<placement::FunctionTypes>,
     pub archive: Option<[u8; 32]>,
+    pub secret: Secret,
     /// A UUID for each part, resources first.
     pub logical: Vec<Box<str>>,
     pub by: String,

@@ -1,42 +1,53 @@
 //! Workflows that are kept running: which instance of which part is to run on which node, and what nodes say that runs.
 //!
 //! ```text
-//! start ─▶ Started + Placed, one for each part that a node may run; the others wait
-//! stop  ─▶ Stopping + Left, one for each instance ─▶ report without them ─▶ Gone ─▶ Removed, with the last
+//! start  ─▶ Started + Placed, one for each part that a node may run; the others wait
+//! stop   ─▶ Stopping + Left, one for each instance ─▶ report without them ─▶ Gone ─▶ Removed, with the last
 //! report ─▶ Seen, where an instance is in another phase than before; Gone, where one that is to end runs no more
-//! look   ─▶ Placed for parts that wait; Lost for instances whose node is nobody's any more
+//! move   ─▶ Moving ─▶ report: the next one runs ─▶ TookOver ─▶ report without the old one ─▶ Gone
+//!           of a source: Moving ─▶ the next one is ready ─▶ Left ─▶ report without the old one ─▶ Gone + TookOver
+//! look   ─▶ Placed for parts that wait; Left + Placed for those of a node that is silent, or that can't run them; Moving for those of a
+//!           node that is drained; Dropped for a next one that doesn't come
 //! ```
 //!
 //! A node is told the whole of what it is to run, again and again, and says the whole of what runs there. So nothing is lost with a call
-//! that fails, and whatever runs at a node that isn't to is ended by it.
+//! that fails, and whatever runs at a node that isn't to is ended by it: that is how of two instances, one of them on a node that was
+//! silent, one survives.
 //!
 //! Invariants, which `tests/domain/workflows.rs` asserts:
 //! - an instance is placed only on a node that may run it at that moment;
-//! - a part has at most one instance that is to run, and gets none while the workflow stops;
-//! - an instance that is to run no more is held until its node says that it doesn't run, or that node is gone for good: until then the
-//!   workflow is there;
-//! - the same report twice changes nothing the second time, and a report touches the instances of its node alone.
+//! - a part has at most one instance that is to run, and gets none while the workflow stops. During a move a second one is to run beside
+//!   it, on another node, which of a source only gets ready;
+//! - an instance that is to run no more is held until its node says that it doesn't run, was silent for long, or is gone for good: until
+//!   then the workflow is there;
+//! - the same report twice changes nothing the second time, and a report touches the parts of its node alone;
+//! - an instance leaves a node that was never silent, isn't drained and runs it only because somebody moves it.
 
 mod apply;
 mod change;
 mod command;
 mod decide;
+mod look;
 mod nodes;
+mod placing;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     sync::Arc,
+    time::Duration,
 };
 
 pub use self::{
     apply::apply,
-    change::Change,
+    change::{Change, LeftWhy},
     command::{Command, NewWorkflow, Told},
     decide::decide,
+    look::{Attention, attention, is_out},
     nodes::{NodeAreas, Nodes},
 };
 use model::{ChildKey, Now, pages::Pages, tenant};
-use placement::{Function, FunctionTypes, Requirements};
+use placement::{Function, FunctionTypes, Requirements, Resource};
 
 /// Most workflows.
 pub const MAX_WORKFLOWS: usize = 10_000;
@@ -46,6 +57,28 @@ pub const MAX_PARTS: usize = 200_000;
 
 /// Parts, and nodes, on a page.
 const ON_A_PAGE: usize = 15;
+
+/// How workflows are placed, and when their parts are moved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    pub strategy: placement::Strategy,
+    /// A node that is silent for so long is out, and what runs there is placed elsewhere.
+    pub keep_alive: Duration,
+    /// Where more nodes than these, in percent, fall silent at once, nothing is moved away from them for [`Self::hold`].
+    pub max_vanished: u64,
+    pub hold: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            strategy: placement::Strategy::default(),
+            keep_alive: Duration::from_secs(2),
+            max_vanished: 50,
+            hold: Duration::from_secs(30),
+        }
+    }
+}
 
 /// The number of a workflow; no other has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -67,11 +100,23 @@ pub struct Workflow {
     pub types: Arc<FunctionTypes>,
     /// The digest of the archive that has its functions.
     pub archive: Option<[u8; 32]>,
+    /// Of which the keys are made by which events are signed.
+    pub secret: Secret,
     /// The number of its first part: resources come first, then functions, each in their order.
     pub first: PartKey,
     pub since: Now,
     pub by: String,
     pub is_stopping: bool,
+}
+
+/// Random bytes that nobody is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Secret(pub [u8; 32]);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
 }
 
 /// A function or a resource of a workflow.
@@ -80,12 +125,17 @@ pub struct Part {
     pub workflow: WorkflowKey,
     /// What it is called whichever node runs it: a UUID.
     pub logical: Box<str>,
-    /// The instance that is to run; none: no node may run it now.
+    /// The instance that is to run; none: no node may run it now, or [`Self::next`] is about to.
     pub instance: Option<Instance>,
+    /// The one that takes its place, once it can.
+    pub next: Option<Instance>,
     /// Those that are to end, and of which it isn't known that they have.
     pub leaving: Vec<Instance>,
     /// How many instances it has had.
     pub placed: u32,
+    /// When the last one was placed, in serving time, and how many before it didn't run.
+    pub tried_ms: u64,
+    pub failures: u32,
 }
 
 /// A part on a node.
@@ -103,6 +153,8 @@ pub enum Phase {
     /// The node hasn't said anything of it.
     Placed,
     Starting,
+    /// It could run at once.
+    Ready,
     Running,
     /// It can't be started, or doesn't run any more: why.
     Failed(Box<str>),
@@ -118,10 +170,12 @@ pub struct Workflows {
     on_node: Pages<Option<Arc<BTreeSet<PartKey>>>, ON_A_PAGE>,
     parts_count: usize,
     waiting: usize,
+    unsettled: usize,
     next: u32,
     next_part: u32,
-    /// The node that was chosen last.
+    /// The node that was chosen last, and of what is loaded when that was, in serving time.
     last: Option<ChildKey>,
+    last_at: u64,
 }
 
 impl Workflow {
@@ -144,6 +198,32 @@ impl Workflow {
         }
     }
 
+    /// Whether a part of it begins by itself: then there are never two that do.
+    #[must_use]
+    pub fn is_source(&self, part: PartKey) -> bool {
+        self.function(part).is_some_and(|function| function.is_source)
+    }
+
+    /// A part by its name.
+    #[must_use]
+    pub fn key_of(&self, name: &str) -> Option<PartKey> {
+        let at = *self.definition.places.get(name)?;
+        Some(PartKey(self.first.0 + at))
+    }
+
+    /// Parts that put something out to one.
+    pub fn senders(&self, part: PartKey) -> impl Iterator<Item = PartKey> {
+        let at = part.0.wrapping_sub(self.first.0) as usize;
+        let senders = self.definition.senders.get(at).into_iter().flatten();
+        senders.map(|sender| PartKey(self.first.0 + sender))
+    }
+
+    /// The resource that a part of it is; none: it is a function.
+    #[must_use]
+    pub fn resource(&self, part: PartKey) -> Option<&Resource> {
+        self.definition.resources.get(part.0.checked_sub(self.first.0)? as usize)
+    }
+
     /// The function that a part of it is; none: it is a resource.
     #[must_use]
     pub fn function(&self, part: PartKey) -> Option<&Function> {
@@ -151,11 +231,11 @@ impl Workflow {
         self.definition.functions.get(at.checked_sub(self.definition.resources.len())?)
     }
 
-    /// What a function of it is called at the proxies of nodes.
+    /// What a part of it is called at nodes, and a function at their proxies.
     #[must_use]
-    pub fn function_name(&self, function: &Function) -> String {
+    pub fn name_at_nodes(&self, part: &str) -> String {
         let own = tenant::split(&self.id).map_or(&*self.id, |(_, own)| own);
-        format!("{own}.{}", function.name)
+        format!("{own}.{part}")
     }
 
     /// How many parts it has.
@@ -172,13 +252,31 @@ impl Workflow {
 }
 
 impl Part {
-    /// Whether it is to run somewhere and no node may run it.
-    fn waits(&self, workflow: &Workflow) -> bool {
-        self.instance.is_none() && !workflow.is_stopping
+    /// One that runs nowhere yet.
+    #[must_use]
+    pub fn new(workflow: WorkflowKey, logical: Box<str>) -> Self {
+        let (instance, next, leaving) = (None, None, Vec::new());
+        Self { workflow, logical, instance, next, leaving, placed: 0, tried_ms: 0, failures: 0 }
     }
 
-    fn nodes(&self) -> impl Iterator<Item = ChildKey> {
-        self.instance.iter().chain(&self.leaving).map(|instance| instance.node)
+    /// All of its instances.
+    pub fn instances(&self) -> impl Iterator<Item = &Instance> {
+        self.instance.iter().chain(&self.next).chain(&self.leaving)
+    }
+
+    /// Whether it has, or is about to have, an instance that is to run.
+    fn is_placed(&self) -> bool {
+        self.instance.is_some() || self.next.is_some()
+    }
+
+    /// Whether there is nothing to do about it but to look at its node.
+    fn is_settled(&self) -> bool {
+        let runs = self.instance.as_ref().is_some_and(|instance| instance.phase == Phase::Running);
+        runs && self.next.is_none() && self.leaving.is_empty()
+    }
+
+    fn nodes(&self) -> BTreeSet<ChildKey> {
+        self.instances().map(|instance| instance.node).collect()
     }
 }
 
@@ -218,6 +316,12 @@ impl Workflows {
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiting
+    }
+
+    /// How many parts don't run, or have an instance that is to end or to take over.
+    #[must_use]
+    pub fn unsettled(&self) -> usize {
+        self.unsettled
     }
 
     /// Parts that have an instance on a node, whether it is to run or to end.

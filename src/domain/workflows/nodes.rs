@@ -29,15 +29,19 @@ pub struct NodeAreas<'s> {
 impl Nodes {
     /// Of those children that `sees` takes. Deployed agents, managers and routers are none.
     pub fn of(state: &Snapshot, seen: &dyn LastSeen, now: Now, sees: impl Fn(&Child) -> bool) -> Self {
+        Self::among(state, seen, now, state.children.iter().filter(|(_, child)| sees(child)))
+    }
+
+    fn among<'c>(
+        state: &Snapshot,
+        seen: &dyn LastSeen,
+        now: Now,
+        children: impl Iterator<Item = (ChildKey, &'c Child)>,
+    ) -> Self {
         let mut nodes = Self::default();
-        for (key, child) in state.children.iter().filter(|(_, child)| child.replaced.is_none() && sees(child))
-        {
+        for (key, child) in children.filter(|(_, child)| child.replaced.is_none()) {
             if let Some(mut node) = node(child) {
-                let is_silent = || {
-                    let last = seen.last_call(key).unwrap_or(0);
-                    now.served_ms.saturating_sub(last) >= state.settings.whole_silence.as_millis() as u64
-                };
-                if node.state == NodeState::Ready && is_silent() {
+                if silent_ms(seen, key, now) >= state.settings.placement.keep_alive.as_millis() as u64 {
                     node.state = NodeState::Silent;
                 }
                 let position = |middle: Middle| Position { east: middle.east, north: middle.north };
@@ -48,6 +52,16 @@ impl Nodes {
         }
         nodes
     }
+}
+
+/// The machine of one child, if it is a node.
+pub(super) fn only(state: &Snapshot, seen: &dyn LastSeen, now: Now, key: ChildKey) -> Nodes {
+    Nodes::among(state, seen, now, state.children.get(key).map(|child| (key, child)).into_iter())
+}
+
+/// For how long a node has said nothing.
+pub(super) fn silent_ms(seen: &dyn LastSeen, node: ChildKey, now: Now) -> u64 {
+    now.served_ms.saturating_sub(seen.last_report(node).unwrap_or(0))
 }
 
 /// None: nothing may be placed there.

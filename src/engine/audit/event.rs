@@ -330,10 +330,26 @@ pub(super) enum Event<'a> {
         instance: &'a str,
         node: &'a str,
     },
+    /// An instance is to end: `silent`, `forgotten`, `failed`, `drained`, `moved`.
+    InstanceLeft {
+        workflow: &'a str,
+        part: &'a str,
+        instance: &'a str,
+        node: &'a str,
+        why: &'a str,
+    },
+    /// An instance took the place of another one.
+    InstanceMoved {
+        workflow: &'a str,
+        part: &'a str,
+        instance: &'a str,
+        node: &'a str,
+    },
     /// A node can't run an instance.
     InstanceFailed {
         workflow: &'a str,
         part: &'a str,
+        instance: &'a str,
         why: &'a str,
     },
     /// Who gets what of a service differs, as it is wanted or as it was read back.

@@ -81,6 +81,8 @@ struct NodeForm {
     tee: bool,
     tpm: bool,
     resources: Vec<String>,
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    events: String,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -2,11 +2,12 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use base64::prelude::{BASE64_STANDARD_NO_PAD, Engine as _};
 use serde::{Deserialize, Serialize};
 
 use super::{bad, form::Version, json, read};
 use crate::load::digest;
-use domain::workflows::{Instance, Part, PartKey, Phase, Workflow, WorkflowKey};
+use domain::workflows::{Instance, Part, PartKey, Phase, Secret, Workflow, WorkflowKey};
 use model::{ChildKey, Now};
 use placement::FunctionTypes;
 use store::{
@@ -26,6 +27,8 @@ struct WorkflowForm {
     served_ms: u64,
     by: String,
     stopping: bool,
+    /// Base64.
+    secret: String,
 }
 
 /// `workflow_parts.detail`.
@@ -35,8 +38,14 @@ struct PartForm {
     version: Version<1>,
     logical: Box<str>,
     placed: u32,
+    #[serde(default)]
+    tried_ms: u64,
+    #[serde(default)]
+    failures: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     instance: Option<InstanceForm>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    next: Option<InstanceForm>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     leaving: Vec<InstanceForm>,
 }
@@ -55,6 +64,7 @@ struct InstanceForm {
 enum PhaseForm {
     Placed,
     Starting,
+    Ready,
     Running,
     Failed,
 }
@@ -68,6 +78,7 @@ pub(crate) fn workflow_row(workflow: &Workflow) -> Result<WorkflowRow, StoreErro
         served_ms: workflow.since.served_ms,
         by: workflow.by.clone(),
         stopping: workflow.is_stopping,
+        secret: BASE64_STANDARD_NO_PAD.encode(workflow.secret.0),
     };
     Ok(WorkflowRow {
         workflow_key: workflow.key.0,
@@ -90,6 +101,8 @@ pub(crate) fn workflow(row: WorkflowRow) -> Result<Workflow, StoreError> {
         [] => None,
         bytes => Some(digest("workflows", key, "archive", bytes)?),
     };
+    let secret = BASE64_STANDARD_NO_PAD.decode(&form.secret).unwrap_or_default();
+    let secret = Secret(digest("workflows", key, "detail", &secret)?);
     Ok(Workflow {
         key: WorkflowKey(key),
         id: row.id,
@@ -97,6 +110,7 @@ pub(crate) fn workflow(row: WorkflowRow) -> Result<Workflow, StoreError> {
         text: row.definition.into(),
         types: Arc::new(types),
         archive,
+        secret,
         first: PartKey(form.first_part),
         since: Now { wall_ms: form.wall_ms, served_ms: form.served_ms },
         by: form.by,
@@ -109,7 +123,10 @@ pub(crate) fn part_row(key: PartKey, part: &Part) -> Result<WorkflowPartRow, Sto
         version: Version::NOW,
         logical: part.logical.clone(),
         placed: part.placed,
+        tried_ms: part.tried_ms,
+        failures: part.failures,
         instance: part.instance.as_ref().map(instance_form),
+        next: part.next.as_ref().map(instance_form),
         leaving: part.leaving.iter().map(instance_form).collect(),
     };
     Ok(WorkflowPartRow { part_key: key.0, workflow_key: part.workflow.0, detail: json(&form)? })
@@ -119,6 +136,7 @@ fn instance_form(instance: &Instance) -> InstanceForm {
     let (phase, why) = match &instance.phase {
         Phase::Placed => (PhaseForm::Placed, None),
         Phase::Starting => (PhaseForm::Starting, None),
+        Phase::Ready => (PhaseForm::Ready, None),
         Phase::Running => (PhaseForm::Running, None),
         Phase::Failed(why) => (PhaseForm::Failed, Some(why.clone())),
     };
@@ -131,8 +149,11 @@ pub(crate) fn part(row: &WorkflowPartRow) -> Result<(PartKey, Part), StoreError>
         workflow: WorkflowKey(row.workflow_key),
         logical: form.logical,
         instance: form.instance.map(instance),
+        next: form.next.map(instance),
         leaving: form.leaving.into_iter().map(instance).collect(),
         placed: form.placed,
+        tried_ms: form.tried_ms,
+        failures: form.failures,
     };
     Ok((PartKey(row.part_key), part))
 }
@@ -141,6 +162,7 @@ fn instance(form: InstanceForm) -> Instance {
     let phase = match form.phase {
         PhaseForm::Placed => Phase::Placed,
         PhaseForm::Starting => Phase::Starting,
+        PhaseForm::Ready => Phase::Ready,
         PhaseForm::Running => Phase::Running,
         PhaseForm::Failed => Phase::Failed(form.why.unwrap_or_default()),
     };

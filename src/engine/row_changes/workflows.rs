@@ -21,8 +21,14 @@ pub(super) struct OfWorkflows {
 impl Touched {
     pub(super) fn note_workflows(&mut self, state: &State, change: &Change) {
         // Their calls wait for it.
-        if let Some(part) = change.part().and_then(|part| state.workflows.part(part)) {
-            self.children.extend(part.instance.iter().chain(&part.leaving).map(|instance| instance.node));
+        if let Some((key, part)) = change.part().and_then(|key| Some((key, state.workflows.part(key)?))) {
+            self.children.extend(part.instances().map(|instance| instance.node));
+            // Those who put something out to it are told where it is.
+            let is_elsewhere = !matches!(change, Change::Seen { .. } | Change::Gone { .. });
+            let workflow = state.workflows.by_key(part.workflow).filter(|_| is_elsewhere);
+            let senders = workflow.into_iter().flat_map(|workflow| workflow.senders(key));
+            let senders = senders.filter_map(|key| state.workflows.part(key));
+            self.children.extend(senders.flat_map(|part| part.instances()).map(|instance| instance.node));
         }
         let of = &mut self.workflows;
         match change {
@@ -31,7 +37,10 @@ impl Touched {
                 of.parts.extend(workflow.parts().map(|(key, ..)| key));
             }
             Change::Placed { part, .. }
-            | Change::Left { part }
+            | Change::Moving { part, .. }
+            | Change::TookOver { part }
+            | Change::Dropped { part, .. }
+            | Change::Left { part, .. }
             | Change::Seen { part, .. }
             | Change::Gone { part, .. } => drop(of.parts.insert(*part)),
             Change::Stopping { workflow } => drop(of.workflows.insert(*workflow)),

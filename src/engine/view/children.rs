@@ -5,7 +5,10 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use super::turn::{Mode, word};
+use super::{
+    nodes::{NodeCalls, Nodes},
+    turn::{Mode, word},
+};
 use crate::{
     directory::{ChildEntry, Directory},
     waiters::Waiters,
@@ -30,6 +33,7 @@ pub struct Children {
     deciding_at: AtomicU64,
     /// Calls that wait for a child's turn to change: whoever waits is calling.
     waiters: Arc<Waiters>,
+    nodes: Nodes,
 }
 
 impl LastSeen for Children {
@@ -43,6 +47,11 @@ impl LastSeen for Children {
 
     fn called_since(&self, child: ChildKey, served_ms: u64) -> bool {
         self.waiters.is_waiting(child) || self.noticed(child).is_some_and(|last| last > served_ms)
+    }
+
+    fn last_report(&self, node: ChildKey) -> Option<u64> {
+        let last = self.nodes.last_report(node).or_else(|| self.noticed(node)).unwrap_or(0);
+        Some(last.max(self.listening_since()))
     }
 }
 
@@ -82,6 +91,11 @@ impl Children {
         by_key.from(0).filter_map(|(_, entry)| entry.as_ref()).filter(is_silent).count()
     }
 
+    /// Notes that a node says what runs there.
+    pub fn report(&self, node: ChildKey, served_ms: u64) -> Arc<NodeCalls> {
+        self.nodes.report(node, served_ms)
+    }
+
     /// Serving time at which this manager began to answer.
     pub fn listening_since(&self) -> u64 {
         self.listening_since.load(Ordering::Relaxed)
@@ -100,6 +114,7 @@ impl Children {
     /// Shows what is committed of a child, and wakes the calls of it that wait for that.
     pub(crate) fn publish(&self, state: &Snapshot, key: ChildKey) {
         self.set(state, key);
+        self.nodes.change(key);
         self.waiters.wake(key);
     }
 
@@ -108,6 +123,7 @@ impl Children {
         let Some(child) = state.children.get(key) else {
             if let Some(entry) = before {
                 self.set_entry(key, None);
+                self.nodes.remove(key);
                 self.by_id.remove(entry.id.as_str());
             }
             return;

@@ -15,6 +15,7 @@
 mod archives;
 mod callers;
 mod children;
+mod nodes;
 mod releases;
 mod secret_ids;
 mod turn;
@@ -42,6 +43,7 @@ pub use self::{
     archives::{Archive, Archives},
     callers::{MAX_UNKNOWN_CALLERS, UnknownCaller, UnknownCallers},
     children::Children,
+    nodes::NodeCalls,
     releases::{ReleaseEntry, Releases, Resolved},
     secret_ids::OfferKey,
     turn::{MAX_RELEASES, Mode, Published},

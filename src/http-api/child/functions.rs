@@ -93,7 +93,7 @@ async fn placed(ctx: &Context, instance: &str, child: &str) -> Result<Option<([u
     let (instance, child) = (instance.to_owned(), child.to_owned());
     let read = move |state: &Snapshot| {
         let node = state.children.key(&child)?;
-        let is_it = |part: &Part| part.instance.as_ref().is_some_and(|one| *one.id == *instance);
+        let is_it = |part: &Part| part.instance.iter().chain(&part.next).any(|one| *one.id == *instance);
         let (_, part) = state.workflows.on_node(node).find(|(_, part)| is_it(part))?;
         state.workflows.by_key(part.workflow)?.archive
     };

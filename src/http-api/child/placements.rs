@@ -1,8 +1,13 @@
 //! `POST /placements`.
 
-use std::time::Duration;
+use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    time::Duration,
+};
 
 use axum::{extract::State, http::StatusCode, response::Response};
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, sleep_until};
 use uuid::Uuid;
@@ -16,13 +21,17 @@ use super::{
 };
 use crate::{Context, context::PATIENCE};
 use domain::{
-    release::{command::Command, state::Snapshot},
-    workflows::{self, Part, PartKey, Phase, Told},
+    release::{
+        command::{Command, Refusal},
+        state::Snapshot,
+    },
+    workflows::{self, Instance, Part, PartKey, Phase, Told, Workflow},
 };
-use engine::By;
+use engine::{By, EngineError, view::NodeCalls};
 use model::ChildKey;
 use protocol::placements::{
-    InstancePhase, MAX_PLACEMENTS_BODY_BYTES, PlacedInstance, PlacementsAnswer, PlacementsRequest,
+    InstancePhase, InstanceReport, MAX_PLACEMENTS_BODY_BYTES, PlacedInstance, PlacedPart, PlacedState,
+    PlacedTarget, PlacementsAnswer, PlacementsRequest,
 };
 
 /// Between two looks of a call that waits and is woken again and again.
@@ -46,44 +55,81 @@ pub(super) async fn handle(
     body: Result<ChildBody<MAX_PLACEMENTS_BODY_BYTES>, Refused>,
 ) -> Result<Response, Refused> {
     let body = body?;
-    let PlacementsRequest { id, state, instances } = PlacementsRequest::parse(&body.bytes)?;
+    let request = PlacementsRequest::parse(&body.bytes)?;
     drop(body);
-    check_token(&ctx, &headers, &id)?;
+    check_token(&ctx, &headers, &request.id)?;
     let served_ms = ctx.served_ms();
-    ctx.view().children.with(&id, |child| child.touch(served_ms));
-    let told = instances.into_iter().map(|one| Told {
-        id: one.id.into(),
-        phase: match one.phase {
-            InstancePhase::Starting => Phase::Starting,
-            InstancePhase::Running => Phase::Running,
-            InstancePhase::Failed => Phase::Failed(one.why.unwrap_or_default().into()),
-        },
+    let children = &ctx.view().children;
+    let key = children.with(&request.id, |child| {
+        child.touch(served_ms);
+        child.key
     });
-    let command = workflows::Command::Report { child: id.clone(), told: told.collect() };
-    let taken = ctx.engine.call(Command::Workflows(command), By::CHILD, PATIENCE).await;
-    taken.inspect_err(|error| note_unknown(&ctx, "/placements", error))?;
-    Box::pin(until_news(&ctx, &id, state.as_deref(), wait)).await
+    let Some(key) = key else {
+        let unknown = EngineError::Refused(Refusal::UnknownChild(request.id.clone()));
+        note_unknown(&ctx, "/placements", &unknown);
+        return Err(unknown.into());
+    };
+    let node = children.report(key, served_ms);
+    let said = said(&request.instances);
+    let PlacementsRequest { id, state, instances } = request;
+    if !node.is_known(said) {
+        let revision = node.revision();
+        let told = instances.into_iter().map(|one| Told {
+            id: one.id.into(),
+            phase: match one.phase {
+                InstancePhase::Starting => Phase::Starting,
+                InstancePhase::Ready => Phase::Ready,
+                InstancePhase::Running => Phase::Running,
+                InstancePhase::Failed => Phase::Failed(one.why.unwrap_or_default().into()),
+            },
+        });
+        let command = workflows::Command::Report { child: id.clone(), told: told.collect() };
+        let taken = ctx.engine.call(Command::Workflows(command), By::CHILD, PATIENCE).await;
+        taken.inspect_err(|error| note_unknown(&ctx, "/placements", error))?;
+        node.know(revision, said);
+    }
+    Box::pin(until_news(&ctx, &id, key, &node, state.as_deref(), wait)).await
+}
+
+/// What a node says, as a number.
+fn said(instances: &[InstanceReport]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for InstanceReport { id, phase, why } in instances {
+        (id, *phase as u8, why).hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 /// What is to run, once that is something else than the caller knows of.
 async fn until_news(
     ctx: &Context,
     id: &str,
+    key: ChildKey,
+    node: &NodeCalls,
     known: Option<&str>,
     wait: Option<Duration>,
 ) -> Result<Response, Refused> {
     let mut waiting = wait.and_then(|wait| WaitingCall::begin(ctx, id, wait));
     loop {
         let looked = Instant::now();
-        let answer = wanted(ctx, id).await?;
-        let is_news = known != Some(&*answer.state);
+        let (state, instances) = match node.wanted() {
+            Some(state) if known == Some(&*state) => (state.to_string(), None),
+            Some(_) | None => {
+                let revision = node.revision();
+                let (state, instances) = wanted(ctx, key).await?;
+                node.want(revision, &state);
+                (state, Some(instances))
+            }
+        };
+        let is_news = known != Some(&*state);
         let again = match &mut waiting {
             Some(waiting) if !is_news => waiting.again().await?,
             Some(_) | None => false,
         };
         if !again {
-            let instances = answer.instances.filter(|_| is_news);
-            return written(&PlacementsAnswer { instances, ..answer });
+            let keep_alive_ms = ctx.settings.keep_alive.as_millis() as u64;
+            let instances = instances.filter(|_| is_news);
+            return written(&PlacementsAnswer { state, keep_alive_ms, instances });
         }
         // Its other calls wake it as well.
         sleep_until(looked + LOOK_EVERY).await;
@@ -98,34 +144,80 @@ fn written(answer: &PlacementsAnswer) -> Result<Response, Refused> {
     Ok(json(text))
 }
 
-async fn wanted(ctx: &Context, id: &str) -> Result<PlacementsAnswer, Refused> {
-    let id = id.to_owned();
+/// What is to run on a node, and by what that is known.
+async fn wanted(ctx: &Context, node: ChildKey) -> Result<(String, Vec<PlacedInstance>), Refused> {
     let read = move |state: &Snapshot| {
-        let node = state.children.key(&id)?;
         let own = state.workflows.on_node(node);
-        Some(own.filter_map(|(key, part)| instance(state, node, key, part)).collect::<Vec<_>>())
+        own.flat_map(|(key, part)| instances_on(state, node, key, part)).collect::<Vec<_>>()
     };
-    let instances = ctx.engine.read(PATIENCE, read).await?.unwrap_or_default();
+    let instances = ctx.engine.read(PATIENCE, read).await?;
     let mut hash = Sha256::new();
-    for instance in &instances {
-        hash.update(instance.id.as_bytes());
+    for one in &instances {
+        hash.update(serde_json::to_vec(one).unwrap_or_default());
     }
     let mut first = [0; 16];
     first.copy_from_slice(&hash.finalize()[..16]);
-    let state = Uuid::from_bytes(first).simple().to_string();
-    Ok(PlacementsAnswer { state, instances: Some(instances) })
+    Ok((Uuid::from_bytes(first).simple().to_string(), instances))
 }
 
-/// The instance of a part that is to run on a node.
-fn instance(state: &Snapshot, node: ChildKey, key: PartKey, part: &Part) -> Option<PlacedInstance> {
-    let instance = part.instance.as_ref().filter(|instance| instance.node == node)?;
-    let workflow = state.workflows.by_key(part.workflow)?;
-    let function = workflow.function(key)?;
+/// The instances of a part on a node: what is to run, to get ready or to end there.
+fn instances_on(state: &Snapshot, node: ChildKey, key: PartKey, part: &Part) -> Vec<PlacedInstance> {
+    let Some(workflow) = state.workflows.by_key(part.workflow) else { return Vec::new() };
+    let next = if workflow.is_source(key) { PlacedState::Prepare } else { PlacedState::Run };
+    let all = part.instance.iter().map(|one| (one, PlacedState::Run));
+    let all = all.chain(part.next.iter().map(|one| (one, next)));
+    let all = all.chain(part.leaving.iter().map(|one| (one, PlacedState::End)));
+    let here = all.filter(|(one, _)| one.node == node);
+    here.filter_map(|(one, of)| placed(state, workflow, key, part, one, of)).collect()
+}
+
+fn placed(
+    state: &Snapshot,
+    workflow: &Workflow,
+    key: PartKey,
+    part: &Part,
+    instance: &Instance,
+    of: PlacedState,
+) -> Option<PlacedInstance> {
+    let (name, what, outputs) = match (workflow.function(key), workflow.resource(key)) {
+        (Some(function), _) => {
+            let what = PlacedPart::Function {
+                runtime: function.requirements.runtime.clone()?,
+                folder: function.folder().ok()?,
+                annotations: function.annotations.clone(),
+            };
+            (&function.name, what, &function.outputs)
+        }
+        (None, resource) => {
+            let resource = resource?;
+            let (class, configuration) = (resource.class.clone(), resource.configuration.clone());
+            (&resource.name, PlacedPart::Resource { class, configuration }, &resource.outputs)
+        }
+    };
+    let target = |(output, name): (&String, &String)| {
+        let part = state.workflows.part(workflow.key_of(name)?)?;
+        let node = part.instance.as_ref().or(part.next.as_ref()).map(|one| one.node);
+        let profile = node.and_then(|node| state.children.get(node)?.profile.as_ref());
+        let url = profile.and_then(|profile| Some(profile.capabilities.node.as_ref()?.events.clone()));
+        let (key, part) = (event_key(workflow, part), part.logical.to_string());
+        // What is to end waits for nobody who isn't there.
+        let is_wanted = of != PlacedState::End || url.is_some();
+        is_wanted
+            .then(|| (output.clone(), PlacedTarget { part, url: url.filter(|url| !url.is_empty()), key }))
+    };
     Some(PlacedInstance {
         id: instance.id.to_string(),
-        function: workflow.function_name(function),
-        runtime: function.requirements.runtime.clone()?,
-        folder: function.folder().ok()?,
-        annotations: function.annotations.clone(),
+        name: workflow.name_at_nodes(name),
+        part: part.logical.to_string(),
+        key: event_key(workflow, part),
+        state: of,
+        what,
+        outputs: outputs.iter().filter_map(target).collect(),
     })
+}
+
+/// With which events to a part are signed. Nodes that send or get them know it, and nobody else.
+fn event_key(workflow: &Workflow, part: &Part) -> String {
+    let mac = Hmac::<Sha256>::new_from_slice(&workflow.secret.0).map(|mac| mac.chain_update(&*part.logical));
+    mac.map(|mac| BASE64_URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes())).unwrap_or_default()
 }

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 pub struct Workflow {
     pub name: String,
     /// `running`: each function runs; `starting`: some don't yet; `waiting`: no node may run some of them; `failing`: some can't
-    /// be started where they are; `stopping`.
+    /// be started where they are, or their node is silent and no other one may run them; `stopping`.
     pub state: String,
     pub functions: u64,
     /// Of its functions.
@@ -35,6 +35,9 @@ pub struct WorkflowFunction {
     pub logical_id: String,
     /// `None`: no node may run it now.
     pub instance: Option<WorkflowInstance>,
+    /// The one that is to take its place, once it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<WorkflowInstance>,
     /// Instances before, of which it isn't known that they have ended.
     pub ending: Vec<WorkflowInstance>,
 }
@@ -45,11 +48,30 @@ pub struct WorkflowInstance {
     /// A UUID.
     pub id: String,
     pub node: PlannedNode,
-    /// `placed` (its node has said nothing of it), `starting`, `running`, `failed`.
+    /// `placed` (its node has said nothing of it), `starting`, `ready` (it runs once another one has ended), `running`, `failed`;
+    /// `silent`: its node has said nothing for too long.
     pub phase: String,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+}
+
+/// The body of `POST /api/v1/workflows/{name}/move`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkflowMove {
+    /// The function, as the workflow calls it.
+    pub function: String,
+    /// Ids of nodes: it moves to the first of them that may run it.
+    #[schema(min_items = 1, max_items = 100)]
+    pub nodes: Vec<String>,
+    /// Who acts, for the audit trail; the token's name where there is one.
+    #[schema(min_length = 1, max_length = 64, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
+    #[serde(default)]
+    pub by: Option<String>,
+    /// Why.
+    #[serde(default)]
+    pub note: Option<String>,
 }
 
 /// `POST /api/v1/workflows/plan`: where the parts of a workflow would run.

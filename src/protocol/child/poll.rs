@@ -93,6 +93,10 @@ fn check_capabilities(capabilities: &Capabilities) -> Result<(), WireError> {
         capabilities;
     if let Some(node) = node {
         check_features("capabilities.node.resources", &node.resources)?;
+        if !node.events.is_empty() {
+            let why = |why| WireError::new(&format!("`capabilities.node.events` {why}"));
+            model::public_url::check_node(&node.events).map_err(why)?;
+        }
     }
     if let Some(url) = public_url {
         // People are led there: nothing else than an address of a page may come in.

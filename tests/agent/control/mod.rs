@@ -204,7 +204,7 @@ async fn handler(mut orders: mpsc::Receiver<Order>, status: Status, asked: Asked
                 let _ = answer.send(Err(unknown(name.clone())));
                 format!("retire {name}")
             }
-            Order::Remove { name, answer } => {
+            Order::Remove { name, answer, .. } => {
                 let said = format!("remove {name}");
                 let _ = answer.send(if known().contains(&name) {
                     Ok(Removed { name })

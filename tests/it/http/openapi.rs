@@ -128,6 +128,7 @@ async fn every_operation_of_the_document_is_a_route() {
     POST /api/v1/workflows/plan
     GET /api/v1/workflows/{name}
     DELETE /api/v1/workflows/{name}
+    POST /api/v1/workflows/{name}/move
     POST /end_stage
     GET /events
     GET /healthz

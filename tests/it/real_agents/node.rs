@@ -134,6 +134,16 @@ impl Node {
         }
     }
 
+    /// SIGSTOP to the agent alone.
+    pub fn freeze(&self) {
+        assert!(processes::send(self.agent.as_ref().unwrap().id(), Signal::STOP));
+    }
+
+    /// It goes on.
+    pub fn thaw(&self) {
+        assert!(processes::send(self.agent.as_ref().unwrap().id(), Signal::CONT));
+    }
+
     /// SIGTERM, and waits for the end.
     pub async fn terminate(&mut self) -> ExitStatus {
         let mut agent = self.agent.take().unwrap();

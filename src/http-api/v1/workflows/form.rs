@@ -1,85 +1,119 @@
 //! Workflows as the API shows them.
 
-use crate::{scope::Scope, v1::time::rfc3339};
+use std::sync::Arc;
+
+use crate::{Context, context::PATIENCE, problem::Problem, scope::Scope, v1::time::rfc3339};
 use domain::{
-    release::state::Snapshot,
-    workflows::{Instance, Part, PartKey, Phase, Workflow},
+    release::{command::LastSeen, state::Snapshot},
+    workflows::{self, Instance, Part, PartKey, Phase, Workflow},
 };
-use model::tenant;
+use model::{Now, tenant};
 use protocol::api::{self, PlannedNode, WorkflowDetail, WorkflowFunction, WorkflowInstance};
 
-/// Whether the caller sees it: a tenant its own.
-pub(super) fn sees(scope: &Scope, workflow: &Workflow) -> bool {
-    scope.sees_release(&workflow.id)
+/// What a caller is shown of workflows.
+pub(super) struct Shown<'s> {
+    pub state: &'s Snapshot,
+    pub scope: &'s Scope,
+    seen: &'s dyn LastSeen,
+    now: Now,
 }
 
-pub(super) fn workflow(state: &Snapshot, scope: &Scope, workflow: &Workflow) -> api::Workflow {
-    let (mut running, mut waiting, mut failed) = (0, 0, 0);
-    for (_, part) in functions(state, workflow) {
-        match part.instance.as_ref().map(|instance| &instance.phase) {
-            None => waiting += 1,
-            Some(Phase::Running) => running += 1,
-            Some(Phase::Failed(_)) => failed += 1,
-            Some(Phase::Placed | Phase::Starting) => {}
+impl Shown<'_> {
+    /// Has something read on a thread apart.
+    pub async fn read<T: Send + 'static>(
+        ctx: &Context,
+        scope: Scope,
+        read: impl FnOnce(&Shown<'_>) -> T + Send + 'static,
+    ) -> Result<T, Problem> {
+        let (seen, now) = (Arc::clone(&ctx.view().children), ctx.engine.clock().now());
+        let read = move |state: &Snapshot| read(&Shown { state, scope: &scope, seen: &*seen, now });
+        Ok(ctx.engine.read_apart(PATIENCE, read).await?)
+    }
+
+    /// Whether the caller sees it: a tenant its own.
+    pub fn sees(&self, workflow: &Workflow) -> bool {
+        self.scope.sees_release(&workflow.id)
+    }
+
+    pub fn workflow(&self, workflow: &Workflow) -> api::Workflow {
+        let (mut running, mut waiting, mut failed) = (0, 0, 0);
+        for (_, part) in self.functions(workflow) {
+            match part.instance.as_ref().or(part.next.as_ref()).map(|instance| self.phase(instance).0) {
+                None => waiting += 1,
+                Some("running") => running += 1,
+                Some("failed" | "silent") => failed += 1,
+                Some(_) => {}
+            }
+        }
+        let functions = workflow.definition.functions.len() as u64;
+        let word = match () {
+            () if workflow.is_stopping => "stopping",
+            () if failed > 0 => "failing",
+            () if waiting > 0 => "waiting",
+            () if running == functions => "running",
+            () => "starting",
+        };
+        api::Workflow {
+            name: self.named(workflow).to_owned(),
+            state: word.to_owned(),
+            functions,
+            running,
+            waiting: if workflow.is_stopping { 0 } else { waiting },
+            started: rfc3339(workflow.since.wall_ms),
+            by: workflow.by.clone(),
         }
     }
-    let functions = workflow.definition.functions.len() as u64;
-    let word = match () {
-        () if workflow.is_stopping => "stopping",
-        () if failed > 0 => "failing",
-        () if waiting > 0 => "waiting",
-        () if running == functions => "running",
-        () => "starting",
-    };
-    api::Workflow {
-        name: named(scope, workflow).to_owned(),
-        state: word.to_owned(),
-        functions,
-        running,
-        waiting: if workflow.is_stopping { 0 } else { waiting },
-        started: rfc3339(workflow.since.wall_ms),
-        by: workflow.by.clone(),
+
+    /// None: there is none of this id that the caller sees.
+    pub fn detail(&self, id: &str) -> Option<WorkflowDetail> {
+        let of = self.state.workflows.get(id).filter(|workflow| self.sees(workflow))?;
+        let function = |(key, part): (PartKey, &Part)| {
+            let function = of.function(key)?;
+            Some(WorkflowFunction {
+                name: function.name.clone(),
+                function: of.name_at_nodes(&function.name),
+                logical_id: part.logical.to_string(),
+                instance: part.instance.as_ref().map(|one| self.instance(one)),
+                next: part.next.as_ref().map(|one| self.instance(one)),
+                ending: part.leaving.iter().map(|one| self.instance(one)).collect(),
+            })
+        };
+        let functions = self.functions(of).filter_map(function).collect();
+        Some(WorkflowDetail { workflow: self.workflow(of), functions })
     }
-}
 
-pub(super) fn detail(state: &Snapshot, scope: &Scope, of: &Workflow) -> WorkflowDetail {
-    let function = |(key, part): (PartKey, &Part)| {
-        let function = of.function(key)?;
-        Some(WorkflowFunction {
-            name: function.name.clone(),
-            function: of.function_name(function),
-            logical_id: part.logical.to_string(),
-            instance: part.instance.as_ref().map(|one| instance(state, one)),
-            ending: part.leaving.iter().map(|one| instance(state, one)).collect(),
-        })
-    };
-    let functions = functions(state, of).filter_map(function).collect();
-    WorkflowDetail { workflow: workflow(state, scope, of), functions }
-}
-
-fn named<'w>(scope: &Scope, workflow: &'w Workflow) -> &'w str {
-    match scope.tenant() {
-        Some(_) => tenant::split(&workflow.id).map_or(&*workflow.id, |(_, own)| own),
-        None => &workflow.id,
+    fn named<'w>(&self, workflow: &'w Workflow) -> &'w str {
+        match self.scope.tenant() {
+            Some(_) => tenant::split(&workflow.id).map_or(&*workflow.id, |(_, own)| own),
+            None => &workflow.id,
+        }
     }
-}
 
-fn functions<'s>(state: &'s Snapshot, workflow: &'s Workflow) -> impl Iterator<Item = (PartKey, &'s Part)> {
-    let keys = workflow.parts().map(|(key, ..)| key).skip(workflow.definition.resources.len());
-    keys.filter_map(|key| Some((key, state.workflows.part(key)?.as_ref())))
-}
+    fn functions<'w>(&'w self, workflow: &'w Workflow) -> impl Iterator<Item = (PartKey, &'w Part)> {
+        let keys = workflow.parts().map(|(key, ..)| key).skip(workflow.definition.resources.len());
+        keys.filter_map(|key| Some((key, self.state.workflows.part(key)?.as_ref())))
+    }
 
-fn instance(state: &Snapshot, instance: &Instance) -> WorkflowInstance {
-    let (phase, why) = match &instance.phase {
-        Phase::Placed => ("placed", None),
-        Phase::Starting => ("starting", None),
-        Phase::Running => ("running", None),
-        Phase::Failed(why) => ("failed", Some(why.to_string())),
-    };
-    let child = state.children.get(instance.node);
-    let node = PlannedNode {
-        id: child.map(|child| child.id.to_string()).unwrap_or_default(),
-        name: child.and_then(|child| child.profile.as_ref()?.name.clone()),
-    };
-    WorkflowInstance { id: instance.id.to_string(), node, phase: phase.to_owned(), why }
+    /// How far an instance is, and why it failed.
+    fn phase<'i>(&self, instance: &'i Instance) -> (&'static str, Option<&'i str>) {
+        match &instance.phase {
+            _ if workflows::is_out(self.state, self.seen, self.now, instance.node) => ("silent", None),
+            Phase::Placed => ("placed", None),
+            Phase::Starting => ("starting", None),
+            Phase::Ready => ("ready", None),
+            Phase::Running => ("running", None),
+            Phase::Failed(why) => ("failed", Some(why)),
+        }
+    }
+
+    fn instance(&self, instance: &Instance) -> WorkflowInstance {
+        let (phase, why) = self.phase(instance);
+        let child = self.state.children.get(instance.node);
+        let node = PlannedNode {
+            id: child.map(|child| child.id.to_string()).unwrap_or_default(),
+            name: child.and_then(|child| child.profile.as_ref()?.name.clone()),
+        };
+        let (id, why) = (instance.id.to_string(), why.map(str::to_owned));
+        WorkflowInstance { id, node, phase: phase.to_owned(), why }
+    }
 }

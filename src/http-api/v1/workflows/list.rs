@@ -4,8 +4,8 @@ use axum::{Json, extract::State};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::form;
-use crate::{Context, context::PATIENCE, extract::Query, problem::Problem, scope::Scope, v1::page};
+use super::form::Shown;
+use crate::{Context, extract::Query, problem::Problem, scope::Scope, v1::page};
 use protocol::api::{Page, Workflow};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -29,16 +29,15 @@ pub(super) async fn handle(
 ) -> Result<Json<Page<Workflow>>, Problem> {
     let limit = page::limit(limit)? as usize;
     let after = after.filter(|after| !after.is_empty());
-    let read = move |state: &domain::release::state::Snapshot| {
-        let all = state.workflows.iter().filter(|workflow| form::sees(&scope, workflow));
-        let all =
-            all.filter(|workflow| after.as_deref().is_none_or(|after| *workflow.id > *scope.release(after)));
-        let mut items: Vec<Workflow> =
-            all.take(limit + 1).map(|workflow| form::workflow(state, &scope, workflow)).collect();
+    let read = move |shown: &Shown<'_>| {
+        let after = after.map(|after| shown.scope.release(&after));
+        let all = shown.state.workflows.iter().filter(|workflow| shown.sees(workflow));
+        let all = all.filter(|workflow| after.as_ref().is_none_or(|after| workflow.id > *after));
+        let mut items: Vec<Workflow> = all.take(limit + 1).map(|workflow| shown.workflow(workflow)).collect();
         let is_more = items.len() > limit;
         items.truncate(limit);
         let next = items.last().filter(|_| is_more).map(|last| last.name.clone());
         Page { items, next }
     };
-    Ok(Json(ctx.engine.read_apart(PATIENCE, read).await?))
+    Ok(Json(Shown::read(&ctx, scope, read).await?))
 }

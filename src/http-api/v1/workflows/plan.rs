@@ -20,7 +20,10 @@ use domain::{
 };
 use model::Now;
 use placement::{Placed, Placer, Requirements, Strategy, Workflow, WorkflowFault, place_all};
-use protocol::api::{self, PlannedNode, PlannedPart, RefusedNodes, WorkflowPlan};
+use protocol::{
+    api::{self, PlannedNode, PlannedPart, RefusedNodes, WorkflowPlan},
+    placements::{self, RESOURCES},
+};
 
 /// Nodes that are named for one reason.
 const MAX_NAMED: usize = 10;
@@ -87,21 +90,28 @@ pub(super) fn unstartable(workflow: &Workflow) -> Vec<WorkflowFault> {
         if let Err(why) = function.folder() {
             faults.push(fault(format!("functions[{at}].class_specification.code"), &why));
         }
-        if !function.outputs.is_empty() {
-            let what = "events aren't passed on yet: a workflow that is started has no outputs";
-            faults.push(fault(format!("functions[{at}].output_mapping"), what));
-        }
         let is_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         if !function.name.chars().all(is_name) {
             let what = "callers call it so: it has letters, digits, ., _ and -";
             faults.push(fault(format!("functions[{at}].name"), what));
         }
+        let is_output = |name: &&String| !name.chars().all(is_name);
+        if let Some(output) = function.outputs.keys().find(is_output) {
+            let what = "it is a part of an address: it has letters, digits, ., _ and -";
+            faults.push(fault(format!("functions[{at}].output_mapping.{output}"), what));
+        }
     }
-    if !workflow.resources.is_empty() {
-        faults.push(fault(
-            "resources".to_owned(),
-            "resources aren't run yet: a workflow that is started has none",
-        ));
+    for (at, resource) in workflow.resources.iter().enumerate() {
+        let class = &resource.class;
+        if !RESOURCES.contains(&class.as_str()) {
+            let what = format!("no node runs {class}; there are {}", RESOURCES.join(", "));
+            faults.push(fault(format!("resources[{at}].class_type"), &what));
+        } else if let Err((key, why)) = placements::check_resource(class, &resource.configuration) {
+            faults.push(fault(format!("resources[{at}].configurations.{key}"), &why));
+        }
+        if !resource.outputs.is_empty() {
+            faults.push(fault(format!("resources[{at}].output_mapping"), "it puts nothing out"));
+        }
     }
     faults
 }
@@ -123,7 +133,7 @@ impl Asked {
     fn plan(&self, state: &Snapshot, seen: &dyn LastSeen, now: Now) -> WorkflowPlan {
         let nodes = Nodes::of(state, seen, now, |child| self.scope.sees_child(child));
         let areas = NodeAreas { state, keys: &nodes.keys };
-        let strategy = self.strategy.unwrap_or(state.settings.placement);
+        let strategy = self.strategy.unwrap_or(state.settings.placement.strategy);
         let mut placer = Placer::new(&nodes.all, &areas, strategy, None);
         let mut chance = StdRng::seed_from_u64(self.seed.into());
         let (resources, functions) = place_all(&self.workflow, &mut placer, || chance.random());

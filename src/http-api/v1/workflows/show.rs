@@ -2,8 +2,8 @@
 
 use axum::{Json, extract::State};
 
-use super::form;
-use crate::{Context, context::PATIENCE, extract::Path, problem::Problem, scope::Scope};
+use super::form::Shown;
+use crate::{Context, extract::Path, problem::Problem, scope::Scope};
 use domain::release::command::Refusal;
 use protocol::api::WorkflowDetail;
 
@@ -17,10 +17,6 @@ pub(super) async fn handle(
     Path(name): Path<String>,
 ) -> Result<Json<WorkflowDetail>, Problem> {
     let wanted = scope.release(&name);
-    let read = move |state: &domain::release::state::Snapshot| {
-        let workflow = state.workflows.get(&wanted).filter(|workflow| form::sees(&scope, workflow))?;
-        Some(form::detail(state, &scope, workflow))
-    };
-    let found = ctx.engine.read_apart(PATIENCE, read).await?;
+    let found = Shown::read(&ctx, scope, move |shown| shown.detail(&wanted)).await?;
     found.map(Json).ok_or_else(|| Refusal::UnknownWorkflow(name).into())
 }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::{
-    form,
+    form::Shown,
     plan::{invalid, unstartable},
 };
 use crate::{
@@ -23,7 +23,10 @@ use crate::{
     scope::Scope,
     v1::releases::upload::{self, Upload},
 };
-use domain::{release::command::Refusal, workflows::NewWorkflow};
+use domain::{
+    release::command::Refusal,
+    workflows::{NewWorkflow, Secret},
+};
 use engine::EngineError;
 use language::functions::{self, Archive, NamedFolder};
 use model::ReleaseId;
@@ -97,6 +100,7 @@ pub(super) async fn handle(
         text,
         types: Arc::new(ctx.settings.function_types.clone()),
         archive: Some(archive.digest),
+        secret: Secret(rand::random()),
         logical: (0..parts).map(|_| new_id()).collect(),
         by: by.actor.name(),
     };
@@ -109,10 +113,8 @@ pub(super) async fn handle(
         }
         Err(error) => return Err(error.into()),
     }
-    let read = move |state: &domain::release::state::Snapshot| {
-        state.workflows.get(&id).map(|workflow| form::detail(state, &scope, workflow))
-    };
-    let shown = ctx.engine.read_apart(PATIENCE, read).await?.ok_or(Refusal::UnknownWorkflow(name))?;
+    let shown = Shown::read(&ctx, scope, move |shown| shown.detail(&id)).await?;
+    let shown = shown.ok_or(Refusal::UnknownWorkflow(name))?;
     Ok((StatusCode::CREATED, Json(shown)))
 }
 

@@ -95,7 +95,7 @@ async fn answer(mut orders: mpsc::Receiver<Order>, status: Status, asked: Arc<Mu
                 let _ = answer.send(check(&name).map(|()| Removed { name: name.clone() }));
                 format!("retire {name}")
             }
-            Order::Remove { name, answer } => {
+            Order::Remove { name, answer, .. } => {
                 let said = format!("remove {name}");
                 let _ = answer.send(check(&name).map(|()| Removed { name }));
                 said

@@ -1,0 +1,97 @@
+//! Nodes as their calls see them: when each last said what runs there, and whether that and what is to run there are known already.
+//!
+//! A node calls again and again with nothing new, and then neither the engine's task nor its state is asked.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use model::ChildKey;
+
+/// All nodes that have called in this life.
+#[derive(Debug, Default)]
+pub(super) struct Nodes(RwLock<HashMap<ChildKey, Arc<NodeCalls>>>);
+
+/// What is known of the calls of a node.
+#[derive(Debug, Default)]
+pub struct NodeCalls {
+    /// Serving time of the last call, and 1.
+    seen: AtomicU64,
+    /// Grows whenever something changes of what runs there, or is to.
+    revision: AtomicU64,
+    /// What it said last, by its hash, and what it was to run then: each with the revision at which that was so.
+    said: Mutex<Option<(u64, u64)>>,
+    wanted: Mutex<Option<(u64, Arc<str>)>>,
+}
+
+impl NodeCalls {
+    /// To be read before the engine's task is asked, and told with what follows from its answer.
+    pub fn revision(&self) -> u64 {
+        self.revision.load(Ordering::Acquire)
+    }
+
+    /// Whether the engine knows that the node says this, which is told by its hash.
+    pub fn is_known(&self, said: u64) -> bool {
+        *lock(&self.said) == Some((self.revision(), said))
+    }
+
+    /// The engine was told it, and nothing changed.
+    pub fn know(&self, revision: u64, said: u64) {
+        *lock(&self.said) = Some((revision, said));
+    }
+
+    /// By what a node knows what it is to run, where that is known to be so still.
+    pub fn wanted(&self) -> Option<Arc<str>> {
+        let now = self.revision();
+        lock(&self.wanted)
+            .as_ref()
+            .filter(|(revision, _)| *revision == now)
+            .map(|(_, state)| Arc::clone(state))
+    }
+
+    pub fn want(&self, revision: u64, state: &str) {
+        *lock(&self.wanted) = Some((revision, state.into()));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Nodes {
+    /// Notes a call of a node.
+    pub fn report(&self, node: ChildKey, served_ms: u64) -> Arc<NodeCalls> {
+        let known = self.get(node);
+        let calls = known.unwrap_or_else(|| {
+            Arc::clone(self.0.write().unwrap_or_else(PoisonError::into_inner).entry(node).or_default())
+        });
+        calls.seen.store(served_ms + 1, Ordering::Relaxed);
+        calls
+    }
+
+    /// Serving time of the last call of a node in this life.
+    pub fn last_report(&self, node: ChildKey) -> Option<u64> {
+        self.get(node)?.seen.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    /// Something of it may have changed.
+    pub fn change(&self, node: ChildKey) {
+        if let Some(calls) = self.get(node) {
+            calls.revision.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    pub fn remove(&self, node: ChildKey) {
+        if self.get(node).is_some() {
+            self.0.write().unwrap_or_else(PoisonError::into_inner).remove(&node);
+        }
+    }
+
+    fn get(&self, node: ChildKey) -> Option<Arc<NodeCalls>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&node).cloned()
+    }
+}
